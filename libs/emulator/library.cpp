@@ -28,3 +28,4 @@
 #include "driver/module.cpp"
 #include "driver/queue.cpp"
 #include "driver/streams.cpp"
+#include "driver/tensor_map.cpp"

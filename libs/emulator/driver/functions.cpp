@@ -40,7 +40,7 @@ FLASHCORE_DRIVER_API CUresult cuFuncSetAttribute(CUfunction handle, int attribut
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
   if (attribute < MAX_DYNAMIC_SHARED_SIZE_BYTES || attribute > LAST_ATTRIBUTE) return CUDA_ERROR_INVALID_VALUE;
   if (attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;  // carve-out and the like: no effect
-  if (value < 0 || value + static_cast<int>(function->static_shared) > limits::SHARED_PER_BLOCK_OPTIN)
+  if (value < 0 || value + static_cast<int>(function->static_shared) > shared_limit(*function))
     return CUDA_ERROR_INVALID_VALUE;
   function->max_dynamic_shared = value;
   return CUDA_SUCCESS;

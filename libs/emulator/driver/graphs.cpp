@@ -100,8 +100,3 @@ FLASHCORE_DRIVER_API CUresult cuGraphDestroy(CUgraph handle) {
   FLASHCORE_REQUIRE(check_context());
   return graphs().remove(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-
-FLASHCORE_DRIVER_API CUresult cuTensorMapEncodeTiled(void*, int, uint32_t, void*, const uint64_t*, const uint64_t*,
-                                                     const uint32_t*, const uint32_t*, int, int, int, int) {
-  return CUDA_ERROR_NOT_SUPPORTED;  // TMA needs sm_90
-}

@@ -36,15 +36,35 @@ bool is_valid_block(const CUlaunchConfig& c) {
 constexpr int ATTRIBUTE_COOPERATIVE = 2;
 constexpr int ATTRIBUTE_CLUSTER_DIMENSION = 4;
 
-CUresult check_attributes(const CUlaunchConfig& config) {
+constexpr unsigned MOST_BLOCKS_OF_A_CLUSTER = 16;
+
+/** Clusters need code for sm_90 or later; what the code itself demands holds whatever the launch says. */
+CUresult check_cluster(const CUlaunchConfig& config, const ptx::Kernel* kernel, dim3& cluster) {
+  if (kernel && kernel->function->cluster[0]) {
+    const unsigned* required = kernel->function->cluster;
+    const dim3 own(required[0], required[1], required[2]);
+    const bool other =
+        cluster.x * cluster.y * cluster.z != 1 && (cluster.x != own.x || cluster.y != own.y || cluster.z != own.z);
+    if (other) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    cluster = own;
+  }
+  const uint64_t blocks = uint64_t(cluster.x) * cluster.y * cluster.z;
+  if (blocks == 1) return CUDA_SUCCESS;
+  if (!kernel || kernel->program->architecture() < 90) return CUDA_ERROR_NOT_SUPPORTED;
+  const bool fits = blocks >= 1 && blocks <= MOST_BLOCKS_OF_A_CLUSTER && config.gridDimX % cluster.x == 0 &&
+                    config.gridDimY % cluster.y == 0 && config.gridDimZ % cluster.z == 0;
+  return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
+}
+
+CUresult check_attributes(const CUlaunchConfig& config, const ptx::Kernel* kernel, dim3& cluster) {
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const CUlaunchAttribute& attribute = config.attrs[i];
     if (attribute.id == ATTRIBUTE_COOPERATIVE) return CUDA_ERROR_NOT_SUPPORTED;
     if (attribute.id != ATTRIBUTE_CLUSTER_DIMENSION) continue;
-    const auto& cluster = attribute.value.clusterDim;
-    if (uint64_t(cluster.x) * cluster.y * cluster.z != 1) return CUDA_ERROR_NOT_SUPPORTED;  // clusters need sm_90
+    const auto& asked = attribute.value.clusterDim;
+    cluster = dim3(asked.x, asked.y, asked.z);
   }
-  return CUDA_SUCCESS;
+  return check_cluster(config, kernel, cluster);
 }
 
 /** Copies the arguments as the entry takes them; null pointers in `parameters` are refused. */
@@ -84,9 +104,8 @@ FLASHCORE_DRIVER_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUf
   const uint64_t threads = uint64_t(config->blockDimX) * config->blockDimY * config->blockDimZ;
   if (threads > static_cast<uint64_t>(max_threads(*function))) return CUDA_ERROR_INVALID_VALUE;
   if (static_cast<int64_t>(config->sharedMemBytes) > function->max_dynamic_shared) return CUDA_ERROR_INVALID_VALUE;
-  FLASHCORE_REQUIRE(check_attributes(*config));
-
   auto launch = std::make_shared<Launch>();
+  FLASHCORE_REQUIRE(check_attributes(*config, function->kernel, launch->plan.cluster));
   FLASHCORE_REQUIRE(pack_arguments(*function->entry, parameters, extra, launch->arguments));
   launch->plan.entry = function->entry;
   launch->plan.packed_arguments = launch->arguments.data();

@@ -154,6 +154,11 @@ LoadedModule::~LoadedModule() {
   dlclose(library);
 }
 
+int shared_limit(const Function& function) {
+  const bool hopper = function.kernel && function.kernel->program->architecture() >= 90;
+  return hopper ? limits::HOPPER_SHARED_PER_BLOCK_OPTIN : limits::SHARED_PER_BLOCK_OPTIN;
+}
+
 int max_threads(const Function& function) {
   const unsigned bound = function.kernel ? function.kernel->function->max_threads : 0;
   return bound ? static_cast<int>(bound) : limits::MAX_THREADS_PER_BLOCK;

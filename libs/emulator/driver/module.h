@@ -37,6 +37,9 @@ struct LoadedModule {
   ~LoadedModule();
 };
 
+/** The most shared memory of a block, in bytes: that of an L4, and of an H100 for code of sm_90 and later. */
+int shared_limit(const Function& function);
+
 /** Threads of a block: __launch_bounds__ of PTX, else the device's limit. */
 int max_threads(const Function& function);
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "device_memory.h"
-#include "../ptx/block.h"
+#include "../ptx/cluster.h"
 #include "device_printf.h"
 #include "signals.h"
 
@@ -83,7 +83,8 @@ class WorkerPool {
 
   GridResult run(const LaunchPlan& plan) {
     const auto start = std::chrono::steady_clock::now();
-    const uint64_t blocks = uint64_t(plan.grid.x) * plan.grid.y * plan.grid.z;
+    grid_ = dim3(plan.grid.x / plan.cluster.x, plan.grid.y / plan.cluster.y, plan.grid.z / plan.cluster.z);
+    const uint64_t blocks = uint64_t(grid_.x) * grid_.y * grid_.z;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       plan_ = &plan;
@@ -123,8 +124,9 @@ class WorkerPool {
     }
     for (const auto& block : ptx_blocks_) {
       if (!block) continue;
-      sum.counters.barriers += block->counters().barriers;
-      sum.counters.blocks += block->counters().blocks;
+      const ptx::RunCounters counters = block->counters();
+      sum.counters.barriers += counters.barriers;
+      sum.counters.blocks += counters.blocks;
     }
     return sum;
   }
@@ -149,7 +151,7 @@ class WorkerPool {
 
   void work(unsigned worker) {
     if (plan_->kernel) {
-      if (!ptx_blocks_[worker]) ptx_blocks_[worker] = std::make_unique<ptx::BlockRun>();
+      if (!ptx_blocks_[worker]) ptx_blocks_[worker] = std::make_unique<ptx::ClusterRun>();
       const uint64_t limit = limit_ms_.load(std::memory_order_relaxed);
       ptx_blocks_[worker]->set_deadline(limit ? start_ + std::chrono::milliseconds(limit)
                                               : std::chrono::steady_clock::time_point::max());
@@ -164,7 +166,7 @@ class WorkerPool {
 
   template <class AnyBlock>
   void run_blocks(AnyBlock& block) {
-    const dim3 grid = plan_->grid;
+    const dim3 grid = grid_;
     while (!faulted_.load(std::memory_order_relaxed)) {
       const uint64_t linear = next_.fetch_add(1, std::memory_order_relaxed);
       if (linear >= total_) break;
@@ -188,9 +190,10 @@ class WorkerPool {
   std::condition_variable wake_;
   std::condition_variable done_;
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::vector<std::unique_ptr<ptx::BlockRun>> ptx_blocks_;
+  std::vector<std::unique_ptr<ptx::ClusterRun>> ptx_blocks_;
   std::vector<std::thread> threads_;
   const LaunchPlan* plan_ = nullptr;
+  dim3 grid_;  // of blocks, or of clusters
   std::chrono::steady_clock::time_point start_;
   uint64_t total_ = 0;
   std::atomic<uint64_t> next_{0};

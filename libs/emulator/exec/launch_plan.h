@@ -16,6 +16,7 @@ struct LaunchPlan {
   const char* packed_arguments = nullptr;
   dim3 grid;
   dim3 block;
+  dim3 cluster = dim3(1, 1, 1);  // blocks that run side by side
   unsigned dynamic_shared_bytes = 0;
   const Module* module = nullptr;
   void* library = nullptr;      // the module's dlopen handle

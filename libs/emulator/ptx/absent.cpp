@@ -1,5 +1,5 @@
 // Stands for the PTX engine in a library that is built without it: PTX is refused when it is loaded.
-#include "block.h"
+#include "cluster.h"
 #include "counters.h"
 #include "loaded.h"
 #include "races.h"
@@ -14,7 +14,11 @@ bool LoadedProgram::find_variable(const std::string&, CUdeviceptr*, size_t*) con
 
 BlockRun::BlockRun() = default;
 BlockRun::~BlockRun() = default;
-bool BlockRun::run(const LaunchPlan&, uint3) { return false; }
+
+ClusterRun::ClusterRun() = default;
+ClusterRun::~ClusterRun() = default;
+bool ClusterRun::run(const LaunchPlan&, uint3) { return false; }
+RunCounters ClusterRun::counters() const { return {}; }
 
 GlobalShadow& GlobalShadow::instance() {
   static GlobalShadow none;

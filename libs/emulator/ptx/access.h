@@ -4,9 +4,23 @@
 
 namespace flashcore::emu::ptx {
 
-enum AddressSpace : uint8_t { GLOBAL_SPACE, SHARED_SPACE, LOCAL_SPACE, PARAMETER_SPACE, GENERIC_SPACE };
+enum AddressSpace : uint8_t {
+  GLOBAL_SPACE,
+  SHARED_SPACE,
+  LOCAL_SPACE,
+  PARAMETER_SPACE,
+  GENERIC_SPACE,
+                              /** Shared memory, another block's too. */
+  CLUSTER_SPACE
+};
 
 enum class Access : uint8_t { Read, Write, ReadWrite };
+
+/** What a lane's address operand says, in its space. */
+inline uint64_t address_of(Warp& w, const Ins* i, unsigned lane) {
+  if (i->wide_address) return w.reg<uint64_t>(i->a)[lane] + static_cast<uint64_t>(i->imm);
+  return w.reg<uint32_t>(i->a)[lane] + static_cast<uint32_t>(i->imm);
+}
 
 struct Pointers {
   alignas(64) char* at[LANES];  // of lanes that take no part: the first one's

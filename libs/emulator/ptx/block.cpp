@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "cluster.h"
 #include "counters.h"
-#include "halves.h"
 #include "races.h"
 
 namespace flashcore::emu::ptx {
@@ -109,12 +109,16 @@ void BlockRun::fill_specials(Warp& w) {
       uniform(plan_->dynamic_shared_bytes);
     else if (name == "%total_smem_size")
       uniform(shared_bytes);
+    else if (cluster->fill_special(name, rank, slot, w))
+      continue;
     else
       uniform(0);  // %smid, %gridid …: one of each
   }
 }
 
-void BlockRun::prepare(const LaunchPlan& plan, uint3 index) {
+void BlockRun::begin(const LaunchPlan& plan, uint3 index, Cluster& its_cluster, unsigned its_rank) {
+  cluster = &its_cluster;
+  rank = its_rank;
   plan_ = &plan;
   index_ = index;
   const bool other_launch = kernel_ != plan.kernel || attached_ != plan.launch;
@@ -138,6 +142,8 @@ void BlockRun::prepare(const LaunchPlan& plan, uint3 index) {
   parameters = plan.packed_arguments;
   parameter_bytes = kernel_->function->parameter_bytes;
   copies.clear();
+  mbarriers.clear();
+  products.assign(warps, Products());
   open_groups.assign(warps, {});
   barriers.fill(BlockBarrier());
   epoch = 1;
@@ -167,42 +173,37 @@ void BlockRun::prepare(const LaunchPlan& plan, uint3 index) {
   }
 }
 
-bool BlockRun::run(const LaunchPlan& plan, uint3 index) {
-  try {
-    prepare(plan, index);
-    const FlushSubnormals flush(kernel_->flush_subnormals);
-    for (bool alive = true; alive;) {
-      alive = false;
-      bool went_on = false;
-      for (Warp& w : warps_) {
-        if (!w.live) continue;
-        alive = true;
-        if (!w.has_runnable()) continue;
-        went_on = true;
-        w.budget = 20'000;
-        const Ins* i = w.pick();
-        if (observed)
-          while (i) {
-            observed->executed(w, i);
-            i = i->fn(w, i);
-          }
-        else
-          while (i) i = i->fn(w, i);
+bool BlockRun::alive() const {
+  return std::any_of(warps_.begin(), warps_.end(), [](const Warp& w) { return w.live != 0; });
+}
+
+bool BlockRun::step() {
+  bool went_on = false;
+  for (Warp& w : warps_) {
+    if (!w.live || !w.has_runnable()) continue;
+    went_on = true;
+    w.budget = 20'000;
+    const Ins* i = w.pick();
+    if (observed)
+      while (i) {
+        observed->executed(w, i);
+        i = i->fn(w, i);
       }
-      if (alive && std::chrono::steady_clock::now() > deadline_) fail_at_deadline();
-      if (alive && !went_on) deadlock("all threads of the block wait and none can go on");
-    }
-    if (shadow) shadow->end();
-    ++counters_.blocks;
-    if (observed) plan.profile->add(*observed);
-    return true;
-  } catch (Fault& fault) {
-    fault_ = std::move(fault);
-    fault_.entry = plan.entry->name;
-    fault_.block = index;
-    attached_ = 0;
-    return false;
+    else if (shadow)
+      while (i) {
+        products[w.index].check(w, i);
+        i = i->fn(w, i);
+      }
+    else
+      while (i) i = i->fn(w, i);
   }
+  return went_on;
+}
+
+void BlockRun::finish() {
+  if (shadow) shadow->end();
+  ++counters_.blocks;
+  if (observed) plan_->profile->add(*observed);
 }
 
 unsigned BlockRun::live_threads() const {
@@ -261,6 +262,7 @@ void BlockRun::complete_if_full(unsigned id) {
 void BlockRun::complete_barriers_after_exit() {
   for (unsigned id = 0; id < barriers.size(); ++id)
     if (barriers[id].arrived && barriers[id].expected == 0) complete_if_full(id);
+  cluster->complete_if_full();
 }
 
 void BlockRun::deadlock(const char* headline) {
@@ -269,6 +271,7 @@ void BlockRun::deadlock(const char* headline) {
   fault.error = CUDA_ERROR_LAUNCH_TIMEOUT;
   fault.message = headline;
   describe_threads(fault);
+  mbarriers.describe_waited(*this, fault.message);
   throw fault;
 }
 

@@ -1,17 +1,19 @@
 // A block in flight: its warps, its shared memory, its barriers. A block is data: it can stand still anywhere.
 #pragma once
 #include <array>
-#include <chrono>
 #include <memory>
 #include <vector>
 
 #include "../exec/launch_plan.h"
+#include "mbarrier.h"
 #include "warp.h"
+#include "wgmma.h"
 
 namespace flashcore::emu::ptx {
 
 class Shadow;
 class Counters;
+class Cluster;
 
 /** A cp.async that was issued and not yet carried out, of the lanes that are left. */
 struct Copy {
@@ -36,17 +38,22 @@ struct RunCounters {
   uint64_t blocks = 0, barriers = 0;
 };
 
-/** Runs blocks of PTX kernels, one after the other, on one OS thread. */
+/** A block of a PTX kernel; after it has ended, another one. */
 class BlockRun {
  public:
   BlockRun();
   ~BlockRun();
-  /** False if it faulted; fault() then says how. */
-  bool run(const LaunchPlan& plan, uint3 index);
-  const Fault& fault() const { return fault_; }
+  /** The block's threads stand at the kernel's first instruction. */
+  void begin(const LaunchPlan& plan, uint3 index, Cluster& cluster, unsigned rank);
+  bool alive() const;
+  /** Each warp goes as far as it can. False if none could go on. Errors: Fault. */
+  bool step();
+  void finish();
+  /** After a fault the next block starts from nothing. */
+  void abandon() { attached_ = 0; }
   const RunCounters& counters() const { return counters_; }
-  /** A block that still runs then ends with a fault that tells where its threads stand. */
-  void set_deadline(std::chrono::steady_clock::time_point deadline) { deadline_ = deadline; }
+  [[noreturn]] void deadlock(const char* headline);
+  [[noreturn]] void fail_at_deadline();
 
   const Kernel& kernel() const { return *kernel_; }
   const LaunchPlan& plan() const { return *plan_; }
@@ -71,19 +78,21 @@ class BlockRun {
   Shadow* shadow = nullptr;      // when races are looked for
   Counters* observed = nullptr;  // when a profile is made
   uint32_t epoch = 1;            // counts barriers of the whole block, for races
+  Cluster* cluster = nullptr;
+  unsigned rank = 0;  // in the cluster
+  Mbarriers mbarriers;
+  std::vector<Products> products;  // by warp
 
   /** Lanes arrive; completes the barrier if they were the last. */
   void arrive(Warp& w, const Ins* i, unsigned id, unsigned expected, uint32_t lanes, uint32_t truths, bool waits);
   void complete_if_full(unsigned id);
   void complete_barriers_after_exit();
   unsigned live_threads() const;
+  std::vector<Warp>& warps() { return warps_; }
 
  private:
-  void prepare(const LaunchPlan& plan, uint3 index);
   void attach();
   void fill_specials(Warp& w);
-  [[noreturn]] void deadlock(const char* headline);
-  [[noreturn]] void fail_at_deadline();
   /** Adds where each thread stands. */
   void describe_threads(Fault& fault) const;
 
@@ -98,8 +107,6 @@ class BlockRun {
   size_t registers_bytes_ = 0;
   std::vector<char> local_memory_;
   char* shared_memory_ = nullptr;
-  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
-  Fault fault_;
   RunCounters counters_;
   std::unique_ptr<Shadow> shadow_;
   std::unique_ptr<Counters> observed_;

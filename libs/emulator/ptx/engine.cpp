@@ -2,12 +2,15 @@
 #include "halves.h"
 // The standard library's headers first: half_bits.h has CUDA's names as macros.
 #include "block.cpp"
+#include "bulk_copy.cpp"
+#include "cluster.cpp"
 #include "collective.cpp"
 #include "control.cpp"
 #include "counters.cpp"
 #include "loaded.cpp"
 #include "lower.cpp"
 #include "memory.cpp"
+#include "mbarrier.cpp"
 #include "merge.cpp"
 #include "parse.cpp"
 #include "races.cpp"
@@ -15,3 +18,4 @@
 #include "simplify.cpp"
 #include "tensor.cpp"
 #include "warp.cpp"
+#include "wgmma.cpp"  // after tensor.cpp, whose products it is made of

@@ -25,7 +25,7 @@ bool has_destination(const Statement& s) {
       "discard",   "applypriority"};
   if (s.op == "bar" || s.op == "barrier") return has(s, "red");
   if (s.op == "wmma") return s.mods[0] != "store";
-  if (s.op == "mbarrier") return has(s, "try_wait") || has(s, "test_wait") || has(s, "arrive");
+  if (s.op == "mbarrier") return has(s, "try_wait") || has(s, "test_wait") || has(s, "arrive") || has(s, "arrive_drop");
   return WITHOUT.count(s.op) == 0;
 }
 
@@ -455,7 +455,8 @@ class Lower final : public Lowering {
     bool carried = false;
     try {
       carried = caught(lower_control) || caught(lower_memory) || caught(lower_warp) || caught(lower_tensor) ||
-                caught(lower_arithmetic) || caught(lower_seldom);
+                caught(lower_arithmetic) || caught(lower_seldom) || caught(lower_mbarrier) || caught(lower_bulk_copy) ||
+                caught(lower_cluster) || caught(lower_wgmma);
     } catch (const ProgramError& error) {
       why_ = error.what();
     }

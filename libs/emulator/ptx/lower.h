@@ -46,6 +46,10 @@ bool lower_control(Lowering& l, Ins& ins);
 bool lower_warp(Lowering& l, Ins& ins);
 bool lower_tensor(Lowering& l, Ins& ins);
 bool lower_seldom(Lowering& l, Ins& ins);
+bool lower_mbarrier(Lowering& l, Ins& ins);
+bool lower_bulk_copy(Lowering& l, Ins& ins);
+bool lower_cluster(Lowering& l, Ins& ins);
+bool lower_wgmma(Lowering& l, Ins& ins);
 
 // What is done to the result of a handler that is chosen already.
 void saturate_result(Lowering& l, Ins& ins, unsigned bytes, unsigned parts);

@@ -6,6 +6,7 @@
 #include "../driver/host_memory.h"
 #include "../exec/device_memory.h"
 #include "access.h"
+#include "cluster.h"
 #include "counters.h"
 #include "halves.h"
 #include "lower.h"
@@ -104,11 +105,6 @@ Fault out_of_bounds(uint64_t address, unsigned bytes, Access access) {
 }
 
 unsigned first_of(uint32_t lanes) { return static_cast<unsigned>(__builtin_ctz(lanes)); }
-
-uint64_t address_of(Warp& w, const Ins* i, unsigned lane) {
-  if (i->wide_address) return w.reg<uint64_t>(i->a)[lane] + static_cast<uint64_t>(i->imm);
-  return w.reg<uint32_t>(i->a)[lane] + static_cast<uint32_t>(i->imm);
-}
 
 bool find_range(uint64_t address, unsigned bytes, BlockRun::Range& range) {
   CUdeviceptr base;
@@ -209,22 +205,25 @@ char* resolve_one(Warp& w, const Ins* i, unsigned lane, uint64_t address, uint64
                   Access access) {
   BlockRun& block = *w.block;
   const auto width = static_cast<unsigned>(bytes);
-  const uint64_t window = i->space == GENERIC_SPACE     ? address & WINDOW_MASK
-                          : i->space == SHARED_SPACE    ? SHARED_WINDOW
-                          : i->space == LOCAL_SPACE     ? LOCAL_WINDOW
-                          : i->space == PARAMETER_SPACE ? PARAMETER_WINDOW
-                                                        : 0;
+  const uint64_t window = i->space == GENERIC_SPACE                               ? address & WINDOW_MASK
+                          : i->space == SHARED_SPACE || i->space == CLUSTER_SPACE ? SHARED_WINDOW
+                          : i->space == LOCAL_SPACE                               ? LOCAL_WINDOW
+                          : i->space == PARAMETER_SPACE                           ? PARAMETER_WINDOW
+                                                                                  : 0;
   const uint64_t offset = i->space == GENERIC_SPACE ? address & ~WINDOW_MASK : address;
   if (window == SHARED_WINDOW) {
-    const auto at = static_cast<uint32_t>(offset);
+    auto at = static_cast<uint32_t>(offset);
+    BlockRun& owner = at >> RANK_SHIFT ? block.cluster->owner(w, i, lane, at) : block;
     if (at > block.shared_bytes || block.shared_bytes - at < bytes) shared_fault(w, i, lane, at, width, access);
     if (at & (alignment - 1)) misaligned(w, i, lane, at, alignment, access, "shared memory");
-    if (block.shadow) {
+    if (owner.shadow && &owner != &block) {
+      if (access != Access::Read) owner.shadow->written_from_outside(at, width);
+    } else if (block.shadow) {
       uint32_t offsets[LANES];
       std::fill_n(offsets, LANES, at);
       block.shadow->access(w, i, 1u << lane, width, access, offsets);
     }
-    return block.shared + at;
+    return owner.shared + at;
   }
   if (window == LOCAL_WINDOW) {
     if (offset > block.local_bytes || block.local_bytes - offset < bytes || (offset & (alignment - 1)))
@@ -547,6 +546,8 @@ bool lower_atomic(Lowering& l, Ins& ins) {
   for (const std::string& mod : s.mods) {
     if (mod == "global") ins.space = GLOBAL_SPACE;
     if (mod == "shared" || mod == "shared::cta") ins.space = SHARED_SPACE;
+    if (mod == "shared::cluster") ins.space = CLUSTER_SPACE;
+    if (mod == "async") return false;
     const auto found = OPERATIONS.find(mod);
     if (found == OPERATIONS.end()) continue;
     extra.options[0] = static_cast<int>(found->second);
@@ -684,6 +685,7 @@ uint8_t space_of(const Statement& s) {
   for (const std::string& mod : s.mods) {
     if (mod == "global" || mod == "const") return GLOBAL_SPACE;
     if (mod == "shared" || mod == "shared::cta") return SHARED_SPACE;
+    if (mod == "shared::cluster") return CLUSTER_SPACE;
     if (mod == "local") return LOCAL_SPACE;
     if (mod == "param") return PARAMETER_SPACE;
   }
@@ -694,7 +696,7 @@ bool lower_load_store(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   const bool loads = s.op != "st";
   ins.space = space_of(s);
-  if (has(s, "shared::cluster")) return false;
+  if (has(s, "async")) return false;
   const unsigned count = has(s, "v4") ? 4 : (has(s, "v2") ? 2 : 1);
   const Operand& at = s.operands[loads ? 1 : 0];
   const Operand& value = s.operands[loads ? 0 : 1];
@@ -744,10 +746,10 @@ bool lower_cvta(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   const bool to = has(s, "to");
   const uint8_t space = space_of(s);
-  ins.imm = static_cast<int64_t>(space == SHARED_SPACE      ? SHARED_WINDOW
-                                 : space == LOCAL_SPACE     ? LOCAL_WINDOW
-                                 : space == PARAMETER_SPACE ? PARAMETER_WINDOW
-                                                            : 0);
+  ins.imm = static_cast<int64_t>(space == SHARED_SPACE || space == CLUSTER_SPACE ? SHARED_WINDOW
+                                 : space == LOCAL_SPACE                          ? LOCAL_WINDOW
+                                 : space == PARAMETER_SPACE                      ? PARAMETER_WINDOW
+                                                                                 : 0);
   const unsigned d = l.register_bytes(s.operands[0]);
   const unsigned a = s.operands[1].kind == OperandKind::Register ? l.register_bytes(s.operands[1]) : 8;
   ins.d = l.slot(s.operands[0], d);

@@ -184,7 +184,7 @@ std::vector<Joined> joined_accesses(const Program& program, const Function& func
       }
       found->members.push_back({n, address.value, bytes});
     } else if (s.op == "bar" || s.op == "barrier" || s.op == "atom" || s.op == "red" || s.op == "membar" ||
-               s.op == "fence" || s.op == "call" || s.op == "stmatrix" || s.op == "ldmatrix" ||
+               s.op == "fence" || s.op == "call" || s.op == "stmatrix" || s.op == "ldmatrix" || s.op == "mbarrier" ||
                (s.op == "wmma" && s.mods[0] != "mma") || has(s, "volatile") || (s.op == "cp" && has(s, "async"))) {
       close(all);
     }

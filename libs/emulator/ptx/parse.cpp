@@ -304,6 +304,11 @@ class Parser {
       if (directive == ".maxntid") {
         function_.max_threads = static_cast<unsigned>(integer());
         while (take(",")) function_.max_threads *= static_cast<unsigned>(integer());
+      } else if (directive == ".reqnctapercluster") {
+        for (unsigned& extent : function_.cluster) {
+          extent = token_.kind == Token::Number ? static_cast<unsigned>(integer()) : 1;
+          take(",");
+        }
       } else if (token_.kind == Token::Number) {
         next();
         while (take(",")) next();

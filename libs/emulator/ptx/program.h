@@ -1,6 +1,7 @@
 // PTX as it was read: functions of statements, registers, variables, and the source lines they came from.
 #pragma once
 #include <cstdint>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -67,6 +68,7 @@ struct Function {
   std::vector<std::vector<int>> branch_tables;
   unsigned shared_bytes = 0, local_bytes = 0;
   unsigned max_threads = 0;  // .maxntid; 0: none
+  unsigned cluster[3] = {};  // .reqnctapercluster; 0: the launch says
   int place = 0;
 };
 
@@ -83,6 +85,10 @@ struct Program {
   std::vector<Variable> shared;       // of the module
   std::vector<Function> functions;    // entries
   bool races = false;                 // asked to look for races: "// flashcore: races"
+  /** 89 of sm_89, 90 of sm_90a. */
+  unsigned architecture() const {
+    return static_cast<unsigned>(atoi(target.c_str() + (target.rfind("sm_", 0) == 0 ? 3 : 0)));
+  }
   /** "flashcore_v6.cu:43": the innermost line that is not CUDA's own header's. Empty if not known. */
   std::string describe(int place) const;
   /** Likewise in the file of the kernel itself: of what its headers do for it, the line that calls them. */

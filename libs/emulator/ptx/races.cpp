@@ -158,6 +158,13 @@ void Shadow::copy_ends(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const 
   each_cell(m, bytes, offsets, [&](Cell& cell, unsigned lane, uint32_t) { cell.writer = now | lane; });
 }
 
+void Shadow::written_from_outside(uint32_t offset, unsigned bytes) {
+  uint32_t offsets[LANES];
+  std::fill_n(offsets, LANES, offset);
+  each_cell(1, bytes, offsets,
+            [&](Cell& cell, unsigned, uint32_t) { cell.writer = static_cast<Mark>(block_began_) << 32; });
+}
+
 void Shadow::global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint64_t* addresses) {
   GlobalShadow::instance().access(*this, w, i, m, bytes, access, addresses, mark(w, i));
 }

@@ -28,6 +28,8 @@ class Shadow {
   /** A cp.async writes from now until its wait. */
   void copy_begins(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets);
   void copy_ends(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets);
+  /** By another block of the cluster, or a barrier's own bytes: written, and ordered before everything. */
+  void written_from_outside(uint32_t offset, unsigned bytes);
   void global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint64_t* addresses);
 
   /** Whether two accesses of this block may come in either order. */

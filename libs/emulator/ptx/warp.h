@@ -38,6 +38,7 @@ struct Extra {
   /** Of what is done lane by lane: operands to results, as bits; a_bytes and d_bytes say how wide they are. */
   std::function<void(Warp&, unsigned, const uint64_t*, uint64_t*)> each_lane;
   std::vector<uint8_t> d_bytes, a_bytes;
+  std::vector<Ins> addresses;  // of an instruction with several of them: base, offset, width and space of each
 };
 
 /** A decoded instruction. d, a, b, c are byte offsets of slots in the warp's register file. */
@@ -56,15 +57,15 @@ struct Ins {
   uint32_t statement = 0;  // it was made of: index into Function::statements
 };
 
-enum class SplitState : uint8_t { Runnable, AtBarrier, AtSync };
+enum class SplitState : uint8_t { Runnable, AtBarrier, AtSync, AtMbarrier, AtCluster, AtProducts };
 
 /** Lanes of a warp that stand at the same instruction. */
 struct Split {
   const Ins* pc;
   uint32_t mask;
   SplitState state = SplitState::Runnable;
-  unsigned barrier = 0;
-  uint32_t wanted = 0;  // AtSync: the member mask
+  unsigned barrier = 0;  // AtBarrier: its number; AtMbarrier: where it lies in shared memory
+  uint32_t wanted = 0;  // AtSync: the member mask; AtProducts: groups that all warps must have committed
 };
 
 class Warp {

@@ -1,0 +1,37 @@
+// A CUtensorMap as this emulator writes it: what a tile of a tensor is, for the copy engine.
+#pragma once
+#include <cstdint>
+#include <cstring>
+
+namespace flashcore::emu {
+
+constexpr int TENSOR_MAP_RANK = 5;
+constexpr unsigned TENSOR_MAP_BYTES = 128;
+
+/** Sizes and strides innermost first. */
+struct TensorMap {
+  static constexpr uint32_t MAGIC = 0x70616d66;
+  uint32_t magic = MAGIC;
+  uint8_t rank = 0, element_bytes = 0;
+  uint8_t swizzle = 0;  // log2 of the 16-byte columns that change places: 0 none, 1, 2, 3 for 128 bytes
+  uint8_t fill_nan = 0;
+  uint64_t address = 0;
+  uint64_t strides[TENSOR_MAP_RANK - 1] = {};  // bytes, from the second dimension on
+  uint64_t dimensions[TENSOR_MAP_RANK] = {};
+  uint16_t box[TENSOR_MAP_RANK] = {};
+
+  unsigned box_row_bytes() const { return static_cast<unsigned>(box[0]) * element_bytes; }
+  unsigned box_rows() const {
+    unsigned rows = 1;
+    for (int n = 1; n < rank; ++n) rows *= box[n];
+    return rows;
+  }
+  /** False if those bytes were not made by cuTensorMapEncodeTiled. */
+  static bool read(const void* from, TensorMap& map) {
+    memcpy(&map, from, sizeof map);
+    return map.magic == MAGIC;
+  }
+};
+static_assert(sizeof(TensorMap) <= TENSOR_MAP_BYTES);
+
+}  // namespace flashcore::emu

@@ -1,0 +1,261 @@
+// The bulk copy engine of sm_90: rows of bytes, and tiles by a tensor map. Copies to shared memory land when somebody
+// waits for the barrier that they count in at; copies to device memory are made at once.
+#include <algorithm>
+#include <utility>
+
+#include "cluster.h"
+#include "lower.h"
+#include "races.h"
+
+namespace flashcore::emu::ptx {
+
+namespace {
+
+constexpr unsigned TILE_ALIGNMENT = 128, BULK_ALIGNMENT = 16;
+
+/** In 16-byte columns: those of a row change places with the row's number, taken from the address itself. */
+inline uint32_t swizzled(uint32_t address, unsigned mode) {
+  return address ^ ((address >> 7 & ((1u << mode) - 1)) << 4);
+}
+
+/** visit(row of the box, its place in device memory, first byte and number of bytes that lie in the tensor). */
+template <class Visit>
+void each_row(const TensorMap& map, const int32_t* at, const Visit& visit) {
+  const int64_t first = at[0], last = first + map.box[0];
+  const int64_t from = std::max<int64_t>(first, 0), to = std::min(last, static_cast<int64_t>(map.dimensions[0]));
+  unsigned place[TENSOR_MAP_RANK] = {};
+  for (unsigned row = 0; row < map.box_rows(); ++row) {
+    bool inside = from < to;
+    uint64_t address = map.address + static_cast<uint64_t>(inside ? from : 0) * map.element_bytes;
+    for (int n = 1; n < map.rank; ++n) {
+      const int64_t index = static_cast<int64_t>(at[n]) + place[n];
+      inside = inside && index >= 0 && index < static_cast<int64_t>(map.dimensions[n]);
+      address += inside ? static_cast<uint64_t>(index) * map.strides[n - 1] : 0;
+    }
+    if (inside)
+      visit(row, address, static_cast<unsigned>(from - first) * map.element_bytes,
+            static_cast<unsigned>(to - from) * map.element_bytes);
+    else
+      visit(row, uint64_t(0), 0u, 0u);
+    for (int n = 1; n < map.rank && ++place[n] == map.box[n]; ++n) place[n] = 0;
+  }
+}
+
+void fill_outside(const TensorMap& map, char* row, unsigned bytes) {
+  memset(row, 0, bytes);
+  if (!map.fill_nan) return;
+  for (unsigned at = 0; at < bytes; at += map.element_bytes) {
+    memset(row + at, 0xff, map.element_bytes);
+    row[at + map.element_bytes - 1] = 0x7f;
+  }
+}
+
+void note_shared(BlockRun& block, Warp* w, const BulkCopy& copy, bool begins) {
+  if (!block.shadow) return;
+  if (!w) return block.shadow->written_from_outside(copy.to, copy.bytes);
+  uint32_t offsets[LANES];
+  std::fill_n(offsets, LANES, copy.to);
+  if (begins)
+    block.shadow->copy_begins(*w, copy.ins, 1u << copy.lane, copy.bytes, offsets);
+  else
+    block.shadow->copy_ends(*w, copy.ins, 1u << copy.lane, copy.bytes, offsets);
+}
+
+TensorMap map_at(Warp& w, const Ins* i, unsigned lane, const Ins& operand, size_t coordinates) {
+  TensorMap map;
+  const char* bytes = resolve_one(w, &operand, lane, address_of(w, &operand, lane), TENSOR_MAP_BYTES, 64, Access::Read);
+  if (!TensorMap::read(bytes, map))
+    misused(w, i, lane, "INVALID_COPY", "copied a tile by a tensor map that cuTensorMapEncodeTiled did not make");
+  if (map.rank != coordinates)
+    misused(w, i, lane, "INVALID_COPY",
+            "named " + std::to_string(coordinates) + " coordinates in a tensor of " + std::to_string(map.rank) +
+                " dimensions");
+  return map;
+}
+
+/** Faults where what the tile reads or writes is not all in device memory. */
+void check_rows(Warp& w, const Ins& tensor, unsigned lane, const TensorMap& map, const int32_t* at, Access access) {
+  Ins device = tensor;
+  device.space = GLOBAL_SPACE;
+  each_row(map, at, [&](unsigned, uint64_t address, unsigned, unsigned bytes) {
+    if (bytes) resolve_one(w, &device, lane, address, bytes, 1, access);
+  });
+}
+
+/** addresses: to, tensor or source, barrier. b: the mask of blocks that get it, or NO_SLOT. */
+void start(Warp& w, const Ins* i, unsigned lane, BulkCopy copy, unsigned alignment) {
+  const Ins& to = i->extra->addresses[0];
+  const Ins& at = i->extra->addresses[2];
+  const SharedPlace place = shared_place(w, &to, lane, address_of(w, &to, lane), copy.bytes, alignment);
+  const SharedPlace barrier = shared_place(w, &at, lane, address_of(w, &at, lane), 8, 8);
+  copy.ins = i;
+  copy.issuer = w.block;
+  copy.warp = w.index;
+  copy.lane = lane;
+  copy.to = place.offset;
+  const Cluster& cluster = *w.block->cluster;
+  const auto send = [&](BlockRun& block, BlockRun& counting) {
+    Mbarrier* counter = counting.mbarriers.find(barrier.offset);
+    if (!counter)
+      misused(w, i, lane, "INVALID_COPY",
+              "counts in at the mbarrier at byte " + std::to_string(barrier.offset) +
+                  " of shared memory, which nobody has initialised");
+    copy.block = &block;
+    counter->coming.push_back(copy);
+    note_shared(block, &block == w.block ? &w : nullptr, copy, true);
+    if (counter->awaited) counting.mbarriers.land(counting, barrier.offset, *counter);
+  };
+  if (i->b == NO_SLOT) return send(*place.block, *barrier.block);
+  const uint16_t blocks = w.reg<uint16_t>(i->b)[lane];
+  if (!blocks || blocks >> cluster.size())
+    misused(w, i, lane, "INVALID_COPY",
+            "sent a copy to the blocks in mask " + std::to_string(blocks) + " of a cluster that has " +
+                std::to_string(cluster.size()));
+  for (unsigned rank = 0; rank < cluster.size(); ++rank)
+    if (blocks >> rank & 1) send(cluster.block(rank), cluster.block(rank));
+}
+
+template <class Visit>
+const Ins* each_active(Warp& w, const Ins* i, const Visit& visit) {
+  const uint32_t m = w.active(i);
+  for (unsigned lane = 0; lane < LANES; ++lane)
+    if (m >> lane & 1) visit(lane);
+  return w.others.empty() ? i + 1 : w.go_on_at(i + 1);
+}
+
+/** extra->c: coordinates. */
+void read_coordinates(Warp& w, const Ins* i, unsigned lane, int32_t* at) {
+  for (size_t n = 0; n < i->extra->c.size(); ++n) at[n] = w.reg<int32_t>(i->extra->c[n])[lane];
+}
+
+const Ins* load_tile(Warp& w, const Ins* i) {
+  return each_active(w, i, [&](unsigned lane) {
+    const Ins& tensor = i->extra->addresses[1];
+    BulkCopy copy{};
+    copy.tiled = true;
+    copy.map = map_at(w, i, lane, tensor, i->extra->c.size());
+    read_coordinates(w, i, lane, copy.at);
+    check_rows(w, tensor, lane, copy.map, copy.at, Access::Read);
+    copy.bytes = copy.map.box_row_bytes() * copy.map.box_rows();
+    start(w, i, lane, copy, TILE_ALIGNMENT);
+  });
+}
+
+/** extra->a[0]: bytes. */
+unsigned bulk_bytes(Warp& w, const Ins* i, unsigned lane) {
+  const uint32_t bytes = w.reg<uint32_t>(i->extra->a[0])[lane];
+  if (bytes % BULK_ALIGNMENT)
+    misused(w, i, lane, "INVALID_COPY", "copied " + std::to_string(bytes) + " bytes: must be a multiple of 16");
+  return bytes;
+}
+
+const Ins* load_bulk(Warp& w, const Ins* i) {
+  return each_active(w, i, [&](unsigned lane) {
+    const Ins& source = i->extra->addresses[1];
+    BulkCopy copy{};
+    copy.bytes = bulk_bytes(w, i, lane);
+    if (!copy.bytes) return;
+    copy.from = resolve_one(w, &source, lane, address_of(w, &source, lane), copy.bytes, BULK_ALIGNMENT, Access::Read);
+    start(w, i, lane, copy, BULK_ALIGNMENT);
+  });
+}
+
+/** addresses: tensor, source. */
+const Ins* store_tile(Warp& w, const Ins* i) {
+  return each_active(w, i, [&](unsigned lane) {
+    const Ins &tensor = i->extra->addresses[0], &source = i->extra->addresses[1];
+    const TensorMap map = map_at(w, i, lane, tensor, i->extra->c.size());
+    int32_t at[TENSOR_MAP_RANK] = {};
+    read_coordinates(w, i, lane, at);
+    const unsigned row_bytes = map.box_row_bytes();
+    const uint64_t address = address_of(w, &source, lane);
+    resolve_one(w, &source, lane, address, row_bytes * map.box_rows(), TILE_ALIGNMENT, Access::Read);
+    check_rows(w, tensor, lane, map, at, Access::Write);
+    const auto from = static_cast<uint32_t>(address & SHARED_OFFSET_MASK);
+    std::vector<char> row(row_bytes);
+    each_row(map, at, [&](unsigned number, uint64_t to, unsigned first, unsigned bytes) {
+      if (!bytes) return;
+      for (unsigned column = 0; column < row_bytes; column += 16)
+        memcpy(&row[column], w.block->shared + swizzled(from + number * row_bytes + column, map.swizzle), 16);
+      memcpy(reinterpret_cast<char*>(to), &row[first], bytes);
+    });
+  });
+}
+
+const Ins* store_bulk(Warp& w, const Ins* i) {
+  return each_active(w, i, [&](unsigned lane) {
+    const Ins &to = i->extra->addresses[0], &source = i->extra->addresses[1];
+    const unsigned bytes = bulk_bytes(w, i, lane);
+    if (!bytes) return;
+    const char* from = resolve_one(w, &source, lane, address_of(w, &source, lane), bytes, BULK_ALIGNMENT, Access::Read);
+    memcpy(resolve_one(w, &to, lane, address_of(w, &to, lane), bytes, BULK_ALIGNMENT, Access::Write), from, bytes);
+  });
+}
+
+const Ins* no_wait(Warp&, const Ins* i) { return i + 1; }
+
+}  // namespace
+
+void carry_out(const BulkCopy& copy) {
+  BlockRun& block = *copy.block;
+  if (copy.tiled) {
+    const unsigned row_bytes = copy.map.box_row_bytes();
+    std::vector<char> row(row_bytes);
+    each_row(copy.map, copy.at, [&](unsigned number, uint64_t from, unsigned first, unsigned bytes) {
+      if (bytes < row_bytes) fill_outside(copy.map, row.data(), row_bytes);
+      if (bytes) memcpy(&row[first], reinterpret_cast<const char*>(from), bytes);
+      for (unsigned column = 0; column < row_bytes; column += 16)
+        memcpy(block.shared + swizzled(copy.to + number * row_bytes + column, copy.map.swizzle), &row[column], 16);
+    });
+  } else {
+    memcpy(block.shared + copy.to, copy.from, copy.bytes);
+  }
+  note_shared(block, copy.issuer == &block ? &block.warps()[copy.warp] : nullptr, copy, false);
+}
+
+bool lower_bulk_copy(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  if (s.op != "cp" || !has(s, "bulk") || s.mods.empty() || s.mods[0] != "async") return false;
+  if (has(s, "commit_group") || has(s, "wait_group") || has(s, "prefetch")) {
+    ins.fn = no_wait;
+    return true;
+  }
+  const auto position = [&](const char* mod) { return std::find(s.mods.begin(), s.mods.end(), mod) - s.mods.begin(); };
+  const auto shared = std::min(position("shared::cluster"), position("shared::cta")), global = position("global");
+  const auto none = static_cast<std::ptrdiff_t>(s.mods.size());
+  const bool tiled = has(s, "tensor"), loads = shared < global;
+  for (const std::string& mod : s.mods)
+    if (mod.rfind("im2col", 0) == 0 || mod.rfind("tile::", 0) == 0) return false;
+  if (shared == none || (tiled && global == none)) return false;
+  if (!loads && !has(s, "bulk_group")) return false;
+  Extra& extra = l.extra(ins);
+  const auto add = [&](const Operand& operand, uint8_t space) {
+    Ins at = ins;
+    at.extra = nullptr;
+    at.space = space;
+    l.address(operand, at);
+    extra.addresses.push_back(at);
+  };
+  const bool from_shared = global == none;
+  const size_t source = 1;
+  add(s.operands[0], loads ? CLUSTER_SPACE : (tiled ? GENERIC_SPACE : GLOBAL_SPACE));
+  add(s.operands[source],
+      loads ? (tiled ? GENERIC_SPACE : (from_shared ? CLUSTER_SPACE : GLOBAL_SPACE)) : CLUSTER_SPACE);
+  size_t next = 2;
+  if (tiled) {
+    const Operand& tensor = s.operands[loads ? 1 : 0];
+    if (tensor.items.size() != 1) return false;
+    for (const Operand& coordinate : tensor.items[0].items) extra.c.push_back(l.slot(coordinate, 4));
+  } else {
+    extra.a.push_back(l.slot(s.operands[next++], 4));
+  }
+  if (loads) {
+    if (next >= s.operands.size()) return false;
+    add(s.operands[next++], CLUSTER_SPACE);
+  }
+  if (has(s, "multicast::cluster")) ins.b = l.slot(s.operands[next], 2);
+  ins.fn = loads ? (tiled ? load_tile : load_bulk) : (tiled ? store_tile : store_bulk);
+  return true;
+}
+
+}  // namespace flashcore::emu::ptx

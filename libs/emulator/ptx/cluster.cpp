@@ -1,0 +1,276 @@
+#include "cluster.h"
+
+#include <algorithm>
+
+#include "halves.h"
+#include "lower.h"
+#include "races.h"
+
+namespace flashcore::emu::ptx {
+
+void Cluster::begin(const LaunchPlan& plan, uint3 index) {
+  plan_ = &plan;
+  index_ = index;
+  blocks_.clear();
+  phase_ = 1;
+  arrived_ = false;
+  const dim3 size = plan.cluster;
+  const unsigned threads = plan.block.x * plan.block.y * plan.block.z;
+  arrivals_.assign(size.x * size.y * size.z, {});
+  for (auto& warps : arrivals_) warps.assign((threads + LANES - 1) / LANES, {});
+}
+
+BlockRun& Cluster::owner(Warp& w, const Ins* i, unsigned lane, uint32_t& offset) const {
+  const uint32_t rank = (offset >> RANK_SHIFT) - 1;
+  if (rank >= size()) return *w.block;
+  offset &= SHARED_OFFSET_MASK;
+  BlockRun& found = block(rank);
+  if (found.alive() || &found == w.block) return found;
+  Fault fault;
+  fault.error = CUDA_ERROR_ILLEGAL_ADDRESS;
+  fault.kind = "OUT_OF_BOUNDS";
+  fault.buffer = "shared memory of another block";
+  fault.message = "reached into the shared memory of block " + describe(found.index()) +
+                  " of its cluster, whose threads have all exited: a block must wait for those that use its memory";
+  w.fail(i, lane, std::move(fault));
+}
+
+bool Cluster::fill_special(const std::string& name, unsigned rank, uint32_t slot, Warp& w) const {
+  const dim3 size = plan_->cluster, grid = plan_->grid;
+  const uint3 at{rank % size.x, rank / size.x % size.y, rank / size.x / size.y};
+  const struct {
+    const char* name;
+    uint32_t value;
+  } known[] = {
+      {"%cluster_ctarank", rank},         {"%cluster_nctarank", this->size()}, {"%cluster_ctaid.x", at.x},
+      {"%cluster_ctaid.y", at.y},         {"%cluster_ctaid.z", at.z},          {"%cluster_nctaid.x", size.x},
+      {"%cluster_nctaid.y", size.y},      {"%cluster_nctaid.z", size.z},       {"%clusterid.x", index_.x},
+      {"%clusterid.y", index_.y},         {"%clusterid.z", index_.z},          {"%nclusterid.x", grid.x / size.x},
+      {"%nclusterid.y", grid.y / size.y}, {"%nclusterid.z", grid.z / size.z},
+  };
+  for (const auto& each : known) {
+    if (name != each.name) continue;
+    std::fill_n(w.reg<uint32_t>(slot), LANES, each.value);
+    return true;
+  }
+  return false;
+}
+
+void Cluster::arrive(Warp& w, uint32_t lanes) {
+  for (unsigned k = 0; k < LANES; ++k)
+    if (lanes >> k & 1) arrivals_[w.block->rank][w.index][k] = phase_;
+  arrived_ = true;
+  complete_if_full();
+}
+
+uint32_t Cluster::passed(Warp& w, const Ins* i, uint32_t lanes) {
+  auto& arrivals = arrivals_[w.block->rank][w.index];
+  uint32_t passed = 0;
+  for (unsigned k = 0; k < LANES; ++k) {
+    if (!(lanes >> k & 1)) continue;
+    if (arrivals[k] == 0)
+      misused(w, i, k, "INVALID_BARRIER", "waits at the cluster's barrier without having arrived at it");
+    if (arrivals[k] == phase_) continue;
+    passed |= 1u << k;
+    arrivals[k] = 0;
+  }
+  return passed;
+}
+
+void Cluster::complete_if_full() {
+  if (!arrived_) return;
+  for (const BlockRun* block : blocks_)
+    for (const Warp& w : const_cast<BlockRun*>(block)->warps())
+      for (uint32_t left = w.live; left; left &= left - 1)
+        if (arrivals_[block->rank][w.index][__builtin_ctz(left)] != phase_) return;
+  ++phase_;
+  arrived_ = false;
+  for (BlockRun* block : blocks_) {
+    ++block->epoch;
+    for (Warp& w : block->warps())
+      for (Split& split : w.others) {
+        if (split.state != SplitState::AtCluster) continue;
+        for (unsigned k = 0; k < LANES; ++k)
+          if (split.mask >> k & 1) arrivals_[block->rank][w.index][k] = 0;
+        split.state = SplitState::Runnable;
+        ++split.pc;
+      }
+  }
+}
+
+void misused(Warp& w, const Ins* i, unsigned lane, const char* kind, const std::string& message) {
+  Fault fault;
+  fault.kind = kind;
+  fault.message = message;
+  w.fail(i, lane, std::move(fault));
+}
+
+SharedPlace shared_place(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, unsigned alignment) {
+  if (i->space == GENERIC_SPACE && (address & WINDOW_MASK) != SHARED_WINDOW) {
+    Fault fault;
+    fault.error = CUDA_ERROR_ILLEGAL_ADDRESS;
+    fault.kind = "OUT_OF_BOUNDS";
+    fault.has_address = true;
+    fault.address = address;
+    fault.message = "named an address outside of shared memory where one of shared memory is wanted";
+    w.fail(i, lane, std::move(fault));
+  }
+  // Checked, and neither a read nor a write to who looks for races.
+  Shadow* const shadow = w.block->shadow;
+  w.block->shadow = nullptr;
+  resolve_one(w, i, lane, address, bytes, alignment, Access::ReadWrite);
+  w.block->shadow = shadow;
+  auto offset = static_cast<uint32_t>(address & ~WINDOW_MASK);
+  if (!(offset >> RANK_SHIFT)) return {w.block, offset};
+  BlockRun& owner = w.block->cluster->owner(w, i, lane, offset);
+  return {&owner, offset};
+}
+
+// --- running ----------------------------------------------------------------------------------------------------------
+
+ClusterRun::ClusterRun() = default;
+ClusterRun::~ClusterRun() = default;
+
+bool ClusterRun::run(const LaunchPlan& plan, uint3 index) {
+  const unsigned count = plan.cluster.x * plan.cluster.y * plan.cluster.z;
+  while (blocks_.size() < count) blocks_.push_back(std::make_unique<BlockRun>());
+  BlockRun* current = blocks_[0].get();
+  try {
+    run_to_the_end(plan, index, count, current);
+    return true;
+  } catch (Fault& fault) {
+    fault_ = std::move(fault);
+    fault_.entry = plan.entry->name;
+    fault_.block = current->index();
+    for (const auto& block : blocks_) block->abandon();
+    return false;
+  }
+}
+
+void ClusterRun::run_to_the_end(const LaunchPlan& plan, uint3 index, unsigned count, BlockRun*& current) {
+  const dim3 size = plan.cluster;
+  cluster_.begin(plan, index);
+  for (unsigned rank = 0; rank < count; ++rank) cluster_.add(*blocks_[rank]);
+  for (unsigned rank = 0; rank < count; ++rank) {
+    current = blocks_[rank].get();
+    current->begin(plan,
+                   {index.x * size.x + rank % size.x, index.y * size.y + rank / size.x % size.y,
+                    index.z * size.z + rank / size.x / size.y},
+                   cluster_, rank);
+  }
+  const FlushSubnormals flush(plan.kernel->flush_subnormals);
+  for (;;) {
+    BlockRun* waiting = nullptr;
+    bool went_on = false;
+    for (unsigned rank = 0; rank < count; ++rank) {
+      BlockRun& block = *blocks_[rank];
+      if (!block.alive()) continue;
+      waiting = current = &block;
+      went_on |= block.step();
+    }
+    if (!waiting) break;
+    current = waiting;
+    if (std::chrono::steady_clock::now() > deadline_) current->fail_at_deadline();
+    if (went_on) continue;
+    for (unsigned rank = 0; rank < count; ++rank) went_on |= blocks_[rank]->mbarriers.land_all(*blocks_[rank]);
+    if (!went_on) current->deadlock("all threads of the block wait and none can go on");
+  }
+  for (unsigned rank = 0; rank < count; ++rank) {
+    current = blocks_[rank].get();
+    current->finish();
+  }
+}
+
+RunCounters ClusterRun::counters() const {
+  RunCounters sum;
+  for (const auto& block : blocks_) {
+    sum.blocks += block->counters().blocks;
+    sum.barriers += block->counters().barriers;
+  }
+  return sum;
+}
+
+// --- instructions -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+const Ins* cluster_arrive(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  ++w.epoch;
+  if (m) w.block->cluster->arrive(w, m);
+  return w.others.empty() ? i + 1 : w.go_on_at(i + 1);
+}
+
+const Ins* cluster_wait(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  if (!m) return i + 1;
+  ++w.epoch;
+  const uint32_t waiting = m & ~w.block->cluster->passed(w, i, m);
+  if (!waiting) return i + 1;
+  w.others.push_back({i, waiting, SplitState::AtCluster});
+  w.mask &= ~waiting;
+  return w.mask ? w.go_on_at(i + 1) : w.pick();
+}
+
+/** imm: the window that a generic address has; b: the rank. */
+template <class T>
+const Ins* map_address(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  const T* a = w.reg<T>(i->a);
+  const uint32_t* rank = w.reg<uint32_t>(i->b);
+  const unsigned size = w.block->cluster->size();
+  for (unsigned k = 0; k < LANES; ++k) {
+    if (!(m >> k & 1) || rank[k] < size) continue;
+    Fault fault;
+    fault.error = CUDA_ERROR_ILLEGAL_ADDRESS;
+    fault.kind = "OUT_OF_BOUNDS";
+    fault.message = "mapped an address to block " + std::to_string(rank[k]) + " of a cluster that has " +
+                    std::to_string(size) + (size == 1 ? " block" : " blocks, counted from 0");
+    w.fail(i, k, std::move(fault));
+  }
+  write_lanes<T>(w, i->d, m, [=](int k) {
+    return static_cast<T>(static_cast<uint64_t>(i->imm) | (rank[k] + 1) << RANK_SHIFT | (a[k] & SHARED_OFFSET_MASK));
+  });
+  return i + 1;
+}
+
+template <class T>
+const Ins* rank_of_address(Warp& w, const Ins* i) {
+  const T* a = w.reg<T>(i->a);
+  const uint32_t own = w.block->rank;
+  write_lanes<uint32_t>(w, i->d, w.active(i), [=](int k) {
+    const uint32_t rank = static_cast<uint32_t>(a[k]) >> RANK_SHIFT;
+    return rank ? rank - 1 : own;
+  });
+  return i + 1;
+}
+
+}  // namespace
+
+bool lower_cluster(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  if (s.op == "barrier" && has(s, "cluster")) {
+    l.extra(ins).what = "barrier.cluster.wait";
+    ins.fn = has(s, "arrive") ? cluster_arrive : (has(s, "wait") ? cluster_wait : nullptr);
+    return ins.fn != nullptr;
+  }
+  if (s.op == "mapa") {
+    const bool wide = s.mods.back() == "u64";
+    ins.d = l.slot(s.operands[0], wide ? 8 : 4);
+    ins.a = l.slot(s.operands[1], wide ? 8 : 4);
+    ins.b = l.slot(s.operands[2], 4);
+    ins.imm = has(s, "shared::cluster") ? 0 : static_cast<int64_t>(SHARED_WINDOW);
+    ins.fn = wide ? map_address<uint64_t> : map_address<uint32_t>;
+    return true;
+  }
+  if (s.op == "getctarank") {
+    const bool wide = s.mods.back() == "u64";
+    ins.d = l.slot(s.operands[0], 4);
+    ins.a = l.slot(s.operands[1], wide ? 8 : 4);
+    ins.fn = wide ? rank_of_address<uint64_t> : rank_of_address<uint32_t>;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace flashcore::emu::ptx

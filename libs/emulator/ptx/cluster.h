@@ -1,0 +1,81 @@
+// Blocks that run side by side and reach into each other's shared memory (sm_90). A launch without clusters has one
+// block in each.
+#pragma once
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "access.h"
+
+namespace flashcore::emu::ptx {
+
+// Above the 24 bits of an offset in shared memory: the rank of the block, from 1; 0: the thread's own.
+constexpr unsigned RANK_SHIFT = 24;
+constexpr uint32_t SHARED_OFFSET_MASK = (1u << RANK_SHIFT) - 1;
+
+class Cluster {
+ public:
+  void begin(const LaunchPlan& plan, uint3 index);
+  void add(BlockRun& block) { blocks_.push_back(&block); }
+  unsigned size() const { return static_cast<unsigned>(blocks_.size()); }
+  BlockRun& block(unsigned rank) const { return *blocks_[rank]; }
+  /**
+   * Whose shared memory an offset means; the rank is taken out of it. An offset that names no block of the cluster stays
+   * as it is: nobody's. Faults where that block has ended.
+   */
+  BlockRun& owner(Warp& w, const Ins* i, unsigned lane, uint32_t& offset) const;
+  /** False if it is no special register of clusters. */
+  bool fill_special(const std::string& name, unsigned rank, uint32_t slot, Warp& w) const;
+
+  /** barrier.cluster: lanes arrive. */
+  void arrive(Warp& w, uint32_t lanes);
+  /** Who of the lanes need not wait. */
+  uint32_t passed(Warp& w, const Ins* i, uint32_t lanes);
+  /** Ends the phase if all live threads have arrived. */
+  void complete_if_full();
+
+ private:
+  const LaunchPlan* plan_ = nullptr;
+  uint3 index_{};
+  std::vector<BlockRun*> blocks_;
+  uint32_t phase_ = 1;
+  bool arrived_ = false;  // somebody, in this phase
+  /** The phase in which a lane has arrived without waiting since, by rank and warp; 0: none. */
+  std::vector<std::vector<std::array<uint32_t, LANES>>> arrivals_;
+};
+
+/** A place in the shared memory of a block of the cluster. */
+struct SharedPlace {
+  BlockRun* block;
+  uint32_t offset;
+};
+
+/** What the hardware leaves undefined. */
+[[noreturn]] void misused(Warp& w, const Ins* i, unsigned lane, const char* kind, const std::string& message);
+
+/** Where a lane's address points, which has to be shared memory, so many bytes of it, aligned. Faults otherwise. */
+SharedPlace shared_place(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, unsigned alignment);
+
+/** Runs clusters of PTX kernels, one after the other, on one OS thread. */
+class ClusterRun {
+ public:
+  ClusterRun();
+  ~ClusterRun();
+  /** False if a block faulted; fault() then says how. `index`: which cluster of the grid. */
+  bool run(const LaunchPlan& plan, uint3 index);
+  const Fault& fault() const { return fault_; }
+  RunCounters counters() const;
+  /** A cluster that still runs then ends with a fault that tells where its threads stand. */
+  void set_deadline(std::chrono::steady_clock::time_point deadline) { deadline_ = deadline; }
+
+ private:
+  void run_to_the_end(const LaunchPlan& plan, uint3 index, unsigned count, BlockRun*& current);
+
+  std::vector<std::unique_ptr<BlockRun>> blocks_;
+  Cluster cluster_;
+  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
+  Fault fault_;
+};
+
+}  // namespace flashcore::emu::ptx
