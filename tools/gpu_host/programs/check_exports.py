@@ -10,21 +10,15 @@ import importlib.util
 import json
 import pathlib
 import re
-import subprocess
 import sys
-import time
 
+import graph_arms
 import torch
 
-GRAPH_US = 2000
-MOST_LAUNCHES = 200
-REPLAYS = 101
-# As the runner has (apps/runner/src/spec/benchmark-protocol.ts): no launch finds its inputs where the last one left them.
-INPUT_SETS = 2
-PAUSE_S = 0.005
-CLOCK_SECONDS = 0.8
-# Bytes between the tensors of one timing and the next: PyTorch's allocator packs small ones into blocks of 2 MiB.
-PADDINGS = [0, 4096, 3 << 20, 21 << 20]
+PLACES = 2
+MORE_INSTANCES = 3
+# PyTorch's flag for its own.
+AUTO_FREE = 1
 
 
 def shape_of(text):
@@ -51,81 +45,24 @@ def load(path):
     return module
 
 
-def graph_us(*calls, pause_s=0.0):
-    """Microseconds a launch, as the runner takes its hot figure: a graph of some 2 ms over all calls in turn, timed
-    behind a replay of itself. `pause_s`: the device rests before each of these pairs, as it does while the runner
-    changes inputs and has its turns with SDPA."""
-    one = replay_us(captured(calls, 50), 50, pause_s)
-    launches = max(1, min(MOST_LAUNCHES, round(GRAPH_US / one)))
-    return replay_us(captured(calls, launches), launches, pause_s)
+def graph_times(module, shape, causal, inputs):
+    """Microseconds a launch in PyTorch's graph, by the runner's protocol and over as many input sets: where PyTorch's
+    allocator puts the tensors, and each in an allocation of its own, as the runner has them. Two of each, then more
+    instances of the same graphs, all in turns."""
+    bench = graph_arms.Bench(module, inputs, shape, causal)
+    for again in range(PLACES):
+        for kind, sets in (("allocator", bench.sets_of_torch()), ("apart", bench.sets_for_torch())):
+            graph, _ = bench.torch_arm(f"{kind} {again}", sets)
+            for instance in range(MORE_INSTANCES):
+                bench.arm(f"{kind} {again} instance {instance}", lambda graph=graph: graph, flags=AUTO_FREE)
+    arms = bench.run()["arms"]
+    return {
+        f"graph_{kind}_us": [arm["us"] for name, arm in arms.items() if name.startswith(kind)]
+        for kind in ("allocator", "apart")
+    }
 
 
-def captured(calls, launches):
-    # A stream of its own: the legacy default stream waits for all others.
-    with torch.cuda.stream(torch.cuda.Stream()):
-        for call in calls:
-            for _ in range(5):
-                call()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
-            for launch in range(launches):
-                calls[launch % len(calls)]()
-    return graph
-
-
-def replay_us(graph, launches, pause_s):
-    with torch.cuda.stream(torch.cuda.Stream()):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        samples = []
-        for _ in range(REPLAYS):
-            time.sleep(pause_s)
-            graph.replay()
-            start.record()
-            graph.replay()
-            end.record()
-            end.synchronize()
-            samples.append(start.elapsed_time(end) * 1e3 / launches)
-    return sorted(samples)[REPLAYS // 2]
-
-
-def graph_times(module, shape, causal):
-    """The same at several places in memory: a kernel that lives in L2 depends on its tensors' addresses. First with a
-    new output a call, then into one that is kept, then over the runner's number of input sets in turn."""
-    held, times = [], {"graph_us": [], "graph_out_us": [], "graph_sets_us": [], "graph_rested_us": []}
-    for padding in PADDINGS:
-        held.append(torch.empty(max(1, padding), dtype=torch.uint8, device="cuda"))
-        sets = []
-        for seed in range(INPUT_SETS):
-            q, k, v = (each.cuda() for each in inputs_of(shape, seed))
-            sets.append((q, k, v, torch.empty_like(q)))
-        held += sets
-        q, k, v, out = sets[0]
-        times["graph_us"].append(graph_us(lambda q=q, k=k, v=v: module.attention(q, k, v, causal)))
-        into = [lambda one=one: module.attention_out(*one, causal) for one in sets]
-        times["graph_out_us"].append(graph_us(into[0]))
-        times["graph_sets_us"].append(graph_us(*into))
-        times["graph_rested_us"].append(graph_us(*into, pause_s=PAUSE_S))
-    return times
-
-
-def clocks(module, shape, causal):
-    """MHz of the SMs while the graph runs without a rest, as nvidia-smi tells it."""
-    q, k, v = (each.cuda() for each in inputs_of(shape))
-    out = torch.empty_like(q)
-    graph = captured([lambda: module.attention_out(q, k, v, out, causal)], MOST_LAUNCHES)
-    command = ["nvidia-smi", "--query-gpu=clocks.sm", "--format=csv,noheader,nounits", "-lms", "50"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watch:
-        until = time.monotonic() + CLOCK_SECONDS
-        while time.monotonic() < until:
-            graph.replay()
-            torch.cuda.synchronize()
-        watch.terminate()
-        told = [int(line) for line in watch.stdout.read().split() if line.isdigit()]
-    return {"busy_mhz": told}
-
-
-def on_shape(module, path, text, timed):
+def on_shape(module, path, text):
     shape, causal = shape_of(text)
     wanted = path.with_name(f"{path.stem}.{text}.out")
     if not wanted.exists():
@@ -139,7 +76,6 @@ def on_shape(module, path, text, timed):
         "shape": text,
         "bits_equal": torch.equal(out.cpu().view(torch.int16), theirs.view(torch.int16)),
         "largest_difference_from_sdpa": (out.float() - sdpa.float()).abs().max().item(),
-        **(graph_times(module, shape, causal) if timed else {}),
     }
 
 
@@ -193,16 +129,21 @@ def main():
         prepare(folder, shapes)
         return
     report = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "kernels": {}, "rows": []}
+    timed, *_ = shapes
+    inputs = (folder / f"{timed}.in").read_bytes()
     for path in sorted(folder.glob("*.py")):
         module = load(path)
+        # Before and after the checks: torch.compile brings much into the process.
+        times = graph_times(module, *shape_of(timed), inputs)
         report["kernels"][path.stem] = {
             "arch": module.ARCH,
             "opcheck": opcheck(module),
             "compiles": compiles(module),
             "refusals": refusals(module),
-            "clocks": clocks(module, *shape_of(shapes[0])),
+            **times,
+            "after_the_checks": graph_times(module, *shape_of(timed), inputs),
         }
-        report["rows"] += [on_shape(module, path, text, timed=text == shapes[0]) for text in shapes]
+        report["rows"] += [on_shape(module, path, text) for text in shapes]
         print(path.stem, "done", file=sys.stderr, flush=True)
     print(json.dumps(report))
 

@@ -8,6 +8,7 @@ FOLDER/<kernel>.py are the exported operators, FOLDER/<shape>.in is Q, K and V, 
 (apps/runner/worker/benchmark/samplers.ts), all arms in turns. Prints one JSON object.
 """
 
+import collections
 import ctypes
 import importlib.util
 import json
@@ -97,6 +98,10 @@ class Tensor:
         return self.shape[0] * self.shape[1] * self.shape[2] * self.shape[3] * HALF_BYTES
 
 
+# What is launched for a call; workspaces by name.
+Plan = collections.namedtuple("Plan", "launches workspace")
+
+
 def sets_of(shape, inputs, layout):
     """Two sets of Q, K, V and O. `guarded`: an allocation each with 4 KiB before and behind, as the runner has them;
     `packed`: one after another in one allocation, as PyTorch's allocator puts tensors of 1 MiB."""
@@ -123,12 +128,13 @@ def new_stream():
     return cuda.handle("cuStreamCreate", NON_BLOCKING)
 
 
-def captured(loaded, launch, sets, launches):
+def captured(loaded, plan, sets, launches):
     """As the runner does: a stream of its own, thread-local mode."""
     stream = new_stream()
     cuda.call("cuStreamBeginCapture_v2", stream, THREAD_LOCAL)
     for number in range(launches):
-        loaded.launch(launch, sets[number % 2], {}, stream.value)
+        for launch in plan.launches:
+            loaded.launch(launch, sets[number % 2], plan.workspace, stream.value)
     graph = ctypes.c_void_p()
     cuda.call("cuStreamEndCapture", stream, ctypes.byref(graph))
     return graph
@@ -149,32 +155,29 @@ class KernelNode(ctypes.Structure):
     ]
 
 
-def built(loaded, launch, sets, launches):
+def built(loaded, plan, sets, launches):
     """Node by node, each after the one before."""
     graph = cuda.handle("cuGraphCreate", 0)
     before = None
     for number in range(launches):
-        values = [loaded._value(argument, sets[number % 2], {}) for argument in launch.arguments]
-        parameters = (ctypes.c_void_p * len(values))(*[address for address, _ in values])
-        node = KernelNode(
-            loaded._function(launch).value,
-            launch.grid,
-            launch.block,
-            launch.shared_bytes,
-            ctypes.addressof(parameters),
-        )
-        dependencies = (ctypes.c_void_p * 1)(before)
-        before = cuda.handle(
-            "cuGraphAddKernelNode_v2",
-            graph,
-            dependencies,
-            ctypes.c_size_t(0 if before is None else 1),
-            ctypes.byref(node),
-        ).value
-        if launch.cluster is not None:
-            value = (ctypes.c_uint32 * 16)(*launch.cluster)
-            cuda.call("cuGraphKernelNodeSetAttribute", ctypes.c_void_p(before), 4, value)
+        for launch in plan.launches:
+            before = add_node(graph, before, (loaded, launch, sets[number % 2], plan.workspace))
     return graph
+
+
+def add_node(graph, before, work):
+    loaded, launch, tensors, workspace = work
+    values = [loaded._value(argument, tensors, workspace) for argument in launch.arguments]
+    parameters = (ctypes.c_void_p * len(values))(*[address for address, _ in values])
+    function = loaded._function(launch).value
+    node = KernelNode(function, launch.grid, launch.block, launch.shared_bytes, ctypes.addressof(parameters))
+    dependencies = (ctypes.c_void_p * 1)(before)
+    count = ctypes.c_size_t(0 if before is None else 1)
+    added = cuda.handle("cuGraphAddKernelNode_v2", graph, dependencies, count, ctypes.byref(node))
+    if launch.cluster is not None:
+        value = (ctypes.c_uint32 * 16)(*launch.cluster)
+        cuda.call("cuGraphKernelNodeSetAttribute", added, 4, value)
+    return added.value
 
 
 def executable(graph, flags=0):
@@ -321,19 +324,18 @@ class Arm:
 class Bench:
     """All arms of one kernel, and what could not be set up."""
 
-    def __init__(self, module, inputs, shape, causal, stamp):
-        self.module, self.inputs, self.shape = module, inputs, shape
-        (self.launch,), workspace = module.plan(*shape, causal)
-        if workspace:
-            raise RuntimeError("kernels with a workspace are not timed here")
-        self.stamp = stamp
+    def __init__(self, module, inputs, shape, causal, stamp=None):
+        self.module, self.inputs, self.shape, self.causal, self.held = module, inputs, shape, causal, []
         self.primary = cuda.handle("cuDevicePrimaryCtxRetain", 0)
         cuda.call("cuCtxSetCurrent", self.primary)
         self.loaded = module._Loaded(0)
-        self.stamps = Stamps(stamp)
+        launches, sizes = module.plan(*shape, causal)
+        held = {name: cuda.handle("cuMemAlloc_v2", ctypes.c_size_t(max(1, size))).value for name, size in sizes.items()}
+        self.plan = Plan(launches, {name: Tensor(address, None) for name, address in held.items()})
+        self.stamps = Stamps(stamp) if stamp else None
         self.arms, self.facts, self.failed = [], {}, {}
         self.launches = 20
-        probe = self.arm("probe", lambda: captured(self.loaded, self.launch, sets_of(shape, inputs, "packed"), 20))
+        probe = self.arm("probe", lambda: captured(self.loaded, self.plan, sets_of(shape, inputs, "packed"), 20))
         probe.block()
         self.launches = max(1, min(MOST_LAUNCHES, round(GRAPH_US / statistics.median(probe.samples))))
         self.arms.clear()
@@ -371,19 +373,19 @@ class Bench:
             for layout in ("guarded", "packed"):
                 sets = sets_of(self.shape, self.inputs, layout)
                 self.arm(
-                    f"captured, {layout}{again}", lambda s=sets: captured(self.loaded, self.launch, s, self.launches)
+                    f"captured, {layout}{again}", lambda s=sets: captured(self.loaded, self.plan, s, self.launches)
                 )
                 if not again:
-                    self.arm(f"by nodes, {layout}", lambda s=sets: built(self.loaded, self.launch, s, self.launches))
+                    self.arm(f"by nodes, {layout}", lambda s=sets: built(self.loaded, self.plan, s, self.launches))
                     self.arm(
                         f"captured, {layout}, as the runner between replays",
-                        lambda s=sets: captured(self.loaded, self.launch, s, self.launches),
+                        lambda s=sets: captured(self.loaded, self.plan, s, self.launches),
                         runner_like=sets,
                     )
                     second = self.module._Loaded(0)
                     self.arm(
                         f"captured, {layout}, module loaded again",
-                        lambda s=sets, m=second: captured(m, self.launch, s, self.launches),
+                        lambda s=sets, m=second: captured(m, self.plan, s, self.launches),
                     )
 
     def own_context(self):
@@ -396,77 +398,79 @@ class Bench:
             for name, way in (("captured", captured), ("by nodes", built)):
                 self.arm(
                     f"{name}, {layout}, own context",
-                    lambda s=sets, w=way: w(loaded, self.launch, s, self.launches),
+                    lambda s=sets, w=way: w(loaded, self.plan, s, self.launches),
                     context=context,
                 )
         cuda.call("cuCtxSetCurrent", self.primary)
 
     def torch_arms(self):
+        for name, sets in (("PyTorch's memory", self.sets_of_torch()), ("guarded memory", self.sets_for_torch())):
+            raw, plain = self.torch_arm(f"PyTorch's graph, {name}", sets)
+            for flags in (0, 1, 8, 9):
+                self.arm(f"PyTorch's graph, {name}, instantiated with {flags}", lambda raw=raw: raw, flags=flags)
+            self.arm(f"captured, {name}", lambda s=plain: captured(self.loaded, self.plan, s, self.launches))
+            self.arm(f"by nodes, {name}", lambda s=plain: built(self.loaded, self.plan, s, self.launches))
+            self.arm(
+                f"captured, {name}, as the runner between replays",
+                lambda s=plain: captured(self.loaded, self.plan, s, self.launches),
+                runner_like=plain,
+            )
+
+    def torch_arm(self, name, sets):
+        """What a user has: PyTorch's graph of the exported operator. Answers with the graph and the sets."""
         import torch
 
-        B, H, S, D = self.shape
-        size = B * H * S * D
-        values = torch.frombuffer(bytearray(self.inputs), dtype=torch.float16).view(3, B, H, S, D)
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            for one in sets:
+                for _ in range(3):
+                    self.module.attention_out(*one, self.causal)
+            torch.cuda.synchronize()
+            graph = torch.cuda.CUDAGraph(keep_graph=True)
+            with torch.cuda.graph(graph, stream=stream):
+                for number in range(self.launches):
+                    self.module.attention_out(*sets[number % 2], self.causal)
+            graph.instantiate()
 
-        def of_torch():
-            sets = []
-            for _ in range(2):
-                q, k, v = (values[place].cuda() for place in range(3))
-                sets.append((q, k, v, torch.empty_like(q)))
-            return sets
+        def replay():
+            with torch.cuda.stream(stream):
+                graph.replay()
+
+        raw = ctypes.c_void_p(graph.raw_cuda_graph())
+        self.facts[name] = {**facts_of(raw), "stream_priority": stream.priority}
+        handle = ctypes.c_void_p(stream.cuda_stream)
+        self.arms.append(Arm(name, replay, self.launches, context=self.primary, stream=handle))
+        self.held += [sets, graph]
+        return raw, [{each: Tensor(t.data_ptr(), self.shape) for each, t in zip("QKVO", one)} for one in sets]
+
+    def sets_of_torch(self):
+        """Where PyTorch's allocator puts them."""
+        import torch
+
+        values = torch.frombuffer(bytearray(self.inputs), dtype=torch.float16).view(3, *self.shape)
+        sets = []
+        for _ in range(2):
+            q, k, v = (values[place].cuda() for place in range(3))
+            sets.append((q, k, v, torch.empty_like(q)))
+        return sets
+
+    def sets_for_torch(self):
+        """As the runner has them."""
+        import torch
 
         class Exposed:
-            """Memory of the driver's for torch.as_tensor."""
-
             def __init__(self, tensor):
                 self.__cuda_array_interface__ = {
-                    "shape": (size,),
+                    "shape": (tensor.nbytes // HALF_BYTES,),
                     "typestr": "<f2",
                     "data": (tensor.data_ptr(), False),
                     "version": 3,
                 }
 
-        def of_driver():
-            sets = sets_of(self.shape, self.inputs, "guarded")
-            return [
-                tuple(torch.as_tensor(Exposed(tensors[name]), device="cuda").view(self.shape) for name in "QKVO")
-                for tensors in sets
-            ]
-
-        for name, sets in (("PyTorch's memory", of_torch()), ("guarded memory", of_driver())):
-            stream = torch.cuda.Stream()
-            with torch.cuda.stream(stream):
-                for one in sets:
-                    for _ in range(3):
-                        self.module.attention_out(*one, False)
-                torch.cuda.synchronize()
-                graph = torch.cuda.CUDAGraph(keep_graph=True)
-                with torch.cuda.graph(graph, stream=stream):
-                    for number in range(self.launches):
-                        self.module.attention_out(*sets[number % 2], False)
-                graph.instantiate()
-
-            def replay(graph=graph, stream=stream):
-                with torch.cuda.stream(stream):
-                    graph.replay()
-
-            raw = ctypes.c_void_p(graph.raw_cuda_graph())
-            plain = [{each: Tensor(t.data_ptr(), self.shape) for each, t in zip("QKVO", one)} for one in sets]
-            handle = ctypes.c_void_p(stream.cuda_stream)
-            shown = f"PyTorch's graph, {name}"
-            self.facts[shown] = facts_of(raw)
-            self.facts[f"{shown}: stream priority"] = stream.priority
-            self.arms.append(Arm(shown, replay, self.launches, context=self.primary, stream=handle))
-            for flags in (0, 1, 8, 9):
-                self.arm(f"{shown}, instantiated with {flags}", lambda raw=raw: raw, flags=flags)
-            self.arm(f"captured, {name}", lambda s=plain: captured(self.loaded, self.launch, s, self.launches))
-            self.arm(f"by nodes, {name}", lambda s=plain: built(self.loaded, self.launch, s, self.launches))
-            self.arm(
-                f"captured, {name}, as the runner between replays",
-                lambda s=plain: captured(self.loaded, self.launch, s, self.launches),
-                runner_like=plain,
-            )
-            self.held = getattr(self, "held", []) + [sets, graph]
+        return [
+            tuple(torch.as_tensor(Exposed(tensors[name]), device="cuda").view(self.shape) for name in "QKVO")
+            for tensors in sets_of(self.shape, self.inputs, "guarded")
+        ]
 
     def run(self):
         cuda.call("cuCtxSetCurrent", self.primary)
@@ -479,7 +483,7 @@ class Bench:
             "arms": {arm.name: arm.told() for arm in self.arms},
             "failed": self.failed,
             "graphs": self.facts,
-            "function": function_facts(self.loaded._function(self.launch)),
+            "function": function_facts(self.loaded._function(self.plan.launches[0])),
             "context": context_facts(),
         }
 

@@ -13,6 +13,7 @@ def measure(m):
     folder = m.work / "exports"
     folder.mkdir()
     check = m.keep_program("check_exports.py")
+    m.keep_program("graph_arms.py")
     m.run([sys.executable, check, "prepare", folder, *SHAPES])
     runner = [m.node, ROOT / "test/dist/run-on-inputs.js", "--shapes", ",".join(SHAPES), "--folder", folder]
     hot = {}
@@ -25,12 +26,12 @@ def measure(m):
     if not text:
         raise RuntimeError(f"check_exports.py gave nothing: {errors[-5:]}")
     report = json.loads(text)
-    for row in report["rows"]:
-        if row["shape"] == CANONICAL and "graph_us" in row:
-            runner = hot[row["kernel"]]
-            row["runner_hot_us"] = runner["latency"]["p50Us"]
-            row["runner_clock_mhz"] = runner.get("conditions", {}).get("smClockMhz")
-            for name in ("graph_us", "graph_out_us", "graph_sets_us", "graph_rested_us"):
-                row[name.replace("_us", "_over_runner")] = [each / row["runner_hot_us"] for each in row[name]]
-        print("  ", json.dumps(row))
+    for kernel, found in report["kernels"].items():
+        runner = hot[kernel]
+        found["runner_hot_us"] = runner["latency"]["p50Us"]
+        found["runner_clock_mhz"] = runner.get("conditions", {}).get("smClockMhz")
+        for times in (found, found["after_the_checks"]):
+            for kind in ("allocator", "apart"):
+                times[f"{kind}_over_runner"] = [each / found["runner_hot_us"] for each in times[f"graph_{kind}_us"]]
+        print("  ", kernel, json.dumps({key: value for key, value in found.items() if key != "refusals"}))
     m.write("exports.json", report)
