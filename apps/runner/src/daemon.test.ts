@@ -39,7 +39,8 @@ test('kill -9: what was running and queued is there after the restart, ended as 
   await using daemon = await startChildRunner(...flags);
   using client = await RunnerClient.connect({ address: daemon.address });
   const { job } = await client.getJob({ name: running });
-  expect(performance.now() - restart).toBeLessThan(5_000);
+  // The promise is 5 s; test/reliability/kill.test.ts has figures. Here other tests run beside it.
+  expect(performance.now() - restart).toBeLessThan(15_000);
   expect(job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.INTERRUPTED });
   const last = Number(job!.lastSequence);
   expect(last).toBeGreaterThan(seen.length);

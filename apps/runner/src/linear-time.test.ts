@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { growth, REPEATED } from '@flashcore/shared/testing';
+import { cpuMs, growth, REPEATED } from '@flashcore/shared/testing';
 import { afterAll, expect, test } from 'vitest';
 import { parseGnuDiagnostics, parseNvccDiagnostics } from './build/diagnostics.ts';
 import { emulatorUnit } from './build/emulator-unit.ts';
@@ -61,9 +61,9 @@ test.each([
   ['400 KB of blanks after extern __shared__', `extern __shared__ ${' '.repeat(400_000)}`],
   ['400 KB of extern __shared__', 'extern __shared__ '.repeat(22_000)],
 ])('a source of %s is read within a second', (_, text) => {
-  const started = performance.now();
+  const started = cpuMs();
   for (const name of ['snapshotSources()', 'sharedBuffers()', 'emulatorUnit()']) READERS[name]!(text);
-  expect(performance.now() - started).toBeLessThan(1_000);
+  expect(cpuMs() - started).toBeLessThan(1_000);
 });
 
 test('the sources of a job include at most 4,000 files by name', () => {

@@ -4,6 +4,7 @@ import { parseExpression } from './kernels/expression.ts';
 import { parseManifest } from './kernels/manifest.ts';
 import { parseShape } from './kernels/shape.ts';
 import { growth, REPEATED } from './testing/linear-time.ts';
+import { cpuMs } from './text/cpu-time.ts';
 import { didYouMean } from './text/nearest-names.ts';
 import { plainLine, plainText } from './text/plain-text.ts';
 
@@ -44,9 +45,9 @@ test.each(Object.entries(READERS))('%s reads foreign text in time that grows wit
 test.each(Object.entries(MANIFESTS))('the longest manifest %s is answered soon', (_, manifestOf) => {
   const slow = REPEATED.filter((piece) => {
     const text = manifestOf(piece.repeat(23_000 / piece.length)).slice(0, 24_000);
-    const started = performance.now();
+    const started = cpuMs();
     expect(() => parseManifest(text, 'kernel.yaml')).toSatisfy(answers);
-    return performance.now() - started > 1_500;
+    return cpuMs() - started > 1_500;
   });
   expect(slow).toEqual([]);
 });
@@ -79,11 +80,11 @@ test.each([
   ['deep nesting', `${MANIFEST}notes: ${'['.repeat(60_000)}`],
   ['a long name', `${MANIFEST}${'a'.repeat(60_000)}: 1`],
 ])('a manifest with %s is answered soon', (_, text) => {
-  const started = performance.now();
+  const started = cpuMs();
   expect(() => parseManifest(text, 'kernel.yaml')).toThrow(
     expect.objectContaining({ reason: 'INVALID_MANIFEST' }) as Error,
   );
-  expect(performance.now() - started).toBeLessThan(1_000);
+  expect(cpuMs() - started).toBeLessThan(1_000);
 });
 
 test('at most twenty faults of a manifest are told', () => {

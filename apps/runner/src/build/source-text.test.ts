@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { cpuMs } from '@flashcore/shared/testing';
 import { readSourceText, unescaped } from './source-text.ts';
 
 test.each([
@@ -57,9 +58,9 @@ test('time grows with the length', () => {
     '#include "a"\n',
     '\\ ',
   ]) {
-    const started = performance.now();
+    const started = cpuMs();
     readSourceText(piece.repeat(2 ** 18 / piece.length));
-    expect(performance.now() - started, piece).toBeLessThan(1_000);
+    expect(cpuMs() - started, piece).toBeLessThan(1_000);
   }
 });
 

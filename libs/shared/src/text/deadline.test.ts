@@ -16,3 +16,14 @@ test('a regular expression without end is stopped, and the next work is done', (
   expect(performance.now() - started).toBeLessThan(5_000);
   expect(withinDeadline(1_000, () => 7)).toBe(7);
 });
+
+test('what waited for the processor is begun anew, with more time', () => {
+  const memory = new Int32Array(new SharedArrayBuffer(4));
+  let begun = 0;
+  const wait = (): string => {
+    begun += 1;
+    return Atomics.wait(memory, 0, 0, 60);
+  };
+  expect(withinDeadline(50, wait)).toBe('timed-out');
+  expect(begun).toBeGreaterThan(1);
+});
