@@ -5,8 +5,10 @@
 // Against flashcore_v11: no addition a weight, and what is summed is P as rounded to fp16, so that a weight's rounding
 // error stands in numerator and denominator alike; Q as an operand in shared memory leaves registers for a third
 // warpgroup; persistent CTAs also at HEAD_DIM 64; clusters where a grid leaves SMs idle.
+#include "direct_rows.cuh"
 #include "tiling.cuh"
 #include "warpgroup_rows.cuh"
+#include "mechanisms/register_rows.cuh"
 #include "primitives/registers.cuh"
 
 constexpr int READY = 1, TURN = 2, Q_READ = 6;  // named barriers; of the last two, one a warpgroup
@@ -257,10 +259,13 @@ struct D64Small {  // short sequences, one work a CTA, three CTAs an SM
   static constexpr bool PERSISTENT = false, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
 };
 struct D64Split {  // few CTAs: two warpgroups take every other tile
-  static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 2, BLOCK_KV = SHORT_KEYS,
+  static constexpr int HEAD_DIM = 64, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 2, BLOCK_KV = LONG_KEYS,
                        STAGES = SPLIT_STAGES;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
   static constexpr bool PERSISTENT = false, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
+};
+struct D64SplitCausal : D64Split {  // shorter tiles: less of one lies above the diagonal
+  static constexpr int BLOCK_KV = SHORT_KEYS;
 };
 struct D64Cluster : D64Split {  // fewer still: so do the CTAs of a cluster
   static constexpr int CLUSTER = CLUSTER_CTAS;
@@ -288,7 +293,7 @@ struct D64Rows192 : D64Rows128 {  // three warpgroups: Q stays in shared memory
   static constexpr bool Q_IN_REGISTERS = false;
 };
 struct D128Cluster {
-  static constexpr int HEAD_DIM = 128, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 2, BLOCK_KV = SHORT_KEYS, STAGES = 2;
+  static constexpr int HEAD_DIM = 128, WGS_Q = ROWS_OF_ONE / WGMMA_M, WGS_KV = 2, BLOCK_KV = LONG_KEYS, STAGES = 2;
   static constexpr int CLUSTER = CLUSTER_CTAS, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
   static constexpr bool PERSISTENT = false, PING_PONG = false, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
 };
@@ -324,6 +329,7 @@ static_assert(PANEL == BOX_COLUMNS, "a tensor map's box is a panel wide");
 // Which one a shape gets is the manifest's choice.
 FLASHCORE_V12_ENTRY(flashcore_v12_d64_small, D64Small, ONE_CONSUMER, D64_SMALL_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d64_split, D64Split, TWO_CONSUMERS, D64_SPLIT_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d64_split_causal, D64SplitCausal, TWO_CONSUMERS, D64_SPLIT_CAUSAL_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d64_cluster, D64Cluster, TWO_CONSUMERS, D64_CLUSTER_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d64_rows64, D64Rows64, ONE_CONSUMER, D64_ROWS64_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d64_causal, D64Causal, ONE_CONSUMER, D64_CAUSAL_BYTES)
@@ -335,3 +341,34 @@ FLASHCORE_V12_ENTRY(flashcore_v12_d128_cluster, D128Cluster, TWO_CONSUMERS, D128
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_rows64, D128Rows64, ONE_CONSUMER, D128_ROWS64_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_rows128, D128Rows128, TWO_CONSUMERS, D128_ROWS128_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_short, D128Short, TWO_CONSUMERS, D128_SHORT_BYTES)
+
+// Few short heads: warps of 16 rows by mma.sync. No tensor map to fetch, no barriers to set up, no producer to wait for.
+struct D64Few {
+  static constexpr int HEAD_DIM = 64, WARPS_Q = 2, WARPS_KV = 2, WARP_Q = FEW_ROWS / WARPS_Q;
+  static constexpr int BLOCK_KV = SHORT_KEYS, STAGES = 2, CTAS_AN_SM = 2;
+};
+struct D128Few : D64Few {
+  static constexpr int HEAD_DIM = 128, BLOCK_KV = SHORTEST_KEYS;
+};
+
+#define FLASHCORE_V12_FEW_ENTRY(NAME, CUT, LAUNCHED_BYTES)                                         \
+  static_assert(register_rows::Tiling<CUT>::THREADS == FEW_THREADS &&                              \
+                register_rows::Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));                       \
+  extern "C" __global__ void __launch_bounds__(FEW_THREADS, CUT::CTAS_AN_SM)                       \
+      NAME(const half* Q, const half* K, const half* V, half* O, int S, float scale, int causal) { \
+    register_rows::attention<register_rows::Tiling<CUT>>(Q, K, V, O, S, scale, causal);            \
+  }
+
+FLASHCORE_V12_FEW_ENTRY(flashcore_v12_d64_few, D64Few, D64_FEW_BYTES)
+FLASHCORE_V12_FEW_ENTRY(flashcore_v12_d128_few, D128Few, D128_FEW_BYTES)
+
+#define FLASHCORE_V12_DIRECT_ENTRY(NAME, HEAD_DIM, LAUNCHED_BYTES)                                 \
+  static_assert(direct_rows::Tiling<HEAD_DIM>::SMEM_BYTES == (LAUNCHED_BYTES));                    \
+  static_assert(direct_rows::KEYS == DIRECT_KEYS && direct_rows::ROWS == DIRECT_ROWS);             \
+  extern "C" __global__ void __launch_bounds__(direct_rows::MOST_WARPS* WARP)                      \
+      NAME(const half* Q, const half* K, const half* V, half* O, int S, float scale, int causal) { \
+    direct_rows::attention<HEAD_DIM>(Q, K, V, O, S, scale, causal);                                \
+  }
+
+FLASHCORE_V12_DIRECT_ENTRY(flashcore_v12_d64_direct, 64, D64_DIRECT_BYTES)
+FLASHCORE_V12_DIRECT_ENTRY(flashcore_v12_d128_direct, 128, D128_DIRECT_BYTES)

@@ -162,7 +162,7 @@ export const manifestSchema = strict({
   compile: strict({ fast_math: flag().default(true), maxrregcount: integer(0, 255).default(0) }).prefault({}),
   workspace: mapOf(cIdentifier, expression).default({}),
   constants: mapOf(constantName, expression).default({}),
-  launches: listOf(launch, 16).min(1, 'wanted at least one launch'),
+  launches: listOf(launch, 32).min(1, 'wanted at least one launch'),
   // NONE: a trick that gains nothing, in a kernel that is right.
   faulty: strict({
     finding: oneOf(['NONE', ...FINDINGS]),
