@@ -1,5 +1,6 @@
 // flashcore_v12: one kernel for every shape. Rows are summed by the tensor cores, from a column of ones beside V; two or
-// three warpgroups take turns at large grids, small ones divide the keys over warpgroups and the CTAs of a cluster.
+// three warpgroups take turns at large grids, small ones divide the keys over warpgroups and the CTAs of a cluster, and
+// the shortest go by mma.sync, without tensor maps.
 // Limits: fp16, HEAD_DIM 64 or 128, S any length >= 1, sm_90a only.
 //
 // Against flashcore_v11: no addition a weight, and what is summed is P as rounded to fp16, so that a weight's rounding
@@ -345,7 +346,7 @@ FLASHCORE_V12_ENTRY(flashcore_v12_d128_short, D128Short, TWO_CONSUMERS, D128_SHO
 // Few short heads: warps of 16 rows by mma.sync. No tensor map to fetch, no barriers to set up, no producer to wait for.
 struct D64Few {
   static constexpr int HEAD_DIM = 64, WARPS_Q = 2, WARPS_KV = 2, WARP_Q = FEW_ROWS / WARPS_Q;
-  static constexpr int BLOCK_KV = SHORT_KEYS, STAGES = 2, CTAS_AN_SM = 2;
+  static constexpr int BLOCK_KV = SHORT_KEYS, STAGES = FEW_STAGES, CTAS_AN_SM = 2;
 };
 struct D128Few : D64Few {
   static constexpr int HEAD_DIM = 128, BLOCK_KV = SHORTEST_KEYS;
