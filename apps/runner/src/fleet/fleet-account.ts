@@ -12,6 +12,7 @@ export interface AccountedPilot {
   lacks: string;
   startMs: number;
   leaving: boolean;
+  away: boolean;
   work: { job: string; sinceMs: number } | undefined;
 }
 
@@ -32,6 +33,8 @@ const NOTHING_SPENT = { heldMs: 0, usedMs: 0 };
 export class FleetAccount {
   /** Why the scheduler does not do what it is asked; undefined: it does. */
   schedulerProblem: string | undefined;
+  /** Why the last pilot that was not let in was not. */
+  lastRefusal: string | undefined;
   requeues = 0;
   lostLeases = 0;
   refusedEvents = 0;
@@ -52,7 +55,7 @@ export class FleetAccount {
         name: partition,
         deviceName: device(partition)?.name ?? '',
         maxPilots: max,
-        freePilots: live.filter((one) => one.partition === partition && !one.leaving && !one.work).length,
+        freePilots: live.filter((one) => one.partition === partition && !one.leaving && !one.away && !one.work).length,
         waitingJobs: waitingJobs(partition),
       })),
       pilots: submitted.map((row) =>
@@ -96,6 +99,7 @@ function describePilot(
 
 function stateOf(live: AccountedPilot | undefined): PilotState {
   if (!live) return PilotState.PENDING;
+  if (live.away) return PilotState.AWAY;
   if (live.work) return PilotState.BUSY;
   return live.leaving ? PilotState.LEAVING : PilotState.IDLE;
 }

@@ -1,8 +1,10 @@
-import { create } from '@bufbuild/protobuf';
+import { create, fromBinary, type DescMessage } from '@bufbuild/protobuf';
 import {
   AttemptStartedSchema,
   FlashcoreError,
+  JobOptionsSchema,
   JobResultSchema,
+  KernelRunnerService,
   type Fleet,
   type JobEvent,
   type JobFinished,
@@ -25,7 +27,8 @@ import { planSdpa } from '../spec/sdpa-spec.ts';
 import { variantMessage } from '../spec/variant-message.ts';
 import { planSpec } from '../spec/plan-spec.ts';
 import { championFor } from '../store/decisions.ts';
-import { LeaseLost } from './pilot-link.ts';
+import type { FleetTable } from '../store/fleet-table.ts';
+import { LeaseLost, type Lease, type LeaseOptions } from './pilot-link.ts';
 import type { PilotPool } from './pilot-pool.ts';
 import { pilotRequest, type PilotRequest } from './pilot-request.ts';
 
@@ -43,7 +46,7 @@ export interface FleetPlannerOptions extends PlannerOptions {
 /** A planner whose devices are partitions of a cluster: jobs are checked here, and carried out by pilots. */
 export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
   const { pool, settings, kernels } = options;
-  return {
+  const planner: JobPlanner = {
     devices: () => pool.devices(),
     isolation: () => Promise.resolve({ kind: 'none', detail: 'this gateway runs no foreign code; its nodes box it' }),
     describeTools: () => Promise.resolve([]),
@@ -83,7 +86,14 @@ export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
       };
       return planned(about, request, options);
     },
+    planAgain: ({ method, request }, deviceId) => {
+      const schema: DescMessage = KernelRunnerService.method[method].input;
+      const again = fromBinary(schema, request) as unknown as JobRequests[typeof method];
+      again.options = create(JobOptionsSchema, { deviceId });
+      return planner.planJob(method, again, () => 0);
+    },
   };
+  return planner;
 }
 
 interface About<Method extends JobMethod> {
@@ -111,6 +121,8 @@ function planned<Method extends JobMethod>(
     body: bodyOf(method, asked, { deviceId, spec, options }),
     // Waiting for a pilot is no device time.
     takesDevice: true,
+    // It names all sources by content: whatever becomes of the kernels here, the job stays what it was.
+    kept: { method, request: asked.request },
   };
 }
 
@@ -120,45 +132,75 @@ interface BodyParts {
   options: FleetPlannerOptions;
 }
 
-/** Gives the job to one pilot after another until one brings it to its end. Errors: DEVICE_UNAVAILABLE. */
+/**
+ * Gives the job to one pilot after another until one brings it to its end; after a restart of the gateway first to the
+ * one that had it. Errors: DEVICE_UNAVAILABLE.
+ */
 function bodyOf(method: JobMethod, asked: PilotRequest, { deviceId, spec, options }: BodyParts): JobBody {
   const { pool } = options;
+  const table = options.fleet!;
   return async (job) => {
-    let reason: string | undefined;
-    for (let attempt = 1; attempt <= MOST_ATTEMPTS; attempt += 1) {
-      const lease = await pool.take(pool.partitionOf(deviceId), job.name, job.signal);
-      const { node, device } = lease;
-      job.emit({
-        case: 'attemptStarted',
-        value: create(AttemptStartedSchema, { attempt, node, device, ...(reason !== undefined && { reason }) }),
-      });
+    const before = table.leaseOf(job.name);
+    let attempt = before?.attempts ?? 0;
+    let reason = before && 'the gateway was started again, and its pilot has ended';
+    let lease = before && pool.leaseBefore(before);
+    for (;;) {
+      if (!lease) {
+        if (attempt >= MOST_ATTEMPTS) throw givenUp(deviceId, reason!);
+        lease = await pool.take(pool.partitionOf(deviceId), job.name, job.signal);
+        attempt += 1;
+        emitAttempt(job, { attempt, lease, reason, table });
+      }
       job.hasDevice(true);
       try {
         const assignment = { job: job.name, attempt, method, ...asked };
-        const onEvent = (event: JobEvent): void => relay(event, { job, spec, options });
+        const onEvent: LeaseOptions['onEvent'] = (event, noted) => relay(event, noted, { job, spec, options });
         return outcomeOf(await lease.run(assignment, { onEvent, signal: job.signal }), job);
       } catch (error) {
         if (!(error instanceof LeaseLost)) throw error;
         job.signal.throwIfAborted();
         reason = error.message;
         pool.account.requeues += 1;
+        lease = undefined;
       } finally {
         job.hasDevice(false);
       }
     }
-    throw new FlashcoreError(
-      'DEVICE_UNAVAILABLE',
-      { device_id: deviceId },
-      `Look at the nodes: ${MOST_ATTEMPTS} pilots were lost with this job, the last because: ${reason}`,
-    );
   };
 }
+
+interface Attempt {
+  attempt: number;
+  lease: Lease;
+  /** What ended the one before; undefined: there was none. */
+  reason: string | undefined;
+  table: FleetTable;
+}
+
+function emitAttempt(job: JobContext, { attempt, lease, reason, table }: Attempt): void {
+  const { node, device, number } = lease;
+  job.emit(
+    {
+      case: 'attemptStarted',
+      value: create(AttemptStartedSchema, { attempt, node, device, ...(reason !== undefined && { reason }) }),
+    },
+    () => table.attempted(number, attempt),
+  );
+}
+
+const givenUp = (deviceId: string, reason: string): FlashcoreError =>
+  new FlashcoreError(
+    'DEVICE_UNAVAILABLE',
+    { device_id: deviceId },
+    `Look at the nodes: ${MOST_ATTEMPTS} pilots were lost with this job, the last because: ${reason}`,
+  );
 
 /** A queue's own; the pilot's runner has one too, whose events say nothing here. */
 const NOT_RELAYED: readonly JobEvent['payload']['case'][] = ['created', 'started', 'attemptStarted', undefined];
 
 function relay(
   event: JobEvent,
+  noted: () => void,
   { job, spec, options }: Pick<BodyParts, 'spec' | 'options'> & { job: JobContext },
 ): void {
   const { payload } = event;
@@ -166,7 +208,7 @@ function relay(
   // What was built is known here by its sources, so that it can be named and accepted.
   if (payload.case === 'buildResult' && payload.value.succeeded && spec)
     options.kernels.keepBuild(payload.value.buildId, spec.kernel, variantMessage(spec.resolved));
-  job.emit(payload);
+  job.emit(payload, noted);
 }
 
 function outcomeOf(

@@ -99,17 +99,21 @@ function attach(call: AttachCall, { pool, logger, onCall, synced }: FleetService
       });
   };
   const link: PilotLink = {
-    registered: (session) => say({ case: 'registered', value: { session } }),
+    registered: ({ lease, afterSequence }) =>
+      say({ case: 'registered', value: { lease: BigInt(lease), afterSequence: BigInt(afterSequence) } }),
     assign: (assignment) => say({ case: 'assignment', value: assignment }),
     stop: (lease) => say({ case: 'stop', value: { lease: BigInt(lease) } }),
     dismiss: (reason) => {
       say({ case: 'dismissed', value: { reason } });
       void said.then(() => call.end());
     },
+    cut: (details) => void call.emit('error', { code: status.UNAVAILABLE, details }),
   };
   let session: PilotSession | undefined;
+  let over = false;
   const end = (reason: string): void => {
     clearTimeout(silent);
+    over = true;
     session?.lost(reason);
     session = undefined;
   };
@@ -119,6 +123,7 @@ function attach(call: AttachCall, { pool, logger, onCall, synced }: FleetService
   );
   const refuse = (error: FlashcoreError): void => {
     clearTimeout(silent);
+    over = true;
     logger.warn({ reason: error.reason, message: error.message }, 'a pilot was not let in');
     call.emit('error', statusFromError(error));
   };
@@ -126,11 +131,13 @@ function attach(call: AttachCall, { pool, logger, onCall, synced }: FleetService
     clearTimeout(silent);
     silent = setTimeout(() => {
       end(`its pilot was silent for ${SILENT_MS / 1000} s`);
-      // A pilot that wakes up is told, ends the job that is another's now, and comes back.
+      // A pilot that wakes up comes back, with its job if that is not another's by then.
       call.emit('error', { code: status.UNAVAILABLE, details: 'the pilot was silent' });
     }, SILENT_MS);
   };
   call.on('data', ({ message }: AttachRequest) => {
+    // What was under way when the pilot was cut off: it tells it again once it is back.
+    if (over) return;
     try {
       if (session) tell(session, message);
       else if (message.case === 'register') session = pool.register(message.value, link);

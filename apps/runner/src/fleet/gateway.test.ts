@@ -1,32 +1,25 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import {
   ArtifactKind,
-  DeviceSchema,
   JobResultSchema,
   Outcome,
   WarningSchema,
   BuildResultSchema,
-  invalidRequest,
   type JobEvent,
 } from '@flashcore/shared/contract';
 import { freePort, missing } from '@flashcore/shared/testing';
 import { initTls, readServerTls } from '../access/certificates.ts';
-import type { PlannerOptions } from '../experiment/planner.ts';
 import type { JobBody } from '../jobs/job-context.ts';
-import { createLogger } from '../log.ts';
-import { fakePlanner, FAKE_DEVICE } from '../testing/fake-planner.ts';
+import { flyTestPilot } from '../testing/test-pilot.ts';
 import { collect, finished, kernel, startTestRunner, temporaryFolder, until } from '../testing/test-runner.ts';
 import { parseFleet } from './fleet-file.ts';
 import { createGateway } from './gateway.ts';
-import { flyPilot } from './pilot.ts';
 import type { Scheduler } from './slurm.ts';
 
-const DEVICE = create(DeviceSchema, { ...FAKE_DEVICE, name: 'NVIDIA L4' });
 const SAMPLES = Buffer.from('bytes that a job made');
 const SHA256 = createHash('sha256').update(SAMPLES).digest('hex');
 const PASSED = { outcome: Outcome.PASSED, summary: 'passed', result: create(JobResultSchema) };
@@ -66,30 +59,16 @@ partitions:
   const pilots = new Map<string, FlyingPilot>();
   const present = new Set<string>();
   let bodies = 0;
-  const fly = async (token: string, controller: AbortController): Promise<void> => {
-    let options: PlannerOptions | undefined;
-    await using own = await startTestRunner({
-      createPlanner: (asked) => {
-        options = asked;
-        asked.artifacts.put(SAMPLES);
-        const planner = fakePlanner({ bodies: { tree: (job) => body((bodies += 1))(job) } });
-        if (!refuse) return planner;
-        const planJob = (): never => {
-          throw invalidRequest({ field: 'kernel', description: 'must be another' });
-        };
-        return { ...planner, planJob };
-      },
-    });
-    const runner = { address: own.runner.address, device: DEVICE, tools: [], ...options! };
-    await flyPilot(runner, {
+  const fly = (token: string, { signal }: AbortController): Promise<void> =>
+    flyTestPilot({
       gateway: file.reach,
-      security: tls ? { authority: readFileSync(join(tls, 'ca.crt')) } : undefined,
       token,
-      endsAtMs: Infinity,
-      logger: createLogger('silent'),
-      signal: controller.signal,
+      body: (job) => body((bodies += 1))(job),
+      signal,
+      tls,
+      refuse,
+      onRunner: ({ artifacts }) => void artifacts.put(SAMPLES),
     });
-  };
   const scheduler: Scheduler = {
     submit: (_, token) => {
       const id = String(pilots.size + 1);

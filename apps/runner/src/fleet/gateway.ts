@@ -60,6 +60,7 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
   let queued: (partition: string) => number = () => 0;
 
   const begin = async (queues: JobQueues): Promise<void> => {
+    pool.expect(table.pilots());
     pool.onChange = () => queues.startWaiting();
     queued = (partition) => queues.waitingFor(deviceIdOf(partition));
     running.scaler = new Scaler({ file, pool, table, scheduler, queued, logger });

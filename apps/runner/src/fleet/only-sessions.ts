@@ -21,6 +21,5 @@ export const onlySessions =
 
 function hasSession(metadata: Metadata, table: FleetTable): boolean {
   const session = /^Bearer ([\w-]{1,64})$/.exec(String(metadata.get('authorization')[0] ?? ''))?.[1];
-  const admission = session === undefined ? 'unknown' : table.admit(session);
-  return typeof admission === 'object' && admission.use === 'again';
+  return session !== undefined && table.isSession(session);
 }

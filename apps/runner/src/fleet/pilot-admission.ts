@@ -2,7 +2,7 @@ import { FlashcoreError, type Device } from '@flashcore/shared/contract';
 import type { Register } from '@flashcore/shared/fleet';
 import { findDataSheet } from '@flashcore/shared/kernels';
 import { plainLine } from '@flashcore/shared/text';
-import type { FleetTable, PilotRow } from '../store/fleet-table.ts';
+import type { Admission } from '../store/fleet-table.ts';
 import type { PartitionSettings } from './fleet-file.ts';
 import { expectedDevice } from './partition-devices.ts';
 
@@ -11,7 +11,7 @@ const MOST_LACKS = 300;
 const CLOCK_SKEW_MS = 5_000;
 
 /** Errors: UNAUTHENTICATED. */
-export function admitted(admission: ReturnType<FleetTable['admit']>): PilotRow {
+export function admitted(admission: Admission): Exclude<Admission, string> {
   if (typeof admission === 'object') return admission;
   throw new FlashcoreError(
     'UNAUTHENTICATED',

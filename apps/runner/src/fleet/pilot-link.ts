@@ -3,11 +3,14 @@ import type { Assignment } from '@flashcore/shared/fleet';
 
 /** What the gateway says to a pilot. */
 export interface PilotLink {
-  registered(session: string): void;
+  /** It is let in. `lease`: the one that goes on, after its event of that number; 0: none does. */
+  registered(goesOn: { lease: number; afterSequence: number }): void;
   assign(assignment: Assignment): void;
   stop(lease: number): void;
   /** Ends the pilot; the link then closes. */
   dismiss(reason: string): void;
+  /** Ends the link; the pilot may come back. */
+  cut(reason: string): void;
 }
 
 /** What a pilot says to the gateway. */
@@ -30,12 +33,13 @@ export interface Lease {
   number: number;
   node: string;
   device: Device;
-  /** Runs a job to its end, and gives it back. Errors: LeaseLost. */
+  /** Runs a job to its end, and gives it back; one that its pilot has already goes on. Errors: LeaseLost. */
   run(assignment: Omit<Assignment, 'lease' | '$typeName' | '$unknown'>, options: LeaseOptions): Promise<JobFinished>;
 }
 
 export interface LeaseOptions {
-  onEvent: (event: JobEvent) => void;
+  /** `noted`: to be done in the transaction that stores what comes of the event. */
+  onEvent: (event: JobEvent, noted: () => void) => void;
   /** Asks the pilot to stop the job; its end is then the job's. */
   signal: AbortSignal;
 }

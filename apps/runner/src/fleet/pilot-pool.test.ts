@@ -35,44 +35,61 @@ const NEVER = new AbortController().signal;
 interface Changes {
   buildId?: string;
   token?: string;
+  session?: string;
+  /** Of the job that it has. */
+  lease?: number;
   secondsLeft?: number;
   device?: Device;
+  /** How far the node's clock is ahead. */
+  clockOffMs?: number;
+  /** Tools that the node does not have. */
+  missing?: string[];
 }
 
-function fixture() {
+const sessionOf = (text: string): string => text.padEnd(43, 'x');
+
+function fixture({ awayMs = 30_000 } = {}) {
   const table = new FleetTable(openDatabase(':memory:'));
   const clock = { ms: 1_000_000 };
-  const pool = new PilotPool({
-    partitions: [PARTITION],
-    table,
-    buildId: 'b1',
-    logger: createLogger('silent'),
-    nowMs: () => clock.ms,
-  });
-  /** A pilot that was submitted and comes; `said` is what the gateway said to it. */
-  const pilot = (schedulerJob: string, changes: Changes = {}) => {
-    const token = `token-${schedulerJob}`;
-    if (!table.pilots().some((row) => row.schedulerJob === schedulerJob))
-      table.submitted({ schedulerJob, partition: 'gpu', submitMs: clock.ms }, token);
-    const said: string[] = [];
-    const link: PilotLink = {
-      registered: (session) => said.push(`registered ${session}`),
-      assign: ({ lease }) => said.push(`lease ${lease}`),
-      stop: (lease) => said.push(`stop ${lease}`),
-      dismiss: (reason) => said.push(`dismissed: ${reason}`),
-    };
-    const register = create(RegisterSchema, {
-      token: changes.token ?? token,
-      buildId: changes.buildId ?? 'b1',
-      node: `node-${schedulerJob}`,
-      device: changes.device ?? OWN_DEVICE,
-      clockMs: BigInt(clock.ms),
-      secondsLeft: BigInt(changes.secondsLeft ?? 0),
+  const gateway = () => {
+    const pool = new PilotPool({
+      partitions: [PARTITION],
+      table,
+      buildId: 'b1',
+      logger: createLogger('silent'),
+      nowMs: () => clock.ms,
+      awayMs,
     });
-    const session: PilotSession = pool.register(register, link);
-    return { session, said };
+    /** A pilot that was submitted and comes; `said` is what the gateway said to it. */
+    const pilot = (schedulerJob: string, changes: Changes = {}) => {
+      const token = `token-${schedulerJob}`;
+      if (!table.pilots().some((row) => row.schedulerJob === schedulerJob))
+        table.submitted({ schedulerJob, partition: 'gpu', submitMs: clock.ms }, token);
+      const said: string[] = [];
+      const link: PilotLink = {
+        registered: ({ lease, afterSequence }) => said.push(`registered ${lease} ${afterSequence}`),
+        assign: ({ lease }) => said.push(`lease ${lease}`),
+        stop: (lease) => said.push(`stop ${lease}`),
+        dismiss: (reason) => said.push(`dismissed: ${reason}`),
+        cut: (reason) => said.push(`cut: ${reason}`),
+      };
+      const register = create(RegisterSchema, {
+        token: changes.token ?? token,
+        session: changes.session ?? sessionOf(schedulerJob),
+        lease: BigInt(changes.lease ?? 0),
+        buildId: changes.buildId ?? 'b1',
+        node: `node-${schedulerJob}`,
+        device: changes.device ?? OWN_DEVICE,
+        clockMs: BigInt(clock.ms + (changes.clockOffMs ?? 0)),
+        tools: (changes.missing ?? []).map((name) => ({ name, missing: `no ${name} in PATH` })),
+        secondsLeft: BigInt(changes.secondsLeft ?? 0),
+      });
+      const session: PilotSession = pool.register(register, link);
+      return { session, said };
+    };
+    return { pool, pilot };
   };
-  return { pool, table, pilot, clock };
+  return { ...gateway(), table, clock, restarted: gateway };
 }
 
 const warning = (text: string): JobEvent =>
@@ -82,14 +99,16 @@ const finished = (): JobEvent =>
     payload: { case: 'finished', value: create(JobFinishedSchema, { outcome: Outcome.PASSED }) },
   });
 
-test('a token lets in once, a session again, and nothing else does', () => {
-  const { pilot } = fixture();
+test('a token lets in once, its session again, and nothing else does', () => {
+  const { pilot, pool } = fixture();
   const { said } = pilot('1');
-  expect(() => pilot('1')).toThrow('its token was used before');
+  expect(() => pilot('1', { session: sessionOf('another') })).toThrow('its token was used before');
   expect(() => pilot('2', { token: 'guess' })).toThrow('the token is none that it gave');
-  const again = pilot('1', { token: said[0]!.replace('registered ', '') });
-  expect(again.said).toEqual([expect.stringMatching(/^registered /)]);
-  expect(said).toContain('dismissed: the same pilot has registered again');
+  expect(() => pilot('3', { session: 'short' })).toThrow('a session of 43 characters');
+  const again = pilot('1');
+  expect(again.said).toEqual(['registered 0 0']);
+  expect(said).toEqual(['registered 0 0', 'cut: the same pilot has registered again']);
+  expect(pool.livePilots('gpu')).toBe(1);
 });
 
 test('a pilot of another build is refused', () => {
@@ -122,10 +141,109 @@ test('a job whose pilot is lost is told so, and its next lease has a higher numb
   const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
   const next = pool.take('gpu', 'jobs/1', NEVER);
   first.session.lost('the node is gone');
-  await expect(end).rejects.toEqual(new LeaseLost('the node is gone'));
+  pool.gone('1');
+  await expect(end).rejects.toEqual(new LeaseLost('its Slurm job has ended'));
   pilot('2');
   expect((await next).number).toBeGreaterThan(lease.number);
   expect((await next).node).toBe('node-2');
+});
+
+/** A pilot that runs a job; `heard` is what came of it at the gateway. */
+async function running({ pool, pilot }: ReturnType<typeof fixture>, signal = NEVER) {
+  const { session, said } = pilot('1');
+  const lease = await pool.take('gpu', 'jobs/1', NEVER);
+  const heard: number[] = [];
+  const onEvent = ({ sequence }: JobEvent): void => void heard.push(Number(sequence));
+  const end = lease.run(ASSIGNMENT, { onEvent, signal });
+  return { session, said, heard, end, lease: lease.number };
+}
+
+const numbered = (sequence: number, event = warning('')): JobEvent => ({ ...event, sequence: BigInt(sequence) });
+
+test('a pilot whose link broke comes back with its job: no event is missed or taken twice', async () => {
+  const all = fixture();
+  const { session, heard, end, lease } = await running(all);
+  session.event(lease, numbered(1));
+  session.event(lease, numbered(2));
+  session.lost('the network');
+  expect(all.pool.describe(all.table.pilots(), () => 0).pilots[0]!.state).toBe(PilotState.AWAY);
+  // What was under way when the link broke.
+  session.event(lease, numbered(3));
+  const again = all.pilot('1', { lease });
+  expect(again.said).toEqual([`registered ${lease} 2`]);
+  for (const sequence of [2, 3]) again.session.event(lease, numbered(sequence));
+  again.session.event(lease, numbered(4, finished()));
+  await expect(end).resolves.toMatchObject({ outcome: Outcome.PASSED });
+  expect(heard).toEqual([1, 2, 3]);
+  expect(all.pool.describe(all.table.pilots(), () => 0)).toMatchObject({ lostLeases: 0n, refusedEvents: 1n });
+});
+
+test('an event that does not follow is not taken: the pilot tells again from where the gateway is', async () => {
+  const all = fixture();
+  const { session, said, heard, lease } = await running(all);
+  session.event(lease, numbered(1));
+  session.event(lease, numbered(3));
+  expect(said.at(-1)).toBe(`cut: event 3 of lease ${lease} came after 1`);
+  expect(all.pilot('1', { lease }).said).toEqual([`registered ${lease} 1`]);
+  expect(heard).toEqual([1]);
+});
+
+test('a pilot that comes back without its job, or too late for it, has lost it', async () => {
+  const all = fixture();
+  const { session, end, lease } = await running(all);
+  session.lost('the network');
+  const again = all.pilot('1');
+  await expect(end).rejects.toEqual(new LeaseLost('its pilot came back without it'));
+  const second = await all.pool.take('gpu', 'jobs/1', NEVER);
+  const gone = second.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
+  again.session.lost('the network');
+  all.pool.gone('1');
+  await expect(gone).rejects.toThrow('its Slurm job has ended');
+  // Its process goes on, with the lease that is nobody's now.
+  const late = all.pilot('1', { lease: second.number });
+  expect(late.said).toEqual(['registered 0 0']);
+  late.session.event(second.number, numbered(1, finished()));
+  expect(all.pool.describe(all.table.pilots(), () => 0)).toMatchObject({ lostLeases: 2n, refusedEvents: 2n });
+  expect(lease).toBeLessThan(second.number);
+});
+
+test('a pilot that stays away loses its job', async () => {
+  const all = fixture({ awayMs: 1 });
+  const { session, end } = await running(all);
+  session.lost('the network');
+  await expect(end).rejects.toEqual(new LeaseLost('the network'));
+});
+
+test('a job that is stopped while its pilot is away: the pilot is told once it is back', async () => {
+  const all = fixture();
+  const cancelled = new AbortController();
+  const { session, end, lease } = await running(all, cancelled.signal);
+  session.lost('the network');
+  cancelled.abort();
+  const again = all.pilot('1', { lease });
+  expect(again.said).toEqual([`registered ${lease} 0`, `stop ${lease}`]);
+  again.session.event(lease, numbered(1, finished()));
+  await end;
+});
+
+test('a gateway that is started again takes up the lease of a pilot that comes back with it', async () => {
+  const all = fixture();
+  const { session, lease } = await running(all);
+  session.event(lease, numbered(1));
+  all.table.heard(lease, 1);
+  const second = all.restarted();
+  const taken = second.pool.leaseBefore(all.table.leaseOf('jobs/1')!)!;
+  const heard: JobEvent[] = [];
+  const end = taken.run(ASSIGNMENT, { onEvent: (event) => heard.push(event), signal: NEVER });
+  second.pool.expect(all.table.pilots());
+  expect([second.pool.runningJobs('gpu'), second.pool.livePilots('gpu'), second.pool.stays('1')]).toEqual([1, 0, true]);
+  const again = second.pilot('1', { lease });
+  expect(again.said).toEqual([`registered ${lease} 1`]);
+  again.session.event(lease, numbered(2));
+  again.session.event(lease, numbered(3, finished()));
+  await expect(end).resolves.toMatchObject({ outcome: Outcome.PASSED });
+  expect(heard.map(({ sequence }) => Number(sequence))).toEqual([2]);
+  expect((await second.pool.take('gpu', 'jobs/2', NEVER)).number).toBeGreaterThan(lease);
 });
 
 test('a job is given back and its pilot takes no other', async () => {
@@ -219,7 +337,7 @@ test('a job that is stopped while it waits leaves no trace', async () => {
   expect(pool.runningJobs('gpu')).toBe(0);
 });
 
-test('held and used seconds, and a clock that is wrong', async () => {
+test('held and used seconds', async () => {
   const { pool, pilot, table, clock } = fixture();
   const { session } = pilot('1');
   clock.ms += 10_000;
@@ -231,4 +349,13 @@ test('held and used seconds, and a clock that is wrong', async () => {
   session.lost('it left');
   clock.ms += 99_000;
   expect(pool.describe(table.pilots(), () => 0).partitions[0]).toMatchObject({ heldSeconds: 40, usedSeconds: 30 });
+});
+
+test('what a node lacks, and a clock that is an hour off, are told; its time counts by the gateway', () => {
+  const { pool, pilot, table, clock } = fixture();
+  pilot('1', { clockOffMs: 3_600_000, missing: ['nvcc', 'ncu', 'bwrap'] });
+  clock.ms += 10_000;
+  const { pilots, partitions } = pool.describe(table.pilots(), () => 0);
+  expect(pilots[0]!.lacks).toBe('no nvcc, no ncu, no bwrap; its clock is 3600 s off');
+  expect(partitions[0]!.heldSeconds).toBe(10);
 });

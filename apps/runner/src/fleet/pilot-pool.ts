@@ -2,15 +2,17 @@ import { FlashcoreError, type Device, type Fleet, type JobEvent, type JobFinishe
 import type { Assignment, Register } from '@flashcore/shared/fleet';
 import { plainLine } from '@flashcore/shared/text';
 import type { Logger } from '../log.ts';
-import { FleetTable, type PilotRow } from '../store/fleet-table.ts';
+import type { FleetTable, LeaseRow, PilotRow } from '../store/fleet-table.ts';
 import { FleetAccount } from './fleet-account.ts';
 import type { PartitionSettings } from './fleet-file.ts';
 import { asPartition, expectedDevice } from './partition-devices.ts';
 import { admitted, lacksOf, requireModel } from './pilot-admission.ts';
-import { LeaseLost, type Lease, type PilotLink, type PilotSession } from './pilot-link.ts';
+import { LeaseLost, type Lease, type LeaseOptions, type PilotLink, type PilotSession } from './pilot-link.ts';
 
+/** A pilot that has registered, or that had before the gateway was started again. */
 interface LivePilot extends PilotRow {
-  link: PilotLink;
+  /** Undefined: it is away, and may come back. */
+  link: PilotLink | undefined;
   node: string;
   device: Device;
   lacks: string;
@@ -19,13 +21,21 @@ interface LivePilot extends PilotRow {
   secondsLeft: number | undefined;
   leaving: boolean;
   work: Work | undefined;
+  /** Ends the wait for one that is away. */
+  givenUp?: NodeJS.Timeout | undefined;
 }
 
 interface Work {
   lease: number;
   job: string;
   sinceMs: number;
-  onEvent: (event: JobEvent) => void;
+  /** The pilot's number of the last event. */
+  heard: number;
+  /** Notes in the store how far its events are. */
+  noted: () => void;
+  onEvent: LeaseOptions['onEvent'];
+  /** The pilot was told to stop it, or is to be once it is back. */
+  stopping: boolean;
   end: PromiseWithResolvers<JobFinished>;
 }
 
@@ -42,12 +52,16 @@ export interface PoolOptions {
   buildId: string;
   logger: Logger;
   nowMs?: () => number;
+  /** How long a pilot whose link broke may take to come back; default 30 s. */
+  awayMs?: number;
 }
 
 /** A pilot whose scheduler ends it sooner takes no further job. */
 const LEAST_SECONDS_LEFT = 60;
 /** Less than a stopped job has (STOP_GRACE_MS), so that the partition never counts as held. */
 const STOP_WITHIN_MS = 4_000;
+const AWAY_MS = 30_000;
+const SESSION = /^[\w-]{43}$/;
 
 /** The pilots of a gateway: who may register, which has which job, and what becomes of a job whose pilot is lost. */
 export class PilotPool {
@@ -83,7 +97,7 @@ export class PilotPool {
   /** Told when a pilot is free or has gone. */
   onChange: () => void = () => undefined;
 
-  /** Pilots of a partition that have registered and stay. */
+  /** Pilots of a partition that are connected and stay. */
   livePilots(partition: string): number {
     return this.#ofPartition(partition).length;
   }
@@ -100,10 +114,10 @@ export class PilotPool {
 
   /** Whether a pilot is connected. */
   isLive(schedulerJob: string): boolean {
-    return this.#live.has(schedulerJob);
+    return this.#live.get(schedulerJob)?.link !== undefined;
   }
 
-  /** Whether a pilot is connected and takes jobs. */
+  /** Whether a pilot takes jobs, or will when it is back. */
   stays(schedulerJob: string): boolean {
     return this.#live.get(schedulerJob)?.leaving === false;
   }
@@ -119,25 +133,82 @@ export class PilotPool {
   /** Lets a pilot go that has no job. */
   dismiss(schedulerJob: string, reason: string): void {
     const pilot = this.#live.get(schedulerJob);
-    if (!pilot || pilot.work) return;
+    if (!pilot?.link || pilot.work) return;
     pilot.leaving = true;
     pilot.link.dismiss(reason);
   }
 
+  /** Waits for pilots that an earlier gateway let in. */
+  expect(rows: readonly PilotRow[]): void {
+    for (const row of rows.filter(({ registered }) => registered)) this.#expected(row, '');
+  }
+
+  /** What the scheduler says of a pilot that is not connected: it has ended. */
+  gone(schedulerJob: string): void {
+    if (!this.isLive(schedulerJob)) this.#lost(schedulerJob, 'its Slurm job has ended');
+  }
+
   /**
-   * Lets a pilot in by its one-time token, or again by its session. Errors: UNAUTHENTICATED, VERSION_MISMATCH: it is
-   * then to be dismissed.
+   * Lets a pilot in by its one-time token, or again by its session too; a job that it has goes on, if it is still its
+   * own. Errors: UNAUTHENTICATED, INVALID_REQUEST, VERSION_MISMATCH: it is then to be dismissed.
    */
   register(asked: Register, link: PilotLink): PilotSession {
-    const { table, logger, buildId } = this.#options;
-    const row = admitted(table.admit(asked.token));
+    const { logger } = this.#options;
+    const { row, device } = this.#welcome(asked);
+    const { schedulerJob, partition } = row;
+    const before = this.#live.get(schedulerJob);
+    // A half-open connection of the same pilot: the younger one counts.
+    before?.link?.cut('the same pilot has registered again');
+    const work = this.#workThatGoesOn(schedulerJob, Number(asked.lease));
+    const now = this.#nowMs();
+    const pilot: LivePilot = {
+      ...row,
+      link,
+      node: plainLine(asked.node).slice(0, 64),
+      device: asPartition(device, partition),
+      lacks: lacksOf(asked, now),
+      startMs: before?.startMs ?? now,
+      idleSinceMs: now,
+      secondsLeft: Number(asked.secondsLeft) || undefined,
+      leaving: false,
+      work,
+    };
+    this.#live.set(schedulerJob, pilot);
+    this.#devices.set(partition, pilot.device);
+    logger.info({ pilot: schedulerJob, node: pilot.node, partition, lease: work?.lease }, 'a pilot has registered');
+    link.registered({ lease: work?.lease ?? 0, afterSequence: work?.heard ?? 0 });
+    if (work?.stopping) link.stop(work.lease);
+    this.#serveWaiting(partition);
+    this.onChange();
+    return this.#sessionOf(pilot);
+  }
+
+  /** Errors: those of register(). */
+  #welcome(asked: Register): { row: PilotRow; device: Device } {
+    const { table } = this.#options;
+    try {
+      const row = this.#requireWelcome(asked);
+      if (row.use === 'first') table.beginSession(row.schedulerJob, asked.session);
+      return { row, device: asked.device! };
+    } catch (error) {
+      if (asked.lease > 0n) this.#refuse('', Number(asked.lease));
+      this.account.lastRefusal = (error as Error).message;
+      throw error;
+    }
+  }
+
+  #requireWelcome(asked: Register): PilotRow & { use: 'first' | 'again' } {
+    const { table, buildId, partitions } = this.#options;
+    if (!SESSION.test(asked.session))
+      throw new FlashcoreError('INVALID_REQUEST', {}, 'Give a session of 43 characters of base64url');
+    const row = admitted(table.admit(asked));
     if (asked.buildId !== buildId)
       throw new FlashcoreError(
         'VERSION_MISMATCH',
         { wanted: buildId, found: asked.buildId },
         `Put the gateway's own bundle on the nodes: the pilot of job ${row.schedulerJob} is of another build`,
       );
-    const settings = this.#options.partitions.find(({ partition }) => partition === row.partition);
+    const settings = partitions.find(({ partition }) => partition === row.partition);
     if (!settings || !asked.device)
       throw new FlashcoreError(
         'INVALID_REQUEST',
@@ -145,50 +216,37 @@ export class PilotPool {
         `Cancel job ${row.schedulerJob}: the fleet file has no partition ${row.partition} any more, or the node no device`,
       );
     requireModel(asked.device, settings);
-    // A half-open connection of the same pilot: the younger one counts.
-    this.#live.get(row.schedulerJob)?.link.dismiss('the same pilot has registered again');
-    this.#lost(row.schedulerJob, 'the pilot has registered again');
-    const session = FleetTable.secret();
-    table.beginSession(row.schedulerJob, session);
-    const now = this.#nowMs();
-    const pilot: LivePilot = {
-      ...row,
-      link,
-      node: plainLine(asked.node).slice(0, 64),
-      device: asPartition(asked.device, row.partition),
-      lacks: lacksOf(asked, now),
-      startMs: now,
-      idleSinceMs: now,
-      secondsLeft: Number(asked.secondsLeft) || undefined,
-      leaving: false,
-      work: undefined,
-    };
-    this.#live.set(row.schedulerJob, pilot);
-    this.#devices.set(row.partition, pilot.device);
-    logger.info({ pilot: row.schedulerJob, node: pilot.node, partition: row.partition }, 'a pilot has registered');
-    link.registered(session);
-    this.#serveWaiting(row.partition);
-    this.onChange();
-    return this.#sessionOf(pilot);
+    return row;
+  }
+
+  /** The work of a pilot that comes back with it. A lease that it names and does not have any more is refused. */
+  #workThatGoesOn(schedulerJob: string, lease: number): Work | undefined {
+    const pilot = this.#live.get(schedulerJob);
+    clearTimeout(pilot?.givenUp);
+    if (pilot?.work?.lease === lease) return pilot.work;
+    if (lease > 0) this.#refuse(schedulerJob, lease);
+    this.#lost(schedulerJob, 'its pilot came back without it');
+    return undefined;
+  }
+
+  #refuse(schedulerJob: string, lease: number): void {
+    this.account.refusedEvents += 1;
+    this.#options.logger.warn(
+      { pilot: schedulerJob, lease, current: this.#live.get(schedulerJob)?.work?.lease },
+      'what a pilot said under a lease that has ended was refused',
+    );
   }
 
   #sessionOf(pilot: LivePilot): PilotSession {
     const current = (lease: number): Work | undefined => {
-      if (pilot.work?.lease === lease) return pilot.work;
-      this.account.refusedEvents += 1;
-      this.#options.logger.warn(
-        { pilot: pilot.schedulerJob, lease, current: pilot.work?.lease },
-        'what a pilot said under a lease that has ended was refused',
-      );
+      if (pilot.link && pilot.work?.lease === lease) return pilot.work;
+      this.#refuse(pilot.schedulerJob, lease);
       return undefined;
     };
     return {
       event: (lease, event) => {
         const work = current(lease);
-        if (!work) return;
-        if (event.payload.case === 'finished')
-          this.#free(pilot, () => work.end.resolve(event.payload.value as JobFinished));
-        else this.#relay(pilot, work, event);
+        if (work && this.#follows(pilot, work, event)) this.#take(pilot, work, event);
       },
       giveBack: (lease, reason) => {
         const work = current(lease);
@@ -196,7 +254,7 @@ export class PilotPool {
         // What kept it from this job would keep it from the next.
         pilot.leaving = true;
         this.#free(pilot, () => work.end.reject(new LeaseLost(plainLine(reason))));
-        pilot.link.dismiss(plainLine(reason));
+        pilot.link?.dismiss(plainLine(reason));
       },
       alive: (secondsLeft) => {
         pilot.secondsLeft = secondsLeft || undefined;
@@ -206,17 +264,37 @@ export class PilotPool {
         pilot.leaving = true;
       },
       lost: (reason) => {
-        if (this.#live.get(pilot.schedulerJob) === pilot) this.#lost(pilot.schedulerJob, reason);
+        if (this.#live.get(pilot.schedulerJob) === pilot) this.#linkBroke(pilot, reason);
       },
     };
+  }
+
+  /** Whether an event is the next one. One that was told before, ahead of a cut, is passed over. */
+  #follows(pilot: LivePilot, work: Work, { sequence }: JobEvent): boolean {
+    const number = Number(sequence);
+    // The pilot's own word, where its runner has none.
+    if (number === 0) return true;
+    if (number <= work.heard) return false;
+    if (number === work.heard + 1) return true;
+    const reason = `event ${number} of lease ${work.lease} came after ${work.heard}`;
+    pilot.link?.cut(reason);
+    this.#linkBroke(pilot, reason);
+    return false;
+  }
+
+  #take(pilot: LivePilot, work: Work, event: JobEvent): void {
+    work.heard = Math.max(work.heard, Number(event.sequence));
+    if (event.payload.case === 'finished')
+      this.#free(pilot, () => work.end.resolve(event.payload.value as JobFinished));
+    else this.#relay(pilot, work, event);
   }
 
   /** Where an event can't be stored the job is the one that ends, not its pilot. */
   #relay(pilot: LivePilot, work: Work, event: JobEvent): void {
     try {
-      work.onEvent(event);
+      work.onEvent(event, work.noted);
     } catch (error) {
-      pilot.link.stop(work.lease);
+      pilot.link?.stop(work.lease);
       this.#free(pilot, () => work.end.reject(error));
     }
   }
@@ -231,7 +309,7 @@ export class PilotPool {
   async take(partition: string, job: string, signal: AbortSignal): Promise<Lease> {
     signal.throwIfAborted();
     const free = this.#freePilot(partition);
-    if (free) return this.#leaseOf(free, job);
+    if (free) return this.#newLease(free, job);
     const waiting: Waiting = { partition, job, promise: Promise.withResolvers<Lease>() };
     const leave = (): void => {
       const index = this.#waiting.indexOf(waiting);
@@ -247,10 +325,50 @@ export class PilotPool {
     }
   }
 
+  /**
+   * The lease that a job had when an earlier gateway ended: its pilot is given some time to come back with it. Undefined
+   * where the pilot has ended.
+   */
+  leaseBefore(row: LeaseRow): Lease | undefined {
+    const submitted = this.#options.table.pilots().find(({ schedulerJob }) => schedulerJob === row.schedulerJob);
+    const pilot = submitted && this.#expected(submitted, row.node);
+    if (!pilot || pilot.work) return undefined;
+    return this.#leaseOf(pilot, row);
+  }
+
+  /** A pilot that an earlier gateway let in: it is away. */
+  #expected(row: PilotRow, node: string): LivePilot | undefined {
+    const { schedulerJob, partition } = row;
+    const device = this.#devices.get(partition);
+    if (!device || this.#live.has(schedulerJob)) return this.#live.get(schedulerJob);
+    const now = this.#nowMs();
+    const pilot: LivePilot = {
+      ...row,
+      link: undefined,
+      node,
+      device,
+      lacks: '',
+      startMs: now,
+      idleSinceMs: now,
+      secondsLeft: undefined,
+      leaving: false,
+      work: undefined,
+    };
+    this.#live.set(schedulerJob, pilot);
+    this.#waitFor(pilot, 'its pilot did not come back to the gateway, which was started again');
+    return pilot;
+  }
+
+  #waitFor(pilot: LivePilot, reason: string): void {
+    pilot.givenUp = setTimeout(() => {
+      if (this.#live.get(pilot.schedulerJob) === pilot) this.#lost(pilot.schedulerJob, reason);
+    }, this.#options.awayMs ?? AWAY_MS).unref();
+  }
+
   /** Lets all pilots go: the gateway ends. */
   close(): void {
     for (const { schedulerJob, link } of [...this.#live.values()]) {
-      link.dismiss('the gateway ends');
+      link?.dismiss('the gateway ends');
       this.#lost(schedulerJob, 'the gateway ends');
     }
   }
@@ -260,7 +378,7 @@ export class PilotPool {
     return this.account.describe({
       partitions: this.#options.partitions,
       device: (partition) => this.#devices.get(partition),
-      live: [...this.#live.values()],
+      live: [...this.#live.values()].map((pilot) => ({ ...pilot, away: !pilot.link })),
       submitted,
       waitingJobs: (partition) => this.waitingJobs(partition) + queued(partition),
       nowMs: this.#nowMs(),
@@ -268,7 +386,7 @@ export class PilotPool {
   }
 
   #ofPartition(partition: string): LivePilot[] {
-    return [...this.#live.values()].filter((one) => one.partition === partition && !one.leaving);
+    return [...this.#live.values()].filter((one) => one.partition === partition && one.link && !one.leaving);
   }
 
   #freePilot(partition: string): LivePilot | undefined {
@@ -277,27 +395,46 @@ export class PilotPool {
     );
   }
 
-  #leaseOf(pilot: LivePilot, job: string): Lease {
+  #newLease(pilot: LivePilot, job: string): Lease {
     const number = this.#options.table.lease(job, pilot);
+    return this.#leaseOf(pilot, { number, job, heard: 0 });
+  }
+
+  #leaseOf(pilot: LivePilot, { number, job, heard }: Pick<LeaseRow, 'number' | 'job' | 'heard'>): Lease {
+    const isNew = pilot.link !== undefined;
     const end = Promise.withResolvers<JobFinished>();
     // The pilot may be lost before its job runs.
     end.promise.catch(() => undefined);
-    pilot.work = { lease: number, job, sinceMs: this.#nowMs(), onEvent: () => undefined, end };
+    const work: Work = {
+      lease: number,
+      job,
+      sinceMs: this.#nowMs(),
+      heard,
+      noted: () => this.#options.table.heard(number, work.heard),
+      onEvent: () => undefined,
+      stopping: false,
+      end,
+    };
+    pilot.work = work;
     return {
       number,
       node: pilot.node,
       device: pilot.device,
       run: async (assignment, { onEvent, signal }) => {
+        work.onEvent = onEvent;
+        // Another object stands for the pilot once it has come back.
+        const holder = (): LivePilot | undefined => {
+          const one = this.#live.get(pilot.schedulerJob);
+          return one?.work === work ? one : undefined;
+        };
         let unanswered: NodeJS.Timeout | undefined;
         const stop = (): void => {
-          pilot.link.stop(number);
-          unanswered ??= setTimeout(() => this.#giveUp(pilot, number), STOP_WITHIN_MS);
+          work.stopping = true;
+          holder()?.link?.stop(number);
+          unanswered ??= setTimeout(() => this.#giveUp(holder()), STOP_WITHIN_MS);
         };
-        if (pilot.work?.lease === number) {
-          pilot.work.onEvent = onEvent;
-          pilot.link.assign({ ...assignment, lease: BigInt(number) } as Assignment);
-          if (signal.aborted) stop();
-        }
+        if (isNew) holder()?.link?.assign({ ...assignment, lease: BigInt(number) } as Assignment);
+        if (signal.aborted) stop();
         signal.addEventListener('abort', stop);
         try {
           return await end.promise;
@@ -310,9 +447,9 @@ export class PilotPool {
   }
 
   /** A node that does not end its job within what a stopped job has is lost, with its pilot. */
-  #giveUp(pilot: LivePilot, lease: number): void {
-    if (pilot.work?.lease !== lease) return;
-    pilot.link.dismiss('it did not stop its job');
+  #giveUp(pilot: LivePilot | undefined): void {
+    if (!pilot) return;
+    pilot.link?.dismiss('it did not stop its job');
     this.#lost(pilot.schedulerJob, 'it did not stop its job');
   }
 
@@ -334,16 +471,27 @@ export class PilotPool {
       if (!pilot) return;
       const [waiting] = this.#waiting.splice(index, 1);
       try {
-        waiting!.promise.resolve(this.#leaseOf(pilot, waiting!.job));
+        waiting!.promise.resolve(this.#newLease(pilot, waiting!.job));
       } catch (error) {
         waiting!.promise.reject(error);
       }
     }
   }
 
+  /** A pilot with a job has some time to come back with it; one without is as good as another. */
+  #linkBroke(pilot: LivePilot, reason: string): void {
+    if (!pilot.link) return;
+    if (!pilot.work || pilot.leaving) return this.#lost(pilot.schedulerJob, reason);
+    this.#options.logger.warn({ pilot: pilot.schedulerJob, lease: pilot.work.lease, reason }, 'a pilot is away');
+    pilot.link = undefined;
+    this.#waitFor(pilot, reason);
+    this.onChange();
+  }
+
   #lost(schedulerJob: string, reason: string): void {
     const pilot = this.#live.get(schedulerJob);
     if (!pilot) return;
+    clearTimeout(pilot.givenUp);
     this.#live.delete(schedulerJob);
     const now = this.#nowMs();
     this.account.spend(pilot.partition, { heldMs: now - pilot.startMs });

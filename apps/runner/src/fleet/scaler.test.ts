@@ -56,12 +56,22 @@ function fixture() {
   };
   const dismissed: string[] = [];
   const comes = (id: string) =>
-    pool.register(create(RegisterSchema, { token: tokens.get(id)!, buildId: 'b', node: 'n', device: DEVICE }), {
-      registered: () => undefined,
-      assign: () => undefined,
-      stop: () => undefined,
-      dismiss: (reason) => dismissed.push(`${id}: ${reason}`),
-    });
+    pool.register(
+      create(RegisterSchema, {
+        token: tokens.get(id)!,
+        session: id.padEnd(43, 'x'),
+        buildId: 'b',
+        node: 'n',
+        device: DEVICE,
+      }),
+      {
+        registered: () => undefined,
+        assign: () => undefined,
+        stop: () => undefined,
+        dismiss: (reason) => dismissed.push(`${id}: ${reason}`),
+        cut: () => undefined,
+      },
+    );
   return { scaler, table, state, present, clock, pool, comes, dismissed, restarted };
 }
 

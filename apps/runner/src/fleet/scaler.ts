@@ -86,6 +86,7 @@ export class Scaler {
         this.#registered.add(schedulerJob);
         this.#failures.delete(partition);
       } else if (!present.has(schedulerJob)) {
+        pool.gone(schedulerJob);
         if (this.#registered.delete(schedulerJob)) table.ended(schedulerJob);
         else if (this.#nowMs() - submitMs > UNSEEN_MS) {
           table.ended(schedulerJob);
@@ -104,9 +105,10 @@ export class Scaler {
     const failing = [...this.#failures]
       .filter(([, { count }]) => count >= MOST_FAILURES)
       .map(([partition]) => partition);
-    return failing.length === 0
-      ? undefined
-      : `Look at the pilots' logs (fleet/ in the gateway's data folder): in ${failing.join(', ')} the last ${MOST_FAILURES} ended before they registered`;
+    if (failing.length === 0) return undefined;
+    const { lastRefusal } = this.#options.pool.account;
+    const why = lastRefusal === undefined ? '' : `; one was refused: ${lastRefusal}`;
+    return `Look at the pilots' logs (fleet/ in the gateway's data folder): in ${failing.join(', ')} the last ${MOST_FAILURES} ended before they registered${why}`;
   }
 
   #dismissIdle({ partition, min, idle_seconds: seconds }: PartitionSettings): void {

@@ -78,6 +78,11 @@ export class DeviceQueue {
     this.resume();
   }
 
+  /** Goes on with a job that had the device when an earlier runner ended, whether or not there is room for it. */
+  adopt(run: JobRun): void {
+    queueMicrotask(() => this.#hold(run));
+  }
+
   /** Starts the next jobs, if there are any: what `mayStart` or `capacity` says has changed. */
   resume(): void {
     queueMicrotask(() => this.#startNext());
@@ -159,13 +164,17 @@ export class DeviceQueue {
   #startNext(): void {
     while (this.#length > 0 && this.#holders.size < this.#capacity() && this.#mayStart()) {
       const run = this.#takeNext();
-      this.#holders.add(run);
-      void run.run(this.#describe()).then(() => {
-        this.#holders.delete(run);
-        this.#share.charge(run.owner, costOf(run.deviceMs(this.#nowMs())));
-        this.#startNext();
-      });
+      this.#hold(run);
     }
+  }
+
+  #hold(run: JobRun): void {
+    this.#holders.add(run);
+    void run.run(this.#describe()).then(() => {
+      this.#holders.delete(run);
+      this.#share.charge(run.owner, costOf(run.deviceMs(this.#nowMs())));
+      this.#startNext();
+    });
   }
 
   /** The first job of the client whose turn it is, who then comes after those that have used as much. */

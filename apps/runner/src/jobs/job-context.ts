@@ -39,9 +39,10 @@ export interface JobContext {
    * Appends an event. It is stored when this returns, before any watcher can see it; log lines alone are stored in
    * batches, at the latest at the end of this turn of the event loop or with the next event of another kind. `created`,
    * `started` and `finished` are the queue's own. Never throws because of the store: where that takes no writes the job
-   * is stopped. Does nothing once the job has ended.
+   * is stopped. Does nothing once the job has ended. `alongside` is done in the transaction that stores the event; where
+   * several events are stored in one, the same function once.
    */
-  readonly emit: (payload: JobPayload) => void;
+  readonly emit: (payload: JobPayload, alongside?: () => void) => void;
   /** Where `takesDevice` is set: whether the job has its device from now on. */
   readonly hasDevice: (has: boolean) => void;
   /**
@@ -85,6 +86,13 @@ export const JOB_KINDS: Readonly<Record<JobMethod, JobKind>> = {
   tune: JobKind.TUNE,
 };
 
+/** A request that makes the same job again, whatever has become of the host's kernels. */
+export interface KeptRequest {
+  method: JobMethod;
+  /** In protobuf's binary form. */
+  request: Uint8Array;
+}
+
 /** A request that was found good, ready to be queued. */
 export interface PlannedJob {
   kind: JobKind;
@@ -96,6 +104,8 @@ export interface PlannedJob {
   body: JobBody;
   /** The body takes and leaves its device itself, and says when; else it has it from its start to its end. */
   takesDevice?: boolean;
+  /** What a runner that is started again goes on with; absent: the job is then INTERRUPTED. */
+  kept?: KeptRequest;
 }
 
 /** Jobs that a device has: those that wait for it, and the one that holds it. */
@@ -128,6 +138,8 @@ export interface JobPlanner {
   cacheUse(): { hits: number; misses: number };
   /** Jobs that a device runs side by side; absent: one. */
   capacity?(deviceId: string): number;
+  /** Makes a job again, from what planJob() gave to be kept; absent: nothing is. Errors: as planJob(). */
+  planAgain?(kept: KeptRequest, deviceId: string): PlannedJob;
   /** The cluster behind a gateway; absent: there is none. */
   fleet?(): Fleet;
   /** Begins what needs the queues; absent: nothing does. */

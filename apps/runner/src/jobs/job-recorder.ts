@@ -34,6 +34,8 @@ export class JobRecorder {
   readonly #options: RecorderOptions;
   #sequence: number;
   #pending: StoredEvent[] = [];
+  /** What is to be done in the transaction that stores them. */
+  readonly #alongside = new Set<() => void>();
   #flushSoon: NodeJS.Immediate | undefined;
   #logLines = 0;
 
@@ -48,13 +50,15 @@ export class JobRecorder {
    */
   record(payload: JobPayload, alongside?: () => void): void {
     this.#enqueue(payload);
-    this.#flush(alongside);
+    if (alongside) this.#alongside.add(alongside);
+    this.#flush();
   }
 
   /**
    * Appends a log line, stored with others at the end of this turn of the event loop, or at once when many are waiting.
    */
-  recordLogLine(source: string, text: string): void {
+  recordLogLine(source: string, text: string, alongside?: () => void): void {
+    if (alongside) this.#alongside.add(alongside);
     this.#logLines += 1;
     if (this.#logLines > MAX_LOG_LINES) return;
     if (this.#logLines === MAX_LOG_LINES) return this.record(tooManyLines());
@@ -85,16 +89,18 @@ export class JobRecorder {
     }
   }
 
-  #flush(alongside?: () => void): void {
+  #flush(): void {
     if (this.#flushSoon) clearImmediate(this.#flushSoon);
     this.#flushSoon = undefined;
     const events = this.#pending;
     this.#pending = [];
+    const alongside = [...this.#alongside];
+    this.#alongside.clear();
     const { database, log, jobId, feed } = this.#options;
     try {
       database.transaction(() => {
         log.append(jobId, events);
-        alongside?.();
+        for (const work of alongside) work();
       });
     } catch (error) {
       this.#sequence -= events.length; // None was stored: their numbers are still free.

@@ -31,6 +31,8 @@ export interface JobRunOptions {
   planned: PlannedJob;
   maxQueueSeconds: number;
   maxRunSeconds: number;
+  /** Of a job that an earlier runner left: when it was made, and when it began to run, if it did. */
+  before?: { createMs: number; startMs: number | null } | undefined;
   recorder: JobRecorder;
   logger: Logger;
   /** Stores that the job runs; part of a transaction. */
@@ -87,7 +89,7 @@ export class JobRun {
     this.ended = this.#end.promise;
     this.#queueTimer = setTimeout(
       () => this.stop({ type: 'queue-limit', seconds: options.maxQueueSeconds, deviceId: this.deviceId }),
-      options.maxQueueSeconds * 1000,
+      leftMs(options.maxQueueSeconds, options.before?.createMs),
     );
   }
 
@@ -97,6 +99,11 @@ export class JobRun {
 
   get state(): State {
     return this.#state;
+  }
+
+  /** An earlier runner began it: its events say so already. */
+  get #hasStarted(): boolean {
+    return typeof this.#options.before?.startMs === 'number';
   }
 
   /** How long it has had its device until a time. */
@@ -150,12 +157,13 @@ export class JobRun {
   async #runBody(device: DeviceDescription): Promise<JobOutcome> {
     const limit = setTimeout(
       () => this.stop({ type: 'run-limit', seconds: this.#options.maxRunSeconds }),
-      this.#options.maxRunSeconds * 1000,
+      leftMs(this.#options.maxRunSeconds, this.#options.before?.startMs),
     );
     try {
-      this.#options.recorder.record({ case: 'started', value: create(JobStartedSchema, { device }) }, () =>
-        this.#options.markStarted(this.#nowMs()),
-      );
+      if (!this.#hasStarted)
+        this.#options.recorder.record({ case: 'started', value: create(JobStartedSchema, { device }) }, () =>
+          this.#options.markStarted(this.#nowMs()),
+        );
       return await this.#options.planned.body(this.#context(device));
     } catch (thrown) {
       const error = asFlashcoreError(storageError(thrown, 'store what the job found'));
@@ -177,7 +185,7 @@ export class JobRun {
       owner: this.owner,
       signal: this.#controller.signal,
       device,
-      emit: (payload) => this.#emit(payload),
+      emit: (payload, alongside) => this.#emit(payload, alongside),
       hasDevice: (has) => this.#hasDevice(has),
       keep: (found) => {
         this.#kept = found;
@@ -185,7 +193,7 @@ export class JobRun {
     };
   }
 
-  #emit(payload: JobPayload): void {
+  #emit(payload: JobPayload, alongside?: () => void): void {
     if (this.#state !== 'running') return;
     if (
       payload.case === 'created' ||
@@ -196,8 +204,9 @@ export class JobRun {
       throw new Error(`A body can't emit ${String(payload.case)}: that event is the queue's own`);
     }
     try {
-      if (payload.case === 'logLine') this.#options.recorder.recordLogLine(payload.value.source, payload.value.text);
-      else this.#options.recorder.record(payload);
+      const { recorder } = this.#options;
+      if (payload.case === 'logLine') recorder.recordLogLine(payload.value.source, payload.value.text, alongside);
+      else recorder.record(payload, alongside);
     } catch (thrown) {
       // Bodies emit from event handlers too, where nothing would catch it and the daemon would end with all its jobs.
       this.failed(thrown);
@@ -243,4 +252,9 @@ export class JobRun {
         : this.#storeEnd(endByError(failure));
     }
   }
+}
+
+/** What is left of a time that began then; a limit that passed while no runner was there counts at once. */
+function leftMs(seconds: number, sinceMs: number | null | undefined): number {
+  return Math.max(0, seconds * 1000 - (sinceMs == null ? 0 : Date.now() - sinceMs));
 }

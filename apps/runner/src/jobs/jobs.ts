@@ -26,10 +26,10 @@ import { JobTable, type JobQuery, type JobRow } from '../store/job-table.ts';
 import { requireRoom, requireShare, type OwnerShare } from './admission.ts';
 import { DeviceQueue, type ClientLoad } from './device-queue.ts';
 import { EventStreams, type WatchOptions } from './event-streams.ts';
-import type { PlannedJob, DeviceDescription, DeviceLoad, JobOutcome } from './job-context.ts';
+import type { PlannedJob, DeviceDescription, DeviceLoad, JobMethod, JobOutcome, JobPlanner } from './job-context.ts';
 import { jobMessage } from './job-message.ts';
 import { JobRecorder } from './job-recorder.ts';
-import { JobRun, STOP_GRACE_MS, type EndTimes } from './job-run.ts';
+import { JobRun, STOP_GRACE_MS, type EndTimes, type JobRunOptions } from './job-run.ts';
 import { recoverJobs } from './recovery.ts';
 
 export interface JobsOptions {
@@ -39,6 +39,8 @@ export interface JobsOptions {
   devices: () => DeviceDescription[];
   /** Jobs that a device runs side by side; default: one. */
   capacity?: ((deviceId: string) => number) | undefined;
+  /** Goes on with jobs that an earlier runner left; default: they are INTERRUPTED. */
+  planAgain?: JobPlanner['planAgain'] | undefined;
   /** Most jobs that wait at once, over all devices. */
   maxQueued: number;
   logger: Logger;
@@ -68,6 +70,12 @@ export interface StartOptions extends OwnerShare {
 
 /** What a job keeps of its request. */
 type Identity = Pick<StartOptions, 'requestId' | 'requestDigest' | 'owner' | 'labels'> & { weight: number };
+
+/** What makes a job's run. */
+type AboutRun = Pick<
+  JobRunOptions,
+  'jobId' | 'name' | 'owner' | 'weight' | 'planned' | 'maxQueueSeconds' | 'maxRunSeconds' | 'recorder' | 'before'
+>;
 
 /** What goes on, in numbers. */
 export interface JobStatistics {
@@ -118,6 +126,7 @@ export class Jobs {
         log: this.#log,
         markEnded: (row, end, endMs) =>
           this.#markEnded(row.id, row.name, { kind: row.kind, kernelId: row.kernel_id }, end, { endMs }),
+        takeUp: (row) => this.#takeUp(row),
       });
       this.#recovered = true;
       if (recovered > 0)
@@ -125,6 +134,29 @@ export class Jobs {
     } catch (error) {
       if (!this.#options.writes || !isStorageFailure(error)) throw error;
       this.#options.writes.failed(error);
+    }
+  }
+
+  /** Goes on with a job that an earlier runner left, where it was kept; one that ran has its place without waiting. */
+  #takeUp(row: JobRow): boolean {
+    const { planAgain, logger } = this.#options;
+    const kept = this.#table.keptRequest(row.id);
+    if (!kept || !planAgain || this.#runs.has(row.id)) return this.#runs.has(row.id);
+    try {
+      const planned = planAgain({ method: kept.method as JobMethod, request: kept.request }, row.device_id);
+      const { name, owner } = row;
+      const queue = this.#queueOf(planned.deviceId);
+      const recorder = this.#recorderOf(row.id, name, row.last_sequence);
+      const before = { createMs: row.create_ms, startMs: row.start_ms };
+      const run = this.#runOf({ jobId: row.id, name, owner, planned, recorder, before, ...kept });
+      this.#enter(run);
+      if (row.state === JobState.RUNNING) queue.adopt(run);
+      else queue.add(run);
+      logger.info({ job: name, device: planned.deviceId }, 'goes on with a job of before');
+      return true;
+    } catch (thrown) {
+      logger.warn({ job: row.name, err: thrown }, 'a job of before can not go on');
+      return false;
     }
   }
 
@@ -198,13 +230,17 @@ export class Jobs {
       { job: run.name, label: planned.label, device: planned.deviceId, owner: options.owner },
       'job accepted',
     );
+    this.#enter(run);
+    queue.add(run);
+    return this.get(run.name).job;
+  }
+
+  #enter(run: JobRun): void {
     this.#add(run);
     void run.ended.then(() => {
       this.#forget(run);
       this.#options.onEnded?.(run.name);
     });
-    queue.add(run);
-    return this.get(run.name).job;
   }
 
   #add(run: JobRun): void {
@@ -330,26 +366,28 @@ export class Jobs {
     planned: PlannedJob,
     interrupted: JobRow | undefined,
   ): JobRun {
-    const { database, logger } = this.#options;
+    const { database } = this.#options;
     const name = `jobs/${randomUUID()}`;
     const { jobId, recorder } = this.#noting(() =>
       database.transaction(() => {
         if (interrupted) this.#table.releaseRequestId(interrupted.id);
-        return this.#store(name, { requestId, requestDigest, owner, weight, labels }, planned);
+        const identity = { requestId, requestDigest, owner, weight, labels };
+        const stored = this.#store(name, identity, planned);
+        if (planned.kept)
+          this.#table.keepRequest(stored.jobId, { ...planned.kept, weight, maxQueueSeconds, maxRunSeconds });
+        return stored;
       }),
     );
     // Made once the commit has succeeded: a job that was undone must leave no timer behind, because its id is given to
     // the next.
+    return this.#runOf({ jobId, name, owner, weight, planned, maxQueueSeconds, maxRunSeconds, recorder });
+  }
+
+  #runOf(about: AboutRun): JobRun {
+    const { jobId, name, planned } = about;
     return new JobRun({
-      jobId,
-      name,
-      owner,
-      weight,
-      planned,
-      maxQueueSeconds,
-      maxRunSeconds,
-      recorder,
-      logger,
+      ...about,
+      logger: this.#options.logger,
       markStarted: (startMs) => this.#table.markStarted(jobId, startMs),
       markEnded: (end, times) => this.#markEnded(jobId, name, planned, end, times),
       onStoreFailure: (thrown) => this.#options.writes?.failed(thrown),
@@ -375,21 +413,25 @@ export class Jobs {
       owner,
       labels: labelsText(labels),
     });
-    const recorder = new JobRecorder({
-      database: this.#options.database,
-      log: this.#log,
-      feed: this.#streams.feed,
-      jobId,
-      jobName: name,
-      lastSequence: 0,
-      cleanText: this.#options.cleanText,
-      onStored: (events) => this.#streams.stored(events),
-      onFailure: (error) => this.#runs.get(jobId)?.failed(error),
-    });
+    const recorder = this.#recorderOf(jobId, name, 0);
     // It is not in the queue yet: all that are there come before it.
     const ahead = this.#queues.get(planned.deviceId)?.positionOfNext({ owner, weight }) ?? 0;
     recorder.record({ case: 'created', value: create(JobCreatedSchema, { job: jobMessage(this.#find(name), ahead) }) });
     return { jobId, recorder };
+  }
+
+  #recorderOf(jobId: number, jobName: string, lastSequence: number): JobRecorder {
+    return new JobRecorder({
+      database: this.#options.database,
+      log: this.#log,
+      feed: this.#streams.feed,
+      jobId,
+      jobName,
+      lastSequence,
+      cleanText: this.#options.cleanText,
+      onStored: (events) => this.#streams.stored(events),
+      onFailure: (error) => this.#runs.get(jobId)?.failed(error),
+    });
   }
 
   /** Does what stores something, and tells the store's guard when that fails. */

@@ -21,14 +21,16 @@ interface RecoveryOptions {
   log: EventLog;
   /** Stores a job's outcome, as that of any job; part of a transaction. */
   markEnded: (row: JobRow, end: JobOutcome, endMs: number) => void;
+  /** Goes on with a job, and says whether it does. */
+  takeUp: (row: JobRow) => boolean;
 }
 
 /**
- * Ends the jobs that an earlier runner left queued or running when it was killed, and says how many. Before any client
- * is served.
+ * Ends the jobs that an earlier runner left queued or running when it was killed and that this one can't go on with,
+ * and says how many. Before any client is served.
  */
-export function recoverJobs({ database, table, log, markEnded }: RecoveryOptions): number {
-  const rows = table.unfinished();
+export function recoverJobs({ database, table, log, markEnded, takeUp }: RecoveryOptions): number {
+  const rows = table.unfinished().filter((row) => !takeUp(row));
   for (const row of rows) {
     const summary = `The runner ended while the job was ${row.state === JobState.QUEUED ? 'queued' : 'running'}`;
     const device = deviceOf(log, row);

@@ -13,6 +13,18 @@ export interface PilotRow {
 /** What a pilot showed. */
 export type Admission = (PilotRow & { use: 'first' | 'again' }) | 'used' | 'unknown';
 
+/** A job that a pilot has. */
+export interface LeaseRow {
+  number: number;
+  job: string;
+  schedulerJob: string;
+  node: string;
+  /** Attempts of the job that its events tell of. */
+  attempts: number;
+  /** The pilot's number of the last event that was stored. */
+  heard: number;
+}
+
 const SECRET_BYTES = 32;
 
 /** A gateway's pilots and leases. Of tokens and sessions digests alone are kept. */
@@ -40,27 +52,28 @@ export class FleetTable {
       .run(schedulerJob, partition, digestOf(token), submitMs);
   }
 
-  /** Whose token or session a text is. A token lets in once; the session that came of it lets its pilot in again. */
-  admit(secret: string): Admission {
-    const digest = digestOf(secret);
-    const row = this.#database
-      .prepare('SELECT * FROM pilots WHERE token_sha256 = ? OR session_sha256 = ?')
-      .get(digest, digest);
+  /** Whose token it is, a pilot's that has not ended. It lets in once, and then whoever shows the session of that time. */
+  admit({ token, session }: { token: string; session: string }): Admission {
+    const row = this.#database.prepare('SELECT * FROM pilots WHERE token_sha256 = ?').get(digestOf(token));
     if (!row) return 'unknown';
     const pilot = {
       schedulerJob: row['scheduler_job'] as string,
       partition: row['partition'] as string,
       submitMs: row['submit_ms'] as number,
     };
-    if (row['session_sha256'] === digest) return { ...pilot, use: 'again' };
+    if (row['session_sha256'] === digestOf(session)) return { ...pilot, use: 'again' };
     return row['session_sha256'] === null ? { ...pilot, use: 'first' } : 'used';
+  }
+
+  /** Whether a text is the session of a pilot that has not ended. */
+  isSession(text: string): boolean {
+    return this.#database.prepare('SELECT 1 FROM pilots WHERE session_sha256 = ?').get(digestOf(text)) !== undefined;
   }
 
   /** Uses a pilot's token up. Errors: DISK_FULL. */
   beginSession(schedulerJob: string, session: string): void {
-    this.#database
-      .prepare('UPDATE pilots SET session_sha256 = ? WHERE scheduler_job = ?')
-      .run(digestOf(session), schedulerJob);
+    const update = this.#database.prepare('UPDATE pilots SET session_sha256 = ? WHERE scheduler_job = ?');
+    this.#database.transaction(() => update.run(digestOf(session), schedulerJob));
   }
 
   /** Pilots that have not ended, as far as is known. */
@@ -82,12 +95,44 @@ export class FleetTable {
     this.#database.prepare('DELETE FROM pilots WHERE scheduler_job = ?').run(schedulerJob);
   }
 
-  /** A new lease; its number is higher than all before, also those of an earlier gateway. Errors: DISK_FULL. */
+  /**
+   * A job's new lease, in the place of the one that it had; its number is higher than all before, also those of an
+   * earlier gateway. Errors: DISK_FULL.
+   */
   lease(job: string, { schedulerJob, node }: { schedulerJob: string; node: string }): number {
-    const { lastInsertRowid } = this.#database
-      .prepare('INSERT INTO leases (job, scheduler_job, node, start_ms) VALUES (?, ?, ?, ?)')
-      .run(job, schedulerJob, node, Date.now());
-    return Number(lastInsertRowid);
+    return this.#database.transaction(() => {
+      const attempts = this.leaseOf(job)?.attempts ?? 0;
+      this.#database.prepare('DELETE FROM leases WHERE job = ?').run(job);
+      const { lastInsertRowid } = this.#database
+        .prepare('INSERT INTO leases (job, scheduler_job, node, start_ms, attempts, heard) VALUES (?, ?, ?, ?, ?, 0)')
+        .run(job, schedulerJob, node, Date.now(), attempts);
+      return Number(lastInsertRowid);
+    });
+  }
+
+  /** The last lease of a job that has not ended. */
+  leaseOf(job: string): LeaseRow | undefined {
+    const row = this.#database.prepare('SELECT * FROM leases WHERE job = ?').get(job);
+    return (
+      row && {
+        number: row['number'] as number,
+        job,
+        schedulerJob: row['scheduler_job'] as string,
+        node: row['node'] as string,
+        attempts: row['attempts'] as number,
+        heard: row['heard'] as number,
+      }
+    );
+  }
+
+  /** Notes that a job's events tell of its n-th attempt; to be part of the transaction that stores that. */
+  attempted(lease: number, attempts: number): void {
+    this.#database.prepare('UPDATE leases SET attempts = ? WHERE number = ?').run(attempts, lease);
+  }
+
+  /** Notes how far a pilot's events are stored; to be part of the transaction that stores them. */
+  heard(lease: number, sequence: number): void {
+    this.#database.prepare('UPDATE leases SET heard = ? WHERE number = ?').run(sequence, lease);
   }
 }
 

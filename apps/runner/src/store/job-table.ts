@@ -50,6 +50,16 @@ export interface JobQuery {
   labels?: Labels;
 }
 
+/** A request that makes a job again after a restart, with the job's limits. */
+export interface KeptRequestRow {
+  method: string;
+  request: Uint8Array;
+  /** Of its client. */
+  weight: number;
+  maxQueueSeconds: number;
+  maxRunSeconds: number;
+}
+
 interface JobEnding {
   outcome: Outcome;
   summary: string;
@@ -85,6 +95,28 @@ export class JobTable {
         job.labels,
       );
     return Number(lastInsertRowid);
+  }
+
+  /** Keeps what makes a job again until it ends. */
+  keepRequest(id: number, { method, request, weight, maxQueueSeconds, maxRunSeconds }: KeptRequestRow): void {
+    this.#database
+      .prepare(
+        'INSERT INTO kept_requests (job_id, method, request, weight, max_queue_seconds, max_run_seconds) VALUES (?, ?, ?, ?, ?, ?)',
+      )
+      .run(id, method, request, weight, maxQueueSeconds, maxRunSeconds);
+  }
+
+  keptRequest(id: number): KeptRequestRow | undefined {
+    const row = this.#database.prepare('SELECT * FROM kept_requests WHERE job_id = ?').get(id);
+    return (
+      row && {
+        method: row['method'] as string,
+        request: row['request'] as Uint8Array,
+        weight: row['weight'] as number,
+        maxQueueSeconds: row['max_queue_seconds'] as number,
+        maxRunSeconds: row['max_run_seconds'] as number,
+      }
+    );
   }
 
   markStarted(id: number, startMs: number): void {

@@ -198,6 +198,34 @@ const MIGRATIONS: readonly string[] = [
   `
   ALTER TABLE jobs ADD COLUMN device_ms INTEGER; -- how long it had its device; null: from start to end
   `,
+  // A lease is needed until its job ends, and no job has two.
+  `
+  ALTER TABLE leases RENAME TO old_leases;
+  CREATE TABLE leases (                           -- which pilot has which job
+    number        INTEGER PRIMARY KEY AUTOINCREMENT,
+    job           TEXT    NOT NULL UNIQUE,
+    scheduler_job TEXT    NOT NULL,
+    node          TEXT    NOT NULL,
+    start_ms      INTEGER NOT NULL,
+    attempts      INTEGER NOT NULL,               -- of the job, that its events tell of
+    heard         INTEGER NOT NULL                -- the pilot's number of the last event that was stored
+  ) STRICT;
+  INSERT INTO sqlite_sequence (name, seq) SELECT 'leases', MAX(number) FROM old_leases HAVING MAX(number) > 0;
+  DROP TABLE old_leases;
+  CREATE TABLE kept_requests (                    -- of jobs that a restart of the gateway does not end
+    job_id            INTEGER PRIMARY KEY REFERENCES jobs (id),
+    method            TEXT    NOT NULL,
+    request           BLOB    NOT NULL,           -- in protobuf's binary form; kernels are source trees
+    weight            REAL    NOT NULL,           -- of its client
+    max_queue_seconds INTEGER NOT NULL,
+    max_run_seconds   INTEGER NOT NULL
+  ) STRICT;
+  CREATE TRIGGER job_ends AFTER UPDATE OF state ON jobs WHEN NEW.state = 3
+  BEGIN
+    DELETE FROM leases WHERE job = NEW.name;
+    DELETE FROM kept_requests WHERE job_id = NEW.id;
+  END;
+  `,
 ];
 
 /** The version that this runner knows. */

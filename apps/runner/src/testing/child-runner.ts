@@ -35,6 +35,12 @@ export async function startChildRunnerWithDescriptors(descriptors: number, ...fl
   );
 }
 
+/** A gateway of the cluster that a fleet file describes, whose scheduler is a folder (fake-gateway-main.ts). */
+export async function startChildGateway(file: string, folder: string, ...flags: string[]): Promise<ChildRunner> {
+  return start([process.execPath, GATEWAY, file, folder, 'serve', ...flags], process.env);
+}
+
+const GATEWAY = fileURLToPath(new URL('./fake-gateway-main.ts', import.meta.url));
 const MAIN = fileURLToPath(new URL('./fake-runner-main.ts', import.meta.url));
 
 async function start([program, ...args]: string[], environment: NodeJS.ProcessEnv): Promise<ChildRunner> {

@@ -13,6 +13,7 @@ export {
   ReadSourceResponseSchema,
   ReadSourceRequestSchema,
   type Register,
+  type Registered,
   RegisterSchema,
   type StoreArtifactRequest,
   StoreArtifactRequestSchema,

@@ -11,6 +11,7 @@ const STATE_WORDS: Record<PilotState, string> = {
   [PilotState.IDLE]: 'idle',
   [PilotState.BUSY]: 'busy',
   [PilotState.LEAVING]: 'leaving',
+  [PilotState.AWAY]: 'away',
 };
 
 /** `devices`: of the gateway, with what an hour of each costs where that is known. */

@@ -179,6 +179,20 @@ export declare type Register = Message<"flashcore.fleet.v1.Register"> & {
    * @generated from field: int64 seconds_left = 7;
    */
   secondsLeft: bigint;
+
+  /**
+   * A secret that the pilot made, 43 characters of base64url: for its other calls, and to register again.
+   *
+   * @generated from field: string session = 8;
+   */
+  session: string;
+
+  /**
+   * The lease of the job that it has; 0: it has none.
+   *
+   * @generated from field: int64 lease = 9;
+   */
+  lease: bigint;
 };
 
 /**
@@ -194,11 +208,18 @@ export declare const RegisterSchema: GenMessage<Register>;
  */
 export declare type Registered = Message<"flashcore.fleet.v1.Registered"> & {
   /**
-   * For the other calls of this session.
+   * The lease that goes on; 0: none, and a job that the pilot has is another's now.
    *
-   * @generated from field: string session = 1;
+   * @generated from field: int64 lease = 2;
    */
-  session: string;
+  lease: bigint;
+
+  /**
+   * Under that lease, the number of the last event that the gateway has: those after it are to be told.
+   *
+   * @generated from field: int64 after_sequence = 3;
+   */
+  afterSequence: bigint;
 };
 
 /**
@@ -276,7 +297,7 @@ export declare type LeasedEvent = Message<"flashcore.fleet.v1.LeasedEvent"> & {
   lease: bigint;
 
   /**
-   * The event, as the pilot's own runner numbered it.
+   * The event, as the pilot's own runner numbered it; 0: the runner did not take the job.
    *
    * @generated from field: flashcore.runner.v1.JobEvent event = 2;
    */
@@ -492,8 +513,9 @@ export declare const StoreArtifactResponseSchema: GenMessage<StoreArtifactRespon
  */
 export declare const FleetService: GenService<{
   /**
-   * A pilot's session: the pilot registers, then gets jobs one after another and tells their events. The end of the
-   * stream is the end of the session; a job that ran is then given to another pilot.
+   * The pilot registers, then gets jobs one after another and tells their events. A pilot whose stream broke, or whose
+   * gateway was started again, registers again and goes on with its job; one that does not come back in time loses it
+   * to another pilot.
    *
    * @generated from rpc flashcore.fleet.v1.FleetService.Attach
    */

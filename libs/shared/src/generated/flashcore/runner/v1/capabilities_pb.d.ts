@@ -674,6 +674,13 @@ export enum PilotState {
    * @generated from enum value: PILOT_STATE_LEAVING = 4;
    */
   LEAVING = 4,
+
+  /**
+   * Its connection broke, or the gateway was started again: it is given some time to come back, with its job.
+   *
+   * @generated from enum value: PILOT_STATE_AWAY = 5;
+   */
+  AWAY = 5,
 }
 
 /**

@@ -1,0 +1,167 @@
+/** kill -9 of a gateway, and another on the same data folder: its jobs and pilots go on. */
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import { RunnerClient } from '@flashcore/shared/client';
+import { JobResultSchema, Outcome, WarningSchema, type JobEvent } from '@flashcore/shared/contract';
+import type { JobBody, JobContext } from '../jobs/job-context.ts';
+import { openDatabaseToRead } from '../store/database.ts';
+import { startChildGateway } from '../testing/child-runner.ts';
+import { flyTestPilot } from '../testing/test-pilot.ts';
+import { collect, finished, kernel, temporaryFolder, until } from '../testing/test-runner.ts';
+
+const PASSED = { outcome: Outcome.PASSED, summary: 'passed', result: create(JobResultSchema) };
+
+/** A gateway that can be killed, with pilots in this process. */
+async function startCluster(body: (attempt: number) => JobBody, { max = 1 } = {}) {
+  const folder = temporaryFolder();
+  const file = join(folder.path, 'fleet.yaml');
+  const submitted = join(folder.path, 'q');
+  const address = `unix:${folder.path}/p`;
+  writeFileSync(
+    file,
+    `
+listen: ${address}
+reach: ${address}
+bundle: /opt/flashcore
+partitions:
+  - { partition: gpu, device: NVIDIA L4, max: ${max} }
+`,
+  );
+  mkdirSync(submitted);
+  const start = () =>
+    startChildGateway(file, submitted, '--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`);
+  let gateway = await start();
+  const ended = new AbortController();
+  const pilots = new Map<string, { end: () => void; landed: Promise<void> }>();
+  let bodies = 0;
+  // As Slurm starts what was submitted.
+  const starter = setInterval(() => {
+    for (const id of readdirSync(submitted)) {
+      if (pilots.has(id)) continue;
+      const own = new AbortController();
+      const landed = flyTestPilot({
+        gateway: address,
+        token: readFileSync(join(submitted, id), 'utf8'),
+        body: (job) => body((bodies += 1))(job),
+        signal: AbortSignal.any([own.signal, ended.signal]),
+      })
+        .catch(() => undefined)
+        .then(() => rmSync(join(submitted, id), { force: true }));
+      pilots.set(id, { end: () => own.abort(), landed });
+    }
+  }, 20);
+  const client = await RunnerClient.connect({ address: gateway.address });
+  return {
+    client,
+    pilots,
+    kill: () => gateway.end('SIGKILL'),
+    restart: async () => {
+      gateway = await start();
+    },
+    database: join(folder.path, 'data', 'flashcore.db'),
+    async [Symbol.asyncDispose]() {
+      client.close();
+      await gateway[Symbol.asyncDispose]();
+      clearInterval(starter);
+      ended.abort();
+      await Promise.all([...pilots.values()].map(({ landed }) => landed));
+      folder[Symbol.dispose]();
+    },
+  };
+}
+
+const attempts = (events: readonly JobEvent[]): string[] =>
+  events.flatMap(({ payload }) =>
+    payload.case === 'attemptStarted' ? [`${payload.value.attempt}: ${payload.value.reason ?? ''}`] : [],
+  );
+const warnings = (events: readonly JobEvent[]): string[] =>
+  events.flatMap(({ payload }) => (payload.case === 'warning' ? [payload.value.message] : []));
+const isGapless = (events: readonly JobEvent[]): boolean =>
+  events.every(({ sequence }, index) => Number(sequence) === index + 1);
+const warn = ({ emit }: JobContext, message: string): void =>
+  emit({ case: 'warning', value: create(WarningSchema, { message }) });
+
+test('a job runs on while its gateway is away, and its client sees one stream; what waits goes on too', async () => {
+  const away = Promise.withResolvers<void>();
+  const told = Promise.withResolvers<void>();
+  await using cluster = await startCluster((attempt) => async (job) => {
+    if (attempt > 1) return PASSED;
+    warn(job, 'before');
+    await away.promise;
+    for (let index = 0; index < 20; index += 1) warn(job, `while it was away ${index}`);
+    told.resolve();
+    return PASSED;
+  });
+  const seen: JobEvent[] = [];
+  const first = (async () => {
+    for await (const event of cluster.client.start('verify', kernel('fa_v1_baseline'))) seen.push(event);
+  })();
+  await until(() => warnings(seen).length === 1);
+  const second = collect(cluster.client.start('verify', kernel('flashcore_v6')));
+  await until(async () => (await cluster.client.listJobs({})).jobs.length === 2);
+  await cluster.kill();
+  away.resolve();
+  await told.promise;
+  await cluster.restart();
+  await first;
+  expect(isGapless(seen)).toBe(true);
+  expect(attempts(seen)).toEqual(['1: ']);
+  expect(warnings(seen)).toEqual(['before', ...Array.from({ length: 20 }, (_, n) => `while it was away ${n}`)]);
+  expect(finished(seen).outcome).toBe(Outcome.PASSED);
+  const waited = await second;
+  expect([isGapless(waited), attempts(waited), finished(waited).outcome]).toEqual([true, ['1: '], Outcome.PASSED]);
+  expect(cluster.pilots.size).toBe(1);
+  const database = openDatabaseToRead(cluster.database);
+  const count = (table: string): unknown => database.prepare(`SELECT COUNT(*) AS rows FROM ${table}`).get();
+  expect([count('leases'), count('kept_requests')]).toEqual([{ rows: 0 }, { rows: 0 }]);
+  database.close();
+});
+
+test('a pilot that ended while the gateway was away: its job goes to another, and says why', async () => {
+  await using cluster = await startCluster((attempt) => async (job) => {
+    warn(job, `attempt ${attempt}`);
+    if (attempt === 1) await new Promise((_, reject) => job.signal.addEventListener('abort', reject));
+    return PASSED;
+  });
+  const seen: JobEvent[] = [];
+  const job = (async () => {
+    for await (const event of cluster.client.start('verify', kernel('fa_v1_baseline'))) seen.push(event);
+  })();
+  await until(() => warnings(seen).length === 1);
+  await cluster.kill();
+  for (const { end, landed } of cluster.pilots.values()) {
+    end();
+    await landed;
+  }
+  await cluster.restart();
+  await job;
+  expect([isGapless(seen), warnings(seen), finished(seen).outcome]).toEqual([
+    true,
+    ['attempt 1', 'attempt 2'],
+    Outcome.PASSED,
+  ]);
+  expect(attempts(seen)).toEqual(['1: ', '2: its Slurm job has ended']);
+});
+
+test('a job that was cancelled stays ended over a restart, and its pilot takes the next', async () => {
+  await using cluster = await startCluster((attempt) => async (job) => {
+    warn(job, 'runs');
+    if (attempt === 1) await new Promise((_, reject) => job.signal.addEventListener('abort', reject));
+    return PASSED;
+  });
+  const seen: JobEvent[] = [];
+  const job = (async () => {
+    for await (const event of cluster.client.start('verify', kernel('fa_v1_baseline'))) seen.push(event);
+  })();
+  await until(() => warnings(seen).length === 1);
+  await cluster.client.cancelJob({ name: seen[0]!.job });
+  await job;
+  await cluster.kill();
+  await cluster.restart();
+  expect(await collect(cluster.client.watch(seen[0]!.job))).toEqual(seen);
+  expect(finished(seen).outcome).toBe(Outcome.CANCELLED);
+  const next = await collect(cluster.client.start('verify', kernel('flashcore_v6')));
+  expect([attempts(next), cluster.pilots.size]).toEqual([['1: '], 1]);
+});

@@ -1,0 +1,167 @@
+import { randomUUID } from 'node:crypto';
+import { create, fromBinary, type DescMessage } from '@bufbuild/protobuf';
+import type { JobRpcName, RpcRequestInit, RunnerClient } from '@flashcore/shared/client';
+import {
+  JobFinishedSchema,
+  JobOptionsSchema,
+  KernelRunnerService,
+  Outcome,
+  asFlashcoreError,
+  type Artifact,
+  type FlashcoreError,
+  type JobEvent,
+} from '@flashcore/shared/contract';
+import {
+  MAX_FILE_BYTES,
+  ReadSourceRequestSchema,
+  StoreArtifactRequestSchema,
+  type Assignment,
+  type ReadSourceResponse,
+  type StoreArtifactResponse,
+} from '@flashcore/shared/fleet';
+import type { Logger } from '../log.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
+import type { SourceStore } from '../store/sources.ts';
+import type { Say } from './pilot-connection.ts';
+
+/** What a leased job needs of its pilot. */
+export interface LeasedJobOptions {
+  /** The pilot's own runner. */
+  local: RunnerClient;
+  sources: SourceStore;
+  artifacts: ArtifactStore;
+  /** Calls the gateway, again and again while it is away. Errors: the gateway's, the signal's. */
+  call: <Response>(name: string, request: unknown, signal: AbortSignal) => Promise<Response>;
+  logger: Logger;
+}
+
+/** Faults of a request, whichever node looks at it. */
+const OF_THE_REQUEST: readonly FlashcoreError['reason'][] = [
+  'INVALID_REQUEST',
+  'INVALID_MANIFEST',
+  'INVALID_VARIANT',
+  'SHAPE_UNSUPPORTED',
+  'KERNEL_NOT_FOUND',
+  'NOT_IMPLEMENTED',
+];
+/** The gateway keeps the time of jobs and of their queue. */
+const NO_LIMITS = { maxRunSeconds: 604_800, maxQueueSeconds: 604_800 };
+
+/**
+ * A job that a pilot has. It runs at the pilot's own runner, whose log keeps its events: whatever becomes of the
+ * connection to the gateway, they can be told from any number on.
+ */
+export class LeasedJob {
+  readonly lease: bigint;
+  readonly #options: LeasedJobOptions;
+  /** Aborted when the job is another pilot's, or nobody's: nothing more is said of it. */
+  readonly #dropped = new AbortController();
+  /** Name of the job at the pilot's own runner. */
+  readonly #name: Promise<string>;
+  #stopped = false;
+
+  constructor(assignment: Assignment, options: LeasedJobOptions) {
+    this.lease = assignment.lease;
+    this.#options = options;
+    options.logger.info(
+      { job: assignment.job, lease: String(assignment.lease), attempt: assignment.attempt },
+      'a job was assigned',
+    );
+    this.#name = this.#begin(assignment);
+    // tell() says it.
+    this.#name.catch((thrown: unknown) => {
+      options.logger.warn({ job: assignment.job, err: thrown }, 'a job could not be carried out');
+    });
+  }
+
+  get dropped(): boolean {
+    return this.#dropped.signal.aborted;
+  }
+
+  /** Tells the events after a number until the job's end, or until the link is over; may be done again. */
+  async tell(afterSequence: bigint, { say, over }: { say: Say; over: AbortSignal }): Promise<void> {
+    const signal = AbortSignal.any([over, this.#dropped.signal]);
+    try {
+      for await (const event of this.#options.local.watch(await this.#name, { afterSequence, signal })) {
+        await this.#storeArtifacts(event, signal);
+        if (signal.aborted) return;
+        await say({ case: 'event', value: { lease: this.lease, event } });
+      }
+    } catch (thrown) {
+      if (signal.aborted) return;
+      await this.#sayFailed(asFlashcoreError(thrown), say);
+    }
+  }
+
+  /** Ends the job; its last event says so. */
+  async stop(): Promise<void> {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    const { local, logger } = this.#options;
+    try {
+      await local.cancelJob({ name: await this.#name });
+    } catch (error) {
+      logger.warn({ err: error, lease: String(this.lease) }, 'a job could not be stopped');
+    }
+  }
+
+  /** Ends the job, and says nothing more of it. */
+  drop(): void {
+    this.#dropped.abort();
+    void this.stop();
+  }
+
+  async #begin(assignment: Assignment): Promise<string> {
+    await this.#fetchSources(assignment);
+    const method = assignment.method as JobRpcName;
+    const request = fromBinary(KernelRunnerService.method[method].input as DescMessage, assignment.request);
+    const own = {
+      ...request,
+      options: create(JobOptionsSchema, { requestId: randomUUID(), ...NO_LIMITS }),
+    } as unknown as RpcRequestInit<JobRpcName>;
+    const events = this.#options.local.start(method, own);
+    const { value: created } = (await events.next()) as { value: JobEvent };
+    // The job goes on; tell() watches it.
+    await events.return(undefined);
+    return created.job;
+  }
+
+  /** What is wrong with the request is wrong on every node; with anything else another may fare better. */
+  async #sayFailed({ reason, message }: FlashcoreError, say: Say): Promise<void> {
+    const { lease } = this;
+    if (!OF_THE_REQUEST.includes(reason)) return say({ case: 'giveBack', value: { lease, reason: message } });
+    const end = create(JobFinishedSchema, { outcome: Outcome.ERROR, summary: message, error: { reason, message } });
+    await say({ case: 'event', value: { lease, event: { payload: { case: 'finished', value: end } } } });
+  }
+
+  async #fetchSources({ files }: Assignment): Promise<void> {
+    const { sources, call } = this.#options;
+    for (const sha256 of sources.findMissing(files)) {
+      const request = create(ReadSourceRequestSchema, { sha256 });
+      const { data } = await call<ReadSourceResponse>('readSource', request, this.#dropped.signal);
+      const writer = sources.openUpload();
+      writer.write(data);
+      writer.keep(sha256);
+    }
+  }
+
+  /** What an event names is at the gateway before the event is. */
+  async #storeArtifacts(event: JobEvent, signal: AbortSignal): Promise<void> {
+    const { artifacts, call } = this.#options;
+    for (const { sha256, sizeBytes } of artifactsIn(event)) {
+      if (sizeBytes > MAX_FILE_BYTES) continue;
+      const asked = create(StoreArtifactRequestSchema, { sha256 });
+      const { kept } = await call<StoreArtifactResponse>('storeArtifact', asked, signal);
+      if (kept) continue;
+      const data = new Uint8Array(artifacts.get(sha256));
+      await call('storeArtifact', create(StoreArtifactRequestSchema, { sha256, data }), signal);
+    }
+  }
+}
+
+/** The artifacts that a message names, wherever they stand in it. */
+export function artifactsIn(message: unknown): Artifact[] {
+  if (message === null || typeof message !== 'object' || message instanceof Uint8Array) return [];
+  if ((message as Artifact).$typeName === 'flashcore.runner.v1.Artifact') return [message as Artifact];
+  return Object.values(message).flatMap(artifactsIn);
+}
