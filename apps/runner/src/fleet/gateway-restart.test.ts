@@ -83,85 +83,97 @@ const isGapless = (events: readonly JobEvent[]): boolean =>
 const warn = ({ emit }: JobContext, message: string): void =>
   emit({ case: 'warning', value: create(WarningSchema, { message }) });
 
-test('a job runs on while its gateway is away, and its client sees one stream; what waits goes on too', async () => {
-  const away = Promise.withResolvers<void>();
-  const told = Promise.withResolvers<void>();
-  await using cluster = await startCluster((attempt) => async (job) => {
-    if (attempt > 1) return PASSED;
-    warn(job, 'before');
-    await away.promise;
-    for (let index = 0; index < 20; index += 1) warn(job, `while it was away ${index}`);
-    told.resolve();
-    return PASSED;
-  });
-  const seen: JobEvent[] = [];
-  const first = (async () => {
-    for await (const event of cluster.client.start('verify', kernel('fa_v1_baseline'))) seen.push(event);
-  })();
-  await until(() => warnings(seen).length === 1);
-  const second = collect(cluster.client.start('verify', kernel('flashcore_v6')));
-  await until(async () => (await cluster.client.listJobs({})).jobs.length === 2);
-  await cluster.kill();
-  away.resolve();
-  await told.promise;
-  await cluster.restart();
-  await first;
-  expect(isGapless(seen)).toBe(true);
-  expect(attempts(seen)).toEqual(['1: ']);
-  expect(warnings(seen)).toEqual(['before', ...Array.from({ length: 20 }, (_, n) => `while it was away ${n}`)]);
-  expect(finished(seen).outcome).toBe(Outcome.PASSED);
-  const waited = await second;
-  expect([isGapless(waited), attempts(waited), finished(waited).outcome]).toEqual([true, ['1: '], Outcome.PASSED]);
-  expect(cluster.pilots.size).toBe(1);
-  const database = openDatabaseToRead(cluster.database);
-  const count = (table: string): unknown => database.prepare(`SELECT COUNT(*) AS rows FROM ${table}`).get();
-  expect([count('leases'), count('kept_requests')]).toEqual([{ rows: 0 }, { rows: 0 }]);
-  database.close();
-});
+test(
+  'a job runs on while its gateway is away, and its client sees one stream; what waits goes on too',
+  { timeout: 120_000 },
+  async () => {
+    const away = Promise.withResolvers<void>();
+    const told = Promise.withResolvers<void>();
+    await using cluster = await startCluster((attempt) => async (job) => {
+      if (attempt > 1) return PASSED;
+      warn(job, 'before');
+      await away.promise;
+      for (let index = 0; index < 20; index += 1) warn(job, `while it was away ${index}`);
+      told.resolve();
+      return PASSED;
+    });
+    const seen: JobEvent[] = [];
+    const first = (async () => {
+      for await (const event of cluster.client.start('verify', kernel('fa_v1_baseline'))) seen.push(event);
+    })();
+    await until(() => warnings(seen).length === 1);
+    const second = collect(cluster.client.start('verify', kernel('flashcore_v6')));
+    await until(async () => (await cluster.client.listJobs({})).jobs.length === 2);
+    await cluster.kill();
+    away.resolve();
+    await told.promise;
+    await cluster.restart();
+    await first;
+    expect(isGapless(seen)).toBe(true);
+    expect(attempts(seen)).toEqual(['1: ']);
+    expect(warnings(seen)).toEqual(['before', ...Array.from({ length: 20 }, (_, n) => `while it was away ${n}`)]);
+    expect(finished(seen).outcome).toBe(Outcome.PASSED);
+    const waited = await second;
+    expect([isGapless(waited), attempts(waited), finished(waited).outcome]).toEqual([true, ['1: '], Outcome.PASSED]);
+    expect(cluster.pilots.size).toBe(1);
+    const database = openDatabaseToRead(cluster.database);
+    const count = (table: string): unknown => database.prepare(`SELECT COUNT(*) AS rows FROM ${table}`).get();
+    expect([count('leases'), count('kept_requests')]).toEqual([{ rows: 0 }, { rows: 0 }]);
+    database.close();
+  },
+);
 
-test('a pilot that ended while the gateway was away: its job goes to another, and says why', async () => {
-  await using cluster = await startCluster((attempt) => async (job) => {
-    warn(job, `attempt ${attempt}`);
-    if (attempt === 1) await new Promise((_, reject) => job.signal.addEventListener('abort', reject));
-    return PASSED;
-  });
-  const seen: JobEvent[] = [];
-  const job = (async () => {
-    for await (const event of cluster.client.start('verify', kernel('fa_v1_baseline'))) seen.push(event);
-  })();
-  await until(() => warnings(seen).length === 1);
-  await cluster.kill();
-  for (const { end, landed } of cluster.pilots.values()) {
-    end();
-    await landed;
-  }
-  await cluster.restart();
-  await job;
-  expect([isGapless(seen), warnings(seen), finished(seen).outcome]).toEqual([
-    true,
-    ['attempt 1', 'attempt 2'],
-    Outcome.PASSED,
-  ]);
-  expect(attempts(seen)).toEqual(['1: ', '2: its Slurm job has ended']);
-});
+test(
+  'a pilot that ended while the gateway was away: its job goes to another, and says why',
+  { timeout: 120_000 },
+  async () => {
+    await using cluster = await startCluster((attempt) => async (job) => {
+      warn(job, `attempt ${attempt}`);
+      if (attempt === 1) await new Promise((_, reject) => job.signal.addEventListener('abort', reject));
+      return PASSED;
+    });
+    const seen: JobEvent[] = [];
+    const job = (async () => {
+      for await (const event of cluster.client.start('verify', kernel('fa_v1_baseline'))) seen.push(event);
+    })();
+    await until(() => warnings(seen).length === 1);
+    await cluster.kill();
+    for (const { end, landed } of cluster.pilots.values()) {
+      end();
+      await landed;
+    }
+    await cluster.restart();
+    await job;
+    expect([isGapless(seen), warnings(seen), finished(seen).outcome]).toEqual([
+      true,
+      ['attempt 1', 'attempt 2'],
+      Outcome.PASSED,
+    ]);
+    expect(attempts(seen)).toEqual(['1: ', '2: its Slurm job has ended']);
+  },
+);
 
-test('a job that was cancelled stays ended over a restart, and its pilot takes the next', async () => {
-  await using cluster = await startCluster((attempt) => async (job) => {
-    warn(job, 'runs');
-    if (attempt === 1) await new Promise((_, reject) => job.signal.addEventListener('abort', reject));
-    return PASSED;
-  });
-  const seen: JobEvent[] = [];
-  const job = (async () => {
-    for await (const event of cluster.client.start('verify', kernel('fa_v1_baseline'))) seen.push(event);
-  })();
-  await until(() => warnings(seen).length === 1);
-  await cluster.client.cancelJob({ name: seen[0]!.job });
-  await job;
-  await cluster.kill();
-  await cluster.restart();
-  expect(await collect(cluster.client.watch(seen[0]!.job))).toEqual(seen);
-  expect(finished(seen).outcome).toBe(Outcome.CANCELLED);
-  const next = await collect(cluster.client.start('verify', kernel('flashcore_v6')));
-  expect([attempts(next), cluster.pilots.size]).toEqual([['1: '], 1]);
-});
+test(
+  'a job that was cancelled stays ended over a restart, and its pilot takes the next',
+  { timeout: 120_000 },
+  async () => {
+    await using cluster = await startCluster((attempt) => async (job) => {
+      warn(job, 'runs');
+      if (attempt === 1) await new Promise((_, reject) => job.signal.addEventListener('abort', reject));
+      return PASSED;
+    });
+    const seen: JobEvent[] = [];
+    const job = (async () => {
+      for await (const event of cluster.client.start('verify', kernel('fa_v1_baseline'))) seen.push(event);
+    })();
+    await until(() => warnings(seen).length === 1);
+    await cluster.client.cancelJob({ name: seen[0]!.job });
+    await job;
+    await cluster.kill();
+    await cluster.restart();
+    expect(await collect(cluster.client.watch(seen[0]!.job))).toEqual(seen);
+    expect(finished(seen).outcome).toBe(Outcome.CANCELLED);
+    const next = await collect(cluster.client.start('verify', kernel('flashcore_v6')));
+    expect([attempts(next), cluster.pilots.size]).toEqual([['1: '], 1]);
+  },
+);

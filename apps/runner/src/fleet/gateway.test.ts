@@ -216,7 +216,7 @@ test.skipIf(missing('openssl'))(
   },
 );
 
-test('a job that ends five pilots is given up', async () => {
+test('a job that ends five pilots is given up', { timeout: 120_000 }, async () => {
   const terminate: (() => void)[] = [];
   await using cluster = await startCluster(() => ({ signal }) => {
     for (const end of terminate) end();

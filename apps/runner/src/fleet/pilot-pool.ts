@@ -326,8 +326,8 @@ export class PilotPool {
   }
 
   /**
-   * The lease that a job had when an earlier gateway ended: its pilot is given some time to come back with it. Undefined
-   * where the pilot has ended.
+   * The lease that a job had when an earlier gateway ended: its pilot is given some time to come back with it.
+   * Undefined where the pilot has ended.
    */
   leaseBefore(row: LeaseRow): Lease | undefined {
     const submitted = this.#options.table.pilots().find(({ schedulerJob }) => schedulerJob === row.schedulerJob);

@@ -39,8 +39,8 @@ export interface JobContext {
    * Appends an event. It is stored when this returns, before any watcher can see it; log lines alone are stored in
    * batches, at the latest at the end of this turn of the event loop or with the next event of another kind. `created`,
    * `started` and `finished` are the queue's own. Never throws because of the store: where that takes no writes the job
-   * is stopped. Does nothing once the job has ended. `alongside` is done in the transaction that stores the event; where
-   * several events are stored in one, the same function once.
+   * is stopped. Does nothing once the job has ended. `alongside` is done in the transaction that stores the event, the
+   * same function once for all events that one transaction stores.
    */
   readonly emit: (payload: JobPayload, alongside?: () => void) => void;
   /** Where `takesDevice` is set: whether the job has its device from now on. */

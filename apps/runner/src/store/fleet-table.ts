@@ -52,7 +52,7 @@ export class FleetTable {
       .run(schedulerJob, partition, digestOf(token), submitMs);
   }
 
-  /** Whose token it is, a pilot's that has not ended. It lets in once, and then whoever shows the session of that time. */
+  /** Whose token it is. It lets one pilot in, and then whoever shows the same session, until the pilot has ended. */
   admit({ token, session }: { token: string; session: string }): Admission {
     const row = this.#database.prepare('SELECT * FROM pilots WHERE token_sha256 = ?').get(digestOf(token));
     if (!row) return 'unknown';
