@@ -197,6 +197,8 @@ export interface ProfileOnceJob {
   seed: string;
   /** Runs of all launches: the last one is profiled, those before it warm the caches. */
   runs: number;
+  /** Everything is made ready, and nothing launched before this file is there. */
+  waitFor?: string;
 }
 
 export type WorkerRequest =

@@ -3,7 +3,7 @@
  *   node profile-once.js job.json
  * Exit status 0: all launches ended. 3: a CUDA error, told on standard error.
  */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { CudaError } from './driver/cuda-error.ts';
 import { CudaDriver } from './driver/cuda-driver.ts';
 import { LoadedCandidate } from './driver/loaded-candidate.ts';
@@ -13,14 +13,18 @@ import { drawInputs, NORMAL } from './verify/inputs.ts';
 import { POISONS } from './verify/verify-case.ts';
 
 const EXIT_AFTER_FAULT = 3;
+const LOOK_EVERY_MS = 2;
 
-function run({ library, deviceOrdinal, candidate, seed, runs }: ProfileOnceJob): void {
+function run({ library, deviceOrdinal, candidate, seed, runs, waitFor }: ProfileOnceJob): void {
   const driver = new CudaDriver(library, deviceOrdinal);
   const loaded = new LoadedCandidate(driver, candidate);
   const buffers = new RunBuffers(driver, candidate.shape, candidate.plan, { guarded: false });
   buffers.upload(drawInputs(candidate.shape, { seed, rule: NORMAL }));
   buffers.poison(POISONS[0]);
   const prepared = loaded.prepare(buffers.addresses);
+  // Whoever is to make the file ends this process with itself.
+  const never = new Int32Array(new SharedArrayBuffer(4));
+  while (waitFor !== undefined && !existsSync(waitFor)) Atomics.wait(never, 0, 0, LOOK_EVERY_MS);
   for (let i = 0; i < runs; ++i) {
     loaded.enqueue(prepared);
     driver.synchronize();

@@ -20,7 +20,7 @@ import { nothingFound, variantFound, type JobFound, type VariantFound } from '..
 import { emitWarning, variantServices, type JobServices } from '../phases/job-services.ts';
 import { runPhases, type VariantPhase } from '../phases/phase.ts';
 import { precheckPhase } from '../phases/precheck-phase.ts';
-import { profilePhase } from '../phases/profile-phase.ts';
+import { profilePhase, profileVerifiedPhase } from '../phases/profile-phase.ts';
 import { verifyPhase } from '../phases/verify-phase.ts';
 import { acceptabilityOf } from './acceptability.ts';
 import type { MeasuredSteps } from '../store/measured-steps.ts';
@@ -36,6 +36,7 @@ const PHASES: readonly VariantPhase[] = [
   precheckPhase,
   buildPhase,
   verifyPhase,
+  profileVerifiedPhase,
   benchmarkPhase,
   comparisonPhase,
   heldOutPhase,
@@ -139,7 +140,11 @@ async function runVariant(
     found.judging = new Judging(variant, judged, found.result);
     found.judging.announce();
   }
-  await runPhases(PHASES, variant, found);
+  try {
+    await runPhases(PHASES, variant, found);
+  } finally {
+    await found.profiling?.drop();
+  }
   return found;
 }
 

@@ -3,6 +3,7 @@ import {
   VariantResultSchema,
   type BuildResult,
   type PhaseTime,
+  type ProfileResult,
   type PrecheckItem,
   type VariantResult,
   type DeviceConditions,
@@ -35,6 +36,14 @@ export interface BirthFacts {
   conditions?: Plain<DeviceConditions>;
 }
 
+/** A profiler that was started beside the verification and waits. */
+export interface Profiling {
+  /** Lets it launch the kernel. */
+  go(): Promise<ProfileResult>;
+  /** Ends it, where it still waits; nothing of it is kept. */
+  drop(): Promise<void>;
+}
+
 /** The same for one variant of the job's kernel. */
 export interface VariantFound {
   job: JobFound;
@@ -45,6 +54,8 @@ export interface VariantFound {
   championBuild?: BuildResult | undefined;
   /** An experiment's gates, which are decided while it is measured. */
   judging?: Judging | undefined;
+  /** Counters that are read as soon as the kernel is known to be right. */
+  profiling?: Profiling;
   /** What the phase that runs has waited for the device to open, seconds. */
   waitSeconds?: number;
   /** Why the phases after the one that stopped are not run: 'verification failed'. */

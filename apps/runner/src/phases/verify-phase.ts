@@ -23,6 +23,7 @@ import type { JobFound } from './job-found.ts';
 import { emitFindings, startPhase, type VariantServices } from './job-services.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import { comparedInputs, openParity } from './parity.ts';
+import { profileBeside } from './profile-phase.ts';
 import type { VariantPhase } from './phase.ts';
 import { checkRaces, startInstrumentedBuild } from './race-check.ts';
 import { sanitize } from './sanitize.ts';
@@ -32,8 +33,11 @@ import { caseFindings, distinctFindings } from '../findings/verify-findings.ts';
 export const verifyPhase: VariantPhase = {
   phase: Phase.VERIFY,
   wants: ({ spec }, { build }) => spec.verify !== undefined && build?.image !== undefined,
-  async run(services, { job, result, build, judging }) {
+  async run(services, found) {
+    const { job, result, build, judging } = found;
     const { method, verify } = services.spec;
+    const profiling = profileBeside(services, found);
+    if (profiling) found.profiling = profiling;
     const verification = await runVerify(services, {
       spec: verify!,
       image: build!.image!,

@@ -1,5 +1,8 @@
 import { countersOf } from './counters.ts';
 
+/** Printed wide; named with --export too, for without a page nothing is printed beside a report. */
+const AS_CSV = ['--csv', '--page', 'raw', '--print-units', 'base'] as const;
+
 export interface NcuCommand {
   arch: string;
   metricSet: string;
@@ -36,6 +39,7 @@ export function ncuArguments({
     '--export',
     report,
     '--force-overwrite',
+    ...AS_CSV,
     '--clock-control',
     'none',
     '--cache-control',
@@ -57,7 +61,7 @@ export function ncuArguments({
 
 /** Prints a report's counters as wide CSV. */
 export function ncuImportArguments(report: string): string[] {
-  return ['--import', `${report}.ncu-rep`, '--csv', '--page', 'raw', '--print-units', 'base'];
+  return ['--import', `${report}.ncu-rep`, ...AS_CSV];
 }
 
 /**

@@ -1,7 +1,7 @@
 import { readProgram, type ProgramOutput } from '../sandbox/run.ts';
 import { toolEnvironment } from './tool-environment.ts';
 
-const MAX_CSV_BYTES = 64 * 1024 * 1024;
+export const MAX_CSV_BYTES = 64 * 1024 * 1024;
 const IMPORT_LIMIT_MS = 60_000;
 const MAX_WORDS = 300;
 

@@ -23,9 +23,11 @@ if [ "$1" = --export ]; then echo "==PROF== Profiling \\"k\\" - 1 (1/1): 0%....1
 ${importing}
 `;
 
-async function profile(importing: string): Promise<ProfileResult> {
+const profile = (importing: string): Promise<ProfileResult> => profileBy(fakeNcu(importing));
+
+function profileBy(script: string, go?: Promise<void>): Promise<ProfileResult> {
   const ncu = join(folder, 'ncu');
-  writeFileSync(ncu, fakeNcu(importing));
+  writeFileSync(ncu, script);
   chmodSync(ncu, 0o755);
   const profiler = ncuProfiler({
     ncu,
@@ -46,7 +48,7 @@ async function profile(importing: string): Promise<ProfileResult> {
       plan,
       metricSet: 'gates',
     },
-    { signal: new AbortController().signal, onProgress: () => undefined },
+    { signal: new AbortController().signal, onProgress: () => undefined, ...(go && { go }) },
   );
 }
 
@@ -78,4 +80,28 @@ test('a report that ncu reads is the result', async () => {
     readFileSync(join(folder, 'told'), 'utf8').startsWith(join(folder, 'tmp/ncu-')),
     readdirSync(join(folder, 'tmp')),
   ]).toEqual([true, []]);
+});
+
+test('what ncu prints beside its report is the result: it is not asked for it again', async () => {
+  const script = `#!/bin/sh
+case "$1" in --import) exit 7;; esac
+echo "==PROF== Connected to process 7"; cat ${RECORDED}; echo report > "$2.ncu-rep"
+`;
+  const { verdict, metrics, artifacts } = await profileBy(script);
+  expect([verdict, metrics.length > 5, artifacts.length]).toEqual([Verdict.PASS, true, 1]);
+});
+
+test('nothing is launched before the go', async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const script = `#!/bin/sh
+for job; do :; done
+touch "\${0%/*}/ready"
+until [ -e "$(sed 's/.*"waitFor":"\\([^"]*\\)".*/\\1/' "$job")" ]; do sleep 0.01; done
+touch "\${0%/*}/launched"; cat ${RECORDED}; echo report > "$2.ncu-rep"
+`;
+  const profiled = profileBy(script, promise);
+  await expect.poll(() => readdirSync(folder)).toContain('ready');
+  expect(readdirSync(folder)).not.toContain('launched');
+  resolve();
+  expect((await profiled).verdict).toBe(Verdict.PASS);
 });

@@ -7,8 +7,8 @@ import type { ProfileOnceJob } from '../../worker/messages.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { makeTemporary } from '../store/temporary.ts';
 import { explainFailure, ncuArguments, ncuImportArguments, parseProgress } from './ncu-command.ts';
-import { readNcuReport } from './ncu-import.ts';
-import { runProgram } from '../sandbox/run.ts';
+import { MAX_CSV_BYTES, readNcuReport } from './ncu-import.ts';
+import { readProgram } from '../sandbox/run.ts';
 import { toolEnvironment } from './tool-environment.ts';
 import { parseNcuCsv } from './ncu-report.ts';
 import { profileOnceEntry } from './profile-once-entry.ts';
@@ -27,6 +27,8 @@ export interface NcuProfilerOptions {
 
 /** ncu's start takes seconds, its full set dozens of passes. */
 const LIMIT_MS = { gates: 120_000, full: 300_000 };
+/** How long it waits for its go: as long as a verification may take. */
+const WAIT_LIMIT_MS = 30 * 60_000;
 const SEED = '666c617368';
 /** A run that warms caches, then the one that counts. */
 const RUNS = 2;
@@ -34,7 +36,7 @@ const RUNS = 2;
 /** Reads counters with Nsight Compute while a process of its own launches the kernel. */
 export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }: NcuProfilerOptions): Profiler {
   return {
-    async profile(request, { signal, onProgress }) {
+    async profile(request, { signal, onProgress, go }) {
       const { device, image, shape, plan, metricSet, counters = [] } = request;
       using folder = makeTemporary(dataDirectory, 'ncu');
       const { batch, heads, sequenceLength, headDim, causal } = shape;
@@ -44,6 +46,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
         candidate: { image, shape: { batch, heads, sequenceLength, headDim, causal }, plan, launchLimitMs: 0 },
         seed: SEED,
         runs: RUNS,
+        ...(go && { waitFor: join(folder.path, 'go') }),
       };
       writeFileSync(join(folder.path, 'job.json'), JSON.stringify(job));
       const report = join(folder.path, 'report');
@@ -64,12 +67,17 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
         if (progress)
           onProgress({ message: `profiled ${progress.kernel}`, passesDone: progress.passes, passes: progress.passes });
       };
-      const { exitCode, lines } = await runProgram(ncu, args, {
+      const ended = new AbortController();
+      void go?.then(() => {
+        if (!ended.signal.aborted) writeFileSync(job.waitFor!, '');
+      });
+      const { exitCode, lines, output } = await readProgram(ncu, args, {
         environment: toolEnvironment(),
-        limitMs: metricSet === 'full' ? LIMIT_MS.full : LIMIT_MS.gates,
+        limitMs: (metricSet === 'full' ? LIMIT_MS.full : LIMIT_MS.gates) + (go ? WAIT_LIMIT_MS : 0),
         signal,
         onLine,
-      });
+        maxBytes: MAX_CSV_BYTES,
+      }).finally(() => ended.abort());
       const file = `${report}.ncu-rep`;
       if (!existsSync(file)) return notMeasured(shape, explainFailure(lines, exitCode));
       const kept = create(ArtifactSchema, {
@@ -78,7 +86,11 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
         fileName: `${plan.launches[0]!.entry}.${formatShape(shape)}.ncu-rep`,
         sizeBytes: BigInt(statSync(file).size),
       });
-      const printed = await readNcuReport(ncu, ncuImportArguments(report), signal);
+      // An ncu that prints nothing beside a report is asked for it afterwards, which takes half a second.
+      const printed =
+        output !== undefined && parseNcuCsv(output).length > 0
+          ? { csv: output }
+          : await readNcuReport(ncu, ncuImportArguments(report), signal);
       const launches = 'csv' in printed ? parseNcuCsv(printed.csv) : [];
       const result =
         launches.length > 0

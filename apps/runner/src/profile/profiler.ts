@@ -35,6 +35,8 @@ interface ProfileProgress {
 export interface ProfileOptions {
   signal: AbortSignal;
   onProgress: (progress: ProfileProgress) => void;
+  /** The kernel is launched when this settles; until then everything is made ready. Default: at once. */
+  go?: Promise<void>;
 }
 
 /** Reads hardware counters while a kernel runs. */

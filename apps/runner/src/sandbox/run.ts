@@ -33,7 +33,8 @@ export interface ProgramOutput extends ProgramEnd {
   signalName: NodeJS.Signals | undefined;
 }
 
-export interface ReadOptions extends Omit<RunOptions, 'onLine'> {
+export interface ReadOptions extends RunOptions {
+  /** With `onLine`, the lines of standard output are told and kept too. */
   maxBytes: number;
 }
 
@@ -63,24 +64,25 @@ export async function runProgram(program: string, args: readonly string[], optio
   };
 }
 
-/** runProgram for one whose standard output is data: `lines` has what it wrote to standard error. */
+/** runProgram for one whose standard output is data: without `onLine`, `lines` has what it wrote to standard error. */
 export async function readProgram(
   program: string,
   args: readonly string[],
   { maxBytes, ...options }: ReadOptions,
 ): Promise<ProgramOutput> {
-  const collector = new LineCollector(undefined);
-  const pieces: Buffer[] = [];
+  const collector = new LineCollector(options.onLine);
+  const pieces: string[] = [];
   let bytes = 0;
   const end = await run(program, args, options, (child) => {
     collector.read(child.stderr);
-    child.stdout.on('data', (piece: Buffer) => {
-      bytes += piece.length;
+    if (options.onLine) collector.read(child.stdout);
+    child.stdout.setEncoding('utf8').on('data', (piece: string) => {
+      bytes += Buffer.byteLength(piece);
       if (bytes <= maxBytes) pieces.push(piece);
       else child.kill();
     });
   });
-  const output = bytes <= maxBytes ? Buffer.concat(pieces).toString('utf8') : undefined;
+  const output = bytes <= maxBytes ? pieces.join('') : undefined;
   return { ...end, lines: collector.lines, output };
 }
 

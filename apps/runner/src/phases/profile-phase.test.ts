@@ -1,0 +1,77 @@
+/** The profiler that is started beside the verification. */
+import { readFileSync } from 'node:fs';
+import { create } from '@bufbuild/protobuf';
+import { DeviceSchema, ProfileResultSchema, VariantResultSchema, Verdict } from '@flashcore/shared/contract';
+import { parseManifest, parseShape, resolveVariant } from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
+import type { Profiler } from '../profile/profiler.ts';
+import { nothingFound, type VariantFound } from './job-found.ts';
+import type { VariantServices } from './job-services.ts';
+import { profileBeside, profilePhase, profileVerifiedPhase } from './profile-phase.ts';
+
+const KERNEL = new URL('../../../../kernels/flashcore_v6/kernel.yaml', import.meta.url);
+const manifest = parseManifest(readFileSync(KERNEL, 'utf8'), KERNEL.pathname);
+
+/** A job on a device whose profiler notes what becomes of it. */
+function jobOn(device: { simulated?: boolean }) {
+  const said: string[] = [];
+  const profiler: Profiler = {
+    profile: async (_, { signal, onProgress, go }) => {
+      onProgress({ message: 'starting', passesDone: 0, passes: 0 });
+      said.push('ready');
+      const ended = new Promise<never>((_resolve, reject) => {
+        signal.addEventListener('abort', () => {
+          said.push('dropped');
+          reject(signal.reason as Error);
+        });
+      });
+      await Promise.race([go, ended]);
+      said.push('launched');
+      return create(ProfileResultSchema, { verdict: Verdict.PASS });
+    },
+  };
+  const services = {
+    job: { signal: new AbortController().signal, emit: ({ case: what }: { case: string }) => void said.push(what) },
+    resolved: resolveVariant(manifest, {}, undefined),
+    runtime: { instruments: { profiler: () => profiler } },
+    spec: {
+      device: create(DeviceSchema, { arch: 'sm_90', ...device }),
+      kernel: { manifest },
+      profile: { shape: parseShape('2x8x512x64'), metricSet: 'gates', counters: [] },
+    },
+  } as unknown as VariantServices;
+  const found = {
+    job: nothingFound(),
+    result: create(VariantResultSchema),
+    build: { image: 'kernel.cubin', result: { entries: [] } },
+  } as unknown as VariantFound;
+  const profiling = profileBeside(services, found);
+  if (profiling) found.profiling = profiling;
+  return { services, found, said };
+}
+
+test('it is ready while the kernel is verified, launches it afterwards, and no other profile is taken', async () => {
+  const { services, found, said } = jobOn({});
+  expect(said).toEqual(['ready']);
+  expect(profileVerifiedPhase.wants(services, found)).toBe(true);
+  await profileVerifiedPhase.run(services, found);
+  expect(said).toEqual(['ready', 'phaseStarted', 'launched', 'profileResult']);
+  expect(profilePhase.wants(services, found)).toBe(false);
+  await found.profiling!.drop();
+});
+
+test('of a kernel that is wrong nothing is launched: it is dropped', async () => {
+  const { found, said } = jobOn({});
+  await found.profiling!.drop();
+  expect(said).toEqual(['ready', 'dropped']);
+  expect(found.result.profile).toBeUndefined();
+});
+
+test('the emulator counts after the benchmark, as it did', () => {
+  const { services, found, said } = jobOn({ simulated: true });
+  expect([said, profileVerifiedPhase.wants(services, found), profilePhase.wants(services, found)]).toEqual([
+    [],
+    false,
+    true,
+  ]);
+});
