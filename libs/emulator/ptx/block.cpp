@@ -55,13 +55,14 @@ void BlockRun::attach() {
   }
 }
 
-void BlockRun::fill_specials(Warp& w) {
+void BlockRun::fill_specials(Warp& w, bool first_block) {
   const auto fill = [&](uint32_t slot, auto value) {
     uint32_t* d = w.reg<uint32_t>(slot);
     for (unsigned k = 0; k < LANES; ++k) d[k] = value(k);
   };
   const dim3 grid = plan_->grid, size = plan_->block;
   for (const Kernel::Special& special : kernel_->specials) {
+    if (!first_block && !special.of_block) continue;
     const uint32_t slot = special.slot;
     const std::string& name = special.name;
     const auto uniform = [&](unsigned value) { fill(slot, [=](unsigned) { return value; }); };
@@ -157,7 +158,7 @@ void BlockRun::begin(const LaunchPlan& plan, uint3 index, Cluster& its_cluster, 
     w.epoch = 1;
     w.others.assign(1, Split{kernel_->code.data(), w.live});
     for (const auto& [slot, bytes] : kernel_->read_before_written) memset(w.regs + slot, 0, bytes);
-    fill_specials(w);
+    fill_specials(w, other_launch);
   }
   shadow = nullptr;
   if (kernel_->program->races) {

@@ -20,6 +20,7 @@ struct Copy {
   uint32_t mask;
   unsigned warp;
   uint8_t bytes;
+  bool whole;  // all bytes come from memory: no zeros
   const Ins* ins;
   uint32_t to[LANES];
   uint64_t from[LANES];
@@ -92,7 +93,8 @@ class BlockRun {
 
  private:
   void attach();
-  void fill_specials(Warp& w);
+  /** Those that change from block to block; in the first block of a launch all. */
+  void fill_specials(Warp& w, bool first_block);
   /** Adds where each thread stands. */
   void describe_threads(Fault& fault) const;
 

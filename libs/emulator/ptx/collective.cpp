@@ -80,34 +80,22 @@ template <Shuffle MODE>
 const Ins* shuffle(Warp& w, const Ins* i) {
   return together(w, i, w.reg<uint32_t>(i->extra->a[0]), [&](uint32_t m) {
     const uint32_t *a = w.reg<uint32_t>(i->a), *b = w.reg<uint32_t>(i->b), *c = w.reg<uint32_t>(i->c);
-    alignas(64) uint32_t t[LANES];
+    alignas(64) uint32_t t[LANES], sources[LANES];
     uint32_t inside = 0;
-    for (uint32_t lane = 0; lane < LANES; ++lane) {
-      const uint32_t clamp = c[lane] & 31, segment = c[lane] >> 8 & 31, by = b[lane] & 31;
-      const uint32_t last = (lane & segment) | (clamp & ~segment), first = lane & segment;
-      int64_t from = lane;
-      bool valid = false;
-      switch (MODE) {
-        case Shuffle::Up:
-          from = static_cast<int64_t>(lane) - by;
-          valid = from >= static_cast<int64_t>(last);
-          break;
-        case Shuffle::Down:
-          from = lane + by;
-          valid = from <= static_cast<int64_t>(last);
-          break;
-        case Shuffle::Butterfly:
-          from = lane ^ by;
-          valid = from <= static_cast<int64_t>(last);
-          break;
-        case Shuffle::Index:
-          from = first | (by & ~segment);
-          valid = from <= static_cast<int64_t>(last);
-          break;
-      }
-      t[lane] = a[valid ? from & 31 : lane];
-      inside |= valid ? 1u << lane : 0;
+#pragma GCC ivdep
+    for (int lane = 0; lane < LANES; ++lane) {
+      const auto clamp = static_cast<int>(c[lane] & 31), segment = static_cast<int>(c[lane] >> 8 & 31);
+      const auto by = static_cast<int>(b[lane] & 31);
+      const int first = lane & segment, last = first | (clamp & ~segment);
+      const int from = MODE == Shuffle::Up          ? lane - by
+                       : MODE == Shuffle::Down      ? lane + by
+                       : MODE == Shuffle::Butterfly ? lane ^ by
+                                                    : first | (by & ~segment);
+      const bool valid = MODE == Shuffle::Up ? from >= last : from <= last;
+      sources[lane] = static_cast<uint32_t>(valid ? from : lane);
+      inside |= valid ? 1u << lane : 0u;
     }
+    permute_lanes(a, sources, t);
     write_lanes<uint32_t>(w, i->d, m, [&](int k) { return t[k]; });
     if (i->extra->d[0] != NO_SLOT) write_pred(w, i->extra->d[0], m, inside);
   });

@@ -1,6 +1,7 @@
 // What lanes of a warp do together: they wait for each other until all lanes of the member mask are at the instruction.
 #pragma once
 #include "block.h"
+#include "lanes.h"
 
 namespace flashcore::emu::ptx {
 
@@ -13,9 +14,7 @@ struct Meeting {
 /** Whether all lanes in `m` name the same members and are all of them that live. */
 inline bool all_here(Warp& w, const uint32_t* members, uint32_t m) {
   const uint32_t wanted = members[__builtin_ctz(m)];
-  uint32_t differs = 0;
-#pragma GCC ivdep
-  for (int k = 0; k < LANES; ++k) differs |= members[k] == wanted ? 0u : 1u << k;
+  const uint32_t differs = ~lanes_with(members, wanted);
   return !(differs & m) && !(m & ~wanted) && !(wanted & w.live & ~m);
 }
 

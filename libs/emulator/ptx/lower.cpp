@@ -253,6 +253,11 @@ class Lower final : public Lowering {
       // A parameter of the kernel is read by its offset; one of a call lies in local memory.
       if (locals_.count(o.name)) ins.space = LOCAL_SPACE;
     }
+    if (ins.space == SHARED_SPACE) {
+      ins.a = constant(static_cast<uint64_t>(ins.imm), 4);
+      ins.imm = 0;
+      return;
+    }
     // The whole address is the constant: handlers add the offset to it.
     ins.a = constant(static_cast<uint64_t>(ins.imm), 8);
     ins.wide_address = 1;
@@ -324,7 +329,8 @@ class Lower final : public Lowering {
     const auto [found, added] = specials_.try_emplace(name, 0);
     if (added) {
       found->second = new_slot(4);
-      kernel_->specials.push_back({found->second, name});
+      kernel_->specials.push_back(
+          {found->second, name, name.compare(0, 6, "%ctaid") == 0 || name.find("cluster") != std::string::npos});
     }
     return found->second;
   }

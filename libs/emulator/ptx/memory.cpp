@@ -9,6 +9,7 @@
 #include "cluster.h"
 #include "counters.h"
 #include "halves.h"
+#include "lanes.h"
 #include "lower.h"
 #include "races.h"
 
@@ -122,25 +123,17 @@ bool find_range(uint64_t address, unsigned bytes, BlockRun::Range& range) {
 
 void resolve_global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, Pointers& p) {
   alignas(64) uint64_t address[LANES];
-  if (i->wide_address) {
-    const uint64_t* a = w.reg<uint64_t>(i->a);
-    const auto offset = static_cast<uint64_t>(i->imm);
-    for (int k = 0; k < LANES; ++k) address[k] = a[k] + offset;
-  } else {
+  BlockRun& block = *w.block;
+  BlockRun::Range& range = block.ranges[i->cache];
+  const bool simple = m == ALL && i->wide_address && range.end >= range.base + bytes &&
+                      addresses_inside(w.reg<uint64_t>(i->a), static_cast<uint64_t>(i->imm), range.base,
+                                       range.end - bytes, bytes - 1, address);
+  if (__builtin_expect(!simple, 0)) {
     for (unsigned k = 0; k < LANES; ++k) address[k] = address_of(w, i, k);
-  }
-  if (m != ALL) {
-    const uint64_t first = address[__builtin_ctz(m)];
-    for (int k = 0; k < LANES; ++k) address[k] = (m >> k & 1) ? address[k] : first;
-  }
-  uint64_t low = address[0], high = address[0], ones = 0;
-  for (int k = 0; k < LANES; ++k) {
-    low = address[k] < low ? address[k] : low;
-    high = address[k] > high ? address[k] : high;
-    ones |= address[k];
-  }
-  BlockRun::Range& range = w.block->ranges[i->cache];
-  if (__builtin_expect(low < range.base || high >= range.end || range.end - high < bytes || (ones & (bytes - 1)), 0)) {
+    if (m != ALL) {
+      const uint64_t first = address[__builtin_ctz(m)];
+      for (int k = 0; k < LANES; ++k) address[k] = (m >> k & 1) ? address[k] : first;
+    }
     uint32_t outside = 0, askew = 0;
     for (unsigned k = 0; k < LANES; ++k) {
       if (!(m >> k & 1)) continue;
@@ -154,8 +147,8 @@ void resolve_global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
     if (askew) misaligned(w, i, k, address[k], bytes, access, DeviceMemory::instance().describe(address[k]));
   }
   for (int k = 0; k < LANES; ++k) p.at[k] = reinterpret_cast<char*>(address[k]);
-  if (__builtin_expect(w.block->shadow != nullptr, 0)) w.block->shadow->global(w, i, m, bytes, access, address);
-  if (__builtin_expect(w.block->observed != nullptr, 0)) w.block->observed->global(i, m, bytes, address);
+  if (__builtin_expect(block.shadow != nullptr, 0)) block.shadow->global(w, i, m, bytes, access, address);
+  if (__builtin_expect(block.observed != nullptr, 0)) block.observed->global(i, m, bytes, address);
 }
 
 void resolve_generic(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, Pointers& p) {
@@ -172,30 +165,19 @@ void resolve_generic(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access a
 }  // namespace
 
 void resolve_shared(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, uint32_t* offsets) {
-  if (i->wide_address) {
-    const uint64_t* a = w.reg<uint64_t>(i->a);
-    for (int k = 0; k < LANES; ++k) offsets[k] = static_cast<uint32_t>(a[k] + static_cast<uint64_t>(i->imm));
-  } else {
-    const uint32_t* a = w.reg<uint32_t>(i->a);
-    const auto offset = static_cast<uint32_t>(i->imm);
-    for (int k = 0; k < LANES; ++k) offsets[k] = a[k] + offset;
-  }
-  if (m != ALL) {
-    const uint32_t first = offsets[__builtin_ctz(m)];
-    for (int k = 0; k < LANES; ++k) offsets[k] = (m >> k & 1) ? offsets[k] : first;
-  }
   const uint32_t end = w.block->shared_bytes, last = end - bytes;
-  uint32_t high = 0, ones = 0;
-  for (int k = 0; k < LANES; ++k) {
-    high = offsets[k] > high ? offsets[k] : high;
-    ones |= offsets[k];
-  }
-  if (__builtin_expect(end < bytes || high > last || (ones & (bytes - 1)), 0)) {
+  const bool simple = m == ALL && !i->wide_address && end >= bytes &&
+                      offsets_inside(w.reg<uint32_t>(i->a), static_cast<uint32_t>(i->imm), last, bytes - 1, offsets);
+  if (__builtin_expect(!simple, 0)) {
+    for (unsigned k = 0; k < LANES; ++k) offsets[k] = static_cast<uint32_t>(address_of(w, i, k));
+    const uint32_t first = offsets[__builtin_ctz(m)];
     uint32_t bad = 0;
-    for (unsigned k = 0; k < LANES; ++k)
-      if ((m >> k & 1) && (end < bytes || offsets[k] > last || (offsets[k] & (bytes - 1)))) bad |= 1u << k;
-    w.faulty = bad;
-    if (bad) shared_fault(w, i, first_of(bad), offsets[first_of(bad)], bytes, access);
+    for (unsigned k = 0; k < LANES; ++k) {
+      offsets[k] = (m >> k & 1) ? offsets[k] : first;
+      bad |= end < bytes || offsets[k] > last || (offsets[k] & (bytes - 1)) ? 1u << k : 0;
+    }
+    w.faulty = bad & m;
+    if (w.faulty) shared_fault(w, i, first_of(w.faulty), offsets[first_of(w.faulty)], bytes, access);
   }
   if (__builtin_expect(w.block->shadow != nullptr, 0)) w.block->shadow->access(w, i, m, bytes, access, offsets);
   if (__builtin_expect(w.block->observed != nullptr, 0)) w.block->observed->shared(i, m, bytes, access, offsets);
@@ -267,6 +249,18 @@ namespace {
 
 // --- ld and st ------------------------------------------------------------------------------------------------------
 
+/** Rows of 16 bytes to the four registers of a load. */
+template <class At>
+void write_rows(Warp& w, const Ins* i, uint32_t m, const At& at) {
+  const std::vector<uint32_t>& slots = i->extra->d;
+  alignas(64) uint32_t t[4][LANES];
+  uint32_t* registers[4];
+  for (int n = 0; n < 4; ++n) registers[n] = m == ALL && slots[n] != NO_SLOT ? w.reg<uint32_t>(slots[n]) : t[n];
+  rows_to_registers(at, registers);
+  for (int n = 0; n < 4 && m != ALL; ++n)
+    if (slots[n] != NO_SLOT) blend(w.reg<uint32_t>(slots[n]), t[n], m);
+}
+
 template <class T, class R, int COUNT>
 const Ins* load(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
@@ -274,12 +268,24 @@ const Ins* load(Warp& w, const Ins* i) {
   Pointers p;
   resolve(w, i, m, sizeof(T) * COUNT, Access::Read, p);
   if constexpr (COUNT == 1) {
-    const auto one = [&](int k) {
+    const auto value_at = [&](int k) {
       T value;
       memcpy(&value, p.at[k], sizeof value);
       return static_cast<R>(value);
     };
-    write_lanes<R>(w, i->d, m, one);
+    const Pattern pattern = pattern_of(p.at, sizeof(T));
+    if (pattern == Pattern::Uniform) {
+      const R r = value_at(0);
+      write_lanes<R>(w, i->d, m, [=](int) { return r; });
+    } else if (pattern == Pattern::Contiguous) {
+      alignas(64) T t[LANES];
+      memcpy(t, p.at[0], sizeof t);
+      write_lanes<R>(w, i->d, m, [&](int k) { return static_cast<R>(t[k]); });
+    } else {
+      write_lanes<R>(w, i->d, m, value_at);
+    }
+  } else if constexpr (COUNT == 4 && sizeof(T) == 4 && sizeof(R) == 4) {
+    write_rows(w, i, m, [&](int k) { return p.at[k]; });
   } else {
     alignas(64) T t[COUNT][LANES];
     for (int k = 0; k < LANES; ++k) {
@@ -303,17 +309,13 @@ const Ins* load_shared(Warp& w, const Ins* i) {
   resolve_shared(w, i, m, sizeof(T), Access::Read, offsets);
   const char* const base = w.block->shared;
   const uint32_t first = offsets[0];
-  uint32_t uneven = 0, apart = 0;
-  for (uint32_t k = 0; k < LANES; ++k) {
-    uneven |= offsets[k] ^ first;
-    apart |= offsets[k] ^ (first + k * static_cast<uint32_t>(sizeof(T)));
-  }
-  if (!uneven) {
+  const Pattern pattern = pattern_of(offsets, sizeof(T));
+  if (pattern == Pattern::Uniform) {
     T value;
     memcpy(&value, base + first, sizeof value);
     const R r = static_cast<R>(value);
     write_lanes<R>(w, i->d, m, [=](int) { return r; });
-  } else if (!apart) {
+  } else if (pattern == Pattern::Contiguous) {
     alignas(64) T t[LANES];
     memcpy(t, base + first, sizeof t);
     write_lanes<R>(w, i->d, m, [&](int k) { return static_cast<R>(t[k]); });
@@ -333,32 +335,14 @@ const Ins* load_shared_words(Warp& w, const Ins* i) {
   return load_shared<uint32_t, uint32_t>(w, i);
 }
 
-/** 16 bytes a lane: eight lanes' rows are turned at a time. */
+/** 16 bytes a lane. */
 const Ins* load_shared_words4(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   if (!m) return i + 1;
   alignas(64) uint32_t offsets[LANES];
   resolve_shared(w, i, m, 16, Access::Read, offsets);
   const char* const base = w.block->shared;
-  typedef uint32_t Words __attribute__((vector_size(16)));
-  alignas(64) Words t[LANES];
-  for (int k = 0; k < LANES; ++k) memcpy(&t[k], base + offsets[k], 16);
-  alignas(64) Words turned[4][LANES / 4];
-  for (int k = 0; k < LANES; k += 4) {
-    const Words a = __builtin_shufflevector(t[k], t[k + 1], 0, 4, 1, 5);
-    const Words b = __builtin_shufflevector(t[k], t[k + 1], 2, 6, 3, 7);
-    const Words c = __builtin_shufflevector(t[k + 2], t[k + 3], 0, 4, 1, 5);
-    const Words d = __builtin_shufflevector(t[k + 2], t[k + 3], 2, 6, 3, 7);
-    turned[0][k / 4] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
-    turned[1][k / 4] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
-    turned[2][k / 4] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
-    turned[3][k / 4] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
-  }
-  for (int n = 0; n < 4; ++n) {
-    if (i->extra->d[n] == NO_SLOT) continue;
-    const uint32_t* words = reinterpret_cast<const uint32_t*>(turned[n]);
-    write_lanes<uint32_t>(w, i->extra->d[n], m, [=](int k) { return words[k]; });
-  }
+  write_rows(w, i, m, [&](int k) { return base + offsets[k]; });
   return i + 1;
 }
 
@@ -373,11 +357,20 @@ const Ins* store(Warp& w, const Ins* i) {
     values[0] = w.reg<R>(i->d);
   else
     for (int n = 0; n < COUNT; ++n) values[n] = w.reg<R>(i->extra->d[n]);
-  for (int k = 0; k < LANES; ++k) {
-    if (!(m >> k & 1)) continue;
+  const auto store_lane = [&](int k) {
     T t[COUNT];
     for (int n = 0; n < COUNT; ++n) t[n] = static_cast<T>(values[n][k]);
     memcpy(p.at[k], t, sizeof t);
+  };
+  if (__builtin_expect(m != ALL, 0)) {
+    for (int k = 0; k < LANES; ++k)
+      if (m >> k & 1) store_lane(k);
+  } else if constexpr (COUNT == 4 && sizeof(T) == 4 && sizeof(R) == 4) {
+    registers_to_rows(values, [&](int k) { return p.at[k]; });
+  } else if (COUNT == 1 && sizeof(T) == sizeof(R) && pattern_of(p.at, sizeof(T)) == Pattern::Contiguous) {
+    memcpy(p.at[0], values[0], sizeof(T) * LANES);
+  } else {
+    for (int k = 0; k < LANES; ++k) store_lane(k);
   }
   return i + 1;
 }
@@ -599,17 +592,31 @@ const Ins* copy_async(Warp& w, const Ins* i) {
   if (shadow) shadow->copy_begins(w, i, m, i->bytes, copy.to);
   const uint32_t* sizes = i->c == NO_SLOT ? nullptr : w.reg<uint32_t>(i->c);
   const uint64_t* from = w.reg<uint64_t>(i->b);
-  Ins source = *i;
-  source.space = GLOBAL_SPACE;
   alignas(64) uint64_t addresses[LANES];
   for (unsigned k = 0; k < LANES; ++k) {
-    copy.source_bytes[k] = i->bytes;
-    if (sizes && sizes[k] < i->bytes) copy.source_bytes[k] = static_cast<uint8_t>(sizes[k]);
+    copy.source_bytes[k] = sizes && sizes[k] < i->bytes ? static_cast<uint8_t>(sizes[k]) : i->bytes;
     copy.from[k] = addresses[k] = from[k] + static_cast<uint64_t>(i->extra->options[0]);
     copy.group[k] = block.open_groups[w.index][k];
-    if (!(m >> k & 1) || !copy.source_bytes[k]) continue;
-    resolve_one(w, &source, k, copy.from[k], copy.source_bytes[k], i->bytes, Access::Read);
-    reading |= 1u << k;
+    reading |= m >> k & 1 && copy.source_bytes[k] == i->bytes ? 1u << k : 0u;
+  }
+  copy.whole = reading == m;
+  Ins source = *i;
+  source.space = GLOBAL_SPACE;
+  if (copy.whole) {
+    source.a = i->b;
+    source.imm = i->extra->options[0];
+    source.wide_address = 1;
+    Pointers p;
+    block.observed = nullptr;
+    resolve(w, &source, m, i->bytes, Access::Read, p);
+    block.observed = observed;
+  } else {
+    reading = 0;
+    for (unsigned k = 0; k < LANES; ++k) {
+      if (!(m >> k & 1) || !copy.source_bytes[k]) continue;
+      resolve_one(w, &source, k, copy.from[k], copy.source_bytes[k], i->bytes, Access::Read);
+      reading |= 1u << k;
+    }
   }
   if (observed) observed->global(i, reading, i->bytes, addresses);
   return i + 1;
@@ -630,14 +637,20 @@ const Ins* copy_wait(Warp& w, const Ins* i) {
   bool gone = false;
   for (Copy& copy : block.copies) {
     if (copy.warp != w.index) continue;
-    uint32_t done = 0;
-    for (unsigned k = 0; k < LANES; ++k) {
-      if (!(copy.mask & m & 1u << k)) continue;
-      if (i->imm >= 0 && copy.group[k] + static_cast<uint64_t>(i->imm) >= open[k]) continue;
-      char* to = block.shared + copy.to[k];
-      if (copy.source_bytes[k]) memcpy(to, reinterpret_cast<const void*>(copy.from[k]), copy.source_bytes[k]);
-      memset(to + copy.source_bytes[k], 0, copy.bytes - copy.source_bytes[k]);
-      done |= 1u << k;
+    uint32_t waiting = 0;
+    for (int k = 0; k < LANES && i->imm >= 0; ++k)
+      waiting |= copy.group[k] + static_cast<uint64_t>(i->imm) >= open[k] ? 1u << k : 0u;
+    const uint32_t done = copy.mask & m & ~waiting;
+    if (done == ALL && copy.whole && copy.bytes == 16) {
+      for (int k = 0; k < LANES; ++k)
+        memcpy(block.shared + copy.to[k], reinterpret_cast<const void*>(copy.from[k]), 16);
+    } else {
+      for (unsigned k = 0; k < LANES; ++k) {
+        if (!(done >> k & 1)) continue;
+        char* to = block.shared + copy.to[k];
+        if (copy.source_bytes[k]) memcpy(to, reinterpret_cast<const void*>(copy.from[k]), copy.source_bytes[k]);
+        memset(to + copy.source_bytes[k], 0, copy.bytes - copy.source_bytes[k]);
+      }
     }
     if (block.shadow && done) block.shadow->copy_ends(w, copy.ins, done, copy.bytes, copy.to);
     copy.mask &= ~done;

@@ -529,6 +529,14 @@ Memory matrix_at(Warp& w, const Ins* i, uint32_t m, int lines, unsigned bytes, u
   Memory memory;
   memory.stride = static_cast<int64_t>(static_cast<int32_t>(w.reg<uint32_t>(i->b)[lane])) * element;
   memory.offset = static_cast<uint32_t>(address);
+  // All lines of it lie between the first and the last.
+  const uint64_t end = w.block->shared_bytes,
+                 reach = static_cast<uint64_t>(memory.stride) * static_cast<unsigned>(lines - 1);
+  if (i->space == SHARED_SPACE && !w.block->shadow && memory.stride >= 0 && address + reach + bytes <= end &&
+      address <= end && reach <= end && !((address | static_cast<uint64_t>(memory.stride)) & (element - 1))) {
+    memory.base = w.block->shared + address;
+    return memory;
+  }
   for (int line = 0; line < lines; ++line) {
     char* at = resolve_one(w, i, lane, address + static_cast<uint64_t>(memory.stride * line), bytes, element, access);
     if (line == 0) memory.base = at;
@@ -584,7 +592,22 @@ const Ins* wmma_accumulator(Warp& w, const Ins* i) {
     const int lines = by_columns ? shape.columns : shape.rows, width = by_columns ? shape.rows : shape.columns;
     const Memory memory = matrix_at(w, i, m, lines, static_cast<unsigned>(width) * element, element,
                                     stores ? Access::Write : Access::Read);
-    for (int number = 0; number < x.options[2]; ++number) {
+    // Rows of floats: two registers are the even and the odd columns of 8 x 8.
+    const bool blocks = !half && !by_columns;
+    for (int number = 0; number < x.options[2] && blocks; number += 2) {
+      float *even = w.reg<float>(x.d[number]), *odd = w.reg<float>(x.d[number + 1]);
+      const Element corner = element_of(shape, number, 0);
+      char* there = memory.base + corner.row * memory.stride + 4 * corner.column;
+      alignas(64) float t[2 * LANES];
+      if (stores) {
+        for (int lane = 0; lane < LANES; ++lane) t[2 * lane] = even[lane], t[2 * lane + 1] = odd[lane];
+        for (int row = 0; row < 8; ++row) memcpy(there + row * memory.stride, t + 8 * row, 32);
+      } else {
+        for (int row = 0; row < 8; ++row) memcpy(t + 8 * row, there + row * memory.stride, 32);
+        for (int lane = 0; lane < LANES; ++lane) even[lane] = t[2 * lane], odd[lane] = t[2 * lane + 1];
+      }
+    }
+    for (int number = 0; number < x.options[2] && !blocks; ++number) {
       char* slot = w.regs + x.d[half ? number / 2 : number];
       for (int lane = 0; lane < LANES; ++lane) {
         const Element at = element_of(shape, number, lane);

@@ -129,6 +129,7 @@ struct Kernel {
   struct Special {
     uint32_t slot;
     std::string name;
+    bool of_block;  // another one in each block
   };
   std::vector<Special> specials;
   std::vector<std::pair<uint32_t, unsigned>> read_before_written;  // slots and their bytes, which start as 0
