@@ -1,45 +1,44 @@
 /** kill -9 of the daemon during a job: after a restart the job is there and has ended. */
-import { expect, test } from 'vitest';
+import { randomUUID } from 'node:crypto';
 import { RunnerClient } from '@flashcore/shared/client';
-import {
-  JobState,
-  Outcome,
-  RunExperimentRequestSchema,
-  type BenchmarkResult,
-  type JobEvent,
-} from '@flashcore/shared/contract';
-import { create } from '@bufbuild/protobuf';
+import { JobState, Outcome, type BenchmarkResult, type JobEvent } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
 import { Home } from '../support/home.ts';
-import { waitFor } from '../support/wait-for.ts';
 
-test('a job that ran when the daemon was killed is INTERRUPTED after the restart, its events without a gap', async () => {
+test('a job that ran when the daemon was killed is INTERRUPTED after the restart, its events without a gap, and runs again for who asks so', async () => {
   await using home = new Home();
   const first = await home.startDaemon();
-  const client = await RunnerClient.connect({ address: first.address });
+  const requestId = randomUUID();
   const seen: JobEvent[] = [];
-  const abort = new AbortController();
-  const watching = collect(client, seen, abort.signal);
-  await waitFor('the job to run', () => seen.some(({ payload }) => payload.case === 'started') || undefined);
-
-  first.process.kill('SIGKILL');
-  abort.abort();
-  await watching;
-  client.close();
+  {
+    using client = await RunnerClient.connect({ address: first.address });
+    for await (const event of client.start('verify', verifyRequest({ requestId }))) {
+      seen.push(event);
+      if (event.payload.case === 'started') break;
+    }
+    first.process.kill('SIGKILL');
+  }
 
   const second = await home.startDaemon();
-  const again = await RunnerClient.connect({ address: second.address });
-  try {
-    const name = seen[0]!.job;
-    const { job } = await again.getJob({ name });
-    expect([JobState[job!.state], Outcome[job!.outcome]]).toEqual(['ENDED', 'INTERRUPTED']);
-    const log: JobEvent[] = [];
-    for await (const event of again.watch(name, { afterSequence: 0n })) log.push(event);
-    expect(log.map(({ sequence }) => Number(sequence))).toEqual(log.map((_, index) => index + 1));
-    expect(log.slice(0, seen.length)).toEqual(seen);
-    expect(log.at(-1)!.payload.case).toBe('finished');
-  } finally {
-    again.close();
-  }
+  using client = await RunnerClient.connect({ address: second.address });
+  const name = seen[0]!.job;
+  const { job } = await client.getJob({ name });
+  expect([JobState[job!.state], Outcome[job!.outcome]]).toEqual(['ENDED', 'INTERRUPTED']);
+  const log = await all(client.watch(name, { afterSequence: 0n }));
+  expectNoGap(log);
+  expect(log.slice(0, seen.length)).toEqual(seen);
+  expect(log.at(-1)!.payload.case).toBe('finished');
+
+  expect(await all(client.start('verify', verifyRequest({ requestId })))).toEqual(log);
+  const again = await all(client.start('verify', verifyRequest({ requestId, restartInterrupted: true })));
+  expectNoGap(again);
+  expect(new Set(again.map((event) => event.job))).toEqual(new Set([again[0]!.job]));
+  expect(again[0]!.job).not.toBe(name);
+  const end = again.at(-1)!.payload;
+  expect(end.case === 'finished' && Outcome[end.value.outcome]).toBe('PASSED');
+  // From now on the id stands for the job that ended.
+  expect(await all(client.start('verify', verifyRequest({ requestId, restartInterrupted: true })))).toEqual(again);
 }, 60_000);
 
 test('raw samples that a client was told of are there after kill -9', async () => {
@@ -69,13 +68,17 @@ test('raw samples that a client was told of are there after kill -9', async () =
   ]);
 }, 60_000);
 
-async function collect(client: RunnerClient, into: JobEvent[], signal: AbortSignal): Promise<void> {
-  const request = create(RunExperimentRequestSchema, {
-    kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
-  });
-  try {
-    for await (const event of client.start('runExperiment', request, { signal })) into.push(event);
-  } catch (error) {
-    if (!signal.aborted) throw error;
-  }
+const verifyRequest = (options: { requestId: string; restartInterrupted?: boolean }) => ({
+  kernel: { source: { case: 'kernelId' as const, value: 'fa_v1_baseline' } },
+  settings: { shapes: [parseShape('1x1x64x64')], seeds: ['1'] },
+  options,
+});
+
+async function all(stream: AsyncIterable<JobEvent>): Promise<JobEvent[]> {
+  const events: JobEvent[] = [];
+  for await (const event of stream) events.push(event);
+  return events;
 }
+
+const expectNoGap = (log: readonly JobEvent[]): void =>
+  expect(log.map(({ sequence }) => Number(sequence))).toEqual(log.map((_, index) => index + 1));
