@@ -15,6 +15,7 @@ from sections import (
     graphs,
     host,
     kernels,
+    limits,
     launch_options,
     ncu,
     overlap,
@@ -58,6 +59,7 @@ SECTIONS = {
     "box": box.measure,
     "recovery": recovery.measure,
     "owners": owners.measure,
+    "limits": limits.measure,
     "torch_extension": torch_extension.measure,
     "several": several.measure,
 }

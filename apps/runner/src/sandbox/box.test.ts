@@ -176,6 +176,12 @@ test('with devices: their nodes, /sys and /proc are there, nothing else of the h
   expect(out.split('\n')).toEqual(['/dev/full', '/sys/kernel']);
   expect(err).toMatch(/I\/O error|No space left/);
   expect(err).toMatch(/\/sys\/x.*(Read-only|denied|not permitted)/);
+  // A worker of root's runner is nobody too; of /proc it can't write what works on the whole host.
+  const { out: rights } = run(
+    'id -u; grep CapEff /proc/self/status; for path in sys/kernel/core_pattern sysrq-trigger; do (: >>/proc/$path) || echo closed; done',
+    policy,
+  );
+  expect(rights).toMatch(/^65534\nCapEff:\s0{16}\nclosed\nclosed$/);
 });
 
 test('a probe that takes too long is repeated; a failure is told, and not kept for the life of the runner', async ({

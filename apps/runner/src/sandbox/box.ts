@@ -43,28 +43,26 @@ const MAX_PROCESSES = 1024;
 const TMP_BYTES = 1024 ** 3;
 const SHM_BYTES = 64 * 1024 ** 2;
 /** The host's, which a box of a root runner could write to: core_pattern runs a program as root. */
-const PROC_READ_ONLY = ['/proc/sys', '/proc/sysrq-trigger', '/proc/irq', '/proc/bus'];
+const PROC_READ_ONLY = ['/proc/sys', '/proc/sysrq-trigger', '/proc/irq', '/proc/bus'].flatMap((path) => [
+  '--ro-bind-try',
+  path,
+  path,
+]);
+/** Within, whoever the runner is: what a root runner's box could write to as root it can't. */
+const NOBODY = ['--unshare-user', '--uid', '65534', '--gid', '65534'];
 /**
  * A process namespace of its own: with its first process all others end, whatever they did to leave their group. While
  * bwrap sets a box up, --die-with-parent is not in effect yet, and a box whose
  * outer process is killed would run on: it is spawned in a group of its own, which is killed as one, and which
  * --new-session would make it leave.
  */
-const ALONE = [
-  '--unshare-all',
-  '--unshare-user',
-  // Nobody within, whoever the runner is: what a root runner's box could write to as root it can't.
-  ...['--uid', '65534', '--gid', '65534'],
-  ...['--proc', '/proc'],
-  ...PROC_READ_ONLY.flatMap((path) => ['--ro-bind-try', path, path]),
-];
+const ALONE = ['--unshare-all', ...['--proc', '/proc'], ...PROC_READ_ONLY];
 /**
  * A driver counts the processes on its device by the system's numbers, and a container may not mount a /proc. cuInit
  * writes below /proc/self: with all of /proc
  * read-only it fails with CUDA_ERROR_OPERATING_SYSTEM (driver 580.159.04).
  */
 const WITH_DEVICES = [
-  '--unshare-user-try',
   '--unshare-ipc',
   '--unshare-net',
   '--unshare-uts',
@@ -72,9 +70,7 @@ const WITH_DEVICES = [
   '--bind',
   '/proc',
   '/proc',
-  '--ro-bind-try',
-  '/proc/sys',
-  '/proc/sys',
+  ...PROC_READ_ONLY,
   '--ro-bind',
   '/sys',
   '/sys',
@@ -106,6 +102,7 @@ export function bubblewrapCommand({ bwrap, prlimit, nestedNamespaces = true }: B
   return (program, args, { folder, readable = [], devices = [], limits }) => ({
     program: bwrap,
     args: [
+      ...NOBODY,
       ...(devices.length > 0 ? WITH_DEVICES : [...ALONE, ...(nestedNamespaces ? [] : ['--disable-userns'])]),
       ...['--cap-drop', 'ALL'],
       '--die-with-parent',

@@ -145,12 +145,6 @@ describe("on this host's cgroups", () => {
     groups.close();
     rmSync(folder, { recursive: true });
   });
-  const run = (script: string) => {
-    using group = groups.make('run');
-    const { program, args } = group.enter({ program: '/bin/sh', args: ['-c', script] });
-    return spawnSync(program, args, { encoding: 'utf8', timeout: 20_000 });
-  };
-
   test('children that left session, group and environment end with their group', async ({ skip }) => {
     const group = groups.make('children');
     if (group.path === undefined) return skip(`no cgroup here: ${groups.detail}`);
@@ -172,16 +166,23 @@ describe("on this host's cgroups", () => {
 
   test('memory, processes and processors are limited', ({ skip }) => {
     if (!groups.limited) return skip(`no cgroup with limits here: ${groups.detail}`);
-    expect(run(`head -c 600000000 /dev/zero | tail -c 590000000 | wc -c`).stdout.trim()).not.toBe('590000000');
+    using group = groups.make('limited');
+    const run = (script: string) => {
+      const { program, args } = group.enter({ program: '/bin/sh', args: ['-c', script] });
+      return spawnSync(program, args, { encoding: 'utf8' });
+    };
+    // What the kernel itself counted.
+    const counted = (file: string, name: string): number =>
+      Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(readFileSync(join(group.path!, file), 'utf8'))?.[1]);
+
+    expect(run('head -c 600000000 /dev/zero | tail -c 590000000 | wc -c').signal).toBe('SIGKILL');
+    expect(counted('memory.events', 'oom_group_kill')).toBe(1);
     expect(run('for i in $(seq 40); do sleep 1 & done; wait').stderr).toMatch(/fork|Resource/);
-    // Half of a processor.
-    using group = groups.make('spin');
-    const { program, args } = group.enter({
-      program: '/bin/sh',
-      args: ['-c', 'timeout 2 sh -c "while :; do :; done"'],
-    });
-    spawnSync(program, args);
-    const usedUs = Number(/^usage_usec (\d+)/.exec(readFileSync(join(group.path!, 'cpu.stat'), 'utf8'))?.[1]);
-    expect(usedUs).toBeLessThan(1_500_000);
+    expect(counted('pids.events', 'max')).toBeGreaterThan(0);
+    const before = { usedUs: counted('cpu.stat', 'usage_usec'), ms: performance.now() };
+    run('timeout 2 sh -c "while :; do :; done"');
+    const halfUs = ((performance.now() - before.ms) * 1000) / 2;
+    expect(counted('cpu.stat', 'nr_throttled')).toBeGreaterThan(0);
+    expect(counted('cpu.stat', 'usage_usec') - before.usedUs).toBeLessThan(1.2 * halfUs);
   });
 });
