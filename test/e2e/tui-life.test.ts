@@ -2,9 +2,11 @@
  * What a screen lives through: every way out, storms of resizing, the runner's death in mid-stream, company on the same
  * job, and coming back.
  */
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { Terminal } from '@flashcore/tools/terminal';
-import { afterAll, afterEach, expect, test } from 'vitest';
+import { afterAll, afterEach, expect, onTestFinished, test } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
 import { descendants } from '../support/process-tree.ts';
 import { cutLines, openScreen, type ScreenOptions } from '../support/screens.ts';
@@ -66,7 +68,7 @@ test.each<[string, number, (terminal: Terminal) => void]>([
   ],
 ])('%s gives the terminal back as it was', async (_, exitCode, leave) => {
   const terminal = openInShell();
-  await terminal.waitFor(/\[1 Run\][^]*q detach/);
+  await terminal.waitFor(/● embedded[^]*\[1 Run\][^]*q detach/);
   leave(terminal);
   await terminal.exit;
   await expect.poll(() => terminal.text()).toMatch(new RegExp(`ended with ${exitCode}[^]* icanon [^]* echo `));
@@ -77,6 +79,26 @@ test.each<[string, number, (terminal: Terminal) => void]>([
     mouse: screen.modes.mouseTrackingMode,
   }).toEqual({ buffer: 'normal', paste: false, mouse: 'none' });
   expect(output.lastIndexOf('\u001b[?25h')).toBeGreaterThan(output.lastIndexOf('\u001b[?25l'));
+});
+
+test('the screen stands before the runner has answered, and q leaves it then too', async () => {
+  // Takes connections and says nothing.
+  const silent = createServer(() => undefined).listen(0, '127.0.0.1');
+  onTestFinished(() => void silent.close());
+  await once(silent, 'listening');
+  const { port } = silent.address() as AddressInfo;
+  const terminal = open({ args: ['--runner', `127.0.0.1:${port}`] });
+  await terminal.waitFor(/○ connecting[^]*8 Host[^]*Connecting to 127\.0\.0\.1/);
+  terminal.type('q');
+  expect(await terminal.exit).toBe(0);
+  expect(terminal.text()).not.toMatch(/error/);
+});
+
+test('where no runner listens the terminal is given back, with why', async () => {
+  const terminal = open({ args: ['--runner', '127.0.0.1:1'] });
+  expect(await terminal.exit).toBe(3);
+  await expect.poll(() => terminal.text()).toMatch(/^error: No runner at 127\.0\.0\.1:1/m);
+  expect(terminal.screen.buffer.active.type).toBe('normal');
 });
 
 test('a storm of 200 resizes in 2 s, down to 1x1, ends in the same screen as a calm start', async () => {

@@ -4,9 +4,10 @@ import { render } from 'ink';
 import { App, type AppContext } from './components/app.tsx';
 import { runnerKernels } from './connection/data-directory.ts';
 import { inlineRows } from './screens/inline.ts';
-import { initialState, type AppState } from './state/app-state.ts';
+import { initialState } from './state/app-state.ts';
 import { runningJob } from './state/selectors.ts';
-import type { RunnerPort, StartRequest, WatchFolder } from './session/runner-port.ts';
+import { lateRunner, type OpenedRunner, type Opening } from './session/late-runner.ts';
+import type { StartRequest, WatchFolder } from './session/runner-port.ts';
 import { Session } from './session/session.ts';
 import { Store } from './session/store.ts';
 import { savedViewOf, withSavedView } from './state/saved-view.ts';
@@ -20,12 +21,10 @@ import { themeOf } from './present/cells/theme.ts';
 import { tellEnds } from './session/tell-ends.ts';
 
 export interface RunTuiOptions {
-  /** Connected; stays the caller's to close. */
-  readonly client: RunnerPort;
-  /** `address`: what the view is saved under. */
-  readonly connection: AppState['runner'] & { readonly address: string };
-  /** Brings back an embedded runner that was killed. */
-  readonly revive?: (() => Promise<void>) | undefined;
+  /** What is known of the runner before it answers; an empty address: nothing of where. */
+  readonly expected: Pick<OpenedRunner, 'runner' | 'address'>;
+  /** Called when the first frame is drawn. Its errors end the program. */
+  readonly open: (opening: Opening) => Promise<OpenedRunner>;
   readonly appearance: Appearance;
   /** A job to start and show. */
   readonly start?: StartRequest | undefined;
@@ -37,29 +36,27 @@ export interface RunTuiOptions {
   readonly watchFolder?: WatchFolder | undefined;
 }
 
-// Frames are paced by the store (FRAME_MS, faster after a key); Ink's own limit must not lie below it, or both together
-// halve the rate.
-const INK_MAX_FPS = 60;
+// Frames are paced by the store (FRAME_MS, faster after a key). Ink's own limit would add its wait to the store's: off.
+const INK_MAX_FPS = 1_000;
 
-/** Draws on the terminal until the user leaves; gives the exit code. Jobs go on. */
+/** Draws on the terminal until the user leaves. Jobs go on. Errors: those of opening the runner. */
 export async function runTui({
-  client,
-  connection,
-  revive,
+  expected,
+  open,
   appearance,
   start,
   watchJob,
   watchFolder,
   comeBack,
-}: RunTuiOptions): Promise<number> {
+}: RunTuiOptions): Promise<void> {
   const { stdin, stdout } = process;
   const theme = themeOf(process.env, appearance.theme);
   makeNonBlocking(stdout);
   keepYoungGeneration();
   const viewFile = appearance.restoreView ? new ViewFile(process.env) : undefined;
-  const left = viewFile?.read(connection.address);
+  const left = viewFile?.read(expected.address);
   const fresh = initialState({
-    runner: connection,
+    runner: expected.runner,
     columns: stdout.columns,
     rows: appearance.inline ? inlineRows(stdout.rows) : stdout.rows,
     now: Date.now(),
@@ -71,7 +68,12 @@ export async function runTui({
   tellEnds(store, (text) => stdout.write(text), appearance.endNotice);
   if (appearance.mouse) store.dispatch({ type: 'toggle', what: 'mouse' });
   if (left?.problem !== undefined) store.dispatch({ type: 'notice', text: left.problem, tone: 'warn' });
-  const session = new Session({ client, store, ...(revive && { revive }) });
+  const leaving = new AbortController();
+  const drawn = Promise.withResolvers<void>();
+  const opened = drawn.promise.then(() =>
+    open({ signal: leaving.signal, notify: (text) => store.dispatch({ type: 'notice', text, tone: 'info' }) }),
+  );
+  const session = new Session({ client: lateRunner(opened), store, revive: async () => (await opened).revive?.() });
   let leave = (): void => undefined;
   const guard = guardTerminal({ unmount: () => leave(), stdin, stdout, alternateScreen: !appearance.inline });
   const edit = (place: SourcePlace): Promise<void> =>
@@ -84,7 +86,7 @@ export async function runTui({
     leave: () => leave(),
     copy: clipboard(stdout, process.env),
     edit,
-    kernelsDirectory: connection.embedded ? runnerKernels() : undefined,
+    kernelsDirectory: expected.runner.embedded ? runnerKernels() : undefined,
   };
   const screen = render(<App context={context} theme={theme} inline={appearance.inline} />, {
     alternateScreen: !appearance.inline,
@@ -95,23 +97,40 @@ export async function runTui({
     stdin,
     stdout,
   });
+  let { address } = expected;
   let unsaved: string | undefined;
   leave = () => {
-    unsaved = problemOf(() => viewFile?.write(connection.address, savedViewOf(store.state)));
+    if (address !== '') unsaved = problemOf(() => viewFile?.write(address, savedViewOf(store.state)));
     screen.unmount();
   };
-  const begun = session.begin({ start, watchJob, watchFolder, lastJob: left?.view?.job });
+  const begin = async (): Promise<void> => {
+    const runner = await opened;
+    const known = runner.address === address ? left : viewFile?.read(runner.address);
+    if (known !== left && known?.view !== undefined) store.dispatch({ type: 'restore', view: known.view });
+    ({ address } = runner);
+    store.dispatch({ type: 'runner', runner: runner.runner });
+    await session.begin({ start, watchJob, watchFolder, lastJob: known?.view?.job });
+  };
+  drawn.resolve();
+  const begun = begin().catch((error: unknown) => {
+    screen.unmount();
+    // Who left while it was connecting asked for no answer.
+    if (!leaving.signal.aborted) throw error;
+  });
+  // Its error is told when the terminal is as it was.
+  begun.catch(() => undefined);
   try {
     await screen.waitUntilExit();
-    return 0;
   } finally {
+    leaving.abort();
     session.end();
-    await begun;
+    await Promise.allSettled([begun]);
     guard.release();
     const goesOn = runningJob(store.state);
     if (goesOn !== undefined && comeBack !== undefined) process.stderr.write(`${comeBack(goesOn)}\n`);
     if (unsaved !== undefined) process.stderr.write(`fa-tui could not keep how you left it: ${unsaved}\n`);
   }
+  await begun;
 }
 
 /** Leaving must not fail because the disk is full. */

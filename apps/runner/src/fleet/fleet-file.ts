@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { z } from 'zod';
+import * as z from 'zod';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { yamlFile } from '@flashcore/shared/kernels';
 import { UsageError } from '../usage-error.ts';

@@ -1,8 +1,8 @@
-import { connect, type Connection } from '../connection/connect.ts';
-import { leaveIdleWatch } from '../connection/leave-idle-watch.ts';
-import { connectToHost, instanceText, type HostedRunner } from '../connection/start-host.ts';
-import { resolveTarget } from '../connection/target.ts';
-import { Instance } from '../remote/instance.ts';
+import type { Connection } from '../connection/connect.ts';
+import { dataDirectory, readRunnerRecord } from '../connection/data-directory.ts';
+import type { HostedRunner } from '../connection/start-host.ts';
+import { describeTarget, resolveTarget } from '../connection/target.ts';
+import { isSshAddress } from '../remote/ssh-address.ts';
 import type { GlobalOptions } from './options.ts';
 import type { Block } from '../present/blocks.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
@@ -27,6 +27,22 @@ export interface Surroundings {
   readonly stdout: TextStream;
   readonly stderr: TextStream;
   readonly environment: NodeJS.ProcessEnv;
+}
+
+interface ReachOptions {
+  /** The user's command that renews the login of its host. */
+  readonly login?: string | undefined;
+  readonly signal?: AbortSignal;
+  /** Told of what people should know meanwhile; default: stderr. */
+  readonly notify?: (text: string) => void;
+}
+
+/** A runner that was asked for, before it answers. */
+export interface ExpectedRunner {
+  readonly label: string;
+  readonly embedded: boolean;
+  /** Empty where nothing says yet where it will listen. */
+  readonly address: string;
 }
 
 /** What a command works with: the report goes to stdout, everything else to stderr. */
@@ -93,15 +109,45 @@ export class CommandContext {
     }
   }
 
+  /** Connects, and says on stderr to what. */
   async connect({ forWork = false } = {}): Promise<Connection> {
     const hosted = this.hosted(undefined, { mayStart: forWork });
-    const connection = await (hosted === undefined ? this.#connectTo(this.runner()) : connectToHost(hosted));
-    const instance = hosted && new Instance(hosted.runner, hosted.environment).read();
-    const since = instance && instanceText(instance);
+    if (hosted === undefined) {
+      const connection = await this.reach();
+      this.note(`runner: ${connection.description}`);
+      return connection;
+    }
+    const { connectToHost, instanceText } = await import('../connection/start-host.ts');
+    const { leaveIdleWatch } = await import('../connection/leave-idle-watch.ts');
+    const { Instance } = await import('../remote/instance.ts');
+    const connection = await connectToHost(hosted);
+    const instance = new Instance(hosted.runner, hosted.environment).read();
+    const since = instanceText(instance);
     this.note(`runner: ${connection.description}${since === undefined ? '' : `; its host: ${since}`}`);
-    if (hosted === undefined) return connection;
     leaveIdleWatch(hosted, (text) => this.note(text));
     return { ...connection, instance };
+  }
+
+  /** Connects without a word, to a runner whose host nothing starts. */
+  reach(options: ReachOptions = {}): Promise<Connection> {
+    return this.#connectTo(this.runner(), options);
+  }
+
+  /**
+   * The runner asked for, where connecting to it asks and tells nothing at the prompt: the screen may open before it
+   * answers. Errors: UsageError.
+   */
+  expectedRunner(): ExpectedRunner | undefined {
+    const asked = this.runner();
+    const { environment } = this.surroundings;
+    if (asked) {
+      const target = resolveTarget(asked, this.options, environment);
+      if (isSshAddress(target.address) || this.hosted(asked) !== undefined) return undefined;
+      return { label: describeTarget(target), embedded: false, address: target.address };
+    }
+    const directory = dataDirectory(environment);
+    const record = readRunnerRecord(directory);
+    return { label: directory, embedded: record?.embedded ?? true, address: record?.address ?? '' };
   }
 
   /** The runner asked for: --runner, $FLASHCORE_RUNNER, the settings; undefined: the embedded one. */
@@ -117,7 +163,7 @@ export class CommandContext {
     const found = hooksOf(settings, [named, resolveTarget(named, this.options, environment).address]);
     if (found === undefined) return undefined;
     const { runner, hooks } = found;
-    const connect = (): Promise<Connection> => this.#connectTo(named, hooks.login);
+    const connect = (): Promise<Connection> => this.#connectTo(named, { login: hooks.login });
     return {
       runner,
       hooks,
@@ -129,7 +175,12 @@ export class CommandContext {
     };
   }
 
-  #connectTo(runner: string | undefined, login?: string): Promise<Connection> {
+  /** gRPC is loaded here and not before: a fifth of the time to the first frame. */
+  async #connectTo(
+    runner: string | undefined,
+    { login, signal, notify = (message) => this.note(message) }: ReachOptions,
+  ): Promise<Connection> {
+    const { connect } = await import('../connection/connect.ts');
     return connect({
       runner,
       tls: this.options,
@@ -137,7 +188,8 @@ export class CommandContext {
       mayAsk: this.mayAsk,
       startRunner: this.#startRunner(),
       login,
-      notify: (message) => this.note(message),
+      notify,
+      ...(signal && { signal }),
     });
   }
 

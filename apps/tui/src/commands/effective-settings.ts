@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { RunnerProfiles } from '@flashcore/shared/client';
+import { RunnerProfiles } from '@flashcore/shared/logins';
 import { dataDirectory } from '../connection/data-directory.ts';
 import { shownCommand } from '../remote/hooks.ts';
 import { readSettings, settingsFile, type Settings } from '../settings/settings.ts';

@@ -3,8 +3,10 @@ import { KernelReferenceSchema } from '@flashcore/shared/contract';
 import type { JobCommandOptions } from './options.ts';
 import type { StartRequest, WatchFolder } from '../session/runner-port.ts';
 import type { Appearance } from '../settings/appearance.ts';
+import type { Connection } from '../connection/connect.ts';
+import type { OpenedRunner, Opening } from '../session/late-runner.ts';
 import type { CommandContext } from './context.ts';
-import type { ExitCode } from './exit-code.ts';
+import { ExitCode } from './exit-code.ts';
 import { comeBack } from './come-back.ts';
 import { championById, plannedRequest, startJob } from './start-job.ts';
 
@@ -49,22 +51,41 @@ export function appearanceOf(context: CommandContext): Appearance {
   };
 }
 
-/** `fa-tui` in a terminal; on the job that it starts, on the folder that it watches. */
-export function openTui(
-  context: CommandContext,
-  begin: { readonly start?: StartRequest; readonly watchFolder?: WatchFolder } = {},
-): Promise<ExitCode> {
-  const appearance = appearanceOf(context);
-  return context.withStartedRunner(async ({ client, kind, address, description, revive, instance }) => {
-    const { runTui } = await import('../run-tui.tsx');
-    const code = await runTui({
-      client,
-      connection: { label: description, embedded: kind === 'embedded', address, instance },
-      revive,
-      appearance,
-      comeBack: (job) => comeBack(job, context.options),
-      ...begin,
-    });
-    return code as ExitCode;
-  });
+interface OpenTuiOptions {
+  readonly start?: StartRequest;
+  readonly watchFolder?: WatchFolder;
 }
+
+/** `fa-tui` in a terminal; on the job that it starts, on the folder that it watches. */
+export async function openTui(context: CommandContext, begin: OpenTuiOptions = {}): Promise<ExitCode> {
+  const appearance = appearanceOf(context);
+  const more = { ...begin, appearance, comeBack: (job: string) => comeBack(job, context.options) };
+  const expected = appearance.inline ? undefined : context.expectedRunner();
+  const { runTui } = await import('../run-tui.tsx');
+  if (expected === undefined)
+    return context.withStartedRunner(async (connection) => {
+      const runner = openedRunner(connection);
+      await runTui({ ...more, expected: runner, open: () => Promise.resolve(runner) });
+      return ExitCode.PASSED;
+    });
+  const { address, ...runner } = expected;
+  let close = (): void => undefined;
+  try {
+    const open = async (opening: Opening): Promise<OpenedRunner> => {
+      const connection = await context.reach(opening);
+      ({ close } = connection);
+      return openedRunner(connection);
+    };
+    await runTui({ ...more, expected: { runner, address }, open });
+    return ExitCode.PASSED;
+  } finally {
+    close();
+  }
+}
+
+const openedRunner = ({ client, kind, description, address, instance, revive }: Connection): OpenedRunner => ({
+  client,
+  runner: { label: description, embedded: kind === 'embedded', instance },
+  address,
+  revive,
+});

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { type RunnerClient } from '@flashcore/shared/client';
+import type { RunnerClient } from '@flashcore/shared/client';
 import {
   ArtifactKind,
   JobKind,

@@ -1,4 +1,4 @@
-import { type RunnerClient } from '@flashcore/shared/client';
+import type { RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { UsageError } from '../usage-error.ts';
 

@@ -1,7 +1,7 @@
 import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { type RunnerClient } from '@flashcore/shared/client';
+import type { RunnerClient } from '@flashcore/shared/client';
 import { KernelReferenceSchema, type KernelReference } from '@flashcore/shared/contract';
 import { loadManifest } from '@flashcore/shared/kernels';
 import { UsageError } from '../usage-error.ts';

@@ -1,4 +1,5 @@
-import { RunnerClient, RunnerProfiles } from '@flashcore/shared/client';
+import { RunnerClient } from '@flashcore/shared/client';
+import { RunnerProfiles } from '@flashcore/shared/logins';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { dataDirectory, readRunnerRecord } from '../connection/data-directory.ts';
 import { resolveTarget, type Target } from '../connection/target.ts';

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { PROFILE_NAME, RunnerProfiles, type StoredProfile } from '@flashcore/shared/client';
+import { PROFILE_NAME, RunnerProfiles, type StoredProfile } from '@flashcore/shared/logins';
 import { parseAddress } from '../connection/address.ts';
 import { connectTo } from '../connection/connect.ts';
 import { givenSecurity, reachesSocket, tlsFiles, type TlsFlags } from '../connection/target.ts';

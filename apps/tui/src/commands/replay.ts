@@ -4,7 +4,7 @@ import type { JobCommandOptions } from './options.ts';
 import { readRecording } from '../record/recording.ts';
 import { replayRunner } from '../record/replay-runner.ts';
 import type { CommandContext } from './context.ts';
-import { type ExitCode } from './exit-code.ts';
+import { ExitCode } from './exit-code.ts';
 import { UsageError } from '../usage-error.ts';
 import { appearanceOf, isInteractive, wantsFiles } from './interactive.ts';
 import { followJob } from './job-command.ts';
@@ -30,12 +30,14 @@ export async function replay(
   const client = replayRunner(events, { speed });
   if (isInteractive(context) && !options.json && !wantsFiles(options)) {
     const { runTui } = await import('../run-tui.tsx');
-    return (await runTui({
-      client,
-      connection: { label: `recording ${path.basename(file)}`, embedded: false, address: '' },
+    const runner = { client, runner: { label: `recording ${path.basename(file)}`, embedded: false }, address: '' };
+    await runTui({
+      expected: runner,
+      open: () => Promise.resolve(runner),
       appearance: { ...appearanceOf(context), restoreView: false },
       watchJob: events[0]?.job,
-    })) as ExitCode;
+    });
+    return ExitCode.PASSED;
   }
   return followJob((watch) => client.watch(events[0]?.job ?? '', watch), { client }, context, options);
 }

@@ -5,7 +5,7 @@ import type { InstanceRecord } from '../remote/instance.ts';
 import { isSshAddress } from '../remote/ssh-address.ts';
 import { ensureEmbeddedRunner } from './embedded-runner.ts';
 import { connectBySsh } from './ssh-runner.ts';
-import { hasTlsFlags, resolveTarget, type Target, type TlsFlags } from './target.ts';
+import { describeTarget, hasTlsFlags, resolveTarget, type Target, type TlsFlags } from './target.ts';
 
 /** A runner that answers, and how it was come by. */
 export interface Connection {
@@ -70,10 +70,11 @@ export async function connect(options: ConnectOptions): Promise<Connection> {
 
 /** Connects to one that was found. Errors: as connect(). */
 export async function connectTo(
-  { name, address, security }: Target,
+  target: Target,
   { environment, signal, mayAsk = false, startRunner = false, login, notify }: Omit<ConnectOptions, 'runner' | 'tls'>,
 ): Promise<Connection> {
-  const description = name === undefined || name === address ? address : `${name} (${address})`;
+  const { address, security } = target;
+  const description = describeTarget(target);
   if (isSshAddress(address)) {
     const more = { ...(signal && { signal }), ...(notify && { notify }) };
     const reached = await connectBySsh({ address, security, environment, mayAsk, startRunner, login, ...more });

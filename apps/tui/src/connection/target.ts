@@ -1,4 +1,5 @@
-import { RunnerProfiles, requirePrivate, type ClientSecurity } from '@flashcore/shared/client';
+import type { ClientSecurity } from '@flashcore/shared/client';
+import { RunnerProfiles, requirePrivate } from '@flashcore/shared/logins';
 import { didYouMean } from '@flashcore/shared/text';
 import { isSshAddress, parseSshAddress } from '../remote/ssh-address.ts';
 import { UsageError } from '../usage-error.ts';
@@ -20,6 +21,10 @@ export interface Target {
   /** Undefined: plain text. */
   readonly security: ClientSecurity | undefined;
 }
+
+/** "gpu (gpu01:50051)" of a login, else the address. */
+export const describeTarget = ({ name, address }: Pick<Target, 'name' | 'address'>): string =>
+  name === undefined || name === address ? address : `${name} (${address})`;
 
 export const hasTlsFlags = ({ tlsCa, tlsCert, tlsKey }: TlsFlags): boolean =>
   (tlsCa ?? tlsCert ?? tlsKey) !== undefined;

@@ -1,7 +1,7 @@
 /** A runner that has one job, a recorded one, and tells its events again. */
 import { clone, create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import { type RunnerClient } from '@flashcore/shared/client';
+import type { RunnerClient } from '@flashcore/shared/client';
 import {
   JobState,
   Outcome,

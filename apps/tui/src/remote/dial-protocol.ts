@@ -1,6 +1,6 @@
 /** What `fa-tui __dial` on the host says before it passes the connection on; what shells print goes before. */
 import { plainLine } from '@flashcore/shared/text';
-import { z } from 'zod';
+import * as z from 'zod';
 
 const MARKER = Buffer.from('\0flashcore-dial\0');
 const MAX_BYTES = 64 * 1024;

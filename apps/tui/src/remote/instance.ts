@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { makeFolder, stateFolder } from '@flashcore/shared/files';
-import { z } from 'zod';
+import * as z from 'zod';
 
 const RECORD = z.object({
   /** Milliseconds since 1970; absent: it was not started here. */

@@ -1,6 +1,6 @@
 /** What fa-tui asks of a runner: the typed client has it all; tests put a replay of a job in its place. */
 import { randomUUID } from 'node:crypto';
-import { type JobRpcName, type RpcRequestInit, type RunnerClient } from '@flashcore/shared/client';
+import type { JobRpcName, RpcRequestInit, RunnerClient } from '@flashcore/shared/client';
 import { type KernelReference } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 

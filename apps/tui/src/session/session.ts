@@ -2,7 +2,7 @@
  * Everything that talks to the runner: one watched job, lists that are asked for again now and then. Leaving never ends
  * a job.
  */
-import { type RpcRequestInit } from '@flashcore/shared/client';
+import type { RpcRequestInit } from '@flashcore/shared/client';
 import {
   JobState,
   Outcome,

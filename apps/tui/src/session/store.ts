@@ -20,7 +20,7 @@ const SLOW_FROM_MS = 12;
 /** Told of every frame, while somebody listens: { milliseconds } that reducing to text, layout and writing took. */
 export const FRAMES = channel('fa-tui:frame');
 // What a key did is shown sooner than what comes from a runner.
-const KEY_FRAME_MS = 16;
+const KEY_FRAME_MS = 8;
 const FROM_RUNNER: ReadonlySet<Action['type']> = new Set<Action['type']>([
   'job-event',
   'connection',

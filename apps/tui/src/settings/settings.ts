@@ -4,7 +4,7 @@ import path from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { configFolder } from '@flashcore/shared/files';
 import { yamlFile } from '@flashcore/shared/kernels';
-import { z } from 'zod';
+import * as z from 'zod';
 import { UsageError } from '../usage-error.ts';
 import { STYLE_WORDS, isStyle } from '../present/cells/style.ts';
 import type { Hooks } from '../remote/hooks.ts';

@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { stateFolder } from '@flashcore/shared/files';
-import { z } from 'zod';
+import * as z from 'zod';
 import { SAVED_VIEW, type SavedView } from '../state/saved-view.ts';
 
 const VERSION = 1;

@@ -21,9 +21,11 @@ import type {
   KernelSort,
   Notice,
   Overlay,
+  ShownRunner,
   UiState,
   ViewId,
 } from './app-state.ts';
+import type { SavedView } from './saved-view.ts';
 
 export type Action =
   // From the runner.
@@ -31,6 +33,8 @@ export type Action =
   // Those before number `first` are no longer kept.
   | { type: 'events-expired'; job: string; first: bigint }
   | { type: 'connection'; connection: Connection }
+  // The runner answers: what it is.
+  | { type: 'runner'; runner: ShownRunner }
   | {
       type: 'host';
       host: Host;
@@ -54,6 +58,7 @@ export type Action =
   | { type: 'notice'; text: string; tone: Notice['tone']; about?: Notice['about'] }
   | { type: 'tick'; now: number }
   // From the user.
+  | { type: 'restore'; view: SavedView }
   | { type: 'resize'; columns: number; rows: number }
   | { type: 'show'; view: ViewId }
   | { type: 'next-view'; step: 1 | -1 }

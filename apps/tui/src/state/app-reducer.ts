@@ -6,6 +6,7 @@ import { reduceJob, withoutEventsBefore } from './job-reducer.ts';
 import { JobKind, JobState, Outcome, type JobEvent, type Host } from '@flashcore/shared/contract';
 import { itemCount, variantsOf, attachedJob, jobsOf, selectedJobName } from './selectors.ts';
 import { withJobEvent } from './job-list.ts';
+import { withSavedView } from './saved-view.ts';
 import { type Timestamp } from '@bufbuild/protobuf/wkt';
 
 const NOTICE_MS = 12_000;
@@ -18,6 +19,10 @@ export function reduce(state: AppState, action: Action): AppState {
       return withView(state, action.job, (view) => withoutEventsBefore(view, Number(action.first)));
     case 'connection':
       return withConnection(state, action.connection);
+    case 'runner':
+      return { ...state, runner: action.runner };
+    case 'restore':
+      return withSavedView(state, action.view);
     case 'host':
       return {
         ...state,

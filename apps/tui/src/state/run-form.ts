@@ -1,5 +1,5 @@
 /** What may be chosen before a run, from the kernel's manifest and the runner's cases: pure data, changed by keys. */
-import { type RpcRequestInit } from '@flashcore/shared/client';
+import type { RpcRequestInit } from '@flashcore/shared/client';
 import { type CaseSet, type GatePlan, type Kernel, type Shape } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { counted } from '../present/numbers.ts';

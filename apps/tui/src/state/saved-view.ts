@@ -1,5 +1,5 @@
 /** The part of the state that is kept from one start of the program to the next. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { DISTRIBUTIONS, HISTORY_SORTS, JOB_LISTS, VIEWS, type AppState, KERNEL_SORTS } from './app-state.ts';
 
 export const SAVED_VIEW = z.object({

@@ -28,6 +28,8 @@ export interface BudgetProgram {
   measure(meanwhile: () => Promise<void>): Promise<ProbeReport>;
   /** Presses `key`; milliseconds until the terminal was sent `pattern`. */
   press(key: string, pattern: RegExp): Promise<number>;
+  /** Leaves as users do, with what that keeps for the next start. */
+  leave(): Promise<void>;
   close(): void;
 }
 
@@ -35,6 +37,8 @@ export interface BudgetOptions {
   readonly prelude?: readonly JobEvent[];
   /** Whether the probe watches the event loop, which costs some of the processor itself. */
   readonly watchesLoop?: boolean;
+  /** False: the program as users start it. Then nothing can be measured in it. */
+  readonly probed?: boolean;
   /** Hears every chunk that the program writes. */
   readonly onData?: (data: string) => void;
 }
@@ -44,12 +48,13 @@ export async function openBudgetProgram({
   prelude,
   onData,
   watchesLoop = true,
+  probed = true,
 }: BudgetOptions = {}): Promise<BudgetProgram> {
   const server = await floodServer(prelude === undefined ? {} : { prelude });
   const folder = mkdtempSync(path.join(tmpdir(), 'fa-budget-'));
   const file = path.join(folder, 'probe.json');
   const startedAt = performance.now();
-  const pty = spawn(process.execPath, ['--import', PROBE, MAIN, '--runner', server.address], {
+  const pty = spawn(process.execPath, [...(probed ? ['--import', PROBE] : []), MAIN, '--runner', server.address], {
     // CI off: where it is set Ink takes the terminal for a build log and draws one frame, at the end.
     name: 'xterm-256color',
     cols: SIZE.columns,
@@ -112,6 +117,11 @@ export async function openBudgetProgram({
       await seen;
       return performance.now() - pressedAt;
     },
+    leave: () =>
+      new Promise((resolve) => {
+        pty.onExit(() => resolve());
+        pty.write('q');
+      }),
     close: () => {
       pty.kill('SIGKILL');
       server.stop();

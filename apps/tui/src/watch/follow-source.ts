@@ -1,7 +1,7 @@
 /** Watch mode: every saved version of a kernel folder is run; a newer one supersedes what still runs for the older. */
 import { statSync, watch, type FSWatcher } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type RunnerClient } from '@flashcore/shared/client';
+import type { RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError, type KernelReference } from '@flashcore/shared/contract';
 import { readSourceTree, treeDigest } from '@flashcore/shared/kernels';
 

@@ -13,4 +13,3 @@ export {
   SERVER_OPTIONS,
   serviceDefinition,
 } from './grpc.ts';
-export { PROFILE_NAME, RunnerProfiles, type StoredProfile, requirePrivate } from './runner-profiles.ts';

@@ -1,7 +1,7 @@
 /** The runners that a user has logged in to: names, addresses and credentials, in a file of its owner alone. */
 import { chmodSync, copyFileSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { ClientSecurity } from './client-security.ts';
 import { FlashcoreError } from '../contract/errors.ts';
 import { makeFolder } from '../files/make-folder.ts';

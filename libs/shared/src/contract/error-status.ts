@@ -1,7 +1,9 @@
 /** The one place that makes a gRPC status of an error, and an error of a gRPC status. */
 import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf';
 import { type Any, anyIs, anyPack, anyUnpack, DurationSchema } from '@bufbuild/protobuf/wkt';
-import { Metadata, type ServiceError, status, type StatusObject } from '@grpc/grpc-js';
+import type { ServiceError, StatusObject } from '@grpc/grpc-js';
+import { Status as status } from '@grpc/grpc-js/build/src/constants.js';
+import { Metadata } from '@grpc/grpc-js/build/src/metadata.js';
 import {
   asFlashcoreError,
   type ErrorReasonName,

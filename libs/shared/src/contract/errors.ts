@@ -3,7 +3,8 @@
  * what is, and what to do.
  */
 import { randomUUID } from 'node:crypto';
-import { status } from '@grpc/grpc-js';
+// Not of the package itself: with that comes Node's HTTP/2, which fa-tui's first frame does without.
+import { Status as status } from '@grpc/grpc-js/build/src/constants.js';
 import { ErrorReason } from '../generated/flashcore/runner/v1/error_reason_pb.js';
 
 /** Name of an ErrorReason of the proto without its prefix. */

@@ -1,5 +1,5 @@
 /** The schema of kernel.yaml, before its expressions are parsed. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { ownGateSchema } from './gates/gate-schema.ts';
 import { METRICS } from './gates/metrics.ts';

@@ -1,6 +1,6 @@
 /** YAML files with a schema: every fault is named with the file, the line, the key, what was wanted and what came. */
 import { isNode, isScalar, LineCounter, parseDocument, visit } from 'yaml';
-import { z } from 'zod';
+import * as z from 'zod';
 import { type FieldViolation, FlashcoreError } from '../contract/errors.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 

@@ -57,8 +57,10 @@ const WORDS: Record<Subject, Words> = {
   },
 };
 
-export const noAnswer = ({ runner }: AppState): string =>
-  `No answer from ${runner.label} yet: fa-tui keeps trying. q leaves.`;
+export const noAnswer = ({ connection, runner }: AppState): string =>
+  connection === 'connecting'
+    ? `Connecting to ${runner.label}. q leaves.`
+    : `No answer from ${runner.label} yet: fa-tui keeps trying. q leaves.`;
 
 interface EmptyList {
   /** Everything there is, before the filter. */

@@ -1,5 +1,5 @@
 /** How gates are written down, in gates.yaml and in a kernel's own manifest. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { finite, listOf, matching, oneOf, strict, text } from '../yaml-file.ts';
 import { type Gate, type OwnGate, OPERATORS } from './gate.ts';
 import { metricFault, phaseOfMetric, TIMING_MODES } from './metrics.ts';

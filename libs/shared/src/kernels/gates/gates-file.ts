@@ -1,5 +1,5 @@
 /** A gates file: gates, and the plans that say what is needed and which gate counts how much. */
-import { z } from 'zod';
+import * as z from 'zod';
 import { FlashcoreError } from '../../contract/errors.ts';
 import { DeadlinePassed, withinDeadline } from '../../text/deadline.ts';
 import { didYouMean } from '../../text/nearest-names.ts';
