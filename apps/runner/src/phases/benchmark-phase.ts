@@ -155,6 +155,7 @@ async function openSdpa({ job, runtime }: VariantServices, { spec, shape, live }
     modes: spec.modes,
     inputSets: INPUT_SETS,
     backends: spec.sdpaBackends,
+    keeping: { job: job.name, reuse: spec.reuseSdpa },
     signal: job.signal,
     onSamples: (mode, subject, samplesUs) => live.add({ mode, subject, samplesUs, warmUp: false }),
   });

@@ -7,6 +7,7 @@ import sys
 import time
 
 fault = os.environ.get("PYTHON_FAKE_SDPA", "")
+rounds = 0
 for line in sys.stdin:
     request = json.loads(line)
     reply = {"id": request["id"], "ok": True}
@@ -61,9 +62,9 @@ for line in sys.stdin:
         if fault == "crash":
             print("CUDA error: an illegal memory access was encountered", file=sys.stderr)
             sys.exit(9)
-        reply["samplesUs"] = (
-            [20.0 + index % 3 for index in range(30)]
-            if request["backend"] == "flash"
-            else [10.0 + index % 3 for index in range(30)]
-        )
+        rounds += 1
+        # "slower after 6": the device's clock falls for good.
+        slower = 1.02 if fault.startswith("slower after ") and rounds > int(fault.split()[-1]) else 1.0
+        first = 20.0 if request["backend"] == "flash" else 10.0
+        reply["samplesUs"] = [slower * (first + index % 3) for index in range(30)]
     print(json.dumps(reply), flush=True)

@@ -5,6 +5,7 @@ import { formatShape } from '@flashcore/shared/kernels';
 import { describe, histogram, ratioInterval } from '@flashcore/shared/statistics';
 import type { TimingModeName } from '../../worker/messages.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
+import { KeptFigures, type KeptSamples } from './kept-figures.ts';
 import { untilAborted } from '../async.ts';
 
 /** PyTorch and its CUDA libraries are loaded from disk: seconds when warm, far more the first time. */
@@ -54,6 +55,8 @@ interface OpenOptions {
   backends?: readonly string[];
   signal: AbortSignal;
   onSamples: SdpaListener;
+  /** Name of the job, and whether an earlier one's figures will do for it; undefined: none are used or kept. */
+  keeping?: { job: string; reuse: boolean };
 }
 
 export interface SdpaOptions {
@@ -77,7 +80,7 @@ export class SdpaBenchmark {
   #opened: Promise<string> | undefined;
   #lacking: { error: Error; atMs: number } | undefined;
   /** What the process holds prepared: the next job on the same shape finds graphs and plans there. */
-  #prepared: { process: SdpaProcess; key: string; backends: Promise<Backend[]> } | undefined;
+  #prepared: { process: SdpaProcess; key: string; backends: Promise<Backend[]>; figures: KeptFigures } | undefined;
 
   constructor({ script, ordinal, python = 'python3' }: SdpaOptions) {
     this.#script = script;
@@ -110,7 +113,7 @@ export class SdpaBenchmark {
       const prepared = await untilAborted(this.#prepare(shape, options), signal);
       const { backends: asked = [] } = options;
       const backends = prepared.filter(({ name }) => asked.length === 0 || asked.includes(name));
-      return new SdpaShape(this.#process!, { ...options, version, backends });
+      return new SdpaShape(this.#process!, { ...options, version, backends, figures: this.#prepared?.figures });
     } catch (error) {
       signal.throwIfAborted();
       return { missing: missingText(error) };
@@ -151,7 +154,7 @@ export class SdpaBenchmark {
       .catch(() => undefined)
       .then(() => process.request('prepare', parameters, { limitMs: PREPARE_LIMIT_MS }))
       .then((answer) => answer['backends'] as Backend[]);
-    const prepared = { process, key, backends };
+    const prepared = { process, key, backends, figures: new KeptFigures() };
     this.#prepared = prepared;
     // A shape that could not be prepared is tried anew by the next job.
     backends.catch(() => {
@@ -190,12 +193,15 @@ export class SdpaBenchmark {
   }
 }
 
-interface SdpaTurnsOptions {
+interface SdpaTurnsOptions extends Pick<OpenOptions, 'signal' | 'onSamples' | 'keeping'> {
   version: string;
   backends: readonly Backend[];
-  signal: AbortSignal;
-  onSamples: SdpaListener;
+  /** Of the graphs that the process holds. */
+  figures?: KeptFigures | undefined;
 }
+
+/** Turns in which figures that are kept are checked: the first, and one when the kernel has been timed for a while. */
+const CHECK_TURNS: readonly number[] = [1, 5];
 
 /** The backends that take a shape, measured in turns with a candidate. */
 export class SdpaShape {
@@ -204,7 +210,13 @@ export class SdpaShape {
   readonly #backends: readonly Backend[];
   readonly #signal: AbortSignal;
   readonly #onSamples: SdpaListener;
-  readonly #samples: Record<TimingModeName, Map<string, number[]>> = { cold: new Map(), hot: new Map() };
+  /** Of each backend, turn by turn, microseconds. */
+  readonly #samples: Record<TimingModeName, Map<string, number[][]>> = { cold: new Map(), hot: new Map() };
+  readonly #turns: Record<TimingModeName, number> = { cold: 0, hot: 0 };
+  readonly #keeping: OpenOptions['keeping'];
+  readonly #figures: KeptFigures | undefined;
+  /** An earlier job's samples of each mode; removed where the first check shows that they are not right any more. */
+  readonly #kept: Partial<Record<TimingModeName, KeptSamples>> = {};
   #failure: string | undefined;
 
   constructor(process: SdpaProcess, options: SdpaTurnsOptions) {
@@ -213,6 +225,14 @@ export class SdpaShape {
     this.#backends = options.backends;
     this.#signal = options.signal;
     this.#onSamples = options.onSamples;
+    this.#keeping = options.keeping;
+    this.#figures = options.figures;
+    if (!this.#keeping?.reuse) return;
+    const names = this.#backends.filter(({ available }) => available).map(({ name }) => name);
+    for (const mode of ['cold', 'hot'] as const) {
+      const kept = this.#figures?.of(mode, names);
+      if (kept) this.#kept[mode] = kept;
+    }
   }
 
   /** Backends that do not take the shape, with PyTorch's reason. */
@@ -220,9 +240,31 @@ export class SdpaShape {
     return this.#backends.filter(({ available }) => !available).map(({ name, reason }) => `sdpa/${name}: ${reason}`);
   }
 
-  /** One turn of every backend. Errors: the signal's reason; an SDPA that fails says so in missing(). */
+  /**
+   * One turn of every backend; where an earlier job's figures are used, only in the turns that check them, and in all
+   * from the first check on if that shows them to be wrong. Errors: the signal's reason; an SDPA that fails says so in
+   * missing().
+   */
   async turn(mode: TimingModeName): Promise<void> {
     if (this.#failure !== undefined) return;
+    const turn = (this.#turns[mode] += 1);
+    if (this.#kept[mode] && !CHECK_TURNS.includes(turn)) return;
+    await this.#measure(mode);
+    if (turn !== CHECK_TURNS[0] || this.#drifted(mode) === undefined) return;
+    delete this.#kept[mode];
+    this.#figures?.forget(mode);
+  }
+
+  #own(mode: TimingModeName): ReadonlyMap<string, number[]> {
+    return new Map([...this.#samples[mode]].map(([name, turns]) => [name, turns.flat()]));
+  }
+
+  /** What the check's samples say against the kept ones; undefined: nothing. */
+  #drifted(mode: TimingModeName): string | undefined {
+    return this.#kept[mode]?.drifted(this.#samples[mode]);
+  }
+
+  async #measure(mode: TimingModeName): Promise<void> {
     try {
       for (const { name, available } of this.#backends) if (available) await this.#round(name, mode);
     } catch (error) {
@@ -238,8 +280,8 @@ export class SdpaShape {
       { limitMs: ROUND_LIMIT_MS, signal: this.#signal },
     );
     const samplesUs = answer['samplesUs'] as number[];
-    const all = this.#samples[mode].get(name) ?? [];
-    this.#samples[mode].set(name, [...all, ...samplesUs]);
+    const before = this.#samples[mode].get(name) ?? [];
+    this.#samples[mode].set(name, [...before, samplesUs]);
     this.#onSamples(mode, `sdpa/${name}`, samplesUs);
   }
 
@@ -250,7 +292,7 @@ export class SdpaShape {
 
   /** Samples of each backend so far, microseconds. */
   samples(mode: TimingModeName): readonly (readonly number[])[] {
-    return [...this.#samples[mode].values()];
+    return [...this.#own(mode).values()];
   }
 
   /** Forgets what was measured: it was the warm-up. */
@@ -260,7 +302,7 @@ export class SdpaShape {
 
   /** Without a candidate, fastest backend first; the speedup fields are 0. */
   alone(mode: TimingModeName): SdpaResult[] {
-    return [...this.#samples[mode]].map(([name, samplesUs]) => this.#result(name, samplesUs)).sort(byMedian);
+    return [...this.#own(mode)].map(([name, samplesUs]) => this.#result(name, samplesUs)).sort(byMedian);
   }
 
   #result(name: string, samplesUs: readonly number[]): SdpaResult {
@@ -274,10 +316,20 @@ export class SdpaShape {
 
   /** Against the candidate's samples in the same mode, fastest backend first. */
   results(mode: TimingModeName, candidateUs: ArrayLike<number>): SdpaResult[] {
-    if (candidateUs.length === 0) return [];
-    const results = [...this.#samples[mode]].map(([name, samplesUs]) => {
+    const kept = this.#kept[mode];
+    if (this.#drifted(mode) !== undefined) this.#figures?.forget(mode);
+    if (candidateUs.length === 0 || this.#drifted(mode) !== undefined) return [];
+    const own = this.#own(mode);
+    if (!kept && this.#keeping && this.#failure === undefined) this.#figures?.keep(mode, own, this.#keeping.job);
+    const results = [...(kept?.samplesUs ?? own)].map(([name, samplesUs]) => {
       const { ratio, low, high } = ratioInterval(samplesUs, candidateUs);
-      return Object.assign(this.#result(name, samplesUs), { speedup: ratio, speedupLow: low, speedupHigh: high });
+      const reused = kept?.checkedBy(name, this.#samples[mode].get(name) ?? []);
+      return Object.assign(this.#result(name, samplesUs), {
+        speedup: ratio,
+        speedupLow: low,
+        speedupHigh: high,
+        ...(reused && { reused }),
+      });
     });
     return results.sort(byMedian);
   }
@@ -285,6 +337,8 @@ export class SdpaShape {
   /** Why there is no result, or why some backends are missing from it; undefined when all were measured. */
   missing(mode: TimingModeName): string | undefined {
     if (this.#failure !== undefined) return this.#failure;
+    const drifted = this.#drifted(mode);
+    if (drifted !== undefined) return drifted;
     if (this.#samples[mode].size > 0) return this.refused.length > 0 ? this.refused.join('; ') : undefined;
     return this.#backends.some(({ available }) => available) ? 'SDPA had no turn' : this.#noBackend();
   }

@@ -64,6 +64,8 @@ export interface BenchmarkSpec {
   tolerance: { absolute: number; relative: number };
   /** Backends of SDPA measured in turns, for example "flash"; empty: all. */
   sdpaBackends: string[];
+  /** Whether SDPA's figures of an earlier job will do, once a few samples have checked them. */
+  reuseSdpa: boolean;
   /** Launches of the legacy loop; 0: none. */
   legacyLaunches: number;
 }

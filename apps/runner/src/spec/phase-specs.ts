@@ -47,6 +47,7 @@ export function planBenchmark(
     protocol,
     tolerance: { absolute, relative },
     sdpaBackends: sdpaBackendsOf(settings.sdpaBackends ?? []),
+    reuseSdpa: false,
     legacyLaunches: legacyLaunches(settings.legacyLoop ?? false, planned.device),
   };
 }

@@ -12,6 +12,7 @@ import type { JobSpec, TuneSpec } from './job-spec.ts';
 import { judgedBy } from './judged-by.ts';
 import { kernelOf, variantOf } from './named-kernel.ts';
 import { planBenchmark, planProfile, planVerify } from './phase-specs.ts';
+import { mayReuseSdpa } from './reuse-sdpa.ts';
 import type { SpecContext } from './spec-context.ts';
 import { planVariants } from './tune-variants.ts';
 import { uniqueShapes } from './unique-shapes.ts';
@@ -45,6 +46,7 @@ export function planSpec<Method extends JobMethod>(
   // Shapes that a gate names in addition to the plan's, where the request leaves the shapes to the plan.
   if (benchmark && judged && !device.simulated && namesNoShapes(experiment?.benchmark))
     benchmark.shapes = uniqueShapes([...benchmark.shapes, ...acceptedShapes(judged.needs.shapes, manifest, resolved)]);
+  if (benchmark) benchmark.reuseSdpa = mayReuseSdpa(method, { asked: parts.benchmark, judged });
   const profile = parts.profile && planProfile(parts.profile, { manifest, resolved, cases });
   requireMemory(device, { manifest, resolved }, { method, asked: parts, verify, benchmark, profile });
   const named = parts.benchmark?.champion;

@@ -165,6 +165,8 @@ export {
   SdpaComparisonSchema,
   type SdpaResult,
   SdpaResultSchema,
+  type SdpaReuse,
+  SdpaReuseSchema,
   type ParameterDifference,
   ParameterDifferenceSchema,
   type SourceDifference,

@@ -2519,7 +2519,56 @@ export declare type Histogram = Message<"flashcore.runner.v1.Histogram"> & {
 export declare const HistogramSchema: GenMessage<Histogram>;
 
 /**
- * SdpaResult is one backend of SDPA, measured in the same job, interleaved with the kernel.
+ * SdpaReuse says that a backend's figure is an earlier job's, and how it was checked.
+ *
+ * @generated from message flashcore.runner.v1.SdpaReuse
+ */
+export declare type SdpaReuse = Message<"flashcore.runner.v1.SdpaReuse"> & {
+  /**
+   * The job that measured it, for example "jobs/…".
+   *
+   * @generated from field: string job = 1;
+   */
+  job: string;
+
+  /**
+   * When that was.
+   *
+   * @generated from field: google.protobuf.Timestamp measured_at = 2;
+   */
+  measuredAt?: Timestamp | undefined;
+
+  /**
+   * Median of the samples that checked it over its own median, less 1: of the turn with the kernel in which it was
+   * farthest from 0.
+   *
+   * @generated from field: double drift = 3;
+   */
+  drift: number;
+
+  /**
+   * How many samples checked it.
+   *
+   * @generated from field: int32 check_samples = 4;
+   */
+  checkSamples: number;
+
+  /**
+   * Largest drift, to either side, at which it is used.
+   *
+   * @generated from field: double drift_limit = 5;
+   */
+  driftLimit: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.SdpaReuse.
+ * Use `create(SdpaReuseSchema)` to create a new message.
+ */
+export declare const SdpaReuseSchema: GenMessage<SdpaReuse>;
+
+/**
+ * SdpaResult is one backend of SDPA, measured in the same job, interleaved with the kernel, or in an earlier one.
  *
  * @generated from message flashcore.runner.v1.SdpaResult
  */
@@ -2593,6 +2642,13 @@ export declare type SdpaResult = Message<"flashcore.runner.v1.SdpaResult"> & {
    * @generated from field: flashcore.runner.v1.Histogram histogram = 10;
    */
   histogram?: Histogram | undefined;
+
+  /**
+   * Set where the figure is an earlier job's on the same shape, device and PyTorch process.
+   *
+   * @generated from field: flashcore.runner.v1.SdpaReuse reused = 11;
+   */
+  reused?: SdpaReuse | undefined;
 };
 
 /**

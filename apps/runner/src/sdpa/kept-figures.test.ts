@@ -1,0 +1,93 @@
+/** SDPA's figures that one job measures and the next ones use. */
+import { fileURLToPath } from 'node:url';
+import { parseShape } from '@flashcore/shared/kernels';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { SdpaBenchmark, SdpaShape } from './sdpa-benchmark.ts';
+
+const FAKE = fileURLToPath(new URL('fake-sdpa.py', import.meta.url));
+/** Of the stand-in process: two backends. */
+const ROUNDS_A_TURN = 2;
+const CANDIDATE_US = [5, 5.5, 6];
+
+let sdpa: SdpaBenchmark | undefined;
+beforeEach(() => vi.stubEnv('PYTHON_FAKE_SDPA', ''));
+afterEach(async () => {
+  vi.restoreAllMocks();
+  vi.unstubAllEnvs();
+  await sdpa?.close();
+  sdpa = undefined;
+});
+
+/** What a job finds that takes six turns with SDPA. */
+async function measure(job: string, { reuse = true, shape = '1x2x64x64' } = {}) {
+  sdpa ??= new SdpaBenchmark({ script: FAKE, ordinal: 0 });
+  let rounds = 0;
+  const opened = (await sdpa.openShape(parseShape(shape), {
+    modes: ['hot'],
+    inputSets: 2,
+    signal: new AbortController().signal,
+    onSamples: () => void rounds++,
+    keeping: { job, reuse },
+  })) as SdpaShape;
+  for (let turn = 0; turn < 6; ++turn) await opened.turn('hot');
+  const results = opened.results('hot', CANDIDATE_US);
+  return {
+    turns: rounds / ROUNDS_A_TURN,
+    results: results.map(({ name, latency, speedup, reused }) => ({
+      name,
+      samples: latency!.samples,
+      speedup,
+      ...(reused && { reused: [reused.job, reused.drift, reused.checkSamples] }),
+    })),
+    missing: opened.missing('hot'),
+  };
+}
+
+const measured = [
+  { name: 'sdpa/cudnn', samples: 180, speedup: 2 },
+  { name: 'sdpa/flash', samples: 180, speedup: 21 / 5.5 },
+];
+const asMeasuredIn = (job: string) => measured.map((result) => ({ ...result, reused: [job, 0, 60] }));
+
+test('the next job on the same graphs uses them, checked in two turns; it is the first job that is named', async () => {
+  expect(await measure('jobs/a')).toMatchObject({ turns: 6, results: measured });
+  for (const job of ['jobs/b', 'jobs/c'])
+    expect(await measure(job)).toMatchObject({ turns: 2, results: asMeasuredIn('jobs/a') });
+});
+
+test('a job that may not use them measures anew, and its own are used from then on', async () => {
+  await measure('jobs/a');
+  expect(await measure('jobs/b', { reuse: false })).toMatchObject({ turns: 6, results: measured });
+  expect(await measure('jobs/c')).toMatchObject({ turns: 2, results: asMeasuredIn('jobs/b') });
+});
+
+test('they last an hour, and no longer than the graphs that they were measured on', async () => {
+  await measure('jobs/a');
+  const { now } = Date;
+  vi.spyOn(Date, 'now').mockImplementation(() => now() + 3_601_000);
+  expect(await measure('jobs/b')).toMatchObject({ turns: 6, results: measured });
+  await measure('jobs/c', { shape: '1x2x128x64' });
+  expect(await measure('jobs/d')).toMatchObject({ turns: 6, results: measured });
+});
+
+test('where the first check is off by more than 1.5 %, the job goes on to measure', async () => {
+  vi.stubEnv('PYTHON_FAKE_SDPA', 'slower after 12');
+  await measure('jobs/a');
+  const { turns, results } = await measure('jobs/b');
+  expect([turns, results.map(({ samples }) => samples)]).toEqual([6, [180, 180]]);
+  expect(results[0]!.speedup).toBeCloseTo(2 * 1.02, 6);
+  expect((await measure('jobs/c')).results[0]).toMatchObject({ reused: ['jobs/b', 0, 60] });
+});
+
+test('where a later check is off, there is no figure, with the reason, and the next job measures', async () => {
+  vi.stubEnv('PYTHON_FAKE_SDPA', 'slower after 14');
+  await measure('jobs/a');
+  const { results, missing } = await measure('jobs/b');
+  expect([results, missing]).toEqual([
+    [],
+    expect.stringMatching(
+      /^sdpa\/(flash|cudnn) is 2\.\d % from its figure of jobs\/a, .*1\.5 % are allowed.*run it again/,
+    ),
+  ]);
+  expect(await measure('jobs/c')).toMatchObject({ turns: 6 });
+});

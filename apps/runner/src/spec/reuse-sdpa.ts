@@ -1,0 +1,21 @@
+import type { BenchmarkSettings } from '@flashcore/shared/contract';
+import type { PlannedGate } from '@flashcore/shared/kernels';
+import type { JobMethod } from '../jobs/job-context.ts';
+import type { JudgedBy } from './judged-by.ts';
+
+interface Measured {
+  asked: Partial<BenchmarkSettings> | undefined;
+  judged: Pick<JudgedBy, 'gates'> | undefined;
+}
+
+/**
+ * Whether SDPA's figures of an earlier job will do: an experiment's and a search's, unless backends are named or a gate
+ * that decides rests on SDPA.
+ */
+export function mayReuseSdpa(method: JobMethod, { asked, judged }: Measured): boolean {
+  if ((method !== 'runExperiment' && method !== 'tune') || (asked?.sdpaBackends ?? []).length > 0) return false;
+  const gates = judged?.gates ?? [];
+  const restsOnSdpa = ({ metric, anyOf }: PlannedGate): boolean =>
+    metric.name.includes('sdpa') || gates.some((member) => anyOf.includes(member.id) && restsOnSdpa(member));
+  return !gates.some((gate) => gate.level === 'hard' && restsOnSdpa(gate));
+}
