@@ -132,9 +132,12 @@ export interface Images {
   modules: Record<string, string>;
 }
 
+/** In the place of a driver library: the emulator with its PTX engine, compiled here. */
+export const PTX_ENGINE = 'emulator-ptx';
+
 /**
- * Compiles kernels for a driver library ("emulator", or a path such as libcuda.so.1); images.json goes to `folder`,
- * compiled files too unless FLASHCORE_CONFORMANCE_CACHE names a folder for them.
+ * Compiles kernels for a driver library ("emulator", PTX_ENGINE, or a path such as libcuda.so.1); images.json goes to
+ * `folder`, compiled files too unless FLASHCORE_CONFORMANCE_CACHE names a folder for them.
  * What FLASHCORE_LIBRARY_CACHE has is not compiled anew.
  * What the device lacks is left out.
  */
@@ -150,11 +153,13 @@ export async function compileImages(
   const cache = new CompileCache(join(compiled, 'cache'), artifacts, {
     shared: shared === undefined ? undefined : new SharedBuilds(shared),
   });
-  const compile = async (unit: CompileUnit): Promise<string> =>
-    pathOf(artifacts, await cache.compile(unit, { signal: AbortSignal.timeout(600_000) }));
+  const compile = async (unit: CompileUnit, kind?: 'ptx'): Promise<string> =>
+    pathOf(artifacts, await cache.compile(unit, { signal: AbortSignal.timeout(600_000) }), kind);
   const tools = new Toolchain();
   await tools.askCompilers();
   const simulated = target === 'emulator';
+  // A library with the PTX engine takes what nvcc makes of the kernels before it assembles them.
+  const engine = target === PTX_ENGINE || target.endsWith('libcuda_emu.so');
   const cxx = tools.cxx();
   const nvcc = tools.nvcc();
   if (simulated ? !cxx : !nvcc)
@@ -163,8 +168,9 @@ export async function compileImages(
     );
 
   const emulator = join(root, 'libs/emulator');
-  const library = simulated ? await compile(emulatorLibraryUnit(cxx!, emulator, 'fibres')) : target;
-  const arch = simulated ? '' : new CudaDriver(target, 0).facts.arch;
+  const compiles = simulated || target === PTX_ENGINE;
+  const library = compiles ? await compile(emulatorLibraryUnit(cxx!, emulator, simulated ? 'fibres' : 'ptx')) : target;
+  const arch = archOf(target, { simulated, engine });
   const emulatorFiles = [
     ...readSources(join(emulator, 'include'), 'emulator/include'),
     { path: 'emulator/static_shared_limit.ld', text: readFileSync(join(emulator, 'static_shared_limit.ld'), 'utf8') },
@@ -181,12 +187,18 @@ export async function compileImages(
     modules[name] = await compile(
       simulated
         ? emulatorUnit({ ...common, cxx: cxx!, emulatorFiles, entries, instrumented: false })
-        : nvccUnit({ ...common, nvcc: nvcc!, arch: needs ?? arch, fastMath: false, maxRegisters: 0, keepPtx: false }),
+        : nvccUnit({ ...common, nvcc: nvcc!, arch: needs ?? arch, fastMath: false, maxRegisters: 0, keepPtx: engine }),
+      engine ? 'ptx' : undefined,
     );
   }
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'images.json'), JSON.stringify({ library, modules } satisfies Images));
   return { library, modules };
+}
+
+function archOf(target: string, { simulated, engine }: { simulated: boolean; engine: boolean }): string {
+  if (simulated) return '';
+  return engine ? 'sm_90' : new CudaDriver(target, 0).facts.arch;
 }
 
 /** The emulator carries what sm_90 has and not what only sm_90a has. */
@@ -195,8 +207,8 @@ function hasArch(arch: string, needs: 'sm_90' | 'sm_90a'): boolean {
   return needs === 'sm_90' ? Number(arch.slice(3)) >= 90 : arch === 'sm_90';
 }
 
-function pathOf(artifacts: ArtifactStore, compilation: Compilation): string {
-  const [output] = compilation.outputs;
+function pathOf(artifacts: ArtifactStore, compilation: Compilation, kind?: 'ptx'): string {
+  const output = compilation.outputs.find((each) => kind === undefined || each.kind === kind);
   if (!output) throw new Error(`The check kernels do not compile:\n${compilation.lines.join('\n')}`);
   return artifacts.path(output.sha256);
 }

@@ -1,6 +1,7 @@
 /**
  * Every PTX instruction of kernels/primitives against its definition and, on a GPU, against its emulated twin:
  *   node primitives.js                      on the emulator
+ *   node primitives.js --ptx-engine compile on the emulator's PTX engine
  *   node primitives.js libcuda.so.1         on a GPU and on the emulator; kernels are compiled by the host's nvcc and
  * C++ compiler
  * Options: --json FILE writes the report. Exit code 0: all agree, 1: some do not, 2: a wrong command line, 3: they
@@ -11,7 +12,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { compileImages, openBench, type Argument, type Bench, type Images } from './bench.ts';
+import { compileImages, openBench, PTX_ENGINE, type Argument, type Bench, type Images } from './bench.ts';
 import { readArguments, withPlainErrors } from './command-line.ts';
 import { PRIMITIVES, PRIMITIVE_SUITE, type PrimitiveCase } from './primitives.ts';
 import { repositoryRoot } from '../support/repository-root.ts';
@@ -34,19 +35,22 @@ interface Row {
   gpuAgainstEmulator?: Agreement | string;
 }
 
-const USAGE = `flashcore-primitives [libcuda.so.1] [--json FILE]
-Holds every PTX instruction of kernels/primitives against its definition: on the CPU emulator, and on the GPU of a driver library if one is named.`;
-const { values, positionals } = readArguments({ json: { type: 'string' }, run: { type: 'string' } }, USAGE);
+const USAGE = `flashcore-primitives [libcuda.so.1] [--ptx-engine LIBRARY] [--json FILE]
+Holds every PTX instruction of kernels/primitives against its definition: on the CPU emulator, and on the GPU of a driver library if one is named. With --ptx-engine the emulator is its PTX engine, which has all of them: a libcuda_emu.so built with it, or "compile".`;
+const { values, positionals } = readArguments(
+  { json: { type: 'string' }, run: { type: 'string' }, 'ptx-engine': { type: 'string' } },
+  USAGE,
+);
 if (values.run === undefined)
-  process.exitCode = await withPlainErrors(positionals[0], () => compareAll(positionals[0]));
+  process.exitCode = await withPlainErrors(positionals[0], () => compareAll(positionals[0], values['ptx-engine']));
 else runAll(values.run);
 
-async function compareAll(gpu: string | undefined): Promise<number> {
+async function compareAll(gpu: string | undefined, ptxEngine: string | undefined): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'fc-primitives-'));
   try {
     // First, for it may not be there: the emulator takes some seconds.
     const device = gpu === undefined ? undefined : await outputsOf(gpu, join(folder, 'gpu'));
-    const emulator = await outputsOf('emulator', join(folder, 'emulator'));
+    const emulator = await outputsOf(emulatorTarget(ptxEngine), join(folder, 'emulator'));
     const rows = PRIMITIVES.map((each) => rowOf(each, emulator.outputs, device?.outputs));
     const wrong = rows.filter(({ emulator: e, gpu: g, gpuAgainstEmulator: both }) =>
       [e, g, both].some((each) => typeof each === 'object' && !each.agrees),
@@ -143,6 +147,11 @@ async function outputsOf(target: string, folder: string): Promise<{ device: { na
       Object.entries(outputs).map(([key, text]) => [key, new Uint8Array(Buffer.from(text, 'base64'))]),
     ),
   };
+}
+
+function emulatorTarget(ptxEngine: string | undefined): string {
+  if (ptxEngine === undefined) return 'emulator';
+  return ptxEngine === 'compile' ? PTX_ENGINE : ptxEngine;
 }
 
 function runAll(folder: string): void {

@@ -250,16 +250,6 @@ function mma(
     accumulate === 'f32' ? bytes(Float32Array.from(numbers)) : bytes(halves(numbers));
   const D = collect('D');
   const magnitude = collect('magnitude');
-  // The manual specifies neither order nor rounding of the sums: room for sixteen additions that each cut off instead
-  // of rounding.
-  const bound: Bound = {
-    text: 'error at most 2^-20 of the sum of magnitudes',
-    errorOf: (output) =>
-      largest(output, (out) => {
-        const d = new Float32Array(out.buffer as ArrayBuffer, out.byteOffset, D.length);
-        return D.reduce((most, want, i) => Math.max(most, Math.abs(d[i]! - want) / magnitude[i]! / 2 ** -20), 0);
-      }),
-  };
   return {
     name,
     instruction: `mma.sync.aligned.m16n8k16.row.col.${accumulate}.f16.f16.${accumulate}`,
@@ -269,9 +259,22 @@ function mma(
     ctas: 64,
     inputs: [bytes(Uint32Array.from(collect('A'))), bytes(Uint32Array.from(collect('B'))), narrow(collect('C'))],
     outputBytes: D.length * (accumulate === 'f32' ? 4 : 2),
-    rule: values === exact ? { bits: narrow(D) } : bound,
+    rule: values === exact ? { bits: narrow(D) } : sumsWithin(D, magnitude),
   };
 }
+
+/**
+ * The manual specifies neither order nor rounding of the sums: room for sixteen additions that each cut off instead of
+ * rounding.
+ */
+const sumsWithin = (want: readonly number[], magnitude: readonly number[]): Bound => ({
+  text: 'error at most 2^-20 of the sum of magnitudes',
+  errorOf: (output) =>
+    largest(output, (out) => {
+      const d = new Float32Array(out.buffer as ArrayBuffer, out.byteOffset, want.length);
+      return want.reduce((most, each, i) => Math.max(most, Math.abs(d[i]! - each) / magnitude[i]! / 2 ** -20), 0);
+    }),
+});
 
 /** Where wgmma takes its operands: A from registers or shared memory, B K-major or MN-major. */
 type Operands = 'rs' | 'rs_bt' | 'ss';
@@ -281,9 +284,9 @@ const ENTRY_SUFFIX: Readonly<Record<Operands, string>> = { rs: '', rs_bt: '_bt',
  * wgmma m64nNk16 four times, over a depth of 64; A as fragments [step][thread][4], or as rows where it is in shared
  * memory; D [thread][N / 2].
  */
-function wgmma(N: 64 | 72 | 128 | 136 | 192, operands: Operands): PrimitiveCase {
-  const A = exact(64 * 64, N + 1);
-  const B = exact(64 * N, N + 2); // [K][N]
+function wgmma(N: 64 | 72 | 128 | 136 | 192, operands: Operands, values = exact): PrimitiveCase {
+  const A = values(64 * 64, N + 1).map(Math.f16round);
+  const B = values(64 * N, N + 2).map(Math.f16round); // [K][N]
   const D = multiply(
     A,
     B,
@@ -304,21 +307,23 @@ function wgmma(N: 64 | 72 | 128 | 136 | 192, operands: Operands): PrimitiveCase 
     ).flat();
   const rowsAlongN = (): number[] => range(N * 64, (i) => B[(i % 64) * N + (i >> 6)]!);
   // Row 16 w + g (+ 8), column 8 j + 2 c (+ 1) is d[4 j + 2 (row half) + (column half)] of thread 32 w + 4 g + c.
-  const out = range(128, (thread) =>
-    range(
-      N / 2,
-      (i) =>
-        D[
-          (16 * (thread >> 5) + ((thread % 32) >> 2) + 8 * ((i >> 1) % 2)) * N +
-            8 * (i >> 2) +
-            2 * (thread % 4) +
-            (i % 2)
-        ]!,
-    ),
-  ).flat();
+  const accumulators = (of: ArrayLike<number>): number[] =>
+    range(128, (thread) =>
+      range(
+        N / 2,
+        (i) =>
+          of[
+            (16 * (thread >> 5) + ((thread % 32) >> 2) + 8 * ((i >> 1) % 2)) * N +
+              8 * (i >> 2) +
+              2 * (thread % 4) +
+              (i % 2)
+          ]!,
+      ),
+    ).flat();
+  const out = accumulators(D);
   const transposed = operands === 'rs_bt';
   return {
-    name: `wgmma_m64n${N}k16_${operands}`,
+    name: `wgmma_m64n${N}k16_${operands}${values === exact ? '' : ', N(0, 1)'}`,
     instruction: `wgmma.mma_async.sync.aligned.m64n${N}k16.f32.f16.f16, ${operands === 'ss' ? 'A in shared memory, ' : ''}B ${transposed ? 'MN' : 'K'}-major, with fence, commit_group and wait_group`,
     source: 'primitives_sm90a',
     entry: `wgmma_m64n${N}${ENTRY_SUFFIX[operands]}`,
@@ -328,8 +333,20 @@ function wgmma(N: 64 | 72 | 128 | 136 | 192, operands: Operands): PrimitiveCase 
       bytes(halves(transposed ? panels() : rowsAlongN())),
     ],
     outputBytes: 4 * out.length,
-    rule: { bits: bytes(Float32Array.from(out)) },
+    rule:
+      values === exact ? { bits: bytes(Float32Array.from(out)) } : sumsWithin(out, accumulators(magnitudes(A, B, N))),
   };
+}
+
+/** Sums of the products' magnitudes over a depth of 64. */
+function magnitudes(A: readonly number[], B: readonly number[], N: number): number[] {
+  const positive = (numbers: readonly number[]): number[] => numbers.map(Math.abs);
+  return multiply(
+    positive(A),
+    positive(B),
+    range(64 * N, () => 0),
+    [64, N, 64],
+  );
 }
 
 // --- copies, barriers, addresses -------------------------------------------------------------------------------------
@@ -479,6 +496,8 @@ export const PRIMITIVES: PrimitiveCase[] = [
   wgmma(128, 'rs_bt'),
   wgmma(136, 'rs_bt'),
   wgmma(128, 'ss'),
+  wgmma(128, 'rs', normals),
+  wgmma(128, 'rs_bt', normals),
   cluster(),
   registersMoved(),
 ];

@@ -69,7 +69,7 @@ try {
 async function verifyLadder(wanted: string[]): Promise<number> {
   const steps = (await ladderSteps()).filter(({ id }) => wanted.length === 0 || wanted.includes(id));
   const started = new Date();
-  const emulated = steps.filter((step) => step.emulated);
+  const emulated = steps.filter((step) => step.emulated === true);
   const builds: BuildReport[] = [];
   for (const step of emulated) {
     for (const build of buildsOf(step)) {
@@ -82,7 +82,7 @@ async function verifyLadder(wanted: string[]): Promise<number> {
   }
   const refusals = emulated.flatMap(refuse);
   for (const { kernel, shape, verdict, message } of refusals) console.log(`${kernel} ${shape}: ${verdict}: ${message}`);
-  const notEmulated = steps.filter((step) => !step.emulated).map(({ id }) => id);
+  const notEmulated = steps.filter((step) => step.emulated !== true).map(({ id }) => id);
   const failed = failures({ builds, refusals });
   console.log(
     `${builds.length} builds, ${builds.flatMap(({ cases }) => cases).length} cases, ${refusals.length} refusals: ${failed} not as wanted; for a GPU only: ${notEmulated.join(', ') || 'none'}`,

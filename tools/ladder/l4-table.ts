@@ -49,7 +49,7 @@ export function estimateMarkdown(steps: readonly Manifest[]): string {
   const estimates = steps.flatMap((step) => {
     const row = rowsOf(folder, /^run\..*\.json$/).find(({ kernel, fallback }) => kernel === step.id && !fallback);
     const found =
-      row && step.emulated
+      row && step.emulated === true
         ? estimateOf(step, row, { emulated, launchUs, multiprocessors: there.multiprocessors })
         : undefined;
     return found ? [{ id: step.id, row: row!, ...found }] : [];

@@ -54,9 +54,9 @@ constexpr AttributeValue ATTRIBUTES[] = {
     {108, 0},                                 // MAX_PERSISTING_L2_CACHE_SIZE
     {109, 134213632},                         // MAX_ACCESS_POLICY_WINDOW_SIZE
     {111, limits::SHARED_RESERVED_PER_BLOCK}, // RESERVED_SHARED_MEMORY_PER_BLOCK
-    {120, 0},                                 // CLUSTER_LAUNCH
+    {120, FLASHCORE_PTX_ENGINE},              // CLUSTER_LAUNCH: code for sm_90 has them
     {123, 1},                                 // CAN_USE_STREAM_WAIT_VALUE_NOR
-    {127, 0},                                 // TENSOR_MAP_ACCESS_SUPPORTED
+    {127, FLASHCORE_PTX_ENGINE},              // TENSOR_MAP_ACCESS_SUPPORTED
 };
 }  // namespace
 

@@ -20,14 +20,16 @@ namespace {
 constexpr uint32_t REQUEST_MAGIC = 0x31514346;  // "FCQ1"
 constexpr uint32_t REPLY_MAGIC = 0x31504346;    // "FCP1"
 constexpr int MAX_ARGUMENTS = 12;
+constexpr size_t CONFIG_BYTES = 56, CONFIG_ATTRIBUTES = 40;  // of CUlaunchConfig (cuda.h)
 
 enum class Kind : uint8_t {
   Value = 0,       // the number itself
   Out = 1,         // eight bytes that the function writes
   Memory = 2,      // an offset in the shared memory
   Null = 3,
-  Parameters = 4,  // an offset: a count, then so many arguments of a kernel, eight bytes each
+  Parameters = 4,  // an offset: a count in 64 bytes, then so many arguments of a kernel, 128 bytes each
   Text = 5,        // a text that the function gives, copied to this offset
+  Config = 6,      // an offset: a CUlaunchConfig, its attributes behind it
 };
 
 struct Request {
@@ -94,10 +96,16 @@ Reply call(void* library, const Request& request, char* memory) {
       case Kind::Memory: values[i] = reinterpret_cast<uint64_t>(memory + value); break;
       case Kind::Null: break;
       case Kind::Text: values[i] = reinterpret_cast<uint64_t>(&text); break;
+      case Kind::Config: {
+        const char* const attributes = memory + value + CONFIG_BYTES;
+        memcpy(memory + value + CONFIG_ATTRIBUTES, &attributes, sizeof attributes);
+        values[i] = reinterpret_cast<uint64_t>(memory + value);
+        break;
+      }
       case Kind::Parameters: {
         uint64_t count;
         memcpy(&count, memory + value, sizeof count);
-        for (uint64_t slot = 0; slot < count; ++slot) parameters.push_back(memory + value + 8 * (slot + 1));
+        for (uint64_t slot = 0; slot < count; ++slot) parameters.push_back(memory + value + 64 + 128 * slot);
         parameters.push_back(nullptr);
         values[i] = reinterpret_cast<uint64_t>(parameters.data());
         break;

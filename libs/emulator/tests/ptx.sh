@@ -10,10 +10,12 @@ BUILD=${1:-$(mktemp -d)}
 CXX=${CXX:-c++}
 . "$HERE/build.sh"
 build_library_with_ptx -O1
-cp "$HERE/kernels/divergence.ptx" "$BUILD/modules"
-tests=ptx
+cp "$HERE/kernels/divergence.ptx" "$HERE/kernels/hopper.ptx" "$BUILD/modules"
+watched() { { echo "// flashcore: races"; cat "$BUILD/modules/$1.ptx"; } > "$BUILD/modules/$2.ptx"; }
+watched hopper hopper_watched
+tests="ptx hopper"
 if command -v nvcc > "$BUILD/nvcc.txt"; then
-  tests="ptx warps matrices memory races counters probes/faulty"
+  tests="ptx hopper warps matrices memory races counters probes/faulty"
   KERNELS="$EMULATOR/../../kernels"
   # to_ptx <source> <options>
   to_ptx() {
@@ -29,7 +31,6 @@ if command -v nvcc > "$BUILD/nvcc.txt"; then
     -DNUM_THREADS=128 -DSMEM_BYTES=24576
   to_ptx "$KERNELS/flashcore_v7/flashcore_v7.cu" -DBLOCK_Q=64 -DBLOCK_KV=64 -DNUM_THREADS=128 -DROW_STRIDE=72 \
     -DS_STRIDE=72 -DSMEM_BYTES=64512
-  watched() { { echo "// flashcore: races"; cat "$BUILD/modules/$1.ptx"; } > "$BUILD/modules/$2.ptx"; }
   watched races races_instrumented
   watched faulty faulty_watched
 fi

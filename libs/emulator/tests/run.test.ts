@@ -11,10 +11,20 @@ afterAll(() => rmSync(build, { recursive: true }));
 test("the PTX engine: divergence, an H200's answers, bounds, faulty kernels, ncu's counters", () => {
   const output = execFileSync('sh', [join(import.meta.dirname, 'ptx.sh'), join(build, 'ptx')], { encoding: 'utf8' });
   const hasNvcc = spawnSync('nvcc', ['--version'], { stdio: 'ignore' }).status === 0;
-  const names = hasNvcc ? ['ptx', 'warps', 'matrices', 'memory', 'races', 'counters', 'probes/faulty'] : ['ptx'];
+  const names = hasNvcc
+    ? ['ptx', 'hopper', 'warps', 'matrices', 'memory', 'races', 'counters', 'probes/faulty']
+    : ['ptx', 'hopper'];
   if (spawnSync('python3', ['--version'], { stdio: 'ignore' }).status === 0) names.push('opcodes');
   expect(output.trim().split('\n')).toEqual(names.map((name) => `ok   ${name}`));
+  if (hasNvcc) expect(primitivesOn(join(build, 'ptx/libcuda_emu.so'))).toMatch(/^\d+ agree, 0 do not, 0 not carried/m);
 }, 300_000);
+
+/** What kernels/primitives has for Hopper, against the PTX manual. */
+function primitivesOn(library: string): string {
+  const program = join(import.meta.dirname, '../../../test/dist/primitives.js');
+  const env = { ...process.env, FLASHCORE_CONFORMANCE_CACHE: build };
+  return execFileSync(process.execPath, [program, '--ptx-engine', library], { encoding: 'utf8', env });
+}
 
 test('conversions, driver, faults, matrices, memory, races, warps', () => {
   // The library with the PTX engine runs the C++ compiler's code too.

@@ -1,7 +1,7 @@
-// What kernels/primitives has for Hopper alone. The emulator does not carry these: a GPU is compared with their
-// definition only.
+// What kernels/primitives has for Hopper alone: of the emulator only the PTX engine carries it.
 #include <cuda_fp16.h>
 
+#include "primitives/barrier.cuh"
 #include "primitives/cluster.cuh"
 #include "primitives/mbarrier.cuh"
 #include "primitives/registers.cuh"
@@ -169,13 +169,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) registers_moved(const uint3
   if (threadIdx.x < 128) {
     registers_decrease<24>();
     turned[127 - thread] = in[thread];
-    __syncthreads();
+    named_barrier_sync(1, 256);
   } else {
     registers_increase<240>();
     uint32_t kept[128];
 #pragma unroll
     for (int i = 0; i < 128; ++i) kept[i] = in[(thread + i) % 128];
-    __syncthreads();
+    named_barrier_sync(1, 256);
     uint32_t sum = 0;
 #pragma unroll
     for (int i = 0; i < 128; ++i) sum += kept[i] * (i + 1) ^ turned[(thread + i) % 128];

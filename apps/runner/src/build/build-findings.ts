@@ -73,7 +73,7 @@ const MISSING_HEADER = /^'?([\w./+-]+)'?(?:: No such file or directory| file not
 
 function remedyOf({ tool, message }: CompilerDiagnostic): string {
   if (tool === 'as' || (tool === 'g++' && INLINE_ASSEMBLY.test(message))) {
-    return 'The emulator cannot run inline PTX: give it a twin under #ifdef FLASHCORE_EMULATOR, as kernels/primitives do, or say `emulated: false` in kernel.yaml and run it on a GPU';
+    return 'The emulator cannot run inline PTX: give it a twin under #ifdef FLASHCORE_EMULATOR, as kernels/primitives do, or say `emulated: ptx` in kernel.yaml and serve with --emulator-engine ptx';
   }
   const header = tool === 'g++' ? MISSING_HEADER.exec(message)?.[1] : undefined;
   if (header !== undefined) {

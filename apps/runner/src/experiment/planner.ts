@@ -143,6 +143,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
         devices: devices(),
         kernels: options.kernels,
         toolchain: tools.toolchain,
+        engine: () => tools.engine(),
         cases,
         gates: () => settings.gates(),
         championFor: (lineage, place) => championFor(options.decisions.champions(), { lineage, place }),

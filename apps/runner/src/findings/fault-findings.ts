@@ -22,6 +22,9 @@ const EMULATOR_KINDS: Record<string, FindingKind> = {
   UNINITIALISED_READ: FindingKind.UNINITIALISED_READ,
   INVALID_WARP_MASK: FindingKind.INVALID_WARP_MASK,
   TRAP: FindingKind.TRAP,
+  INVALID_BARRIER: FindingKind.TRAP,
+  INVALID_COPY: FindingKind.TRAP,
+  UNFINISHED_PRODUCT: FindingKind.RACE,
   ASSERT: FindingKind.TRAP,
   TIMED_OUT: FindingKind.TIMED_OUT,
   STATIC_SHARED_TOO_LARGE: FindingKind.SMEM_LIMIT,
@@ -60,6 +63,11 @@ const REMEDIES: Partial<Record<FindingKind, string>> = {
 };
 
 const EMULATOR_REMEDIES: Record<string, string | undefined> = {
+  INVALID_BARRIER:
+    'Initialise the mbarrier for as many arrivals as a phase has, in one thread, and let a barrier of the block (of the cluster, if other blocks use it) stand before its first use',
+  INVALID_COPY:
+    'A bulk copy needs 16 bytes at a time, a tensor map of cuTensorMapEncodeTiled with as many dimensions as it names coordinates, and an initialised mbarrier to count in at',
+  UNFINISHED_PRODUCT: 'Put a wgmma.wait_group between the product and the first use of its accumulators',
   UNSUPPORTED_INSTRUCTION:
     "The emulator's PTX engine does not carry this instruction (docs/emulator.md lists what it carries): run the kernel on a GPU, or on a runner that serves with --emulator-engine fibres",
 };

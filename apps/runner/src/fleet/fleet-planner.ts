@@ -71,6 +71,7 @@ export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
         devices,
         kernels,
         toolchain: undefined,
+        engine: undefined,
         cases,
         gates: () => settings.gates(),
         championFor: (lineage, place) => championFor(options.decisions.champions(), { lineage, place }),

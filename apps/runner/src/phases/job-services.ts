@@ -50,7 +50,7 @@ export function variantServices(services: JobServices, resolved: ResolvedVariant
     source: manifest.source,
     resolved,
     arch,
-    emulated: device.simulated && manifest.emulated,
+    emulated: device.simulated && manifest.emulated !== false,
     multiprocessors: sameFamily(arch, device.arch) ? device.multiprocessors : undefined,
     entries: [...new Set(manifest.launches.map(({ entry }) => entry))],
     launches: shapeLaunches(manifest, resolved, shapes),

@@ -3,6 +3,7 @@ import { FlashcoreError, type Device } from '@flashcore/shared/contract';
 import { archMismatch, type Manifest, type ResolvedVariant } from '@flashcore/shared/kernels';
 import { missingCompiler } from '../build/missing-compiler.ts';
 import type { Toolchain } from '../build/toolchain.ts';
+import type { SpecContext } from './spec-context.ts';
 import type { JobMethod } from '../jobs/job-context.ts';
 
 interface ArchChoice {
@@ -10,30 +11,43 @@ interface ArchChoice {
   manifest: Manifest;
   resolved: ResolvedVariant;
   device: Device;
+  engine: SpecContext['engine'];
 }
 
 /** The target asked for, the device's own, or, to compile only, the least that the kernel can have. */
 export function chooseArch(options: ArchChoice): string {
-  const { method, manifest, resolved, device } = options;
+  const { method, manifest, resolved, device, engine } = options;
   const runs = method !== 'build';
   const wanted = resolved.arch ?? device.arch;
   const mismatch = archMismatch(manifest, wanted);
-  const target = mismatch && !runs && !resolved.arch ? manifest.minArch : wanted;
-  if (runs) requireRunnable(manifest, device, mismatch);
+  // The PTX engine takes code for any architecture.
+  const follows = !runs || (device.simulated && manifest.emulated === 'ptx');
+  const target = mismatch && follows && !resolved.arch ? manifest.minArch : wanted;
+  if (runs) requireRunnable(manifest, { device, engine, mismatch: follows ? undefined : mismatch });
   // Only code for exactly this architecture has its instructions.
   return manifest.exactArch && target.replace(/[af]$/, '') === manifest.minArch.replace(/[af]$/, '')
     ? manifest.minArch
     : target;
 }
 
-function requireRunnable(manifest: Manifest, device: Device, mismatch: string | undefined): void {
-  if (device.simulated && !manifest.emulated) {
+interface Runnable extends Pick<ArchChoice, 'device' | 'engine'> {
+  mismatch: string | undefined;
+}
+
+function requireRunnable(manifest: Manifest, { device, engine, mismatch }: Runnable): void {
+  if (device.simulated && manifest.emulated === false) {
     throw new FlashcoreError(
       'ARCH_UNSUPPORTED',
       { arch: manifest.minArch, supported: device.arch },
       `${manifest.id} needs instructions of ${manifest.minArch} that the emulator does not have: run it on a GPU; here it can only be built`,
     );
   }
+  if (device.simulated && manifest.emulated === 'ptx' && engine?.() === 'fibres')
+    throw new FlashcoreError(
+      'ARCH_UNSUPPORTED',
+      { arch: manifest.minArch, supported: device.arch },
+      `${manifest.id} needs the emulator's PTX engine: serve with --emulator-engine ptx on a host that has nvcc, or run it on a GPU; here it can only be built`,
+    );
   if (mismatch)
     throw new FlashcoreError(
       'ARCH_UNSUPPORTED',

@@ -128,13 +128,16 @@ function alignedBuffer(bytes: number, alignment: number): Buffer {
 }
 
 const CONFIG_BYTES = 56;
+const CONFIG_ATTRIBUTES = 40;
 const ATTRIBUTE_BYTES = 72;
 const ATTRIBUTE_ACCESS_POLICY_WINDOW = 1;
 const ATTRIBUTE_CLUSTER_DIMENSION = 4;
 const ACCESS_STREAMING = 1;
 const ACCESS_PERSISTING = 2;
 
-/** CUlaunchConfig with its attributes (cuda.h), where plain cuLaunchKernel can't say what the launch wants. */
+/**
+ * CUlaunchConfig and, behind it, its attributes (cuda.h), where plain cuLaunchKernel can't say what the launch wants.
+ */
 function launchConfig(
   driver: CudaDriver,
   launch: PlannedLaunch,
@@ -149,17 +152,16 @@ function launchConfig(
     launch.l2Persist.length > 0 ? persistingWindow(driver, launch.l2Persist, addresses, extent) : undefined;
   if (window) attributes.push(window);
   if (attributes.length === 0) return undefined;
-  const list = Buffer.concat(attributes);
-  const attributeBytes = Buffer.alloc(list.length);
-  list.copy(attributeBytes);
-  const config = Buffer.alloc(CONFIG_BYTES);
+  // In one piece: who calls the driver in another process sends it there as it is.
+  const config = Buffer.alloc(CONFIG_BYTES + ATTRIBUTE_BYTES * attributes.length);
+  Buffer.concat(attributes).copy(config, CONFIG_BYTES);
   [...launch.grid, ...launch.block, launch.sharedBytes].forEach((value, index) =>
     config.writeUInt32LE(value, index * 4),
   );
   config.writeBigUInt64LE(driver.stream, 32);
-  config.writeBigUInt64LE(addressOf(attributeBytes), 40);
+  config.writeBigUInt64LE(addressOf(config) + BigInt(CONFIG_BYTES), CONFIG_ATTRIBUTES);
   config.writeUInt32LE(attributes.length, 48);
-  storage.push(attributeBytes, config);
+  storage.push(config);
   return config;
 }
 

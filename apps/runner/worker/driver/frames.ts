@@ -10,7 +10,7 @@ const MAX_TEXT_BYTES = 256;
 /** CUresult has codes below 1,000; what tells of a fault gives its length in bytes. */
 const MAX_CODE = 1 << 20;
 
-export const KIND = { value: 0, out: 1, memory: 2, null: 3, parameters: 4, text: 5 } as const;
+export const KIND = { value: 0, out: 1, memory: 2, null: 3, parameters: 4, text: 5, config: 6 } as const;
 
 export interface FrameArgument {
   kind: keyof typeof KIND;

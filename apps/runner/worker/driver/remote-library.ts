@@ -46,7 +46,8 @@ const F_SEAL_SHRINK = 2;
 const F_SEAL_GROW = 4;
 /** What outputs are before the executor writes them: a NaN as fp16, and no poison of a verification. */
 const UNWRITTEN = 0xfd;
-const SLOT_BYTES = 8;
+const SLOT_BYTES = 128;
+const SLOT_ALIGNMENT = 64;
 const EXIT_PATIENCE_MS = 2_000;
 
 /** Pointers that a function writes through; all others it reads. */
@@ -168,10 +169,13 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
         return { kind: 'memory', value: BigInt(this.#put(take, Buffer.from(`${value}\0`))) };
       if (type !== 'pointer') return { kind: 'value', value: BigInt(value as number | bigint) };
       if (value === 0n) return { kind: 'null', value: 0n };
-      if (name === 'cuLaunchKernel')
+      if (name === 'cuLaunchKernelEx' && index === 0)
+        return { kind: 'config', value: BigInt(this.#put(take, bytesOf(value as NodeJS.ArrayBufferView))) };
+      if (name === 'cuLaunchKernel' || name === 'cuLaunchKernelEx')
         return { kind: 'parameters', value: BigInt(this.#put(take, slotsOf(value as BigUint64Array))) };
       const bytes = bytesOf(value as NodeJS.ArrayBufferView);
-      if (!WRITES.has(name)) return { kind: 'memory', value: BigInt(this.#put(take, bytes)) };
+      const writes = name === 'cuTensorMapEncodeTiled' ? index === 0 : WRITES.has(name);
+      if (!writes) return { kind: 'memory', value: BigInt(this.#put(take, bytes)) };
       const offset = take(bytes.length);
       this.#write(Buffer.alloc(bytes.length, UNWRITTEN), offset);
       outputs.push({ bytes, offset });
@@ -260,14 +264,15 @@ function memoryKills(group: string | undefined): number {
   return Number(/^oom_kill (\d+)$/m.exec(readFileSync(path, 'utf8'))?.[1] ?? 0);
 }
 
-/** A count, and so many arguments of eight bytes. */
+/** A count, and so many arguments, each in a slot as large and as aligned as the largest one, a tensor map. */
 function slotsOf(parameters: BigUint64Array): Buffer {
   const values = argumentsOf(parameters);
-  const slots = Buffer.alloc(SLOT_BYTES * (values.length + 1));
+  const slots = Buffer.alloc(SLOT_ALIGNMENT + SLOT_BYTES * values.length);
   slots.writeBigUInt64LE(BigInt(values.length));
   values.forEach((value, index) => {
-    if (value.length !== SLOT_BYTES) throw new RangeError('an argument of a kernel has eight bytes here');
-    value.copy(slots, SLOT_BYTES * (index + 1));
+    if (value.length > SLOT_BYTES)
+      throw new RangeError(`an argument of a kernel has ${value.length} bytes: at most ${SLOT_BYTES} fit`);
+    value.copy(slots, SLOT_ALIGNMENT + SLOT_BYTES * index);
   });
   return slots;
 }

@@ -23,8 +23,8 @@ export interface Manifest {
   /** Least architecture ("sm_80"), or the only one where exactArch. */
   readonly minArch: string;
   readonly exactArch: boolean;
-  /** False when it needs instructions that the emulator does not have. */
-  readonly emulated: boolean;
+  /** 'ptx': by the PTX engine alone. False when it needs instructions that the emulator does not have. */
+  readonly emulated: boolean | 'ptx';
   readonly math: { inputs: string; accumulate: 'fp16' | 'fp32' | { fp32When: Expression } };
   readonly limits: readonly ManifestLimit[];
   readonly parameters: Readonly<Record<string, ManifestParameter>>;

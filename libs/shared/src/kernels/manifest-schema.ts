@@ -148,7 +148,9 @@ export const manifestSchema = strict({
   source: sourceFile,
   min_arch: archName.optional(),
   arch: archName.optional(),
-  emulated: flag().default(true),
+  emulated: z
+    .union([z.boolean(), z.literal('ptx')], { error: (issue) => wanted('true, false or ptx', issue.input) })
+    .default(true),
   math: strict({
     inputs: oneOf(['fp16', 'bf16', 'fp32']),
     accumulate: z.union([z.enum(accumulateTypes), z.strictObject({ fp32_when: expression })], {

@@ -17,9 +17,14 @@ import { KIND_WORDS, findingWord, jobMark, shortName } from '../words.ts';
 export const kernelsBlocks = (kernels: readonly Kernel[]): Block[] =>
   kernels.length === 0 ? [notice('no kernels')] : kernels.flatMap(kernelBlocks);
 
+function emulatorWord({ emulated, needsPtxEngine }: Kernel): string {
+  if (!emulated) return ', no emulator';
+  return needsPtxEngine ? ", the emulator's PTX engine or a GPU" : '';
+}
+
 function kernelBlocks(kernel: Kernel): Block[] {
   if (kernel.manifestError) return [heading(kernel.kernelId), facts(fact('unusable', kernel.manifestError, 'bad'))];
-  const needs = `${kernel.minArch}${kernel.emulated ? '' : ', no emulator'}${kernel.limits.map(({ require }) => `; ${require}`).join('')}`;
+  const needs = `${kernel.minArch}${emulatorWord(kernel)}${kernel.limits.map(({ require }) => `; ${require}`).join('')}`;
   return [
     heading(kernel.kernelId, kernel.title),
     facts(

@@ -158,6 +158,11 @@ export const kernelsView: View = ({ state }, { width, height }) => {
   return { title, remark, body: [...rows, [run('─'.repeat(width), 'border')], ...details] };
 };
 
+function placeWord({ emulated, needsPtxEngine }: Kernel): string {
+  if (!emulated) return 'needs a GPU';
+  return needsPtxEngine ? "runs on the emulator's PTX engine" : 'runs on the emulator';
+}
+
 function detail(state: AppState, kernel: Kernel, width: number): Row[] {
   if (kernel.manifestError !== undefined)
     return [textRow(kernel.kernelId, 'title'), ...noticeRows(notice(kernel.manifestError, 'bad'), width)];
@@ -165,7 +170,7 @@ function detail(state: AppState, kernel: Kernel, width: number): Row[] {
     kernel.minArch === ''
       ? 'any architecture'
       : `${kernel.minArch}${kernel.minArch.endsWith('a') ? ' exactly' : ' or later'}`,
-    kernel.emulated ? 'runs on the emulator' : 'needs a GPU',
+    placeWord(kernel),
   ];
   return [
     [run(kernel.kernelId, 'title'), run(kernel.after === undefined ? '' : `  after ${kernel.after}`, 'dim')],

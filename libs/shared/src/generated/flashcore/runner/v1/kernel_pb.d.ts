@@ -410,6 +410,13 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
    * @generated from field: string deprecated = 16;
    */
   deprecated: string;
+
+  /**
+   * Of the emulator only its PTX engine runs it (serve --emulator-engine ptx).
+   *
+   * @generated from field: bool needs_ptx_engine = 17;
+   */
+  needsPtxEngine: boolean;
 };
 
 /**

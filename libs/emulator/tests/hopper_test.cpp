@@ -1,0 +1,112 @@
+// What sm_90 has, on programs of their own: bulk copies and tensor maps, phase barriers, clusters, asynchronous
+// products, and what is said of their misuse.
+#include "driver.h"
+
+extern "C" CUresult cuTensorMapEncodeTiled(void*, int, uint32_t, void*, const uint64_t*, const uint64_t*,
+                                           const uint32_t*, const uint32_t*, int, int, int, int);
+
+namespace {
+
+struct TensorMapBytes {
+  char bytes[128];
+};
+
+/** Of 32-bit words: `width` columns, `height` rows, the box 8 by 4. */
+CUresult encode(TensorMapBytes& map, CUdeviceptr address, uint64_t width, uint64_t height, uint32_t box_width = 8,
+                int swizzle = 0) {
+  const uint64_t dimensions[] = {width, height}, strides[] = {width * 4};
+  const uint32_t box[] = {box_width, 4}, steps[] = {1, 1};
+  alignas(64) char bytes[sizeof map.bytes];
+  const CUresult result = cuTensorMapEncodeTiled(bytes, 2, 2, reinterpret_cast<void*>(address), dimensions, strides,
+                                                 box, steps, 0, swizzle, 0, 0);
+  memcpy(map.bytes, bytes, sizeof bytes);
+  return result;
+}
+
+CUresult run_cluster(const Kernels& kernels, const char* name, unsigned blocks, unsigned grid, void** arguments) {
+  CUlaunchAttribute cluster{};
+  cluster.id = 4;
+  cluster.value.clusterDim = {blocks, 1, 1};
+  const CUlaunchConfig config{grid, 1, 1, 1, 1, 1, 0, nullptr, &cluster, 1};
+  const CUresult launched = cuLaunchKernelEx(&config, kernels.function(name), arguments, nullptr);
+  return launched == CUDA_SUCCESS ? cuCtxSynchronize() : launched;
+}
+
+std::vector<int> numbers(int count) {
+  std::vector<int> all;
+  for (int n = 1; n <= count; ++n) all.push_back(n);
+  return all;
+}
+
+void test_bulk_copies(const Kernels& kernels) {
+  const Buffer<int> in(numbers(64)), out(64), early(1);
+  CHECK_OK(kernels.run("copies_in_and_out", {1}, {64}, 0, in.address(), out.address(), early.address()));
+  std::vector<int> turned = numbers(64);
+  for (int n = 0; n < 32; ++n) std::swap(turned[n], turned[63 - n]);
+  CHECK(out.read() == turned);
+  CHECK(early.read()[0] == -1);  // poison: the copy had not landed
+}
+
+void test_tensor_maps(const Kernels& kernels) {
+  const Buffer<int> in(numbers(12 * 4)), out(32);
+  TensorMapBytes map;
+  CHECK_OK(encode(map, in.address(), 12, 4));
+  CHECK_OK(kernels.run("tile_at_the_edge", {1}, {32}, 0, map, out.address()));
+  const std::vector<int> tile = out.read();
+  for (int row = 0; row < 4; ++row)
+    for (int column = 0; column < 8; ++column)
+      CHECK(tile[row * 8 + column] == (row + 2 < 4 && column + 6 < 12 ? (row + 2) * 12 + column + 6 + 1 : 0));
+  CHECK_OK(encode(map, in.address(), 12, 400));  // more rows than the allocation has
+  CHECK_RESULT(kernels.run("tile_at_the_edge", {1}, {32}, 0, map, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
+  expect_fault({"OUT_OF_BOUNDS", "read 24 bytes past the end of device allocation", "of 192 bytes"});
+  CHECK_RESULT(encode(map, in.address() + 4, 12, 4), CUDA_ERROR_INVALID_VALUE);
+  CHECK_RESULT(encode(map, in.address(), 11, 4), CUDA_ERROR_INVALID_VALUE);  // rows of 44 bytes
+  CHECK_RESULT(encode(map, in.address(), 12, 4, 6), CUDA_ERROR_INVALID_VALUE);
+  CHECK_RESULT(encode(map, in.address(), 12, 4, 16, 1), CUDA_ERROR_INVALID_VALUE);  // wider than its swizzle
+}
+
+void test_barriers(const Kernels& kernels) {
+  const Buffer<int> in(numbers(64));
+  CHECK_RESULT(kernels.run("waits_for_nothing", {1}, {1}, 0), CUDA_ERROR_LAUNCH_FAILED);
+  expect_fault({"INVALID_BARRIER", "used the mbarrier at byte 0 of shared memory, which nobody has initialised",
+                "hopper.cu:10"});
+  CHECK_RESULT(kernels.run("lacks_bytes", {1}, {32}, 0, in.address()), CUDA_ERROR_LAUNCH_TIMEOUT);
+  expect_fault({"DEADLOCK", "32 threads in mbarrier.try_wait at hopper.cu:24",
+                "the mbarrier at byte 0 of shared memory (initialised at hopper.cu:20) lacks 48 bytes that were "
+                "announced at hopper.cu:22"});
+}
+
+void test_products(const Kernels& kernels, const Kernels& watched) {
+  const Buffer<float> out(128);
+  for (const Kernels* each : {&kernels, &watched}) {
+    CHECK_OK(each->run("reads_early", {1}, {128}, 0, out.address(), 1));
+    CHECK(out.read() == std::vector<float>(128, 32.0f));
+  }
+  CHECK_RESULT(watched.run("reads_early", {1}, {128}, 0, out.address(), 0), CUDA_ERROR_LAUNCH_FAILED);
+  expect_fault({"UNFINISHED_PRODUCT", "read an accumulator of the wgmma at hopper.cu:40", "hopper.cu:44"});
+}
+
+void test_clusters(const Kernels& kernels) {
+  const Buffer<int> out(2);
+  CUdeviceptr address = out.address();
+  void* arguments[] = {&address, nullptr};
+  CHECK_OK(run_cluster(kernels, "exchanges", 2, 2, arguments));
+  CHECK(out.read() == (std::vector<int>{6, 3}));
+  CHECK_RESULT(run_cluster(kernels, "exchanges", 2, 3, arguments), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+  unsigned rank = 2;
+  void* far[] = {&rank, nullptr};
+  CHECK_RESULT(run_cluster(kernels, "reaches_too_far", 2, 2, far), CUDA_ERROR_ILLEGAL_ADDRESS);
+  expect_fault({"OUT_OF_BOUNDS", "mapped an address to block 2 of a cluster that has 2 blocks", "hopper.cu:50"});
+}
+
+}  // namespace
+
+int main() {
+  const Kernels kernels("hopper");
+  const Kernels watched("hopper_watched");
+  test_bulk_copies(kernels);
+  test_tensor_maps(kernels);
+  test_clusters(kernels);
+  test_products(kernels, watched);
+  test_barriers(kernels);
+}
