@@ -47,7 +47,7 @@ export default defineConfig({
     // A machine that CI shares can be too busy for a limit; a fault fails three times.
     retry: process.env['CI'] ? 2 : 0,
     testTimeout: 60_000,
-    hookTimeout: 60_000,
+    hookTimeout: 120_000,
     // In a container the tests are root, and so are the runners that they start.
     env: {
       FLASHCORE_ALLOW_ROOT: '1',

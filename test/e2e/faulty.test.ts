@@ -25,14 +25,11 @@ const NEEDS_NVCC = ['REGISTER_SPILLS', 'SMEM_LIMIT', 'MISSING_ENTRY'];
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-// In short: what a compiler, ptxas, a launch and a comparison find; the runner's faulty-kernels.test.ts has more.
+// In short: what a compiler, ptxas, a watched run and the probes find; the runner's faulty-kernels.test.ts has more.
 const SHORT = [
   'syntax_error',
   'register_spills',
-  'out_of_bounds',
   'missing_syncthreads',
-  'mask_off_by_one',
-  'tail_read',
   // Right on the first two inputs of a case: the probes find it, though the run names its shape.
   'fp16_sums',
 ];

@@ -1,9 +1,10 @@
 /**
- * Tests of many random rounds: few of them in `npm test`, all in `npx nx soak test`; every failure names the seed that
- * repeats it.
+ * Tests of many random rounds: few of them in `npm test` and `npm run test:all`, all in `npx nx soak test`; every
+ * failure names the seed that repeats it.
  */
 import { appendFileSync } from 'node:fs';
 import { Random } from '@flashcore/shared/statistics';
+import { ALL_TESTS } from '@flashcore/shared/testing';
 import { test } from 'vitest';
 import type { PromiseId } from './promises.ts';
 
@@ -23,10 +24,19 @@ export interface Campaign {
   figure: (what: string, value: string) => void;
 }
 
+/** How many rounds a campaign has. */
+export interface Rounds {
+  /** In `npm test`, where it is part of that; default: ci. */
+  short?: number;
+  /** In `npm run test:all`. */
+  ci: number;
+  soak: number;
+}
+
 export interface CampaignOptions {
   /** The promise that it shows. */
   promise: PromiseId;
-  rounds: { ci: number; soak: number };
+  rounds: Rounds;
   /** For `npm test`; the soak has an hour, and more where it is given more. */
   timeoutMs?: number;
 }
@@ -40,7 +50,7 @@ export function campaign(
   test(name, { timeout: SOAK ? (60 + MINUTES) * 60_000 : timeoutMs }, async () => {
     const figure = (what: string, value: string): void => record({ promise, test: name, what, value });
     try {
-      await body({ random: new Random(SEED), rounds: ROUNDS || (SOAK ? rounds.soak : rounds.ci), soak: SOAK, figure });
+      await body({ random: new Random(SEED), rounds: ROUNDS || roundsOf(rounds), soak: SOAK, figure });
     } catch (cause) {
       throw new Error(
         `${(cause as Error).message}\n  (repeat it with FLASHCORE_SEED=${SEED}${SOAK ? ' FLASHCORE_SOAK=1' : ''})`,
@@ -48,6 +58,11 @@ export function campaign(
       );
     }
   });
+}
+
+function roundsOf({ short, ci, soak }: Rounds): number {
+  if (SOAK) return soak;
+  return ALL_TESTS ? ci : (short ?? ci);
 }
 
 export interface Figure {

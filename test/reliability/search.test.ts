@@ -26,7 +26,7 @@ const STATUS = ['no-proposal', 'valid', 'not-built'];
 
 campaign(
   'a search under kill -9 of client and runner',
-  { promise: 'jobs-survive', rounds: { ci: 6, soak: 45 }, timeoutMs: 300_000 },
+  { promise: 'jobs-survive', rounds: { short: 3, ci: 6, soak: 45 }, timeoutMs: 300_000 },
   async ({ random, rounds: trials, figure }) => {
     await using home = new Home();
     const kernel = join(home.path, 'kernel');
@@ -42,7 +42,8 @@ campaign(
       await waitFor('a trial to end', () => ended(home) > from || client.exitCode !== null || undefined, 120_000);
       await sleep(integer(random, 0, 1500));
       args = ['evolve', '--resume', searchOf(home)];
-      if (kill % 2 === 1) {
+      // The last kill is one of both.
+      if ((kills - kill) % 2 === 1) {
         const pid = home.runnerInfo()?.pid;
         if (pid !== undefined && isAlive(pid)) process.kill(pid, 'SIGKILL');
         // This client lives on with the next runner for a while.

@@ -4,17 +4,25 @@ import { join } from 'node:path';
 import { FindingKind, Outcome, type Finding } from '@flashcore/shared/contract';
 import { parseManifest, parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { missing } from '@flashcore/shared/testing';
+import { inFull, missing } from '@flashcore/shared/testing';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
 
 const FOLDER = new URL('../../../../kernels/cheating', import.meta.url).pathname;
 const SHAPE = parseShape('1x1x64x64');
-const cheats = readdirSync(FOLDER, { withFileTypes: true })
-  .filter((entry) => entry.isDirectory())
-  .map(({ name }) => {
-    const { faulty } = parseManifest(readFileSync(join(FOLDER, name, 'kernel.yaml'), 'utf8'), name);
-    return { id: name, wanted: FindingKind[faulty!.finding].replace('UNSPECIFIED', 'NONE') };
-  });
+// Of what is found in the same way one in short; kernels that are endless are faulty-kernels.test.ts's.
+const SHORT = [
+  ...['changed_inputs', 'host_include', 'incbin', 'lucky_reads', 'old_output', 'pinned_l2', 'remembered_inputs'],
+  ...['right_when_checked', 'small_values'],
+];
+const cheats = inFull(
+  readdirSync(FOLDER, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => {
+      const { faulty } = parseManifest(readFileSync(join(FOLDER, name, 'kernel.yaml'), 'utf8'), name);
+      return { id: name, wanted: FindingKind[faulty!.finding].replace('UNSPECIFIED', 'NONE') };
+    }),
+  ({ id }) => SHORT.includes(id),
+);
 
 /** Where it is not enough that something was found: these pass every check but one. */
 const REASONS: Record<string, RegExp> = {

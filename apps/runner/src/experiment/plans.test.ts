@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Outcome, Verdict, type JobEvent, type VariantResult } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
-import { missing } from '@flashcore/shared/testing';
+import { inFull, missing } from '@flashcore/shared/testing';
 import type { JobPayload } from '../jobs/job-context.ts';
 import { REPOSITORY_ROOT, collect, startTestRunner } from '../testing/test-runner.ts';
 import { createPlanner } from './planner.ts';
@@ -175,7 +175,7 @@ test('a deprecated kernel is no champion, neither accepted nor named', { timeout
   });
 });
 
-test.skipIf(missing('nvcc')).each([
+const FAILURES: [why: string, change: (source: string) => string, gates: string][] = [
   ['a gate rejects it', (source: string) => source, '  - { id: registers, level: hard, target: 8, why: too many }'],
   ['it does not compile', (source: string) => `#if USE_WMMA\n#error no tensor cores today\n#endif\n${source}`, ''],
   [
@@ -183,7 +183,9 @@ test.skipIf(missing('nvcc')).each([
     (source: string) => source.replace('int causal) {', 'int causal) {\n  if (USE_WMMA) O -= 1 << 20;'),
     '',
   ],
-])(
+];
+
+test.skipIf(missing('nvcc')).each(inFull(FAILURES, ([why]) => why === 'it does not compile'))(
   'where the variant with tensor cores fails because %s, the plan says what the other one decides',
   { timeout: 240_000 },
   async (_, change, gates) => {
