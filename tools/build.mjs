@@ -1,6 +1,7 @@
 // Bundles the runner with its worker process, fa-tui, and the programs for a GPU host into apps/*/dist and test/dist,
 // so that starting them reads little. Run by `npm ci` (prepare), `npm start`, `npm test` and nx.
-//   node tools/build.mjs [runner] [tui] [test]     all of them when none is named
+//   node tools/build.mjs [runner] [tui] [test]     all of these when none is named
+//   node tools/build.mjs bench                     what `npm run bench` measures of fa-tui's screens
 // When no file that a program's last build read has changed, it is left as it is.
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
@@ -123,9 +124,15 @@ const programs = {
     splitting: true,
     plugins: [fastInkBuild, tuiPieces],
   },
+  bench: {
+    outdir: 'test/dist/bench',
+    entryPoints: { frames: 'apps/tui/src/testing/frames.tsx' },
+    splitting: true,
+    plugins: [fastInkBuild],
+  },
 };
 
-const names = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(programs);
+const names = process.argv.length > 2 ? process.argv.slice(2) : ['runner', 'test', 'tui'];
 const unknown = names.find((name) => !Object.hasOwn(programs, name));
 if (unknown !== undefined) {
   console.error(

@@ -1,13 +1,16 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { TEST_HOST } from '@flashcore/runner/testing';
 import { collect, createPlanner, kernel, startTestRunner, temporaryFolder } from '@flashcore/runner/testing-daemon';
+import type { RunnerClient } from '@flashcore/shared/client';
 import { parseShape } from '@flashcore/shared/kernels';
+import { cpuMs } from '@flashcore/shared/testing';
 import type { Bench } from './ratios.ts';
 import { openEcho } from './echo.ts';
 
+const ROOT = join(import.meta.dirname, '../..');
+const FA_TUI = join(ROOT, 'apps/tui/bin/fa-tui.js');
 const CALLS = 200;
 const EVENTS = 5_000;
 const SHAPE = parseShape('1x4x128x64');
@@ -19,68 +22,124 @@ async function timed(work: () => unknown): Promise<number> {
   return performance.now() - started;
 }
 
-/** The benches, and what they run on until they are disposed of. */
-export async function openBenches(): Promise<AsyncDisposable & { benches: Bench[] }> {
-  const stack = new AsyncDisposableStack();
-  const folder = stack.use(temporaryFolder()).path;
-  const scripted = stack.use(await startTestRunner());
-  const real = stack.use(
-    await startTestRunner({ createPlanner: (options) => createPlanner({ ...options, host: TEST_HOST }) }),
-  );
-  const echo = stack.use(await openEcho(join(folder, 'echo')));
-  const [started] = await collect(scripted.client.start('build', kernel('ok')));
-  const name = started!.job;
-  const broken = join(folder, 'broken.cpp');
-  writeFileSync(broken, 'this is no C++\n');
-  const verify = (kernelId: string) => () =>
-    timed(() =>
-      collect(real.client.start('verify', { ...kernel(kernelId), settings: { shapes: [SHAPE], seedCount: 1 } })),
-    );
-  const benches: Bench[] = [
-    {
-      id: 'rpc',
+/** Milliseconds of the processor that it takes in this process, client and runner alike: a busy machine adds little. */
+async function computed(work: () => unknown): Promise<number> {
+  const before = cpuMs();
+  await work();
+  return cpuMs() - before;
+}
+
+/** What fa-tui's screens are measured by, as `node tools/build.mjs bench` builds it. */
+interface Frames {
+  viewFrames(): Promise<number>;
+  logFrames(): Promise<number>;
+  emptyFrames(): Promise<number>;
+}
+
+const FRAMES_PROGRAM = join(import.meta.dirname, '../dist/bench/frames.js');
+
+/** In the order in which they run; each opens what it runs on. */
+const BENCHES = {
+  rpc: async (stack) => {
+    const folder = stack.use(temporaryFolder()).path;
+    const { client } = stack.use(await startTestRunner());
+    const echo = stack.use(await openEcho(join(folder, 'echo')));
+    const [started] = await collect(client.start('build', kernel('ok')));
+    return {
       what: `${CALLS} GetJob, one after another`,
       yardstick: 'a bare grpc-js echo',
-      measure: () => repeated(() => scripted.client.getJob({ name })),
+      measure: () => repeated(() => client.getJob({ name: started!.job })),
       measureYardstick: () => repeated(() => echo.call()),
-    },
-    {
-      id: 'events',
+    };
+  },
+  events: async (stack) => {
+    const folder = stack.use(temporaryFolder()).path;
+    const { client } = stack.use(await startTestRunner());
+    return {
       what: `${EVENTS} log lines stored and streamed`,
       yardstick: 'SQLite inserts of as many rows alone',
-      measure: () => timed(() => collect(scripted.client.start('build', kernel(`flood_${EVENTS}`)))),
-      measureYardstick: () => timed(() => insertRows(join(folder, 'rows.db'))),
-    },
-    {
-      id: 'compile-error',
+      measure: () => computed(() => collect(client.start('build', kernel(`flood_${EVENTS}`)))),
+      measureYardstick: () => computed(() => insertRows(join(folder, 'rows.db'))),
+    };
+  },
+  'compile-error': async (stack) => {
+    const client = await realRunner(stack);
+    const { name, command } = bareCompiler();
+    return {
       what: 'from a save to the compile error',
-      yardstick: 'g++ alone on a line that does not compile',
-      measure: () => timed(() => collect(real.client.start('build', kernel('syntax_error')))),
-      measureYardstick: () => timed(() => spawnSync('c++', ['-fsyntax-only', broken], { stdio: 'ignore' })),
-    },
-    {
-      id: 'emulator',
+      yardstick: `${name} alone on the same source`,
+      measure: () => timed(() => collect(client.start('build', kernel('syntax_error')))),
+      measureYardstick: () => timed(() => spawnSync(command[0]!, command.slice(1), { stdio: 'ignore' })),
+    };
+  },
+  emulator: async (stack) => {
+    const client = await realRunner(stack);
+    const verify = (kernelId: string) => () =>
+      timed(() =>
+        collect(client.start('verify', { ...kernel(kernelId), settings: { shapes: [SHAPE], seedCount: 1 } })),
+      );
+    return {
       what: 'flashcore_v6 built before, verified at 1x4x128x64',
       yardstick: 'fa_v1_baseline, the scalar kernel, verified likewise',
       measure: verify('flashcore_v6'),
       measureYardstick: verify('fa_v1_baseline'),
-    },
-    {
-      id: 'start',
+    };
+  },
+  frame: async () => {
+    const frames = (await import(FRAMES_PROGRAM)) as Frames;
+    return {
+      what: 'frames of another view each, 120x40',
+      yardstick: 'as many frames of an empty Ink program',
+      measure: () => frames.viewFrames(),
+      measureYardstick: () => frames.emptyFrames(),
+    };
+  },
+  'log-lines': async () => {
+    const frames = (await import(FRAMES_PROGRAM)) as Frames;
+    return {
+      what: 'frames that follow a log, 250 new lines each',
+      yardstick: 'as many frames of an empty Ink program',
+      measure: () => frames.logFrames(),
+      measureYardstick: () => frames.emptyFrames(),
+    };
+  },
+  start: () =>
+    Promise.resolve({
       what: 'fa-tui --version',
       yardstick: 'an empty Node program',
       measure: () => timed(() => execFileSync(process.execPath, [FA_TUI, '--version'], { stdio: 'ignore' })),
       measureYardstick: () => timed(() => execFileSync(process.execPath, ['-e', '0'])),
-    },
-  ];
+    }),
+} satisfies Record<string, (stack: AsyncDisposableStack) => Promise<Omit<Bench, 'id'>>>;
+
+export const BENCH_IDS: readonly string[] = Object.keys(BENCHES);
+
+/** Some benches, and what they run on until they are disposed of. */
+export async function openBenches(ids: readonly string[]): Promise<AsyncDisposable & { benches: Bench[] }> {
+  await using stack = new AsyncDisposableStack();
+  const benches: Bench[] = [];
+  for (const id of ids) benches.push({ id, ...(await BENCHES[id as keyof typeof BENCHES](stack)) });
   const kept = stack.move();
   return { benches, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
-const FA_TUI = join(import.meta.dirname, '../../apps/tui/bin/fa-tui.js');
+async function realRunner(stack: AsyncDisposableStack): Promise<RunnerClient> {
+  const createWithHost: typeof createPlanner = (options) => createPlanner({ ...options, host: TEST_HOST });
+  return stack.use(await startTestRunner({ createPlanner: createWithHost })).client;
+}
+
+/** A compiler as a user would call it on the kernel of the compile error. */
+function bareCompiler(): { name: string; command: string[] } {
+  const source = join(ROOT, 'kernels/faulty/syntax_error/syntax_error.cu');
+  const includes = ['-I', join(ROOT, 'kernels')];
+  if (spawnSync('nvcc', ['--version'], { stdio: 'ignore' }).status === 0)
+    return { name: 'nvcc', command: ['nvcc', '-cubin', '-arch=sm_89', '-o', '/dev/null', ...includes, source] };
+  const headers = ['-I', join(ROOT, 'libs/emulator/include'), '-include', 'flashcore_emulator.h'];
+  return { name: 'c++', command: ['c++', '-std=c++17', '-fsyntax-only', '-x', 'c++', ...headers, ...includes, source] };
+}
 
 async function repeated(call: () => Promise<unknown>): Promise<number> {
-  return timed(async () => {
+  return computed(async () => {
     for (let index = 0; index < CALLS; index++) await call();
   });
 }

@@ -18,12 +18,12 @@ export interface Figure {
   ratio: number;
 }
 
-const ROUNDS = 5;
+export const ROUNDS = 5;
 
 /** In turns, after one round of each to warm up; medians, and the median of the rounds' ratios. */
-export async function figureOf(bench: Bench): Promise<Figure> {
+export async function figureOf(bench: Bench, keptRounds = ROUNDS): Promise<Figure> {
   const rounds: { ours: number; yardstick: number }[] = [];
-  for (let round = 0; round <= ROUNDS; round++) {
+  for (let round = 0; round <= keptRounds; round++) {
     const yardstick = await bench.measureYardstick();
     rounds.push({ ours: await bench.measure(), yardstick });
   }
@@ -44,9 +44,26 @@ export const median = (values: readonly number[]): number => values.toSorted((a,
 const WORSE = 1.3;
 const TRIES = 3;
 
-/** Measures again what looks worse; worse is what does so in every try. */
-export async function isWorse(bench: Bench, first: Figure, earlier: number): Promise<boolean> {
-  let { ratio } = first;
-  for (let tries = 1; tries < TRIES && ratio > WORSE * earlier; tries++) ({ ratio } = await figureOf(bench));
-  return ratio > WORSE * earlier;
+interface Since {
+  /** What was measured just now. */
+  ratio: number;
+  earlier: number;
+  rounds?: number;
 }
+
+/** Measures again what looks worse; worse is what does so in every try. Gives the least ratio of the tries. */
+export async function compared(
+  bench: Bench,
+  { ratio: first, earlier, rounds = ROUNDS }: Since,
+): Promise<{ worse: boolean; least: number }> {
+  let least = first;
+  for (let tries = 1; tries < TRIES && least > WORSE * earlier; tries++)
+    least = Math.min(least, (await figureOf(bench, rounds)).ratio);
+  return { worse: least > WORSE * earlier, least };
+}
+
+/** The bench with its work done twice: what a comparison must notice. */
+export const slowed = (bench: Bench): Bench => ({
+  ...bench,
+  measure: async () => (await bench.measure()) + (await bench.measure()),
+});

@@ -1,0 +1,142 @@
+/**
+ * What fa-tui's frames take, for `npm run bench`: built into one file as fa-tui is, with the same React and the same
+ * changes to Ink. Figures are processor time of the one thread that draws, from the state to the bytes for a terminal.
+ */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { EventEmitter } from 'node:events';
+import { PassThrough } from 'node:stream';
+import { create } from '@bufbuild/protobuf';
+import { JobEventSchema, type JobEvent } from '@flashcore/shared/contract';
+import { Box, render, type Instance } from 'ink';
+import { useSyncExternalStore, type ReactElement } from 'react';
+import { Screen } from '../components/screen.tsx';
+import { Store } from '../session/store.ts';
+import { initialState } from '../state/app-state.ts';
+import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from './sample-job.ts';
+
+const SIZE = { columns: 120, rows: 40 };
+const FRAMES = 12;
+/** What 5,000 lines a second are in a twentieth of one. */
+const LINES_A_FRAME = 250;
+
+/** Frames in which another view is shown. */
+export async function viewFrames(): Promise<number> {
+  using screen = openScreen();
+  const views = ['correct', 'gates'] as const;
+  return await cpuOf((index) => screen.frame(() => screen.store.dispatch({ type: 'show', view: views[index % 2]! })));
+}
+
+/** Taking in log lines, and the frames that show the last of them. */
+export async function logFrames(): Promise<number> {
+  using screen = openScreen();
+  let sequence = sampleEvents().length;
+  const line = (): JobEvent =>
+    create(JobEventSchema, {
+      job: SAMPLE_JOB,
+      sequence: BigInt(++sequence),
+      payload: { case: 'logLine', value: { source: 'nvcc', text: `flashcore_v6.cu(${sequence}): note: a line` } },
+    });
+  return await cpuOf(() => {
+    const events = Array.from({ length: LINES_A_FRAME }, line);
+    return screen.frame(() => events.forEach((event) => screen.store.dispatch({ type: 'job-event', event })));
+  });
+}
+
+/** As many frames of an Ink program that shows nothing. */
+export async function emptyFrames(): Promise<number> {
+  const listeners = new Set<() => void>();
+  let state = 0;
+  const listen = (listener: () => void): (() => void) => {
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  };
+  const Empty = (): ReactElement => {
+    useSyncExternalStore(listen, () => state);
+    return <Box width={SIZE.columns} height={SIZE.rows} />;
+  };
+  using ink = open(<Empty />);
+  await ink.rest();
+  return await cpuOf(async () => {
+    await ink.rest();
+    state += 1;
+    for (const listener of listeners) listener();
+  });
+}
+
+/** Milliseconds of the processor that the frames take, after as many that V8 learns from. */
+async function cpuOf(frame: (index: number) => Promise<void>): Promise<number> {
+  for (let index = 0; index < FRAMES; index++) await frame(index);
+  const before = process.threadCpuUsage();
+  for (let index = 0; index < FRAMES; index++) await frame(index);
+  const { user, system } = process.threadCpuUsage(before);
+  return (user + system) / 1000;
+}
+
+interface OpenScreen extends Disposable {
+  readonly store: Store;
+  /** Makes a change, and waits for the frame that shows it. */
+  frame(change: () => void): Promise<void>;
+}
+
+/** The sample job's screen. */
+function openScreen(): OpenScreen {
+  const state = initialState({
+    runner: { label: 'unix:/tmp/runner.sock', embedded: true },
+    ...SIZE,
+    now: SAMPLE_START_MS + 12_600,
+  });
+  const store = new Store({ state });
+  store.dispatch({ type: 'attach', job: SAMPLE_JOB });
+  for (const event of sampleEvents()) store.dispatch({ type: 'job-event', event });
+  const ink = open(<Screen store={store} theme={{ colors: 'truecolor', ascii: false }} />);
+  return {
+    store,
+    async frame(change) {
+      await ink.rest();
+      const drawn = nextFrame();
+      change();
+      await drawn;
+    },
+    [Symbol.dispose]: () => {
+      store.close();
+      ink[Symbol.dispose]();
+    },
+  };
+}
+
+/** The end of the store's next frame. */
+function nextFrame(): Promise<void> {
+  return new Promise((resolve) => {
+    const told = (): void => {
+      unsubscribe('fa-tui:frame', told);
+      resolve();
+    };
+    subscribe('fa-tui:frame', told);
+  });
+}
+
+/** Draws for a terminal that takes all at once. */
+function open(tree: ReactElement): Disposable & { rest: () => Promise<void> } {
+  const stdout = Object.assign(new EventEmitter(), {
+    ...{ isTTY: true, writable: true, ...SIZE },
+    write: (_: string, done?: () => void) => {
+      if (typeof done === 'function') queueMicrotask(done);
+      return true;
+    },
+  }) as unknown as NodeJS.WriteStream;
+  const stdin = Object.assign(new PassThrough(), {
+    isTTY: true,
+    setRawMode: () => stdin,
+    ref: () => stdin,
+    unref: () => stdin,
+  }) as unknown as NodeJS.ReadStream;
+  const ink: Instance = render(tree, {
+    ...{ stdout, stdin, alternateScreen: true, incrementalRendering: true, interactive: true },
+    ...{ exitOnCtrlC: false, patchConsole: false, maxFps: 1_000 },
+  });
+  return {
+    // Longer than Ink's own throttle: it draws the next change at once.
+    rest: () => new Promise((resolve) => setTimeout(resolve, 3)),
+    [Symbol.dispose]: () => ink.unmount(),
+  };
+}
