@@ -1,9 +1,11 @@
 """What `fa-tui export` wrote, held against the runner on this GPU: bits, opcheck, torch.compile, time in a graph.
 
-  python3 check_exports.py prepare|check FOLDER SHAPE…
+  python3 check_exports.py prepare FOLDER SHAPE…
+  python3 check_exports.py check FOLDER STAMP SHAPE…
 
 FOLDER/<kernel>.py are the operators; FOLDER/<kernel>.<shape>.out is what the runner's own launches gave for the inputs
-in FOLDER/<shape>.in (`prepare` writes those). All shapes are checked, the first is timed. Prints one JSON object.
+in FOLDER/<shape>.in (`prepare` writes those). STAMP is clock-stamp.cu, compiled. All shapes are
+checked, the first is timed. Prints one JSON object.
 """
 
 import importlib.util
@@ -15,10 +17,7 @@ import sys
 import graph_arms
 import torch
 
-PLACES = 2
-MORE_INSTANCES = 3
-# PyTorch's flag for its own.
-AUTO_FREE = 1
+PLACES = 4
 
 
 def shape_of(text):
@@ -45,19 +44,17 @@ def load(path):
     return module
 
 
-def graph_times(module, shape, causal, inputs):
-    """Microseconds a launch in PyTorch's graph, by the runner's protocol and over as many input sets: where PyTorch's
-    allocator puts the tensors, and each in an allocation of its own, as the runner has them. Two of each, then more
-    instances of the same graphs, all in turns."""
-    bench = graph_arms.Bench(module, inputs, shape, causal)
+def graph_times(module, shape, causal, inputs, stamp):
+    """Microseconds a launch in PyTorch's graph and MHz of the SM by stamps around each sample, by the runner's protocol
+    and over as many input sets: where PyTorch's allocator puts the tensors, and each in an allocation of its own, as
+    the runner has them. Several places of each, in turns."""
+    bench = graph_arms.Bench(module, inputs, shape, causal, stamp)
     for again in range(PLACES):
         for kind, sets in (("allocator", bench.sets_of_torch()), ("apart", bench.sets_for_torch())):
-            graph, _ = bench.torch_arm(f"{kind} {again}", sets)
-            for instance in range(MORE_INSTANCES):
-                bench.arm(f"{kind} {again} instance {instance}", lambda graph=graph: graph, flags=AUTO_FREE)
+            bench.torch_arm(f"{kind} {again}", sets, stamped=True)
     arms = bench.run()["arms"]
     return {
-        f"graph_{kind}_us": [arm["us"] for name, arm in arms.items() if name.startswith(kind)]
+        kind: [[arm["us"], arm.get("mhz")] for name, arm in arms.items() if name.startswith(kind)]
         for kind in ("allocator", "apart")
     }
 
@@ -129,19 +126,20 @@ def main():
         prepare(folder, shapes)
         return
     report = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "kernels": {}, "rows": []}
-    timed, *_ = shapes
+    stamp, timed, *_ = shapes
+    shapes = shapes[1:]
     inputs = (folder / f"{timed}.in").read_bytes()
     for path in sorted(folder.glob("*.py")):
         module = load(path)
         # Before and after the checks: torch.compile brings much into the process.
-        times = graph_times(module, *shape_of(timed), inputs)
+        times = graph_times(module, *shape_of(timed), inputs, stamp)
         report["kernels"][path.stem] = {
             "arch": module.ARCH,
             "opcheck": opcheck(module),
             "compiles": compiles(module),
             "refusals": refusals(module),
             **times,
-            "after_the_checks": graph_times(module, *shape_of(timed), inputs),
+            "after_the_checks": graph_times(module, *shape_of(timed), inputs, stamp),
         }
         report["rows"] += [on_shape(module, path, text) for text in shapes]
         print(path.stem, "done", file=sys.stderr, flush=True)

@@ -416,7 +416,7 @@ class Bench:
                 runner_like=plain,
             )
 
-    def torch_arm(self, name, sets):
+    def torch_arm(self, name, sets, stamped=False):
         """What a user has: PyTorch's graph of the exported operator. Answers with the graph and the sets."""
         import torch
 
@@ -439,7 +439,8 @@ class Bench:
         raw = ctypes.c_void_p(graph.raw_cuda_graph())
         self.facts[name] = {**facts_of(raw), "stream_priority": stream.priority}
         handle = ctypes.c_void_p(stream.cuda_stream)
-        self.arms.append(Arm(name, replay, self.launches, context=self.primary, stream=handle))
+        stamps = self.stamps if stamped else None
+        self.arms.append(Arm(name, replay, self.launches, context=self.primary, stream=handle, stamps=stamps))
         self.held += [sets, graph]
         return raw, [{each: Tensor(t.data_ptr(), self.shape) for each, t in zip("QKVO", one)} for one in sets]
 

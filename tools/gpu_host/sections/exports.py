@@ -14,6 +14,7 @@ def measure(m):
     folder.mkdir()
     check = m.keep_program("check_exports.py")
     m.keep_program("graph_arms.py")
+    stamp = m.nvcc(ROOT / "apps/runner/worker/clock-stamp.cu", arch=m.arch())
     m.run([sys.executable, check, "prepare", folder, *SHAPES])
     runner = [m.node, ROOT / "test/dist/run-on-inputs.js", "--shapes", ",".join(SHAPES), "--folder", folder]
     hot = {}
@@ -22,7 +23,7 @@ def measure(m):
         m.run([*runner, "--kernel", kernel], limit=200)
         results = m.bench(kernel, f"exports.bench.{kernel}.json", "--shape", CANONICAL, "--max-seconds", "2")
         hot[kernel] = next(each for each in results if each["mode"].endswith("HOT"))
-    _, _, text, errors = m.run([sys.executable, check, "check", folder, *SHAPES], limit=400)
+    _, _, text, errors = m.run([sys.executable, check, "check", folder, stamp, *SHAPES], limit=400)
     if not text:
         raise RuntimeError(f"check_exports.py gave nothing: {errors[-5:]}")
     report = json.loads(text)
@@ -32,6 +33,9 @@ def measure(m):
         found["runner_clock_mhz"] = runner.get("conditions", {}).get("smClockMhz")
         for times in (found, found["after_the_checks"]):
             for kind in ("allocator", "apart"):
-                times[f"{kind}_over_runner"] = [each / found["runner_hot_us"] for each in times[f"graph_{kind}_us"]]
+                times[f"{kind}_over_runner"] = [us / found["runner_hot_us"] for us, _ in times[kind]]
+                times[f"{kind}_over_runner_in_cycles"] = [
+                    us * mhz / (found["runner_hot_us"] * found["runner_clock_mhz"]) for us, mhz in times[kind] if mhz
+                ]
         print("  ", kernel, json.dumps({key: value for key, value in found.items() if key != "refusals"}))
     m.write("exports.json", report)
