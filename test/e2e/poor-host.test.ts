@@ -1,6 +1,6 @@
-/** A host that lacks what a program needs says which of it, and what to do: folders that take no writes, few files. */
+/** A host that lacks what a program needs says which of it, and what to do: folders that take no writes, few files, no box. */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -8,8 +8,9 @@ import { missing } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 
 const NODE = join(ROOT, 'node_modules/.bin/node');
+const RUNNER = join(ROOT, 'apps/runner/dist/main.js');
 const PROGRAMS = {
-  serve: [join(ROOT, 'apps/runner/dist/main.js'), 'serve'],
+  serve: [RUNNER, 'serve'],
   host: [join(ROOT, 'apps/tui/dist/main.js'), 'host'],
 };
 const folder = mkdtempSync(join(tmpdir(), 'fc-'));
@@ -72,6 +73,51 @@ test('too few files for a runner are told at its start', () => {
     status: 2,
     stderr: expect.stringContaining('Raise the limit of open files (ulimit -n 1024') as string,
   });
+});
+
+test.skipIf(missing('bubblewrap'))('root serves by request only', () => {
+  const { PATH } = process.env;
+  // Root within, whoever runs this.
+  const asRoot = ['--unshare-user', '--uid', '0', '--gid', '0', '--bind', '/', '/', '--dev', '/dev'];
+  const { status, stderr } = spawnSync('bwrap', [...asRoot, NODE, ...PROGRAMS.serve, '--data', join(folder, 'root')], {
+    env: { PATH },
+    encoding: 'utf8',
+    timeout: 30_000,
+  });
+  expect({ status, stderr }).toEqual({
+    status: 2,
+    stderr: expect.stringMatching(
+      /^flashcore-runner: This is root: serve as a user .*, or give --allow-root\n$/,
+    ) as string,
+  });
+});
+
+test.skipIf(missing('openssl'))('with a bwrap that fails no runner serves whose clients authenticate', () => {
+  const bin = join(folder, 'bin');
+  mkdirSync(bin);
+  writeFileSync(join(bin, 'bwrap'), '#!/bin/sh\necho "bwrap: setting up uid map: Permission denied" >&2\nexit 1\n', {
+    mode: 0o755,
+  });
+  const data = join(folder, 'secured');
+  const runner = (...args: string[]) => {
+    const env = { ...process.env, PATH: `${bin}:${process.env['PATH']}` };
+    const { status, stderr } = spawnSync(NODE, [RUNNER, ...args, '--data', data], {
+      env,
+      encoding: 'utf8',
+      timeout: 30_000,
+    });
+    return { status, stderr };
+  };
+  expect(runner('tls', 'init', '--host', 'localhost').status).toBe(0);
+  const serve = ['serve', '--address', '127.0.0.1:0'];
+  const refused = (remedy: string) => ({
+    status: 2,
+    stderr: expect.stringMatching(
+      new RegExp(`flashcore-runner: bubblewrap does not work here: bwrap: setting up uid map.*, or ${remedy}`),
+    ) as string,
+  });
+  expect(runner(...serve, '--tls', join(data, 'tls'))).toEqual(refused('give --isolation none, with which'));
+  expect(runner(...serve, '--isolation', 'required')).toEqual(refused('leave out --isolation required'));
 });
 
 test.skipIf(existsSync('/dev/nvidiactl'))(

@@ -1,10 +1,9 @@
 /**
  * `npm run ladder:verify [kernel …]`: every build of every kernel on the CPU emulator, five seeds a case: the default
- * build through `fa-tui run --json` on the parity
- * shapes, every build through `fa-tui verify --json` on lengths that no tile divides, and shapes that a limit refuses.
- * Prints a line a build and writes what was found to docs/results/emulator-<date>/ladder.json; with kernels named,
- * theirs take the place of what the newest of those files
- * has of them. Exit code 0: all as wanted.
+ * build through `fa-tui run --json` on the parity shapes, every build through `fa-tui verify --json` on lengths that no
+ * tile divides and on the probes, and shapes that a limit refuses. Prints a line a build and writes what was found to
+ * docs/results/emulator-ladder-<date>/ladder.json; with kernels named, theirs take the place of what the newest of those
+ * files has of them. Exit code 0: all as wanted.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -47,6 +46,8 @@ interface BuildReport {
     fp16Rule: string;
     deterministic?: boolean;
   }[];
+  /** Small cases on the inputs that break known mistakes. */
+  probes: { shape: string; verdict: string; found: Record<string, string>; maxAbsError: number }[];
 }
 
 interface Refusal {
@@ -76,7 +77,7 @@ async function verifyLadder(wanted: string[]): Promise<number> {
       const report = runBuild(step, build);
       builds.push(report);
       console.log(
-        `${report.kernel} ${report.label}: ${report.verdict}, ${report.cases.filter(({ verdict }) => verdict === 'PASS').length} of ${report.cases.length} cases, ${report.seconds.toFixed(1)} s${report.verdict === 'failed' ? `\n  ${report.summary}` : ''}`,
+        `${report.kernel} ${report.label}: ${report.verdict}, ${passed(report.cases)} cases, ${passed(report.probes)} probes, ${report.seconds.toFixed(1)} s${report.verdict === 'failed' ? `\n  ${report.summary}` : ''}`,
       );
     }
   }
@@ -98,7 +99,7 @@ async function verifyLadder(wanted: string[]): Promise<number> {
     refusals,
     gpuOnly: notEmulated,
   };
-  if (wanted.length === 0) write(`emulator-${report.started.slice(0, 10)}`, report);
+  if (wanted.length === 0) write(`emulator-ladder-${report.started.slice(0, 10)}`, report);
   else renew(report);
   return failed === 0 ? 0 : 1;
 }
@@ -114,6 +115,10 @@ interface Report {
   gpuOnly: string[];
   /** Kernels that were verified again afterwards, and when. */
   renewed?: Record<string, string>;
+}
+
+function passed(all: readonly { verdict: string }[]): string {
+  return `${all.filter(({ verdict }) => verdict === 'PASS').length} of ${all.length}`;
 }
 
 function failures({ builds, refusals }: Pick<Report, 'builds' | 'refusals'>): number {
@@ -145,16 +150,16 @@ function renew(part: Report): void {
 }
 
 /**
- * The default build through a whole experiment on the parity shapes, then on odd lengths; any other build on odd
- * lengths.
+ * The default build through a whole experiment on the parity shapes with the probes, then on odd lengths; any other
+ * build on the probes and on odd lengths.
  */
 function runBuild(step: Manifest, build: LadderBuild): BuildReport {
   const { odd } = shapesOf(step);
   const isDefault = Object.keys(build.parameters).length === 0;
   const started = performance.now();
-  const experiments = isDefault
-    ? [runJson(['run', step.id, '--seeds', String(SEEDS), '--max-seconds', String(BENCHMARK_SECONDS), '--no-fallback'])]
-    : [];
+  const probed = isDefault
+    ? runJson(['run', step.id, '--seeds', String(SEEDS), '--max-seconds', String(BENCHMARK_SECONDS), '--no-fallback'])
+    : runJson(['verify', step.id, ...variantArguments(build), '--seeds', '1', '--cases', 'probes']);
   const verification = runJson([
     'verify',
     step.id,
@@ -166,10 +171,8 @@ function runBuild(step: Manifest, build: LadderBuild): BuildReport {
   const { job, result } = verification;
   const { device, tools, protocol, sourceDigest } = result!.provenance!;
   provenance = { device: device!.name, tools: tools.map(({ name, version }) => `${name} ${version ?? ''}`), protocol };
-  const cases = [...experiments, verification]
-    .flatMap((response) => response.result!.variants[0]?.verify ?? [])
-    // A probe that fails is one case too many.
-    .flatMap(({ cases: all, probes }) => [...all, ...probes.filter(({ verdict }) => verdict === Verdict.FAIL)])
+  const cases = [...(isDefault ? [probed] : []), verification]
+    .flatMap((response) => response.result!.variants[0]?.verify?.cases ?? [])
     .map(({ shape, verdict, reason, seeds, maxAbsError, meanAbsError, flashAttentionRule, deterministic }) => ({
       shape: formatShape(shape!),
       verdict: Verdict[verdict],
@@ -180,17 +183,24 @@ function runBuild(step: Manifest, build: LadderBuild): BuildReport {
       fp16Rule: Verdict[flashAttentionRule],
       ...(deterministic !== undefined && { deterministic }),
     }));
+  const probes = (probed.result!.variants[0]?.verify?.probes ?? []).map(({ shape, verdict, inputs, maxAbsError }) => ({
+    shape: formatShape(shape!),
+    verdict: Verdict[verdict],
+    found: Object.fromEntries(inputs.map((input) => [input.distribution, Verdict[input.verdict]])),
+    maxAbsError,
+  }));
   const wanted = odd.length + (isDefault ? shapesOf(step).parity.length : 0);
   return {
     kernel: step.id,
     label: result!.variants[0]?.label ?? '',
     sourceDigest,
-    verdict: verdictOf(cases, wanted, build),
+    verdict: verdictOf({ cases, probes }, wanted, build),
     outcome: Outcome[job!.outcome],
     summary: job!.summary,
     seconds: (performance.now() - started) / 1000,
     entries: resources(result!.variants[0]?.build?.entries ?? []),
     cases,
+    probes,
   };
 }
 
@@ -198,9 +208,14 @@ function resources(entries: EntryResources[]) {
   return entries.map((entry) => toJson(EntryResourcesSchema, entry, { alwaysEmitImplicit: true }));
 }
 
-/** Of the cases alone: an experiment that a hard gate rejects (registers, say) may be correct all the same. */
-function verdictOf(cases: BuildReport['cases'], wanted: number, build: LadderBuild): BuildReport['verdict'] {
-  const passes = cases.length === wanted && cases.every(({ verdict }) => verdict === 'PASS');
+/** Of cases and probes alone: an experiment that a hard gate rejects (registers, say) may be correct all the same. */
+function verdictOf(
+  { cases, probes }: Pick<BuildReport, 'cases' | 'probes'>,
+  wanted: number,
+  build: LadderBuild,
+): BuildReport['verdict'] {
+  const passes =
+    cases.length === wanted && probes.length > 0 && [...cases, ...probes].every(({ verdict }) => verdict === 'PASS');
   if (build.failsBecause) return passes ? 'failed' : 'fails as documented';
   return passes ? 'passed' : 'failed';
 }

@@ -19,12 +19,13 @@ export function emulatorPage(folder: string): string {
     `# The ladder on ${run.device}, ${run.started.slice(0, 10)}\n`,
     `\`${run.command}\`: ${run.builds.length} builds, ${cases.length} cases of ${run.seedsPerCase} seeds, ${run.refusals.length} shapes refused, in ${(run.seconds / 60).toFixed(0)} min; ${run.failed} not as wanted. ${run.tools.join(', ')}. For a GPU only: ${run.gpuOnly.join(', ')}. Every figure is in ladder.json.\n`,
     markdownTable(
-      ['kernel', 'build', 'verdict', 'cases right', 'largest error'],
-      run.builds.map(({ kernel, label, verdict, cases: each }) => [
+      ['kernel', 'build', 'verdict', 'cases right', 'probes right', 'largest error of a case'],
+      run.builds.map(({ kernel, label, verdict, cases: each, probes }) => [
         kernel,
         label,
         verdict,
-        `${each.filter((one) => one.verdict === 'PASS').length} of ${each.length}`,
+        right(each),
+        probes === undefined ? 'not run' : right(probes),
         Math.max(...each.map(({ maxAbsError }) => maxAbsError)).toExponential(1),
       ]),
     ),
@@ -37,6 +38,9 @@ export function emulatorPage(folder: string): string {
     )}`,
   ].join('\n');
 }
+
+const right = (each: readonly { verdict: string }[]): string =>
+  `${each.filter(({ verdict }) => verdict === 'PASS').length} of ${each.length}`;
 
 const BUILD_GROUPS: Record<string, 'right' | 'documented'> = { passed: 'right', 'fails as documented': 'documented' };
 

@@ -91,6 +91,8 @@ export interface EmulatorRun {
     verdict: string;
     entries: EntryResources[];
     cases: { shape: string; verdict: string; seeds: number; maxAbsError: number }[];
+    /** Absent in runs before 2026-11-22. */
+    probes?: { shape: string; verdict: string; found: Record<string, string>; maxAbsError: number }[];
   }[];
   refusals: { kernel: string; shape: string; verdict: string }[];
 }
