@@ -1,4 +1,4 @@
-/** A host that lacks what a program needs says which of it, and what to do: folders that take no writes, few files, no box. */
+/** A host that lacks what a program needs says which of it, and what to do: read-only folders, few files, no box. */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -2,8 +2,8 @@
  * `npm run ladder:verify [kernel …]`: every build of every kernel on the CPU emulator, five seeds a case: the default
  * build through `fa-tui run --json` on the parity shapes, every build through `fa-tui verify --json` on lengths that no
  * tile divides and on the probes, and shapes that a limit refuses. Prints a line a build and writes what was found to
- * docs/results/emulator-ladder-<date>/ladder.json; with kernels named, theirs take the place of what the newest of those
- * files has of them. Exit code 0: all as wanted.
+ * docs/results/emulator-ladder-<date>/ladder.json; with kernels named, theirs take the place of what the newest of
+ * those files has of them. Exit code 0: all as wanted.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -83,7 +83,13 @@ async function plannerOf({ fleet: file, security }: ServeOptions): Promise<(opti
   if (!file) return createPlanner;
   await checkSlurm(file);
   const tls = security && readServerTls(security.folder);
-  return (options) => createGateway(options, { file, tls, scheduler: (folder) => new Slurm(file, folder) });
+  return (options) =>
+    createGateway(options, {
+      file,
+      tls,
+      // Where the gateway's clients authenticate, a box is required on the nodes: they may share its home.
+      scheduler: (folder) => new Slurm(file, folder, options.isolation ?? 'auto'),
+    });
 }
 
 try {

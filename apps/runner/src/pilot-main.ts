@@ -40,6 +40,7 @@ export async function runPilot(own: PilotProcess): Promise<void> {
   let planner: PlannerOptions | undefined;
   let devices: (() => Device[]) | undefined;
   let describeTools: () => Promise<Tool[]> = () => Promise.resolve([]);
+  const owners = new Map<string, string>();
   const runner = await inFreeSlot(scratch, (dataDirectory) =>
     startRunner({
       ...serve,
@@ -50,6 +51,7 @@ export async function runPilot(own: PilotProcess): Promise<void> {
       buildId,
       repositoryRoot,
       logger,
+      ownerOf: (requestId) => owners.get(requestId),
       createPlanner: (options) => {
         planner = options;
         const made = createPlanner(options);
@@ -63,7 +65,7 @@ export async function runPilot(own: PilotProcess): Promise<void> {
     const device = devices?.().find(({ state }) => state === DeviceState.READY);
     if (!planner || !device) throw new UsageError('Give pilots nodes with a GPU: this one has no device');
     await flyPilot(
-      { address: runner.address, device, tools: await describeTools(), ...planner },
+      { address: runner.address, device, tools: await describeTools(), owners, ...planner },
       optionsOf(own, { token, logger, signal: ended.signal }),
     );
   } finally {

@@ -31,6 +31,7 @@ import { Tracing, type TraceTarget } from './operation/tracing.ts';
 import { BEGIN_WITHIN_MS, listen } from './rpc/listen.ts';
 import { STREAM_LIMITS, type StreamLimits } from './rpc/open-streams.ts';
 import { createRpcServer } from './rpc/server.ts';
+import type { OwnerOf } from './rpc/services.ts';
 import { noGroups, type ProcessGroups } from './sandbox/groups.ts';
 import { UsageError } from './usage-error.ts';
 import { ArtifactStore } from './store/artifacts.ts';
@@ -61,6 +62,8 @@ export interface RunnerOptions extends ServeOptions {
   streams?: Partial<StreamLimits>;
   /** How long a connection may take to begin; default 10 s. */
   beginWithinMs?: number;
+  /** Default: each job is its caller's. */
+  ownerOf?: OwnerOf;
   /** Where the spans of ended jobs go; default: nowhere. */
   traces?: TraceTarget | undefined;
 }
@@ -165,8 +168,9 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       });
     // An embedded runner's clients have the .proto files, and wait for its start.
     const callers = new Set<string>();
+    const { ownerOf = () => undefined } = options;
     const rpc = createRpcServer({
-      services: { jobs, planner, kernels, sources, artifacts, history, leaderboard, decisions, host, quotas },
+      services: { jobs, planner, kernels, sources, artifacts, history, leaderboard, decisions, host, quotas, ownerOf },
       reflection: options.reflection && !embedded,
       access: guardCalls({ identify: identifierOf(options), quotas, logger }),
       cleanText,

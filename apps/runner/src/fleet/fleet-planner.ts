@@ -154,7 +154,7 @@ function bodyOf(method: JobMethod, asked: PilotRequest, { deviceId, spec, option
       }
       job.hasDevice(true);
       try {
-        const assignment = { job: job.name, attempt, method, ...asked };
+        const assignment = { job: job.name, owner: job.owner, attempt, method, ...asked };
         const onEvent: LeaseOptions['onEvent'] = (event, noted) => relay(event, noted, { job, spec, options });
         return outcomeOf(await lease.run(assignment, { onEvent, signal: job.signal }), job);
       } catch (error) {

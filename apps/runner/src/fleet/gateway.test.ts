@@ -37,11 +37,13 @@ interface ClusterOptions {
   beginWithinMs?: number;
   /** Nodes find fault with every request. */
   refuse?: boolean;
+  /** Whose jobs the gateway's are, one after the other. */
+  owners?: string[];
 }
 
 async function startCluster(
   body: (attempt: number) => JobBody,
-  { tls, beginWithinMs = 10_000, refuse = false }: ClusterOptions = {},
+  { tls, beginWithinMs = 10_000, refuse = false, owners = [] }: ClusterOptions = {},
 ) {
   const folder = temporaryFolder();
   const address = tls ? `127.0.0.1:${await freePort()}` : `unix:${join(folder.path, 'p')}`;
@@ -96,6 +98,7 @@ partitions:
         beginWithinMs,
       }),
     fleet: file,
+    ownerOf: () => owners.shift(),
   });
   return {
     ...gateway,
@@ -124,6 +127,15 @@ const warn =
     emit({ case: 'warning', value: create(WarningSchema, { message: text }) });
     return Promise.resolve(PASSED);
   };
+
+test("a pilot's runner knows whose job it has: what ran for one owner serves no other", async () => {
+  const told: JobBody = (job) => warn(`of ${job.owner}`)(job);
+  await using cluster = await startCluster(() => told, { owners: ['ada', 'bob'] });
+  const runs = [];
+  for (let job = 0; job < 3; job += 1)
+    runs.push(warnings(await collect(cluster.client.start('verify', kernel('fa_v1_baseline')))));
+  expect([runs, cluster.pilots.size]).toEqual([[['of ada'], ['of bob'], ['of local']], 1]);
+});
 
 test('a job runs on a pilot that was submitted for it; a second one on the same pilot', async () => {
   await using cluster = await startCluster(() => warn('from the node'));

@@ -30,6 +30,8 @@ export interface LeasedJobOptions {
   local: RunnerClient;
   sources: SourceStore;
   artifacts: ArtifactStore;
+  /** Where the runner looks up whose job a request is, by request_id. */
+  owners: Map<string, string>;
   /** Calls the gateway, again and again while it is away. Errors: the gateway's, the signal's. */
   call: <Response>(name: string, request: unknown, signal: AbortSignal) => Promise<Response>;
   logger: Logger;
@@ -115,15 +117,22 @@ export class LeasedJob {
     await this.#fetchSources(assignment);
     const method = assignment.method as JobRpcName;
     const request = fromBinary(KernelRunnerService.method[method].input as DescMessage, assignment.request);
+    const requestId = randomUUID();
     const own = {
       ...request,
-      options: create(JobOptionsSchema, { requestId: randomUUID(), ...NO_LIMITS }),
+      options: create(JobOptionsSchema, { requestId, ...NO_LIMITS }),
     } as unknown as RpcRequestInit<JobRpcName>;
-    const events = this.#options.local.start(method, own);
-    const { value: created } = (await events.next()) as { value: JobEvent };
-    // The job goes on; tell() watches it.
-    await events.return(undefined);
-    return created.job;
+    const { local, owners } = this.#options;
+    owners.set(requestId, assignment.owner);
+    try {
+      const events = local.start(method, own);
+      const { value: created } = (await events.next()) as { value: JobEvent };
+      // The job goes on; tell() watches it.
+      await events.return(undefined);
+      return created.job;
+    } finally {
+      owners.delete(requestId);
+    }
   }
 
   /** What is wrong with the request is wrong on every node; with anything else another may fare better. */

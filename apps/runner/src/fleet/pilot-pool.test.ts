@@ -28,7 +28,14 @@ const PARTITION: PartitionSettings = {
   idle_seconds: 60,
   time_limit_minutes: 60,
 };
-const ASSIGNMENT = { job: 'jobs/1', attempt: 1, method: 'verify', request: new Uint8Array(), files: [] };
+const ASSIGNMENT = {
+  job: 'jobs/1',
+  owner: 'ada',
+  attempt: 1,
+  method: 'verify',
+  request: new Uint8Array(),
+  files: [],
+};
 const OWN_DEVICE = create(DeviceSchema, { ...FAKE_DEVICE, name: 'NVIDIA L4' });
 const NEVER = new AbortController().signal;
 

@@ -27,6 +27,8 @@ export interface PilotRunner {
   tools: readonly Tool[];
   sources: SourceStore;
   artifacts: ArtifactStore;
+  /** Whose jobs the runner's requests are, by request_id. */
+  owners: Map<string, string>;
 }
 
 export interface PilotOptions {

@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { plainLine } from '@flashcore/shared/text';
+import type { IsolationWanted } from '../sandbox/find-box.ts';
 import { readProgram } from '../sandbox/run.ts';
 import { UsageError } from '../usage-error.ts';
 import type { FleetFile, PartitionSettings } from './fleet-file.ts';
@@ -50,11 +51,14 @@ const PILOT_ENVIRONMENT = [
 export class Slurm implements Scheduler {
   readonly #folder: string;
 
-  /** `folder`: for the pilots' script and logs; every node must see it under the same name, or their logs are lost. */
-  constructor(file: FleetFile, folder: string) {
+  /**
+   * `folder`: for the pilots' script and logs; every node must see it under the same name, or their logs are lost.
+   * `isolation`: how pilots box what clients send.
+   */
+  constructor(file: FleetFile, folder: string, isolation: IsolationWanted) {
     this.#folder = folder;
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    writeFileSync(this.#script, pilotScript(file), { mode: 0o700 });
+    writeFileSync(this.#script, pilotScript(file, isolation), { mode: 0o700 });
   }
 
   async submit(settings: PartitionSettings, token: string): Promise<string> {
@@ -152,8 +156,16 @@ function ask(
 }
 
 /** What every pilot runs; the shell is replaced, so that Slurm's TERM reaches the pilot itself. */
-export function pilotScript({ bundle, reach, scratch, tls_ca: authority }: FleetFile): string {
-  const options = [`--gateway '${reach}'`, `--data '${scratch}'`, ...(authority ? [`--tls-ca '${authority}'`] : [])];
+export function pilotScript(
+  { bundle, reach, scratch, tls_ca: authority }: FleetFile,
+  isolation: IsolationWanted,
+): string {
+  const options = [
+    `--gateway '${reach}'`,
+    `--data '${scratch}'`,
+    `--isolation ${isolation}`,
+    ...(authority ? [`--tls-ca '${authority}'`] : []),
+  ];
   return `#!/bin/sh\nexec '${bundle}/flashcore-runner' pilot ${options.join(' ')}\n`;
 }
 

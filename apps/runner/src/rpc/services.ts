@@ -21,4 +21,8 @@ export interface Services {
   decisions: DecisionStore;
   host: HostDescriber;
   quotas: Quotas;
+  ownerOf: OwnerOf;
 }
+
+/** Whose job a request is, where its caller makes it for somebody else; undefined: the caller's. */
+export type OwnerOf = (requestId: string) => string | undefined;

@@ -25,7 +25,7 @@ export interface JobRpc<Method extends JobMethod, Schema extends DescMessage> {
  */
 export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
   { method, schema, validate, resumable = false }: JobRpc<Method, Schema>,
-  { jobs, planner, quotas }: Services,
+  { jobs, planner, quotas, ownerOf }: Services,
 ): StreamHandler<JobRequests[Method] & MessageShape<Schema> & { options?: JobOptions | undefined }, Uint8Array> {
   return async function* start(request, { signal, caller, traceparent }) {
     const violations = new Violations();
@@ -42,7 +42,7 @@ export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
     const job = jobs.start({
       ...limits,
       labels: withTraceParent(limits.labels, traceparent),
-      owner: caller.name,
+      owner: ownerOf(limits.requestId ?? '') ?? caller.name,
       weight: ROLE_WEIGHTS[caller.role],
       resumable: resumable || restart,
       maxJobsOfOwner: quotas.maxJobs(caller),

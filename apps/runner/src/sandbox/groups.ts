@@ -141,7 +141,7 @@ class Cgroups implements ProcessGroups {
     const { enabled, missing } = enableControllers(own, { folder: this.#folder, daemon: `${name}.daemon`, processId });
     this.#enabled = enabled;
     this.limited = missing.length === 0;
-    this.#limit(this.#folder);
+    this.#limitTogether();
     this.#tryOut();
     this.detail = this.#describe(missing);
   }
@@ -162,22 +162,38 @@ class Cgroups implements ProcessGroups {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, CLOSE_WAIT_MS);
   }
 
+  /**
+   * What all boxes may have leaves the daemon its part. Where they come to it, the kernel ends the box that has most,
+   * which is why this level is not killed as one; and one box's processes are no reason to refuse another's.
+   */
+  #limitTogether(): void {
+    const { memoryBytes } = this.#limits;
+    if (this.#enabled.has('memory'))
+      this.#limitMemory(this.#folder, Math.max(memoryBytes, defaultLimits().memoryBytes));
+    if (this.#enabled.has('cpu')) this.#write(this.#folder, 'cpu.weight', WEIGHT);
+  }
+
   #limit(folder: string): void {
     const { memoryBytes, processes, cpus } = this.#limits;
-    const write = (file: string, value: string | number): void => writeFileSync(join(folder, file), String(value));
+    const write = (file: string, value: string | number): void => this.#write(folder, file, value);
     if (this.#enabled.has('memory')) {
-      write('memory.max', memoryBytes);
+      this.#limitMemory(folder, memoryBytes);
       // All of a box, not the one process that asked last.
       write('memory.oom.group', 1);
-      // Not there on a kernel without swap.
-      if (existsSync(join(folder, 'memory.swap.max'))) write('memory.swap.max', 0);
     }
     if (this.#enabled.has('pids')) write('pids.max', processes);
-    if (this.#enabled.has('cpu')) {
+    if (this.#enabled.has('cpu'))
       write('cpu.max', cpus === undefined ? 'max' : `${Math.round(cpus * PERIOD_US)} ${PERIOD_US}`);
-      // The daemon, which has 100, answers while every processor compiles.
-      write('cpu.weight', 25);
-    }
+  }
+
+  #limitMemory(folder: string, bytes: number): void {
+    this.#write(folder, 'memory.max', bytes);
+    // Not there on a kernel without swap.
+    if (existsSync(join(folder, 'memory.swap.max'))) this.#write(folder, 'memory.swap.max', 0);
+  }
+
+  #write(folder: string, file: string, value: string | number): void {
+    writeFileSync(join(folder, file), String(value));
   }
 
   /** Errors: where a process can't be put into a group. */
@@ -205,6 +221,8 @@ class Cgroups implements ProcessGroups {
 const CLOSE_TRIES = 20;
 const CLOSE_WAIT_MS = 10;
 const PERIOD_US = 100_000;
+/** The daemon, which has 100, answers while every processor compiles. */
+const WEIGHT = 25;
 const LIMITS_OF: Record<Controller, string> = { memory: 'memory', pids: 'processes', cpu: 'processors' };
 
 interface Delegated {

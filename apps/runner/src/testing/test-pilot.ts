@@ -29,7 +29,9 @@ export interface TestPilotOptions {
 export async function flyTestPilot(options: TestPilotOptions): Promise<void> {
   const { gateway, token, body, signal, tls, refuse = false, buildId } = options;
   let asked: PlannerOptions | undefined;
+  const owners = new Map<string, string>();
   await using own = await startTestRunner({
+    ownerOf: (requestId) => owners.get(requestId),
     createPlanner: (planner) => {
       asked = planner;
       options.onRunner?.(planner);
@@ -47,6 +49,7 @@ export async function flyTestPilot(options: TestPilotOptions): Promise<void> {
     address: own.runner.address,
     device,
     tools: [],
+    owners,
     ...(buildId !== undefined && { buildId }),
   };
   await flyPilot(runner, {

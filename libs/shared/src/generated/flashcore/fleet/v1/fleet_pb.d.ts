@@ -275,6 +275,13 @@ export declare type Assignment = Message<"flashcore.fleet.v1.Assignment"> & {
    * @generated from field: repeated flashcore.runner.v1.SourceFile files = 6;
    */
   files: SourceFile[];
+
+  /**
+   * The client whose job it is: a device's worker that served another one is replaced.
+   *
+   * @generated from field: string owner = 7;
+   */
+  owner: string;
 };
 
 /**
