@@ -265,7 +265,9 @@ bool lower_call(Lowering& l, Ins& ins) {
     extra.options[0] = offset(passed_ones[0]);
     ins.fn = call_assertion;
   }
-  return ins.fn != nullptr;
+  if (!ins.fn)
+    throw ProgramError("of a program's own functions those are carried that are called by name and not by themselves");
+  return true;
 }
 
 const Ins* nothing(Warp&, const Ins* i) { return i + 1; }

@@ -3,6 +3,7 @@
 // The standard library's headers first: half_bits.h has CUDA's names as macros.
 #include "block.cpp"
 #include "bulk_copy.cpp"
+#include "calls.cpp"
 #include "cluster.cpp"
 #include "collective.cpp"
 #include "control.cpp"

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "access.h"
+#include "calls.h"
 #include "simplify.h"
 
 namespace flashcore::emu::ptx {
@@ -168,7 +169,7 @@ class Lower final : public Lowering {
  public:
   Lower(const Program& program, const Function& function, const Addresses& globals)
       : program_(program),
-        simplified_(std::make_unique<Function>(simplified(program, function))),
+        simplified_(std::make_unique<Function>(simplified(program, with_calls_inlined(program, function)))),
         function_(*simplified_),
         globals_(globals),
         kernel_(std::make_unique<Kernel>()) {

@@ -294,9 +294,8 @@ class Parser {
     function_ = Function();
     function_.place = place_;
     const bool external = std::exchange(external_, false);
-    std::vector<Parameter> answer;
     unsigned bytes = 0;
-    if (take("(")) parameters(answer, bytes);
+    if (take("(")) parameters(function_.answers, bytes);
     function_.name = word();
     if (take("(")) parameters(function_.parameters, function_.parameter_bytes);
     while (!is("{") && !is(";")) {
@@ -316,7 +315,6 @@ class Parser {
     }
     if (take(";")) return;
     if (external) fail("an extern function has a body");
-    if (!entry) return skip_braces();  // a call of it is refused
     scopes_.assign(1, Scope());
     branches_.clear();
     expect("{");
@@ -331,7 +329,7 @@ class Parser {
     end.place = place_;
     function_.statements.push_back(end);
     for (size_t i = 0; i < jumped.size(); ++i) function_.statements[i].is_label = jumped[i];
-    program_.functions.push_back(std::move(function_));
+    (entry ? program_.functions : program_.callable).push_back(std::move(function_));
   }
 
   struct Branch {

@@ -61,6 +61,7 @@ struct Parameter {
 struct Function {
   std::string name;
   std::vector<Parameter> parameters;
+  std::vector<Parameter> answers;  // of a function that is called
   unsigned parameter_bytes = 0;
   std::vector<Register> registers;
   std::vector<Variable> variables;  // shared and local ones
@@ -84,6 +85,7 @@ struct Program {
   std::vector<Variable> globals;
   std::vector<Variable> shared;       // of the module
   std::vector<Function> functions;    // entries
+  std::vector<Function> callable;     // what they call
   bool races = false;                 // asked to look for races: "// flashcore: races"
   /** 89 of sm_89, 90 of sm_90a. */
   unsigned architecture() const {

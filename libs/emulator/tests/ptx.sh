@@ -15,7 +15,7 @@ watched() { { echo "// flashcore: races"; cat "$BUILD/modules/$1.ptx"; } > "$BUI
 watched hopper hopper_watched
 tests="ptx hopper"
 if command -v nvcc > "$BUILD/nvcc.txt"; then
-  tests="ptx hopper warps matrices memory races counters probes/faulty"
+  tests="ptx hopper calls warps matrices memory races counters probes/faulty"
   KERNELS="$EMULATOR/../../kernels"
   # to_ptx <source> <options>
   to_ptx() {
@@ -24,7 +24,7 @@ if command -v nvcc > "$BUILD/nvcc.txt"; then
     nvcc -ptx -lineinfo -O3 -std=c++17 -arch=sm_89 -I "$KERNELS" "$@" "$source" \
       -o "$BUILD/modules/$(basename "$source" .cu).ptx"
   }
-  for name in warps matrices memory races; do to_ptx "$HERE/kernels/$name.cu"; done
+  for name in calls warps matrices memory races; do to_ptx "$HERE/kernels/$name.cu"; done
   to_ptx "$HERE/probes/faulty.cu"
   to_ptx "$KERNELS/faulty/bank_conflict_32way/bank_conflict_32way.cu"
   to_ptx "$KERNELS/fa_tc_s512/fa_tc_s512.cu" -DCONFIG=1 -DREGISTER_LIMIT=0 -DBLOCK_Q=64 -DBLOCK_KV=64 \

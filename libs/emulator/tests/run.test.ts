@@ -12,7 +12,7 @@ test("the PTX engine: divergence, an H200's answers, bounds, faulty kernels, ncu
   const output = execFileSync('sh', [join(import.meta.dirname, 'ptx.sh'), join(build, 'ptx')], { encoding: 'utf8' });
   const hasNvcc = spawnSync('nvcc', ['--version'], { stdio: 'ignore' }).status === 0;
   const names = hasNvcc
-    ? ['ptx', 'hopper', 'warps', 'matrices', 'memory', 'races', 'counters', 'probes/faulty']
+    ? ['ptx', 'hopper', 'calls', 'warps', 'matrices', 'memory', 'races', 'counters', 'probes/faulty']
     : ['ptx', 'hopper'];
   if (spawnSync('python3', ['--version'], { stdio: 'ignore' }).status === 0) names.push('opcodes');
   expect(output.trim().split('\n')).toEqual(names.map((name) => `ok   ${name}`));
