@@ -17,6 +17,7 @@ export const MINUTES = Number(process.env['FLASHCORE_MINUTES'] ?? 2);
 const SEED = Number(process.env['FLASHCORE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
 export interface Campaign {
+  seed: number;
   random: Random;
   rounds: number;
   soak: boolean;
@@ -39,18 +40,26 @@ export interface CampaignOptions {
   rounds: Rounds;
   /** For `npm test`; the soak has an hour, and more where it is given more. */
   timeoutMs?: number;
+  /** Something that it needs is not there. */
+  skip?: boolean;
 }
 
 /** A vitest test whose body gets its random numbers and its number of rounds. */
 export function campaign(
   name: string,
-  { promise, rounds, timeoutMs = 60_000 }: CampaignOptions,
+  { promise, rounds, timeoutMs = 60_000, skip = false }: CampaignOptions,
   body: (campaign: Campaign) => Promise<void>,
 ): void {
-  test(name, { timeout: SOAK ? (60 + MINUTES) * 60_000 : timeoutMs }, async () => {
+  test.skipIf(skip)(name, { timeout: SOAK ? (60 + MINUTES) * 60_000 : timeoutMs }, async () => {
     const figure = (what: string, value: string): void => record({ promise, test: name, what, value });
     try {
-      await body({ random: new Random(SEED), rounds: ROUNDS || roundsOf(rounds), soak: SOAK, figure });
+      await body({
+        seed: SEED,
+        random: new Random(SEED),
+        rounds: ROUNDS || roundsOf(rounds),
+        soak: SOAK,
+        figure,
+      });
     } catch (cause) {
       throw new Error(
         `${(cause as Error).message}\n  (repeat it with FLASHCORE_SEED=${SEED}${SOAK ? ' FLASHCORE_SOAK=1' : ''})`,

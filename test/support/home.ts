@@ -92,8 +92,12 @@ export class Home implements AsyncDisposable {
   }
 
   /** Starts a gateway of the cluster that a fleet file describes. */
-  startGateway(file: string): Promise<{ address: string; process: ChildProcess }> {
-    return this.#startRunner('gateway', '--slurm', file, '--address', '127.0.0.1:0');
+  startGateway(
+    file: string,
+    address = '127.0.0.1:0',
+    ...flags: string[]
+  ): Promise<{ address: string; process: ChildProcess }> {
+    return this.#startRunner('gateway', '--slurm', file, '--address', address, ...flags);
   }
 
   async #startRunner(command: string, ...flags: string[]): Promise<{ address: string; process: ChildProcess }> {
@@ -106,11 +110,15 @@ export class Home implements AsyncDisposable {
     daemon.stderr.setEncoding('utf8').on('data', (text: string) => {
       log += text;
     });
-    const listening = await waitFor('the daemon to write runner.json', () => {
-      if (daemon.exitCode !== null) throw new Error(`the daemon ended with exit code ${daemon.exitCode}: ${log}`);
-      const info = this.runnerInfo();
-      return info?.pid === daemon.pid ? info?.address : undefined;
-    });
+    const listening = await waitFor(
+      'the daemon to write runner.json',
+      () => {
+        if (daemon.exitCode !== null) throw new Error(`the daemon ended with exit code ${daemon.exitCode}: ${log}`);
+        const info = this.runnerInfo();
+        return info?.pid === daemon.pid ? info?.address : undefined;
+      },
+      60_000,
+    );
     return { address: listening, process: daemon };
   }
 

@@ -11,8 +11,12 @@ export interface SlurmCluster extends Disposable {
   conf: string;
   /** Output of one of Slurm's commands. Errors: the command's. */
   ask: (program: string, ...args: string[]) => string;
-  kill: (daemon: 'slurmctld' | 'slurmd-gpu1' | 'slurmd-gpu2', signal: NodeJS.Signals) => void;
+  kill: (daemon: SlurmDaemon, signal: NodeJS.Signals) => void;
+  /** Starts one that was killed; it takes up what it left. */
+  start: (daemon: SlurmDaemon) => void;
 }
+
+export type SlurmDaemon = 'slurmctld' | 'slurmd-gpu1' | 'slurmd-gpu2';
 
 const NODES = ['gpu1', 'gpu2'] as const;
 
@@ -42,6 +46,10 @@ export async function startSlurm(folder: string): Promise<SlurmCluster> {
     ask: (program, ...args) =>
       execFileSync(program, args, { encoding: 'utf8', env: { ...process.env, SLURM_CONF: conf } }),
     kill: (daemon, signal) => process.kill(pidOf(daemon), signal),
+    start: (daemon) => {
+      if (daemon === 'slurmctld') run('slurmctld', ['-f', conf]);
+      else run('slurmd', ['-f', conf, '-N', daemon.replace('slurmd-', '')]);
+    },
     [Symbol.dispose]() {
       const env = { ...process.env, SLURM_CONF: conf };
       spawnSync('scancel', ['--user=root'], { env });

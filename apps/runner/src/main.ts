@@ -81,15 +81,14 @@ async function main(): Promise<void> {
 /** This host's planner, or that of a cluster. Errors: UsageError where the cluster is not as its file says. */
 async function plannerOf({ fleet: file, security }: ServeOptions): Promise<(options: PlannerOptions) => JobPlanner> {
   if (!file) return createPlanner;
-  await checkSlurm(file);
+  const schedulerProblem = await checkSlurm(file);
   const tls = security && readServerTls(security.folder);
-  return (options) =>
-    createGateway(options, {
-      file,
-      tls,
-      // Where the gateway's clients authenticate, a box is required on the nodes: they may share its home.
-      scheduler: (folder) => new Slurm(file, folder, options.isolation ?? 'auto'),
-    });
+  return (options) => {
+    if (schedulerProblem !== undefined) options.logger.warn({ schedulerProblem }, 'jobs wait until Slurm answers');
+    // Where the gateway's clients authenticate, a box is required on the nodes: they may share its home.
+    const scheduler = (folder: string): Slurm => new Slurm(file, folder, options.isolation ?? 'auto');
+    return createGateway(options, { file, tls, scheduler, schedulerProblem });
+  };
 }
 
 try {

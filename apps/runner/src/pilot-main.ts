@@ -1,13 +1,13 @@
 import { lstatSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DeviceState, type Device, type Tool } from '@flashcore/shared/contract';
-import { pause } from './async.ts';
 import { createPlanner, type PlannerOptions } from './experiment/planner.ts';
 import { flyPilot, type PilotOptions } from './fleet/pilot.ts';
+import { lockGpus } from './gpu-lock.ts';
 import { createLogger } from './log.ts';
 import type { PilotSettings, ServeOptions } from './options.ts';
 import { startRunner, type Runner } from './runner.ts';
-import { DirectoryInUse, lockDirectory } from './store/directory-lock.ts';
+import { DirectoryInUse } from './store/directory-lock.ts';
 import { UsageError } from './usage-error.ts';
 
 /** `serve`: what the pilot's own runner serves with; its data folder is the node's scratch folder. */
@@ -21,8 +21,6 @@ export interface PilotProcess {
 }
 
 const MOST_SLOTS = 64;
-/** The process that had the GPU before may need so long to end. */
-const DEVICE_WITHIN_MS = 60_000;
 const SOCKET = 's';
 
 /** A node's share of a cluster: a runner that gets its jobs from the gateway. Errors: UsageError, the gateway's. */
@@ -36,7 +34,8 @@ export async function runPilot(own: PilotProcess): Promise<void> {
   const logger = createLogger(serve.logLevel);
   const ended = new AbortController();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => ended.abort());
-  const unlock = await lockDevice(scratch, environment);
+  requireOwn(scratch);
+  const unlock = await lockGpus({ scratch, environment });
   let planner: PlannerOptions | undefined;
   let devices: (() => Device[]) | undefined;
   let describeTools: () => Promise<Tool[]> = () => Promise.resolve([]);
@@ -89,29 +88,6 @@ function optionsOf(
     logger,
     signal,
   };
-}
-
-/**
- * Keeps a second pilot off the GPU: Slurm gives a GPU away whose former job still runs where a node was declared down
- * and came back. Errors: UsageError when nobody lets go of it.
- */
-async function lockDevice(scratch: string, environment: NodeJS.ProcessEnv): Promise<() => void> {
-  const gpu = environment['SLURM_JOB_GPUS'] ?? environment['CUDA_VISIBLE_DEVICES'];
-  if (gpu === undefined || gpu === '') return () => undefined;
-  const node = environment['SLURMD_NODENAME'] ?? '';
-  const folder = join(scratch, 'gpus', `${node}-${gpu}`.replace(/[^\w.-]/g, '_'));
-  requireOwn(scratch);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  for (const start = performance.now(); ;) {
-    try {
-      return lockDirectory(folder);
-    } catch (error) {
-      if (!(error instanceof DirectoryInUse)) throw error;
-      if (performance.now() - start > DEVICE_WITHIN_MS)
-        throw new UsageError(`End the process that has GPU ${gpu} of this node (${folder}): ${error.message}`);
-      await pause(500);
-    }
-  }
 }
 
 /** Pilots of one node do not share a data folder, but a later one finds what an earlier one built. */

@@ -23,6 +23,7 @@ import {
 import type { Logger } from '../log.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { isSha256 } from '../store/source-tree.ts';
+import { storageError } from '../store/storage-error.ts';
 import type { SourceStore } from '../store/sources.ts';
 import type { PilotLink, PilotSession } from './pilot-link.ts';
 import type { PilotPool } from './pilot-pool.ts';
@@ -77,7 +78,7 @@ function unary<Request, Response>(
     try {
       done(null, answer(call.request));
     } catch (thrown) {
-      const error = asFlashcoreError(thrown);
+      const error = asFlashcoreError(storageError(thrown, 'keep this'));
       if (error.reason === 'INTERNAL') logger.error({ err: thrown }, 'a pilot could not be answered');
       done(statusFromError(error));
     }
@@ -144,7 +145,7 @@ function attach(call: AttachCall, { pool, logger, onCall, synced }: FleetService
       else throw new FlashcoreError('UNAUTHENTICATED', {}, 'Register first');
       heard();
     } catch (thrown) {
-      const error = asFlashcoreError(thrown);
+      const error = asFlashcoreError(storageError(thrown, 'let a pilot in'));
       end(`its pilot was cut off: ${error.message}`);
       refuse(error);
     }

@@ -24,6 +24,8 @@ export interface GatewayOptions {
   file: FleetFile;
   /** Made when the data folder is locked; `folder`: for its own files. */
   scheduler: (folder: string) => Scheduler;
+  /** Why the scheduler does not answer, as far as is known at the start; default: it does. */
+  schedulerProblem?: string | undefined;
   /** Undefined: plain text, on this machine alone. */
   tls: ServerTls | undefined;
   /** Between two looks at the queue and the scheduler. */
@@ -50,6 +52,7 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
   const { logger, sources, artifacts, buildId } = planner;
   const table = planner.fleet!;
   const pool = new PilotPool({ partitions: file.partitions, table, buildId, logger });
+  pool.account.schedulerProblem = options.schedulerProblem;
   const scheduler = options.scheduler(join(planner.dataDirectory, 'fleet'));
   const ended = new AbortController();
   /** Peers that have made a call: whoever only connects is cut. */
@@ -99,7 +102,10 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
     // A round that is under way would submit pilots that nobody ends.
     await endsWithin(Promise.resolve(running.rounds), CLOSE_WITHIN_MS);
     const cancelled = running.scaler?.close().catch((error: unknown) => {
-      logger.error({ err: error }, 'pilots could not be cancelled: end them with scancel --name=flashcore-pilot');
+      logger.error(
+        { err: error },
+        'pilots could not be cancelled: end them with scancel (squeue --me shows them as flashcore-pilot-…)',
+      );
     });
     await endsWithin(Promise.resolve(cancelled), CLOSE_WITHIN_MS);
     await running.listener?.close(0);

@@ -366,3 +366,47 @@ test('what a node lacks, and a clock that is an hour off, are told; its time cou
   expect(pilots[0]!.lacks).toBe('no nvcc, no ncu, no bwrap; its clock is 3600 s off');
   expect(partitions[0]!.heldSeconds).toBe(10);
 });
+
+test('a result that was under way when the scheduler ended its pilot counts; the job is not given back twice', async () => {
+  const all = fixture();
+  const { session, end, lease } = await running(all);
+  session.leaving('preempted');
+  session.event(lease, numbered(1, finished()));
+  session.giveBack(lease, 'preempted');
+  await expect(end).resolves.toMatchObject({ outcome: Outcome.PASSED });
+  expect(all.pool.describe(all.table.pilots(), () => 0)).toMatchObject({ lostLeases: 0n, refusedEvents: 1n });
+});
+
+test('a job that is stopped between its lease and its start is told to its pilot, which ends it', async () => {
+  const { pool, pilot } = fixture();
+  const { session, said } = pilot('1');
+  const cancelled = new AbortController();
+  const lease = await pool.take('gpu', 'jobs/1', cancelled.signal);
+  cancelled.abort(new Error('cancelled'));
+  const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: cancelled.signal });
+  expect(said.slice(1)).toEqual([`lease ${lease.number}`, `stop ${lease.number}`]);
+  session.event(lease.number, numbered(1, finished()));
+  await end;
+  expect(pool.livePilots('gpu')).toBe(1);
+});
+
+test('a pilot that is lost between the lease and the start of its job: the job is told', async () => {
+  const { pool, pilot } = fixture();
+  const { session } = pilot('1');
+  const lease = await pool.take('gpu', 'jobs/1', NEVER);
+  session.lost('the node is gone');
+  pool.gone('1');
+  await expect(lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER })).rejects.toThrow(LeaseLost);
+});
+
+test('a pilot can not be let in while nothing can be stored, and comes again', () => {
+  const { pilot, table, pool } = fixture();
+  const full = vi.spyOn(table, 'beginSession').mockImplementation(() => {
+    throw new Error('disk full');
+  });
+  expect(() => pilot('1')).toThrow('disk full');
+  expect(pool.livePilots('gpu')).toBe(0);
+  full.mockRestore();
+  pilot('1');
+  expect(pool.livePilots('gpu')).toBe(1);
+});

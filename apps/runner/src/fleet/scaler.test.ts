@@ -31,7 +31,7 @@ function fixture() {
   const pool = new PilotPool({ partitions: FILE.partitions, table, buildId: 'b', logger, nowMs });
   const present = new Set<string>();
   const tokens = new Map<string, string>();
-  const state = { queued: 0, refused: undefined as Error | undefined };
+  const state = { queued: 0, refused: undefined as Error | undefined, away: undefined as Error | undefined };
   const scheduler: Scheduler = {
     submit: (_, token) => {
       if (state.refused) return Promise.reject(state.refused);
@@ -40,7 +40,7 @@ function fixture() {
       tokens.set(id, token);
       return Promise.resolve(id);
     },
-    pilots: () => Promise.resolve(present),
+    pilots: () => (state.away ? Promise.reject(state.away) : Promise.resolve(present)),
     cancel: (ids) => {
       for (const id of ids) present.delete(id);
       return Promise.resolve();
@@ -155,4 +155,34 @@ test('pilots of a gateway before this one that have ended are no failures', asyn
   await second.round();
   expect(pool.describe(table.pilots(), () => 0).schedulerProblem).toBeUndefined();
   expect(present.size).toBe(3);
+});
+
+test('a scheduler that was away when the gateway began is asked although nothing waits', async () => {
+  const { scaler, pool, state } = fixture();
+  pool.account.schedulerProblem = 'Look at slurmctld: sinfo did not answer';
+  state.away = new SchedulerError('Look at slurmctld: squeue did not answer', { refused: false });
+  await scaler.round();
+  expect(pool.account.schedulerProblem).toBe('Look at slurmctld: squeue did not answer');
+  state.away = undefined;
+  await scaler.round();
+  expect(pool.account.schedulerProblem).toBeUndefined();
+});
+
+test('a pilot that a gateway submitted and could not note before it was killed is cancelled by the next', async () => {
+  const { scaler, present } = fixture();
+  present.add('stray');
+  await scaler.round();
+  expect(present.size).toBe(0);
+});
+
+test('why pilots are not let in is told', async () => {
+  const { scaler, state, present, clock, pool } = fixture();
+  state.queued = 1;
+  pool.account.lastRefusal = "Put the gateway's own bundle on the nodes";
+  for (let failure = 0; failure < 4; failure += 1) {
+    await scaler.round();
+    present.clear();
+    clock.ms += 11_000;
+  }
+  expect(pool.account.schedulerProblem).toMatch(/ended before they registered; one was refused: Put the gateway's own/);
 });

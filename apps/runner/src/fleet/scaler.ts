@@ -29,6 +29,7 @@ export class Scaler {
   readonly #nowMs: () => number;
   readonly #registered = new Set<string>();
   #stopped = false;
+  #asked = false;
   /** By partition: pilots in a row that ended before they registered. */
   readonly #failures = new Map<string, { count: number; lastMs: number }>();
 
@@ -78,8 +79,12 @@ export class Scaler {
   async #forgetEnded(): Promise<void> {
     const { scheduler, table, pool } = this.#options;
     const rows = table.pilots();
-    if (rows.length === 0) return;
+    if (rows.length === 0 && this.#asked && pool.account.schedulerProblem === undefined) return;
     const present = await scheduler.pilots();
+    this.#asked = true;
+    // The gateway was killed before it could note them: they can't register.
+    const strays = [...present].filter((id) => !rows.some(({ schedulerJob }) => schedulerJob === id));
+    if (strays.length > 0) await scheduler.cancel(strays);
     for (const { schedulerJob, partition, submitMs, registered } of rows) {
       if (registered) this.#registered.add(schedulerJob);
       if (pool.isLive(schedulerJob)) {

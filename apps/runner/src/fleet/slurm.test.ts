@@ -1,8 +1,22 @@
-import { expect, test } from 'vitest';
+/** Slurm's commands as scripts that say what Slurm would. */
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, expect, test, vi } from 'vitest';
+import { temporaryFolder } from '../testing/test-runner.ts';
 import { parseFleet } from './fleet-file.ts';
-import { pilotScript } from './slurm.ts';
+import { checkSlurm, pilotScript, Slurm } from './slurm.ts';
 
-const FLEET = `
+const FILE = parseFleet(
+  `
+listen: 127.0.0.1:1
+reach: a:1
+bundle: /opt/flashcore
+partitions:
+  - { partition: gpu, device: NVIDIA L4, max: 3 }
+`,
+  'fleet.yaml',
+);
+const BOXED = `
 listen: 127.0.0.1:7000
 reach: head:7000
 bundle: /opt/flashcore
@@ -10,9 +24,89 @@ scratch: /scratch/flashcore
 tls_ca: /opt/ca.crt
 partitions: [{ partition: gpu, device: NVIDIA H200, max: 2 }]
 `;
+const VERSION = 'slurm 22.05.8';
+
+afterEach(() => vi.unstubAllEnvs());
+
+/** Commands that write down what they are asked, and answer with a line of shell. */
+function fakeSlurm(answers: Record<string, string>) {
+  const folder = temporaryFolder();
+  const bin = join(folder.path, 'bin');
+  const log = join(folder.path, 'asked');
+  mkdirSync(bin);
+  writeFileSync(log, '');
+  for (const [program, answer] of Object.entries(answers))
+    writeFileSync(join(bin, program), `#!/bin/sh\necho "$(basename "$0") $*" >> ${log}\n${answer}\n`, { mode: 0o700 });
+  vi.stubEnv('PATH', `${bin}:/usr/bin:/bin`);
+  return {
+    path: folder.path,
+    asked: () => readFileSync(log, 'utf8').trim().split('\n'),
+    [Symbol.dispose]: () => folder[Symbol.dispose](),
+  };
+}
+
+const sinfo = (partitions: string, version = VERSION): Record<string, string> => ({
+  sinfo: `if [ "$1" = --version ]; then echo '${version}'; else ${partitions}; fi`,
+});
+
+test('no Slurm, one that is too old, a partition or a GRES that it does not have: refused, with what to do', async () => {
+  vi.stubEnv('PATH', '/nowhere');
+  await expect(checkSlurm(FILE)).rejects.toThrow('Install Slurm’s commands');
+  for (const [partitions, version, message] of [
+    [`echo 'gpu|gpu:l4:4'`, 'slurm 19.05.5', 'Update Slurm to 20.02 or later: this is slurm 19.05.5'],
+    [`printf 'debug|gpu:4\\nbig|gpu:8\\n'`, VERSION, 'partition gpu: wanted one of debug, big'],
+    [`echo 'gpu|(null)'`, VERSION, 'wanted a partition whose nodes offer GRES gpu'],
+    [`echo 'sinfo: error: no such option' >&2; exit 1`, VERSION, 'Look at SLURM_CONF: sinfo said: sinfo: error'],
+  ] as const) {
+    using fake = fakeSlurm(sinfo(partitions, version));
+    await expect(checkSlurm(FILE)).rejects.toThrow(message);
+    expect(fake.asked()[0]).toBe('sinfo --version');
+  }
+  using fake = fakeSlurm(sinfo(`echo 'gpu|gpu:l4:4(S:0-1)'`));
+  await expect(checkSlurm(FILE)).resolves.toBeUndefined();
+  expect(fake.asked()).toHaveLength(2);
+});
+
+test('a controller that is away is told, not refused', async () => {
+  using fake = fakeSlurm(
+    sinfo(`echo 'slurm_load_partitions: Unable to contact slurm controller (connect failure)' >&2; exit 1`),
+  );
+  await expect(checkSlurm(FILE)).resolves.toMatch(/^Look at slurmctld: sinfo said: .*Unable to contact/);
+  expect(fake.asked()).toHaveLength(2);
+});
+
+test('gateways of one cluster tell their pilots apart, and one that is started again finds its own', async () => {
+  using fake = fakeSlurm({ sbatch: 'echo 7', squeue: `echo '7|RUNNING'`, scancel: 'true' });
+  const nameOf = async (folder: string): Promise<string> => {
+    const slurm = new Slurm(FILE, join(fake.path, folder), 'auto');
+    expect(await slurm.submit(FILE.partitions[0]!, 'the-token')).toBe('7');
+    expect(await slurm.pilots()).toEqual(new Set(['7']));
+    const [submitted, listed] = fake.asked().slice(-2);
+    const name = /--job-name=(\S+)/.exec(submitted!)![1]!;
+    expect(listed).toContain(`--name=${name} `);
+    return name;
+  };
+  const [one, other, again] = [await nameOf('one'), await nameOf('other'), await nameOf('one')];
+  expect(one).toMatch(/^flashcore-pilot-[0-9a-f]{8}$/);
+  expect([other === one, again === one]).toEqual([false, true]);
+  expect(fake.asked().join('\n')).not.toContain('the-token');
+  await new Slurm(FILE, join(fake.path, 'one'), 'auto').cancel(['7', '8']);
+  expect(fake.asked().at(-1)).toBe('scancel --quiet 7 8');
+});
+
+test('what sbatch refuses, and a controller that does not answer it, are told with what to do', async () => {
+  for (const [said, message] of [
+    ['sbatch: error: Batch job submission failed: Invalid account', "Change the fleet file or Slurm's limits"],
+    ['sbatch: error: Unable to contact slurm controller', 'Look at slurmctld'],
+  ]) {
+    using fake = fakeSlurm({ sbatch: `echo '${said}' >&2; exit 1` });
+    const slurm = new Slurm(FILE, join(fake.path, 'one'), 'auto');
+    await expect(slurm.submit(FILE.partitions[0]!, 't')).rejects.toThrow(message);
+  }
+});
 
 test('pilots box what clients send as the gateway is told to: where its clients authenticate, or not at all', () => {
-  expect(pilotScript(parseFleet(FLEET, 'fleet.yaml'), 'required')).toBe(
+  expect(pilotScript(parseFleet(BOXED, 'fleet.yaml'), 'required')).toBe(
     "#!/bin/sh\nexec '/opt/flashcore/flashcore-runner' pilot --gateway 'head:7000' --data '/scratch/flashcore' --isolation required --tls-ca '/opt/ca.crt'\n",
   );
 });

@@ -1,4 +1,5 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { plainLine } from '@flashcore/shared/text';
@@ -33,7 +34,6 @@ const LIMIT_MS = 30_000;
 const MAX_OUTPUT_BYTES = 8 * 1024 * 1024;
 /** sbatch's --signal and squeue's formats, as used here, are those of this version on. */
 const LEAST_VERSION = 20;
-const JOB_NAME = 'flashcore-pilot';
 /** Before Slurm kills a pilot it is told so many seconds ahead, to give its job back. */
 const WARNING_SECONDS = 30;
 
@@ -50,6 +50,8 @@ const PILOT_ENVIRONMENT = [
  */
 export class Slurm implements Scheduler {
   readonly #folder: string;
+  /** Of its pilots: those of other gateways on the cluster are none of its business. */
+  readonly #jobName: string;
 
   /**
    * `folder`: for the pilots' script and logs; every node must see it under the same name, or their logs are lost.
@@ -59,6 +61,7 @@ export class Slurm implements Scheduler {
     this.#folder = folder;
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     writeFileSync(this.#script, pilotScript(file, isolation), { mode: 0o700 });
+    this.#jobName = `flashcore-pilot-${gatewayId(join(folder, 'id'))}`;
   }
 
   async submit(settings: PartitionSettings, token: string): Promise<string> {
@@ -74,7 +77,7 @@ export class Slurm implements Scheduler {
       [
         '--parsable',
         '--no-requeue',
-        `--job-name=${JOB_NAME}`,
+        `--job-name=${this.#jobName}`,
         `--partition=${settings.partition}`,
         `--gres=${settings.gres}`,
         `--time=${settings.time_limit_minutes}`,
@@ -95,7 +98,7 @@ export class Slurm implements Scheduler {
   }
 
   async pilots(): Promise<ReadonlySet<string>> {
-    const end = await ask('squeue', ['--noheader', '--me', `--name=${JOB_NAME}`, '--format=%A|%T']);
+    const end = await ask('squeue', ['--noheader', '--me', `--name=${this.#jobName}`, '--format=%A|%T']);
     if (end.exitCode !== 0) throw problem('squeue', end);
     const lines = (end.output ?? '').split('\n').filter((line) => line !== '');
     return new Set(lines.map((line) => line.split('|')[0]!));
@@ -112,8 +115,17 @@ export class Slurm implements Scheduler {
   }
 }
 
-/** Errors: UsageError where there is no Slurm, one that is too old, or a partition of the file is none of its own. */
-export async function checkSlurm(file: FleetFile): Promise<void> {
+/** What tells a gateway's pilots from those of others; a gateway that is started again is the same. */
+function gatewayId(path: string): string {
+  if (!existsSync(path)) writeFileSync(path, randomBytes(4).toString('hex'), { mode: 0o600 });
+  return readFileSync(path, 'utf8').replace(/[^0-9a-f]/g, '');
+}
+
+/**
+ * Why its controller does not answer, if it does not: it is asked again. Errors: UsageError where there is no Slurm,
+ * where it is too old, or where a partition of the file is none of its own.
+ */
+export async function checkSlurm(file: FleetFile): Promise<string | undefined> {
   const { exitCode, output = '' } = await ask('sinfo', ['--version']);
   const version = Number(/^slurm(?:-wlm)? (\d+)\./.exec(output)?.[1]);
   if (exitCode !== 0 || Number.isNaN(version))
@@ -123,8 +135,11 @@ export async function checkSlurm(file: FleetFile): Promise<void> {
   if (version < LEAST_VERSION)
     throw new UsageError(`Update Slurm to ${LEAST_VERSION}.02 or later: this is ${plainLine(output)}`);
   const partitions = await ask('sinfo', ['--noheader', '--all', '--format=%R|%G']);
-  if (partitions.exitCode !== 0)
-    throw new UsageError(`Look at slurmctld and SLURM_CONF: sinfo said: ${said(partitions.lines)}`);
+  if (partitions.exitCode !== 0) {
+    const { refused, message } = problem('sinfo', partitions);
+    if (!refused) return message;
+    throw new UsageError(`Look at SLURM_CONF: sinfo said: ${said(partitions.lines)}`);
+  }
   const found = (partitions.output ?? '').split('\n').map((line) => line.split('|'));
   for (const { partition, gres } of file.partitions) {
     const own = found.filter(([name]) => name === partition);
@@ -138,6 +153,7 @@ export async function checkSlurm(file: FleetFile): Promise<void> {
         `--slurm: partition ${partition}: wanted a partition whose nodes offer GRES ${kind} (GresTypes and gres.conf), found ${plainLine(own[0]?.[1] ?? '')}`,
       );
   }
+  return undefined;
 }
 
 /** Asks one of Slurm's commands, which gets of this environment what it needs. */

@@ -1,0 +1,64 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { pause } from './async.ts';
+import { DirectoryInUse, lockDirectory } from './store/directory-lock.ts';
+import { UsageError } from './usage-error.ts';
+
+export interface GpuLockOptions {
+  /** A folder of the node, of this user alone. */
+  scratch: string;
+  /** As Slurm gives it: SLURM_JOB_GPUS or CUDA_VISIBLE_DEVICES, and SLURMD_NODENAME. */
+  environment: NodeJS.ProcessEnv;
+  /** The process that had the GPU before may need so long to end; default a minute. */
+  withinMs?: number;
+}
+
+const WITHIN_MS = 60_000;
+const AGAIN_MS = 500;
+
+/**
+ * Takes a pilot's GPUs for this process alone, and gives a function that lets go of them: Slurm gives a GPU away whose
+ * former job still runs where a node was declared down and came back. The locks go with the process. Errors: UsageError
+ * when nobody lets go of one.
+ */
+export async function lockGpus({ scratch, environment, withinMs = WITHIN_MS }: GpuLockOptions): Promise<() => void> {
+  const node = environment['SLURMD_NODENAME'] ?? '';
+  const taken = new DisposableStack();
+  try {
+    for (const gpu of gpusOf(environment['SLURM_JOB_GPUS'] ?? environment['CUDA_VISIBLE_DEVICES'] ?? '')) {
+      const folder = join(scratch, 'gpus', `${node}-${gpu}`.replace(/[^\w.-]/g, '_'));
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      taken.defer(await lockWithin(folder, gpu, withinMs));
+    }
+  } catch (error) {
+    taken.dispose();
+    throw error;
+  }
+  return () => taken.dispose();
+}
+
+/** "0", "0,2" or "0-2", each once: two pilots may have one of several in common. */
+function gpusOf(text: string): string[] {
+  const gpus = text.split(',').flatMap((part) => {
+    const [, first, last] = /^(\d{1,3})-(\d{1,3})$/.exec(part.trim()) ?? [];
+    if (first === undefined) return part.trim() === '' ? [] : [part.trim()];
+    return Array.from({ length: Math.max(0, Number(last) - Number(first) + 1) }, (_, index) =>
+      String(Number(first) + index),
+    );
+  });
+  // In one order, so that two pilots never wait for each other.
+  return [...new Set(gpus)].toSorted();
+}
+
+async function lockWithin(folder: string, gpu: string, withinMs: number): Promise<() => void> {
+  for (const start = performance.now(); ;) {
+    try {
+      return lockDirectory(folder);
+    } catch (error) {
+      if (!(error instanceof DirectoryInUse)) throw error;
+      if (performance.now() - start > withinMs)
+        throw new UsageError(`End the process that has GPU ${gpu} of this node (${folder}): ${error.message}`);
+      await pause(Math.min(AGAIN_MS, withinMs));
+    }
+  }
+}
