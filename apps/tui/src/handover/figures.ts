@@ -7,6 +7,7 @@ import {
   type SdpaResult,
   type VariantResult,
 } from '@flashcore/shared/contract';
+import { shortName } from '../present/words.ts';
 import { formatShape } from '@flashcore/shared/kernels';
 
 export interface Figure {
@@ -66,6 +67,10 @@ export const fastestSdpa = ({ sdpa }: Pick<BenchmarkResult, 'sdpa'>): SdpaResult
     .filter(({ latency }) => latency !== undefined)
     .toSorted((a, b) => a.latency!.p50Us - b.latency!.p50Us)
     .at(0);
+
+/** With the job that measured it, where that is another. */
+export const sdpaName = ({ name, reused }: SdpaResult): string =>
+  reused ? `${name} of ${shortName(reused.job)}` : name;
 
 /** Emulator times are no GPU times: what is for a dashboard or a table of GPU figures leaves them out. */
 export const isMeasured = ({ benchmark }: Figure): boolean => !benchmark.simulated && benchmark.valid;

@@ -16,6 +16,7 @@ import {
 import { jobPlots } from '../present/plots/job-plots.ts';
 import { piece } from '../present/roles.ts';
 import { p50IntervalText } from '../present/sections/timings.ts';
+import { reuseText } from '../present/sdpa-reuse.ts';
 import { shortName, VERDICT_MARKS } from '../present/words.ts';
 import { byPlace, fastestSdpa, figuresOf, placeTitle, type Figure } from './figures.ts';
 import { costText, errorText, gatesText, correctText, totalCost } from './job-facts.ts';
@@ -102,6 +103,8 @@ const LATENCY_COLUMNS: readonly Column<Figure>[] = [
 
 function noteOf({ benchmark }: Figure) {
   if (!benchmark.valid) return piece(`not valid: ${benchmark.invalidReason ?? 'no reason given'}`, 'warn');
+  const reused = fastestSdpa(benchmark)?.reused;
+  if (reused) return piece(`SDPA: ${reuseText(reused)}`, 'dim');
   return benchmark.sdpa.length === 0 && benchmark.sdpaMissing
     ? piece(`SDPA: ${benchmark.sdpaMissing}`, 'dim')
     : undefined;
@@ -122,13 +125,14 @@ function figureData({ job, kernel, shape, mode, benchmark }: Figure): unknown {
     tflops: tflops ?? null,
     valid,
     invalid_reason: invalidReason ?? null,
-    sdpa: sdpa.map(({ name, version, latency: times, speedup, speedupLow, speedupHigh }) => ({
+    sdpa: sdpa.map(({ name, version, latency: times, speedup, speedupLow, speedupHigh, reused }) => ({
       name,
       version,
       p50_us: times?.p50Us ?? null,
       speedup,
       speedup_low: speedupLow,
       speedup_high: speedupHigh,
+      ...(reused && { reused_from: reused.job, drift: reused.drift }),
     })),
     sdpa_missing: sdpaMissing ?? null,
   };

@@ -9,7 +9,7 @@ import { championsBlocks } from '../present/sections/decisions.ts';
 import { expectationText } from '../present/sections/plan.ts';
 import { outcomeWord, shapeShort, shortName } from '../present/words.ts';
 import { adviceOf, nextSteps } from './advice.ts';
-import { byPlace, fastestSdpa, figuresOf, placeTitle, type Figure, type Place } from './figures.ts';
+import { byPlace, fastestSdpa, figuresOf, placeTitle, sdpaName, type Figure, type Place } from './figures.ts';
 import { instantOf } from './instants.ts';
 import { errorText, gatesText, correctText, totalCost } from './job-facts.ts';
 import type { Report } from './report.ts';
@@ -112,7 +112,7 @@ const BEST_COLUMNS: readonly Column<Figure>[] = [
     align: 'right',
     cell: ({ benchmark }) => {
       const sdpa = fastestSdpa(benchmark);
-      return sdpa ? `${formatSpeedup(sdpa.speedup)} (${sdpa.name})` : 'not measured';
+      return sdpa ? `${formatSpeedup(sdpa.speedup)} (${sdpaName(sdpa)})` : 'not measured';
     },
   },
   { title: 'job', cell: ({ job }) => shortName(job) },

@@ -4,7 +4,7 @@ import { chapter, heading, notice, tableOf, type Block, type Column } from '../p
 import { formatInterval, formatMicroseconds } from '../present/numbers.ts';
 import { markdownOf } from '../present/plain/markdown-painter.ts';
 import { COMPARISON_MARKS, MODE_WORDS, outcomeWord, shapeShort, shortName } from '../present/words.ts';
-import { byPlace, fastestSdpa, figuresOf, placeTitle, type Figure } from './figures.ts';
+import { byPlace, fastestSdpa, figuresOf, placeTitle, sdpaName, type Figure } from './figures.ts';
 import { gatesText, correctText } from './job-facts.ts';
 
 /** GitHub refuses a longer one. */
@@ -73,7 +73,7 @@ const FIGURE_COLUMNS: readonly Column<Figure>[] = [
     align: 'right',
     cell: ({ benchmark }) => {
       const sdpa = fastestSdpa(benchmark);
-      return sdpa ? `${sdpa.speedup.toFixed(3)} x (${sdpa.name})` : 'not measured';
+      return sdpa ? `${sdpa.speedup.toFixed(3)} x (${sdpaName(sdpa)})` : 'not measured';
     },
   },
   { title: 'job', cell: ({ job }) => shortName(job) },

@@ -6,7 +6,6 @@ import {
   type Histogram,
   type LatencyStatistics,
   type SdpaResult,
-  type SdpaReuse,
   type Shape,
 } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, tableOf, type Block, type Column, type Fact, type PlotMark } from '../blocks.ts';
@@ -19,6 +18,7 @@ import {
   formatSpeedup,
 } from '../numbers.ts';
 import { piece, type Piece } from '../roles.ts';
+import { reuseText } from '../sdpa-reuse.ts';
 import { MODE_WORDS, notMeasured, shapeShort } from '../words.ts';
 import { conditionsText } from './conditions.ts';
 
@@ -223,10 +223,6 @@ function rooflineText(percent: number, { leastUs, leastBasis }: BenchmarkResult)
 
 const sdpaText = ({ latency, speedup, speedupLow, speedupHigh, version, reused }: SdpaResult): string =>
   `${latency ? `p50 ${formatMicroseconds(latency.p50Us)}, ` : ''}speedup ${formatSpeedupInterval({ ratio: speedup, low: speedupLow, high: speedupHigh })} (${version}${reused ? `; ${reuseText(reused)}` : ''})`;
-
-/** "figure of jobs/x, checked with 9 samples: +0.3 % of at most 1.5 %". */
-const reuseText = ({ job, checkSamples, drift, driftLimit }: SdpaReuse): string =>
-  `figure of ${job}, checked with ${counted(checkSamples, 'sample')}: ${drift < 0 ? '-' : '+'}${formatNumber(Math.abs(100 * drift))} % of at most ${formatNumber(100 * driftLimit)} %`;
 
 function slowedText({ slowedSamples, throttledSamples, latency }: BenchmarkResult): string {
   const share = (samples: number): string => formatPercent((100 * samples) / latency!.samples);
