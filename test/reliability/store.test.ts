@@ -3,8 +3,11 @@
  * that it takes no work, and goes on when the fault has gone.
  */
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout } from 'node:timers/promises';
 import {
   collect,
+  finished,
   firstEvent,
   kernel,
   startChildRunner,
@@ -19,6 +22,8 @@ import { expect } from 'vitest';
 import { campaign, integer, pick, seededUuid } from './campaign.ts';
 
 const KERNELS = ['ok', 'ticks_40', 'flood_900', 'sleep_200', 'error'];
+/** It ended a runner once. */
+const LOCKED_MS = 700;
 /** What a client may be told while nothing can be stored. */
 const TOLD = ['DISK_FULL', 'STORE_UNAVAILABLE', 'JOB_NOT_FOUND'];
 
@@ -52,6 +57,33 @@ campaign(
     figure(
       'store calls that fail with a job running (ENOSPC, EIO, SQLITE_BUSY)',
       `${rounds} faults of 0.1 to 0.9 s; no runner ended, ${counts.refused} requests refused with the reason, ${counts.ended} jobs told of, one end each; each runner served again by itself`,
+    );
+  },
+);
+
+campaign(
+  'another process holds the write lock while a job runs',
+  { promise: 'store-failure', rounds: { ci: 1, soak: 10 } },
+  async ({ rounds, figure }) => {
+    using folder = temporaryFolder();
+    await using daemon = await startChildRunner(...flags(folder.path));
+    using client = await RunnerClient.connect({ address: daemon.address });
+    for (let round = 0; round < rounds; round += 1) {
+      const running = client.start('build', kernel('flood_900'));
+      await firstEvent(running);
+      using other = new DatabaseSync(join(folder.path, 'data/flashcore.db'), { timeout: 5_000 });
+      other.exec('BEGIN IMMEDIATE');
+      await setTimeout(LOCKED_MS);
+      other.exec('COMMIT');
+      const { jobs } = await client.listJobs();
+      const log = await collect(client.watch(jobs[0]!.name));
+      expect(log.map(({ sequence }) => Number(sequence))).toEqual(log.map((_, index) => index + 1));
+      expect(finished(log).outcome).toBe(Outcome.PASSED);
+      expect(daemon.child.exitCode).toBe(null);
+    }
+    figure(
+      'write locks held by another process',
+      `${rounds} of ${LOCKED_MS / 1000} s with a job running; each job passed with a whole log`,
     );
   },
 );
@@ -119,7 +151,7 @@ async function serving(client: RunnerClient, daemon: ChildRunner, fault: string)
       return events.at(-1)?.payload.case === 'finished';
     } catch (error) {
       expect(TOLD).toContain((error as FlashcoreError).reason);
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await setTimeout(100);
       return false;
     }
   });
