@@ -215,7 +215,7 @@ export class SdpaShape {
   readonly #turns: Record<TimingModeName, number> = { cold: 0, hot: 0 };
   readonly #keeping: OpenOptions['keeping'];
   readonly #figures: KeptFigures | undefined;
-  /** An earlier job's samples of each mode; removed where the first check shows that they are not right any more. */
+  /** An earlier job's samples of each mode; removed where a check shows that they are not right any more. */
   readonly #kept: Partial<Record<TimingModeName, KeptSamples>> = {};
   #failure: string | undefined;
 
@@ -241,18 +241,20 @@ export class SdpaShape {
   }
 
   /**
-   * One turn of every backend; where an earlier job's figures are used, only in the turns that check them, and in all
-   * from the first check on if that shows them to be wrong. Errors: the signal's reason; an SDPA that fails says so in
-   * missing().
+   * One turn of every backend; where an earlier job's figures are used, only in the turns that check them, until one
+   * shows them to be wrong. Errors: the signal's reason; an SDPA that fails says so in missing().
    */
   async turn(mode: TimingModeName): Promise<void> {
     if (this.#failure !== undefined) return;
     const turn = (this.#turns[mode] += 1);
     if (this.#kept[mode] && !CHECK_TURNS.includes(turn)) return;
     await this.#measure(mode);
-    if (turn !== CHECK_TURNS[0] || this.#drifted(mode) === undefined) return;
+    if (this.#drifted(mode) === undefined) return;
+    // It is measured anew: in all turns to come, and now for those that were left out.
     delete this.#kept[mode];
     this.#figures?.forget(mode);
+    for (let left = turn - (CHECK_TURNS.indexOf(turn) + 1); left > 0 && this.#failure === undefined; --left)
+      await this.#measure(mode);
   }
 
   #own(mode: TimingModeName): ReadonlyMap<string, number[]> {
