@@ -1,7 +1,15 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import {
+  JobOptionsSchema,
+  KernelReferenceSchema,
+  VariantSchema,
+  VerifySettingsSchema,
+} from '@flashcore/shared/contract';
 import { cpuMs, growth, REPEATED } from '@flashcore/shared/testing';
+import { parseTraceParent } from '@flashcore/shared/trace';
 import { afterAll, expect, test } from 'vitest';
 import { parseGnuDiagnostics, parseNvccDiagnostics } from './build/diagnostics.ts';
 import { emulatorUnit } from './build/emulator-unit.ts';
@@ -12,6 +20,11 @@ import { readSourceText, unescaped } from './build/source-text.ts';
 import { cleanLogLine } from './jobs/log-text.ts';
 import { parseNcuCsv } from './profile/ncu-report.ts';
 import { parseSanitizerReport } from './profile/sanitizer-report.ts';
+import { checkJobOptions } from './rpc/validate/job-options.ts';
+import { checkKernelReference, checkVariant } from './rpc/validate/kernel.ts';
+import { checkVerifySettings } from './rpc/validate/settings.ts';
+import { Violations } from './rpc/validate/violations.ts';
+import { plainDeviceId } from './spec/device-id.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'flashcore-linear-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -19,7 +32,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const lines = (text: string): string[] => text.match(/[^]{1,4096}/g) ?? [];
 const file = (text: string) => ({ path: 'kernel/k.cu', text });
 
-// Whatever reads sources, or what compilers and tools print about them.
+// Whatever reads sources, what compilers and tools print about them, and what clients send.
 const READERS: Record<string, (text: string) => unknown> = {
   'readSourceText()': (text) => readSourceText(text).lineAt(text.length),
   'unescaped()': unescaped,
@@ -46,6 +59,22 @@ const READERS: Record<string, (text: string) => unknown> = {
   'cleanLogLine()': cleanLogLine,
   'parseNcuCsv()': (text) => parseNcuCsv(`"${text}`),
   'parseSanitizerReport()': (text) => parseSanitizerReport(lines(text).map((line) => `========= ${line}`)),
+  parseTraceParent,
+  'what a request has of text': (text) => {
+    const violations = new Violations();
+    const labels = { [text]: text, note: text };
+    checkJobOptions(create(JobOptionsSchema, { requestId: text, deviceId: text, labels }), violations);
+    checkVariant(create(VariantSchema, { parameters: { [text]: 1n }, config: text, arch: text }), violations);
+    checkVerifySettings('settings', create(VerifySettingsSchema, { caseSet: text, seeds: [text] }), violations);
+    const files = [{ path: text, sha256: text, sizeBytes: 1n }];
+    for (const source of [
+      { case: 'kernelId' as const, value: text },
+      { case: 'buildId' as const, value: text },
+      { case: 'tree' as const, value: { files, git: { repository: text, branch: text, commit: text } } },
+    ])
+      checkKernelReference(create(KernelReferenceSchema, { source }), violations);
+    return [violations, plainDeviceId(text)];
+  },
 };
 
 test.each(Object.entries(READERS))('%s reads foreign text in time that grows with its length', (_, read) => {

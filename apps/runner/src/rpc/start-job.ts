@@ -42,7 +42,7 @@ export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
     const job = jobs.start({
       ...limits,
       labels: withTraceParent(limits.labels, traceparent),
-      owner: ownerOf(limits.requestId ?? '') ?? caller.name,
+      owner: ownerOf(limits.requestId) ?? caller.name,
       weight: ROLE_WEIGHTS[caller.role],
       resumable: resumable || restart,
       maxJobsOfOwner: quotas.maxJobs(caller),
