@@ -1,11 +1,12 @@
 #!/bin/sh
-# tests/run.sh with every compiler that is installed: g++, clang++, and g++ for aarch64 under qemu-user. `npx nx compilers emulator`; about a minute each.
+# tests/run.sh and tests/ptx.sh with every compiler that is installed: g++, clang++, and g++ for aarch64 under qemu-user. `npx nx compilers emulator`; minutes each.
 HERE=$(cd "$(dirname "$0")" && pwd)
 failed=0
 with() {
   echo "== $1"
   shift
   env "$@" sh "$HERE/run.sh" || failed=1
+  env "$@" sh "$HERE/ptx.sh" || failed=1
 }
 if command -v g++ >/dev/null; then with g++ CXX=g++; else echo "-- g++ is not installed"; fi
 if command -v clang++ >/dev/null; then with clang++ CXX=clang++; else echo "-- clang++ is not installed"; fi
