@@ -16,6 +16,9 @@ export const MINUTES = Number(process.env['FLASHCORE_MINUTES'] ?? 2);
 /** FLASHCORE_SEED repeats a run: of the same seed come the same rounds, although not the same scheduling. */
 const SEED = Number(process.env['FLASHCORE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
+/** On a machine that is busy besides; the soak has an hour, and more where it is given more. */
+const TIMEOUT_MS = 300_000;
+
 export interface Campaign {
   seed: number;
   random: Random;
@@ -38,8 +41,6 @@ export interface CampaignOptions {
   /** The promise that it shows. */
   promise: PromiseId;
   rounds: Rounds;
-  /** For `npm test`; the soak has an hour, and more where it is given more. */
-  timeoutMs?: number;
   /** Something that it needs is not there. */
   skip?: boolean;
 }
@@ -47,10 +48,10 @@ export interface CampaignOptions {
 /** A vitest test whose body gets its random numbers and its number of rounds. */
 export function campaign(
   name: string,
-  { promise, rounds, timeoutMs = 60_000, skip = false }: CampaignOptions,
+  { promise, rounds, skip = false }: CampaignOptions,
   body: (campaign: Campaign) => Promise<void>,
 ): void {
-  test.skipIf(skip)(name, { timeout: SOAK ? (60 + MINUTES) * 60_000 : timeoutMs }, async () => {
+  test.skipIf(skip)(name, { timeout: SOAK ? (60 + MINUTES) * 60_000 : TIMEOUT_MS }, async () => {
     const figure = (what: string, value: string): void => record({ promise, test: name, what, value });
     try {
       await body({

@@ -40,7 +40,7 @@ const AIMS: { name: string; fresh?: true; reached: (event: JobEvent) => boolean;
 
 campaign(
   'cancel at random moments of each phase',
-  { promise: 'cancel', rounds: { ci: 4, soak: 100 }, timeoutMs: 120_000 },
+  { promise: 'cancel', rounds: { ci: 4, soak: 100 } },
   async ({ random, rounds, figure }) => {
     await using home = new Home();
     const { address, process: daemon } = await home.startDaemon();

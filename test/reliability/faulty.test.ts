@@ -79,7 +79,7 @@ ${workspace.replace('MEMORY', String(memoryBytes))}launches: [{ entry: written, 
 
 campaign(
   'faulty kernels alternate with a control job',
-  { promise: 'isolation', rounds: { ci: 4, soak: 30 }, timeoutMs: 120_000 },
+  { promise: 'isolation', rounds: { ci: 4, soak: 30 } },
   async ({ random, rounds, soak, figure }) => {
     await using home = new Home();
     const { address, process: daemon } = await home.startDaemon();

@@ -37,7 +37,7 @@ interface Told {
 
 campaign(
   'kill -9 with hostile kernels among the jobs',
-  { promise: 'boundary', rounds: { ci: 2, soak: 300 }, timeoutMs: 120_000 },
+  { promise: 'boundary', rounds: { ci: 2, soak: 300 } },
   async ({ random, rounds, figure }) => {
     await using home = new Home();
     const hostile = await uploaded(home);

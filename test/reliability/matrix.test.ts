@@ -16,7 +16,7 @@ const SEED = '5eed';
 
 campaign(
   'distributions x mistakes',
-  { promise: 'mistakes', rounds: { ci: 1, soak: 99 }, timeoutMs: 120_000 },
+  { promise: 'mistakes', rounds: { ci: 1, soak: 99 } },
   async ({ rounds, figure }) => {
     await using home = new Home();
     const { address } = await home.startDaemonAt('127.0.0.1:0', '--kernels', everythingProbed(home.path));

@@ -28,7 +28,7 @@ const MAX_GROWTH_MIB = 100;
 
 campaign(
   'paused watchers and a flood of log lines',
-  { promise: 'slow-watchers', rounds: { ci: 1, soak: 24 }, timeoutMs: 60_000 },
+  { promise: 'slow-watchers', rounds: { ci: 1, soak: 24 } },
   async ({ rounds, soak, figure }) => {
     using folder = temporaryFolder();
     const lines = soak ? 100_000 : 20_000;
