@@ -110,6 +110,23 @@ inline uint32_t lanes_with(const uint32_t* words, uint32_t wanted) {
 #endif
 }
 
+/** At least the first two lanes of each address, and as few more as is quickly found. */
+inline uint32_t two_of_each(const uint32_t* offsets) {
+#if defined(FLASHCORE_VECTOR_LANES) && defined(__AVX512CD__)
+  // Of each half of the warp: earlier lanes with the same address, as bits.
+  const __m512i low = _mm512_conflict_epi32(_mm512_loadu_si512(offsets));
+  const __m512i high = _mm512_conflict_epi32(_mm512_loadu_si512(offsets + 16));
+  const __m512i one = _mm512_set1_epi32(1);
+  const uint32_t more = static_cast<uint32_t>(_mm512_test_epi32_mask(low, _mm512_sub_epi32(low, one))) |
+                        static_cast<uint32_t>(_mm512_test_epi32_mask(high, _mm512_sub_epi32(high, one))) << 16;
+  return ~more;
+#else
+  uint32_t uneven = 0;
+  for (int k = 0; k < LANES; ++k) uneven |= offsets[k] ^ offsets[0];
+  return uneven ? ~0u : 3u;
+#endif
+}
+
 /** to[lane] = from[lanes[lane] & 31]; none of them may overlap. */
 inline void permute_lanes(const uint32_t* from, const uint32_t* lanes, uint32_t* to) {
 #if defined(FLASHCORE_VECTOR_LANES)

@@ -320,6 +320,8 @@ const Ins* load_shared(Warp& w, const Ins* i) {
     memcpy(t, base + first, sizeof t);
     write_lanes<R>(w, i->d, m, [&](int k) { return static_cast<R>(t[k]); });
   } else {
+    if constexpr (sizeof(T) == 4 && sizeof(R) == 4)
+      if (m == ALL && words_nearby(base, w.block->shared_bytes, offsets, 0, w.reg<uint32_t>(i->d))) return i + 1;
     write_lanes<R>(w, i->d, m, [=](int k) { return static_cast<R>(*reinterpret_cast<const T*>(base + offsets[k])); });
   }
   return i + 1;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "../exec/device_memory.h"
+#include "lanes.h"
 #include "lower.h"
 
 namespace flashcore::emu::ptx {
@@ -98,6 +99,11 @@ void Shadow::note_reader(Cell& cell, Mark now) const {
     cell.same_warp = now;
 }
 
+inline bool Shadow::touched_since_barrier(const Cell& cell) const {
+  const Mark newest = std::max(std::max(cell.writer, cell.reader), std::max(cell.other_warp, cell.same_warp));
+  return stamp_of(newest) > since_ || (cell.writer & IN_FLIGHT);
+}
+
 void Shadow::check_write(Warp& w, const Cell& cell, Mark now, uint32_t byte, unsigned bytes) {
   if (unordered(cell.writer, now)) report(w, cell.writer, true, now, true, byte, bytes);
   for (const Mark reader : {cell.reader, cell.other_warp, cell.same_warp})
@@ -105,14 +111,16 @@ void Shadow::check_write(Warp& w, const Cell& cell, Mark now, uint32_t byte, uns
 }
 
 template <class Visit>
-void Shadow::each_cell(uint32_t m, unsigned bytes, const uint32_t* offsets, const Visit& visit) {
+inline void Shadow::each_cell(uint32_t m, unsigned bytes, const uint32_t* offsets, const Visit& visit) {
   const uint32_t measure = bytes | offsets[__builtin_ctz(m)], finest = measure & -measure;
   if (finest < grain_) refine(finest);
-  const unsigned count = bytes / grain_;
-  for (unsigned k = 0; k < LANES; ++k) {
-    if (!(m >> k & 1)) continue;
-    Cell* cell = &cells_[offsets[k] / grain_];
-    for (unsigned n = 0; n < count; ++n) visit(cell[n], k, offsets[k] + n * grain_);
+  const int shift = __builtin_ctz(grain_);
+  const unsigned count = bytes >> shift;
+  Cell* const cells = cells_.data();
+  for (uint32_t left = m; left; left &= left - 1) {
+    const auto k = static_cast<unsigned>(__builtin_ctz(left));
+    Cell* cell = cells + (offsets[k] >> shift);
+    for (unsigned n = 0; n < count; ++n) visit(cell[n], k, offsets[k] + (n << shift));
   }
 }
 
@@ -121,16 +129,22 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
   const bool meant_to_meet = access == Access::ReadWrite || i->volatile_access;
   if (access != Access::Write) {
     // Of lanes that read one address two stand for all.
-    uint32_t uneven = 0;
-    for (unsigned k = 0; k < LANES; ++k) uneven |= offsets[k] ^ offsets[0];
-    if (!uneven) m = (m & -m) | ((m & (m - 1)) & -(m & (m - 1)));
-    each_cell(m, bytes, offsets, [&](Cell& cell, unsigned lane, uint32_t byte) {
-      if (__builtin_expect(stamp_of(cell.writer) <= block_began_, 0)) {
-        if (stamp_of(cell.writer) < block_began_) note_unwritten(w, i, lane, byte, bytes);
+    const uint32_t readers = m == ALL ? two_of_each(offsets) : m;
+    const uint32_t since = since_, ordered = since - block_began_;
+    each_cell(readers, bytes, offsets, [&](Cell& cell, unsigned lane, uint32_t byte) {
+      const Mark writer = cell.writer;
+      // Nearly always: written in this block, and before the latest barrier.
+      if (__builtin_expect(stamp_of(writer) - block_began_ - 1 >= ordered || (writer & IN_FLIGHT), 0)) {
+        if (stamp_of(writer) < block_began_) note_unwritten(w, i, lane, byte, bytes);
+        if (meant_to_meet && !(writer & IN_FLIGHT)) return;
+        if (unordered(writer, now | lane)) report(w, writer, true, now | lane, false, byte, bytes);
+      } else if (meant_to_meet) {
+        return;
       }
-      if (meant_to_meet && !(cell.writer & IN_FLIGHT)) return;
-      if (unordered(cell.writer, now | lane)) report(w, cell.writer, true, now | lane, false, byte, bytes);
-      note_reader(cell, now | lane);
+      if (stamp_of(cell.reader) <= since)
+        cell.reader = now | lane;
+      else
+        note_reader(cell, now | lane);
     });
   }
   if (access == Access::Read) return;
@@ -140,7 +154,7 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
       if (stamp_of(cell.writer) < block_began_) cell.writer = static_cast<Mark>(block_began_) << 32;
       return;
     }
-    check_write(w, cell, now | lane, byte, bytes);
+    if (touched_since_barrier(cell)) check_write(w, cell, now | lane, byte, bytes);
     cell.writer = now | lane;
   });
 }
@@ -148,7 +162,7 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
 void Shadow::copy_begins(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets) {
   const Mark now = mark(w, i);
   each_cell(m, bytes, offsets, [&](Cell& cell, unsigned lane, uint32_t byte) {
-    check_write(w, cell, now | lane, byte, bytes);
+    if (touched_since_barrier(cell)) check_write(w, cell, now | lane, byte, bytes);
     cell.writer = now | lane | IN_FLIGHT;
   });
 }
@@ -318,6 +332,13 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
   const std::lock_guard<std::mutex> lock(mutex_);
   const bool meant_to_meet = access == Access::ReadWrite || i->volatile_access;
   Region* region = nullptr;
+  if (i->read_only) {
+    region = region_of(addresses[__builtin_ctz(m)]);
+    bool nothing_to_note = region && region->unwritten.empty();
+    for (unsigned k = 0; k < LANES && nothing_to_note; ++k)
+      nothing_to_note = !(m >> k & 1) || addresses[k] - region->base < region->bytes;
+    if (nothing_to_note) return;
+  }
   for (unsigned k = 0; k < LANES; ++k) {
     if (!(m >> k & 1)) continue;
     const uint64_t address = addresses[k];

@@ -48,6 +48,7 @@ class Shadow {
   Mark mark(Warp& w, const Ins* i);
   void refine(unsigned bytes);
   void note_reader(Cell& cell, Mark now) const;
+  bool touched_since_barrier(const Cell& cell) const;
   void check_write(Warp& w, const Cell& cell, Mark now, uint32_t byte, unsigned bytes);
   template <class Visit>
   void each_cell(uint32_t m, unsigned bytes, const uint32_t* offsets, const Visit& visit);

@@ -128,6 +128,8 @@ void join_loads(const Program& program, Function& f) {
       const Statement& s = f.statements[n];
       const std::string& type = s.mods.back();
       const int reg = s.operands[0].reg;
+      // A race is told with the line of its access.
+      fits = fits && (!program.races || program.describe(s.place) == program.describe(f.statements[first].place));
       fits = fits && s.guard < 0 && (type == "u32" || type == "f32" || type == "b32" || type == "s32") &&
              s.operands[0].kind == OperandKind::Register && f.registers[static_cast<size_t>(reg)].bytes == 4 &&
              std::find(registers.begin(), registers.end(), reg) == registers.end();
@@ -153,7 +155,7 @@ Function simplified(const Program& program, const Function& function) {
   Function f = function;
   widen_halves(f);
   widen_pairs(f);
-  if (!program.races) join_loads(program, f);
+  join_loads(program, f);
   return f;
 }
 
