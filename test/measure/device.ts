@@ -15,10 +15,14 @@ export interface MeasuredDevice {
 }
 
 /**
- * Does something with device 0 of a driver ("emulator": flashcore's own) and a compiler for it, whose folder is gone
- * afterwards.
+ * Does something with device 0 of a driver ("emulator": flashcore's own, with this engine) and a compiler for it, whose
+ * folder is gone afterwards.
  */
-export async function onDevice(driverName: string, work: (device: MeasuredDevice) => Promise<void>): Promise<void> {
+export async function onDevice(
+  driverName: string,
+  work: (device: MeasuredDevice) => Promise<void>,
+  engine: 'fibres' | 'ptx' = 'fibres',
+): Promise<void> {
   const root = repositoryRoot();
   const folder = mkdtempSync(join(tmpdir(), 'fc-measure-'));
   try {
@@ -27,6 +31,9 @@ export async function onDevice(driverName: string, work: (device: MeasuredDevice
       dataDirectory: folder,
       kernelsFolder: join(root, 'kernels'),
       artifacts: new ArtifactStore(join(folder, 'artifacts')),
+      libraryCache: process.env['FLASHCORE_LIBRARY_CACHE'],
+      buildCache: process.env['FLASHCORE_BUILD_CACHE'],
+      engine,
     });
     const library =
       driverName === 'emulator' ? await tools.emulatorLibrary({ signal: AbortSignal.timeout(300_000) }) : driverName;

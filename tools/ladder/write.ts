@@ -15,6 +15,7 @@ import { estimateMarkdown } from './l4-table.ts';
 import { resultsMarkdown } from './ladder-tables.ts';
 import { graphRows, overlapRows } from './launch-cost.ts';
 import { markdownTable } from './markdown.ts';
+import { engineTimesMarkdown } from './engine-times.ts';
 import { countersMarkdown } from './measured-counters.ts';
 import { resultsPage } from './results-page.ts';
 import { sanitizerMarkdown } from './sanitizer-table.ts';
@@ -44,6 +45,7 @@ export async function documents(): Promise<Document[]> {
     'ladder-verified': emulatorSentence(),
     sanitizer: sanitizerMarkdown(),
     counters: countersMarkdown(),
+    engines: engineTimesMarkdown(),
     sweep: newestSweepMarkdown(),
     'sweep-summary': `${sweepSentence()}\n`,
   };

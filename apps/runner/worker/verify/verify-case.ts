@@ -15,8 +15,8 @@ import { drawInputs } from './inputs.ts';
 export const POISONS = [0xfe5a, 0x7d3c] as const;
 
 /**
- * FlashAttention's rule: max|out - ref| <= 2 max|fp16 - ref| + this. The yardstick max|fp16 - ref| is that of the case's
- * first seed of an input rule: other seeds of the rule differ little, and it costs as much as the reference itself.
+ * FlashAttention's rule: max|out - ref| <= 2 max|fp16 - ref| + this. The yardstick max|fp16 - ref| is that of the
+ * case's first seed of an input rule: other seeds of the rule differ little, and it costs as much as the reference.
  */
 const FLASH_ATTENTION_ATOL = 1e-5;
 const MIN_NORM_RATIO = 0.5;
