@@ -369,12 +369,18 @@ function refusalOf(request: object): string | false {
 
 test('a cancelled job rejects within two seconds', { timeout: 60_000 }, async () => {
   const controller = new AbortController();
+  const verifying = Promise.withResolvers<void>();
   const running = fixture.run(
     'verify',
     { kernel: kernel('endless_loop'), settings: { shapes: [SMALL], seedCount: 1 } },
-    { signal: controller.signal },
+    {
+      signal: controller.signal,
+      onEvent: (payload) => {
+        if (payload.case === 'phaseStarted' && payload.value.phase === Phase.VERIFY) verifying.resolve();
+      },
+    },
   );
-  await new Promise((resolve) => setTimeout(resolve, 2_000));
+  await verifying.promise;
   const cancelled = performance.now();
   controller.abort(new Error('cancelled'));
   await expect(running).rejects.toThrow('cancelled');
