@@ -1,5 +1,5 @@
 /** The page of seconds from an edit to the verdict, as `gpu_host --sections seconds` wrote them. */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fixed, markdownTable } from './markdown.ts';
 import { RESULTS } from './results.ts';
@@ -19,10 +19,11 @@ interface Round {
 
 const PHASES = ['BUILD', 'VERIFY', 'BENCHMARK', 'PROFILE'] as const;
 
-/** The page of a folder with seconds.json; undefined for another folder. */
+/** The page of a folder with seconds.json; undefined for another, and for one of several runs: that is by hand. */
 export function secondsPage(folder: string): string | undefined {
   const path = join(RESULTS, folder, 'seconds.json');
-  if (!existsSync(path)) return undefined;
+  const runs = readdirSync(join(RESULTS, folder)).filter((name) => name.endsWith('seconds.json'));
+  if (runs.length !== 1 || !existsSync(path)) return undefined;
   const rounds = JSON.parse(readFileSync(path, 'utf8')) as Round[];
   const kernels = [...new Set(rounds.map(({ kernel }) => kernel))];
   return [
