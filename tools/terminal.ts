@@ -8,6 +8,8 @@ import xterm from '@xterm/headless';
 export interface TerminalOptions {
   columns: number;
   rows: number;
+  /** Its TERM; default: xterm-256color. */
+  kind?: string;
   env?: NodeJS.ProcessEnv;
   cwd?: string;
 }
@@ -26,12 +28,12 @@ export class Terminal {
     // CI off: where it is set ink takes the terminal for a build log and draws one frame, at the end.
     const env = {
       ...(options.env ?? process.env),
-      TERM: 'xterm-256color',
+      TERM: options.kind ?? 'xterm-256color',
       COLORTERM: 'truecolor',
       CI: '0',
       CONTINUOUS_INTEGRATION: '0',
     };
-    this.#pty = pty.spawn(file, args, { cols, rows, cwd, env, name: 'xterm-256color' });
+    this.#pty = pty.spawn(file, args, { cols, rows, cwd, env, name: env.TERM });
     this.#pty.onData((data) => {
       this.output += data;
       this.screen.write(data);

@@ -9,7 +9,7 @@ import { Terminal } from '@flashcore/tools/terminal';
 import { afterAll, afterEach, expect, onTestFinished, test } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
 import { descendants } from '../support/process-tree.ts';
-import { cutLines, openScreen, type ScreenOptions } from '../support/screens.ts';
+import { cutLines, FA_TUI, openScreen, type ScreenOptions } from '../support/screens.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const home = new Home();
@@ -99,6 +99,14 @@ test('where no runner listens the terminal is given back, with why', async () =>
   expect(await terminal.exit).toBe(3);
   await expect.poll(() => terminal.text()).toMatch(/^error: No runner at 127\.0\.0\.1:1/m);
   expect(terminal.screen.buffer.active.type).toBe('normal');
+});
+
+test('a dumb terminal gets no screen: the help, and which commands there are', async () => {
+  const terminal = new Terminal(FA_TUI, [], { columns: 120, rows: 40, cwd: ROOT, env: home.env, kind: 'dumb' });
+  opened.push(terminal);
+  expect(await terminal.exit).toBe(2);
+  await expect.poll(() => terminal.output).toMatch(/error: .*\(TERM=dumb\): give a command/);
+  expect(terminal.output).not.toContain('\u001b');
 });
 
 test('a storm of 200 resizes in 2 s, down to 1x1, ends in the same screen as a calm start', async () => {

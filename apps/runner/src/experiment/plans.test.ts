@@ -1,9 +1,10 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { Outcome, Verdict, type JobEvent, type VariantResult } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { inFull, missing } from '@flashcore/shared/testing';
+import { DeviceRuntime } from '../device/device-runtime.ts';
 import type { JobPayload } from '../jobs/job-context.ts';
 import { REPOSITORY_ROOT, collect, startTestRunner } from '../testing/test-runner.ts';
 import { createPlanner } from './planner.ts';
@@ -74,6 +75,48 @@ test.skipIf(missing('nvcc'))(
       ...settings,
     });
     expect(Outcome[untouched.outcome.outcome]).toBe('PASSED');
+  },
+);
+
+test.skipIf(missing('nvcc'))(
+  'registers, shared memory, spills and CTAs are decided before the device is open',
+  { timeout: 120_000 },
+  async () => {
+    const metrics = ['registers_per_thread', 'smem_bytes_per_cta', 'spill_bytes', 'theoretical_ctas_per_sm'];
+    const gatesYaml = `default: built
+gates:
+${metrics.map((metric) => `  - { id: ${metric}, metric: ${metric}, op: ">=", target: 0, why: a test }`).join('\n')}
+  - { id: cases, metric: cases_passed, op: "==", target: 1, why: not of the build }
+plans:
+  built: { title: Built, about: all, from: me, shapes: none, metrics: none, gates: { ${[...metrics, 'cases'].map((id) => `${id}: hard`).join(', ')} } }
+`;
+    const left = new AbortController();
+    // A device that never opens: who waits for it is left waiting.
+    const opening = vi
+      .spyOn(DeviceRuntime.prototype, 'warmUp')
+      .mockImplementation(
+        (signal) =>
+          new Promise((_, reject) =>
+            signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true }),
+          ),
+      );
+    onTestFinished(() => opening.mockRestore());
+    const decided = new Map<string, string>();
+    const job = fixture.run(
+      'runExperiment',
+      { kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } }, verify: settings.verify, gatesYaml },
+      {
+        signal: AbortSignal.any([left.signal, AbortSignal.timeout(90_000)]),
+        onEvent: ({ case: kind, value }) => {
+          if (kind === 'gateResult') decided.set(value.gateId, Verdict[value.verdict]);
+          if (metrics.every((id) => decided.has(id))) left.abort();
+        },
+      },
+    );
+    await expect(job).rejects.toThrow('aborted');
+    expect(opening).toHaveBeenCalled();
+    expect(left.signal.aborted).toBe(true);
+    expect(Object.fromEntries(decided)).toEqual(Object.fromEntries(metrics.map((id) => [id, 'PASS'])));
   },
 );
 

@@ -162,9 +162,12 @@ function buildProgram(define: Define): Command {
     const { isInteractive, openTui } = await import('./interactive.ts');
     if (isInteractive(context)) return openTui(context);
     program.outputHelp({ error: true });
-    context.surroundings.stderr.write(
-      '\nerror: There is no terminal on stdin and stdout for the terminal program: give a command\n',
-    );
+    const { stdin, stdout, stderr } = context.surroundings;
+    const why =
+      stdin.isTTY && stdout.isTTY
+        ? "The terminal program can't draw on this terminal (TERM=dumb)"
+        : 'There is no terminal on stdin and stdout for the terminal program';
+    stderr.write(`\nerror: ${why}: give a command\n`);
     return USAGE;
   });
   return program;

@@ -75,7 +75,8 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'form-run':
       return withUi(state, { lastForm: action.form });
     case 'pin':
-      return withUi(state, { pinned: action.job });
+      // A job is never compared with itself.
+      return withUi(state, { pinned: action.job, comparing: state.ui.comparing && action.job !== state.attached });
     case 'compare':
       return clampSelections(
         withUi(state, { comparing: action.on, comparePage: 'latency', selected: { ...state.ui.selected, latency: 0 } }),

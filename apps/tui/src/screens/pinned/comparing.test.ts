@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest';
+import { rowText } from '../../present/cells/row.ts';
+import { Store } from '../../session/store.ts';
+import { initialState } from '../../state/app-state.ts';
+import { sampleEvents } from '../../testing/sample-job.ts';
+import { latencyView } from '../latency/latency.ts';
+
+const SHOWN = 'jobs/11111111-0000-4000-8000-000000000001';
+const PINNED = 'jobs/22222222-0000-4000-8000-000000000002';
+const THIRD = 'jobs/33333333-0000-4000-8000-000000000003';
+const COMPARED = /against the pinned job/;
+
+/** SHOWN compared with PINNED; THIRD has been read too. */
+function comparing(): Store {
+  const runner = { label: 'x', embedded: true };
+  const store = new Store({ state: initialState({ runner, columns: 120, rows: 40, now: 0 }) });
+  for (const job of [SHOWN, PINNED, THIRD])
+    for (const event of sampleEvents()) store.dispatch({ type: 'job-event', event: { ...event, job } });
+  store.dispatch({ type: 'attach', job: SHOWN });
+  store.dispatch({ type: 'pin', job: PINNED });
+  store.dispatch({ type: 'compare', on: true });
+  store.dispatch({ type: 'show', view: 'latency' });
+  return store;
+}
+
+function latencyPane({ state, log, search }: Store): { title: string; text: string } {
+  const { title, body } = latencyView({ state, log, search }, { width: 100, height: 30 });
+  return { title, text: body.map(rowText).join('\n') };
+}
+
+test('a comparison is of the two jobs that it was asked for: another job shows its own latency', () => {
+  const store = comparing();
+  expect(latencyPane(store).title).toMatch(COMPARED);
+  for (const job of [THIRD, PINNED]) {
+    store.dispatch({ type: 'attach', job });
+    const { title, text } = latencyPane(store);
+    expect(title).not.toMatch(COMPARED);
+    expect(text).toMatch(/p50/);
+    expect(text).not.toMatch(/no shape in common|not compared/);
+  }
+});
+
+test('the compared job is not compared with itself once it is the pinned one', () => {
+  const store = comparing();
+  store.dispatch({ type: 'pin', job: SHOWN });
+  expect(latencyPane(store).title).not.toMatch(COMPARED);
+});
+
+test('a job that is started meanwhile, as by a save, ends the comparison', () => {
+  const store = comparing();
+  const job = 'jobs/44444444-0000-4000-8000-000000000004';
+  store.dispatch({ type: 'job-event', event: { ...sampleEvents()[0]!, job } });
+  store.dispatch({ type: 'attach', job });
+  expect(latencyPane(store).title).not.toMatch(COMPARED);
+  expect(latencyPane(store).text).not.toMatch(/no shape in common/);
+});
