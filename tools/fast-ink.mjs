@@ -30,6 +30,27 @@ export function withFastOutput(source, path) {
   return source.replace(OUTPUT_IMPORT, imports.join(' '));
 }
 
+const SQUASH = /\/ink\/build\/squash-text-nodes\.js$/;
+const SANITIZER_IMPORT = "import sanitizeAnsi from './sanitize-ansi.js';";
+
+/**
+ * Ink's reading of a text for what would disturb its layout, done once a text rather than twice a frame for every row.
+ * Throws where this version of Ink is another one.
+ * @param {string} source
+ * @param {string} path
+ * @returns {string}
+ */
+export function withRememberedTexts(source, path) {
+  if (source.split(SANITIZER_IMPORT).length !== 2)
+    throw new Error(`Adapt tools/fast-ink.mjs to this version of Ink: ${path} has no one line "${SANITIZER_IMPORT}"`);
+  const imports = [
+    "import sanitizeText from './sanitize-ansi.js';",
+    `import { remembered } from ${JSON.stringify(terminalModule('remembered'))};`,
+    'const sanitizeAnsi = remembered(sanitizeText);',
+  ];
+  return source.replace(SANITIZER_IMPORT, imports.join(' '));
+}
+
 const YOGA = /\/yoga-layout\/dist\/binaries\/yoga-wasm-base64-esm\.js$/;
 const ASKS_FETCH = '"function"!=typeof fetch?Promise';
 
@@ -66,6 +87,10 @@ export const fastInkBuild = {
       contents: withFastOutput(readFileSync(path, 'utf8'), path),
       resolveDir: dirname(path),
     }));
+    onLoad({ filter: SQUASH }, ({ path }) => ({
+      contents: withRememberedTexts(readFileSync(path, 'utf8'), path),
+      resolveDir: dirname(path),
+    }));
     onLoad({ filter: YOGA }, ({ path }) => ({ contents: withoutFetch(readFileSync(path, 'utf8'), path) }));
   },
 };
@@ -83,5 +108,8 @@ export const fastInkTests = {
    * @param {string} code
    * @param {string} id
    */
-  transform: (code, id) => (RENDERER.test(id) ? { code: withFastOutput(code, id), map: null } : undefined),
+  transform: (code, id) => {
+    if (RENDERER.test(id)) return { code: withFastOutput(code, id), map: null };
+    return SQUASH.test(id) ? { code: withRememberedTexts(code, id), map: null } : undefined;
+  },
 };
