@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 // eslint-disable-next-line @nx/enforce-module-boundaries -- the root's configuration has no package name
 import config from '../vitest.config.ts';
-import { fastInkTests, withFastOutput, withoutFetch, withRememberedTexts } from './fast-ink.mjs';
+import { fastInkTests, withFastOutput, withoutFetch } from './fast-ink.mjs';
 
 const ink = dirname(createRequire(import.meta.url).resolve('ink'));
 const renderer = join(ink, 'renderer.js');
@@ -18,18 +18,6 @@ test("the installed Ink's renderer draws by our rows; all else of it stays", () 
   // What our rows stand on: an output that is written to and read once.
   expect(original).toMatch(/new Output\(\{/);
   expect(readFileSync(join(ink, 'output.js'), 'utf8')).toMatch(/^ {4}write\(x, y, text, options\)/m);
-});
-
-test("the installed Ink's reading of texts is remembered; another one's is refused", () => {
-  const squash = join(ink, 'squash-text-nodes.js');
-  const original = readFileSync(squash, 'utf8');
-  const changed = withRememberedTexts(original, squash).split('\n');
-  expect(changed.filter((line, index) => line !== original.split('\n')[index])).toEqual([
-    expect.stringMatching(/^import sanitizeText .*remembered\.ts"; const sanitizeAnsi = remembered\(sanitizeText\);$/),
-  ]);
-  expect(() => withRememberedTexts('', 'squash.js')).toThrow(
-    'Adapt tools/fast-ink.mjs to this version of Ink: squash.js has no one line',
-  );
 });
 
 test("the installed yoga-layout decodes its WebAssembly itself; another one's is refused", () => {

@@ -14,7 +14,7 @@ export function remembered(answer: (text: string) => string): (text: string) => 
     const known = young.get(text);
     if (known !== undefined) return known;
     const given = old.get(text) ?? answer(text);
-    if (young.size >= MOST_TEXTS) [young, old] = [new Map(), young];
+    if (young.size >= MOST_TEXTS) [young, old] = [new Map<string, string>(), young];
     young.set(text, given);
     return given;
   };

@@ -3,24 +3,28 @@ import type { CodeFrame } from '@flashcore/shared/contract';
 import { cutCells } from './cell-text.ts';
 
 export interface FrameLine {
-  /** "10 │ ". */
+  /** "10 │ ", "11 ▸ ". */
   readonly gutter: string;
   readonly text: string;
   readonly kind: 'meant' | 'around' | 'caret';
 }
 
-/** The frame's lines in at most `width` cells; the caret only where the column is known and in sight. */
+/**
+ * The frame's lines in at most `width` cells. A caret stands below the line that is meant where its column is known and
+ * in sight, else a mark in the gutter: colour alone would tell nobody without colours.
+ */
 export function frameLines({ line, column, firstLine, lines }: CodeFrame, width: number): FrameLine[] {
   const cells = String(firstLine + lines.length - 1).length;
   const gutterCells = cells + 3;
   return lines.flatMap((text, index): FrameLine[] => {
     const number = firstLine + index;
+    const isMeant = number === line;
+    const hasCaret = isMeant && column > 0 && column < width - gutterCells;
     const shown: FrameLine = {
-      gutter: `${String(number).padStart(cells)} │ `,
+      gutter: `${String(number).padStart(cells)} ${isMeant && !hasCaret ? '▸' : '│'} `,
       text: cutCells(text, width - gutterCells),
-      kind: number === line ? 'meant' : 'around',
+      kind: isMeant ? 'meant' : 'around',
     };
-    const hasCaret = number === line && column > 0 && column < width - gutterCells;
     return hasCaret
       ? [shown, { gutter: `${' '.repeat(cells)} │ `, text: `${' '.repeat(column - 1)}^`, kind: 'caret' }]
       : [shown];

@@ -36,7 +36,7 @@ const LABEL_CELLS = 9;
 /** Cells of the bars of all phases together. */
 const TIME_CELLS = 24;
 // A finding takes at most this share of the pane: the log below has the whole story.
-const FINDING_SHARE = 0.4;
+const FINDING_SHARE = 0.5;
 // As the runner's log does: a shorter wait is not worth a word.
 const TELL_WAIT_MS = 500;
 
@@ -79,7 +79,7 @@ function headRows(state: AppState, job: JobView, { width, height }: Size): Row[]
     correctLine(state, width),
     ...(finding.length > 0 ? finding : [latencyLine(state, width)]),
     gatesLine(state, width),
-    ...timeLine(job, width),
+    ...(finding.length > 0 ? [] : timeLine(job, width)),
     [run('─'.repeat(width), 'border')],
   ];
 }
