@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { FleetSchema, PilotState, type Device, type Fleet, type Pilot } from '@flashcore/shared/contract';
+import type { ClientLoad } from '../jobs/job-context.ts';
 import type { PilotRow } from '../store/fleet-table.ts';
 import type { PartitionSettings } from './fleet-file.ts';
 
@@ -24,6 +25,7 @@ export interface FleetState {
   /** All pilots that have not ended. */
   submitted: readonly PilotRow[];
   waitingJobs: (partition: string) => number;
+  clients: (partition: string) => ClientLoad[];
   nowMs: number;
 }
 
@@ -48,7 +50,8 @@ export class FleetAccount {
   }
 
   describe(state: FleetState): Fleet {
-    const { partitions, device, live, submitted, waitingJobs } = state;
+    const { partitions, device, live, submitted, waitingJobs, clients } = state;
+    const byJob = new Map(live.map((pilot) => [pilot.schedulerJob, pilot]));
     return create(FleetSchema, {
       partitions: partitions.map(({ partition, max }) => ({
         ...this.#secondsOf(partition, state),
@@ -57,13 +60,15 @@ export class FleetAccount {
         maxPilots: max,
         freePilots: live.filter((one) => one.partition === partition && !one.leaving && !one.away && !one.work).length,
         waitingJobs: waitingJobs(partition),
+        clients: clients(partition).map(({ client, waiting, running, used, weight }) => ({
+          client,
+          waitingJobs: waiting,
+          runningJobs: running,
+          recentSeconds: used,
+          weight,
+        })),
       })),
-      pilots: submitted.map((row) =>
-        describePilot(
-          row,
-          live.find(({ schedulerJob }) => schedulerJob === row.schedulerJob),
-        ),
-      ),
+      pilots: submitted.map((row) => describePilot(row, byJob.get(row.schedulerJob))),
       ...(this.schedulerProblem !== undefined && { schedulerProblem: this.schedulerProblem }),
       requeues: BigInt(this.requeues),
       lostLeases: BigInt(this.lostLeases),

@@ -138,7 +138,10 @@ test('a job runs under a lease; what comes under another number is refused and c
   await expect(end).resolves.toMatchObject({ outcome: Outcome.PASSED });
   session.event(lease.number, warning('too late'));
   expect(heard).toHaveLength(1);
-  expect(pool.describe(table.pilots(), () => 0)).toMatchObject({ refusedEvents: 3n, lostLeases: 0n });
+  expect(pool.describe(table.pilots(), { queued: () => 0, clients: () => [] })).toMatchObject({
+    refusedEvents: 3n,
+    lostLeases: 0n,
+  });
 });
 
 test('a job whose pilot is lost is told so, and its next lease has a higher number', async () => {
@@ -262,7 +265,9 @@ test('a job is given back and its pilot takes no other', async () => {
   session.giveBack(lease.number, 'preempted');
   await expect(end).rejects.toThrow('preempted');
   expect(pool.livePilots('gpu')).toBe(0);
-  expect(pool.describe(table.pilots(), () => 0).pilots[0]!.state).toBe(PilotState.LEAVING);
+  expect(pool.describe(table.pilots(), { queued: () => 0, clients: () => [] }).pilots[0]!.state).toBe(
+    PilotState.LEAVING,
+  );
 });
 
 test('a pilot that has less than a minute left gets no job and is let go', async () => {
@@ -355,7 +360,10 @@ test('held and used seconds', async () => {
   await end;
   session.lost('it left');
   clock.ms += 99_000;
-  expect(pool.describe(table.pilots(), () => 0).partitions[0]).toMatchObject({ heldSeconds: 40, usedSeconds: 30 });
+  expect(pool.describe(table.pilots(), { queued: () => 0, clients: () => [] }).partitions[0]).toMatchObject({
+    heldSeconds: 40,
+    usedSeconds: 30,
+  });
 });
 
 test('what a node lacks, and a clock that is an hour off, are told; its time counts by the gateway', () => {

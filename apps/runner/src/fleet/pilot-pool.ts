@@ -1,6 +1,7 @@
 import { FlashcoreError, type Device, type Fleet, type JobEvent, type JobFinished } from '@flashcore/shared/contract';
 import type { Assignment, Register } from '@flashcore/shared/fleet';
 import { plainLine } from '@flashcore/shared/text';
+import type { ClientLoad } from '../jobs/job-context.ts';
 import type { Logger } from '../log.ts';
 import type { FleetTable, LeaseRow, PilotRow } from '../store/fleet-table.ts';
 import { FleetAccount } from './fleet-account.ts';
@@ -43,6 +44,12 @@ interface Waiting {
   partition: string;
   job: string;
   promise: PromiseWithResolvers<Lease>;
+}
+
+/** The jobs before the pool, by partition. */
+export interface QueueState {
+  queued: (partition: string) => number;
+  clients: (partition: string) => ClientLoad[];
 }
 
 export interface PoolOptions {
@@ -373,14 +380,15 @@ export class PilotPool {
     }
   }
 
-  /** What GetHost says of the cluster. `submitted`: all pilots that have not ended; `queued`: jobs before the pool. */
-  describe(submitted: readonly PilotRow[], queued: (partition: string) => number): Fleet {
+  /** What GetHost says of the cluster. `submitted`: all pilots that have not ended. */
+  describe(submitted: readonly PilotRow[], { queued, clients }: QueueState): Fleet {
     return this.account.describe({
       partitions: this.#options.partitions,
       device: (partition) => this.#devices.get(partition),
       live: [...this.#live.values()].map((pilot) => ({ ...pilot, away: !pilot.link })),
       submitted,
       waitingJobs: (partition) => this.waitingJobs(partition) + queued(partition),
+      clients,
       nowMs: this.#nowMs(),
     });
   }

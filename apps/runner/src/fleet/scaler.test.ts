@@ -105,7 +105,7 @@ test('a pilot without a job is let go after its time, and no sooner', async () =
 test('pilots that end before they register: others only now and then, and the reason is told', async () => {
   const { scaler, state, present, clock, pool, table } = fixture();
   state.queued = 1;
-  const problem = () => pool.describe(table.pilots(), () => 0).schedulerProblem;
+  const problem = () => pool.describe(table.pilots(), { queued: () => 0, clients: () => [] }).schedulerProblem;
   for (let failure = 0; failure < 3; failure += 1) {
     await scaler.round();
     present.clear();
@@ -124,10 +124,12 @@ test('a scheduler that is away is told, and asked again in the next round', asyn
   state.queued = 1;
   state.refused = new SchedulerError('Look at slurmctld: sbatch did not answer', { refused: false });
   await scaler.round();
-  expect(pool.describe(table.pilots(), () => 0).schedulerProblem).toBe('Look at slurmctld: sbatch did not answer');
+  expect(pool.describe(table.pilots(), { queued: () => 0, clients: () => [] }).schedulerProblem).toBe(
+    'Look at slurmctld: sbatch did not answer',
+  );
   state.refused = undefined;
   await scaler.round();
-  expect(pool.describe(table.pilots(), () => 0).schedulerProblem).toBeUndefined();
+  expect(pool.describe(table.pilots(), { queued: () => 0, clients: () => [] }).schedulerProblem).toBeUndefined();
   expect(present.size).toBe(1);
 });
 
@@ -153,7 +155,7 @@ test('pilots of a gateway before this one that have ended are no failures', asyn
   present.clear();
   clock.ms += 11_000;
   await second.round();
-  expect(pool.describe(table.pilots(), () => 0).schedulerProblem).toBeUndefined();
+  expect(pool.describe(table.pilots(), { queued: () => 0, clients: () => [] }).schedulerProblem).toBeUndefined();
   expect(present.size).toBe(3);
 });
 

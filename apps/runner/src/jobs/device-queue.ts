@@ -1,6 +1,6 @@
 import { clone } from '@bufbuild/protobuf';
 import { DeviceState, DeviceSchema } from '@flashcore/shared/contract';
-import type { DeviceDescription } from './job-context.ts';
+import type { ClientLoad, DeviceDescription } from './job-context.ts';
 import { costOf, FairShare } from './fair-share.ts';
 import type { JobRun } from './job-run.ts';
 import { WaitingList } from './waiting-list.ts';
@@ -17,16 +17,6 @@ export interface QueuedDevice {
 
 /** Whose job it is, and how much of a device counts as one second of it. */
 type Client = Pick<JobRun, 'owner' | 'weight'>;
-
-/** What a client has of a device. */
-export interface ClientLoad {
-  client: string;
-  waiting: number;
-  running: number;
-  /** Seconds lately, and one for each job. */
-  used: number;
-  weight: number;
-}
 
 /** A client whose jobs wait. */
 interface Waiting {

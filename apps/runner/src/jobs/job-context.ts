@@ -148,8 +148,19 @@ export interface JobPlanner {
   close(): Promise<void>;
 }
 
+/** What a client has of a device. */
+export interface ClientLoad {
+  client: string;
+  waiting: number;
+  running: number;
+  /** Seconds lately, and one for each job. */
+  used: number;
+  weight: number;
+}
+
 /** The queues, for a planner whose devices come and go. */
 export interface JobQueues {
   waitingFor(deviceId: string): number;
+  clientsOf(deviceId: string): ClientLoad[];
   startWaiting(): void;
 }

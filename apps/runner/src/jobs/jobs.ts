@@ -24,9 +24,17 @@ import type { HistoryStore } from '../store/history.ts';
 import { labelsText, type Labels } from '../store/labels.ts';
 import { JobTable, type JobQuery, type JobRow } from '../store/job-table.ts';
 import { requireRoom, requireShare, type OwnerShare } from './admission.ts';
-import { DeviceQueue, type ClientLoad } from './device-queue.ts';
+import { DeviceQueue } from './device-queue.ts';
 import { EventStreams, type WatchOptions } from './event-streams.ts';
-import type { PlannedJob, DeviceDescription, DeviceLoad, JobMethod, JobOutcome, JobPlanner } from './job-context.ts';
+import type {
+  ClientLoad,
+  PlannedJob,
+  DeviceDescription,
+  DeviceLoad,
+  JobMethod,
+  JobOutcome,
+  JobPlanner,
+} from './job-context.ts';
 import { jobMessage } from './job-message.ts';
 import { JobRecorder } from './job-recorder.ts';
 import { JobRun, STOP_GRACE_MS, type EndTimes, type JobRunOptions } from './job-run.ts';

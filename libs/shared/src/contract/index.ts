@@ -38,6 +38,7 @@ export {
   type Host,
   HostSchema,
   type Partition,
+  type PartitionClient,
   PartitionSchema,
   type Pilot,
   PilotSchema,

@@ -1,5 +1,12 @@
 /** The cluster behind a gateway: partitions, pilots, and what became of jobs whose pilot was lost. */
-import { PilotState, type Device, type Fleet, type Partition, type Pilot } from '@flashcore/shared/contract';
+import {
+  PilotState,
+  type Device,
+  type Fleet,
+  type Partition,
+  type PartitionClient,
+  type Pilot,
+} from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatCost, formatCount, formatPercent, formatSeconds, formatShortInstant } from '../numbers.ts';
 import { piece } from '../roles.ts';
@@ -20,6 +27,8 @@ export function fleetBlocks(fleet: Fleet, devices: readonly Device[]): Block[] {
     ...(fleet.schedulerProblem === undefined ? [] : [notice(fleet.schedulerProblem, 'bad')]),
     heading('Partitions'),
     tableOf(partitionColumns(fleet, devices), fleet.partitions),
+    ...queueBlocks(fleet),
+    ...nodeBlocks(fleet),
     heading('Pilots'),
     fleet.pilots.length === 0 ? notice('none: the next job brings one') : tableOf(PILOT_COLUMNS, fleet.pilots),
     heading('Since the gateway started'),
@@ -39,14 +48,64 @@ const partitionColumns = ({ pilots }: Fleet, devices: readonly Device[]): Column
     { title: 'device', shrinkTo: 12, cell: ({ deviceName }) => deviceName },
     { title: 'busy', align: 'right', cell: ({ name }) => count(name, PilotState.BUSY) },
     { title: 'idle', align: 'right', cell: ({ freePilots }) => String(freePilots) },
-    { title: 'pending', align: 'right', cell: ({ name }) => count(name, PilotState.PENDING) },
-    { title: 'most', align: 'right', cell: ({ maxPilots }) => String(maxPilots) },
+    { title: 'pending', align: 'right', drop: 2, cell: ({ name }) => count(name, PilotState.PENDING) },
+    { title: 'most', align: 'right', drop: 1, cell: ({ maxPilots }) => String(maxPilots) },
     { title: 'waiting', align: 'right', cell: ({ waitingJobs }) => String(waitingJobs) },
     { title: 'GPU held', align: 'right', cell: ({ heldSeconds }) => formatSeconds(heldSeconds) },
     { title: 'in use', align: 'right', cell: inUseText },
-    { title: 'cost', align: 'right', drop: 1, cell: (partition) => costText(partition, devices) },
+    { title: 'cost', align: 'right', cell: (partition) => costText(partition, devices) },
   ];
 };
+
+/** A client's share of a partition. */
+interface Share extends PartitionClient {
+  readonly partition: string;
+}
+
+/** Whose jobs wait and run; whose turn is next stands first. */
+function queueBlocks({ partitions }: Fleet): Block[] {
+  const shares = partitions.flatMap(({ name, clients }) => clients.map((client) => ({ ...client, partition: name })));
+  return shares.length === 0 ? [] : [heading('Queue by user'), tableOf(SHARE_COLUMNS, shares)];
+}
+
+const SHARE_COLUMNS: Column<Share>[] = [
+  { title: 'user', shrinkTo: 8, cell: ({ client }) => client },
+  { title: 'partition', cell: ({ partition }) => partition },
+  { title: 'waiting', align: 'right', cell: ({ waitingJobs }) => String(waitingJobs) },
+  { title: 'running', align: 'right', cell: ({ runningJobs }) => String(runningJobs) },
+  { title: 'used lately', align: 'right', cell: ({ recentSeconds }) => formatSeconds(recentSeconds) },
+  { title: 'weight', align: 'right', drop: 1, cell: ({ weight }) => String(weight) },
+];
+
+/** What a node's pilots do. */
+interface NodeUse {
+  readonly node: string;
+  readonly pilots: readonly Pilot[];
+}
+
+function nodeBlocks({ pilots }: Fleet): Block[] {
+  const nodes = [...new Set(pilots.flatMap(({ node }) => node || []))].toSorted((a, b) =>
+    a.localeCompare(b, 'en', { numeric: true }),
+  );
+  const uses = nodes.map((node): NodeUse => ({ node, pilots: pilots.filter((pilot) => pilot.node === node) }));
+  return uses.length === 0 ? [] : [heading('Nodes'), tableOf(NODE_COLUMNS, uses)];
+}
+
+const NODE_COLUMNS: Column<NodeUse>[] = [
+  { title: 'node', shrinkTo: 8, cell: ({ node }) => node },
+  { title: 'partition', cell: ({ pilots }) => [...new Set(pilots.map(({ partition }) => partition))].join(', ') },
+  { title: 'pilots', align: 'right', cell: ({ pilots }) => String(pilots.length) },
+  {
+    title: 'busy',
+    align: 'right',
+    cell: ({ pilots }) => String(pilots.filter(({ state }) => state === PilotState.BUSY).length),
+  },
+  {
+    title: 'jobs',
+    shrinkTo: 8,
+    cell: ({ pilots }) => pilots.flatMap(({ job }) => (job === '' ? [] : shortName(job))).join(' ') || '-',
+  },
+];
 
 const inUseText = ({ heldSeconds, usedSeconds }: Partition): string =>
   heldSeconds === 0 ? '-' : formatPercent((100 * usedSeconds) / heldSeconds);

@@ -231,6 +231,13 @@ export declare type Partition = Message<"flashcore.runner.v1.Partition"> & {
    * @generated from field: double used_seconds = 7;
    */
   usedSeconds: number;
+
+  /**
+   * Clients whose jobs wait or run there, whose turn is next first.
+   *
+   * @generated from field: repeated flashcore.runner.v1.PartitionClient clients = 8;
+   */
+  clients: PartitionClient[];
 };
 
 /**
@@ -238,6 +245,54 @@ export declare type Partition = Message<"flashcore.runner.v1.Partition"> & {
  * Use `create(PartitionSchema)` to create a new message.
  */
 export declare const PartitionSchema: GenMessage<Partition>;
+
+/**
+ * PartitionClient is what a client has of a partition.
+ *
+ * @generated from message flashcore.runner.v1.PartitionClient
+ */
+export declare type PartitionClient = Message<"flashcore.runner.v1.PartitionClient"> & {
+  /**
+   * Name of the client.
+   *
+   * @generated from field: string client = 1;
+   */
+  client: string;
+
+  /**
+   * Jobs that wait.
+   *
+   * @generated from field: int32 waiting_jobs = 2;
+   */
+  waitingJobs: number;
+
+  /**
+   * Jobs that were taken from the queue.
+   *
+   * @generated from field: int32 running_jobs = 3;
+   */
+  runningJobs: number;
+
+  /**
+   * Seconds of devices lately (half counts after 15 minutes), and one for each job: who used least comes next.
+   *
+   * @generated from field: double recent_seconds = 4;
+   */
+  recentSeconds: number;
+
+  /**
+   * Weight of the client's role: recent_seconds counts by it.
+   *
+   * @generated from field: double weight = 5;
+   */
+  weight: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.PartitionClient.
+ * Use `create(PartitionClientSchema)` to create a new message.
+ */
+export declare const PartitionClientSchema: GenMessage<PartitionClient>;
 
 /**
  * Pilot is a runner on a node of the cluster.

@@ -1,0 +1,61 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { DeviceSchema, FleetSchema, PilotState } from '@flashcore/shared/contract';
+import { expect, test } from 'vitest';
+import { PLAIN } from '../../testing/result-fixtures.ts';
+import { cellWidth } from '../cells/cell-text.ts';
+import { blockRows } from '../cells/cells-painter.ts';
+import { plainLines } from '../plain/plain-painter.ts';
+import { fleetBlocks } from './fleet.ts';
+
+const pilot = { partition: 'gpu', submitTime: timestampFromMs(0), startTime: timestampFromMs(0), lacks: '' };
+const fleet = create(FleetSchema, {
+  partitions: [
+    {
+      name: 'gpu',
+      deviceName: 'NVIDIA H200',
+      maxPilots: 8,
+      freePilots: 1,
+      waitingJobs: 41,
+      heldSeconds: 7200,
+      usedSeconds: 5400,
+      clients: [
+        { client: 'ada', waitingJobs: 1, runningJobs: 1, recentSeconds: 31, weight: 4 },
+        { client: 'bob', waitingJobs: 40, runningJobs: 1, recentSeconds: 1200, weight: 1 },
+      ],
+    },
+  ],
+  pilots: [
+    { ...pilot, schedulerJob: '11', state: PilotState.BUSY, node: 'node10', job: 'jobs/01234567-89ab' },
+    { ...pilot, schedulerJob: '12', state: PilotState.BUSY, node: 'node9', job: 'jobs/fedcba98-7654' },
+    { ...pilot, schedulerJob: '13', state: PilotState.IDLE, node: 'node9', job: '' },
+    { ...pilot, schedulerJob: '14', state: PilotState.PENDING, node: '', job: '' },
+  ],
+});
+const devices = [create(DeviceSchema, { deviceId: 'slurm:gpu', usdPerHour: 3.5 })];
+
+test('partitions with their cost, the queue by user, nodes with their jobs', () => {
+  const lines = plainLines(fleetBlocks(fleet, devices), { ...PLAIN, width: 120 });
+  expect(lines.slice(0, 14)).toEqual([
+    'Partitions',
+    '  partition  device       busy  idle  pending  most  waiting      GPU held  in use        cost',
+    '  gpu        NVIDIA H200     2     1        1     8       41  120 min 00 s    75 %  7.0000 USD',
+    '',
+    'Queue by user',
+    '  user  partition  waiting  running  used lately  weight',
+    '  ada   gpu              1        1       31.0 s       4',
+    '  bob   gpu             40        1  20 min 00 s       1',
+    '',
+    'Nodes',
+    '  node    partition  pilots  busy  jobs',
+    '  node9   gpu             2     1  fedcba98',
+    '  node10  gpu             1     1  01234567',
+    '',
+  ]);
+});
+
+test.each([80, 120, 200])('at %i columns nothing is wider than the screen, and no user or node is missing', (width) => {
+  const rows = blockRows(fleetBlocks(fleet, devices), width).map((row) => row.map(({ text }) => text).join(''));
+  expect(rows.filter((row) => cellWidth(row) > width)).toEqual([]);
+  for (const word of ['ada', 'bob', 'node9', 'node10', '01234567', '7.0000']) expect(rows.join('\n')).toContain(word);
+});
