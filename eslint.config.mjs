@@ -118,6 +118,7 @@ const TEST_ROOMS = {
   conformance: ['support'],
   bench: [],
   e2e: ['support', 'reliability'],
+  fleet: ['support'],
   interop: ['support'],
   ladder: ['support'],
   measure: ['support'],

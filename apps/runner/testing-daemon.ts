@@ -15,6 +15,12 @@ export {
   until,
   type TestRunner,
 } from './src/testing/test-runner.ts';
+export {
+  simulateCluster,
+  type RecordedExperiment,
+  type Simulation,
+  type SimulationOptions,
+} from './src/testing/simulated-cluster.ts';
 export { ATTACKS, FIRST_LENGTH, HOSTILE_MANIFEST, chosenAttack, hostileSource } from './src/testing/hostile-kernel.ts';
 export { BadFrame, REPLY_BYTES, decodeReply } from './worker/driver/frames.ts';
 export { ExecutorEnded, RemoteLibrary } from './worker/driver/remote-library.ts';

@@ -38,6 +38,8 @@ export interface ResolvedKernel {
 
 /** Folders of kernels that are wrong on purpose. */
 const FAULTY = ['faulty', 'cheating'] as const;
+/** As manifests name kernels. */
+const KERNEL_ID = /^\w+$/;
 const NOTES_FILE = 'NOTES.md';
 const MAX_NOTES_LENGTH = 128 * 1024;
 
@@ -78,11 +80,10 @@ export class KernelCatalog {
 
   /** The step before a kernel on the ladder; undefined for the first, and for a kernel that is not here. */
   after(kernelId: string): string | undefined {
-    const path = ['.', ...FAULTY].flatMap((parent) => this.#folders(parent)).find((one) => basename(one) === kernelId);
     try {
-      return path === undefined ? undefined : this.#load(path).manifest.after;
+      return this.#load(this.#find(kernelId)).manifest.after;
     } catch (thrown) {
-      if (asFlashcoreError(thrown).reason !== 'INVALID_MANIFEST') throw thrown;
+      if (!['INVALID_MANIFEST', 'KERNEL_NOT_FOUND'].includes(asFlashcoreError(thrown).reason)) throw thrown;
       return undefined;
     }
   }
@@ -159,6 +160,11 @@ export class KernelCatalog {
   }
 
   #find(kernelId: string): string {
+    // Without a look at all the others; a name alone, so that it leads to no other folder.
+    const direct = ['.', ...FAULTY].map((parent) => join(parent, kernelId));
+    const known =
+      KERNEL_ID.test(kernelId) && direct.find((path) => existsSync(join(this.#folder, path, MANIFEST_FILE)));
+    if (known) return known;
     const paths = ['.', ...FAULTY].flatMap((parent) => this.#folders(parent));
     const path = paths.find((one) => basename(one) === kernelId);
     if (path) return path;

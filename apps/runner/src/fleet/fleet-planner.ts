@@ -113,7 +113,7 @@ function planned<Method extends JobMethod>(
   // Times are compared with an accepted champion on a GPU alone.
   const championBuild = spec?.device.simulated ? undefined : spec?.champion?.accepted?.buildId;
   const { kernels, sources } = options;
-  const asked = pilotRequest(method, request, { kernels, sources, championBuild });
+  const asked = pilotRequest(method, request, { kernels, sources, kernel: spec?.kernel, championBuild });
   return {
     kind: JOB_KINDS[method],
     label,

@@ -7,7 +7,7 @@ import type { ServerTls } from '../access/certificates.ts';
 import { endsWithin } from '../async.ts';
 import { KernelSettings } from '../experiment/kernel-settings.ts';
 import type { PlannerOptions } from '../experiment/planner.ts';
-import type { JobPlanner, JobQueues } from '../jobs/job-context.ts';
+import type { ClientLoad, JobPlanner, JobQueues } from '../jobs/job-context.ts';
 import { formatAddress, isExposed, parseListenAddress } from '../rpc/address.ts';
 import { AddressInUse, BEGIN_WITHIN_MS, listen, type Listener } from '../rpc/listen.ts';
 import { UsageError } from '../usage-error.ts';
@@ -32,7 +32,28 @@ export interface GatewayOptions {
   roundMs?: number;
   /** How long a pilot's connection may take to begin; default 10 s. */
   beginWithinMs?: number;
+  /** Lets pilots in; default: over the network, at the file's address. */
+  openDoor?: (pool: PilotPool) => Promise<Door>;
+  /** Default: the machine's. A simulated cluster has one of its own. */
+  clock?: Clock;
 }
+
+/** What lets pilots in. */
+export interface Door {
+  close(graceMs: number): Promise<void>;
+}
+
+/** The gateway's time. */
+export interface Clock {
+  nowMs(): number;
+  /** Resolves after some time, at once when the signal is aborted. */
+  sleep(ms: number, signal: AbortSignal): Promise<void>;
+}
+
+const MACHINE_CLOCK: Clock = {
+  nowMs: Date.now,
+  sleep: (ms, signal) => sleep(ms, undefined, { signal }).catch(() => undefined),
+};
 
 const ROUND_MS = 2_000;
 const CLOSE_WITHIN_MS = 3_000;
@@ -41,7 +62,7 @@ const MESSAGE_BYTES = MAX_FILE_BYTES + 1024 * 1024;
 
 /** A planner whose jobs run on a cluster: pilots register with it at an address of their own. Errors: UsageError. */
 export function createGateway(planner: PlannerOptions, options: GatewayOptions): JobPlanner {
-  const { file, tls, roundMs = ROUND_MS } = options;
+  const { file, tls, roundMs = ROUND_MS, clock = MACHINE_CLOCK } = options;
   const address = parseListenAddress(file.listen);
   if (isExposed(address) && !tls)
     throw new UsageError(
@@ -51,22 +72,29 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
     throw new UsageError('--slurm: give tls_ca, the path of ca.crt on every node: pilots must know the gateway');
   const { logger, sources, artifacts, buildId } = planner;
   const table = planner.fleet!;
-  const pool = new PilotPool({ partitions: file.partitions, table, buildId, logger });
+  const pool = new PilotPool({ partitions: file.partitions, table, buildId, logger, nowMs: () => clock.nowMs() });
   pool.account.schedulerProblem = options.schedulerProblem;
   const scheduler = options.scheduler(join(planner.dataDirectory, 'fleet'));
   const ended = new AbortController();
   /** Peers that have made a call: whoever only connects is cut. */
   const callers = new Set<string>();
-  const running: { listener?: Listener; rounds?: Promise<void>; scaler?: Scaler } = {};
+  const running: { door?: Door; rounds?: Promise<void>; scaler?: Scaler } = {};
 
   /** Jobs that wait for a pilot to have room for them. */
   let queued: (partition: string) => number = () => 0;
+  let clients: (partition: string) => ClientLoad[] = () => [];
 
   const begin = async (queues: JobQueues): Promise<void> => {
     pool.expect(table.pilots());
     pool.onChange = () => queues.startWaiting();
     queued = (partition) => queues.waitingFor(deviceIdOf(partition));
-    running.scaler = new Scaler({ file, pool, table, scheduler, queued, logger });
+    clients = (partition) => queues.clientsOf(deviceIdOf(partition));
+    running.scaler = new Scaler({ file, pool, table, scheduler, queued, logger, nowMs: () => clock.nowMs() });
+    running.door = await (options.openDoor ?? openDoor)(pool);
+    running.rounds = rounds(running.scaler, { everyMs: roundMs, clock, signal: ended.signal });
+  };
+
+  const openDoor = async (): Promise<Door> => {
     const server = new Server({
       ...SERVER_OPTIONS,
       interceptors: [onlySessions(table), ...(SERVER_OPTIONS.interceptors ?? [])],
@@ -84,14 +112,14 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
         synced: () => table.synced(),
       }),
     );
-    running.listener = await listenForPilots(server, address, {
+    const listener = await listenForPilots(server, address, {
       security: tls && { tls, clientCertificates: false },
       callers,
       beginWithinMs: options.beginWithinMs ?? BEGIN_WITHIN_MS,
       onRefused: () => logger.warn('a pilot was refused: as many connections are open as there are descriptors for'),
     });
-    logger.info({ address: running.listener.address }, 'pilots register here');
-    running.rounds = rounds(running.scaler, roundMs, ended.signal);
+    logger.info({ address: listener.address }, 'pilots register here');
+    return listener;
   };
 
   const close = async (): Promise<void> => {
@@ -108,14 +136,14 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
       );
     });
     await endsWithin(Promise.resolve(cancelled), CLOSE_WITHIN_MS);
-    await running.listener?.close(0);
+    await running.door?.close(0);
   };
 
   return createFleetPlanner({
     ...planner,
     pool,
     settings: new KernelSettings(planner.kernelsDirectory),
-    describe: () => pool.describe(table.pilots(), queued),
+    describe: () => pool.describe(table.pilots(), { queued, clients }),
     begin,
     close,
   });
@@ -134,10 +162,15 @@ async function listenForPilots(...[server, address, options]: Parameters<typeof 
   }
 }
 
-async function rounds(scaler: Scaler, everyMs: number, signal: AbortSignal): Promise<void> {
+interface RoundOptions {
+  everyMs: number;
+  clock: Clock;
+  signal: AbortSignal;
+}
+
+async function rounds(scaler: Scaler, { everyMs, clock, signal }: RoundOptions): Promise<void> {
   while (!signal.aborted) {
     await scaler.round();
-    // Rejects when the gateway ends.
-    await sleep(everyMs, undefined, { signal }).catch(() => undefined);
+    await clock.sleep(everyMs, signal);
   }
 }

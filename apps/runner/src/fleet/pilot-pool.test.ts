@@ -176,7 +176,9 @@ test('a pilot whose link broke comes back with its job: no event is missed or ta
   session.event(lease, numbered(1));
   session.event(lease, numbered(2));
   session.lost('the network');
-  expect(all.pool.describe(all.table.pilots(), () => 0).pilots[0]!.state).toBe(PilotState.AWAY);
+  expect(all.pool.describe(all.table.pilots(), { queued: () => 0, clients: () => [] }).pilots[0]!.state).toBe(
+    PilotState.AWAY,
+  );
   // What was under way when the link broke.
   session.event(lease, numbered(3));
   const again = all.pilot('1', { lease });
@@ -185,7 +187,10 @@ test('a pilot whose link broke comes back with its job: no event is missed or ta
   again.session.event(lease, numbered(4, finished()));
   await expect(end).resolves.toMatchObject({ outcome: Outcome.PASSED });
   expect(heard).toEqual([1, 2, 3]);
-  expect(all.pool.describe(all.table.pilots(), () => 0)).toMatchObject({ lostLeases: 0n, refusedEvents: 1n });
+  expect(all.pool.describe(all.table.pilots(), { queued: () => 0, clients: () => [] })).toMatchObject({
+    lostLeases: 0n,
+    refusedEvents: 1n,
+  });
 });
 
 test('an event that does not follow is not taken: the pilot tells again from where the gateway is', async () => {
@@ -213,7 +218,10 @@ test('a pilot that comes back without its job, or too late for it, has lost it',
   const late = all.pilot('1', { lease: second.number });
   expect(late.said).toEqual(['registered 0 0']);
   late.session.event(second.number, numbered(1, finished()));
-  expect(all.pool.describe(all.table.pilots(), () => 0)).toMatchObject({ lostLeases: 2n, refusedEvents: 2n });
+  expect(all.pool.describe(all.table.pilots(), { queued: () => 0, clients: () => [] })).toMatchObject({
+    lostLeases: 2n,
+    refusedEvents: 2n,
+  });
   expect(lease).toBeLessThan(second.number);
 });
 
@@ -370,7 +378,7 @@ test('what a node lacks, and a clock that is an hour off, are told; its time cou
   const { pool, pilot, table, clock } = fixture();
   pilot('1', { clockOffMs: 3_600_000, missing: ['nvcc', 'ncu', 'bwrap'] });
   clock.ms += 10_000;
-  const { pilots, partitions } = pool.describe(table.pilots(), () => 0);
+  const { pilots, partitions } = pool.describe(table.pilots(), { queued: () => 0, clients: () => [] });
   expect(pilots[0]!.lacks).toBe('no nvcc, no ncu, no bwrap; its clock is 3600 s off');
   expect(partitions[0]!.heldSeconds).toBe(10);
 });
@@ -382,7 +390,10 @@ test('a result that was under way when the scheduler ended its pilot counts; the
   session.event(lease, numbered(1, finished()));
   session.giveBack(lease, 'preempted');
   await expect(end).resolves.toMatchObject({ outcome: Outcome.PASSED });
-  expect(all.pool.describe(all.table.pilots(), () => 0)).toMatchObject({ lostLeases: 0n, refusedEvents: 1n });
+  expect(all.pool.describe(all.table.pilots(), { queued: () => 0, clients: () => [] })).toMatchObject({
+    lostLeases: 0n,
+    refusedEvents: 1n,
+  });
 });
 
 test('a job that is stopped between its lease and its start is told to its pilot, which ends it', async () => {

@@ -12,7 +12,7 @@ import {
   type Variant,
 } from '@flashcore/shared/contract';
 import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
-import type { KernelCatalog } from '../kernels.ts';
+import type { KernelCatalog, ResolvedKernel } from '../kernels.ts';
 import type { SourceStore } from '../store/sources.ts';
 
 /** A request that any node can carry out: it names all sources by content. */
@@ -26,6 +26,8 @@ export interface PilotRequest {
 export interface PilotRequestParts {
   kernels: KernelCatalog;
   sources: SourceStore;
+  /** The kernel of the request, where it has one. */
+  kernel: ResolvedKernel | undefined;
   /** Build of the device's champion, to compare an experiment with; undefined: with none but the request's. */
   championBuild: string | undefined;
 }
@@ -46,13 +48,12 @@ interface Asked {
 export function pilotRequest<Method extends JobMethod>(
   method: Method,
   request: JobRequests[Method],
-  { kernels, sources, championBuild }: PilotRequestParts,
+  { kernels, sources, kernel: own, championBuild }: PilotRequestParts,
 ): PilotRequest {
   const schema: DescMessage = KernelRunnerService.method[method].input;
   const copy = clone(schema, request as never) as unknown as Asked & JobRequests[Method];
   const files: SourceFile[] = [];
-  const asTree = (asked: KernelVariant): KernelVariant => {
-    const kernel = kernels.resolve(asked.kernel!);
+  const asTree = (asked: KernelVariant, kernel = kernels.resolve(asked.kernel!)): KernelVariant => {
     sources.keepFiles(kernel.folder, kernel.files);
     files.push(...kernel.files);
     return create(KernelVariantSchema, {
@@ -61,7 +62,10 @@ export function pilotRequest<Method extends JobMethod>(
     });
   };
   if (copy.kernel) {
-    const { kernel, variant } = asTree(create(KernelVariantSchema, { kernel: copy.kernel, variant: copy.variant }));
+    const { kernel, variant } = asTree(
+      create(KernelVariantSchema, { kernel: copy.kernel, variant: copy.variant }),
+      own,
+    );
     Object.assign(copy, { kernel, variant });
   }
   if (copy.champion) copy.champion = asTree(copy.champion);

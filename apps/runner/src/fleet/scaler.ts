@@ -15,8 +15,11 @@ export interface ScalerOptions {
   nowMs?: () => number;
 }
 
-/** Most pilots submitted at a time: what the scheduler refuses is known before many are lost. */
-const MOST_AT_ONCE = 16;
+/** Pilots submitted in a first round, and at most: where they end early, that is known before many are lost. */
+const FIRST_AT_ONCE = 16;
+const MOST_AT_ONCE = 256;
+/** Calls of sbatch; a controller takes some hundred a second. */
+const SIDE_BY_SIDE = 8;
 /** A pilot that was not seen in the scheduler's list may not be in it yet. */
 const UNSEEN_MS = 10_000;
 /** After so many pilots that ended before they registered, others are submitted only now and then. */
@@ -30,6 +33,8 @@ export class Scaler {
   readonly #registered = new Set<string>();
   #stopped = false;
   #asked = false;
+  /** By partition: pilots that were to be submitted in the last round at most. */
+  readonly #mostBefore = new Map<string, number>();
   /** By partition: pilots in a row that ended before they registered. */
   readonly #failures = new Map<string, { count: number; lastMs: number }>();
 
@@ -140,12 +145,33 @@ export class Scaler {
       max,
       Math.max(min, pool.runningJobs(partition) + pool.waitingJobs(partition) + queued(partition)),
     );
-    for (let missing = Math.min(wanted - there, room, MOST_AT_ONCE); missing > 0; missing -= 1) {
-      const token = FleetTable.secret();
-      if (this.#stopped) return;
-      const schedulerJob = await scheduler.submit(settings, token);
-      await this.#note({ schedulerJob, partition, submitMs: this.#nowMs() }, token);
-      logger.info({ pilot: schedulerJob, partition }, 'a pilot was submitted');
-    }
+    let missing = Math.min(wanted - there, room);
+    if (missing > 0) missing = Math.min(missing, this.#mostNow(partition));
+    else this.#mostBefore.delete(partition);
+    const submitOne = async (): Promise<void> => {
+      while (!this.#stopped && (missing -= 1) >= 0) {
+        const token = FleetTable.secret();
+        const schedulerJob = await scheduler.submit(settings, token);
+        await this.#note({ schedulerJob, partition, submitMs: this.#nowMs() }, token);
+        logger.info({ pilot: schedulerJob, partition }, 'a pilot was submitted');
+      }
+    };
+    const submitting = Array.from({ length: SIDE_BY_SIDE }, () =>
+      submitOne().catch((error: unknown) => {
+        // What one is refused the others would be.
+        missing = 0;
+        throw error;
+      }),
+    );
+    const refused = (await Promise.allSettled(submitting)).find(({ status }) => status === 'rejected');
+    if (refused?.status === 'rejected') throw refused.reason;
+  }
+
+  /** Twice as many as in the round before, while none ends early. */
+  #mostNow(partition: string): number {
+    const before = this.#failures.has(partition) ? undefined : this.#mostBefore.get(partition);
+    const most = Math.min(MOST_AT_ONCE, before === undefined ? FIRST_AT_ONCE : 2 * before);
+    this.#mostBefore.set(partition, most);
+    return most;
   }
 }

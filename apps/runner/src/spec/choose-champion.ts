@@ -90,7 +90,7 @@ export function planAccepted(
   if (leftOut) return none('the request left the champion out');
   const { context, device } = options;
   const place = { deviceName: device.name, protocol: PROTOCOL_VERSION };
-  const lineage = context.kernels.lineage(kernel);
+  const lineage = (): string[] => context.kernels.lineage(kernel);
   const found = benchmark.shapes
     .map((shape) => context.championFor(lineage, { ...place, shape }))
     .find((champion) => champion !== undefined);

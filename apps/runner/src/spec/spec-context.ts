@@ -19,7 +19,7 @@ export interface SpecContext {
   /** kernels/gates.yaml; read for experiments alone. */
   gates: () => GatesText;
   /** The device's champion that a kernel of this lineage is compared with; undefined: there is none. */
-  championFor: (lineage: readonly string[], place: ChampionPlace) => Champion | undefined;
+  championFor: (lineage: () => readonly string[], place: ChampionPlace) => Champion | undefined;
   load: DeviceLoad;
   /** Shapes that the host keeps to itself. */
   heldOut: readonly Shape[];

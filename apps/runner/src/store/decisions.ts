@@ -204,7 +204,7 @@ function isBest(champion: Champion, all: readonly Champion[]): boolean {
 /** Whom an experiment of a kernel is compared with: its own champion, its nearest ancestor's, or the device's best. */
 export function championFor(
   champions: readonly Champion[],
-  { lineage, place }: { lineage: readonly string[]; place: ChampionPlace },
+  { lineage, place }: { lineage: () => readonly string[]; place: ChampionPlace },
 ): Champion | undefined {
   const here = champions.filter(
     ({ deviceName, protocol, shapes }) =>
@@ -212,7 +212,8 @@ export function championFor(
       protocol === place.protocol &&
       shapes.some((shape) => formatShape(shape) === formatShape(place.shape)),
   );
-  const own = lineage.flatMap((kernelId) => here.find((champion) => champion.kernelId === kernelId) ?? [])[0];
+  if (here.length === 0) return undefined;
+  const own = lineage().flatMap((kernelId) => here.find((champion) => champion.kernelId === kernelId) ?? [])[0];
   if (own) return own;
   const time = ({ latency }: Champion): number => latency?.p50Us ?? Infinity;
   return here.reduce<Champion | undefined>((best, each) => (!best || time(each) < time(best) ? each : best), undefined);

@@ -4,6 +4,7 @@ import { FleetService } from '../generated/flashcore/fleet/v1/fleet_pb.js';
 
 export {
   type Assignment,
+  AssignmentSchema,
   type AttachRequest,
   AttachRequestSchema,
   type AttachResponse,

@@ -1,0 +1,24 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import { JobResultSchema, LogLineSchema, Outcome } from '@flashcore/shared/contract';
+import { simulateCluster, type RecordedExperiment } from './simulated-cluster.ts';
+
+/** A job of so many seconds that says one word. */
+const lasting = (seconds: number): RecordedExperiment => ({
+  kernelId: 'fa_v1_baseline',
+  seconds,
+  events: [{ case: 'logLine', value: create(LogLineSchema, { source: 'runner', text: 'runs' }) }],
+  outcome: seconds > 50 ? Outcome.FAILED : Outcome.PASSED,
+  summary: '',
+  result: create(JobResultSchema),
+});
+
+test('a gateway keeps the GPUs of a simulated cluster busy, and every job ends as it did when it was recorded', async () => {
+  const jobs = Array.from({ length: 60 }, (_, index) => lasting(index % 2 === 0 ? 40 : 60));
+  const simulation = await simulateCluster({ nodes: 1, gpusPerNode: 4, jobs, startSeconds: 3, users: 3 });
+  expect(simulation).toMatchObject({ asRecorded: true, requeues: 0 });
+  expect(Math.round(simulation.usedSeconds / 10)).toBe(300);
+  // 3,000 s on four GPUs; the last to end may have begun a long job when the others ended theirs.
+  expect(simulation.makespanSeconds).toBeGreaterThan(750);
+  expect(simulation.makespanSeconds).toBeLessThan(810);
+});

@@ -1,0 +1,100 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { circle, COLORS, label, linear, line, logarithmic, polyline, rect } from '@flashcore/fa-tui/svg';
+import { repositoryRoot } from '../support/repository-root.ts';
+import { SIMULATED, type SimulatedPoint } from './figures.ts';
+
+const PAGE = 'docs/fleet.md';
+const PLOT = 'docs/fleet-cost.svg';
+const BEGIN = '<!-- figures: npx nx fleet-sim test -->';
+const END = '<!-- end of figures -->';
+
+interface Simulated {
+  machine: string;
+  seed: number;
+  points: SimulatedPoint[];
+}
+
+/** Makes the figures' part of docs/fleet.md, and its plot, of what the simulation stored. */
+export function writePage(): void {
+  const root = repositoryRoot();
+  const simulated = JSON.parse(readFileSync(join(root, SIMULATED), 'utf8')) as Simulated;
+  const page = readFileSync(join(root, PAGE), 'utf8');
+  const [before, rest] = page.split(BEGIN);
+  const after = rest?.split(END)[1];
+  if (before === undefined || after === undefined) throw new Error(`${PAGE}: wanted the lines ${BEGIN} and ${END}`);
+  const part = [BEGIN, '', ...table(simulated), '', `![CPU time of the gateway, a job](fleet-cost.svg)`, '', END];
+  writeFileSync(join(root, PAGE), before + part.join('\n') + after);
+  writeFileSync(join(root, PLOT), plot(simulated.points));
+}
+
+function table({ machine, seed, points }: Simulated): string[] {
+  return [
+    `On ${machine}, which had other work too; seed ${seed}.`,
+    '',
+    '| GPUs | jobs | results | perfect list | gateway | of it | ms to take a job | ms to run it | MiB, all waiting | MiB, most |',
+    '| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |',
+    ...points.map((point) => {
+      const cells = [
+        point.gpus.toLocaleString('en'),
+        point.jobs.toLocaleString('en'),
+        point.whole ? 'whole' : 'none',
+        `${point.listSeconds.toFixed(0)} s`,
+        `${point.makespanSeconds.toFixed(0)} s`,
+        `${((100 * point.listSeconds) / point.makespanSeconds).toFixed(1)} %`,
+        point.submitMs.toFixed(2),
+        point.runMs.toFixed(2),
+        `+${point.queuedMib.toFixed(0)}`,
+        point.peakMib.toFixed(0),
+      ];
+      return `| ${cells.join(' | ')} |`;
+    }),
+  ];
+}
+
+const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 320, 64, 620, 40, 250];
+
+/** CPU time of the gateway, a job, by GPUs and by jobs. */
+function plot(points: readonly SimulatedPoint[]): string {
+  const told = points.filter(({ whole }) => !whole);
+  const series = [
+    {
+      color: COLORS.first,
+      name: '10,000 jobs, by GPUs',
+      of: told.filter(({ jobs }) => jobs === 10_000),
+      at: (point: SimulatedPoint) => point.gpus,
+    },
+    {
+      color: COLORS.second,
+      name: '1,600 GPUs, by jobs',
+      of: told.filter(({ gpus }) => gpus === 1_600),
+      at: (point: SimulatedPoint) => point.jobs,
+    },
+  ];
+  const cost = ({ submitMs, runMs }: SimulatedPoint): number => submitMs + runMs;
+  const x = logarithmic({ low: 10, high: 100_000 }, LEFT, RIGHT);
+  const y = linear({ low: 0, high: Math.max(...told.map(cost)) * 1.1 }, BOTTOM, TOP);
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}" role="img" aria-label="CPU time of the gateway, a job" font-family="system-ui, sans-serif" font-size="12">`,
+    rect({ left: 0, top: 0, width: WIDTH, height: HEIGHT }, COLORS.paper),
+    label([8, 20], 'CPU time of the gateway, ms a job', { color: COLORS.ink }),
+    ...y.ticks.flatMap((tick) => [
+      line([LEFT, y.place(tick)], [RIGHT, y.place(tick)], { color: COLORS.grid }),
+      label([LEFT - 6, y.place(tick) + 4], String(Number(tick.toFixed(3))), { anchor: 'end' }),
+    ]),
+    ...x.ticks.map((tick) => label([x.place(tick), BOTTOM + 16], tick.toLocaleString('en'), { anchor: 'middle' })),
+    ...series.flatMap(({ color, name, of, at }, index) => [
+      polyline(
+        of.map((point) => [x.place(at(point)), y.place(cost(point))]),
+        { color, width: 2 },
+      ),
+      ...of.map((point) =>
+        circle([x.place(at(point)), y.place(cost(point))], 4, color, `${cost(point).toFixed(2)} ms`),
+      ),
+      rect({ left: LEFT, top: BOTTOM + 30 + index * 18, width: 10, height: 10 }, color),
+      label([LEFT + 16, BOTTOM + 39 + index * 18], name, { color: COLORS.ink }),
+    ]),
+    '</svg>',
+    '',
+  ].join('\n');
+}

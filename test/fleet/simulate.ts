@@ -1,0 +1,97 @@
+/**
+ * `npx nx fleet-sim test`: a gateway with a simulated cluster, on experiments that an H200 ran. Runs the points of the
+ * table in docs/fleet.md, stores docs/results/fleet-…/simulated.json, and makes table and plot of it; with --nodes and
+ * --jobs it only prints one point.
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { dirname, join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { simulateCluster } from '@flashcore/runner/testing-daemon';
+import { Random } from '@flashcore/shared/statistics';
+import { repositoryRoot } from '../support/repository-root.ts';
+import { SIMULATED, type SimulatedPoint } from './figures.ts';
+import { listSchedule } from './list-scheduler.ts';
+import { writePage } from './page.ts';
+import { recordedExperiments, terse } from './recorded-experiments.ts';
+
+const GPUS_PER_NODE = 8;
+/** A runner's start on the H200's host, with its worker, took so long at most. */
+const START_SECONDS = 3;
+const USERS = 20;
+/** What a job tells costs as much as all the rest: most points leave it out, and one says what it costs. */
+const POINTS: readonly Point[] = [
+  { nodes: 200, jobs: 1_000, whole: false },
+  { nodes: 20, jobs: 1_000, whole: true },
+  { nodes: 2, jobs: 10_000, whole: false },
+  { nodes: 20, jobs: 10_000, whole: false },
+  { nodes: 200, jobs: 10_000, whole: false },
+  { nodes: 200, jobs: 100_000, whole: false },
+];
+
+interface Point {
+  nodes: number;
+  jobs: number;
+  /** Jobs tell all that they did, results of 55 KB. */
+  whole: boolean;
+}
+
+const { values } = parseArgs({
+  options: {
+    nodes: { type: 'string' },
+    jobs: { type: 'string', default: '1000' },
+    whole: { type: 'boolean', default: false },
+    seed: { type: 'string', default: '1' },
+  },
+});
+const seed = numberOf('seed', values.seed);
+if (values.nodes === undefined) runAll();
+else {
+  const point = { nodes: numberOf('nodes', values.nodes), jobs: numberOf('jobs', values.jobs), whole: values.whole };
+  process.stdout.write(`${JSON.stringify(await simulate(point))}\n`);
+  // Time limits of jobs that have ended meanwhile.
+  process.exit(0);
+}
+
+function numberOf(name: string, text: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1) throw new Error(`--${name} ${text}: wanted a whole number above 0`);
+  return value;
+}
+
+/** Each in a process of its own, so that memory is the point's. */
+function runAll(): void {
+  const points: SimulatedPoint[] = [];
+  const path = join(repositoryRoot(), SIMULATED);
+  mkdirSync(dirname(path), { recursive: true });
+  for (const { nodes, jobs, whole } of POINTS) {
+    const options = [`--nodes=${nodes}`, `--jobs=${jobs}`, `--seed=${seed}`, ...(whole ? ['--whole'] : [])];
+    const output = execFileSync(process.execPath, [...process.execArgv, import.meta.filename, ...options], {
+      encoding: 'utf8',
+    });
+    process.stdout.write(output);
+    points.push(JSON.parse(output) as SimulatedPoint);
+    const machine = `${cpus().length} processors (${cpus()[0]?.model.trim() ?? 'unknown'}), Node ${process.versions.node}`;
+    writeFileSync(path, `${JSON.stringify({ machine, seed, points }, null, 2)}\n`);
+  }
+  writePage();
+}
+
+async function simulate({ nodes, jobs: count, whole }: Point): Promise<SimulatedPoint> {
+  const recorded = recordedExperiments().map((experiment) => (whole ? experiment : terse(experiment)));
+  const random = new Random(seed);
+  const jobs = Array.from({ length: count }, () => recorded[Math.floor(random.uniform() * recorded.length)]!);
+  const simulation = await simulateCluster({
+    nodes,
+    gpusPerNode: GPUS_PER_NODE,
+    jobs,
+    startSeconds: START_SECONDS,
+    users: USERS,
+  });
+  const listSeconds = listSchedule(
+    jobs.map(({ seconds }) => seconds),
+    nodes * GPUS_PER_NODE,
+  );
+  return { nodes, gpus: nodes * GPUS_PER_NODE, jobs: count, whole, listSeconds, ...simulation };
+}
