@@ -196,6 +196,8 @@ function randomValue(random: Random, field: DescField, jobs: string[], depth: nu
       return pick(random, [0n, 1n, -1n, 5n, 2n ** 53n, 2n ** 63n - 1n, -(2n ** 63n)]);
     case ScalarType.INT32:
       return pick(random, INTEGERS);
+    case ScalarType.UINT32:
+      return pick(random, [0, 1, 2, 2 ** 31, 2 ** 32 - 1]);
     default:
       throw new Error(`Wanted a kind of field that the requests have, found ${field.toString()}`);
   }
