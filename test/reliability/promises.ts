@@ -8,6 +8,7 @@ export const PROMISES = {
       "A job's name, once returned, survives kill -9 of the daemon; it ends exactly once; what was running at a crash is resolved within 5 s of the restart",
     tests: [
       'test/reliability/kill.test.ts',
+      'test/reliability/fleet.test.ts',
       'test/reliability/search.test.ts',
       'test/e2e/crash.test.ts',
       'apps/runner/src/store/database.test.ts',

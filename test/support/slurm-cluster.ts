@@ -14,6 +14,8 @@ export interface SlurmCluster extends Disposable {
   kill: (daemon: SlurmDaemon, signal: NodeJS.Signals) => void;
   /** Starts one that was killed; it takes up what it left. */
   start: (daemon: SlurmDaemon) => void;
+  /** What an administrator does with nodes that Slurm drained; nothing while its controller is away. */
+  resume: () => void;
 }
 
 export type SlurmDaemon = 'slurmctld' | 'slurmd-gpu1' | 'slurmd-gpu2';
@@ -50,6 +52,12 @@ export async function startSlurm(folder: string): Promise<SlurmCluster> {
       if (daemon === 'slurmctld') run('slurmctld', ['-f', conf]);
       else run('slurmd', ['-f', conf, '-N', daemon.replace('slurmd-', '')]);
     },
+    // Refused where no node is drained.
+    resume: () =>
+      void spawnSync('scontrol', ['update', `NodeName=${NODES.join(',')}`, 'State=RESUME'], {
+        env: { ...process.env, SLURM_CONF: conf },
+        timeout: 10_000,
+      }),
     [Symbol.dispose]() {
       const env = { ...process.env, SLURM_CONF: conf };
       spawnSync('scancel', ['--user=root'], { env });
