@@ -27,7 +27,7 @@ export function reliabilityPage({ machine, figures }: SoakRun): Promise<string> 
     '# What flashcore promises, and what its tests found',
     '',
     'Written by `npx nx soak test`, which runs every campaign in its long form and stores its figures in [reliability.json](reliability.json); `npm run test:all` runs the same tests with fewer rounds, those of seconds in `npm test` too.',
-    `Machine: ${machine}. Each figure has its day and the seed that repeats it (\`FLASHCORE_SEED=… npx nx soak test\`); a figure is there only if all of its file's tests passed.`,
+    `Machine: ${machine}. Each figure has its day and the seed that repeats it (\`FLASHCORE_SEED=… npx nx soak test\`); a figure is there only if all of its file's tests passed. Times of 2026-11-22 are of a machine that was busy with other builds and tests.`,
     'On a GPU the faulty and the cheating kernels run through the program itself: [what it found on an H200](results/h200-2026-11-21/README.md). This machine has no cgroup controllers to give; [another](results/h200-boundary-2026-11-22/README.md) showed what their limits do to a kernel that takes all memory, processes or processors, and what a change of owner costs.',
     ...Object.entries(PROMISES).flatMap(([id, { promise, tests }]) => [
       '',
