@@ -2,7 +2,8 @@
  * What tests across projects take of the daemon: a runner in this process or as a child that can be killed, with
  * scripted or real planners.
  */
-export { createPlanner } from './src/experiment/planner.ts';
+export { createPlanner, type PlannerOptions } from './src/experiment/planner.ts';
+export type { JobBody } from './src/jobs/job-context.ts';
 export { LATE_MS } from './src/testing/fake-planner.ts';
 export { startChildRunner, startChildRunnerIn, type ChildRunner } from './src/testing/child-runner.ts';
 export {
@@ -15,6 +16,12 @@ export {
   until,
   type TestRunner,
 } from './src/testing/test-runner.ts';
+export { parseFleet } from './src/fleet/fleet-file.ts';
+export { createGateway } from './src/fleet/gateway.ts';
+export { flyPilot } from './src/fleet/pilot.ts';
+export type { Scheduler } from './src/fleet/slurm.ts';
+export { createLogger } from './src/log.ts';
+export { fakePlanner, FAKE_DEVICE } from './src/testing/fake-planner.ts';
 export {
   simulateCluster,
   type RecordedExperiment,

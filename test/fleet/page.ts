@@ -1,8 +1,8 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { circle, COLORS, label, linear, line, logarithmic, polyline, rect } from '@flashcore/fa-tui/svg';
 import { repositoryRoot } from '../support/repository-root.ts';
-import { SIMULATED, type SimulatedPoint } from './figures.ts';
+import { OVERHEAD, SIMULATED, type Overhead, type SimulatedPoint } from './figures.ts';
 
 const PAGE = 'docs/fleet.md';
 const PLOT = 'docs/fleet-cost.svg';
@@ -15,15 +15,29 @@ interface Simulated {
   points: SimulatedPoint[];
 }
 
-/** Makes the figures' part of docs/fleet.md, and its plot, of what the simulation stored. */
+/** Makes the figures' part of docs/fleet.md, and its plot, of what the programs stored. */
 export function writePage(): void {
   const root = repositoryRoot();
   const simulated = JSON.parse(readFileSync(join(root, SIMULATED), 'utf8')) as Simulated;
+  const overhead = join(root, OVERHEAD);
   const page = readFileSync(join(root, PAGE), 'utf8');
   const [before, rest] = page.split(BEGIN);
   const after = rest?.split(END)[1];
   if (before === undefined || after === undefined) throw new Error(`${PAGE}: wanted the lines ${BEGIN} and ${END}`);
-  const part = [BEGIN, '', ...table(simulated), '', `![CPU time of the gateway, a job](fleet-cost.svg)`, '', END];
+  const measured = existsSync(overhead)
+    ? overheadText(JSON.parse(readFileSync(overhead, 'utf8')) as Overhead)
+    : '`npx nx fleet-overhead test` measures what a gateway adds over gRPC: not measured yet.';
+  const part = [
+    BEGIN,
+    '',
+    ...table(simulated),
+    '',
+    `![CPU time of the gateway, a job](fleet-cost.svg)`,
+    '',
+    measured,
+    '',
+    END,
+  ];
   writeFileSync(join(root, PAGE), before + part.join('\n') + after);
   writeFileSync(join(root, PLOT), plot(simulated.points));
 }
@@ -50,6 +64,18 @@ function table({ machine, seed, points }: Simulated): string[] {
       return `| ${cells.join(' | ')} |`;
     }),
   ];
+}
+
+function overheadText(overhead: Overhead): string {
+  const { startMs, queued, submitsPerSecond, submitCpuMs, rssBeforeMib, rssQueuedMib } = overhead;
+  const { watchers, rssWatchedMib, idleCpuPercent } = overhead;
+  return [
+    `Over gRPC, with a pilot that is idle, a request starts after ${startMs.p50.toFixed(0)} ms (p90 ${startMs.p90.toFixed(0)} ms).`,
+    `${queued.toLocaleString('en')} jobs were taken at ${submitsPerSecond.toFixed(0)} a second,`,
+    `for ${submitCpuMs.toFixed(2)} ms of the gateway's CPU time each; its memory went from ${rssBeforeMib.toFixed(0)} to ${rssQueuedMib.toFixed(0)} MiB.`,
+    `${watchers.toLocaleString('en')} idle watchers took ${(rssWatchedMib - rssQueuedMib).toFixed(0)} MiB more, and ${idleCpuPercent.toFixed(1)} % of a core`,
+    `(\`npx nx fleet-overhead test\`, from sources; ${overhead.machine}, with other work).`,
+  ].join(' ');
 }
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 320, 64, 620, 40, 250];
