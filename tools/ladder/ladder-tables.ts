@@ -100,8 +100,16 @@ function resourcesTable(steps: readonly Manifest[], folder: string, rows: readon
   return `${markdownTable(head, cells)}\nMost over a kernel's entries, CTAs and occupancy least. sm_89: ${emulated ? `${emulated.tools.filter((tool) => tool.startsWith('nvcc')).join('')}, [docs/results/${emulated.folder}](../docs/results/${emulated.folder})` : 'not built'}; sm_90a has no counterpart there.\n`;
 }
 
-/** Apart from a parameter that takes a fact of the device and so chooses among launches only. */
-const sameBuild = (a: string, b: string): boolean => a.replace(/\bSMS=\d+/, '') === b.replace(/\bSMS=\d+/, '');
+/**
+ * Apart from a parameter that takes a fact of the device and so chooses among launches only. A build measured before a
+ * parameter was there has no word of it: the first that fits has its default.
+ */
+function sameBuild(built: string, measured: string): boolean {
+  const parameters = new Set(built.split(' '));
+  return measured
+    .split(' ')
+    .every((one) => one === '' || one === 'default' || /^SMS=/.test(one) || parameters.has(one));
+}
 
 function shapesTable(rows: readonly LadderRow[]): string {
   const backends = backendsOf(rows);
