@@ -112,7 +112,7 @@ export const kernel = (kernelId: string) => ({ kernel: { source: { case: 'kernel
 /** Waits until a condition holds. Throws after twenty seconds. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   for (const start = performance.now(); !(await condition());) {
-    if (performance.now() - start > 20_000) throw new Error('the condition did not come true within 20 s');
+    if (performance.now() - start > 60_000) throw new Error('the condition did not come true within 60 s');
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }
