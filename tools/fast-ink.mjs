@@ -14,20 +14,31 @@ const RENDERER = /\/ink\/build\/renderer\.js$/;
 const OUTPUT_IMPORT = "import Output from './output.js';";
 
 /**
+ * A source with other lines in place of the one that imports something; all on its line, so that no line moves.
+ * @param {string} source
+ * @param {string} path
+ * @param {string} line
+ * @param {string[]} others
+ * @returns {string}
+ */
+function withImport(source, path, line, others) {
+  if (source.split(line).length !== 2)
+    throw new Error(`Adapt tools/fast-ink.mjs to this version of Ink: ${path} has no one line "${line}"`);
+  return source.replace(line, others.join(' '));
+}
+
+/**
  * Ink's renderer, with our rows in front of its output. Throws where this version of Ink is another one.
  * @param {string} source
  * @param {string} path
  * @returns {string}
  */
 export function withFastOutput(source, path) {
-  if (source.split(OUTPUT_IMPORT).length !== 2)
-    throw new Error(`Adapt tools/fast-ink.mjs to this version of Ink: ${path} has no one line "${OUTPUT_IMPORT}"`);
-  const imports = [
+  return withImport(source, path, OUTPUT_IMPORT, [
     "import InkOutput from './output.js';",
     `import { withRowFastPath } from ${JSON.stringify(terminalModule('row-output'))};`,
     'const Output = withRowFastPath(InkOutput);',
-  ];
-  return source.replace(OUTPUT_IMPORT, imports.join(' '));
+  ]);
 }
 
 const SQUASH = /\/ink\/build\/squash-text-nodes\.js$/;
@@ -41,14 +52,11 @@ const SANITIZER_IMPORT = "import sanitizeAnsi from './sanitize-ansi.js';";
  * @returns {string}
  */
 export function withRememberedTexts(source, path) {
-  if (source.split(SANITIZER_IMPORT).length !== 2)
-    throw new Error(`Adapt tools/fast-ink.mjs to this version of Ink: ${path} has no one line "${SANITIZER_IMPORT}"`);
-  const imports = [
+  return withImport(source, path, SANITIZER_IMPORT, [
     "import sanitizeText from './sanitize-ansi.js';",
     `import { remembered } from ${JSON.stringify(terminalModule('remembered'))};`,
     'const sanitizeAnsi = remembered(sanitizeText);',
-  ];
-  return source.replace(SANITIZER_IMPORT, imports.join(' '));
+  ]);
 }
 
 const YOGA = /\/yoga-layout\/dist\/binaries\/yoga-wasm-base64-esm\.js$/;

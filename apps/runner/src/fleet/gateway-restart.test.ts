@@ -10,6 +10,7 @@ import { openDatabaseToRead } from '../store/database.ts';
 import { startChildGateway } from '../testing/child-runner.ts';
 import { flyTestPilot } from '../testing/test-pilot.ts';
 import { collect, finished, kernel, temporaryFolder, until } from '../testing/test-runner.ts';
+import { attempts, isGapless, warnings } from '../testing/told.ts';
 
 const PASSED = { outcome: Outcome.PASSED, summary: 'passed', result: create(JobResultSchema) };
 
@@ -72,14 +73,16 @@ partitions:
   };
 }
 
-const attempts = (events: readonly JobEvent[]): string[] =>
-  events.flatMap(({ payload }) =>
-    payload.case === 'attemptStarted' ? [`${payload.value.attempt}: ${payload.value.reason ?? ''}`] : [],
-  );
-const warnings = (events: readonly JobEvent[]): string[] =>
-  events.flatMap(({ payload }) => (payload.case === 'warning' ? [payload.value.message] : []));
-const isGapless = (events: readonly JobEvent[]): boolean =>
-  events.every(({ sequence }, index) => Number(sequence) === index + 1);
+/** A job that has told its first warning. */
+async function runsOn({ client }: { client: RunnerClient }): Promise<{ seen: JobEvent[]; job: Promise<void> }> {
+  const seen: JobEvent[] = [];
+  const job = (async () => {
+    for await (const event of client.start('verify', kernel('fa_v1_baseline'))) seen.push(event);
+  })();
+  await until(() => warnings(seen).length === 1);
+  return { seen, job };
+}
+
 const warn = ({ emit }: JobContext, message: string): void =>
   emit({ case: 'warning', value: create(WarningSchema, { message }) });
 
@@ -97,11 +100,7 @@ test(
       told.resolve();
       return PASSED;
     });
-    const seen: JobEvent[] = [];
-    const first = (async () => {
-      for await (const event of cluster.client.start('verify', kernel('fa_v1_baseline'))) seen.push(event);
-    })();
-    await until(() => warnings(seen).length === 1);
+    const { seen, job: first } = await runsOn(cluster);
     const second = collect(cluster.client.start('verify', kernel('flashcore_v6')));
     await until(async () => (await cluster.client.listJobs({})).jobs.length === 2);
     await cluster.kill();
@@ -132,11 +131,7 @@ test(
       if (attempt === 1) await new Promise((_, reject) => job.signal.addEventListener('abort', reject));
       return PASSED;
     });
-    const seen: JobEvent[] = [];
-    const job = (async () => {
-      for await (const event of cluster.client.start('verify', kernel('fa_v1_baseline'))) seen.push(event);
-    })();
-    await until(() => warnings(seen).length === 1);
+    const { seen, job } = await runsOn(cluster);
     await cluster.kill();
     for (const { end, landed } of cluster.pilots.values()) {
       end();
@@ -162,11 +157,7 @@ test(
       if (attempt === 1) await new Promise((_, reject) => job.signal.addEventListener('abort', reject));
       return PASSED;
     });
-    const seen: JobEvent[] = [];
-    const job = (async () => {
-      for await (const event of cluster.client.start('verify', kernel('fa_v1_baseline'))) seen.push(event);
-    })();
-    await until(() => warnings(seen).length === 1);
+    const { seen, job } = await runsOn(cluster);
     await cluster.client.cancelJob({ name: seen[0]!.job });
     await job;
     await cluster.kill();

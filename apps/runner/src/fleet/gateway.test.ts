@@ -16,6 +16,7 @@ import { initTls, readServerTls } from '../access/certificates.ts';
 import type { JobBody } from '../jobs/job-context.ts';
 import { flyTestPilot } from '../testing/test-pilot.ts';
 import { collect, finished, kernel, startTestRunner, temporaryFolder, until } from '../testing/test-runner.ts';
+import { attempts, isGapless, warnings } from '../testing/told.ts';
 import { parseFleet } from './fleet-file.ts';
 import { createGateway } from './gateway.ts';
 import type { Scheduler } from './slurm.ts';
@@ -111,15 +112,6 @@ partitions:
     },
   };
 }
-
-const attempts = (events: readonly JobEvent[]): string[] =>
-  events.flatMap(({ payload }) =>
-    payload.case === 'attemptStarted' ? [`${payload.value.attempt}: ${payload.value.reason ?? ''}`] : [],
-  );
-const warnings = (events: readonly JobEvent[]): string[] =>
-  events.flatMap(({ payload }) => (payload.case === 'warning' ? [payload.value.message] : []));
-const isGapless = (events: readonly JobEvent[]): boolean =>
-  events.every(({ sequence }, index) => Number(sequence) === index + 1);
 
 const warn =
   (text: string): JobBody =>

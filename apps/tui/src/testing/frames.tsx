@@ -4,7 +4,6 @@
  */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { EventEmitter } from 'node:events';
-import { PassThrough } from 'node:stream';
 import { create } from '@bufbuild/protobuf';
 import { JobEventSchema, type JobEvent } from '@flashcore/shared/contract';
 import { Box, render, type Instance } from 'ink';
@@ -12,6 +11,7 @@ import { useSyncExternalStore, type ReactElement } from 'react';
 import { Screen } from '../components/screen.tsx';
 import { Store } from '../session/store.ts';
 import { initialState } from '../state/app-state.ts';
+import { openKeyboard } from './keyboard.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, sampleEvents } from './sample-job.ts';
 
 const SIZE = { columns: 120, rows: 40 };
@@ -124,12 +124,7 @@ function open(tree: ReactElement): Disposable & { rest: () => Promise<void> } {
       return true;
     },
   }) as unknown as NodeJS.WriteStream;
-  const stdin = Object.assign(new PassThrough(), {
-    isTTY: true,
-    setRawMode: () => stdin,
-    ref: () => stdin,
-    unref: () => stdin,
-  }) as unknown as NodeJS.ReadStream;
+  const stdin = openKeyboard();
   const ink: Instance = render(tree, {
     ...{ stdout, stdin, alternateScreen: true, incrementalRendering: true, interactive: true },
     ...{ exitOnCtrlC: false, patchConsole: false, maxFps: 1_000 },

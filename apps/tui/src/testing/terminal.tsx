@@ -1,6 +1,6 @@
 /** Ink drawing into a real terminal emulator without a screen: what a user would see, as text. */
 import { EventEmitter } from 'node:events';
-import { PassThrough } from 'node:stream';
+import type { PassThrough } from 'node:stream';
 import { Terminal } from '@xterm/headless';
 import { render } from 'ink';
 import { App, type AppContext } from '../components/app.tsx';
@@ -10,6 +10,7 @@ import { Session } from '../session/session.ts';
 import { Store } from '../session/store.ts';
 import type { Theme } from '../present/cells/theme.ts';
 import { fakeRunner, type FakeRunner } from './fake-runner.ts';
+import { openKeyboard } from './keyboard.ts';
 import { SAMPLE_START_MS } from './sample-job.ts';
 import { styleRows } from './styled-screen.ts';
 
@@ -71,12 +72,7 @@ export function openTerminal({
       return true;
     },
   }) as unknown as NodeJS.WriteStream;
-  const stdin = Object.assign(new PassThrough(), {
-    isTTY: true,
-    setRawMode: () => stdin,
-    ref: () => stdin,
-    unref: () => stdin,
-  }) as unknown as NodeJS.ReadStream;
+  const stdin = openKeyboard();
   const store = new Store({
     state: initialState({ runner: { label: 'unix:/tmp/runner.sock', embedded: true }, columns, rows, now }),
   });
