@@ -2,7 +2,10 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { missing } from '@flashcore/shared/testing';
 import { expect, onTestFinished, test } from 'vitest';
+
+const pythonTest = test.skipIf(missing('python3'));
 
 const ROOT = join(import.meta.dirname, '..');
 const FIRST_DAY = join(ROOT, 'tools/first-day');
@@ -16,7 +19,7 @@ function temporaryFolder(): string {
 }
 
 // A runner, the emulator and a build: seconds, on a busy machine many.
-test('a dry run on the emulator says what needs a GPU, and writes one page', { timeout: 180_000 }, () => {
+pythonTest('a dry run on the emulator says what needs a GPU, and writes one page', { timeout: 180_000 }, () => {
   const folder = temporaryFolder();
   const steps = 'host,counters,merge.fa_v1_baseline,merge.flashcore_v11,report';
   const options = ['--out', folder, '--kernels', 'fa_v1_baseline,flashcore_v11', '--steps', steps];
@@ -47,16 +50,19 @@ const python = (imports: string, expression: string, input: string): unknown =>
 const counters = (call: string, input: string) =>
   python('from day.counters import *', `sorted(${call}(sys.stdin.read()))`, input) as string[];
 
-test('a run that is taken up leaves what is done, and tries again what failed, was not measured or is new', () => {
-  const path = join(temporaryFolder(), 'steps.json');
-  const steps = ['done', 'failed', 'not measured'].map((state) => ({ name: state, state }));
-  writeFileSync(path, JSON.stringify({ identity: { device: 'NVIDIA L4' }, steps }));
-  const taken = 'Record(pathlib.Path(sys.stdin.read()), {"device": "NVIDIA L4"})';
-  const done = `(lambda record: [record.is_done(name) for name in ["done", "failed", "not measured", "new"]])(${taken})`;
-  expect(python('import pathlib; from day.record import Record', done, path)).toEqual([true, false, false, false]);
-});
+pythonTest(
+  'a run that is taken up leaves what is done, and tries again what failed, was not measured or is new',
+  () => {
+    const path = join(temporaryFolder(), 'steps.json');
+    const steps = ['done', 'failed', 'not measured'].map((state) => ({ name: state, state }));
+    writeFileSync(path, JSON.stringify({ identity: { device: 'NVIDIA L4' }, steps }));
+    const taken = 'Record(pathlib.Path(sys.stdin.read()), {"device": "NVIDIA L4"})';
+    const done = `(lambda record: [record.is_done(name) for name in ["done", "failed", "not measured", "new"]])(${taken})`;
+    expect(python('import pathlib; from day.record import Record', done, path)).toEqual([true, false, false, false]);
+  },
+);
 
-test.each([
+pythonTest.each([
   [
     'of another device',
     '{"identity": {"device": "NVIDIA L4"}, "steps": []}',
@@ -76,14 +82,14 @@ test.each([
   ).toThrow(told);
 });
 
-test('of what a program said before it failed, the first error is told', () => {
+pythonTest('of what a program said before it failed, the first error is told', () => {
   expect(
     python('from day.day import *', 'telling_line(sys.stdin)', 'In file x:\nx.cpp:3: error: no such type\n   | ^~~\n'),
   ).toBe('x.cpp:3: error: no such type');
   expect(python('from day.day import *', 'telling_line(sys.stdin)', 'one\ntwo\n\n')).toBe('two');
 });
 
-test('a counter that ncu does not know or could not read is not among those read', () => {
+pythonTest('a counter that ncu does not know or could not read is not among those read', () => {
   const page = readFileSync(join(ROOT, 'apps/runner/src/profile/recorded/sm_90.raw.base.csv'), 'utf8');
   // It was asked for sm__no_such_counter.sum, which that page leaves out; another one has n/a.
   const read = counters('read_in', page.replace(/"3"\s*$/, '"n/a"\n'));
@@ -93,7 +99,7 @@ test('a counter that ncu does not know or could not read is not among those read
   expect(read).not.toContain('smsp__maximum_warps_avg_per_active_cycle');
 });
 
-test("the names in ncu's listing are those at the starts of its lines", () => {
+pythonTest("the names in ncu's listing are those at the starts of its lines", () => {
   const listing = `Device NVIDIA L4 (AD104)
 ---------------------------------- --------------- ---------------
 Metric Name                        Metric Type     Metric Unit     Metric Description

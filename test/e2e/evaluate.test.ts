@@ -2,9 +2,12 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
 import { rightSource } from '../support/small-kernel.ts';
+
+const pythonTest = test.skipIf(missing('python3'));
 
 const FRAMEWORKS = join(ROOT, 'test/fixtures/frameworks');
 const RACE = join(ROOT, 'kernels/faulty/missing_syncthreads/missing_syncthreads.cu');
@@ -90,7 +93,7 @@ const environment = (): NodeJS.ProcessEnv => ({
   FLASHCORE_EVALUATIONS: '1',
 });
 
-test('examples/openevolve gives metrics and artifacts, and raises only where nothing could be judged', () => {
+pythonTest('examples/openevolve gives metrics and artifacts, and raises only where nothing could be judged', () => {
   const call = (env: Record<string, string>) =>
     JSON.parse(
       execFileSync(
@@ -108,32 +111,39 @@ test('examples/openevolve gives metrics and artifacts, and raises only where not
   expect(call({ FLASHCORE_RUNNER: '127.0.0.1:1' })['raised']).toMatch(/127\.0\.0\.1:1/);
 });
 
-test('examples/shinkaevolve writes metrics.json and correct.json, and neither where nothing could be judged', () => {
-  const run = (results: string, env: Record<string, string>) =>
-    spawnSync(
-      'python3',
-      [
-        join(ROOT, 'examples/shinkaevolve/evaluate.py'),
-        '--program_path',
-        RACE,
-        '--results_dir',
-        results,
-        '--base',
-        'missing_syncthreads',
-      ],
-      { env: { ...environment(), ...env }, encoding: 'utf8' },
-    );
-  const results = join(home.path, 'results');
-  expect(run(results, {}).status).toBe(0);
-  const read = (name: string) => JSON.parse(readFileSync(join(results, name), 'utf8')) as Record<string, unknown>;
-  expect(read('correct.json')).toEqual({ correct: false, error: expect.stringMatching(/RACE/) as string });
-  expect(read('metrics.json')).toMatchObject({ combined_score: expect.any(Number) as number, public: {}, private: {} });
-  const none = join(home.path, 'none');
-  expect(run(none, { FLASHCORE_RUNNER: '127.0.0.1:1' }).status).not.toBe(0);
-  expect(existsSync(none)).toBe(false);
-});
+pythonTest(
+  'examples/shinkaevolve writes metrics.json and correct.json, and neither where nothing could be judged',
+  () => {
+    const run = (results: string, env: Record<string, string>) =>
+      spawnSync(
+        'python3',
+        [
+          join(ROOT, 'examples/shinkaevolve/evaluate.py'),
+          '--program_path',
+          RACE,
+          '--results_dir',
+          results,
+          '--base',
+          'missing_syncthreads',
+        ],
+        { env: { ...environment(), ...env }, encoding: 'utf8' },
+      );
+    const results = join(home.path, 'results');
+    expect(run(results, {}).status).toBe(0);
+    const read = (name: string) => JSON.parse(readFileSync(join(results, name), 'utf8')) as Record<string, unknown>;
+    expect(read('correct.json')).toEqual({ correct: false, error: expect.stringMatching(/RACE/) as string });
+    expect(read('metrics.json')).toMatchObject({
+      combined_score: expect.any(Number) as number,
+      public: {},
+      private: {},
+    });
+    const none = join(home.path, 'none');
+    expect(run(none, { FLASHCORE_RUNNER: '127.0.0.1:1' }).status).not.toBe(0);
+    expect(existsSync(none)).toBe(false);
+  },
+);
 
-test('examples/gepa gives a score and what a model may learn', () => {
+pythonTest('examples/gepa gives a score and what a model may learn', () => {
   const printed = execFileSync('python3', [join(ROOT, 'examples/gepa/optimize.py'), RACE], {
     env: environment(),
     encoding: 'utf8',

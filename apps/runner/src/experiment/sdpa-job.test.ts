@@ -10,6 +10,7 @@ import {
   type JobEvent,
 } from '@flashcore/shared/contract';
 import { parseCases, parseShape } from '@flashcore/shared/kernels';
+import { missing } from '@flashcore/shared/testing';
 import { readFileSync } from 'node:fs';
 import { SdpaBenchmark } from '../sdpa/sdpa-benchmark.ts';
 import { planSdpa } from '../spec/sdpa-spec.ts';
@@ -18,6 +19,8 @@ import { HistoryStore } from '../store/history.ts';
 import { Leaderboard } from '../store/leaderboard.ts';
 import { databaseOf, storeJob } from '../store/testing/made-experiments.ts';
 import { runSdpaJob } from './sdpa-job.ts';
+
+const pythonTest = test.skipIf(missing('python3'));
 
 const FAKE = fileURLToPath(new URL('../sdpa/fake-sdpa.py', import.meta.url));
 const cases = parseCases(
@@ -54,56 +57,59 @@ async function measure(asked: readonly string[], fault = '') {
   return { outcome, events };
 }
 
-test('SDPA alone: every shape of the set in both modes, with the figures that a kernel has, live and in the registry', async () => {
-  const { outcome, events } = await measure(['sdpa']);
-  expect(Outcome[outcome.outcome]).toBe('PASSED');
-  expect(outcome.summary).toMatch(
-    /^2x8x512x64 cold: sdpa\/cudnn 11\.00 us; 2x8x512x64 hot: sdpa\/cudnn 11\.00 us; 1x8/,
-  );
-  const { sdpaBenchmarks, variants, provenance } = outcome.result;
-  expect([variants, provenance?.tools.map(({ name, version }) => `${name} ${version}`), provenance?.protocol]).toEqual([
-    [],
-    ['PyTorch 9.9.9, cuDNN 8.7.6'],
-    PROTOCOL_VERSION,
-  ]);
-  expect(sdpaBenchmarks.map(({ mode, backends }) => [TimingMode[mode], backends.map(({ name }) => name)])).toEqual(
-    ['COLD', 'HOT', 'COLD', 'HOT'].map((mode) => [mode, ['sdpa/cudnn', 'sdpa/flash']]),
-  );
-  const [fastest] = sdpaBenchmarks[1]!.backends;
-  // 4 B H S^2 D flops in 11 us.
-  expect(fastest!.tflops).toBeCloseTo((4 * 2 * 8 * 512 * 512 * 64) / 11e-6 / 1e12, 6);
-  expect(fastest).toMatchObject({ latency: { p50Us: 11, p90Us: 12 }, speedup: 0 });
-  expect(fastest!.rooflinePercent).toBeGreaterThan(0);
-  expect(fastest!.latency!.samples).toBeGreaterThanOrEqual(100);
-  expect(sdpaBenchmarks[0]!.missing).toBe('sdpa/efficient: no head dimension of 7');
-  const told = events.map((payload) => payload.case);
-  expect(told[0]).toBe('phaseStarted');
-  expect(told.filter((name) => name === 'sdpaBenchmark')).toHaveLength(4);
-  expect(told).toContain('benchmarkProgress');
+pythonTest(
+  'SDPA alone: every shape of the set in both modes, with the figures that a kernel has, live and in the registry',
+  async () => {
+    const { outcome, events } = await measure(['sdpa']);
+    expect(Outcome[outcome.outcome]).toBe('PASSED');
+    expect(outcome.summary).toMatch(
+      /^2x8x512x64 cold: sdpa\/cudnn 11\.00 us; 2x8x512x64 hot: sdpa\/cudnn 11\.00 us; 1x8/,
+    );
+    const { sdpaBenchmarks, variants, provenance } = outcome.result;
+    expect([
+      variants,
+      provenance?.tools.map(({ name, version }) => `${name} ${version}`),
+      provenance?.protocol,
+    ]).toEqual([[], ['PyTorch 9.9.9, cuDNN 8.7.6'], PROTOCOL_VERSION]);
+    expect(sdpaBenchmarks.map(({ mode, backends }) => [TimingMode[mode], backends.map(({ name }) => name)])).toEqual(
+      ['COLD', 'HOT', 'COLD', 'HOT'].map((mode) => [mode, ['sdpa/cudnn', 'sdpa/flash']]),
+    );
+    const [fastest] = sdpaBenchmarks[1]!.backends;
+    // 4 B H S^2 D flops in 11 us.
+    expect(fastest!.tflops).toBeCloseTo((4 * 2 * 8 * 512 * 512 * 64) / 11e-6 / 1e12, 6);
+    expect(fastest).toMatchObject({ latency: { p50Us: 11, p90Us: 12 }, speedup: 0 });
+    expect(fastest!.rooflinePercent).toBeGreaterThan(0);
+    expect(fastest!.latency!.samples).toBeGreaterThanOrEqual(100);
+    expect(sdpaBenchmarks[0]!.missing).toBe('sdpa/efficient: no head dimension of 7');
+    const told = events.map((payload) => payload.case);
+    expect(told[0]).toBe('phaseStarted');
+    expect(told.filter((name) => name === 'sdpaBenchmark')).toHaveLength(4);
+    expect(told).toContain('benchmarkProgress');
 
-  const database = databaseOf();
-  const jobId = storeJob(database, { name: 'jobs/sdpa', kernelId: '' });
-  new HistoryStore(database).recordSdpa({ jobId, jobName: 'jobs/sdpa', endMs: 5, result: outcome.result });
-  const rows = new Leaderboard(database, { protocol: PROTOCOL_VERSION }).at({
-    deviceName: 'NVIDIA L4',
-    shape: parseShape('1x8x512x64'),
-    mode: TimingMode.COLD,
-    protocol: PROTOCOL_VERSION,
-  });
-  expect(rows.map(({ label, sdpaVersion, job, latency }) => [label, sdpaVersion, job, latency?.p50Us])).toEqual([
-    ['sdpa/cudnn', 'PyTorch 9.9.9, cuDNN 8.7.6', 'jobs/sdpa', 11],
-    ['sdpa/flash', 'PyTorch 9.9.9, cuDNN 8.7.6', 'jobs/sdpa', 21],
-  ]);
-});
+    const database = databaseOf();
+    const jobId = storeJob(database, { name: 'jobs/sdpa', kernelId: '' });
+    new HistoryStore(database).recordSdpa({ jobId, jobName: 'jobs/sdpa', endMs: 5, result: outcome.result });
+    const rows = new Leaderboard(database, { protocol: PROTOCOL_VERSION }).at({
+      deviceName: 'NVIDIA L4',
+      shape: parseShape('1x8x512x64'),
+      mode: TimingMode.COLD,
+      protocol: PROTOCOL_VERSION,
+    });
+    expect(rows.map(({ label, sdpaVersion, job, latency }) => [label, sdpaVersion, job, latency?.p50Us])).toEqual([
+      ['sdpa/cudnn', 'PyTorch 9.9.9, cuDNN 8.7.6', 'jobs/sdpa', 11],
+      ['sdpa/flash', 'PyTorch 9.9.9, cuDNN 8.7.6', 'jobs/sdpa', 21],
+    ]);
+  },
+);
 
-test('only the backends that were named', async () => {
+pythonTest('only the backends that were named', async () => {
   const { outcome } = await measure(['sdpa/flash']);
   expect(outcome.result.sdpaBenchmarks.flatMap(({ backends }) => backends.map(({ name }) => name))).toEqual(
     Array.from({ length: 4 }, () => 'sdpa/flash'),
   );
 });
 
-test.each([
+pythonTest.each([
   ['no-torch', /^SDPA was not measured on gpu0: no PyTorch on this host .*pip install torch/],
   ['crash', /^SDPA was not measured on gpu0: PyTorch's process ended with exit status 9/],
 ])('where nothing could be measured the job says why: %s', async (fault, message) => {

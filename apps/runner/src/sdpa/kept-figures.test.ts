@@ -1,8 +1,11 @@
 /** SDPA's figures that one job measures and the next ones use. */
 import { fileURLToPath } from 'node:url';
 import { parseShape } from '@flashcore/shared/kernels';
+import { missing } from '@flashcore/shared/testing';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { SdpaBenchmark, SdpaShape } from './sdpa-benchmark.ts';
+
+const pythonTest = test.skipIf(missing('python3'));
 
 const FAKE = fileURLToPath(new URL('fake-sdpa.py', import.meta.url));
 /** Of the stand-in process: two backends. */
@@ -49,19 +52,22 @@ const measured = [
 ];
 const asMeasuredIn = (job: string) => measured.map((result) => ({ ...result, reused: [job, 0, 60] }));
 
-test('the next job on the same graphs uses them, checked in two turns; it is the first job that is named', async () => {
-  expect(await measure('jobs/a')).toMatchObject({ turns: 6, results: measured });
-  for (const job of ['jobs/b', 'jobs/c'])
-    expect(await measure(job)).toMatchObject({ turns: 2, results: asMeasuredIn('jobs/a') });
-});
+pythonTest(
+  'the next job on the same graphs uses them, checked in two turns; it is the first job that is named',
+  async () => {
+    expect(await measure('jobs/a')).toMatchObject({ turns: 6, results: measured });
+    for (const job of ['jobs/b', 'jobs/c'])
+      expect(await measure(job)).toMatchObject({ turns: 2, results: asMeasuredIn('jobs/a') });
+  },
+);
 
-test('a job that may not use them measures anew, and its own are used from then on', async () => {
+pythonTest('a job that may not use them measures anew, and its own are used from then on', async () => {
   await measure('jobs/a');
   expect(await measure('jobs/b', { reuse: false })).toMatchObject({ turns: 6, results: measured });
   expect(await measure('jobs/c')).toMatchObject({ turns: 2, results: asMeasuredIn('jobs/b') });
 });
 
-test('they last an hour, and no longer than the graphs that they were measured on', async () => {
+pythonTest('they last an hour, and no longer than the graphs that they were measured on', async () => {
   await measure('jobs/a');
   const { now } = Date;
   vi.spyOn(Date, 'now').mockImplementation(() => now() + 3_601_000);
@@ -70,7 +76,7 @@ test('they last an hour, and no longer than the graphs that they were measured o
   expect(await measure('jobs/d')).toMatchObject({ turns: 6, results: measured });
 });
 
-test('where the first check is off by more than 1.5 %, the job goes on to measure', async () => {
+pythonTest('where the first check is off by more than 1.5 %, the job goes on to measure', async () => {
   vi.stubEnv('PYTHON_FAKE_SDPA', 'slower after 12');
   await measure('jobs/a');
   const { turns, results } = await measure('jobs/b');
@@ -79,7 +85,7 @@ test('where the first check is off by more than 1.5 %, the job goes on to measur
   expect((await measure('jobs/c')).results[0]).toMatchObject({ reused: ['jobs/b', 0, 60] });
 });
 
-test('where a later check is off, the turns that were left out are made up for', async () => {
+pythonTest('where a later check is off, the turns that were left out are made up for', async () => {
   vi.stubEnv('PYTHON_FAKE_SDPA', 'slower after 14');
   await measure('jobs/a');
   const { turns, results, missing } = await measure('jobs/b');

@@ -4,9 +4,12 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, expect, test, vi } from 'vitest';
 import { parseShape } from '@flashcore/shared/kernels';
+import { missing } from '@flashcore/shared/testing';
 import { temporaryFolder } from '../testing/test-runner.ts';
 import { SdpaBenchmark, SdpaShape } from './sdpa-benchmark.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
+
+const pythonTest = test.skipIf(missing('python3'));
 
 const FAKE = fileURLToPath(new URL('fake-sdpa.py', import.meta.url));
 const REAL = fileURLToPath(new URL('../../../../tools/sdpa.py', import.meta.url));
@@ -33,7 +36,7 @@ async function openShape(
   });
 }
 
-test('turns of every backend become results, fastest first, with the speedup of the candidate', async () => {
+pythonTest('turns of every backend become results, fastest first, with the speedup of the candidate', async () => {
   const shape = (await openShape()) as SdpaShape;
   for (let turn = 0; turn < 3; ++turn) await shape.turn('hot');
   const results = shape.results('hot', [5, 5.5, 6]);
@@ -85,33 +88,36 @@ test('what a host lacks is not looked for again at once', async () => {
   ]);
 });
 
-test('a process that ends in a turn leaves the sdpa not measured, and the next shape gets a new process', async () => {
-  vi.stubEnv('PYTHON_FAKE_SDPA', 'crash');
-  const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0 });
-  open.push(sdpa);
-  const options = {
-    modes: ['hot'] as const,
-    inputSets: 2,
-    signal: new AbortController().signal,
-    onSamples: () => undefined,
-  };
-  const shape = (await sdpa.openShape(parseShape('1x2x64x64'), options)) as SdpaShape;
-  await shape.turn('hot');
-  await shape.turn('hot');
-  expect(shape.missing('hot')).toMatch(/^PyTorch's process ended with exit status 9/);
-  expect(shape.results('hot', [1])).toEqual([]);
-  vi.stubEnv('PYTHON_FAKE_SDPA', '');
-  expect(await sdpa.openShape(parseShape('1x2x64x64'), options)).toBeInstanceOf(SdpaShape);
-});
+pythonTest(
+  'a process that ends in a turn leaves the sdpa not measured, and the next shape gets a new process',
+  async () => {
+    vi.stubEnv('PYTHON_FAKE_SDPA', 'crash');
+    const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0 });
+    open.push(sdpa);
+    const options = {
+      modes: ['hot'] as const,
+      inputSets: 2,
+      signal: new AbortController().signal,
+      onSamples: () => undefined,
+    };
+    const shape = (await sdpa.openShape(parseShape('1x2x64x64'), options)) as SdpaShape;
+    await shape.turn('hot');
+    await shape.turn('hot');
+    expect(shape.missing('hot')).toMatch(/^PyTorch's process ended with exit status 9/);
+    expect(shape.results('hot', [1])).toEqual([]);
+    vi.stubEnv('PYTHON_FAKE_SDPA', '');
+    expect(await sdpa.openShape(parseShape('1x2x64x64'), options)).toBeInstanceOf(SdpaShape);
+  },
+);
 
-test('a cancelled job does not wait for a turn: the process is killed', async () => {
+pythonTest('a cancelled job does not wait for a turn: the process is killed', async () => {
   const controller = new AbortController();
   const shape = (await openShape('hang', { signal: controller.signal })) as SdpaShape;
   setTimeout(() => controller.abort(new Error('cancelled')), 100);
   await expect(shape.turn('hot')).rejects.toThrow('cancelled');
 });
 
-test('a request past its limit is killed', async () => {
+pythonTest('a request past its limit is killed', async () => {
   vi.stubEnv('PYTHON_FAKE_SDPA', 'hang');
   const process = new SdpaProcess({ python: 'python3', script: FAKE });
   open.push({ close: () => process.stop() });
@@ -124,7 +130,7 @@ test('a request past its limit is killed', async () => {
   await expect(process.request('open', {}, { limitMs: 200 })).rejects.toBeInstanceOf(SdpaError);
 });
 
-test("the real tool answers what it can't do, and goes on", () => {
+pythonTest("the real tool answers what it can't do, and goes on", () => {
   const { stdout } = spawnSync('python3', [REAL], {
     input: '{"id": 1, "op": "dance"}\nno json\n{"id": 3, "op": "round"}\n',
     encoding: 'utf8',
@@ -155,7 +161,7 @@ function prepareWith(faults: string): Record<string, unknown> {
   return JSON.parse(stdout.trim().split('\n')[1]!) as Record<string, unknown>;
 }
 
-test("what one backend can't do leaves the others: no kernel, no plan, no capture", () => {
+pythonTest("what one backend can't do leaves the others: no kernel, no plan, no capture", () => {
   const { ok, backends } = prepareWith(
     'no_kernel; CUDNN_ATTENTION in call: cuDNN Frontend error: No valid execution plans built; EFFICIENT_ATTENTION in capture: operation not permitted when stream is capturing',
   ) as { ok: boolean; backends: { name: string; reason: string }[] };
@@ -170,7 +176,7 @@ test("what one backend can't do leaves the others: no kernel, no plan, no captur
   ]);
 });
 
-test("a device that is lost is no backend's reason", () => {
+pythonTest("a device that is lost is no backend's reason", () => {
   expect(
     prepareWith('lost; CUDNN_ATTENTION in call: CUDA error: an illegal memory access was encountered'),
   ).toMatchObject({
@@ -180,7 +186,7 @@ test("a device that is lost is no backend's reason", () => {
   });
 });
 
-test('a cancelled job does not wait until PyTorch is loaded', async () => {
+pythonTest('a cancelled job does not wait until PyTorch is loaded', async () => {
   const controller = new AbortController();
   const opened = openShape('slow-open', { signal: controller.signal });
   setTimeout(() => controller.abort(new Error('cancelled')), 100);

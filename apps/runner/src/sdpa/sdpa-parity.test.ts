@@ -3,10 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseShape } from '@flashcore/shared/kernels';
+import { missing } from '@flashcore/shared/testing';
 import { afterAll, afterEach, expect, test } from 'vitest';
 import type { VerifiedOutput } from '../../worker/messages.ts';
 import { SdpaBenchmark } from './sdpa-benchmark.ts';
 import { SdpaParity } from './sdpa-parity.ts';
+
+const pythonTest = test.skipIf(missing('python3'));
 
 const SHAPE = parseShape('1x1x2x4');
 const FAKE = fileURLToPath(new URL('fake-sdpa.py', import.meta.url));
@@ -36,7 +39,7 @@ function output(error: number): VerifiedOutput {
   };
 }
 
-test('differences and errors over the inputs of a case, and why a backend has none', async () => {
+pythonTest('differences and errors over the inputs of a case, and why a backend has none', async () => {
   const compared = parity();
   compared.add(output(0.5));
   compared.add(output(0.25));
@@ -59,7 +62,7 @@ test('differences and errors over the inputs of a case, and why a backend has no
   });
 });
 
-test('an input that a backend, or PyTorch, did not take: the others alone give no figure', async () => {
+pythonTest('an input that a backend, or PyTorch, did not take: the others alone give no figure', async () => {
   const refused = parity();
   for (const error of [0.5, 8]) refused.add(output(error));
   expect(await refused.results()).toMatchObject({

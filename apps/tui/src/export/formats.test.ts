@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { checkShape, parseManifest, resolveVariant } from '@flashcore/shared/kernels';
 import { fromJson, type JsonValue } from '@bufbuild/protobuf';
 import { GetJobResponseSchema, TimingMode, withCurrentNames } from '@flashcore/shared/contract';
+import { missing } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import * as z from 'zod';
 import type { ExportedKernel } from './exported-kernel.ts';
@@ -15,6 +16,8 @@ import { kernelBuilderFiles } from './kernel-builder.ts';
 import { shapesOf } from './measured-shapes.ts';
 import { robustKbenchFiles } from './robust-kbench.ts';
 import { base85, torchFile } from './torch-file.ts';
+
+const pythonTest = test.skipIf(missing('python3'));
 
 const KERNELS = join(import.meta.dirname, '../../../../kernels');
 const CUBIN = Uint8Array.from({ length: 1001 }, (_, index) => (index * 37) % 256);
@@ -68,7 +71,7 @@ function python(program: string, input = ''): string {
 
 const LADDER = ['fa_v1_baseline', 'fa_s512_v3_wmma', 'fa_tc_s512', 'flashcore_v6', 'flashcore_v10', 'flashcore_v11'];
 
-test.each(LADDER)('%s: the torch file parses, and has the machine code in it', (id) => {
+pythonTest.each(LADDER)('%s: the torch file parses, and has the machine code in it', (id) => {
   const text = torchFile(exported(id));
   const program =
     'import ast, base64, sys, zlib\ntree = ast.parse(sys.stdin.read())\n' +
@@ -89,7 +92,7 @@ const REFUSED = [
 /** As the checker strips comments: by text, in strings too. */
 const stripped = (text: string): string => text.replaceAll(/(#|\/\/)[^\n]*/g, '');
 
-test.each(LADDER)('%s: KernelBench takes ModelNew', (id) => {
+pythonTest.each(LADDER)('%s: KernelBench takes ModelNew', (id) => {
   const { 'model_new.py': model, 'reference.py': reference } = kernelBenchFiles(exported(id));
   expect(python('import ast, sys\nast.parse(sys.stdin.read())\nprint("parses")', model)).toBe('parses\n');
   const text = stripped(model!);
@@ -109,7 +112,7 @@ test('headers stand in the place of their first include; comments go, strings an
   );
 });
 
-test('base85 is what Python reads, whatever the length', () => {
+pythonTest('base85 is what Python reads, whatever the length', () => {
   for (const length of [0, 1, 2, 3, 4, 5, 100])
     expect(
       python(
@@ -180,7 +183,7 @@ const jsonLines = (text: string): unknown[] =>
     .map((line) => JSON.parse(line) as unknown);
 const RUN = join(import.meta.dirname, '../../../../docs/results/h200-2026-11-21/run.flashcore_v11.json');
 
-test.each(LADDER)("%s: FlashInfer-Bench's data set follows its schemas, and is whole", (id) => {
+pythonTest.each(LADDER)("%s: FlashInfer-Bench's data set follows its schemas, and is whole", (id) => {
   const files = flashInferFiles(exported(id));
   const named = (folder: string) => Object.entries(files).filter(([path]) => path.startsWith(`${folder}/`));
   const definitions = named('definitions').map(([, text]) => DEFINITION.parse(JSON.parse(text)));
@@ -243,7 +246,7 @@ const TASK_CONFIG = z.strictObject({
   multi_shared_configs: CONFIGS,
 });
 
-test.each(LADDER)(
+pythonTest.each(LADDER)(
   "%s: robust-kbench's task names what it wants, and every configuration is one that the kernel takes",
   (id) => {
     const kernel = exported(id);
@@ -272,31 +275,34 @@ test.each(LADDER)(
   },
 );
 
-test.each(LADDER)("%s: kernel-builder's project has the files that build.toml names, and its Python parses", (id) => {
-  const files = kernelBuilderFiles(exported(id));
-  const project = JSON.parse(
-    python('import json, sys, tomllib\nprint(json.dumps(tomllib.loads(sys.stdin.read())))', files['build.toml']),
-  ) as { general: Record<string, unknown>; torch: { src: string[] }; kernel: { mha: Record<string, string[]> } };
-  expect(project.general).toEqual({
-    name: `flashcore-${id.replaceAll('_', '-')}`,
-    version: 1,
-    edition: 5,
-    license: 'Apache-2.0',
-    backends: ['cuda'],
-  });
-  const { mha } = project.kernel;
-  expect(mha).toMatchObject({ backend: 'cuda', depends: ['torch'], 'cuda-capabilities': ['9.0a'] });
-  expect([...project.torch.src, ...mha['src']!].filter((path) => files[path] === undefined)).toEqual([]);
-  const module = `flashcore_${id}`;
-  expect(Object.keys(files)).toEqual(
-    expect.arrayContaining(['flake.nix', 'CARD.md', `torch-ext/${module}/__init__.py`, `tests/test_${module}.py`]),
-  );
-  for (const [path, text] of Object.entries(files))
-    if (path.endsWith('.py')) python('import ast, sys\nast.parse(sys.stdin.read())', text);
-  // What the binding declares is what the kernel defines.
-  const [, declared] = /void (mha_fwd_out\([^)]*\))/.exec(files['torch-ext/torch_binding.h']!)!;
-  expect(files[mha['src']![0]!]).toContain(`void ${declared} {`);
-});
+pythonTest.each(LADDER)(
+  "%s: kernel-builder's project has the files that build.toml names, and its Python parses",
+  (id) => {
+    const files = kernelBuilderFiles(exported(id));
+    const project = JSON.parse(
+      python('import json, sys, tomllib\nprint(json.dumps(tomllib.loads(sys.stdin.read())))', files['build.toml']),
+    ) as { general: Record<string, unknown>; torch: { src: string[] }; kernel: { mha: Record<string, string[]> } };
+    expect(project.general).toEqual({
+      name: `flashcore-${id.replaceAll('_', '-')}`,
+      version: 1,
+      edition: 5,
+      license: 'Apache-2.0',
+      backends: ['cuda'],
+    });
+    const { mha } = project.kernel;
+    expect(mha).toMatchObject({ backend: 'cuda', depends: ['torch'], 'cuda-capabilities': ['9.0a'] });
+    expect([...project.torch.src, ...mha['src']!].filter((path) => files[path] === undefined)).toEqual([]);
+    const module = `flashcore_${id}`;
+    expect(Object.keys(files)).toEqual(
+      expect.arrayContaining(['flake.nix', 'CARD.md', `torch-ext/${module}/__init__.py`, `tests/test_${module}.py`]),
+    );
+    for (const [path, text] of Object.entries(files))
+      if (path.endsWith('.py')) python('import ast, sys\nast.parse(sys.stdin.read())', text);
+    // What the binding declares is what the kernel defines.
+    const [, declared] = /void (mha_fwd_out\([^)]*\))/.exec(files['torch-ext/torch_binding.h']!)!;
+    expect(files[mha['src']![0]!]).toContain(`void ${declared} {`);
+  },
+);
 
 test('exports of fa_v1_baseline, the kernel’s source left out', async () => {
   const kernel = { ...exported('fa_v1_baseline'), sources: [{ path: 'k.cu', text: '// the kernel\n' }] };

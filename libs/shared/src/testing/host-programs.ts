@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 const HOST_PROGRAMS = {
   bubblewrap: ['bwrap', '--ro-bind', '/', '/', 'true'],
   openssl: ['openssl', 'version'],
+  python3: ['python3', '--version'],
   'python3-grpcio': ['/usr/bin/python3', '-c', 'from grpc import insecure_channel; import google.protobuf'],
   fish: ['fish', '--version'],
   nvcc: ['sh', '-c', 'nvcc --version || /usr/local/cuda/bin/nvcc --version'],
