@@ -73,8 +73,8 @@ function overheadText(overhead: Overhead): string {
     `Over gRPC, with a pilot that is idle, a request starts after ${startMs.p50.toFixed(0)} ms (p90 ${startMs.p90.toFixed(0)} ms).`,
     `${queued.toLocaleString('en')} jobs were taken at ${submitsPerSecond.toFixed(0)} a second,`,
     `for ${submitCpuMs.toFixed(2)} ms of the gateway's CPU time each; its memory went from ${rssBeforeMib.toFixed(0)} to ${rssQueuedMib.toFixed(0)} MiB.`,
-    `${watchers.toLocaleString('en')} idle watchers took ${(rssWatchedMib - rssQueuedMib).toFixed(0)} MiB more, and ${idleCpuPercent.toFixed(1)} % of a core`,
-    `(\`npx nx fleet-overhead test\`, from sources; ${overhead.machine}, with other work).`,
+    `With ${watchers.toLocaleString('en')} idle watchers beside it stood at ${rssWatchedMib.toFixed(0)} MiB, and took ${idleCpuPercent.toFixed(1)} % of a core`,
+    `(\`npx nx fleet-overhead test\`, one run, from sources; ${overhead.machine}).`,
   ].join(' ');
 }
 
