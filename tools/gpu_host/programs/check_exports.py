@@ -2,10 +2,11 @@
 
   python3 check_exports.py prepare FOLDER SHAPE…
   python3 check_exports.py check FOLDER STAMP SHAPE…
+  python3 check_exports.py time FOLDER STAMP SHAPE
 
 FOLDER/<kernel>.py are the operators; FOLDER/<kernel>.<shape>.out is what the runner's own launches gave for the inputs
 in FOLDER/<shape>.in (`prepare` writes those). STAMP is clock-stamp.cu, compiled. All shapes are
-checked, the first is timed. Prints one JSON object.
+checked, the first is timed; `time` does nothing else. Prints one JSON object.
 """
 
 import importlib.util
@@ -18,6 +19,8 @@ import graph_arms
 import torch
 
 PLACES = 4
+# For a process among many.
+FEW_PLACES = 2
 
 
 def shape_of(text):
@@ -44,12 +47,12 @@ def load(path):
     return module
 
 
-def graph_times(module, shape, causal, inputs, stamp):
+def graph_times(module, shape, causal, inputs, stamp, places=PLACES):
     """Microseconds a launch in PyTorch's graph and MHz of the SM by stamps around each sample, by the runner's protocol
     and over as many input sets: where PyTorch's allocator puts the tensors, and each in an allocation of its own, as
     the runner has them. Several places of each, in turns."""
     bench = graph_arms.Bench(module, inputs, shape, causal, stamp)
-    for again in range(PLACES):
+    for again in range(places):
         for kind, sets in (("allocator", bench.sets_of_torch()), ("apart", bench.sets_for_torch())):
             bench.torch_arm(f"{kind} {again}", sets, stamped=True)
     arms = bench.run()["arms"]
@@ -129,6 +132,11 @@ def main():
     stamp, timed, *_ = shapes
     shapes = shapes[1:]
     inputs = (folder / f"{timed}.in").read_bytes()
+    if sys.argv[1] == "time":
+        for path in sorted(folder.glob("*.py")):
+            report["kernels"][path.stem] = graph_times(load(path), *shape_of(timed), inputs, stamp, FEW_PLACES)
+        print(json.dumps(report))
+        return
     for path in sorted(folder.glob("*.py")):
         module = load(path)
         # Before and after the checks: torch.compile brings much into the process.
