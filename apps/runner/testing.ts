@@ -17,6 +17,7 @@ export { hotLaunches, median } from './worker/benchmark/sampling.ts';
 export { LoadedCandidate } from './worker/driver/loaded-candidate.ts';
 export type { Candidate, ProfileOnceJob } from './worker/messages.ts';
 export { RunBuffers } from './worker/verify/buffers.ts';
+export { compareOutput, type CompareOptions, type Comparison } from './worker/verify/output-comparison.ts';
 export { NORMAL, drawInputs } from './worker/verify/inputs.ts';
 export { ClockStamps } from './worker/benchmark/clock-stamps.ts';
 export { Conditions } from './worker/benchmark/conditions.ts';

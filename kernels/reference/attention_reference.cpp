@@ -1,6 +1,7 @@
 // Blocked attention on the CPU; see attention_reference.h for what it promises.
 // Both precisions are one template: Fp64 rounds nowhere, Fp16 rounds where an fp16 implementation stores a tensor.
 #include "attention_reference.h"
+#include "half.h"
 
 #include <algorithm>
 #include <atomic>
@@ -22,24 +23,6 @@ constexpr int64_t NORMALS_PER_TASK = 1 << 15;  // about a millisecond of a threa
 
 typedef double VectorFp64 __attribute__((vector_size(64)));
 typedef float VectorFp32 __attribute__((vector_size(64)));
-
-float bits_to_float(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-uint32_t float_to_bits(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
-float half_to_float(uint16_t half) {
-  const uint32_t sign = (half & 0x8000u) << 16, exponent = (half >> 10) & 31u, mantissa = half & 0x3ffu;
-  if (exponent == 31) return bits_to_float(sign | 0x7f800000u | mantissa << 13);
-  if (exponent == 0) return (sign ? -1.0f : 1.0f) * static_cast<float>(mantissa) * 0x1p-24f;
-  return bits_to_float(sign | (exponent + 112) << 23 | mantissa << 13);
-}
 
 // The fp16 value nearest to x (ties to even), as a float.
 float round_to_half(float x) {

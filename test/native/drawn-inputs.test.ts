@@ -1,35 +1,9 @@
 /** The inputs that the native library draws on all threads are those that JavaScript draws one after another. */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import {
-  ArtifactStore,
-  BuildTools,
-  NORMAL,
-  TEST_HOST,
-  drawInputs,
-  loadReference,
-  type Reference,
-} from '@flashcore/runner/testing';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ROOT } from '../support/home.ts';
+import { NORMAL, drawInputs } from '@flashcore/runner/testing';
+import { expect, test } from 'vitest';
+import { compiledReference } from '../support/reference.ts';
 
-let folder: string;
-let reference: Reference;
-
-beforeAll(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'flashcore-inputs-'));
-  const tools = new BuildTools({
-    repositoryRoot: ROOT,
-    dataDirectory: folder,
-    kernelsFolder: join(ROOT, 'kernels'),
-    artifacts: new ArtifactStore(join(folder, 'artifacts')),
-    ...TEST_HOST,
-  });
-  reference = loadReference(await tools.referenceLibrary({ signal: AbortSignal.timeout(120_000) }));
-}, 120_000);
-
-afterAll(() => rmSync(folder, { recursive: true }));
+const reference = await compiledReference();
 
 // More than one task of the library's threads, an odd number of elements, one element; seeds of 4 to 128 bits.
 test.each([

@@ -17,6 +17,7 @@ def measure(m):
             "-o",
             reference,
             "kernels/reference/attention_reference.cpp",
+            "kernels/reference/output_comparison.cpp",
         ]
     )
     _, _, text, errors = m.run(

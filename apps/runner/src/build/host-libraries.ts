@@ -61,33 +61,30 @@ export function executorUnit(cxx: Compiler, emulatorFolder: string): CompileUnit
   };
 }
 
-/** The CPU reference. Not with -ffast-math: masked scores are -infinity. */
+/**
+ * The CPU reference, and the comparison with it. Not with -ffast-math: masked scores are -infinity. The comparison's
+ * products are rounded before they are added, so that its figures are the same on every host.
+ */
 export function referenceUnit(cxx: Compiler, kernelsFolder: string): CompileUnit {
   const folder = join(kernelsFolder, 'reference');
-  const files = ['attention_reference.cpp', 'attention_reference.h'].map((path) => ({
-    path,
-    text: readFileSync(join(folder, path), 'utf8'),
-  }));
+  const names = [
+    'attention_reference.cpp',
+    'attention_reference.h',
+    'half.h',
+    'output_comparison.cpp',
+    'output_comparison.h',
+  ];
+  const common = ['-std=c++17', '-O3', nativeFlag(), '-fPIC', '-pthread'];
   return {
     compiler: cxx,
     target: 'reference',
-    files,
+    files: names.map((path) => ({ path, text: readFileSync(join(folder, path), 'utf8') })),
     stages: [
       [
-        {
-          arguments: [
-            '-std=c++17',
-            '-O3',
-            nativeFlag(),
-            '-shared',
-            '-fPIC',
-            '-pthread',
-            '-o',
-            'attention_reference.so',
-            'attention_reference.cpp',
-          ],
-        },
+        { arguments: [...common, '-c', 'attention_reference.cpp', '-o', 'reference.o'] },
+        { arguments: [...common, '-ffp-contract=off', '-c', 'output_comparison.cpp', '-o', 'comparison.o'] },
       ],
+      [{ arguments: [...common, '-shared', '-o', 'attention_reference.so', 'reference.o', 'comparison.o'] }],
     ],
     outputs: [{ path: 'attention_reference.so', fileName: 'attention_reference.so', kind: 'library' }],
     limitMs: LIMIT_MS,

@@ -132,7 +132,7 @@ export class InputRotation {
     const modified = set.buffers.modified(set.inputs);
     if (modified.length > 0) return `the kernel changed ${modified.join(', ')}`;
     const want = this.#reference.fp64(set.inputs, this.#candidate.shape);
-    const { mismatches, elements } = compareOutput(set.buffers.output(), want, {
+    const { mismatches, elements } = compareOutput(this.#reference, set.buffers.output(), want, {
       shape: this.#candidate.shape,
       poison: POISONS[0],
       tolerance: this.#tolerance,

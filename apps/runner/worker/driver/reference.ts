@@ -21,7 +21,56 @@ export interface Reference {
    * threads of the host.
    */
   normal(values: HalfBits, source: NormalSource): HalfBits;
+  /** An output beside the fp64 reference, element by element (kernels/reference/output_comparison.h). */
+  compare(got: HalfBits, want: Float64Array, how: ComparedTensors): NativeComparison;
+  /** max|got - want|. */
+  maxAbsError(got: HalfBits, want: Float64Array): number;
 }
+
+export interface ComparedTensors {
+  /** Batches times heads. */
+  heads: number;
+  rows: number;
+  columns: number;
+  /** The fp16 NaN that the output was filled with before the run. */
+  poison: number;
+  absolute: number;
+  relative: number;
+  /** Extent of the error map's blocks. */
+  blockRows: number;
+  blockColumns: number;
+  /** Blocks of a head. */
+  blocks: number;
+  /** Indices of mismatches that are told. */
+  listed: number;
+  /** Whether each head has a map of its own. */
+  headMaps: boolean;
+}
+
+/** What output_comparison.h says of each. */
+export interface NativeComparison {
+  figures: Record<(typeof FIGURES)[number], number>;
+  first: Float64Array;
+  map: Float64Array;
+  mapIndex: Float64Array;
+  headMap: Float32Array;
+}
+
+/** In the order of the header's enum. */
+const FIGURES = [
+  'mismatches',
+  'nanCount',
+  'infCount',
+  'unwrittenCount',
+  'worstIndex',
+  'maxAbsError',
+  'sumAbsError',
+  'sumSquareError',
+  'maxRelError',
+  'p999AbsError',
+  'gotSquares',
+  'wantSquares',
+] as const;
 
 export interface NormalSource {
   key: number;
@@ -50,6 +99,8 @@ type NativeNormal = (
   threads: number,
 ) => number;
 
+type NativeCompare = (...args: (HalfBits | Float64Array | Float32Array | number | null)[]) => number;
+
 export function loadReference(path: string): Reference {
   const library = koffi.load(path);
   const fp64 = library.func(`int flashcore_reference_fp64${SIGNATURE}`) as unknown as NativeReference;
@@ -57,16 +108,19 @@ export function loadReference(path: string): Reference {
   const normal = library.func(
     'int flashcore_reference_normal(void *out, int64_t count, uint32_t key, uint32_t stream, double scale, int32_t threads)',
   ) as unknown as NativeNormal;
+  const compare = library.func(
+    'int flashcore_compare_output(const void *got, const void *want, int32_t heads, int32_t S, int32_t D, uint32_t poison, double absolute, double relative, int32_t block_rows, int32_t block_columns, void *figures, void *first, int32_t listed, void *map, void *map_index, void *head_map)',
+  ) as unknown as NativeCompare;
+  const maxAbsError = library.func(
+    'int flashcore_max_abs_error(const void *got, const void *want, int64_t count, void *out)',
+  ) as unknown as NativeCompare;
   const call = <Out extends Float64Array | HalfBits>(
     native: NativeReference,
     inputs: AttentionInputs,
     out: Out,
     shape: ShapeFields,
   ): Out => {
-    const elements = elementsOf(shape);
-    for (const tensor of [inputs.Q, inputs.K, inputs.V, out])
-      if (tensor.length !== elements)
-        throw new RangeError(`the reference wants tensors of ${elements} elements, got ${tensor.length}`);
+    checkLengths(elementsOf(shape), [inputs.Q, inputs.K, inputs.V, out]);
     // 0 threads: as many as the machine has.
     const status = native(
       inputs.Q,
@@ -87,7 +141,50 @@ export function loadReference(path: string): Reference {
     fp64: (inputs, shape) => call(fp64, inputs, new Float64Array(elementsOf(shape)), shape),
     fp16: (inputs, shape) => call(fp16, inputs, new Uint16Array(elementsOf(shape)), shape),
     normal: (values, { key, stream, scale }) => checked(normal(values, values.length, key, stream, scale, 0), values),
+    compare: (got, want, how) => {
+      const figures = new Float64Array(FIGURES.length);
+      const [first, map, mapIndex] = [how.listed, how.blocks, how.blocks].map((length) => new Float64Array(length));
+      const headMap = new Float32Array(how.headMaps ? how.heads * how.blocks : 0);
+      checkLengths(how.heads * how.rows * how.columns, [got, want]);
+      const status = compare(
+        got,
+        want,
+        how.heads,
+        how.rows,
+        how.columns,
+        how.poison,
+        how.absolute,
+        how.relative,
+        how.blockRows,
+        how.blockColumns,
+        figures,
+        first!,
+        how.listed,
+        map!,
+        mapIndex!,
+        how.headMaps ? headMap : null,
+      );
+      const named = Object.fromEntries(FIGURES.map((name, index) => [name, figures[index]!]));
+      return checked(status, {
+        figures: named as NativeComparison['figures'],
+        first: first!.subarray(0, Math.min(how.listed, named['mismatches']!)),
+        map: map!,
+        mapIndex: mapIndex!,
+        headMap,
+      });
+    },
+    maxAbsError: (got, want) => {
+      checkLengths(got.length, [want]);
+      const out = new Float64Array(1);
+      return checked(maxAbsError(got, want, got.length, out), out)[0]!;
+    },
   };
+}
+
+function checkLengths(elements: number, tensors: readonly ArrayLike<number>[]): void {
+  for (const tensor of tensors)
+    if (tensor.length !== elements)
+      throw new RangeError(`the reference wants tensors of ${elements} elements, got ${tensor.length}`);
 }
 
 function checked<Out>(status: number, out: Out): Out {

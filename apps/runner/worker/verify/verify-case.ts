@@ -6,7 +6,7 @@ import type { AttentionInputs, HalfBits, Reference } from '../driver/reference.t
 import type { Candidate, CaseReport, SeededInput, VerifyRequest } from '../messages.ts';
 import type { Reporter } from '../reporter.ts';
 import { GUARDS, RunBuffers } from './buffers.ts';
-import { compareOutput, maxAbsError, type Comparison } from './output-comparison.ts';
+import { compareOutput, type Comparison } from './output-comparison.ts';
 import { drawInputs } from './inputs.ts';
 
 /**
@@ -88,11 +88,11 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   const referenceStarted = performance.now();
   const want = reference.fp64(inputs, shape);
   const rule = options.input.rule.name;
-  const fp16MaxAbsError = options.yardsticks.get(rule) ?? maxAbsError(reference.fp16(inputs, shape), want);
+  const fp16MaxAbsError = options.yardsticks.get(rule) ?? reference.maxAbsError(reference.fp16(inputs, shape), want);
   options.yardsticks.set(rule, fp16MaxAbsError);
   const referenceSeconds = (performance.now() - referenceStarted) / 1000;
   const judge = (bits: HalfBits, poison: number): Comparison =>
-    compareOutput(bits, want, { shape, poison, tolerance: options.request.tolerance });
+    compareOutput(reference, bits, want, { shape, poison, tolerance: options.request.tolerance });
   const first = judge(output, POISONS[0]);
   const deterministic = again && sameBits(output, again);
   const second = again && !deterministic && first.mismatches === 0 ? judge(again, POISONS[1]) : undefined;

@@ -1,0 +1,212 @@
+// Compares rows; see output_comparison.h for what it promises. A row whose elements are all finite goes through loops
+// that the compiler turns into vectors; only the sums, whose order is kept, are added one after another.
+#include "output_comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <new>
+#include <vector>
+
+#include "attention_reference.h"
+#include "half.h"
+
+namespace {
+
+constexpr double SMALLEST_NORMAL_FP16 = 0x1p-14;
+constexpr double INFINITE = std::numeric_limits<double>::infinity();
+
+struct Comparison {
+  const uint16_t* got;
+  const double* want;
+  int32_t S, D;
+  uint16_t poison;
+  double absolute, relative;
+  int32_t block_rows, block_columns, listed;
+  double *figures, *first, *map, *map_index;
+  float* head_map;
+};
+
+// The n-th smallest (from 0) of floats that are not negative: their bits are in the order of their values. Those whose
+// upper half of bits is the wanted one's are few.
+float nth_smallest(const std::vector<float>& values, size_t n) {
+  std::vector<uint32_t> buckets(1 << 15);
+  for (const float value : values) ++buckets[float_to_bits(value) >> 16];
+  uint32_t bucket = 0;
+  while (n >= buckets[bucket]) n -= buckets[bucket++];
+  std::vector<float> among;
+  among.reserve(buckets[bucket]);
+  for (const float value : values)
+    if (float_to_bits(value) >> 16 == bucket) among.push_back(value);
+  std::nth_element(among.begin(), among.begin() + static_cast<std::ptrdiff_t>(n), among.end());
+  return among[n];
+}
+
+class Rows {
+ public:
+  explicit Rows(const Comparison& comparison)
+      : c(comparison),
+        columns((c.D + c.block_columns - 1) / c.block_columns),
+        blocks(static_cast<size_t>((c.S + c.block_rows - 1) / c.block_rows) * columns),
+        value(c.D),
+        error(c.D) {
+    std::fill_n(c.figures, FLASHCORE_COMPARED_FIGURES, 0.0);
+    c.figures[FLASHCORE_COMPARED_WORST_INDEX] = -1;
+    // -1: below every error, so that each block has an element even where all are exact.
+    std::fill_n(c.map, blocks, -1.0);
+    std::fill_n(c.map_index, blocks, 0.0);
+  }
+
+  void all(int64_t heads) {
+    errors.reserve(static_cast<size_t>(heads) * c.S * c.D);
+    for (int64_t head = 0; head < heads; ++head) {
+      if (c.head_map) std::fill_n(c.head_map + head * blocks, blocks, 0.0f);
+      for (int32_t row = 0; row < c.S; ++row) this->row(head, row);
+    }
+    const size_t finite = errors.size();
+    if (finite == 0) return;
+    const auto rank = static_cast<size_t>(std::max(0.0, std::ceil(static_cast<double>(finite) * 0.999) - 1));
+    c.figures[FLASHCORE_COMPARED_P999_ABS] = nth_smallest(errors, std::min(finite - 1, rank));
+  }
+
+ private:
+  void row(int64_t head, int32_t row) {
+    const int64_t base = (head * c.S + row) * c.D;
+    const uint16_t* got = c.got + base;
+    const double* want = c.want + base;
+    double most = 0;
+    bool finite = true;
+    for (int32_t d = 0; d < c.D; ++d) {
+      value[d] = half_to_float(got[d]);
+      error[d] = std::fabs(value[d] - want[d]);
+      finite &= error[d] < INFINITE;
+      most = error[d] > most ? error[d] : most;
+    }
+    if (!finite) return element_by_element(head, row, base);
+    double *const figures = c.figures, wanted = figures[FLASHCORE_COMPARED_WANT_SQUARES],
+                  written = figures[FLASHCORE_COMPARED_GOT_SQUARES], sum = figures[FLASHCORE_COMPARED_SUM_ABS],
+                  squares = figures[FLASHCORE_COMPARED_SUM_SQUARE];
+    for (int32_t d = 0; d < c.D; ++d) {
+      wanted += want[d] * want[d];
+      written += value[d] * value[d];
+      sum += error[d];
+      squares += error[d] * error[d];
+    }
+    figures[FLASHCORE_COMPARED_WANT_SQUARES] = wanted;
+    figures[FLASHCORE_COMPARED_GOT_SQUARES] = written;
+    figures[FLASHCORE_COMPARED_SUM_ABS] = sum;
+    figures[FLASHCORE_COMPARED_SUM_SQUARE] = squares;
+    double relative = figures[FLASHCORE_COMPARED_MAX_REL];
+    int outside = 0;
+    for (int32_t d = 0; d < c.D; ++d) {
+      const double size = std::fabs(want[d]), share = error[d] / std::max(size, SMALLEST_NORMAL_FP16);
+      relative = share > relative ? share : relative;
+      outside += error[d] > c.absolute + c.relative * size;
+    }
+    figures[FLASHCORE_COMPARED_MAX_REL] = relative;
+    for (int32_t d = 0; outside > 0 && d < c.D; ++d)
+      if (error[d] > c.absolute + c.relative * std::fabs(want[d])) note(base + d);
+    errors.insert(errors.end(), error.begin(), error.end());
+    if (most > figures[FLASHCORE_COMPARED_MAX_ABS] || figures[FLASHCORE_COMPARED_WORST_INDEX] < 0) {
+      figures[FLASHCORE_COMPARED_MAX_ABS] = most;
+      figures[FLASHCORE_COMPARED_WORST_INDEX] =
+          static_cast<double>(base + (std::find(error.begin(), error.end(), most) - error.begin()));
+    }
+    for (int32_t column = 0; column < columns; ++column) {
+      const int32_t begin = column * c.block_columns, end = std::min(c.D, begin + c.block_columns);
+      double largest = error[begin];
+      for (int32_t d = begin + 1; d < end; ++d) largest = error[d] > largest ? error[d] : largest;
+      const size_t block = static_cast<size_t>(row / c.block_rows) * columns + column;
+      if (largest > c.map[block]) {
+        const auto place = std::find(error.begin() + begin, error.begin() + end, largest) - error.begin();
+        c.map[block] = largest;
+        c.map_index[block] = static_cast<double>(base + place);
+      }
+      if (c.head_map && largest > c.head_map[head * blocks + block])
+        c.head_map[head * blocks + block] = static_cast<float>(largest);
+    }
+  }
+
+  void element_by_element(int64_t head, int32_t row, int64_t base) {
+    double* const figures = c.figures;
+    for (int32_t d = 0; d < c.D; ++d) {
+      const double want = c.want[base + d], each = error[d], size = std::fabs(want);
+      figures[FLASHCORE_COMPARED_WANT_SQUARES] += want * want;
+      const size_t block = static_cast<size_t>(row / c.block_rows) * columns + d / c.block_columns;
+      if (!(each < INFINITE)) {
+        if (c.got[base + d] == c.poison)
+          ++figures[FLASHCORE_COMPARED_UNWRITTEN];
+        else
+          ++figures[std::isnan(value[d]) ? FLASHCORE_COMPARED_NAN : FLASHCORE_COMPARED_INF];
+        note(base + d);
+        add(head, block, base + d, std::numeric_limits<double>::quiet_NaN());
+        continue;
+      }
+      figures[FLASHCORE_COMPARED_GOT_SQUARES] += value[d] * value[d];
+      errors.push_back(static_cast<float>(each));
+      figures[FLASHCORE_COMPARED_SUM_ABS] += each;
+      figures[FLASHCORE_COMPARED_SUM_SQUARE] += each * each;
+      if (each > figures[FLASHCORE_COMPARED_MAX_ABS] || figures[FLASHCORE_COMPARED_WORST_INDEX] < 0) {
+        figures[FLASHCORE_COMPARED_MAX_ABS] = each;
+        figures[FLASHCORE_COMPARED_WORST_INDEX] = static_cast<double>(base + d);
+      }
+      const double share = each / std::max(size, SMALLEST_NORMAL_FP16);
+      if (share > figures[FLASHCORE_COMPARED_MAX_REL]) figures[FLASHCORE_COMPARED_MAX_REL] = share;
+      if (each > c.absolute + c.relative * size) note(base + d);
+      add(head, block, base + d, each);
+    }
+  }
+
+  void note(int64_t index) {
+    const auto before = static_cast<int64_t>(c.figures[FLASHCORE_COMPARED_MISMATCHES]++);
+    if (before < c.listed) c.first[before] = static_cast<double>(index);
+  }
+
+  // NaN stays: no comparison with it holds.
+  void add(int64_t head, size_t block, int64_t index, double each) {
+    if (each > c.map[block] || (std::isnan(each) && !std::isnan(c.map[block]))) {
+      c.map[block] = each;
+      c.map_index[block] = static_cast<double>(index);
+    }
+    if (!c.head_map) return;
+    float& most = c.head_map[head * blocks + block];
+    if (each > most || std::isnan(each)) most = static_cast<float>(each);
+  }
+
+  const Comparison& c;
+  const int32_t columns;
+  const size_t blocks;
+  std::vector<double> value, error;
+  std::vector<float> errors;
+};
+
+}  // namespace
+
+int flashcore_compare_output(const uint16_t* got, const double* want, int32_t heads, int32_t S, int32_t D,
+                             uint32_t poison, double absolute, double relative, int32_t block_rows,
+                             int32_t block_columns, double* figures, double* first, int32_t listed, double* map,
+                             double* map_index, float* head_map) {
+  if (!got || !want || !figures || !first || !map || !map_index || heads < 1 || S < 1 || D < 1 || block_rows < 1 ||
+      block_columns < 1 || listed < 0)
+    return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+  try {
+    Rows({got, want, S, D, static_cast<uint16_t>(poison), absolute, relative, block_rows, block_columns, listed,
+          figures, first, map, map_index, head_map})
+        .all(heads);
+  } catch (const std::bad_alloc&) {
+    return FLASHCORE_REFERENCE_OUT_OF_MEMORY;
+  }
+  return FLASHCORE_REFERENCE_OK;
+}
+
+int flashcore_max_abs_error(const uint16_t* got, const double* want, int64_t count, double* out) {
+  if (!got || !want || !out || count < 1) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+  double most = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double error = std::fabs(half_to_float(got[i]) - want[i]);
+    most = error > most ? error : most;
+  }
+  *out = most;
+  return FLASHCORE_REFERENCE_OK;
+}

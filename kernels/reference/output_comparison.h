@@ -1,0 +1,47 @@
+// A kernel's output beside the fp64 reference, element by element. Compile with -ffp-contract=off: the figures are then
+// those of one addition after another, on every host. Plain C ABI; no global state; any number of calls at once.
+#pragma once
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Places in `figures`. Errors are over the finite elements; an element whose error is not finite is a mismatch.
+enum {
+  FLASHCORE_COMPARED_MISMATCHES,
+  FLASHCORE_COMPARED_NAN,
+  FLASHCORE_COMPARED_INF,
+  FLASHCORE_COMPARED_UNWRITTEN,
+  FLASHCORE_COMPARED_WORST_INDEX,  // the first with the largest error; -1: no element is finite
+  FLASHCORE_COMPARED_MAX_ABS,
+  FLASHCORE_COMPARED_SUM_ABS,
+  FLASHCORE_COMPARED_SUM_SQUARE,
+  FLASHCORE_COMPARED_MAX_REL,  // over max(|want|, 2^-14), fp16's smallest normal number
+  FLASHCORE_COMPARED_P999_ABS,  // of the errors as fp32
+  FLASHCORE_COMPARED_GOT_SQUARES,
+  FLASHCORE_COMPARED_WANT_SQUARES,
+  FLASHCORE_COMPARED_FIGURES,
+};
+
+// Compares got with want: a mismatch is |got - want| > absolute + relative * |want|, or what is not finite.
+//   got, want      [heads, S, D] contiguous; fp16 bit patterns, double
+//   poison         what is left of the output's former bits: an element that is this NaN was not written
+//   block_rows, block_columns   extent of a block of [S, D]; there are ceil(S / block_rows) * ceil(D / block_columns)
+//   figures        [FLASHCORE_COMPARED_FIGURES]
+//   first          [listed] indices of the first mismatches, in order
+//   map            [blocks] the largest error of a block over all heads; NaN: an element of it is not finite
+//   map_index      [blocks] index of the first such element
+//   head_map       [heads, blocks] the same of each head, as fp32; null: not wanted
+// Returns a FLASHCORE_REFERENCE_* code of attention_reference.h; nothing is written on BAD_ARGUMENT.
+int flashcore_compare_output(const uint16_t* got, const double* want, int32_t heads, int32_t S, int32_t D,
+                             uint32_t poison, double absolute, double relative, int32_t block_rows,
+                             int32_t block_columns, double* figures, double* first, int32_t listed, double* map,
+                             double* map_index, float* head_map);
+
+// max|got - want| over [0, count), to out[0]; what is NaN does not count.
+int flashcore_max_abs_error(const uint16_t* got, const double* want, int64_t count, double* out);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,218 @@
+/** A kernel's output beside the reference: what the native comparison finds, by hand and by the obvious loop. */
+import { expect, test } from 'vitest';
+import type { ShapeFields } from '@flashcore/shared/kernels';
+import { compareOutput, type CompareOptions, type Comparison } from '@flashcore/runner/testing';
+import { compiledReference } from '../support/reference.ts';
+
+const reference = await compiledReference();
+
+const shape: ShapeFields = { batch: 1, heads: 2, sequenceLength: 4, headDim: 8, causal: false };
+const POISON = 0xfe5a;
+const halves = (values: ArrayLike<number>): Uint16Array<ArrayBuffer> =>
+  new Uint16Array(Float16Array.from(values).buffer);
+
+test('compareOutput() finds NaN, Inf, unwritten and wrong elements, each for what it is', () => {
+  const want = Float64Array.from({ length: 64 }, (_, i) => 1 + i / 64);
+  const got = halves(want);
+  got[3] = POISON;
+  got[9] = 0x7e00;
+  got[20] = 0xfc00;
+  got[63] = halves([5])[0]!;
+  const result = compareOutput(reference, got, want, {
+    shape,
+    poison: POISON,
+    tolerance: { absolute: 1e-2, relative: 1e-2 },
+  });
+  expect({
+    counts: [result.mismatches, result.unwrittenCount, result.nanCount, result.infCount],
+    worst: result.worst,
+    max: result.maxAbsError,
+    places: result.firstMismatches.map(({ batch, head, row, column }) => [batch, head, row, column]),
+    map: [result.errorMap.rows, result.errorMap.columns, result.errorMap.blockRows, result.errorMap.blockColumns],
+    nanBlocks: result.errorMap.maxAbsError.flatMap((value, index) => (Number.isNaN(value) ? [index] : [])),
+  }).toEqual({
+    counts: [4, 1, 1, 1],
+    worst: { batch: 0, head: 1, row: 3, column: 7, got: 5, want: 1 + 63 / 64 },
+    max: 5 - (1 + 63 / 64),
+    places: [
+      [0, 0, 0, 3],
+      [0, 0, 1, 1],
+      [0, 0, 2, 4],
+      [0, 1, 3, 7],
+    ],
+    map: [4, 8, 1, 1],
+    nanBlocks: [3, 9, 20],
+  });
+});
+
+test('the error map names the worst element of each block: the first that is not finite, else the largest error', () => {
+  const blocky: ShapeFields = { batch: 2, heads: 1, sequenceLength: 32, headDim: 16, causal: false };
+  const want = new Float64Array(2 * 32 * 16).fill(1);
+  const got = halves(want);
+  const at = (batch: number, row: number, column: number): number => (batch * 32 + row) * 16 + column;
+  got[at(1, 5, 3)] = halves([3])[0]!;
+  got[at(0, 4, 2)] = halves([2])[0]!;
+  got[at(1, 30, 15)] = 0x7e00;
+  got[at(1, 31, 14)] = 0x7e00;
+  const { errorMap } = compareOutput(reference, got, want, {
+    shape: blocky,
+    poison: POISON,
+    tolerance: { absolute: 1e-2, relative: 0 },
+  });
+  const block = (row: number, column: number) =>
+    [errorMap.worstIndex, errorMap.worstGot, errorMap.worstWant, errorMap.maxAbsError].map(
+      (values) => values[row * errorMap.columns + column],
+    );
+  expect([block(2, 1), block(15, 7), block(0, 0)]).toEqual([
+    [at(1, 5, 3), 3, 1, 2],
+    [at(1, 30, 15), NaN, 1, NaN],
+    [at(0, 0, 0), 1, 1, 0],
+  ]);
+});
+
+test('each head has a map of its own, NaN where one of its elements is not finite', () => {
+  const heads: ShapeFields = { batch: 2, heads: 2, sequenceLength: 16, headDim: 8, causal: false };
+  const want = new Float64Array(2 * 2 * 16 * 8).fill(1);
+  const got = halves(want);
+  got[2 * 128 + 3 * 8 + 5] = halves([3])[0]!;
+  got[3 * 128 + 7] = 0x7e00;
+  const { errorMap } = compareOutput(reference, got, want, {
+    shape: heads,
+    poison: POISON,
+    tolerance: { absolute: 1e-2, relative: 0 },
+  });
+  expect(errorMap.headMaxAbsError.length).toBe(4 * errorMap.rows * errorMap.columns);
+  expect(errorMap.headMaxAbsError.flatMap((error, at) => (error === 0 ? [] : [[at, error]]))).toEqual([
+    [2 * 128 + 3 * 8 + 5, 2],
+    [3 * 128 + 7, NaN],
+  ]);
+});
+
+test('an exact output has no error and norm ratio 1', () => {
+  const want = Float64Array.from({ length: 64 }, (_, i) => (i - 32) / 4);
+  const result = compareOutput(reference, halves(want), want, {
+    shape,
+    poison: POISON,
+    tolerance: { absolute: 0, relative: 0 },
+  });
+  expect([result.mismatches, result.maxAbsError, result.p999AbsError, result.maxRelError, result.normRatio]).toEqual([
+    0, 0, 0, 0, 1,
+  ]);
+});
+
+/** One element after another, in double: what compareOutput() promises to the bit. */
+function oneByOne(got: Uint16Array<ArrayBuffer>, want: Float64Array, { shape, poison, tolerance }: CompareOptions) {
+  const values = new Float16Array(got.buffer);
+  const sums = { sumAbsError: 0, sumSquareError: 0, got: 0, want: 0 };
+  const counts = { mismatches: 0, nanCount: 0, infCount: 0, unwrittenCount: 0 };
+  const errors: number[] = [];
+  const [blockRows, blockColumns] = [Math.ceil(shape.sequenceLength / 16), Math.ceil(shape.headDim / 8)];
+  const [rows, columns] = [Math.ceil(shape.sequenceLength / blockRows), Math.ceil(shape.headDim / blockColumns)];
+  const map = Array.from({ length: rows * columns }, () => ({ error: -1, index: 0 }));
+  const heads = new Float32Array(shape.batch * shape.heads * rows * columns);
+  const first: number[] = [];
+  let [maxAbsError, maxRelError, worst] = [0, 0, -1];
+  for (const [index, wanted] of want.entries()) {
+    const value = values[index]!;
+    const error = Math.abs(value - wanted);
+    const size = Math.abs(wanted);
+    const finite = Number.isFinite(error);
+    sums.want += wanted * wanted;
+    if (!finite || error > tolerance.absolute + tolerance.relative * size) {
+      counts.mismatches += 1;
+      first.push(index);
+    }
+    const row = Math.floor(index / shape.headDim) % shape.sequenceLength;
+    const block = Math.floor(row / blockRows) * columns + Math.floor((index % shape.headDim) / blockColumns);
+    const head = Math.floor(index / (shape.headDim * shape.sequenceLength));
+    const place = map[block]!;
+    if (!finite) {
+      if (got[index] === poison) counts.unwrittenCount += 1;
+      else counts[Number.isNaN(value) ? 'nanCount' : 'infCount'] += 1;
+      if (!Number.isNaN(place.error)) Object.assign(place, { error: NaN, index });
+      heads[head * map.length + block] = NaN;
+      continue;
+    }
+    sums.got += value * value;
+    sums.sumAbsError += error;
+    sums.sumSquareError += error * error;
+    errors.push(Math.fround(error));
+    if (error > maxAbsError || worst < 0) [maxAbsError, worst] = [error, index];
+    maxRelError = Math.max(maxRelError, error / Math.max(size, 2 ** -14));
+    if (error > place.error) Object.assign(place, { error, index });
+    const ofHead = head * map.length + block;
+    heads[ofHead] = Math.max(heads[ofHead]!, error);
+  }
+  const at = (index: number) => {
+    const row = Math.floor(index / shape.headDim);
+    const head = Math.floor(row / shape.sequenceLength);
+    return {
+      batch: Math.floor(head / shape.heads),
+      head: head % shape.heads,
+      row: row % shape.sequenceLength,
+      column: index % shape.headDim,
+      got: values[index]!,
+      want: want[index]!,
+    };
+  };
+  const ranked = errors.toSorted((a, b) => a - b);
+  return {
+    ...counts,
+    maxAbsError,
+    maxRelError,
+    sumAbsError: sums.sumAbsError,
+    sumSquareError: sums.sumSquareError,
+    p999AbsError: ranked[Math.max(0, Math.ceil(ranked.length * 0.999) - 1)] ?? 0,
+    elements: want.length,
+    ...(worst >= 0 && { worst: at(worst) }),
+    firstMismatches: first.slice(0, 16).map(at),
+    errorMap: {
+      rows,
+      columns,
+      blockRows,
+      blockColumns,
+      maxAbsError: map.map(({ error }) => error),
+      worstIndex: map.map(({ index }) => index),
+      worstGot: map.map(({ index }) => values[index]!),
+      worstWant: map.map(({ index }) => want[index]!),
+      headMaxAbsError: shape.batch * shape.heads <= 64 ? Array.from(heads) : [],
+    },
+    normRatio: sums.want === 0 ? 1 : Math.sqrt(sums.got / sums.want),
+  } satisfies Comparison;
+}
+
+/** Reference values of every size, and outputs off by a rounding, a little, a lot, or not finite in a few places. */
+function disturbed(shape: ShapeFields, wrong: number): { got: Uint16Array<ArrayBuffer>; want: Float64Array } {
+  let state = 12_345;
+  const random = (): number => (state = (state * 1_103_515_245 + 12_345) % 2 ** 31) / 2 ** 31;
+  const elements = shape.batch * shape.heads * shape.sequenceLength * shape.headDim;
+  const want = Float64Array.from({ length: elements }, () => (random() - 0.5) * 10 ** (random() * 8 - 6));
+  const got = halves(want.map((value) => value * (1 + (random() - 0.5) * 1e-2)));
+  for (let index = 0; index < wrong; ++index)
+    got[Math.floor(random() * elements)] = [0x7e00, 0xfc00, 0x7c00, POISON, 0x3c00, 0x8001][index % 6]!;
+  if (wrong > 12) want[Math.floor(elements / 2)] = Infinity;
+  return { got, want };
+}
+
+test.each([
+  { batch: 2, heads: 3, sequenceLength: 200, headDim: 64, wrong: 0 },
+  { batch: 2, heads: 3, sequenceLength: 200, headDim: 64, wrong: 40 },
+  { batch: 1, heads: 65, sequenceLength: 17, headDim: 3, wrong: 13 },
+  { batch: 1, heads: 1, sequenceLength: 1, headDim: 1, wrong: 0 },
+  { batch: 1, heads: 1, sequenceLength: 1, headDim: 5, wrong: 200 },
+])(
+  'every figure is that of one addition after another: $batch x $heads x $sequenceLength x $headDim, $wrong wrong',
+  ({ wrong, ...extent }) => {
+    const of = { ...extent, causal: false };
+    const { got, want } = disturbed(of, wrong);
+    const options = { shape: of, poison: POISON, tolerance: { absolute: 1e-4, relative: 1e-3 } };
+    expect(compareOutput(reference, got, want, options)).toEqual(oneByOne(got, want, options));
+  },
+);
+
+test('maxAbsError() is the largest of all errors', () => {
+  const want = Float64Array.from({ length: 1001 }, (_, index) => Math.sin(index) / 3);
+  const got = halves(want);
+  const errors = Array.from(new Float16Array(got.buffer), (value, index) => Math.abs(value - want[index]!));
+  expect(reference.maxAbsError(got, want)).toBe(Math.max(...errors));
+});

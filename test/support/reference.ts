@@ -1,0 +1,25 @@
+/** The CPU reference, compiled or found among what tests have compiled. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ArtifactStore, BuildTools, TEST_HOST, loadReference, type Reference } from '@flashcore/runner/testing';
+import { ROOT } from './home.ts';
+
+/** How long compiling it may take. */
+export const REFERENCE_LIMIT_MS = 120_000;
+
+export async function compiledReference(): Promise<Reference> {
+  const folder = mkdtempSync(join(tmpdir(), 'flashcore-reference-'));
+  try {
+    const tools = new BuildTools({
+      repositoryRoot: ROOT,
+      dataDirectory: folder,
+      kernelsFolder: join(ROOT, 'kernels'),
+      artifacts: new ArtifactStore(join(folder, 'artifacts')),
+      ...TEST_HOST,
+    });
+    return loadReference(await tools.referenceLibrary({ signal: AbortSignal.timeout(REFERENCE_LIMIT_MS) }));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
