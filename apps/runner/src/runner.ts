@@ -136,7 +136,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       history,
       devices: () => planner.devices(),
       capacity: planner.capacity && ((deviceId) => planner.capacity!(deviceId)),
-      planAgain: planner.planAgain && ((kept, deviceId) => planner.planAgain!(kept, deviceId)),
+      keptBody: planner.keptBody && ((kept, deviceId) => planner.keptBody!(kept, deviceId)),
       maxQueued: options.maxQueued,
       logger,
       cleanText,

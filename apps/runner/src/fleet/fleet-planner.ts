@@ -1,10 +1,8 @@
-import { create, fromBinary, type DescMessage } from '@bufbuild/protobuf';
+import { create } from '@bufbuild/protobuf';
 import {
   AttemptStartedSchema,
   FlashcoreError,
-  JobOptionsSchema,
   JobResultSchema,
-  KernelRunnerService,
   type Fleet,
   type JobEvent,
   type JobFinished,
@@ -20,17 +18,18 @@ import {
   type JobPlanner,
   type JobQueues,
   type JobRequests,
+  type KeptRequest,
   type PlannedJob,
 } from '../jobs/job-context.ts';
 import { labelOf, type JobSpec } from '../spec/job-spec.ts';
 import { planSdpa } from '../spec/sdpa-spec.ts';
-import { variantMessage } from '../spec/variant-message.ts';
 import { planSpec } from '../spec/plan-spec.ts';
 import { championFor } from '../store/decisions.ts';
 import type { FleetTable } from '../store/fleet-table.ts';
+import { BuiltVariants } from './built-variants.ts';
 import { LeaseLost, type Lease, type LeaseOptions } from './pilot-link.ts';
 import type { PilotPool } from './pilot-pool.ts';
-import { pilotRequest, type PilotRequest } from './pilot-request.ts';
+import { pilotRequest, readPilotRequest } from './pilot-request.ts';
 
 /** A job whose pilots were lost so often is given up: it may be what ends them. */
 const MOST_ATTEMPTS = 5;
@@ -46,7 +45,7 @@ export interface FleetPlannerOptions extends PlannerOptions {
 /** A planner whose devices are partitions of a cluster: jobs are checked here, and carried out by pilots. */
 export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
   const { pool, settings, kernels } = options;
-  const planner: JobPlanner = {
+  return {
     devices: () => pool.devices(),
     isolation: () => Promise.resolve({ kind: 'none', detail: 'this gateway runs no foreign code; its nodes box it' }),
     describeTools: () => Promise.resolve([]),
@@ -78,23 +77,12 @@ export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
         load,
         heldOut: options.heldOut ?? [],
       });
-      const about = {
-        method,
-        label: labelOf(spec),
-        kernelId: spec.kernel.kernelId,
-        deviceId: spec.device.deviceId,
-        spec,
-      };
+      const { kernel, device } = spec;
+      const about = { method, label: labelOf(spec), kernelId: kernel.kernelId, deviceId: device.deviceId, spec };
       return planned(about, request, options);
     },
-    planAgain: ({ method, request }, deviceId) => {
-      const schema: DescMessage = KernelRunnerService.method[method].input;
-      const again = fromBinary(schema, request) as unknown as JobRequests[typeof method];
-      again.options = create(JobOptionsSchema, { deviceId });
-      return planner.planJob(method, again, () => 0);
-    },
+    keptBody: (kept, deviceId) => bodyOf(kept, deviceId, options),
   };
-  return planner;
 }
 
 interface About<Method extends JobMethod> {
@@ -113,34 +101,21 @@ function planned<Method extends JobMethod>(
   // Times are compared with an accepted champion on a GPU alone.
   const championBuild = spec?.device.simulated ? undefined : spec?.champion?.accepted?.buildId;
   const { kernels, sources } = options;
+  // It names all sources by content: whatever becomes of the kernels here, the job stays what it was.
   const asked = pilotRequest(method, request, { kernels, sources, kernel: spec?.kernel, championBuild });
-  return {
-    kind: JOB_KINDS[method],
-    label,
-    kernelId,
-    deviceId,
-    body: bodyOf(method, asked, { deviceId, spec, options }),
-    // Waiting for a pilot is no device time.
-    takesDevice: true,
-    // It names all sources by content: whatever becomes of the kernels here, the job stays what it was.
-    kept: { method, request: asked.request },
-  };
-}
-
-interface BodyParts {
-  deviceId: string;
-  spec: JobSpec | undefined;
-  options: FleetPlannerOptions;
+  return { kind: JOB_KINDS[method], label, kernelId, deviceId, kept: { method, request: asked } };
 }
 
 /**
  * Gives the job to one pilot after another until one brings it to its end; after a restart of the gateway first to the
  * one that had it. Errors: DEVICE_UNAVAILABLE.
  */
-function bodyOf(method: JobMethod, asked: PilotRequest, { deviceId, spec, options }: BodyParts): JobBody {
-  const { pool } = options;
+function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOptions): JobBody {
+  const { pool, kernels } = options;
   const table = options.fleet!;
   return async (job) => {
+    const { request, files, kernel } = readPilotRequest(kept);
+    const builds = kernel && new BuiltVariants(kernel, { kernels, device: job.device });
     const before = table.leaseOf(job.name);
     let attempt = before?.attempts ?? 0;
     let reason = before && 'the gateway was started again, and its pilot has ended';
@@ -154,8 +129,8 @@ function bodyOf(method: JobMethod, asked: PilotRequest, { deviceId, spec, option
       }
       job.hasDevice(true);
       try {
-        const assignment = { job: job.name, owner: job.owner, attempt, method, ...asked };
-        const onEvent: LeaseOptions['onEvent'] = (event, noted) => relay(event, noted, { job, spec, options });
+        const assignment = { job: job.name, owner: job.owner, attempt, method: kept.method, request, files };
+        const onEvent: LeaseOptions['onEvent'] = (event, noted) => relay(event, noted, { job, builds });
         return outcomeOf(await lease.run(assignment, { onEvent, signal: job.signal }), job);
       } catch (error) {
         if (!(error instanceof LeaseLost)) throw error;
@@ -196,20 +171,18 @@ const givenUp = (deviceId: string, reason: string): FlashcoreError =>
     `Look at the nodes: ${MOST_ATTEMPTS} pilots were lost with this job, the last because: ${reason}`,
   );
 
+interface Relay {
+  job: JobContext;
+  builds: BuiltVariants | undefined;
+}
+
 /** A queue's own; the pilot's runner has one too, whose events say nothing here. */
 const NOT_RELAYED: readonly JobEvent['payload']['case'][] = ['created', 'started', 'attemptStarted', undefined];
 
-function relay(
-  event: JobEvent,
-  noted: () => void,
-  { job, spec, options }: Pick<BodyParts, 'spec' | 'options'> & { job: JobContext },
-): void {
-  const { payload } = event;
-  if (NOT_RELAYED.includes(payload.case)) return;
-  // What was built is known here by its sources, so that it can be named and accepted.
-  if (payload.case === 'buildResult' && payload.value.succeeded && spec)
-    options.kernels.keepBuild(payload.value.buildId, spec.kernel, variantMessage(spec.resolved));
-  job.emit(payload, noted);
+function relay(event: JobEvent, noted: () => void, { job, builds }: Relay): void {
+  if (NOT_RELAYED.includes(event.payload.case)) return;
+  builds?.note(event);
+  job.emit(event.payload, noted);
 }
 
 function outcomeOf(

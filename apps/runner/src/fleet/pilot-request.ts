@@ -1,4 +1,4 @@
-import { clone, create, toBinary, type DescMessage } from '@bufbuild/protobuf';
+import { clone, create, fromBinary, toBinary, type DescMessage } from '@bufbuild/protobuf';
 import {
   BenchmarkSettingsSchema,
   JobOptionsSchema,
@@ -11,17 +11,9 @@ import {
   type SourceFile,
   type Variant,
 } from '@flashcore/shared/contract';
-import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
+import type { JobMethod, JobRequests, KeptRequest } from '../jobs/job-context.ts';
 import type { KernelCatalog, ResolvedKernel } from '../kernels.ts';
 import type { SourceStore } from '../store/sources.ts';
-
-/** A request that any node can carry out: it names all sources by content. */
-export interface PilotRequest {
-  /** In protobuf's binary form. */
-  request: Uint8Array<ArrayBuffer>;
-  /** Of all its source trees. */
-  files: SourceFile[];
-}
 
 export interface PilotRequestParts {
   kernels: KernelCatalog;
@@ -33,7 +25,7 @@ export interface PilotRequestParts {
 }
 
 /** What a request may have of a kernel to build. */
-interface Asked {
+interface Named {
   kernel?: KernelReference | undefined;
   variant?: Variant | undefined;
   champion?: KernelVariant | undefined;
@@ -42,20 +34,18 @@ interface Asked {
 }
 
 /**
- * A client's request as a pilot gets it: kernels and builds of the gateway are source trees, and what is about this
- * gateway's queue is left out. Errors: as for the kernels.
+ * A client's request as a pilot gets it, in protobuf's binary form: kernels and builds of the gateway are source trees,
+ * so that any node can carry it out, and what is about this gateway's queue is left out. Errors: as for the kernels.
  */
 export function pilotRequest<Method extends JobMethod>(
   method: Method,
   request: JobRequests[Method],
   { kernels, sources, kernel: own, championBuild }: PilotRequestParts,
-): PilotRequest {
+): Uint8Array<ArrayBuffer> {
   const schema: DescMessage = KernelRunnerService.method[method].input;
-  const copy = clone(schema, request as never) as unknown as Asked & JobRequests[Method];
-  const files: SourceFile[] = [];
+  const copy = clone(schema, request as never) as unknown as Named & JobRequests[Method];
   const asTree = (asked: KernelVariant, kernel = kernels.resolve(asked.kernel!)): KernelVariant => {
     sources.keepFiles(kernel.folder, kernel.files);
-    files.push(...kernel.files);
     return create(KernelVariantSchema, {
       kernel: { source: { case: 'tree', value: { files: kernel.files, ...(kernel.git && { git: kernel.git }) } } },
       variant: kernel.build?.variant ?? asked.variant,
@@ -78,7 +68,25 @@ export function pilotRequest<Method extends JobMethod>(
   if (settings?.champion) settings.champion = asTree(settings.champion);
   // The gateway keeps the time and the queue, and each attempt is a job of its own there.
   copy.options = create(JobOptionsSchema);
-  return { request: toBinary(schema, copy as never), files };
+  return toBinary(schema, copy as never);
+}
+
+/** What a pilot is asked to do: its request, and the files of all its source trees. */
+export interface Asked {
+  request: Uint8Array;
+  files: SourceFile[];
+  /** What it builds, where it names a kernel. */
+  kernel: KernelVariant | undefined;
+}
+
+/** Reads a request that pilotRequest() made. */
+export function readPilotRequest({ method, request }: KeptRequest): Asked {
+  const schema: DescMessage = KernelRunnerService.method[method].input;
+  const { kernel, variant, champion, settings, benchmark } = fromBinary(schema, request) as unknown as Named;
+  const own = kernel && create(KernelVariantSchema, { kernel, ...(variant && { variant }) });
+  const trees = [own, champion, settings?.champion, benchmark?.champion].map((one) => one?.kernel?.source);
+  const files = trees.flatMap((source) => (source?.case === 'tree' ? source.value.files : []));
+  return { request, files, kernel: own };
 }
 
 const buildReference = (buildId: string): KernelReference =>

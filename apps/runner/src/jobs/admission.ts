@@ -28,9 +28,15 @@ interface QueueLoad {
   maxQueued: number;
 }
 
+/** What an owner's jobs that wait or run come to. */
+export interface OwnJobs {
+  count: number;
+  /** The most that they may run. */
+  promisedSeconds: number;
+}
+
 interface OwnerLoad {
-  /** The owner's jobs that wait or run. */
-  jobs: readonly { maxRunSeconds: number }[];
+  jobs: OwnJobs;
   /** Seconds that the owner's jobs have had a device for. */
   usedSeconds: (sinceMs: number) => number;
 }
@@ -56,12 +62,12 @@ export function requireRoom({ draining, waiting, maxQueued }: QueueLoad): void {
 export function requireShare(share: OwnerShare, load: OwnerLoad): void {
   requireDeviceTime(share, load);
   const { owner, maxJobsOfOwner = Infinity } = share;
-  const jobs = load.jobs.length;
-  if (jobs < maxJobsOfOwner) return;
+  const { count } = load.jobs;
+  if (count < maxJobsOfOwner) return;
   throw new FlashcoreError(
     'QUOTA_EXCEEDED',
-    { quota: 'jobs', jobs: String(jobs) },
-    `${owner} has ${jobs} jobs waiting or running, the most that one client may have: cancel one, or try again when one has ended`,
+    { quota: 'jobs', jobs: String(count) },
+    `${owner} has ${count} jobs waiting or running, the most that one client may have: cancel one, or try again when one has ended`,
     { retryAfterSeconds: RETRY_AFTER_SECONDS },
   );
 }
@@ -71,7 +77,7 @@ function requireDeviceTime(share: OwnerShare, { jobs, usedSeconds }: OwnerLoad):
   const { owner, maxDeviceSecondsOfOwner: most = Infinity, maxRunSeconds } = share;
   if (most === Infinity) return;
   const used = usedSeconds(Date.now() - DAY_MS);
-  const promised = jobs.reduce((sum, job) => sum + job.maxRunSeconds, 0);
+  const promised = jobs.promisedSeconds;
   if (used + promised + maxRunSeconds <= most) return;
   const hours = (seconds: number): string => `${(seconds / 3600).toFixed(1)} h`;
   throw new FlashcoreError(

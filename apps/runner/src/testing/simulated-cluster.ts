@@ -194,6 +194,7 @@ function startGateway(dataDirectory: string, clock: VirtualClock, options: Simul
     history: new HistoryStore(database),
     devices: () => planner.devices(),
     capacity: (deviceId) => planner.capacity!(deviceId),
+    keptBody: (kept, deviceId) => planner.keptBody!(kept, deviceId),
     maxQueued: Infinity,
     logger,
     nowMs: () => clock.nowMs(),

@@ -107,7 +107,7 @@ export function openTestPlanner(
         events.push(payload);
         onEvent?.(payload);
       };
-      const outcome = await planned.body({
+      const outcome = await planned.body!({
         name: 'jobs/test',
         owner: 'local',
         signal,

@@ -1,0 +1,45 @@
+import type { Device, JobEvent, KernelVariant } from '@flashcore/shared/contract';
+import { resolveVariant, type ResolvedVariant } from '@flashcore/shared/kernels';
+import type { KernelCatalog, ResolvedKernel } from '../kernels.ts';
+import { fallbackOf } from '../spec/plan-spec.ts';
+import { variantMessage } from '../spec/variant-message.ts';
+
+/** What a job asked to be built. */
+interface Wanted {
+  kernel: ResolvedKernel;
+  /** The variant asked for, and the one without tensor cores where there is one. */
+  variants: ResolvedVariant[];
+}
+
+/** Notes at the gateway what a node built of which sources, so that it can be named and accepted. */
+export class BuiltVariants {
+  readonly #asked: KernelVariant;
+  readonly #kernels: KernelCatalog;
+  readonly #device: Device;
+  #wanted: Wanted | undefined;
+  /** Label of the variant that the events are about; undefined: its phase began before an earlier gateway ended. */
+  #label: string | undefined;
+
+  constructor(asked: KernelVariant, { kernels, device }: { kernels: KernelCatalog; device: Device }) {
+    this.#asked = asked;
+    this.#kernels = kernels;
+    this.#device = device;
+  }
+
+  /** Errors: those of the kernel store. */
+  note({ payload }: JobEvent): void {
+    if (payload.case === 'phaseStarted') this.#label = payload.value.variant;
+    if (payload.case !== 'buildResult' || !payload.value.succeeded) return;
+    const { kernel, variants } = (this.#wanted ??= this.#resolve());
+    const built = variants.find(({ label }) => label === (this.#label ?? variants[0]!.label));
+    if (built) this.#kernels.keepBuild(payload.value.buildId, kernel, variantMessage(built));
+  }
+
+  #resolve(): Wanted {
+    const kernel = this.#kernels.resolve(this.#asked.kernel!);
+    const { variant } = this.#asked;
+    const resolved = resolveVariant(kernel.manifest, variant, this.#device);
+    const fallback = fallbackOf(kernel.manifest, variant, { resolved, device: this.#device });
+    return { kernel, variants: fallback ? [resolved, fallback] : [resolved] };
+  }
+}
