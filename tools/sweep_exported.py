@@ -10,6 +10,7 @@ heads, at most four. Large shapes run at the card's power limit: only ratios of 
 """
 
 import argparse
+import functools
 import importlib.util
 import json
 import math
@@ -81,9 +82,15 @@ def errors_of(output, wanted, heads):
     return {"max_abs_error": difference.max().item(), "mean_abs_error": difference.mean().item()}
 
 
+@functools.cache
+def only_stream():
+    """Calls in a second stream make every graph of a process slower (docs/exports.md)."""
+    return torch.cuda.Stream()
+
+
 def capture(call):
     """(graph, launches in it): as many launches as take about 2 ms."""
-    stream = torch.cuda.Stream()
+    stream = only_stream()
     with torch.cuda.stream(stream):
         for _ in range(3):
             call()

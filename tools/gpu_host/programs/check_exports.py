@@ -19,8 +19,6 @@ import graph_arms
 import torch
 
 PLACES = 4
-# For a process among many.
-FEW_PLACES = 2
 
 
 def shape_of(text):
@@ -47,12 +45,12 @@ def load(path):
     return module
 
 
-def graph_times(module, shape, causal, inputs, stamp, places=PLACES):
+def graph_times(module, shape, causal, inputs, stamp):
     """Microseconds a launch in PyTorch's graph and MHz of the SM by stamps around each sample, by the runner's protocol
     and over as many input sets: where PyTorch's allocator puts the tensors, and each in an allocation of its own, as
     the runner has them. Several places of each, in turns."""
     bench = graph_arms.Bench(module, inputs, shape, causal, stamp)
-    for again in range(places):
+    for again in range(PLACES):
         for kind, sets in (("allocator", bench.sets_of_torch()), ("apart", bench.sets_for_torch())):
             bench.torch_arm(f"{kind} {again}", sets, stamped=True)
     arms = bench.run()["arms"]
@@ -60,6 +58,39 @@ def graph_times(module, shape, causal, inputs, stamp, places=PLACES):
         kind: [[arm["us"], arm.get("mhz")] for name, arm in arms.items() if name.startswith(kind)]
         for kind in ("allocator", "apart")
     }
+
+
+def states_of(modules, shape, causal, inputs, stamp):
+    """Microseconds a launch and MHz of each kernel in PyTorch's graph, as a user has it: one stream, tensors where the
+    allocator puts them. Then again, after calls in a second stream, and once more with a second context beside."""
+    benches = {}
+    for kernel, module in modules.items():
+        benches[kernel] = graph_arms.Bench(module, inputs, shape, causal, stamp)
+        benches[kernel].torch_arm("graph", benches[kernel].sets_of_torch(), stamped=True)
+    found = {kernel: {"one_stream": timed(bench)} for kernel, bench in benches.items()}
+    for kernel, module in modules.items():
+        call_in_another_stream(module, causal, benches[kernel].sets_of_torch())
+    for kernel, bench in benches.items():
+        found[kernel]["second_stream"] = timed(bench)
+    graph_arms.new_context()
+    for kernel, bench in benches.items():
+        found[kernel]["second_context"] = timed(bench)
+    return found
+
+
+def timed(bench):
+    (arm,) = bench.arms
+    arm.forget()
+    told = bench.run()["arms"][arm.name]
+    return [told["us"], told.get("mhz")]
+
+
+def call_in_another_stream(module, causal, sets):
+    with torch.cuda.stream(torch.cuda.Stream()):
+        for one in sets:
+            for _ in range(3):
+                module.attention_out(*one, causal)
+    torch.cuda.synchronize()
 
 
 def on_shape(module, path, text):
@@ -133,8 +164,8 @@ def main():
     shapes = shapes[1:]
     inputs = (folder / f"{timed}.in").read_bytes()
     if sys.argv[1] == "time":
-        for path in sorted(folder.glob("*.py")):
-            report["kernels"][path.stem] = graph_times(load(path), *shape_of(timed), inputs, stamp, FEW_PLACES)
+        modules = {path.stem: load(path) for path in sorted(folder.glob("*.py"))}
+        report["kernels"] = states_of(modules, *shape_of(timed), inputs, stamp)
         print(json.dumps(report))
         return
     for path in sorted(folder.glob("*.py")):

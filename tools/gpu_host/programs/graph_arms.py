@@ -10,6 +10,7 @@ FOLDER/<kernel>.py are the exported operators, FOLDER/<shape>.in is Q, K and V, 
 
 import collections
 import ctypes
+import functools
 import importlib.util
 import json
 import pathlib
@@ -126,6 +127,22 @@ def sets_of(shape, inputs, layout):
 
 def new_stream():
     return cuda.handle("cuStreamCreate", NON_BLOCKING)
+
+
+def new_context():
+    """Beside PyTorch's; the calling thread's from now on."""
+    context = ctypes.c_void_p()
+    cuda.call("cuCtxCreate_v2", ctypes.byref(context), 0, 0)
+    return context
+
+
+@functools.cache
+def torch_stream():
+    """PyTorch's stream for all that is timed. One a process: once several calls in a row were launched in a second
+    stream, every graph of the process takes up to 0.2 us a launch more (docs/exports.md)."""
+    import torch
+
+    return torch.cuda.Stream()
 
 
 def captured(loaded, plan, sets, launches):
@@ -306,6 +323,9 @@ class Arm:
             self.clocks.append(self.stamps.mhz())
         return ms.value * 1e3 / self.launches
 
+    def forget(self):
+        self.samples, self.clocks = [], []
+
     def block(self):
         cuda.call("cuCtxSetCurrent", self.context)
         self.pair()
@@ -389,8 +409,7 @@ class Bench:
                     )
 
     def own_context(self):
-        context = ctypes.c_void_p()
-        cuda.call("cuCtxCreate_v2", ctypes.byref(context), 0, 0)
+        context = new_context()
         loaded = self.module._Loaded(0)
         self.facts["own context"] = context_facts()
         for layout in ("guarded", "packed"):
@@ -420,7 +439,7 @@ class Bench:
         """What a user has: PyTorch's graph of the exported operator. Answers with the graph and the sets."""
         import torch
 
-        stream = torch.cuda.Stream()
+        stream = torch_stream()
         with torch.cuda.stream(stream):
             for one in sets:
                 for _ in range(3):
