@@ -197,7 +197,10 @@ export interface ProfileOnceJob {
   seed: string;
   /** Runs of all launches: the last one is profiled, those before it warm the caches. */
   runs: number;
-  /** Everything is made ready, and nothing launched before this file is there. */
+  /**
+   * Everything but the module is made ready, and nothing loaded or launched before this file is there; what it says is
+   * the image's path then, in place of the candidate's.
+   */
   waitFor?: string;
 }
 

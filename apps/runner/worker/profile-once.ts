@@ -17,20 +17,27 @@ const LOOK_EVERY_MS = 2;
 
 function run({ library, deviceOrdinal, candidate, seed, runs, waitFor }: ProfileOnceJob): void {
   const driver = new CudaDriver(library, deviceOrdinal);
-  const loaded = new LoadedCandidate(driver, candidate);
   const buffers = new RunBuffers(driver, candidate.shape, candidate.plan, { guarded: false });
   buffers.upload(drawInputs(candidate.shape, { seed, rule: NORMAL }));
   buffers.poison(POISONS[0]);
+  const loaded = new LoadedCandidate(
+    driver,
+    waitFor === undefined ? candidate : { ...candidate, image: toldIn(waitFor) },
+  );
   const prepared = loaded.prepare(buffers.addresses);
-  // Whoever is to make the file ends this process with itself.
-  const never = new Int32Array(new SharedArrayBuffer(4));
-  while (waitFor !== undefined && !existsSync(waitFor)) Atomics.wait(never, 0, 0, LOOK_EVERY_MS);
   for (let i = 0; i < runs; ++i) {
     loaded.enqueue(prepared);
     driver.synchronize();
   }
   buffers.free();
   loaded.unload();
+}
+
+/** What a file says once it is there. Whoever is to make it ends this process with itself. */
+function toldIn(path: string): string {
+  const never = new Int32Array(new SharedArrayBuffer(4));
+  while (!existsSync(path)) Atomics.wait(never, 0, 0, LOOK_EVERY_MS);
+  return readFileSync(path, 'utf8');
 }
 
 try {

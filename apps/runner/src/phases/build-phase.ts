@@ -7,6 +7,7 @@ import { warnOptionsWithoutEffect } from './launch-options.ts';
 import { emitFindings, emitLog, emitWarning, startPhase, type VariantServices } from './job-services.ts';
 import type { VariantFound } from './job-found.ts';
 import type { VariantPhase } from './phase.ts';
+import { profileBeside } from './profile-phase.ts';
 
 /** A wait for the device that is longer is told. */
 const TELL_WAIT_MS = 500;
@@ -29,7 +30,10 @@ export const buildPhase: VariantPhase = {
   },
 };
 
-/** Compiles the kernel while the device's worker starts, which on first use means compiling the emulator. */
+/**
+ * Compiles the kernel while the profiler gets ready and the device's worker starts, which on first use means compiling
+ * the emulator.
+ */
 async function buildOnWarmDevice(services: VariantServices, found: VariantFound): Promise<KernelBuild> {
   const { job, runtime, spec } = services;
   if (spec.method === 'build') return withBuild(found, await runBuild(services));
@@ -42,6 +46,8 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
     () => ({ ready: true as const }),
     (error: unknown) => ({ ready: false as const, error }),
   );
+  const profiling = profileBeside(services);
+  if (profiling) found.profiling = profiling;
   const build = await runBuild(services).catch(async (error: unknown) => {
     notNeeded.abort();
     await warm;

@@ -36,10 +36,10 @@ export interface BirthFacts {
   conditions?: Plain<DeviceConditions>;
 }
 
-/** A profiler that was started beside the verification and waits. */
+/** A profiler that was started beside the build and waits. */
 export interface Profiling {
   /** Lets it launch the kernel. */
-  go(): Promise<ProfileResult>;
+  go(build: KernelBuild): Promise<ProfileResult>;
   /** Ends it, where it still waits; nothing of it is kept. */
   drop(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** The profiler that is started beside the verification. */
+/** The profiler that is started beside the build. */
 import { readFileSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
 import { DeviceSchema, ProfileResultSchema, VariantResultSchema, Verdict } from '@flashcore/shared/contract';
@@ -16,7 +16,7 @@ const manifest = parseManifest(readFileSync(KERNEL, 'utf8'), KERNEL.pathname);
 function jobOn(device: { simulated?: boolean }) {
   const said: string[] = [];
   const profiler: Profiler = {
-    profile: async (_, { signal, onProgress, go }) => {
+    profile: async (_, { signal, onProgress, built }) => {
       onProgress({ message: 'starting', passesDone: 0, passes: 0 });
       said.push('ready');
       const ended = new Promise<never>((_resolve, reject) => {
@@ -25,8 +25,8 @@ function jobOn(device: { simulated?: boolean }) {
           reject(signal.reason as Error);
         });
       });
-      await Promise.race([go, ended]);
-      said.push('launched');
+      const { image } = await Promise.race([built, ended]);
+      said.push(`launched ${image}`);
       return create(ProfileResultSchema, { verdict: Verdict.PASS });
     },
   };
@@ -38,6 +38,7 @@ function jobOn(device: { simulated?: boolean }) {
       device: create(DeviceSchema, { arch: 'sm_90', ...device }),
       kernel: { manifest },
       profile: { shape: parseShape('2x8x512x64'), metricSet: 'gates', counters: [] },
+      verify: {},
     },
   } as unknown as VariantServices;
   const found = {
@@ -45,17 +46,17 @@ function jobOn(device: { simulated?: boolean }) {
     result: create(VariantResultSchema),
     build: { image: 'kernel.cubin', result: { entries: [] } },
   } as unknown as VariantFound;
-  const profiling = profileBeside(services, found);
+  const profiling = profileBeside(services);
   if (profiling) found.profiling = profiling;
   return { services, found, said };
 }
 
-test('it is ready while the kernel is verified, launches it afterwards, and no other profile is taken', async () => {
+test('it is ready before the kernel is built, launches it when that is verified, and no other profile is taken', async () => {
   const { services, found, said } = jobOn({});
   expect(said).toEqual(['ready']);
   expect(profileVerifiedPhase.wants(services, found)).toBe(true);
   await profileVerifiedPhase.run(services, found);
-  expect(said).toEqual(['ready', 'phaseStarted', 'launched', 'profileResult']);
+  expect(said).toEqual(['ready', 'phaseStarted', 'launched kernel.cubin', 'profileResult']);
   expect(profilePhase.wants(services, found)).toBe(false);
   await found.profiling!.drop();
 });

@@ -10,6 +10,7 @@ import {
 import { accumulateOf, formatShape, planLaunches } from '@flashcore/shared/kernels';
 import { profileFindings } from '../findings/profile-findings.ts';
 import type { KernelBuild } from '../build/kernel-builder.ts';
+import type { ProfiledBuild } from '../profile/profiler.ts';
 import type { ProfileSpec } from '../spec/job-spec.ts';
 import { countedProfile } from './counted-profile.ts';
 import type { Profiling, VariantFound } from './job-found.ts';
@@ -17,23 +18,23 @@ import { emitFindings, startPhase, type VariantServices } from './job-services.t
 import type { VariantPhase } from './phase.ts';
 
 /**
- * Starts the profiler while a kernel is verified: ncu and a process with a context of its own take a second to be
- * ready. Nothing is launched, and no counter read, before profileVerifiedPhase. On the emulator there is no ncu.
+ * Starts the profiler while a kernel is built and verified: ncu and a process with a context of its own take a second
+ * to be ready. Nothing is launched, and no counter read, before profileVerifiedPhase. On the emulator there is no ncu.
  */
-export function profileBeside(services: VariantServices, { build, result }: VariantFound): Profiling | undefined {
+export function profileBeside(services: VariantServices): Profiling | undefined {
   const { profile, device, verify } = services.spec;
-  if (!profile || !build?.image || device.simulated || verify?.sanitize || result.profile) return undefined;
-  const [going, dropped] = [Promise.withResolvers<void>(), new AbortController()];
+  if (!profile || !verify || device.simulated || verify.sanitize) return undefined;
+  const [built, dropped] = [Promise.withResolvers<ProfiledBuild>(), new AbortController()];
   const signal = AbortSignal.any([services.job.signal, dropped.signal]);
-  const reading = readCounters(services, { ...optionsOf(profile, build), go: going.promise, signal });
+  const reading = readCounters(services, { spec: profile, built: built.promise, signal });
   const over = reading.then(
     () => undefined,
     // Told to whoever let it go; nobody wants to know why one ended that was dropped.
     () => undefined,
   );
   return {
-    go: () => {
-      going.resolve();
+    go: (build) => {
+      built.resolve(profiledBuild(build, profile));
       return reading;
     },
     drop: () => {
@@ -49,7 +50,7 @@ export const profileVerifiedPhase: VariantPhase = {
   wants: (_, { profiling }) => profiling !== undefined,
   async run(services, found) {
     startPhase(services, Phase.PROFILE, 0);
-    keep(services, found, await found.profiling!.go());
+    keep(services, found, await found.profiling!.go(found.build!));
     return undefined;
   },
 };
@@ -62,9 +63,13 @@ export const profilePhase: VariantPhase = {
   async run(services, found) {
     const { spec, tools } = services;
     startPhase(services, Phase.PROFILE, 0);
-    const options = optionsOf(spec.profile!, found.build!);
     const counts = spec.device.simulated && tools.engine() === 'ptx';
-    keep(services, found, await (counts ? countedProfile(services, options) : readCounters(services, options)));
+    const [options, build] = [spec.profile!, found.build!];
+    const built = profiledBuild(build, options);
+    const profile = counts
+      ? countedProfile(services, { spec: options, ...built, build: build.result })
+      : readCounters(services, { spec: options, built, signal: services.job.signal });
+    keep(services, found, await profile);
     return undefined;
   },
 };
@@ -77,11 +82,9 @@ function keep(services: VariantServices, { result }: VariantFound, profile: Prof
   result.findings.push(...findings);
 }
 
-const optionsOf = (spec: ProfileSpec, { image, result }: KernelBuild): ProfileOptions => ({
-  spec,
+const profiledBuild = ({ image, result }: KernelBuild, { shape }: ProfileSpec): ProfiledBuild => ({
   image: image!,
-  build: result,
-  waves: wavesFor(result, spec.shape),
+  waves: wavesFor(result, shape),
 });
 
 /** Of the entry with the most CTAs. */
@@ -90,37 +93,30 @@ function wavesFor({ entries }: BuildResult, shape: Shape): LaunchWaves | undefin
   return own.toSorted((a, b) => Number(b.ctas - a.ctas))[0];
 }
 
-interface ProfileOptions {
+interface CounterOptions {
   spec: ProfileSpec;
-  image: string;
-  build: BuildResult;
-  waves: LaunchWaves | undefined;
   /** As in the profiler's options. */
-  go?: Promise<void>;
-  /** Default: the job's. */
-  signal?: AbortSignal;
+  built: ProfiledBuild | Promise<ProfiledBuild>;
+  signal: AbortSignal;
 }
 
-function readCounters(
-  services: VariantServices,
-  { spec, image, waves, go, signal }: ProfileOptions,
-): Promise<ProfileResult> {
+function readCounters(services: VariantServices, { spec, built, signal }: CounterOptions): Promise<ProfileResult> {
   const { job, runtime, resolved } = services;
   const { device, kernel } = services.spec;
   const { shape, metricSet, counters } = spec;
   const plan = planLaunches(kernel.manifest, resolved, shape);
   const accumulate = accumulateOf(kernel.manifest, resolved.parameters);
   // One that waits says nothing: another phase runs.
-  let tells = go === undefined;
-  void go?.then(() => (tells = true));
+  let tells = !(built instanceof Promise);
+  if (built instanceof Promise) void built.then(() => (tells = true));
   return runtime.instruments.profiler().profile(
-    { device, image, shape, plan, metricSet, counters, accumulate, waves },
+    { device, shape, plan, metricSet, counters, accumulate },
     {
-      signal: signal ?? job.signal,
+      signal,
       onProgress: (progress) => {
         if (tells) job.emit({ case: 'profileProgress', value: create(ProfileProgressSchema, progress) });
       },
-      ...(go && { go }),
+      built,
     },
   );
 }

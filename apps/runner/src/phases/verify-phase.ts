@@ -23,7 +23,6 @@ import type { JobFound } from './job-found.ts';
 import { emitFindings, startPhase, type VariantServices } from './job-services.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import { comparedInputs, openParity } from './parity.ts';
-import { profileBeside } from './profile-phase.ts';
 import type { VariantPhase } from './phase.ts';
 import { checkRaces, startInstrumentedBuild } from './race-check.ts';
 import { sanitize } from './sanitize.ts';
@@ -36,8 +35,6 @@ export const verifyPhase: VariantPhase = {
   async run(services, found) {
     const { job, result, build, judging } = found;
     const { method, verify } = services.spec;
-    const profiling = profileBeside(services, found);
-    if (profiling) found.profiling = profiling;
     const verification = await runVerify(services, {
       spec: verify!,
       image: build!.image!,

@@ -7,6 +7,7 @@ import { parseShape, type LaunchPlan } from '@flashcore/shared/kernels';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { ncuProfiler } from './ncu-profiler.ts';
+import type { ProfiledBuild } from './profiler.ts';
 
 let folder: string;
 
@@ -25,7 +26,9 @@ ${importing}
 
 const profile = (importing: string): Promise<ProfileResult> => profileBy(fakeNcu(importing));
 
-function profileBy(script: string, go?: Promise<void>): Promise<ProfileResult> {
+const BUILT: ProfiledBuild = { image: 'kernel.cubin', waves: undefined };
+
+function profileBy(script: string, built: ProfiledBuild | Promise<ProfiledBuild> = BUILT): Promise<ProfileResult> {
   const ncu = join(folder, 'ncu');
   writeFileSync(ncu, script);
   chmodSync(ncu, 0o755);
@@ -43,12 +46,11 @@ function profileBy(script: string, go?: Promise<void>): Promise<ProfileResult> {
   return profiler.profile(
     {
       device: create(DeviceSchema, { arch: 'sm_90' }),
-      image: '',
       shape: parseShape('2x8x512x64'),
       plan,
       metricSet: 'gates',
     },
-    { signal: new AbortController().signal, onProgress: () => undefined, ...(go && { go }) },
+    { signal: new AbortController().signal, onProgress: () => undefined, built },
   );
 }
 
@@ -91,17 +93,19 @@ echo "==PROF== Connected to process 7"; cat ${RECORDED}; echo report > "$2.ncu-r
   expect([verdict, metrics.length > 5, artifacts.length]).toEqual([Verdict.PASS, true, 1]);
 });
 
-test('nothing is launched before the go', async () => {
-  const { promise, resolve } = Promise.withResolvers<void>();
+test('nothing is launched before the build is there, which is named then', async () => {
+  const { promise, resolve } = Promise.withResolvers<ProfiledBuild>();
   const script = `#!/bin/sh
 for job; do :; done
 touch "\${0%/*}/ready"
-until [ -e "$(sed 's/.*"waitFor":"\\([^"]*\\)".*/\\1/' "$job")" ]; do sleep 0.01; done
-touch "\${0%/*}/launched"; cat ${RECORDED}; echo report > "$2.ncu-rep"
+go="$(sed 's/.*"waitFor":"\\([^"]*\\)".*/\\1/' "$job")"
+until [ -e "$go" ]; do sleep 0.01; done
+cp "$go" "\${0%/*}/launched"; cat ${RECORDED}; echo report > "$2.ncu-rep"
 `;
   const profiled = profileBy(script, promise);
   await expect.poll(() => readdirSync(folder)).toContain('ready');
   expect(readdirSync(folder)).not.toContain('launched');
-  resolve();
+  resolve(BUILT);
   expect((await profiled).verdict).toBe(Verdict.PASS);
+  expect(readFileSync(join(folder, 'launched'), 'utf8')).toBe('kernel.cubin');
 });

@@ -1,4 +1,4 @@
-import { existsSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { ArtifactKind, ArtifactSchema } from '@flashcore/shared/contract';
@@ -27,7 +27,7 @@ export interface NcuProfilerOptions {
 
 /** ncu's start takes seconds, its full set dozens of passes. */
 const LIMIT_MS = { gates: 120_000, full: 300_000 };
-/** How long it waits for its go: as long as a verification may take. */
+/** How long it waits for its build: as long as that and a verification may take. */
 const WAIT_LIMIT_MS = 30 * 60_000;
 const SEED = '666c617368';
 /** A run that warms caches, then the one that counts. */
@@ -36,17 +36,23 @@ const RUNS = 2;
 /** Reads counters with Nsight Compute while a process of its own launches the kernel. */
 export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }: NcuProfilerOptions): Profiler {
   return {
-    async profile(request, { signal, onProgress, go }) {
-      const { device, image, shape, plan, metricSet, counters = [] } = request;
+    async profile(request, { signal, onProgress, built }) {
+      const { device, shape, plan, metricSet, counters = [] } = request;
       using folder = makeTemporary(dataDirectory, 'ncu');
       const { batch, heads, sequenceLength, headDim, causal } = shape;
+      const waits = built instanceof Promise;
       const job: ProfileOnceJob = {
         library,
         deviceOrdinal: ordinal,
-        candidate: { image, shape: { batch, heads, sequenceLength, headDim, causal }, plan, launchLimitMs: 0 },
+        candidate: {
+          image: waits ? '' : built.image,
+          shape: { batch, heads, sequenceLength, headDim, causal },
+          plan,
+          launchLimitMs: 0,
+        },
         seed: SEED,
         runs: RUNS,
-        ...(go && { waitFor: join(folder.path, 'go') }),
+        ...(waits && { waitFor: join(folder.path, 'go') }),
       };
       writeFileSync(join(folder.path, 'job.json'), JSON.stringify(job));
       const report = join(folder.path, 'report');
@@ -68,12 +74,16 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
           onProgress({ message: `profiled ${progress.kernel}`, passesDone: progress.passes, passes: progress.passes });
       };
       const ended = new AbortController();
-      void go?.then(() => {
-        if (!ended.signal.aborted) writeFileSync(job.waitFor!, '');
-      });
+      if (waits)
+        void built.then(({ image }) => {
+          if (ended.signal.aborted) return;
+          // Whole when it is there.
+          writeFileSync(`${job.waitFor!}.part`, image);
+          renameSync(`${job.waitFor!}.part`, job.waitFor!);
+        });
       const { exitCode, lines, output } = await readProgram(ncu, args, {
         environment: toolEnvironment(),
-        limitMs: (metricSet === 'full' ? LIMIT_MS.full : LIMIT_MS.gates) + (go ? WAIT_LIMIT_MS : 0),
+        limitMs: (metricSet === 'full' ? LIMIT_MS.full : LIMIT_MS.gates) + (waits ? WAIT_LIMIT_MS : 0),
         signal,
         onLine,
         maxBytes: MAX_CSV_BYTES,
@@ -101,7 +111,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
               accumulate: request.accumulate,
               launches,
               counters,
-              waves: request.waves,
+              waves: (await built).waves,
             })
           : notMeasured(shape, 'csv' in printed ? explainFailure(lines, exitCode) : printed.missing);
       // Also of a report that ncu here can't read: another version may.

@@ -9,19 +9,23 @@ import {
 } from '@flashcore/shared/contract';
 import { attentionBytes, attentionFlops, type LaunchPlan } from '@flashcore/shared/kernels';
 
+/** What the profiler needs of a build. */
+export interface ProfiledBuild {
+  /** Path of the cubin. */
+  image: string;
+  /** How the launch fills the device; undefined: not known. */
+  waves: LaunchWaves | undefined;
+}
+
 /** What to read hardware counters of. */
 export interface ProfileRequest {
   device: Device;
-  /** Path of the cubin. */
-  image: string;
   shape: Shape;
   plan: LaunchPlan;
   /** "gates", "roofline", "stalls" or "full". */
   metricSet: string;
   /** Counters by Nsight Compute's own names, besides those of the set. */
   counters?: readonly string[];
-  /** How the launch fills the device; undefined: not known. */
-  waves?: LaunchWaves | undefined;
   /** What the kernel's tensor cores add up in, by its manifest. */
   accumulate?: string;
 }
@@ -35,8 +39,8 @@ interface ProfileProgress {
 export interface ProfileOptions {
   signal: AbortSignal;
   onProgress: (progress: ProfileProgress) => void;
-  /** The kernel is launched when this settles; until then everything is made ready. Default: at once. */
-  go?: Promise<void>;
+  /** A promise: the kernel is loaded and launched when it settles; until then everything else is made ready. */
+  built: ProfiledBuild | Promise<ProfiledBuild>;
 }
 
 /** Reads hardware counters while a kernel runs. */
