@@ -14,7 +14,7 @@ faults = {
     (name, where): text
     for name, where, text in re.findall(r"(\w+) in (\w+): ([^;]*)", os.environ.get("FAKE_TORCH", ""))
 }
-selected = capturing = None
+selected = capturing = current = None
 
 
 class OutOfMemoryError(RuntimeError):
@@ -44,13 +44,20 @@ def selecting(kinds):
 
 
 @contextlib.contextmanager
-def graph_capture(_):
+def graph_capture(_graph, stream):
     global capturing
+    if stream is not current:
+        raise RuntimeError("captured in a second stream")
     capturing = True
     try:
         yield
     finally:
         capturing = None
+
+
+def set_stream(stream):
+    global current
+    current = stream
 
 
 def attention(q, k, v, is_causal):
@@ -78,9 +85,9 @@ nn = types.SimpleNamespace(
 cuda = types.SimpleNamespace(
     is_available=lambda: True,
     set_device=lambda _: None,
-    set_stream=lambda _: None,
-    current_stream=lambda: None,
-    Stream=lambda: None,
+    set_stream=set_stream,
+    current_stream=lambda: current,
+    Stream=object,
     Event=Event,
     synchronize=synchronize,
     empty_cache=lambda: None,
