@@ -8,7 +8,7 @@ import { ENGINES_WANTED, type EngineWanted } from './build/emulator-engine.ts';
 import type { IsolationWanted } from './sandbox/find-box.ts';
 import { defaultLimits, type GroupLimits } from './sandbox/groups.ts';
 import { addAccessCommands } from './access/access-commands.ts';
-import { readFleetFile, type FleetFile } from './fleet/fleet-file.ts';
+import { DEFAULT_SCRATCH_GIB, readFleetFile, type FleetFile } from './fleet/fleet-file.ts';
 import type { QuotaLimits } from './access/quotas.ts';
 import { TokenFile } from './access/token-file.ts';
 import { parseRates, type DeviceRates } from './experiment/cost.ts';
@@ -128,6 +128,8 @@ export function parseOptions(
     .option('--tls-ca <file>', "certificate of the authority that signed the gateway's");
   addServeOptions(pilot, { defaultData, repositoryRoot }).action(serving);
   for (const command of [serve, gateway]) keepOptions(command, KEEP_ALL);
+  // The gateway has what is to last.
+  keepOptions(pilot, { eventsDays: 1, filesDays: 30, artifactsGib: DEFAULT_SCRATCH_GIB });
   addAccessCommands(program, { defaultData, say });
   addOperationCommands(program, { defaultData, say, defer });
   addCompileCommand(program, { repositoryRoot, defer });

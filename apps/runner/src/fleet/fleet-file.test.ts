@@ -12,6 +12,7 @@ partitions:
 test('what a file leaves open has a default', () => {
   expect(parseFleet(GOOD, 'fleet.yaml')).toMatchObject({
     scratch: `/tmp/flashcore-pilot-${process.getuid!()}`,
+    scratch_gib: 20,
     partitions: [{ partition: 'gpu', gres: 'gpu:1', min: 0, max: 4, idle_seconds: 120, time_limit_minutes: 60 }],
   });
 });

@@ -30,6 +30,8 @@ const partition = strict({
   constraint: name().optional(),
 });
 
+export const DEFAULT_SCRATCH_GIB = 20;
+
 const fleet = strict({
   /** Where pilots register. */
   listen: text(),
@@ -41,6 +43,8 @@ const fleet = strict({
   scratch: matching(/^\/[^\n'"]{1,200}$/, 'an absolute path').default(
     () => `/tmp/flashcore-pilot-${process.getuid?.() ?? 0}`,
   ),
+  /** Most that a pilot's folder in it keeps of what was built and measured; a node has one for each GPU. */
+  scratch_gib: integer(1, 100_000).default(DEFAULT_SCRATCH_GIB),
   /** Certificate of the authority that signed the gateway's, by its path on every node; needed with TLS. */
   tls_ca: matching(/^\/[^\n'"]{1,200}$/, 'an absolute path').optional(),
   partitions: listOf(partition),

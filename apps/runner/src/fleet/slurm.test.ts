@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
 import { temporaryFolder } from '../testing/test-runner.ts';
+import { parseOptions } from '../options.ts';
 import { parseFleet } from './fleet-file.ts';
 import { checkSlurm, pilotScript, Slurm } from './slurm.ts';
 
@@ -107,6 +108,17 @@ test('what sbatch refuses, and a controller that does not answer it, are told wi
 
 test('pilots box what clients send as the gateway is told to: where its clients authenticate, or not at all', () => {
   expect(pilotScript(parseFleet(BOXED, 'fleet.yaml'), 'required')).toBe(
-    "#!/bin/sh\nexec '/opt/flashcore/flashcore-runner' pilot --gateway 'head:7000' --data '/scratch/flashcore' --isolation required --tls-ca '/opt/ca.crt'\n",
+    "#!/bin/sh\nexec '/opt/flashcore/flashcore-runner' pilot --gateway 'head:7000' --data '/scratch/flashcore' --keep-artifacts-gib 20 --isolation required --tls-ca '/opt/ca.crt'\n",
   );
+});
+
+test("a node's scratch folder has a limit, which the pilot takes from its command line", () => {
+  const script = pilotScript(parseFleet(`${BOXED}scratch_gib: 7\n`, 'fleet.yaml'), 'required');
+  const [, command = ''] = /flashcore-runner' (.*)\n/.exec(script) ?? [];
+  const environment = { version: '1.2.3', repositoryRoot: '/repo', environment: {} };
+  const options = parseOptions(command.replaceAll("'", '').split(' '), environment);
+  expect(options).toMatchObject({
+    dataDirectory: '/scratch/flashcore',
+    retention: { eventsDays: 1, filesDays: 30, artifactsGib: 7 },
+  });
 });

@@ -173,12 +173,13 @@ function ask(
 
 /** What every pilot runs; the shell is replaced, so that Slurm's TERM reaches the pilot itself. */
 export function pilotScript(
-  { bundle, reach, scratch, tls_ca: authority }: FleetFile,
+  { bundle, reach, scratch, scratch_gib: gib, tls_ca: authority }: FleetFile,
   isolation: IsolationWanted,
 ): string {
   const options = [
     `--gateway '${reach}'`,
     `--data '${scratch}'`,
+    `--keep-artifacts-gib ${gib}`,
     `--isolation ${isolation}`,
     ...(authority ? [`--tls-ca '${authority}'`] : []),
   ];

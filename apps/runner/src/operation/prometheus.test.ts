@@ -1,8 +1,10 @@
+import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
+import { FleetSchema, PilotState } from '@flashcore/shared/contract';
 import { collect, firstEvent, kernel, startTestRunner, until } from '../testing/test-runner.ts';
 import { AddressInUse } from '../rpc/listen.ts';
 import { createLogger } from '../log.ts';
-import { formatMetrics, serveMetrics } from './prometheus.ts';
+import { formatMetrics, runnerMetrics, serveMetrics, type Observed } from './prometheus.ts';
 
 const LOOPBACK = { kind: 'tcp', host: '127.0.0.1', port: 0 } as const;
 
@@ -112,4 +114,43 @@ test('a scrape tells of the queue, outcomes, cache, devices, watchers and the pr
     ),
   ).rejects.toThrow(new AddressInUse(`127.0.0.1:${port}`, '--metrics'));
   await running.return();
+});
+
+test('a gateway tells of its queue, its pilots by state, lost leases, requeues, and of seconds held and used', () => {
+  const pilots = [PilotState.BUSY, PilotState.AWAY, PilotState.PENDING].map((state) => ({ partition: 'gpu', state }));
+  const fleet = create(FleetSchema, {
+    partitions: [{ name: 'gpu', waitingJobs: 41, heldSeconds: 7200, usedSeconds: 5400 }],
+    pilots,
+    requeues: 3n,
+    lostLeases: 2n,
+    refusedEvents: 1n,
+    schedulerProblem: 'slurmctld is away',
+  });
+  const observed = {
+    jobs: {
+      statistics: () => ({ waiting: 41, running: 1, watchers: 0, eventLag: 0, eventsStored: 0, outcomes: [] }),
+      devices: () => [],
+    },
+    planner: { cacheUse: () => ({ hits: 0, misses: 0 }), fleet: () => fleet },
+    connections: () => 0,
+  } as unknown as Observed;
+  const { samples } = parse(formatMetrics(runnerMetrics(observed)));
+  const told = Object.fromEntries(
+    samples.map(({ name, labels, value }) => [[name, ...Object.values(labels)].join(' '), value]),
+  );
+  expect(told).toMatchObject({
+    flashcore_jobs_waiting: 41,
+    'flashcore_partition_jobs_waiting gpu': 41,
+    'flashcore_pilots gpu pending': 1,
+    'flashcore_pilots gpu idle': 0,
+    'flashcore_pilots gpu busy': 1,
+    'flashcore_pilots gpu away': 1,
+    'flashcore_pilots gpu leaving': 0,
+    flashcore_requeues_total: 3,
+    flashcore_lost_leases_total: 2,
+    flashcore_refused_events_total: 1,
+    'flashcore_gpu_held_seconds_total gpu': 7200,
+    'flashcore_gpu_used_seconds_total gpu': 5400,
+    flashcore_scheduler_up: 0,
+  });
 });

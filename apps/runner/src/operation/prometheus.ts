@@ -116,7 +116,7 @@ export function runnerMetrics({ jobs, planner, connections }: Observed): Metric[
 /** Of the cluster behind a gateway. */
 function fleetMetrics(fleet: Fleet | undefined): Metric[] {
   if (!fleet) return [];
-  const states = [PilotState.PENDING, PilotState.IDLE, PilotState.BUSY, PilotState.LEAVING];
+  const states = [PilotState.PENDING, PilotState.IDLE, PilotState.BUSY, PilotState.AWAY, PilotState.LEAVING];
   return [
     {
       name: 'flashcore_pilots',
@@ -128,6 +128,12 @@ function fleetMetrics(fleet: Fleet | undefined): Metric[] {
           value: fleet.pilots.filter((pilot) => pilot.partition === name && pilot.state === state).length,
         })),
       ),
+    },
+    {
+      name: 'flashcore_partition_jobs_waiting',
+      type: 'gauge',
+      help: 'Jobs that wait for a pilot of a partition',
+      samples: fleet.partitions.map(({ name, waitingJobs }) => ({ labels: { partition: name }, value: waitingJobs })),
     },
     one('flashcore_requeues_total', 'counter', 'Jobs given to another pilot', Number(fleet.requeues)),
     one('flashcore_lost_leases_total', 'counter', 'Leases that ended with their pilot', Number(fleet.lostLeases)),
