@@ -16,6 +16,7 @@ import { resultsMarkdown } from './ladder-tables.ts';
 import { graphRows, overlapRows } from './launch-cost.ts';
 import { markdownTable } from './markdown.ts';
 import { engineTimesMarkdown } from './engine-times.ts';
+import { exportTimesMarkdown } from './export-times.ts';
 import { countersMarkdown } from './measured-counters.ts';
 import { resultsPage } from './results-page.ts';
 import { sanitizerMarkdown } from './sanitizer-table.ts';
@@ -46,18 +47,21 @@ export async function documents(): Promise<Document[]> {
     sanitizer: sanitizerMarkdown(),
     counters: countersMarkdown(),
     engines: engineTimesMarkdown(),
+    exported: exportTimesMarkdown(),
     sweep: newestSweepMarkdown(),
     'sweep-summary': `${sweepSentence()}\n`,
   };
-  const marked = ['kernels/README.md', 'README.md', 'docs/measuring.md', 'docs/emulator.md'].map((path) => {
-    const current = readFileSync(join(ROOT, path), 'utf8');
-    const wanted = current.replace(
-      /(<!-- ([\w-]+) -->\n)[^]*?(<!-- \/\2 -->)/g,
-      (whole, start: string, place: string, end: string) =>
-        texts[place] === undefined ? whole : `${start}${texts[place]}${end}`,
-    );
-    return { path, current, wanted };
-  });
+  const marked = ['kernels/README.md', 'README.md', 'docs/measuring.md', 'docs/emulator.md', 'docs/exports.md'].map(
+    (path) => {
+      const current = readFileSync(join(ROOT, path), 'utf8');
+      const wanted = current.replace(
+        /(<!-- ([\w-]+) -->\n)[^]*?(<!-- \/\2 -->)/g,
+        (whole, start: string, place: string, end: string) =>
+          texts[place] === undefined ? whole : `${start}${texts[place]}${end}`,
+      );
+      return { path, current, wanted };
+    },
+  );
   const pages = foldersWith(/\.json$/).flatMap((folder) => {
     const path = join(RESULTS, folder, 'README.md');
     const wanted = pageOf(folder);
