@@ -42,6 +42,7 @@ const endless = {
         ],
       },
     ],
+    dtype: 'fp16',
     workspace: [],
   },
 };

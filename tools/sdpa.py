@@ -5,12 +5,12 @@ A process that lives as long as its parent: PyTorch takes seconds to load. One J
 output: {"id": …, "ok": true, …} or {"id": …, "ok": false, "reason": "NO_TORCH" | "NO_CUDA" | "BAD_REQUEST" | "FAILED", "message": …}.
 
   open     {ordinal}                                    -> {torch, cuda, cudnn, device, backends}
-  prepare  {shape, inputSets, modes, launchesPerSample} -> {backends: [{name, available, reason, launchesPerSample}]}
+  prepare  {shape, dtype, inputSets, modes, launchesPerSample} -> {backends: [{name, available, reason, launchesPerSample}]}
   round    {backend, mode, seconds, maxSamples}         -> {samplesUs}
-  parity   {shape, path}                                -> {backends: [{name, available, reason, maxAbsDifference, meanAbsDifference, maxAbsError, meanAbsError}]}
+  parity   {shape, dtype, path}                              -> {backends: [{name, available, reason, maxAbsDifference, meanAbsDifference, maxAbsError, meanAbsError}]}
   release  {}                                           -> {}
 
-shape is {batch, heads, sequenceLength, headDim, causal}; tensors are [B, H, S, D] contiguous fp16, scale = 1/sqrt(D).
+shape is {batch, heads, sequenceLength, headDim, causal}; tensors are [B, H, S, D] contiguous of dtype (PyTorch's name of it), scale = 1/sqrt(D).
 hot: a captured graph of n calls that walks through the input sets, time / n. cold: an event pair around one call, after twice the L2's size
 was written; a spinning kernel holds the stream until event, call and event are enqueued, so that the host's time is not in the sample.
 """
@@ -75,13 +75,12 @@ class Session:
             "backends": list(BACKENDS),
         }
 
-    def prepare(self, shape, inputSets, modes, launchesPerSample):
+    def prepare(self, shape, dtype, inputSets, modes, launchesPerSample):
         self.release()
         torch = self.require_torch()
         size = (shape["batch"], shape["heads"], shape["sequenceLength"], shape["headDim"])
-        sets = [
-            tuple(torch.randn(size, dtype=torch.float16, device="cuda") for _ in range(3)) for _ in range(inputSets)
-        ]
+        kind = getattr(torch, dtype)
+        sets = [tuple(torch.randn(size, dtype=kind, device="cuda") for _ in range(3)) for _ in range(inputSets)]
         answer = []
         for name in BACKENDS:
             backend = Backend(torch, name, sets, shape["causal"])
@@ -100,15 +99,16 @@ class Session:
             raise RequestError("BAD_REQUEST", f"Prepare a shape that {backend} takes before its round")
         return {"samplesUs": self.prepared[backend].round(mode, seconds, maxSamples, self.flush, self.events)}
 
-    def parity(self, shape, path):
-        """Every backend on the inputs of a file: its difference to O and its error against the reference. The file has Q, K, V and O (fp16), then the reference (fp64)."""
+    def parity(self, shape, dtype, path):
+        """Every backend on the inputs of a file: its difference to O and its error against the reference. The file has Q, K, V and O (of dtype), then the reference (fp64)."""
         torch = self.require_torch()
         size = (shape["batch"], shape["heads"], shape["sequenceLength"], shape["headDim"])
         with open(path, "rb") as file:
             data = bytearray(file.read())
         count = size[0] * size[1] * size[2] * size[3]
-        *inputs, output = torch.frombuffer(data, dtype=torch.float16, count=4 * count).reshape(4, *size).cuda()
-        reference = torch.frombuffer(data, dtype=torch.float64, offset=8 * count).reshape(size).cuda()
+        tensors = torch.frombuffer(data, dtype=getattr(torch, dtype), count=4 * count)
+        *inputs, output = tensors.reshape(4, *size).cuda()
+        reference = torch.frombuffer(data, dtype=torch.float64, offset=tensors.nbytes).reshape(size).cuda()
         answer = []
         for name in BACKENDS:
             backend = Backend(torch, name, [tuple(inputs)], shape["causal"])

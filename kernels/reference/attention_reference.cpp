@@ -1,7 +1,7 @@
 // Blocked attention on the CPU; see attention_reference.h for what it promises.
-// Both precisions are one template: Fp64 rounds nowhere, Fp16 rounds where an fp16 implementation stores a tensor.
+// All precisions are one template: Fp64 rounds nowhere, the others where an implementation of that dtype stores a tensor.
 #include "attention_reference.h"
-#include "half.h"
+#include "elements.h"
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +12,7 @@
 #include <new>
 #include <system_error>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -45,43 +46,67 @@ uint16_t half_bits(float x) {
   return static_cast<uint16_t>(sign | ((magnitude >> 13) - (112u << 10)));
 }
 
+// Bits of the bf16 value nearest to x (ties to even).
+uint16_t bfloat_bits(float x) {
+  const uint32_t bits = float_to_bits(x);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u);  // NaN stays NaN
+  return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
 struct Fp64 {
   using Real = double;
-  using Vector = VectorFp64;
   using Output = double;
+  static Real round(Real x) { return x; }
+  static Output store(Real x) { return x; }
+};
+
+struct Fp32 {
+  using Real = float;
+  using Output = float;
   static Real round(Real x) { return x; }
   static Output store(Real x) { return x; }
 };
 
 struct Fp16 {
   using Real = float;
-  using Vector = VectorFp32;
   using Output = uint16_t;
   static Real round(Real x) { return round_to_half(x); }
   static Output store(Real x) { return half_bits(round_to_half(x)); }
 };
 
+struct Bf16 {
+  using Real = float;
+  using Output = uint16_t;
+  static Real round(Real x) { return bfloat_to_float(bfloat_bits(x)); }
+  static Output store(Real x) { return bfloat_bits(x); }
+};
+
+template <typename Real>
+using VectorOf = std::conditional_t<std::is_same_v<Real, double>, VectorFp64, VectorFp32>;
+
 // Row-major matrix of vectors; the columns past `cols` are 0.
-template <typename P>
+template <typename Real>
 struct Matrix {
-  static constexpr int LANES = sizeof(typename P::Vector) / sizeof(typename P::Real);
+  using Vector = VectorOf<Real>;
+  static constexpr int LANES = sizeof(Vector) / sizeof(Real);
   int stride;
-  std::vector<typename P::Vector> data;
+  std::vector<Vector> data;
   Matrix(int rows, int cols)
       : stride((cols + LANES * COL_VECTORS - 1) / (LANES * COL_VECTORS) * COL_VECTORS),
         data(static_cast<size_t>(rows) * stride) {}
-  typename P::Vector* row(int r) { return data.data() + static_cast<size_t>(r) * stride; }
-  typename P::Real* elements(int r) { return reinterpret_cast<typename P::Real*>(row(r)); }
+  Vector* row(int r) { return data.data() + static_cast<size_t>(r) * stride; }
+  Real* elements(int r) { return reinterpret_cast<Real*>(row(r)); }
 };
 
 // C[0..ROWS) = A[0..ROWS) x B, where A has `depth` columns and C `cols`.
-template <typename P>
-void multiply_rows(Matrix<P>& A, Matrix<P>& B, Matrix<P>& C, int depth, int cols) {
-  const int vectors = (cols + Matrix<P>::LANES - 1) / Matrix<P>::LANES;
+template <typename Real>
+void multiply_rows(Matrix<Real>& A, Matrix<Real>& B, Matrix<Real>& C, int depth, int cols) {
+  using Vector = VectorOf<Real>;
+  const int vectors = (cols + Matrix<Real>::LANES - 1) / Matrix<Real>::LANES;
   for (int col = 0; col < vectors; col += COL_VECTORS) {
-    typename P::Vector sum[ROWS][COL_VECTORS] = {};
+    Vector sum[ROWS][COL_VECTORS] = {};
     for (int k = 0; k < depth; ++k) {
-      const typename P::Vector* b = B.row(k) + col;
+      const Vector* b = B.row(k) + col;
       for (int r = 0; r < ROWS; ++r)
         for (int c = 0; c < COL_VECTORS; ++c) sum[r][c] += A.elements(r)[k] * b[c];
     }
@@ -107,7 +132,8 @@ void softmax_row(typename P::Real* scores, int visible, int cols, typename P::Re
 }
 
 struct Problem {
-  const uint16_t *q, *k, *v;
+  int dtype;
+  const void *q, *k, *v;
   int heads, S, D;
   float scale;
   bool causal;
@@ -118,19 +144,19 @@ template <typename P>
 void attend(const Problem& p, int head, int first, int last, typename P::Output* out) {
   const size_t offset = static_cast<size_t>(head) * p.S * p.D;
   const int keys = p.causal ? last : p.S;
-  Matrix<P> K_transposed(p.D, keys), V(keys, p.D), Q(ROWS, p.D), scores(ROWS, keys), O(ROWS, p.D);
-  for (int key = 0; key < keys; ++key)
-    for (int d = 0; d < p.D; ++d) {
-      const size_t at = offset + static_cast<size_t>(key) * p.D + d;
-      K_transposed.elements(d)[key] = half_to_float(p.k[at]);
-      V.elements(key)[d] = half_to_float(p.v[at]);
-    }
+  using Real = typename P::Real;
+  Matrix<Real> K_transposed(p.D, keys), V(keys, p.D), Q(ROWS, p.D), scores(ROWS, keys), O(ROWS, p.D);
+  const size_t key_stride = static_cast<size_t>(K_transposed.stride) * Matrix<Real>::LANES;
+  for (int key = 0; key < keys; ++key) {
+    const size_t at = offset + static_cast<size_t>(key) * p.D;
+    unpack(p.dtype, p.k, at, p.D, K_transposed.elements(0) + key, key_stride);
+    unpack(p.dtype, p.v, at, p.D, V.elements(key));
+  }
   for (int group = first; group < last; group += ROWS) {
     const int rows = last - group < ROWS ? last - group : ROWS;
     const int cols = p.causal ? group + rows : p.S;
     for (int r = 0; r < rows; ++r)
-      for (int d = 0; d < p.D; ++d)
-        Q.elements(r)[d] = half_to_float(p.q[offset + static_cast<size_t>(group + r) * p.D + d]);
+      unpack(p.dtype, p.q, offset + static_cast<size_t>(group + r) * p.D, p.D, Q.elements(r));
     multiply_rows(Q, K_transposed, scores, p.D, cols);
     for (int r = 0; r < rows; ++r) softmax_row<P>(scores.elements(r), p.causal ? group + r + 1 : p.S, cols, p.scale);
     multiply_rows(scores, V, O, cols, p.D);
@@ -190,44 +216,66 @@ PhiloxBlock philox2x32(uint32_t low, uint32_t high, uint32_t key) {
 
 constexpr double TWO_PI = 2 * 3.141592653589793;
 
-void fill_normal(uint16_t* out, int64_t first, int64_t last, uint32_t key, uint32_t stream, double scale) {
+// A drawn value as an element of a tensor.
+void store_float(int dtype, void* out, int64_t at, double value) {
+  const float rounded = static_cast<float>(value);
+  if (dtype == FLASHCORE_DTYPE_FP32)
+    static_cast<float*>(out)[at] = rounded;
+  else
+    static_cast<uint16_t*>(out)[at] =
+        dtype == FLASHCORE_DTYPE_BF16 ? bfloat_bits(rounded) : half_bits(round_to_half(rounded));
+}
+
+struct Drawing {
+  uint32_t key, stream;
+  double scale;
+};
+
+void fill_normal(int dtype, void* out, int64_t first, int64_t last, const Drawing& drawing) {
   for (int64_t i = first; i < last; i += 2) {
-    const PhiloxBlock random = philox2x32(static_cast<uint32_t>(i / 2), stream, key);
-    const double radius = scale * std::sqrt(-2 * std::log((random.first + 1.0) / 0x1p32)),
+    const PhiloxBlock random = philox2x32(static_cast<uint32_t>(i / 2), drawing.stream, drawing.key);
+    const double radius = drawing.scale * std::sqrt(-2 * std::log((random.first + 1.0) / 0x1p32)),
                  angle = TWO_PI * random.second / 0x1p32;
-    out[i] = half_bits(round_to_half(static_cast<float>(radius * std::cos(angle))));
-    if (i + 1 < last) out[i + 1] = half_bits(round_to_half(static_cast<float>(radius * std::sin(angle))));
+    store_float(dtype, out, i, radius * std::cos(angle));
+    if (i + 1 < last) store_float(dtype, out, i + 1, radius * std::sin(angle));
   }
 }
 
 template <typename P>
-int checked_run(const uint16_t* q, const uint16_t* k, const uint16_t* v, typename P::Output* out, int32_t B, int32_t H,
-                int32_t S, int32_t D, float scale, int32_t causal, int32_t threads) {
+int checked_run(int dtype, const void* q, const void* k, const void* v, void* out, int32_t B, int32_t H, int32_t S,
+                int32_t D, float scale, int32_t causal, int32_t threads) {
   if (!q || !k || !v || !out || B < 1 || H < 1 || S < 1 || D < 1) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   const int64_t heads = static_cast<int64_t>(B) * H;
   if (heads > std::numeric_limits<int32_t>::max() || static_cast<double>(heads) * S * D >= 0x1p40)
     return FLASHCORE_REFERENCE_BAD_ARGUMENT;
-  return run<P>({q, k, v, static_cast<int>(heads), S, D, scale, causal != 0}, out, threads);
+  return run<P>({dtype, q, k, v, static_cast<int>(heads), S, D, scale, causal != 0},
+                static_cast<typename P::Output*>(out), threads);
 }
 
 }  // namespace
 
-int flashcore_reference_fp64(const uint16_t* q, const uint16_t* k, const uint16_t* v, double* out, int32_t B, int32_t H,
-                             int32_t S, int32_t D, float scale, int32_t causal, int32_t threads) {
-  return checked_run<Fp64>(q, k, v, out, B, H, S, D, scale, causal, threads);
-}
-
-int flashcore_reference_fp16(const uint16_t* q, const uint16_t* k, const uint16_t* v, uint16_t* out, int32_t B,
+int flashcore_reference_fp64(int32_t dtype, const void* q, const void* k, const void* v, double* out, int32_t B,
                              int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads) {
-  return checked_run<Fp16>(q, k, v, out, B, H, S, D, scale, causal, threads);
+  if (!known_dtype(dtype)) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+  return checked_run<Fp64>(dtype, q, k, v, out, B, H, S, D, scale, causal, threads);
 }
 
-int flashcore_reference_normal(uint16_t* out, int64_t count, uint32_t key, uint32_t stream, double scale,
+int flashcore_reference_plain(int32_t dtype, const void* q, const void* k, const void* v, void* out, int32_t B,
+                              int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads) {
+  switch (dtype) {
+    case FLASHCORE_DTYPE_FP16: return checked_run<Fp16>(dtype, q, k, v, out, B, H, S, D, scale, causal, threads);
+    case FLASHCORE_DTYPE_BF16: return checked_run<Bf16>(dtype, q, k, v, out, B, H, S, D, scale, causal, threads);
+    case FLASHCORE_DTYPE_FP32: return checked_run<Fp32>(dtype, q, k, v, out, B, H, S, D, scale, causal, threads);
+    default: return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+  }
+}
+
+int flashcore_reference_normal(int32_t dtype, void* out, int64_t count, uint32_t key, uint32_t stream, double scale,
                                int32_t threads) {
-  if (!out || count < 1 || count >= int64_t{1} << 33) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+  if (!known_dtype(dtype) || !out || count < 1 || count >= int64_t{1} << 33) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   const bool done = in_parallel((count + NORMALS_PER_TASK - 1) / NORMALS_PER_TASK, threads, [=](int64_t task) {
     const int64_t first = task * NORMALS_PER_TASK;
-    fill_normal(out, first, std::min(count, first + NORMALS_PER_TASK), key, stream, scale);
+    fill_normal(dtype, out, first, std::min(count, first + NORMALS_PER_TASK), {key, stream, scale});
   });
   return done ? FLASHCORE_REFERENCE_OK : FLASHCORE_REFERENCE_OUT_OF_MEMORY;
 }

@@ -36,6 +36,24 @@ uint16_t nearest_half(double x) {
   return static_cast<uint16_t>((up ? high : low) | (std::signbit(x) ? 0x8000 : 0));
 }
 
+// By the definition: the upper half of a float.
+double bfloat_value(uint16_t bits) {
+  const int exponent = bits >> 7 & 255, mantissa = bits & 127;
+  const double magnitude = exponent == 0 ? std::ldexp(mantissa, -133) : std::ldexp(128 + mantissa, exponent - 134);
+  return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+// By search, as above; what the tests draw is far from the largest.
+uint16_t nearest_bfloat(double x) {
+  const double magnitude = std::fabs(x);
+  int low = 0, high = 0x7f7f;
+  while (high - low > 1)
+    (bfloat_value(static_cast<uint16_t>((low + high) / 2)) <= magnitude ? low : high) = (low + high) / 2;
+  const double below = bfloat_value(static_cast<uint16_t>(low)), above = bfloat_value(static_cast<uint16_t>(high));
+  const bool up = magnitude - below > above - magnitude || (magnitude - below == above - magnitude && low % 2 == 1);
+  return static_cast<uint16_t>((up ? high : low) | (std::signbit(x) ? 0x8000 : 0));
+}
+
 std::vector<uint16_t> random_halves(size_t count, uint32_t seed) {
   std::mt19937 generator(seed);
   std::normal_distribution<double> normal;
@@ -47,9 +65,16 @@ std::vector<uint16_t> random_halves(size_t count, uint32_t seed) {
 using Round = double (*)(double);
 double no_rounding(double x) { return x; }
 double fp16_rounding(double x) { return half_value(nearest_half(x)); }
+double bf16_rounding(double x) { return bfloat_value(nearest_bfloat(x)); }
 
-std::vector<double> triple_loop(const std::vector<uint16_t>& q, const std::vector<uint16_t>& k,
-                                const std::vector<uint16_t>& v, Shape s, double scale, Round round) {
+std::vector<double> values_of(const std::vector<uint16_t>& bits) {
+  std::vector<double> values;
+  for (const uint16_t each : bits) values.push_back(half_value(each));
+  return values;
+}
+
+std::vector<double> triple_loop(const std::vector<double>& q, const std::vector<double>& k,
+                                const std::vector<double>& v, Shape s, double scale, Round round) {
   std::vector<double> out(q.size());
   std::vector<double> p(s.S);
   for (int head = 0; head < s.B * s.H; ++head)
@@ -59,13 +84,13 @@ std::vector<double> triple_loop(const std::vector<uint16_t>& q, const std::vecto
       double max = -INFINITY, sum = 0;
       for (int j = 0; j < keys; ++j) {
         double dot = 0;
-        for (int d = 0; d < s.D; ++d) dot += half_value(q[base + i * s.D + d]) * half_value(k[base + j * s.D + d]);
+        for (int d = 0; d < s.D; ++d) dot += q[base + i * s.D + d] * k[base + j * s.D + d];
         p[j] = round(round(dot) * scale);
         max = std::fmax(max, p[j]);
       }
       for (int j = 0; j < keys; ++j) sum += p[j] = std::exp(p[j] - max);
       for (int j = 0; j < keys; ++j)
-        for (int d = 0; d < s.D; ++d) out[base + i * s.D + d] += round(p[j] / sum) * half_value(v[base + j * s.D + d]);
+        for (int d = 0; d < s.D; ++d) out[base + i * s.D + d] += round(p[j] / sum) * v[base + j * s.D + d];
     }
   return out;
 }
@@ -76,12 +101,15 @@ bool agrees(Shape s, int threads) {
   const float scale = 1.0f / std::sqrt(static_cast<float>(s.D));
   std::vector<double> fp64(count, NAN);
   std::vector<uint16_t> fp16(count, 0x7e00);
-  if (flashcore_reference_fp64(q.data(), k.data(), v.data(), fp64.data(), s.B, s.H, s.S, s.D, scale, s.causal, threads))
+  if (flashcore_reference_fp64(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), fp64.data(), s.B, s.H, s.S, s.D,
+                               scale, s.causal, threads))
     return false;
-  if (flashcore_reference_fp16(q.data(), k.data(), v.data(), fp16.data(), s.B, s.H, s.S, s.D, scale, s.causal, threads))
+  if (flashcore_reference_plain(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), fp16.data(), s.B, s.H, s.S, s.D,
+                                scale, s.causal, threads))
     return false;
-  const auto want64 = triple_loop(q, k, v, s, scale, no_rounding),
-             want16 = triple_loop(q, k, v, s, scale, fp16_rounding);
+  const auto q64 = values_of(q), k64 = values_of(k), v64 = values_of(v);
+  const auto want64 = triple_loop(q64, k64, v64, s, scale, no_rounding),
+             want16 = triple_loop(q64, k64, v64, s, scale, fp16_rounding);
   double worst64 = 0, worst16 = 0;
   for (size_t i = 0; i < count; ++i) {
     worst64 = std::fmax(worst64, std::isnan(fp64[i]) ? INFINITY : std::fabs(fp64[i] - want64[i]));
@@ -95,6 +123,51 @@ bool agrees(Shape s, int threads) {
   return good;
 }
 
+// Tensors of bf16 and fp32: exact in fp64, and the plain arithmetic against loops that round as it does.
+bool agrees_in_other_dtypes(Shape s) {
+  const size_t count = static_cast<size_t>(s.B) * s.H * s.S * s.D;
+  std::vector<float> floats[3];
+  std::vector<uint16_t> bfloats[3];
+  std::vector<double> exact[2][3];
+  std::mt19937 generator(9);
+  std::normal_distribution<double> normal;
+  for (int tensor = 0; tensor < 3; ++tensor)
+    for (size_t i = 0; i < count; ++i) {
+      const double drawn = normal(generator);
+      bfloats[tensor].push_back(nearest_bfloat(drawn));
+      exact[0][tensor].push_back(bfloat_value(bfloats[tensor].back()));
+      floats[tensor].push_back(static_cast<float>(drawn));
+      exact[1][tensor].push_back(floats[tensor].back());
+    }
+  const float scale = 1.0f / std::sqrt(static_cast<float>(s.D));
+  std::vector<uint16_t> plain16(count);
+  std::vector<float> plain32(count);
+  std::vector<double> fp64[2] = {std::vector<double>(count), std::vector<double>(count)};
+  const auto run = [&](auto function, int dtype, auto& in, void* out) {
+    return function(dtype, in[0].data(), in[1].data(), in[2].data(), static_cast<double*>(out), s.B, s.H, s.S, s.D,
+                    scale, s.causal, 2);
+  };
+  if (run(flashcore_reference_fp64, FLASHCORE_DTYPE_BF16, bfloats, fp64[0].data()) ||
+      run(flashcore_reference_fp64, FLASHCORE_DTYPE_FP32, floats, fp64[1].data()) ||
+      run(flashcore_reference_plain, FLASHCORE_DTYPE_BF16, bfloats, plain16.data()) ||
+      run(flashcore_reference_plain, FLASHCORE_DTYPE_FP32, floats, plain32.data()))
+    return false;
+  double worst64 = 0, worst16 = 0, worst32 = 0;
+  for (int kind = 0; kind < 2; ++kind) {
+    const auto want = triple_loop(exact[kind][0], exact[kind][1], exact[kind][2], s, scale, no_rounding);
+    for (size_t i = 0; i < count; ++i) worst64 = std::fmax(worst64, std::fabs(fp64[kind][i] - want[i]));
+    if (kind == 1)
+      for (size_t i = 0; i < count; ++i) worst32 = std::fmax(worst32, std::fabs(plain32[i] - want[i]));
+  }
+  const auto want16 = triple_loop(exact[0][0], exact[0][1], exact[0][2], s, scale, bf16_rounding);
+  for (size_t i = 0; i < count; ++i)
+    worst16 = std::fmax(worst16, std::fabs(bfloat_value(plain16[i]) - want16[i]) / (std::fabs(want16[i]) + 1));
+  const bool good = worst64 < 1e-12 && worst16 < 1e-2 && worst32 < 1e-5 && worst32 > 0;
+  std::printf("%s bf16 and fp32 tensors: fp64 max error %.1e, bf16 %.1e, fp32 %.1e\n", good ? "ok  " : "FAIL", worst64,
+              worst16, worst32);
+  return good;
+}
+
 // With one key, O = V exactly: every finite fp16 value goes in and must come out.
 bool keeps_every_half() {
   std::vector<uint16_t> v, zero, out;
@@ -102,8 +175,8 @@ bool keeps_every_half() {
     if ((bits & 0x7c00) != 0x7c00) v.push_back(static_cast<uint16_t>(bits));
   zero.assign(v.size(), 0);
   out.assign(v.size(), 0x7e00);
-  flashcore_reference_fp16(zero.data(), zero.data(), v.data(), out.data(), 1, 1, 1, static_cast<int>(v.size()), 1.0f, 0,
-                           1);
+  flashcore_reference_plain(FLASHCORE_DTYPE_FP16, zero.data(), zero.data(), v.data(), out.data(), 1, 1, 1,
+                            static_cast<int>(v.size()), 1.0f, 0, 1);
   for (size_t i = 0; i < v.size(); ++i)
     if (half_value(out[i]) != half_value(v[i]))
       return std::printf("FAIL fp16 %04x came back as %04x\n", v[i], out[i]), false;
@@ -114,10 +187,13 @@ bool refuses_bad_arguments() {
   uint16_t half = 0;
   double out = 1;
   const bool good =
-      flashcore_reference_fp64(nullptr, &half, &half, &out, 1, 1, 1, 1, 1, 0, 1) == FLASHCORE_REFERENCE_BAD_ARGUMENT &&
-      flashcore_reference_fp64(&half, &half, &half, &out, 1, 1, 0, 1, 1, 0, 1) == FLASHCORE_REFERENCE_BAD_ARGUMENT &&
-      flashcore_reference_fp64(&half, &half, &half, &out, 65536, 65536, 1, 1, 1, 0, 1) ==
+      flashcore_reference_fp64(FLASHCORE_DTYPE_FP16, nullptr, &half, &half, &out, 1, 1, 1, 1, 1, 0, 1) ==
           FLASHCORE_REFERENCE_BAD_ARGUMENT &&
+      flashcore_reference_fp64(FLASHCORE_DTYPE_FP16, &half, &half, &half, &out, 1, 1, 0, 1, 1, 0, 1) ==
+          FLASHCORE_REFERENCE_BAD_ARGUMENT &&
+      flashcore_reference_fp64(FLASHCORE_DTYPE_FP16, &half, &half, &half, &out, 65536, 65536, 1, 1, 1, 0, 1) ==
+          FLASHCORE_REFERENCE_BAD_ARGUMENT &&
+      flashcore_reference_fp64(3, &half, &half, &half, &out, 1, 1, 1, 1, 1, 0, 1) == FLASHCORE_REFERENCE_BAD_ARGUMENT &&
       out == 1;
   return std::printf("%s bad arguments are refused\n", good ? "ok  " : "FAIL"), good;
 }
@@ -132,9 +208,11 @@ void time_parity_cases() {
     std::vector<double> fp64(count);
     std::vector<uint16_t> fp16(count);
     const auto start = std::chrono::steady_clock::now();
-    flashcore_reference_fp64(q.data(), k.data(), v.data(), fp64.data(), s.B, s.H, s.S, s.D, 0.125f, s.causal, 0);
+    flashcore_reference_fp64(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), fp64.data(), s.B, s.H, s.S, s.D,
+                             0.125f, s.causal, 0);
     const auto middle = std::chrono::steady_clock::now();
-    flashcore_reference_fp16(q.data(), k.data(), v.data(), fp16.data(), s.B, s.H, s.S, s.D, 0.125f, s.causal, 0);
+    flashcore_reference_plain(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), fp16.data(), s.B, s.H, s.S, s.D,
+                              0.125f, s.causal, 0);
     seconds64 += std::chrono::duration<double>(middle - start).count();
     seconds16 += std::chrono::duration<double>(std::chrono::steady_clock::now() - middle).count();
   }
@@ -144,7 +222,7 @@ void time_parity_cases() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool good = keeps_every_half() & refuses_bad_arguments();
+  bool good = keeps_every_half() & refuses_bad_arguments() & agrees_in_other_dtypes({1, 2, 61, 32, true});
   for (const Shape s : {Shape{1, 2, 64, 64, false},
                         {1, 1, 64, 64, true},
                         {2, 1, 113, 64, true},

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "attention_reference.h"
-#include "half.h"
+#include "elements.h"
 
 namespace {
 
@@ -18,10 +18,11 @@ constexpr double SMALLEST_NORMAL_FP16 = 0x1p-14;
 constexpr double INFINITE = std::numeric_limits<double>::infinity();
 
 struct Comparison {
-  const uint16_t* got;
+  int32_t dtype;
+  const void* got;
   const double* want;
   int32_t S, D;
-  uint16_t poison;
+  uint32_t poison;
   double absolute, relative;
   int32_t block_rows, block_columns, listed;
   double *figures, *first, *map, *map_index;
@@ -73,12 +74,11 @@ class Rows {
  private:
   void row(int64_t head, int32_t row) {
     const int64_t base = (head * c.S + row) * c.D;
-    const uint16_t* got = c.got + base;
     const double* want = c.want + base;
     double most = 0;
     bool finite = true;
+    unpack(c.dtype, c.got, static_cast<size_t>(base), c.D, value.data());
     for (int32_t d = 0; d < c.D; ++d) {
-      value[d] = half_to_float(got[d]);
       error[d] = std::fabs(value[d] - want[d]);
       finite &= error[d] < INFINITE;
       most = error[d] > most ? error[d] : most;
@@ -135,7 +135,7 @@ class Rows {
       figures[FLASHCORE_COMPARED_WANT_SQUARES] += want * want;
       const size_t block = static_cast<size_t>(row / c.block_rows) * columns + d / c.block_columns;
       if (!(each < INFINITE)) {
-        if (c.got[base + d] == c.poison)
+        if (bits_at(base + d) == c.poison)
           ++figures[FLASHCORE_COMPARED_UNWRITTEN];
         else
           ++figures[std::isnan(value[d]) ? FLASHCORE_COMPARED_NAN : FLASHCORE_COMPARED_INF];
@@ -156,6 +156,11 @@ class Rows {
       if (each > c.absolute + c.relative * size) note(base + d);
       add(head, block, base + d, each);
     }
+  }
+
+  uint32_t bits_at(int64_t index) const {
+    return c.dtype == FLASHCORE_DTYPE_FP32 ? static_cast<const uint32_t*>(c.got)[index]
+                                           : static_cast<const uint16_t*>(c.got)[index];
   }
 
   void note(int64_t index) {
@@ -183,16 +188,16 @@ class Rows {
 
 }  // namespace
 
-int flashcore_compare_output(const uint16_t* got, const double* want, int32_t heads, int32_t S, int32_t D,
+int flashcore_compare_output(int32_t dtype, const void* got, const double* want, int32_t heads, int32_t S, int32_t D,
                              uint32_t poison, double absolute, double relative, int32_t block_rows,
                              int32_t block_columns, double* figures, double* first, int32_t listed, double* map,
                              double* map_index, float* head_map) {
-  if (!got || !want || !figures || !first || !map || !map_index || heads < 1 || S < 1 || D < 1 || block_rows < 1 ||
-      block_columns < 1 || listed < 0)
+  if (!known_dtype(dtype) || !got || !want || !figures || !first || !map || !map_index || heads < 1 || S < 1 || D < 1 ||
+      block_rows < 1 || block_columns < 1 || listed < 0)
     return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   try {
-    Rows({got, want, S, D, static_cast<uint16_t>(poison), absolute, relative, block_rows, block_columns, listed,
-          figures, first, map, map_index, head_map})
+    Rows({dtype, got, want, S, D, poison, absolute, relative, block_rows, block_columns, listed, figures, first, map,
+          map_index, head_map})
         .all(heads);
   } catch (const std::bad_alloc&) {
     return FLASHCORE_REFERENCE_OUT_OF_MEMORY;
@@ -200,12 +205,18 @@ int flashcore_compare_output(const uint16_t* got, const double* want, int32_t he
   return FLASHCORE_REFERENCE_OK;
 }
 
-int flashcore_max_abs_error(const uint16_t* got, const double* want, int64_t count, double* out) {
-  if (!got || !want || !out || count < 1) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+int flashcore_max_abs_error(int32_t dtype, const void* got, const double* want, int64_t count, double* out) {
+  if (!known_dtype(dtype) || !got || !want || !out || count < 1) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
   double most = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const double error = std::fabs(half_to_float(got[i]) - want[i]);
-    most = error > most ? error : most;
+  constexpr int AT_ONCE = 1024;
+  double value[AT_ONCE];
+  for (int64_t first = 0; first < count; first += AT_ONCE) {
+    const auto some = static_cast<int>(std::min<int64_t>(AT_ONCE, count - first));
+    unpack(dtype, got, static_cast<size_t>(first), some, value);
+    for (int i = 0; i < some; ++i) {
+      const double error = std::fabs(value[i] - want[first + i]);
+      most = error > most ? error : most;
+    }
   }
   *out = most;
   return FLASHCORE_REFERENCE_OK;

@@ -17,7 +17,7 @@ enum {
   FLASHCORE_COMPARED_MAX_ABS,
   FLASHCORE_COMPARED_SUM_ABS,
   FLASHCORE_COMPARED_SUM_SQUARE,
-  FLASHCORE_COMPARED_MAX_REL,  // over max(|want|, 2^-14), fp16's smallest normal number
+  FLASHCORE_COMPARED_MAX_REL,  // over max(|want|, 2^-14), fp16's smallest normal number, for every dtype
   FLASHCORE_COMPARED_P999_ABS,  // of the errors as fp32
   FLASHCORE_COMPARED_GOT_SQUARES,
   FLASHCORE_COMPARED_WANT_SQUARES,
@@ -25,7 +25,8 @@ enum {
 };
 
 // Compares got with want: a mismatch is |got - want| > absolute + relative * |want|, or what is not finite.
-//   got, want      [heads, S, D] contiguous; fp16 bit patterns, double
+//   dtype          of got: a FLASHCORE_DTYPE_* of attention_reference.h
+//   got, want      [heads, S, D] contiguous; double
 //   poison         what is left of the output's former bits: an element that is this NaN was not written
 //   block_rows, block_columns   extent of a block of [S, D]; there are ceil(S / block_rows) * ceil(D / block_columns)
 //   figures        [FLASHCORE_COMPARED_FIGURES]
@@ -34,13 +35,13 @@ enum {
 //   map_index      [blocks] index of the first such element
 //   head_map       [heads, blocks] the same of each head, as fp32; null: not wanted
 // Returns a FLASHCORE_REFERENCE_* code of attention_reference.h; nothing is written on BAD_ARGUMENT.
-int flashcore_compare_output(const uint16_t* got, const double* want, int32_t heads, int32_t S, int32_t D,
+int flashcore_compare_output(int32_t dtype, const void* got, const double* want, int32_t heads, int32_t S, int32_t D,
                              uint32_t poison, double absolute, double relative, int32_t block_rows,
                              int32_t block_columns, double* figures, double* first, int32_t listed, double* map,
                              double* map_index, float* head_map);
 
 // max|got - want| over [0, count), to out[0]; what is NaN does not count.
-int flashcore_max_abs_error(const uint16_t* got, const double* want, int64_t count, double* out);
+int flashcore_max_abs_error(int32_t dtype, const void* got, const double* want, int64_t count, double* out);
 
 #ifdef __cplusplus
 }

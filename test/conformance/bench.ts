@@ -85,7 +85,7 @@ export class Bench {
     const block = Buffer.alloc(TENSOR_MAP_BYTES + TENSOR_MAP_ALIGNMENT);
     const offset = Number(-addressOf(block) & BigInt(TENSOR_MAP_ALIGNMENT - 1));
     const slot = block.subarray(offset, offset + TENSOR_MAP_BYTES);
-    this.driver.encodeTensorMap(slot, { ...map, swizzle: SWIZZLE_128B });
+    this.driver.encodeTensorMap(slot, { ...map, dtype: 'fp16', swizzle: SWIZZLE_128B });
     return slot;
   }
 }

@@ -100,14 +100,14 @@ async function sweep(wanted: Engine, path: string): Promise<Sweep> {
         const { candidate } = await compile(tools, driver, join(ROOT, 'kernels', path), shape);
         const loaded = new LoadedCandidate(driver, candidate);
         const buffers = new RunBuffers(driver, candidate.shape, candidate.plan);
-        buffers.upload(drawInputs(candidate.shape, SEED));
+        buffers.upload(drawInputs({ shape: candidate.shape, dtype: candidate.plan.dtype }, SEED));
         const prepared = loaded.prepare(buffers.addresses);
         const before = process.cpuUsage();
         loaded.enqueue(prepared);
         driver.synchronize();
         const { user, system } = process.cpuUsage(before);
         result.seconds[formatShape(shape)] = (user + system) / 1e6;
-        result.samples[formatShape(shape)] = sampled(buffers.output());
+        result.samples[formatShape(shape)] = sampled(new Float16Array(buffers.output().buffer));
         buffers.free();
         loaded.unload();
       }
@@ -117,7 +117,6 @@ async function sweep(wanted: Engine, path: string): Promise<Sweep> {
   return result;
 }
 
-function sampled(output: Uint16Array<ArrayBuffer>): number[] {
-  const values = new Float16Array(output.buffer);
+function sampled(values: Float16Array): number[] {
   return Array.from({ length: SAMPLES }, (_, n) => values[Math.floor((n * values.length) / SAMPLES)]!);
 }

@@ -49,7 +49,7 @@ async function outputOf(
     throw new Error(`${inputs} has ${bytes.length} bytes: must be Q, K and V of ${shapeText}, ${3 * elements * 2}`);
   const tensor = (index: number) => new Uint16Array(Uint8Array.from(bytes).buffer, index * elements * 2, elements);
   const buffers = new RunBuffers(driver, candidate.shape, candidate.plan);
-  buffers.upload({ Q: tensor(0), K: tensor(1), V: tensor(2) });
+  buffers.upload({ dtype: 'fp16', Q: tensor(0), K: tensor(1), V: tensor(2) });
   const loaded = new LoadedCandidate(driver, candidate);
   loaded.enqueue(loaded.prepare(buffers.addresses));
   driver.synchronize();

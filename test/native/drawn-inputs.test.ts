@@ -7,18 +7,21 @@ const reference = await compiledReference();
 
 // More than one task of the library's threads, an odd number of elements, one element; seeds of 4 to 128 bits.
 test.each([
-  { seed: 'c0de', batch: 2, heads: 9, sequenceLength: 512, headDim: 64 },
-  { seed: 'fedcba9876543210', batch: 1, heads: 3, sequenceLength: 37, headDim: 3 },
-  { seed: '00112233445566778899aabbccddeeff', batch: 1, heads: 1, sequenceLength: 1, headDim: 1 },
-])(
-  'inputs drawn on all threads are those drawn one after another: $batch x $heads x $sequenceLength x $headDim',
-  ({ seed, ...extent }) => {
+  { seed: 'c0de', dtype: 'fp16', batch: 2, heads: 9, sequenceLength: 512, headDim: 64 },
+  { seed: 'c0de', dtype: 'bf16', batch: 1, heads: 9, sequenceLength: 512, headDim: 64 },
+  { seed: 'fedcba9876543210', dtype: 'fp32', batch: 1, heads: 3, sequenceLength: 37, headDim: 3 },
+  { seed: '00112233445566778899aabbccddeeff', dtype: 'fp16', batch: 1, heads: 1, sequenceLength: 1, headDim: 1 },
+] as const)(
+  'inputs drawn on all threads are those drawn one after another: $dtype, $batch x $heads x $sequenceLength x $headDim',
+  ({ seed, dtype, ...extent }) => {
     const shape = { ...extent, causal: false };
     const input = { seed, rule: { ...NORMAL, logitScale: 8, valueScale: 0.01 } };
-    expect(drawInputs(shape, input, reference)).toEqual(drawInputs(shape, input));
+    expect(drawInputs({ shape, dtype }, input, reference)).toEqual(drawInputs({ shape, dtype }, input));
   },
 );
 
 test('what does not fit is refused, and nothing is written', () => {
-  expect(() => reference.normal(new Uint16Array(0), { key: 1, stream: 1, scale: 1 })).toThrow('BAD_ARGUMENT');
+  expect(() => reference.normal(new Uint16Array(0), { dtype: 'fp16', key: 1, stream: 1, scale: 1 })).toThrow(
+    'BAD_ARGUMENT',
+  );
 });

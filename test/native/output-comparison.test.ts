@@ -7,7 +7,7 @@ import { compiledReference } from '../support/reference.ts';
 const reference = await compiledReference();
 
 const shape: ShapeFields = { batch: 1, heads: 2, sequenceLength: 4, headDim: 8, causal: false };
-const POISON = 0xfe5a;
+const POISON = 0xffda;
 const halves = (values: ArrayLike<number>): Uint16Array<ArrayBuffer> =>
   new Uint16Array(Float16Array.from(values).buffer);
 
@@ -20,6 +20,7 @@ test('compareOutput() finds NaN, Inf, unwritten and wrong elements, each for wha
   got[63] = halves([5])[0]!;
   const result = compareOutput(reference, got, want, {
     shape,
+    dtype: 'fp16',
     poison: POISON,
     tolerance: { absolute: 1e-2, relative: 1e-2 },
   });
@@ -56,6 +57,7 @@ test('the error map names the worst element of each block: the first that is not
   got[at(1, 31, 14)] = 0x7e00;
   const { errorMap } = compareOutput(reference, got, want, {
     shape: blocky,
+    dtype: 'fp16',
     poison: POISON,
     tolerance: { absolute: 1e-2, relative: 0 },
   });
@@ -78,6 +80,7 @@ test('each head has a map of its own, NaN where one of its elements is not finit
   got[3 * 128 + 7] = 0x7e00;
   const { errorMap } = compareOutput(reference, got, want, {
     shape: heads,
+    dtype: 'fp16',
     poison: POISON,
     tolerance: { absolute: 1e-2, relative: 0 },
   });
@@ -92,6 +95,7 @@ test('an exact output has no error and norm ratio 1', () => {
   const want = Float64Array.from({ length: 64 }, (_, i) => (i - 32) / 4);
   const result = compareOutput(reference, halves(want), want, {
     shape,
+    dtype: 'fp16',
     poison: POISON,
     tolerance: { absolute: 0, relative: 0 },
   });
@@ -100,9 +104,31 @@ test('an exact output has no error and norm ratio 1', () => {
   ]);
 });
 
+type Bits = Uint16Array<ArrayBuffer> | Uint32Array<ArrayBuffer>;
+
+interface Disturbed {
+  got: Bits;
+  values: ArrayLike<number>;
+  want: Float64Array;
+}
+
+const singles = (values: ArrayLike<number>): Uint32Array<ArrayBuffer> =>
+  new Uint32Array(Float32Array.from(values).buffer);
+/** bf16 by cutting, which is as good as another rounding here. */
+const BITS: Record<CompareOptions['dtype'], (values: Float64Array) => Bits> = {
+  fp16: halves,
+  bf16: (values) => Uint16Array.from(singles(values), (word) => word >>> 16),
+  fp32: singles,
+};
+const VALUES: Record<CompareOptions['dtype'], (bits: Bits) => ArrayLike<number>> = {
+  fp16: (bits) => new Float16Array(bits.buffer),
+  bf16: (bits) => new Float32Array(Uint32Array.from(bits, (word) => word << 16).buffer),
+  fp32: (bits) => new Float32Array(bits.buffer),
+};
+
 /** One element after another, in double: what compareOutput() promises to the bit. */
-function oneByOne(got: Uint16Array<ArrayBuffer>, want: Float64Array, { shape, poison, tolerance }: CompareOptions) {
-  const values = new Float16Array(got.buffer);
+function oneByOne({ got, values, want }: Disturbed, { shape, dtype, poison: word, tolerance }: CompareOptions) {
+  const poison = dtype === 'fp32' ? word * 0x10001 : word;
   const sums = { sumAbsError: 0, sumSquareError: 0, got: 0, want: 0 };
   const counts = { mismatches: 0, nanCount: 0, infCount: 0, unwrittenCount: 0 };
   const errors: number[] = [];
@@ -182,31 +208,38 @@ function oneByOne(got: Uint16Array<ArrayBuffer>, want: Float64Array, { shape, po
 }
 
 /** Reference values of every size, and outputs off by a rounding, a little, a lot, or not finite in a few places. */
-function disturbed(shape: ShapeFields, wrong: number): { got: Uint16Array<ArrayBuffer>; want: Float64Array } {
+function disturbed({ shape, dtype }: Pick<CompareOptions, 'shape' | 'dtype'>, wrong: number): Disturbed {
   let state = 12_345;
   const random = (): number => (state = (state * 1_103_515_245 + 12_345) % 2 ** 31) / 2 ** 31;
   const elements = shape.batch * shape.heads * shape.sequenceLength * shape.headDim;
   const want = Float64Array.from({ length: elements }, () => (random() - 0.5) * 10 ** (random() * 8 - 6));
-  const got = halves(want.map((value) => value * (1 + (random() - 0.5) * 1e-2)));
-  for (let index = 0; index < wrong; ++index)
-    got[Math.floor(random() * elements)] = [0x7e00, 0xfc00, 0x7c00, POISON, 0x3c00, 0x8001][index % 6]!;
+  const got = BITS[dtype](want.map((value) => value * (1 + (random() - 0.5) * 1e-2)));
+  for (let index = 0; index < wrong; ++index) got[Math.floor(random() * elements)] = WRONG_BITS[dtype][index % 6]!;
   if (wrong > 12) want[Math.floor(elements / 2)] = Infinity;
-  return { got, want };
+  return { got, want, values: VALUES[dtype](got) };
 }
 
+const WRONG_BITS = {
+  fp16: [0x7e00, 0xfc00, 0x7c00, POISON, 0x3c00, 0x8001],
+  bf16: [0x7fc0, 0xff80, 0x7f80, POISON, 0x3f80, 0x8001],
+  fp32: [0x7fc0_0000, 0xff80_0000, 0x7f80_0000, POISON * 0x10001, 0x3f80_0000, 0x8000_0001],
+};
+
 test.each([
-  { batch: 2, heads: 3, sequenceLength: 200, headDim: 64, wrong: 0 },
-  { batch: 2, heads: 3, sequenceLength: 200, headDim: 64, wrong: 40 },
-  { batch: 1, heads: 65, sequenceLength: 17, headDim: 3, wrong: 13 },
-  { batch: 1, heads: 1, sequenceLength: 1, headDim: 1, wrong: 0 },
-  { batch: 1, heads: 1, sequenceLength: 1, headDim: 5, wrong: 200 },
-])(
-  'every figure is that of one addition after another: $batch x $heads x $sequenceLength x $headDim, $wrong wrong',
-  ({ wrong, ...extent }) => {
+  { dtype: 'fp16', batch: 2, heads: 3, sequenceLength: 200, headDim: 64, wrong: 0 },
+  { dtype: 'fp16', batch: 2, heads: 3, sequenceLength: 200, headDim: 64, wrong: 40 },
+  { dtype: 'fp16', batch: 1, heads: 65, sequenceLength: 17, headDim: 3, wrong: 13 },
+  { dtype: 'bf16', batch: 2, heads: 3, sequenceLength: 33, headDim: 64, wrong: 40 },
+  { dtype: 'fp32', batch: 2, heads: 3, sequenceLength: 33, headDim: 64, wrong: 40 },
+  { dtype: 'fp16', batch: 1, heads: 1, sequenceLength: 1, headDim: 1, wrong: 0 },
+  { dtype: 'fp16', batch: 1, heads: 1, sequenceLength: 1, headDim: 5, wrong: 200 },
+] as const)(
+  'every figure is that of one addition after another: $dtype, $batch x $heads x $sequenceLength x $headDim, $wrong wrong',
+  ({ wrong, dtype, ...extent }) => {
     const of = { ...extent, causal: false };
-    const { got, want } = disturbed(of, wrong);
-    const options = { shape: of, poison: POISON, tolerance: { absolute: 1e-4, relative: 1e-3 } };
-    expect(compareOutput(reference, got, want, options)).toEqual(oneByOne(got, want, options));
+    const tried = disturbed({ shape: of, dtype }, wrong);
+    const options = { shape: of, dtype, poison: POISON, tolerance: { absolute: 1e-4, relative: 1e-3 } };
+    expect(compareOutput(reference, tried.got, tried.want, options)).toEqual(oneByOne(tried, options));
   },
 );
 
@@ -214,5 +247,5 @@ test('maxAbsError() is the largest of all errors', () => {
   const want = Float64Array.from({ length: 1001 }, (_, index) => Math.sin(index) / 3);
   const got = halves(want);
   const errors = Array.from(new Float16Array(got.buffer), (value, index) => Math.abs(value - want[index]!));
-  expect(reference.maxAbsError(got, want)).toBe(Math.max(...errors));
+  expect(reference.maxAbsError(got, want, 'fp16')).toBe(Math.max(...errors));
 });

@@ -9,7 +9,7 @@ import { ROOT } from '../support/home.ts';
 const build = mkdtempSync(join(tmpdir(), 'fc-native-'));
 afterAll(() => rmSync(build, { recursive: true }));
 
-test('the fp64 and fp16 references agree with triple loops', () => {
+test('the reference, exact and in the plain arithmetic of each dtype, agrees with triple loops', () => {
   const program = join(build, 'reference_test');
   const folder = join(ROOT, 'kernels/reference');
   const native = process.arch === 'arm64' ? '-mcpu=native' : '-march=native';

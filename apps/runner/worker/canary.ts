@@ -10,6 +10,7 @@ const COUNT = 128;
 const LIMIT_MS = 10_000;
 
 const PLAN: LaunchPlan = {
+  dtype: 'fp16',
   launches: [
     {
       entry: 'flashcore_canary',

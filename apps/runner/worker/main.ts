@@ -12,6 +12,7 @@ import type { NativeLibrary } from './driver/declarations.ts';
 import { ExecutorEnded, RemoteLibrary } from './driver/remote-library.ts';
 import type { ConditionsRequest, OpenRequest, Proceed, ReplyByRequest, WorkerRequest } from './messages.ts';
 import { proceed, reporter, sendToParent } from './reporter.ts';
+import { tensorKindOf } from './driver/tensor-bits.ts';
 import { drawInputs } from './verify/inputs.ts';
 import { CandidateRun, POISONS, verifyCase } from './verify/verify-case.ts';
 
@@ -54,7 +55,11 @@ async function work(
       return verifyCase(driver, reference, request, reporter);
     case 'run-once': {
       const run = await CandidateRun.open(driver, request.candidate, reporter);
-      await run.once(drawInputs(request.candidate.shape, request.input, reference), POISONS[0], request.input.seed);
+      await run.once(
+        drawInputs(tensorKindOf(request.candidate), request.input, reference),
+        POISONS[0],
+        request.input.seed,
+      );
       run.close();
       return null;
     }

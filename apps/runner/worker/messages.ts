@@ -12,7 +12,7 @@ import type {
   StopReason,
   TimingMode,
 } from '@flashcore/shared/contract';
-import type { Distribution, LaunchPlan, ShapeFields } from '@flashcore/shared/kernels';
+import type { Distribution, LaunchPlan, ShapeFields, TensorDtype } from '@flashcore/shared/kernels';
 
 /** The fields of a message of the contract. */
 export type Plain<Message> = Omit<Message, '$typeName' | '$unknown'>;
@@ -88,12 +88,13 @@ export interface VerifyRequest {
   tellOutputs: number;
 }
 
-/** What a kernel was given, what it made of it, and what is right. fp16 bits, but for the reference. */
+/** What a kernel was given, what it made of it, and what is right. Bits of the dtype, but for the reference. */
 export interface VerifiedOutput {
-  Q: Uint16Array;
-  K: Uint16Array;
-  V: Uint16Array;
-  O: Uint16Array;
+  dtype: TensorDtype;
+  Q: Uint16Array | Uint32Array;
+  K: Uint16Array | Uint32Array;
+  V: Uint16Array | Uint32Array;
+  O: Uint16Array | Uint32Array;
   reference: Float64Array;
   /** Of O against the reference. */
   maxAbsError: number;

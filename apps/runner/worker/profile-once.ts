@@ -9,6 +9,7 @@ import { CudaDriver } from './driver/cuda-driver.ts';
 import { LoadedCandidate } from './driver/loaded-candidate.ts';
 import type { ProfileOnceJob } from './messages.ts';
 import { RunBuffers } from './verify/buffers.ts';
+import { tensorKindOf } from './driver/tensor-bits.ts';
 import { drawInputs, NORMAL } from './verify/inputs.ts';
 import { POISONS } from './verify/verify-case.ts';
 
@@ -18,7 +19,7 @@ const LOOK_EVERY_MS = 2;
 function run({ library, deviceOrdinal, candidate, seed, runs, waitFor }: ProfileOnceJob): void {
   const driver = new CudaDriver(library, deviceOrdinal);
   const buffers = new RunBuffers(driver, candidate.shape, candidate.plan, { guarded: false });
-  buffers.upload(drawInputs(candidate.shape, { seed, rule: NORMAL }));
+  buffers.upload(drawInputs(tensorKindOf(candidate), { seed, rule: NORMAL }));
   buffers.poison(POISONS[0]);
   const loaded = new LoadedCandidate(
     driver,
@@ -26,6 +27,7 @@ function run({ library, deviceOrdinal, candidate, seed, runs, waitFor }: Profile
   );
   const prepared = loaded.prepare(buffers.addresses);
   for (let i = 0; i < runs; ++i) {
+    buffers.initialise();
     loaded.enqueue(prepared);
     driver.synchronize();
   }

@@ -70,7 +70,7 @@ export function referenceUnit(cxx: Compiler, kernelsFolder: string): CompileUnit
   const names = [
     'attention_reference.cpp',
     'attention_reference.h',
-    'half.h',
+    'elements.h',
     'output_comparison.cpp',
     'output_comparison.h',
   ];

@@ -148,10 +148,14 @@ interface SdpaMeasurement {
   live: LiveSamples;
 }
 
-async function openSdpa({ job, runtime }: VariantServices, { spec, shape, live }: SdpaMeasurement): Promise<SdpaTurns> {
+async function openSdpa(
+  { job, runtime, spec: { kernel } }: VariantServices,
+  { spec, shape, live }: SdpaMeasurement,
+): Promise<SdpaTurns> {
   const { sdpa, sdpaMissing } = runtime.instruments;
   if (!sdpa) return { missing: sdpaMissing };
   return sdpa.openShape(shape, {
+    dtype: kernel.manifest.math.inputs,
     modes: spec.modes,
     inputSets: INPUT_SETS,
     backends: spec.sdpaBackends,
@@ -169,12 +173,15 @@ interface ReportedShape {
   legacyLaunches: number;
 }
 
-function benchmarkResult({ spec: { device }, artifacts }: VariantServices, options: ReportedShape): BenchmarkResult {
+function benchmarkResult(
+  { spec: { device, kernel }, artifacts }: VariantServices,
+  options: ReportedShape,
+): BenchmarkResult {
   const { report, shape, sdpa } = options;
   const kept = report.samplesUs.filter((us) => us > 0);
   const latency = describe(kept, { dropped: report.samplesUs.length - kept.length });
   const flops = attentionFlops(shape);
-  const bytes = attentionBytes(shape);
+  const bytes = attentionBytes(shape, kernel.manifest.math.inputs);
   const rates = ratesOf(device, { seconds: latency.p50Us / 1e6, flops, bytes });
   const least = leastTime(device, shape, {
     mode: report.mode,

@@ -40,7 +40,11 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
   const notNeeded = new AbortController();
   const [shape] = spec.benchmark?.shapes ?? [];
   if (spec.benchmark && shape)
-    runtime.instruments.sdpa?.warmUp(shape, { modes: spec.benchmark.modes, inputSets: INPUT_SETS });
+    runtime.instruments.sdpa?.warmUp(shape, {
+      modes: spec.benchmark.modes,
+      inputSets: INPUT_SETS,
+      dtype: spec.kernel.manifest.math.inputs,
+    });
   else if (spec.verify) runtime.instruments.sdpa?.start();
   const warm = runtime.warmUp(AbortSignal.any([job.signal, notNeeded.signal])).then(
     () => ({ ready: true as const }),

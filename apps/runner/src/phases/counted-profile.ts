@@ -20,6 +20,7 @@ const SEED = '666c617368';
 export async function countedProfile(services: VariantServices, options: CountOptions): Promise<ProfileResult> {
   const { job, spec, runtime, frames, resolved, cases } = services;
   const { shape, counters } = options.spec;
+  const dtype = spec.kernel.manifest.math.inputs;
   const outcome = await runtime.request(
     {
       type: 'count',
@@ -28,11 +29,13 @@ export async function countedProfile(services: VariantServices, options: CountOp
     },
     { signal: job.signal },
   );
-  if (outcome.status !== 'done') return notMeasured(shape, `the counted run failed: ${describeOutcome(outcome)}`);
+  if (outcome.status !== 'done')
+    return notMeasured({ shape, dtype }, `the counted run failed: ${describeOutcome(outcome)}`);
   return modelledResult({
     arch: spec.device.arch,
     deviceName: spec.device.name,
     shape,
+    dtype,
     accumulate: accumulateOf(spec.kernel.manifest, resolved.parameters),
     launches: outcome.value,
     entries: options.build.entries,

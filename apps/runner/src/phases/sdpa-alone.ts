@@ -53,6 +53,7 @@ export async function measureSdpaAlone(parts: SdpaAlone): Promise<SdpaBenchmark[
 function openShape({ job, spec, sdpa }: SdpaAlone, shape: Shape): Promise<SdpaShape | { missing: string }> {
   const live = new LiveSamples({ job, device: spec.device, shape, protocol: spec.protocol.sampling });
   return sdpa.openShape(shape, {
+    dtype: 'fp16',
     modes: spec.modes,
     inputSets: INPUT_SETS,
     backends: spec.backends,

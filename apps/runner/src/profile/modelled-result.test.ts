@@ -35,6 +35,7 @@ const result = modelledResult({
   arch: 'sm_89',
   deviceName: 'flashcore CPU emulator (L4 limits)',
   shape,
+  dtype: 'fp16',
   accumulate: 'fp32',
   launches: [LAUNCH, { ...LAUNCH, entry: 'combine', counts: { instructions: 10 }, lines: {} }],
   entries: [create(EntryResourcesSchema, { entry: 'attend', ctasPerSm: 3, occupancyPercent: 25 })],

@@ -10,7 +10,7 @@ import {
   type ProfileResult,
   type Shape,
 } from '@flashcore/shared/contract';
-import { attentionBytes, attentionFlops, findDataSheet } from '@flashcore/shared/kernels';
+import { attentionBytes, attentionFlops, findDataSheet, type TensorDtype } from '@flashcore/shared/kernels';
 import type { LaunchCounts } from '../../worker/messages.ts';
 import { adviceFor } from './advice.ts';
 import { evaluateRule, metricRules } from './counters.ts';
@@ -19,6 +19,8 @@ export interface CountedKernel {
   arch: string;
   deviceName: string;
   shape: Shape;
+  /** Of the tensors. */
+  dtype: TensorDtype;
   /** "fp32" or "fp16"; empty when not known. */
   accumulate: string;
   /** Of one run of the plan, in order. */
@@ -57,7 +59,7 @@ const FAMILIES = ['fma', 'float', 'integer', 'memory', 'control', 'warp'];
  * measured".
  */
 export function modelledResult(kernel: CountedKernel): ProfileResult {
-  const { arch, deviceName, shape, accumulate, launches, entries, waves, counters = [] } = kernel;
+  const { arch, deviceName, shape, dtype, accumulate, launches, entries, waves, counters = [] } = kernel;
   const largest = launches.reduce((a, b) => (of(b)('instructions') > of(a)('instructions') ? b : a));
   const which = launches.length > 1 ? `, ${largest.entry}, the largest of ${launches.length} launches` : '';
   const values = new Map(Object.entries(NCU_NAMES).map(([ncu, own]) => [ncu, of(largest)(own)]));
@@ -93,7 +95,7 @@ export function modelledResult(kernel: CountedKernel): ProfileResult {
     shape,
     metrics: all,
     advice: adviceFor(figures).map(({ text, evidence }) => ({ text, evidence })),
-    arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape),
+    arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape, dtype),
     lines: linesOf(launches, kernel.textOf),
   });
 }

@@ -41,6 +41,7 @@ function profileBy(script: string, built: ProfiledBuild | Promise<ProfiledBuild>
   });
   const plan: LaunchPlan = {
     launches: [{ entry: 'k', grid: [1, 1, 1], block: [32, 1, 1], sharedBytes: 0, l2Persist: [], arguments: [] }],
+    dtype: 'fp16',
     workspace: [],
   };
   return profiler.profile(

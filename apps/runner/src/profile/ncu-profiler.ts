@@ -89,7 +89,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
         maxBytes: MAX_CSV_BYTES,
       }).finally(() => ended.abort());
       const file = `${report}.ncu-rep`;
-      if (!existsSync(file)) return notMeasured(shape, explainFailure(lines, exitCode));
+      if (!existsSync(file)) return notMeasured({ shape, dtype: plan.dtype }, explainFailure(lines, exitCode));
       const kept = create(ArtifactSchema, {
         sha256: artifacts.putFile(file),
         kind: ArtifactKind.NCU_REPORT,
@@ -108,12 +108,16 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
               arch: device.arch,
               deviceName: device.name,
               shape,
+              dtype: plan.dtype,
               accumulate: request.accumulate,
               launches,
               counters,
               waves: (await built).waves,
             })
-          : notMeasured(shape, 'csv' in printed ? explainFailure(lines, exitCode) : printed.missing);
+          : notMeasured(
+              { shape, dtype: plan.dtype },
+              'csv' in printed ? explainFailure(lines, exitCode) : printed.missing,
+            );
       // Also of a report that ncu here can't read: another version may.
       result.artifacts.push(kept);
       return result;

@@ -16,6 +16,7 @@ const h200 = (launches = parseNcuCsv(readFileSync(SAVED, 'utf8'))): ProfileResul
     arch: 'sm_90',
     deviceName: 'NVIDIA H200',
     shape: parseShape('2x8x512x64'),
+    dtype: 'fp16',
     accumulate: 'fp32',
     launches,
   });
@@ -74,6 +75,7 @@ test('a plan of two launches: the time of both, the figures of the longest', () 
     arch: 'sm_90',
     deviceName: 'NVIDIA H200',
     shape: parseShape('2x8x512x64'),
+    dtype: 'fp16',
     accumulate: 'fp32',
     launches: recorded('sm_90.two-launches.csv'),
   });
@@ -86,6 +88,7 @@ test('a device without a data sheet has no roofline', () => {
     arch: 'sm_90',
     deviceName: 'Some GPU',
     shape: parseShape('2x8x512x64'),
+    dtype: 'fp16',
     accumulate: undefined,
     launches: recorded('sm_90.raw.base.csv'),
   });

@@ -8,7 +8,13 @@ import {
   type ProfileResult,
   type Shape,
 } from '@flashcore/shared/contract';
-import { attentionBytes, attentionFlops, findDataSheet, rooflineSeconds } from '@flashcore/shared/kernels';
+import {
+  attentionBytes,
+  attentionFlops,
+  findDataSheet,
+  rooflineSeconds,
+  type TensorDtype,
+} from '@flashcore/shared/kernels';
 import { adviceFor, bottleneckOf } from './advice.ts';
 import { DURATION_COUNTER, OCCUPANCY_LIMITS, evaluateRule, metricRules, stallRules } from './counters.ts';
 import type { ProfiledLaunch } from './ncu-report.ts';
@@ -17,6 +23,8 @@ export interface ProfiledKernel {
   arch: string;
   deviceName: string;
   shape: Shape;
+  /** Of the tensors. */
+  dtype: TensorDtype;
   /** "fp32" or "fp16"; undefined when not known. */
   accumulate: string | undefined;
   /** Of one run of the plan, in order. */
@@ -36,6 +44,7 @@ export function profileResult({
   arch,
   deviceName,
   shape,
+  dtype,
   accumulate,
   launches,
   counters = [],
@@ -68,7 +77,7 @@ export function profileResult({
   const all = [
     ...withTotalTime(metrics, launches),
     ...named,
-    ...roofline(launches.reduce((sum, launch) => sum + timeOf(launch), 0) / 1e9, { deviceName, shape }),
+    ...roofline(launches.reduce((sum, launch) => sum + timeOf(launch), 0) / 1e9, { deviceName, shape, dtype }),
   ];
   const figures = {
     metric: (name: string) => all.find((metric) => metric.name === name)?.value,
@@ -85,7 +94,7 @@ export function profileResult({
     stalls,
     bottleneck: bottleneckOf(figures),
     advice: adviceFor(figures).map(({ text, evidence }) => ({ text, evidence })),
-    arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape),
+    arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape, dtype),
   });
 }
 
@@ -101,10 +110,13 @@ function withTotalTime(metrics: readonly Metric[], launches: readonly ProfiledLa
 }
 
 /** Where the kernel stands under the device's roofline; nothing for a device without a data sheet. */
-function roofline(seconds: number, { deviceName, shape }: { deviceName: string; shape: Shape }): Metric[] {
+function roofline(
+  seconds: number,
+  { deviceName, shape, dtype }: Pick<ProfiledKernel, 'deviceName' | 'shape' | 'dtype'>,
+): Metric[] {
   const sheet = findDataSheet(deviceName);
   if (!sheet || seconds <= 0) return [];
-  const [flops, bytes] = [attentionFlops(shape), attentionBytes(shape)];
+  const [flops, bytes] = [attentionFlops(shape), attentionBytes(shape, dtype)];
   const source = `${flops} FLOPs, ${bytes} B (Q, K, V and O once), ncu's time, ${sheet.source}`;
   const ridge = (sheet.fp16TensorTflops * 1e12) / (sheet.memoryGbPerSecond * 1e9);
   return [

@@ -7,7 +7,7 @@ import {
   type ProfileResult,
   type Shape,
 } from '@flashcore/shared/contract';
-import { attentionBytes, attentionFlops, type LaunchPlan } from '@flashcore/shared/kernels';
+import { attentionBytes, attentionFlops, type LaunchPlan, type TensorDtype } from '@flashcore/shared/kernels';
 
 /** What the profiler needs of a build. */
 export interface ProfiledBuild {
@@ -49,16 +49,22 @@ export interface Profiler {
   profile(request: ProfileRequest, options: ProfileOptions): Promise<ProfileResult>;
 }
 
-/** The profiler of a host where no counter can be read, and why. */
-export function noProfiler(reason: string): Profiler {
-  return { profile: ({ shape }) => Promise.resolve(notMeasured(shape, reason)) };
+/** What arithmetic and traffic follow from. */
+export interface ProfiledTensors {
+  shape: Shape;
+  dtype: TensorDtype;
 }
 
-export function notMeasured(shape: Shape, reason: string): ProfileResult {
+/** The profiler of a host where no counter can be read, and why. */
+export function noProfiler(reason: string): Profiler {
+  return { profile: ({ shape, plan }) => Promise.resolve(notMeasured({ shape, dtype: plan.dtype }, reason)) };
+}
+
+export function notMeasured({ shape, dtype }: ProfiledTensors, reason: string): ProfileResult {
   return create(ProfileResultSchema, {
     verdict: Verdict.NOT_MEASURED,
     reason,
     shape,
-    arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape),
+    arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape, dtype),
   });
 }

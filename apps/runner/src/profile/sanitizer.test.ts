@@ -13,7 +13,7 @@ test("the job's file lies in the data folder while compute-sanitizer reads it, a
     `#!/bin/sh\nfor file; do :; done\necho "$file" >${dataDirectory}/told; grep -q '"runs":1' "$file" || exit 1\n`,
     { mode: 0o755 },
   );
-  const plan = { launches: [], workspace: [] };
+  const plan = { dtype: 'fp16' as const, launches: [], workspace: [] };
   const answer = await runSanitizer(
     { program, library: '', ordinal: 0, dataDirectory },
     {

@@ -26,6 +26,7 @@ async function measure(job: string, { reuse = true, shape = '1x2x64x64' } = {}) 
   sdpa ??= new SdpaBenchmark({ script: FAKE, ordinal: 0 });
   let rounds = 0;
   const opened = (await sdpa.openShape(parseShape(shape), {
+    dtype: 'fp16',
     modes: ['hot'],
     inputSets: 2,
     signal: new AbortController().signal,

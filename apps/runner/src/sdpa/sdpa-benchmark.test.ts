@@ -29,6 +29,7 @@ async function openShape(
   const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0, python });
   open.push(sdpa);
   return sdpa.openShape(parseShape('1x2x64x64'), {
+    dtype: 'fp16',
     modes: ['hot'],
     inputSets: 2,
     signal,
@@ -75,6 +76,7 @@ test('what a host lacks is not looked for again at once', async () => {
   const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0, python });
   open.push(sdpa);
   const options = {
+    dtype: 'fp16' as const,
     modes: ['hot'] as const,
     inputSets: 2,
     signal: new AbortController().signal,
@@ -82,10 +84,10 @@ test('what a host lacks is not looked for again at once', async () => {
   };
   const first = await sdpa.openShape(parseShape('1x2x64x64'), options);
   writeFileSync(python, '#!/bin/sh\nexec python3 "$@"\n', { mode: 0o755 });
-  expect([first, await sdpa.compare(parseShape('1x2x64x64'), '/no/file', options.signal)]).toEqual([
-    { missing: expect.stringContaining(python) as string },
+  expect([
     first,
-  ]);
+    await sdpa.compare({ shape: parseShape('1x2x64x64'), dtype: 'fp16', path: '/no/file' }, options.signal),
+  ]).toEqual([{ missing: expect.stringContaining(python) as string }, first]);
 });
 
 pythonTest(
@@ -95,6 +97,7 @@ pythonTest(
     const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0 });
     open.push(sdpa);
     const options = {
+      dtype: 'fp16' as const,
       modes: ['hot'] as const,
       inputSets: 2,
       signal: new AbortController().signal,
@@ -151,7 +154,7 @@ function prepareWith(faults: string): Record<string, unknown> {
   const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64, causal: false };
   const requests = [
     { id: 1, op: 'open', ordinal: 0 },
-    { id: 2, op: 'prepare', shape, inputSets: 2, modes: ['hot'], launchesPerSample: 0 },
+    { id: 2, op: 'prepare', shape, dtype: 'float16', inputSets: 2, modes: ['hot'], launchesPerSample: 0 },
   ];
   const { stdout } = spawnSync('python3', [REAL], {
     input: requests.map((each) => `${JSON.stringify(each)}\n`).join(''),

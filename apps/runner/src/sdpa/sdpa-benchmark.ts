@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
 import { SdpaResultSchema, type SdpaResult, type Shape } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
+import { formatShape, type TensorDtype } from '@flashcore/shared/kernels';
 import { describe, histogram, ratioInterval } from '@flashcore/shared/statistics';
 import type { TimingModeName } from '../../worker/messages.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
@@ -48,7 +48,21 @@ export interface ComparedBackend {
 /** New samples of a backend, named as in the result ("sdpa/flash"). */
 export type SdpaListener = (mode: TimingModeName, subject: string, samplesUs: readonly number[]) => void;
 
+/** PyTorch's names. */
+const TORCH_DTYPES: Readonly<Record<TensorDtype, string>> = { fp16: 'float16', bf16: 'bfloat16', fp32: 'float32' };
+
+/** Tensors in a file, as SdpaParity writes them. */
+export interface TensorFile {
+  shape: Shape;
+  dtype: TensorDtype;
+  path: string;
+}
+
+type PreparedInputs = Pick<OpenOptions, 'modes' | 'inputSets' | 'dtype'>;
+
 interface OpenOptions {
+  /** Of the tensors. */
+  dtype: TensorDtype;
   modes: readonly TimingModeName[];
   inputSets: number;
   /** Those to measure, for example "flash"; empty or undefined: all that take the shape. */
@@ -94,7 +108,7 @@ export class SdpaBenchmark {
   }
 
   /** Starts the process and prepares a shape without waiting for it: a kernel is compiled and verified meanwhile. */
-  warmUp(shape: Shape, options: { modes: readonly TimingModeName[]; inputSets: number }): void {
+  warmUp(shape: Shape, options: PreparedInputs): void {
     this.#open()
       .then(() => this.#prepare(shape, options))
       .catch(() => undefined); // openShape() asks again and tells.
@@ -122,15 +136,14 @@ export class SdpaBenchmark {
 
   /** Compares the tensors of a file (see SdpaParity) with every backend. Errors: the signal's reason. */
   async compare(
-    shape: Shape,
-    path: string,
+    { shape, dtype, path }: TensorFile,
     signal: AbortSignal,
   ): Promise<{ version: string; backends: ComparedBackend[] } | { missing: string }> {
     try {
       const version = await untilAborted(this.#open(), signal);
       const answer = await this.#process!.request(
         'parity',
-        { shape: plainShape(shape), path },
+        { shape: plainShape(shape), dtype: TORCH_DTYPES[dtype], path },
         { limitMs: PARITY_LIMIT_MS, signal },
       );
       return { version, backends: answer['backends'] as ComparedBackend[] };
@@ -141,15 +154,18 @@ export class SdpaBenchmark {
   }
 
   /** One preparation at a time; one that is under way for another shape is waited for. */
-  async #prepare(
-    shape: Shape,
-    { modes, inputSets }: { modes: readonly TimingModeName[]; inputSets: number },
-  ): Promise<Backend[]> {
+  async #prepare(shape: Shape, { modes, inputSets, dtype }: PreparedInputs): Promise<Backend[]> {
     const process = this.#process!;
-    const key = `${formatShape(shape)} ${modes.join(' ')} ${inputSets}`;
+    const key = `${formatShape(shape)} ${modes.join(' ')} ${inputSets} ${dtype}`;
     const former = this.#prepared?.process === process ? this.#prepared : undefined;
     if (former?.key === key) return former.backends;
-    const parameters = { shape: plainShape(shape), inputSets, modes, launchesPerSample: 0 };
+    const parameters = {
+      shape: plainShape(shape),
+      dtype: TORCH_DTYPES[dtype],
+      inputSets,
+      modes,
+      launchesPerSample: 0,
+    };
     const backends = Promise.resolve(former?.backends)
       .catch(() => undefined)
       .then(() => process.request('prepare', parameters, { limitMs: PREPARE_LIMIT_MS }))

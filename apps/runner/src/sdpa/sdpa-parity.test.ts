@@ -29,6 +29,7 @@ function output(error: number): VerifiedOutput {
   const bits = (values: number[]): Uint16Array => new Uint16Array(new Float16Array(values).buffer);
   const values = [1, 0.5, 0.25, -1, 2, 0, 3, 4];
   return {
+    dtype: 'fp16',
     Q: bits(values),
     K: bits(values),
     V: bits(values),

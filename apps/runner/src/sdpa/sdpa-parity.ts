@@ -6,7 +6,10 @@ import type { VerifiedOutput } from '../../worker/messages.ts';
 import { makeTemporary } from '../store/temporary.ts';
 import type { ComparedBackend, SdpaBenchmark } from './sdpa-benchmark.ts';
 
-/** What an input takes on its way to PyTorch is 16 bytes an element: above this it would take seconds and gigabytes. */
+/**
+ * What an input takes on its way to PyTorch is 16 bytes an element, of fp32 24: above this it would take seconds and
+ * gigabytes.
+ */
 export const MAX_COMPARED_ELEMENTS = 2 ** 24;
 
 interface Compared {
@@ -74,12 +77,12 @@ export class SdpaParity {
     using folder = makeTemporary(this.#dataDirectory, 'sdpa');
     const path = join(folder.path, 'tensors');
     await writeTensors(path, output);
-    return await this.#sdpa.compare(this.#shape, path, this.#signal);
+    return await this.#sdpa.compare({ shape: this.#shape, dtype: output.dtype, path }, this.#signal);
   }
 }
 
 /**
- * Q, K, V, O as fp16 and the reference as fp64, one after another: what the `parity` operation of
+ * Q, K, V, O in their dtype and the reference as fp64, one after another: what the `parity` operation of
  * tools/sdpa.py reads.
  */
 async function writeTensors(path: string, { Q, K, V, O, reference }: VerifiedOutput): Promise<void> {

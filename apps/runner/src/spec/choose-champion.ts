@@ -9,7 +9,7 @@ import {
   type Device,
   type KernelVariant,
 } from '@flashcore/shared/contract';
-import { planLaunches, requireShape, resolveVariant } from '@flashcore/shared/kernels';
+import { type Manifest, type TensorDtype, planLaunches, requireShape, resolveVariant } from '@flashcore/shared/kernels';
 import type { TimingModeName } from '../../worker/messages.ts';
 import type { JobMethod } from '../jobs/job-context.ts';
 import type { ResolvedKernel } from '../kernels.ts';
@@ -28,6 +28,8 @@ interface ChampionContext {
   asked: Partial<BenchmarkSettings> | undefined;
   context: SpecContext;
   device: Device;
+  /** Of the candidate's tensors: the champion shares them. */
+  dtype: TensorDtype;
 }
 
 /** Errors: as for the kernel of the job; the champion must take every shape that is compared, and be fit to be one. */
@@ -40,9 +42,17 @@ export function planChampion(named: KernelVariant, options: ChampionContext): Ch
       field: 'champion.kernel',
       description: `must not be deprecated: ${manifest.id} is, ${manifest.deprecated}`,
     });
+  const otherDtype = dtypeProblem(manifest, options.dtype);
+  if (otherDtype) throw invalidRequest({ field: 'champion.kernel', description: otherDtype });
   const resolved = resolveVariant(manifest, variantOf(kernel, named.variant, 'champion.variant'), device);
   for (const shape of benchmark.shapes) planLaunches(manifest, resolved, shape);
   return championSpec({ kernel, resolved, shapes: benchmark.shapes, accepted: undefined }, options);
+}
+
+/** Why the two can't be timed on the same tensors; undefined: they can. */
+function dtypeProblem({ id, math }: Manifest, wanted: TensorDtype): string | undefined {
+  if (math.inputs === wanted) return undefined;
+  return `must take ${wanted} tensors, as the candidate does: ${id} takes ${math.inputs}`;
 }
 
 function championSpec(
@@ -64,7 +74,7 @@ function championSpec(
     verify: {
       seedCount: 1,
       seeds: [],
-      tolerance: chooseTolerance(undefined, context.cases),
+      tolerance: chooseTolerance(undefined, { cases: context.cases, dtype: manifest.math.inputs }),
       sanitize: false,
       probes: false,
       longProbes: false,
@@ -114,6 +124,8 @@ function acceptedSpec(champion: Champion, options: ChampionContext): ChampionSpe
     create(KernelReferenceSchema, { source: { case: 'buildId', value: champion.buildId } }),
   );
   const resolved = resolveVariant(kernel.manifest, build!.variant, options.device);
+  const otherDtype = dtypeProblem(kernel.manifest, options.dtype);
+  if (otherDtype) throw invalidRequest({ field: 'champion', description: otherDtype });
   const shapes = acceptedShapes(options.benchmark.shapes, kernel.manifest, resolved);
   if (shapes.length === 0) requireShape(kernel.manifest, resolved, options.benchmark.shapes[0]!);
   return championSpec({ kernel, resolved, shapes, accepted: champion }, options);

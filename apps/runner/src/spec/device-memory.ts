@@ -83,7 +83,7 @@ function excess(
 ): string | undefined {
   if (checkShape(manifest, resolved, shape) !== undefined) return undefined;
   const workspace = planLaunches(manifest, resolved, shape).workspace.reduce((sum, { bytes }) => sum + bytes, 0);
-  const needed = sets * (attentionBytes(shape) + workspace);
+  const needed = sets * (attentionBytes(shape, manifest.math.inputs) + workspace);
   if (needed <= Number(device.memoryBytes)) return undefined;
   const what = `${sets} ${sets === 1 ? 'set' : 'sets'} of Q, K, V, O${workspace > 0 ? ' and workspace' : ''}`;
   return `wanted a shape that fits into the ${gib(Number(device.memoryBytes))} GiB of ${device.deviceId}, found ${formatShape(shape)}, which takes ${gib(needed)} GiB (${what})`;

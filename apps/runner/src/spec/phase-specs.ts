@@ -1,6 +1,6 @@
 /** What a request's settings for verify, benchmark and profile come to, with every default filled in. */
 import type { BenchmarkSettings, Device, ProfileSettings, Tolerance, VerifySettings } from '@flashcore/shared/contract';
-import { toleranceProfile, type Cases } from '@flashcore/shared/kernels';
+import { toleranceProfile, type Cases, type TensorDtype } from '@flashcore/shared/kernels';
 import { planProtocol } from './benchmark-protocol.ts';
 import { caseSet } from './case-set.ts';
 import { chooseShapes, type PlannedKernel } from './choose-shapes.ts';
@@ -27,7 +27,7 @@ export function planVerify(settings: Partial<VerifySettings>, planned: PlannedVe
     shapes: chooseShapes(asked, caseSet(set, cases, 'case_set'), planned),
     seedCount: settings.seedCount || cases.defaults.seeds || DEFAULT_SEEDS,
     seeds: (settings.seeds ?? []).map((seed) => seed.replace(/^0x/i, '').toLowerCase()),
-    tolerance: chooseTolerance(settings.tolerance, cases),
+    tolerance: chooseTolerance(settings.tolerance, { cases, dtype: planned.manifest.math.inputs }),
     sanitize: settings.sanitize ?? false,
     probes,
     longProbes: probes && (!device.simulated || (asked.length === 0 && set === LONG_PROBES)),
@@ -39,7 +39,10 @@ export function planBenchmark(
   planned: PlannedKernel & { device: Device },
 ): BenchmarkSpec {
   const { modes, protocol } = planProtocol(settings.protocol, planned.device);
-  const { absolute, relative } = chooseTolerance(undefined, planned.cases);
+  const { absolute, relative } = chooseTolerance(undefined, {
+    cases: planned.cases,
+    dtype: planned.manifest.math.inputs,
+  });
   const set = planned.device.simulated ? 'emulated' : 'canonical';
   return {
     shapes: chooseShapes(settings.shapes ?? [], caseSet(settings.shapeSet || set, planned.cases, 'shape_set'), planned),
@@ -63,10 +66,16 @@ export function planProfile(settings: Partial<ProfileSettings>, planned: Planned
   return { shape: shape!, metricSet: settings.metricSet || 'gates', counters: [...new Set(settings.counters)] };
 }
 
-export function chooseTolerance(asked: Tolerance | undefined, cases: Cases): VerifySpec['tolerance'] {
+interface Tolerances {
+  cases: Cases;
+  /** Of the kernel's tensors. */
+  dtype: TensorDtype;
+}
+
+export function chooseTolerance(asked: Tolerance | undefined, { cases, dtype }: Tolerances): VerifySpec['tolerance'] {
   if (asked?.absolute !== undefined && asked.relative !== undefined)
     return { ...(asked.profile && { profile: asked.profile }), absolute: asked.absolute, relative: asked.relative };
   const profile = asked?.profile || cases.defaults.tolerance;
-  const { atol, rtol } = toleranceProfile(cases, profile);
+  const { atol, rtol } = toleranceProfile(cases, profile, dtype);
   return { profile, absolute: asked?.absolute ?? atol, relative: asked?.relative ?? rtol };
 }

@@ -50,7 +50,7 @@ export function planSpec<Method extends JobMethod>(
   const profile = parts.profile && planProfile(parts.profile, { manifest, resolved, cases });
   requireMemory(device, { manifest, resolved }, { method, asked: parts, verify, benchmark, profile });
   const named = parts.benchmark?.champion;
-  const asked = { method, benchmark, asked: parts.benchmark, context, device };
+  const asked = { method, benchmark, asked: parts.benchmark, context, device, dtype: manifest.math.inputs };
   const { champion, noChampion } =
     named && benchmark
       ? { champion: planChampion(named, { ...asked, benchmark }), noChampion: undefined }

@@ -1,9 +1,8 @@
 import { randomInt } from 'node:crypto';
 import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
-import type { AttentionInputs, HalfBits } from '../driver/reference.ts';
-import type { ShapeFields } from '@flashcore/shared/kernels';
+import type { AttentionInputs } from '../driver/reference.ts';
+import { DTYPE_BYTES, bitsOf, type ShapeFields } from '@flashcore/shared/kernels';
 
-const HALF_BYTES = 2n;
 const MAX_MARK = 32_768;
 
 interface FreshInputsOptions {
@@ -43,12 +42,13 @@ export class FreshInputs {
     if (this.#mark) this.#set('V', this.#mark.index, this.#mark.before, stream);
     const index = this.#markedElement();
     this.#mark = { index, before: this.#inputs.V[index]! };
-    this.#set('V', index, halfBits(this.#markValue()), stream);
+    this.#set('V', index, bitsOf(this.#markValue(), this.#inputs.dtype), stream);
   }
 
   #set(tensor: 'Q' | 'K' | 'V', index: number, bits: number, stream: Handle): void {
     this.#inputs[tensor][index] = bits;
-    this.#driver.fill16(this.#addresses[tensor] + BigInt(index) * HALF_BYTES, bits, 1, stream);
+    const bytes = DTYPE_BYTES[this.#inputs.dtype];
+    this.#driver.fill(this.#addresses[tensor] + BigInt(index * bytes), { bytes, bits }, 1, stream);
   }
 
   /** Of any head, of a key that at least half of the rows see when the mask is causal. */
@@ -63,8 +63,4 @@ export class FreshInputs {
     const size = Math.min(MAX_MARK, Math.max(8, this.#shape.sequenceLength / 4));
     return randomInt(2) === 0 ? size : -size;
   }
-}
-
-function halfBits(value: number): number {
-  return (new Uint16Array(new Float16Array([value]).buffer) satisfies HalfBits)[0]!;
 }

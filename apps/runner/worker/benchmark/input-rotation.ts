@@ -2,13 +2,16 @@ import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { PreparedLaunches } from '../driver/arguments.ts';
 import { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import type { AttentionInputs, Reference } from '../driver/reference.ts';
-import type { ShapeFields } from '@flashcore/shared/kernels';
+import { tensorKindOf, type TensorKind } from '../driver/tensor-bits.ts';
 import type { BenchmarkRequest, Candidate } from '../messages.ts';
 import { RunBuffers } from '../verify/buffers.ts';
 import { compareOutput } from '../verify/output-comparison.ts';
 import { drawInputs, NORMAL, type NormalDrawer } from '../verify/inputs.ts';
 import { POISONS } from '../verify/verify-case.ts';
 import { FreshInputs } from './fresh-inputs.ts';
+
+/** What the launches of a graph may take for their initial values. */
+const MAX_INITIALISED_BYTES = 2 ** 28;
 
 export interface InputSet {
   buffers: RunBuffers;
@@ -21,8 +24,8 @@ export interface InputSet {
 }
 
 /** Inputs of a set, N(0, 1). */
-const drawSet = (shape: ShapeFields, seed: string, drawer: NormalDrawer): AttentionInputs =>
-  drawInputs(shape, { seed, rule: NORMAL }, drawer);
+const drawSet = (kind: TensorKind, seed: string, drawer: NormalDrawer): AttentionInputs =>
+  drawInputs(kind, { seed, rule: NORMAL }, drawer);
 
 /**
  * Input sets that timed launches walk through in turn, so that no launch finds its answer, nor its inputs, where the
@@ -37,6 +40,8 @@ export class InputRotation {
   readonly #tolerance: BenchmarkRequest['tolerance'];
   /** Not used yet. */
   readonly #freshSeeds: string[];
+  /** For launches with initial values: each has the inputs of a set, and an O and workspaces of its own. */
+  readonly #copies: InputSet[] = [];
   #next = 0;
 
   /**
@@ -66,7 +71,7 @@ export class InputRotation {
 
   #createSet(seed: string): InputSet {
     const { shape, plan } = this.#candidate;
-    const inputs = drawSet(shape, seed, this.#reference);
+    const inputs = drawSet(tensorKindOf(this.#candidate), seed, this.#reference);
     const buffers = new RunBuffers(this.#driver, shape, plan);
     buffers.upload(inputs);
     return {
@@ -102,16 +107,30 @@ export class InputRotation {
     return this.sets[this.#next++ % this.sets.length]!;
   }
 
-  /** Enqueues the next launch, and says on which set. */
+  /** Enqueues the next launch, initial values before it, and says on which set. */
   enqueueNext(): InputSet {
     const set = this.advance();
+    set.buffers.initialise();
     this.loaded.enqueue(set.prepared);
     return set;
   }
 
+  /**
+   * Sets for so many launches that are timed together, or for fewer where memory ends: a launch that needs initial
+   * values has what they are in to itself, so that they are written before the time runs.
+   */
+  setsOfLaunches(launches: number): readonly InputSet[] {
+    const bytes = this.sets[0]!.buffers.initialisedBytes;
+    if (bytes === 0) return Array.from({ length: launches }, () => this.advance());
+    const most = Math.max(this.sets.length, Math.min(launches, Math.floor(MAX_INITIALISED_BYTES / bytes)));
+    while (this.sets.length + this.#copies.length < most)
+      this.#copies.push(this.#borrowSet(this.sets[this.#copies.length % this.sets.length]!));
+    return [...this.sets, ...this.#copies].slice(0, Math.min(launches, most));
+  }
+
   /** Fills every output with a NaN pattern, in stream order. */
   poison(): void {
-    for (const set of this.sets) set.buffers.poison(POISONS[0]);
+    for (const set of [...this.sets, ...this.#copies]) set.buffers.poison(POISONS[0]);
   }
 
   /** New inputs for every set, from seeds that no launch has seen. Errors: where there are none left. */
@@ -121,7 +140,7 @@ export class InputRotation {
       if (seed === undefined)
         throw new Error('no seeds are left for fresh inputs: a request has one a set for every refresh');
       set.seed = seed;
-      set.inputs = drawSet(this.#candidate.shape, seed, this.#reference);
+      set.inputs = drawSet(tensorKindOf(this.#candidate), seed, this.#reference);
       set.fresh = this.#freshInputs(set.buffers, set.inputs);
       set.buffers.upload(set.inputs);
     }
@@ -133,7 +152,7 @@ export class InputRotation {
     if (modified.length > 0) return `the kernel changed ${modified.join(', ')}`;
     const want = this.#reference.fp64(set.inputs, this.#candidate.shape);
     const { mismatches, elements } = compareOutput(this.#reference, set.buffers.output(), want, {
-      shape: this.#candidate.shape,
+      ...tensorKindOf(this.#candidate),
       poison: POISONS[0],
       tolerance: this.#tolerance,
     });
@@ -143,7 +162,7 @@ export class InputRotation {
   }
 
   close(): void {
-    for (const set of this.sets) set.buffers.free();
+    for (const set of [...this.#copies, ...this.sets]) set.buffers.free();
     this.loaded.unload();
   }
 }

@@ -65,6 +65,7 @@ export class ColdSampler implements Sampler {
  * the sample.
  */
 export class HotSampler implements Sampler {
+  /** Of what was asked for, those that there are initial values for. */
   readonly launchesPerSample: number;
   readonly #driver: CudaDriver;
   readonly #rotation: InputRotation;
@@ -80,12 +81,12 @@ export class HotSampler implements Sampler {
   ) {
     this.#driver = driver;
     this.#rotation = rotation;
-    this.launchesPerSample = launchesPerSample;
-    const captured: InputSet[] = [];
+    const sets = rotation.setsOfLaunches(launchesPerSample);
+    this.launchesPerSample = sets.length;
     this.#graph = driver.captureGraph(() => {
-      for (let i = 0; i < launchesPerSample; ++i) captured.push(rotation.enqueueNext());
+      for (const { prepared } of sets) rotation.loaded.enqueue(prepared);
     });
-    this.#last = captured.at(-1)!;
+    this.#last = sets.at(-1)!;
     this.#events = new EventPair(driver);
     this.#stamps = stamps;
   }

@@ -1,4 +1,11 @@
-import type { LaunchPlan, PlannedArgument, PlannedLaunch, TensorName } from '@flashcore/shared/kernels';
+import {
+  DTYPE_BYTES,
+  type LaunchPlan,
+  type PlannedArgument,
+  type PlannedLaunch,
+  type TensorDtype,
+  type TensorName,
+} from '@flashcore/shared/kernels';
 import type { CudaDriver, DevicePointer, Handle, LaunchSpec } from './cuda-driver.ts';
 import { addressOf } from './declarations.ts';
 import { parameterArray } from './packed-arguments.ts';
@@ -10,6 +17,7 @@ export interface BufferAddresses {
 }
 
 export interface TensorExtent {
+  dtype: TensorDtype;
   batch: number;
   heads: number;
   sequenceLength: number;
@@ -18,7 +26,6 @@ export interface TensorExtent {
 
 const SLOT_BYTES = 8;
 const TENSOR_MAP_BYTES = 128;
-const HALF_BYTES = 2;
 const SWIZZLE = { none: 0, '32B': 1, '64B': 2, '128B': 3 } as const;
 
 /**
@@ -103,15 +110,16 @@ function tensorMap(
   extent: TensorExtent,
 ): Buffer {
   const map = alignedBuffer(TENSOR_MAP_BYTES, 64);
-  const { batch: B, heads: H, sequenceLength: S, headDim: D } = extent;
+  const { dtype, batch: B, heads: H, sequenceLength: S, headDim: D } = extent;
   if (argument.box.length < 2 || argument.box.length > 3)
     throw new Error(
       `a tensor map's box has [columns, rows] or [columns, rows, heads], got ${argument.box.length} numbers`,
     );
   const dimensions = [D, S, B * H];
-  const strides = [D * HALF_BYTES, S * D * HALF_BYTES];
+  const strides = [D * DTYPE_BYTES[dtype], S * D * DTYPE_BYTES[dtype]];
   const [columns, rows, heads = 1] = argument.box;
   driver.encodeTensorMap(map, {
+    dtype,
     address,
     dimensions,
     strides,
@@ -182,7 +190,9 @@ function persistingWindow(
   addresses: BufferAddresses,
   extent: TensorExtent,
 ): Buffer | undefined {
-  const bytes = BigInt(extent.batch * extent.heads * extent.sequenceLength * extent.headDim * HALF_BYTES);
+  const bytes = BigInt(
+    extent.batch * extent.heads * extent.sequenceLength * extent.headDim * DTYPE_BYTES[extent.dtype],
+  );
   const starts = tensors.map((tensor) => addresses.tensors[tensor]);
   const low = starts.reduce((least, start) => (start < least ? start : least));
   const high = starts.reduce((most, start) => (start > most ? start : most)) + bytes;

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { Fill, TensorDtype } from '@flashcore/shared/kernels';
 import type { DeviceFacts, LaunchCounts } from '../messages.ts';
 import { cudaErrorOf } from './cuda-error.ts';
 import { DEVICE_ATTRIBUTE, cString, readDeviceFacts } from './device-facts.ts';
@@ -34,7 +35,12 @@ export interface LaunchSpec {
   config?: Buffer;
 }
 
+/** CUtensorMapDataType. */
+const TENSOR_MAP_TYPES: Readonly<Record<TensorDtype, number>> = { fp16: 6, fp32: 7, bf16: 9 };
+const FILLS = { 1: 'cuMemsetD8Async', 2: 'cuMemsetD16Async', 4: 'cuMemsetD32Async' } as const;
+
 interface TensorMapShape {
+  dtype: TensorDtype;
   address: DevicePointer;
   dimensions: number[];
   strides: number[];
@@ -138,6 +144,11 @@ export class CudaDriver {
   /** In stream order; `count` 16-bit words. */
   fill16(address: DevicePointer, value: number, count: number, stream = this.stream): void {
     if (count > 0) this.#call('cuMemsetD16Async', address, value, count, stream);
+  }
+
+  /** In stream order; `count` elements. */
+  fill(address: DevicePointer, { bytes, bits }: Fill, count: number, stream = this.stream): void {
+    if (count > 0) this.#call(FILLS[bytes], address, bits, count, stream);
   }
 
   /**
@@ -250,12 +261,11 @@ export class CudaDriver {
   }
 
   encodeTensorMap(map: Buffer, options: TensorMapShape): void {
-    const FLOAT16 = 6;
     const PROMOTION_256B = 3;
     this.#call(
       'cuTensorMapEncodeTiled',
       map,
-      FLOAT16,
+      TENSOR_MAP_TYPES[options.dtype],
       options.dimensions.length,
       options.address,
       BigUint64Array.from(options.dimensions, BigInt),

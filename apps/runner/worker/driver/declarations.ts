@@ -32,6 +32,7 @@ const DECLARATIONS = {
   cuMemcpyDtoH_v2: 'int cuMemcpyDtoH_v2(void *destination, uint64_t source, uint64_t bytes)',
   cuMemsetD8Async: 'int cuMemsetD8Async(uint64_t address, uint8_t value, uint64_t count, uint64_t stream)',
   cuMemsetD16Async: 'int cuMemsetD16Async(uint64_t address, uint16_t value, uint64_t count, uint64_t stream)',
+  cuMemsetD32Async: 'int cuMemsetD32Async(uint64_t address, uint32_t value, uint64_t count, uint64_t stream)',
   cuStreamCreate: 'int cuStreamCreate(_Out_ uint64_t *stream, uint32_t flags)',
   cuStreamDestroy_v2: 'int cuStreamDestroy_v2(uint64_t stream)',
   cuStreamWaitEvent: 'int cuStreamWaitEvent(uint64_t stream, uint64_t event, uint32_t flags)',

@@ -29,7 +29,12 @@ export class LoadedCandidate {
   /** Arguments packed for these buffers; keep the result as long as it is launched. */
   prepare(addresses: BufferAddresses): PreparedLaunches {
     const { plan, shape } = this.candidate;
-    return prepareLaunches(this.#driver, { plan, functions: this.#functions, addresses, extent: shape });
+    return prepareLaunches(this.#driver, {
+      plan,
+      functions: this.#functions,
+      addresses,
+      extent: { ...shape, dtype: plan.dtype },
+    });
   }
 
   /** Enqueues all launches of the plan, in order. */

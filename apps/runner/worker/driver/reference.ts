@@ -1,38 +1,39 @@
 import koffi from 'koffi';
-import type { ShapeFields } from '@flashcore/shared/kernels';
-
-/** fp16 bit patterns. */
-export type HalfBits = Uint16Array<ArrayBuffer>;
+import type { ShapeFields, TensorDtype } from '@flashcore/shared/kernels';
+import { elementsOf, emptyTensor, type TensorBits } from './tensor-bits.ts';
 
 export interface AttentionInputs {
-  Q: HalfBits;
-  K: HalfBits;
-  V: HalfBits;
+  dtype: TensorDtype;
+  Q: TensorBits;
+  K: TensorBits;
+  V: TensorBits;
 }
 
 /** Attention on the CPU (kernels/reference/attention_reference.h), through its C ABI. */
 export interface Reference {
   /** softmax(Q Kᵀ / sqrt(D)) V in double precision; [B, H, S, D]. */
   fp64(inputs: AttentionInputs, shape: ShapeFields): Float64Array;
-  /** The same as a plain fp16 implementation computes it. */
-  fp16(inputs: AttentionInputs, shape: ShapeFields): HalfBits;
+  /** The same as a plain implementation in the inputs' dtype computes it. */
+  plain(inputs: AttentionInputs, shape: ShapeFields): TensorBits;
   /**
    * Fills with N(0, 1) times scale, as CounterRandom.fillNormal() with this key and stream does: the same bits on all
    * threads of the host.
    */
-  normal(values: HalfBits, source: NormalSource): HalfBits;
+  normal(values: TensorBits, source: NormalSource): TensorBits;
   /** An output beside the fp64 reference, element by element (kernels/reference/output_comparison.h). */
-  compare(got: HalfBits, want: Float64Array, how: ComparedTensors): NativeComparison;
+  compare(got: TensorBits, want: Float64Array, how: ComparedTensors): NativeComparison;
   /** max|got - want|. */
-  maxAbsError(got: HalfBits, want: Float64Array): number;
+  maxAbsError(got: TensorBits, want: Float64Array, dtype: TensorDtype): number;
 }
 
 export interface ComparedTensors {
+  /** Of the output. */
+  dtype: TensorDtype;
   /** Batches times heads. */
   heads: number;
   rows: number;
   columns: number;
-  /** The fp16 NaN that the output was filled with before the run. */
+  /** The NaN that each element of the output was before the run. */
   poison: number;
   absolute: number;
   relative: number;
@@ -73,25 +74,30 @@ const FIGURES = [
 ] as const;
 
 export interface NormalSource {
+  /** Of the values. */
+  dtype: TensorDtype;
   key: number;
   stream: number;
   scale: number;
 }
 
 const SIGNATURE =
-  '(const void *q, const void *k, const void *v, void *out, int32_t B, int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads)';
+  '(int32_t dtype, const void *q, const void *k, const void *v, void *out, int32_t B, int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads)';
+const DTYPES: Readonly<Record<TensorDtype, number>> = { fp16: 0, bf16: 1, fp32: 2 };
 const STATUS = ['OK', 'BAD_ARGUMENT', 'OUT_OF_MEMORY'];
 
 type NativeReference = (
-  q: HalfBits,
-  k: HalfBits,
-  v: HalfBits,
-  out: Float64Array | HalfBits,
+  dtype: number,
+  q: TensorBits,
+  k: TensorBits,
+  v: TensorBits,
+  out: Float64Array | TensorBits,
   ...numbers: number[]
 ) => number;
 
 type NativeNormal = (
-  out: HalfBits,
+  dtype: number,
+  out: TensorBits,
   count: number,
   key: number,
   stream: number,
@@ -99,22 +105,22 @@ type NativeNormal = (
   threads: number,
 ) => number;
 
-type NativeCompare = (...args: (HalfBits | Float64Array | Float32Array | number | null)[]) => number;
+type NativeCompare = (...args: (TensorBits | Float64Array | Float32Array | number | null)[]) => number;
 
 export function loadReference(path: string): Reference {
   const library = koffi.load(path);
   const fp64 = library.func(`int flashcore_reference_fp64${SIGNATURE}`) as unknown as NativeReference;
-  const fp16 = library.func(`int flashcore_reference_fp16${SIGNATURE}`) as unknown as NativeReference;
+  const plain = library.func(`int flashcore_reference_plain${SIGNATURE}`) as unknown as NativeReference;
   const normal = library.func(
-    'int flashcore_reference_normal(void *out, int64_t count, uint32_t key, uint32_t stream, double scale, int32_t threads)',
+    'int flashcore_reference_normal(int32_t dtype, void *out, int64_t count, uint32_t key, uint32_t stream, double scale, int32_t threads)',
   ) as unknown as NativeNormal;
   const compare = library.func(
-    'int flashcore_compare_output(const void *got, const void *want, int32_t heads, int32_t S, int32_t D, uint32_t poison, double absolute, double relative, int32_t block_rows, int32_t block_columns, void *figures, void *first, int32_t listed, void *map, void *map_index, void *head_map)',
+    'int flashcore_compare_output(int32_t dtype, const void *got, const void *want, int32_t heads, int32_t S, int32_t D, uint32_t poison, double absolute, double relative, int32_t block_rows, int32_t block_columns, void *figures, void *first, int32_t listed, void *map, void *map_index, void *head_map)',
   ) as unknown as NativeCompare;
   const maxAbsError = library.func(
-    'int flashcore_max_abs_error(const void *got, const void *want, int64_t count, void *out)',
+    'int flashcore_max_abs_error(int32_t dtype, const void *got, const void *want, int64_t count, void *out)',
   ) as unknown as NativeCompare;
-  const call = <Out extends Float64Array | HalfBits>(
+  const call = <Out extends Float64Array | TensorBits>(
     native: NativeReference,
     inputs: AttentionInputs,
     out: Out,
@@ -123,6 +129,7 @@ export function loadReference(path: string): Reference {
     checkLengths(elementsOf(shape), [inputs.Q, inputs.K, inputs.V, out]);
     // 0 threads: as many as the machine has.
     const status = native(
+      DTYPES[inputs.dtype],
       inputs.Q,
       inputs.K,
       inputs.V,
@@ -139,14 +146,16 @@ export function loadReference(path: string): Reference {
   };
   return {
     fp64: (inputs, shape) => call(fp64, inputs, new Float64Array(elementsOf(shape)), shape),
-    fp16: (inputs, shape) => call(fp16, inputs, new Uint16Array(elementsOf(shape)), shape),
-    normal: (values, { key, stream, scale }) => checked(normal(values, values.length, key, stream, scale, 0), values),
+    plain: (inputs, shape) => call(plain, inputs, emptyTensor({ shape, dtype: inputs.dtype }), shape),
+    normal: (values, { dtype, key, stream, scale }) =>
+      checked(normal(DTYPES[dtype], values, values.length, key, stream, scale, 0), values),
     compare: (got, want, how) => {
       const figures = new Float64Array(FIGURES.length);
       const [first, map, mapIndex] = [how.listed, how.blocks, how.blocks].map((length) => new Float64Array(length));
       const headMap = new Float32Array(how.headMaps ? how.heads * how.blocks : 0);
       checkLengths(how.heads * how.rows * how.columns, [got, want]);
       const status = compare(
+        DTYPES[how.dtype],
         got,
         want,
         how.heads,
@@ -173,10 +182,10 @@ export function loadReference(path: string): Reference {
         headMap,
       });
     },
-    maxAbsError: (got, want) => {
+    maxAbsError: (got, want, dtype) => {
       checkLengths(got.length, [want]);
       const out = new Float64Array(1);
-      return checked(maxAbsError(got, want, got.length, out), out)[0]!;
+      return checked(maxAbsError(DTYPES[dtype], got, want, got.length, out), out)[0]!;
     },
   };
 }
@@ -190,10 +199,6 @@ function checkLengths(elements: number, tensors: readonly ArrayLike<number>[]): 
 function checked<Out>(status: number, out: Out): Out {
   if (status !== 0) throw new Error(`the CPU reference failed: ${STATUS[status] ?? status}`);
   return out;
-}
-
-export function elementsOf(shape: ShapeFields): number {
-  return shape.batch * shape.heads * shape.sequenceLength * shape.headDim;
 }
 
 /** 1 / sqrt(D) as the float that the kernel gets. */

@@ -1,16 +1,17 @@
 import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
 import type { BufferAddresses } from '../driver/arguments.ts';
-import { elementsOf, type AttentionInputs, type HalfBits } from '../driver/reference.ts';
-import type { LaunchPlan, ShapeFields } from '@flashcore/shared/kernels';
+import type { AttentionInputs } from '../driver/reference.ts';
+import { elementsOf, emptyTensor, type TensorBits, type TensorKind } from '../driver/tensor-bits.ts';
+import { DTYPE_BYTES, type Fill, type LaunchPlan, type ShapeFields } from '@flashcore/shared/kernels';
 
 /** Guard bytes before a buffer, and after it on a GPU. */
 const GUARD_BYTES = 4096;
 /**
- * Bytes of the guards, one value a run: the second is a NaN as fp16, so that what depends on memory beyond a tensor
- * differs.
+ * Bytes of the guards, one value a run: the second is a NaN in every dtype, so that what depends on memory beyond a
+ * tensor differs.
  */
-export const GUARDS = [0xa5, 0x7e] as const;
-const HALF_BYTES = 2;
+export const GUARDS = [0xa5, 0xff] as const;
+const WORD_BYTES = 2;
 /** An address farther from every buffer has nothing to do with them. */
 const NEAR_BYTES = 1n << 24n;
 
@@ -20,13 +21,15 @@ interface GuardedBuffer {
   address: DevicePointer;
   bytes: number;
   bytesAfter: number;
+  /** What it is before each run; undefined: poison. */
+  initial?: Fill | undefined;
 }
 
 /** Q, K, V, O and the workspace of one shape on the device, each between guard bytes. */
 export interface BufferOptions {
   /**
    * Whose tensors are used, so that two builds have theirs at the same addresses; it must outlive this. Its workspace
-   * stays its own.
+   * stays its own, and O does where it has an initial value.
    */
   lender?: RunBuffers | undefined;
   /** false: allocations are the buffers alone, as a memory checker wants them. */
@@ -36,7 +39,8 @@ export interface BufferOptions {
 export class RunBuffers {
   readonly addresses: BufferAddresses;
   readonly #driver: CudaDriver;
-  readonly #elements: number;
+  readonly #kind: TensorKind;
+  readonly #tensorBytes: number;
   readonly #buffers: GuardedBuffer[] = [];
   readonly #lender: RunBuffers | undefined;
   readonly #guardBytes: number;
@@ -50,17 +54,19 @@ export class RunBuffers {
   ) {
     this.#driver = driver;
     this.#guardBytes = guarded ? GUARD_BYTES : 0;
-    this.#elements = elementsOf(shape);
-    const bytes = this.#elements * HALF_BYTES;
+    this.#kind = { shape, dtype: plan.dtype };
+    const bytes = elementsOf(shape) * DTYPE_BYTES[plan.dtype];
+    this.#tensorBytes = bytes;
     this.#lender = lender;
-    const tensors = lender?.addresses.tensors ?? {
-      Q: this.#allocate('Q', bytes),
-      K: this.#allocate('K', bytes),
-      V: this.#allocate('V', bytes),
-      O: this.#allocate('O', bytes),
+    const lent = lender?.addresses.tensors;
+    const tensors = {
+      Q: lent?.Q ?? this.#allocate('Q', bytes),
+      K: lent?.K ?? this.#allocate('K', bytes),
+      V: lent?.V ?? this.#allocate('V', bytes),
+      O: (plan.initialOutput ? undefined : lent?.O) ?? this.#allocate('O', bytes, plan.initialOutput),
     };
     const workspace = new Map(
-      plan.workspace.map(({ name, bytes: size }) => [name, this.#allocate(name, size)] as const),
+      plan.workspace.map(({ name, bytes: size, initial }) => [name, this.#allocate(name, size, initial)] as const),
     );
     this.addresses = { tensors, workspace };
     this.guard(GUARDS[0]);
@@ -77,13 +83,13 @@ export class RunBuffers {
 
   // The emulator's allocations end at a guard page, which names the thread of the very first access beyond: guard bytes
   // would only hide it.
-  #allocate(name: string, bytes: number): DevicePointer {
+  #allocate(name: string, bytes: number, initial?: Fill): DevicePointer {
     const bytesBefore = this.#guardBytes;
     const bytesAfter = this.#driver.facts.simulated ? 0 : bytesBefore;
     const base = this.#driver.allocate(bytesBefore + Math.max(bytes, 1) + bytesAfter);
     const address = base + BigInt(bytesBefore);
     this.#driver.markMemory(base, bytesBefore, 'guard');
-    this.#buffers.push({ name, base, address, bytes, bytesAfter });
+    this.#buffers.push({ name, base, address, bytes, bytesAfter, initial });
     return address;
   }
 
@@ -91,19 +97,36 @@ export class RunBuffers {
     for (const tensor of ['Q', 'K', 'V'] as const) this.#driver.upload(this.addresses.tensors[tensor], inputs[tensor]);
   }
 
-  /** Fills O with a NaN pattern, and the workspace with it too: what is read before it was written then shows in O. */
+  /**
+   * Fills O with a NaN pattern, and the workspace with it too: what is read before it was written then shows in O. What
+   * has an initial value gets that.
+   */
   poison(bits: number): void {
-    this.#driver.fill16(this.addresses.tensors.O, bits, this.#elements);
-    this.#driver.markMemory(this.addresses.tensors.O, this.#elements * HALF_BYTES, 'unwritten');
-    for (const buffer of this.#buffers) {
-      if (!this.addresses.workspace.has(buffer.name)) continue;
-      this.#driver.fill16(buffer.address, bits, Math.floor(buffer.bytes / HALF_BYTES));
-      this.#driver.markMemory(buffer.address, buffer.bytes, 'unwritten');
-    }
+    const { O } = this.addresses.tensors;
+    if (O === this.#lender?.addresses.tensors.O) this.#poison(O, this.#tensorBytes, bits);
+    for (const { name, address, bytes, initial } of this.#buffers)
+      if (!initial && (name === 'O' || this.addresses.workspace.has(name))) this.#poison(address, bytes, bits);
+    this.initialise();
   }
 
-  output(): HalfBits {
-    const output = new Uint16Array(this.#elements);
+  #poison(address: DevicePointer, bytes: number, bits: number): void {
+    this.#driver.fill16(address, bits, Math.floor(bytes / WORD_BYTES));
+    this.#driver.markMemory(address, bytes, 'unwritten');
+  }
+
+  /** Gives O and workspaces their initial values, in stream order. */
+  initialise(): void {
+    for (const { address, bytes, initial } of this.#buffers)
+      if (initial) this.#driver.fill(address, initial, Math.floor(bytes / initial.bytes));
+  }
+
+  /** Bytes that have an initial value, and so belong to one launch. */
+  get initialisedBytes(): number {
+    return this.#buffers.reduce((sum, { bytes, initial }) => sum + (initial ? bytes : 0), 0);
+  }
+
+  output(): TensorBits {
+    const output = emptyTensor(this.#kind);
     this.#driver.download(output, this.addresses.tensors.O);
     return output;
   }
@@ -112,7 +135,7 @@ export class RunBuffers {
   modified(inputs: AttentionInputs): string[] {
     const found = this.#lender?.modified(inputs) ?? [];
     for (const tensor of this.#lender ? [] : (['Q', 'K', 'V'] as const)) {
-      const now = new Uint16Array(this.#elements);
+      const now = emptyTensor(this.#kind);
       this.#driver.download(now, this.addresses.tensors[tensor]);
       if (Buffer.compare(bytesOf(now), bytesOf(inputs[tensor])) !== 0) found.push(tensor);
     }
@@ -154,6 +177,6 @@ export class RunBuffers {
 const pastEnd = (name: string, distance: bigint): string =>
   distance === 0n ? `the first byte past the end of ${name}` : `${distance} bytes past the end of ${name}`;
 
-function bytesOf(words: HalfBits): Buffer {
+function bytesOf(words: TensorBits): Buffer {
   return Buffer.from(words.buffer, words.byteOffset, words.byteLength);
 }

@@ -1,5 +1,5 @@
-import type { AttentionInputs, HalfBits, Reference } from '../driver/reference.ts';
-import { elementsOf } from '../driver/reference.ts';
+import type { AttentionInputs, Reference } from '../driver/reference.ts';
+import { elementsOf, emptyTensor, tensorOf, type TensorBits, type TensorKind } from '../driver/tensor-bits.ts';
 import type { InputKind, ShapeFields } from '@flashcore/shared/kernels';
 import type { InputRule, SeededInput } from '../messages.ts';
 import { CounterRandom } from './random.ts';
@@ -18,19 +18,20 @@ export const NORMAL: InputRule = {
 export type NormalDrawer = Pick<Reference, 'normal'>;
 
 /**
- * Draws Q, K and V of a shape, fp16, from a seed and a rule; with a drawer faster, and the same bits. The same seed
- * gives the same bits on every host.
+ * Draws Q, K and V of a shape, rounded to the dtype, from a seed and a rule; with a drawer faster, and the same bits.
+ * The same seed gives the same bits on every host.
  */
-export function drawInputs(shape: ShapeFields, input: SeededInput, drawer?: NormalDrawer): AttentionInputs {
+export function drawInputs(kind: TensorKind, input: SeededInput, drawer?: NormalDrawer): AttentionInputs {
+  const { shape, dtype } = kind;
   const { rule, seed } = input;
   const directions = drawDirections(shape, seed);
-  const draw = (tensor: InputKind, stream: number, scale: number): HalfBits => {
+  const draw = (tensor: InputKind, stream: number, scale: number): TensorBits => {
     const random = new CounterRandom(seed, stream);
     if (tensor === 'normal' && drawer)
-      return drawer.normal(new Uint16Array(elementsOf(shape)), { key: random.key, stream: random.stream, scale });
-    return drawTensor(shape, tensor, { random, scale, directions });
+      return drawer.normal(emptyTensor(kind), { dtype, key: random.key, stream: random.stream, scale });
+    return tensorOf(drawTensor(shape, tensor, { random, scale, directions }), dtype);
   };
-  return { Q: draw(rule.q, 1, rule.logitScale), K: draw(rule.k, 2, 1), V: draw(rule.v, 3, rule.valueScale) };
+  return { dtype, Q: draw(rule.q, 1, rule.logitScale), K: draw(rule.k, 2, 1), V: draw(rule.v, 3, rule.valueScale) };
 }
 
 interface Drawing {
@@ -40,7 +41,11 @@ interface Drawing {
   directions: Float32Array;
 }
 
-function drawTensor(shape: ShapeFields, rule: InputKind, { random, scale, directions }: Drawing): HalfBits {
+function drawTensor(
+  shape: ShapeFields,
+  rule: InputKind,
+  { random, scale, directions }: Drawing,
+): Float32Array<ArrayBuffer> {
   const values = new Float32Array(elementsOf(shape));
   /** Noise of N(0, noise) everywhere, and `along(row)` times the head's direction. */
   const rows = (noise: number, along: (row: number, head: number) => number): void => {
@@ -99,7 +104,7 @@ function drawTensor(shape: ShapeFields, rule: InputKind, { random, scale, direct
       for (let i = 0; i < values.length; i += 1) values[i] = (random.below(2047) - 1023) * SMALLEST_FP16;
       break;
   }
-  return new Uint16Array(new Float16Array(values).buffer);
+  return values;
 }
 
 /** From minus to plus this, so that a maximum of the first 64 or 128 keys lies far more than 88 below the last. */

@@ -1,6 +1,7 @@
-import type { HalfBits, Reference } from '../driver/reference.ts';
+import type { Reference } from '../driver/reference.ts';
+import { filledElement, valueReader, type TensorBits } from '../driver/tensor-bits.ts';
 import type { ElementError } from '@flashcore/shared/contract';
-import type { ShapeFields } from '@flashcore/shared/kernels';
+import type { ShapeFields, TensorDtype } from '@flashcore/shared/kernels';
 import type { ErrorBlocks, Plain } from '../messages.ts';
 
 /** What one run's output is against the reference. */
@@ -28,12 +29,11 @@ const MAP_COLUMNS = 8;
 /** Maps of single heads are kept of so many at most: 32 KiB. */
 const MOST_HEADS = 64;
 
-/** fp16 bits → value. */
-const HALF_VALUES = new Float32Array(new Float16Array(Uint16Array.from({ length: 0x10000 }, (_, bits) => bits).buffer));
-
 export interface CompareOptions {
   shape: ShapeFields;
-  /** The fp16 NaN that the output was filled with before the run. */
+  /** Of the output. */
+  dtype: TensorDtype;
+  /** The 16-bit NaN pattern that the output was filled with before the run. */
   poison: number;
   tolerance: { absolute: number; relative: number };
 }
@@ -45,9 +45,9 @@ export interface CompareOptions {
  */
 export function compareOutput(
   reference: Pick<Reference, 'compare'>,
-  got: HalfBits,
+  got: TensorBits,
   want: Float64Array,
-  { shape, poison, tolerance }: CompareOptions,
+  { shape, dtype, poison, tolerance }: CompareOptions,
 ): Comparison {
   const blockRows = Math.ceil(shape.sequenceLength / MAP_ROWS);
   const blockColumns = Math.ceil(shape.headDim / MAP_COLUMNS);
@@ -58,7 +58,8 @@ export function compareOutput(
     heads,
     rows: shape.sequenceLength,
     columns: shape.headDim,
-    poison,
+    dtype,
+    poison: filledElement(poison, dtype),
     ...tolerance,
     blockRows,
     blockColumns,
@@ -67,7 +68,7 @@ export function compareOutput(
     headMaps: heads <= MOST_HEADS,
   });
   const { worstIndex, gotSquares, wantSquares, ...counted } = figures;
-  const valueAt = (index: number): number => HALF_VALUES[got[index]!]!;
+  const valueAt = valueReader(got, dtype);
   const elementAt = (index: number): Plain<ElementError> => placed(shape, index, valueAt(index), want[index]!);
   return {
     ...counted,

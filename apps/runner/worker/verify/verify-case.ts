@@ -2,7 +2,8 @@ import { CudaError } from '../driver/cuda-error.ts';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import type { PreparedLaunches } from '../driver/arguments.ts';
-import type { AttentionInputs, HalfBits, Reference } from '../driver/reference.ts';
+import type { AttentionInputs, Reference } from '../driver/reference.ts';
+import type { TensorBits } from '../driver/tensor-bits.ts';
 import type { Candidate, CaseReport, SeededInput, VerifyRequest } from '../messages.ts';
 import type { Reporter } from '../reporter.ts';
 import { GUARDS, RunBuffers } from './buffers.ts';
@@ -10,12 +11,13 @@ import { compareOutput, type Comparison } from './output-comparison.ts';
 import { drawInputs } from './inputs.ts';
 
 /**
- * NaN patterns that no arithmetic gives: one a run, so that an element that was never written differs between two runs.
+ * NaN patterns that no arithmetic gives, of 16 bits: NaNs as fp16 and bf16, and twice in a row as fp32. One a run, so
+ * that an element that was never written differs between two runs.
  */
-export const POISONS = [0xfe5a, 0x7d3c] as const;
+export const POISONS = [0xffda, 0x7fbc] as const;
 
 /**
- * FlashAttention's rule: max|out - ref| <= 2 max|fp16 - ref| + this. The yardstick max|fp16 - ref| is that of the
+ * FlashAttention's rule: max|out - ref| <= 2 max|plain - ref| + this. The yardstick max|plain - ref| is that of the
  * case's first seed of an input rule: other seeds of the rule differ little, and it costs as much as the reference.
  */
 const FLASH_ATTENTION_ATOL = 1e-5;
@@ -67,7 +69,7 @@ export async function verifyCase(
 interface SeedOptions {
   request: VerifyRequest;
   input: SeededInput;
-  /** max|fp16 - ref| by the name of the input rule. */
+  /** max|plain - ref| by the name of the input rule. */
   yardsticks: Map<string, number>;
   checkDeterminism: boolean;
   tellOutput: boolean;
@@ -75,7 +77,8 @@ interface SeedOptions {
 
 async function verifySeed(run: CandidateRun, reference: Reference, options: SeedOptions): Promise<SeedReport> {
   const { shape } = run.candidate;
-  const inputs = drawInputs(shape, options.input, reference);
+  const { dtype } = run.candidate.plan;
+  const inputs = drawInputs({ shape, dtype }, options.input, reference);
   const kernelStarted = performance.now();
   const output = await run.once(inputs, POISONS[0], options.input.seed);
   const modified = run.buffers.modified(inputs);
@@ -88,11 +91,12 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   const referenceStarted = performance.now();
   const want = reference.fp64(inputs, shape);
   const rule = options.input.rule.name;
-  const fp16MaxAbsError = options.yardsticks.get(rule) ?? reference.maxAbsError(reference.fp16(inputs, shape), want);
+  const fp16MaxAbsError =
+    options.yardsticks.get(rule) ?? reference.maxAbsError(reference.plain(inputs, shape), want, dtype);
   options.yardsticks.set(rule, fp16MaxAbsError);
   const referenceSeconds = (performance.now() - referenceStarted) / 1000;
-  const judge = (bits: HalfBits, poison: number): Comparison =>
-    compareOutput(reference, bits, want, { shape, poison, tolerance: options.request.tolerance });
+  const judge = (bits: TensorBits, poison: number): Comparison =>
+    compareOutput(reference, bits, want, { shape, dtype, poison, tolerance: options.request.tolerance });
   const first = judge(output, POISONS[0]);
   const deterministic = again && sameBits(output, again);
   const second = again && !deterministic && first.mismatches === 0 ? judge(again, POISONS[1]) : undefined;
@@ -144,7 +148,7 @@ export class CandidateRun {
   }
 
   /** One run of all launches on an output filled with `poison`, the buffers surrounded by bytes of `guard`. */
-  async once(inputs: AttentionInputs, poison: number, seed: string, guard: number = GUARDS[0]): Promise<HalfBits> {
+  async once(inputs: AttentionInputs, poison: number, seed: string, guard: number = GUARDS[0]): Promise<TensorBits> {
     this.buffers.guard(guard);
     this.buffers.upload(inputs);
     this.buffers.poison(poison);
@@ -176,7 +180,7 @@ export class CandidateRun {
   }
 }
 
-function sameBits(a: HalfBits, b: HalfBits): boolean {
+function sameBits(a: TensorBits, b: TensorBits): boolean {
   return Buffer.compare(Buffer.from(a.buffer), Buffer.from(b.buffer)) === 0;
 }
 

@@ -1,5 +1,6 @@
 /** Builds a kernel on the runner and brings home what exports are made of. */
 import { ArtifactKind, FlashcoreError, type BuildResult, type VariantResult } from '@flashcore/shared/contract';
+import type { Manifest } from '@flashcore/shared/kernels';
 import type { Connection } from '../connection/connect.ts';
 import { runToResult } from '../search/experiment.ts';
 import { manifestOf, readSource, type SourcePlace } from '../search/kernel-source.ts';
@@ -29,6 +30,8 @@ export async function collectKernel(
       "There is no machine code to export: the runner's host has no nvcc; install the CUDA toolkit there",
     );
   const manifest = manifestOf(await readSource(place, client));
+  const problem = exportProblem(manifest);
+  if (problem) throw new NothingToExport(problem);
   return {
     manifest,
     parameters: parametersOf(variant),
@@ -46,6 +49,19 @@ export async function collectKernel(
     },
     measured: await measuredShapes(client, manifest.id, build.buildId),
   };
+}
+
+/** What no format can say of a kernel; undefined: all can say it. */
+export function exportProblem({ id, math, initialOutput, workspace }: Manifest): string | undefined {
+  const initialised = [
+    ...(initialOutput === undefined ? [] : ['O']),
+    ...workspace.filter(({ initial }) => initial).map(({ name }) => name),
+  ];
+  if (math.inputs !== 'fp16')
+    return `${id} can't be exported: its tensors are ${math.inputs}, and exports are operators on fp16 tensors`;
+  if (initialised.length > 0)
+    return `${id} can't be exported: ${initialised.join(', ')} must have initial values before each launch, which exports do not write; set them in the kernel`;
+  return undefined;
 }
 
 const parametersOf = ({ parameters }: VariantResult): Record<string, number> =>

@@ -4,6 +4,7 @@ import type { z } from 'zod';
 import { FlashcoreError } from '../contract/errors.ts';
 import { type Shape, ShapeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { didYouMean } from '../text/nearest-names.ts';
+import type { TensorDtype } from './dtype.ts';
 import { sha256Of } from './source-tree.ts';
 import {
   finite,
@@ -40,9 +41,15 @@ const INPUT_KINDS = [
 export type InputKind = (typeof INPUT_KINDS)[number];
 
 /** |out - ref| <= atol + rtol |ref|. */
-export interface ToleranceProfile {
+export interface Tolerance {
   readonly atol: number;
   readonly rtol: number;
+}
+
+/** For fp16 tensors, and for those whose numbers are finer or coarser. */
+export interface ToleranceProfile extends Tolerance {
+  readonly bf16: Tolerance;
+  readonly fp32: Tolerance;
 }
 
 /** `logitScale` multiplies Q, `valueScale` V. */
@@ -110,10 +117,14 @@ const distribution = strict({
 
 type WrittenDistribution = z.infer<typeof distribution>;
 
+const tolerance = { atol: positive(), rtol: positive() };
 const NO_PROBES = { shapes: [], distributions: {} };
 
 const casesSchema = strict({
-  tolerances: mapOf(name, strict({ atol: positive(), rtol: positive() })),
+  tolerances: mapOf(
+    name,
+    strict({ ...tolerance, bf16: strict(tolerance).optional(), fp32: strict(tolerance).optional() }),
+  ),
   defaults: strict({ set: name, tolerance: name, seeds: integer(1, 100), distribution: name }),
   distributions: mapOf(name, distribution),
   probes: strict({
@@ -143,7 +154,12 @@ export function parseCases(yamlText: string, path: string): Cases {
   const { value } = parseYamlFile(yamlText, path, casesSchema);
   return {
     digest: sha256Of(yamlText),
-    tolerances: value.tolerances,
+    tolerances: Object.fromEntries(
+      Object.entries(value.tolerances).map(([key, { bf16, fp32, ...fp16 }]) => [
+        key,
+        { ...fp16, bf16: bf16 ?? fp16, fp32: fp32 ?? fp16 },
+      ]),
+    ),
     defaults: value.defaults,
     distributions: Object.fromEntries(distributionsOf(value.distributions).map((each) => [each.name, each])),
     probes: { ...probesOf(value.probes), long: probesOf(value.probes.long) },
@@ -180,10 +196,13 @@ const probesOf = ({ shapes, distributions }: WrittenProbes): Pick<Probes, 'shape
   distributions: distributionsOf(distributions),
 });
 
-/** The tolerance of that name. Errors: INVALID_REQUEST naming the known profiles. */
-export function toleranceProfile(cases: Cases, profile: string): ToleranceProfile {
+/** The tolerance of that name for tensors of a dtype. Errors: INVALID_REQUEST naming the known profiles. */
+export function toleranceProfile(cases: Cases, profile: string, dtype: TensorDtype = 'fp16'): Tolerance {
   const found = Object.hasOwn(cases.tolerances, profile) ? cases.tolerances[profile] : undefined;
-  if (found) return found;
+  if (found) {
+    const { atol, rtol } = dtype === 'fp16' ? found : found[dtype];
+    return { atol, rtol };
+  }
   const known = Object.keys(cases.tolerances);
   throw new FlashcoreError(
     'INVALID_REQUEST',

@@ -8,6 +8,7 @@ export {
   parseHeldOut,
   toleranceProfile,
 } from './cases.ts';
+export { DTYPE_BYTES, type Fill, type TensorDtype, bfloatBits, bitsOf } from './dtype.ts';
 export { DATA_SHEETS, type DataSheet, archLimits, findDataSheet, occupancy, rooflineSeconds } from './devices.ts';
 export { type Estimate, estimateLatency } from './estimate.ts';
 export { type Expression, ExpressionError, evaluate, parseExpression } from './expression.ts';
@@ -38,6 +39,7 @@ export {
   type LaunchPlan,
   type PlannedArgument,
   type PlannedLaunch,
+  type PlannedWorkspace,
   checkShape,
   planLaunches,
   requireShape,

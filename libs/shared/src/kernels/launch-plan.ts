@@ -2,6 +2,7 @@
  * From a manifest, a variant and a shape to what the driver is told: grid, block, shared memory, arguments, workspaces.
  */
 import { FlashcoreError } from '../contract/errors.ts';
+import { type Fill, type TensorDtype, fillOf } from './dtype.ts';
 import type { Expression } from './expression.ts';
 import type { Manifest, ManifestArgument, ManifestLaunch, Swizzle, TensorName } from './manifest-model.ts';
 import { valueOf, wrongValue } from './manifest-value.ts';
@@ -9,8 +10,19 @@ import { type ShapeFields, formatShape, shapeScope } from './shape.ts';
 import type { ResolvedVariant } from './variant.ts';
 
 export interface LaunchPlan {
+  /** Of Q, K, V and O. */
+  dtype: TensorDtype;
   launches: PlannedLaunch[];
-  workspace: { name: string; bytes: number }[];
+  workspace: PlannedWorkspace[];
+  /** What O is before each run; undefined: the kernel does not read it. */
+  initialOutput?: Fill;
+}
+
+export interface PlannedWorkspace {
+  name: string;
+  bytes: number;
+  /** What it is before each run of the launches; undefined: anything. */
+  initial?: Fill;
 }
 
 export interface PlannedLaunch {
@@ -95,11 +107,19 @@ export function planLaunches(
       'launches',
       `wanted at least one launch for ${formatShape(shape)}, but every \`when\` is false`,
     );
-  const workspace = manifest.workspace.map(({ name, bytes }) => ({
+  const workspace = manifest.workspace.map(({ name, bytes, initial }) => ({
     name,
     bytes: integer(manifest, bytes, scope, `workspace.${name}`, 0, MAX_WORKSPACE_BYTES),
+    ...(initial && { initial }),
   }));
-  return { launches, workspace };
+  const { inputs: dtype } = manifest.math;
+  const { initialOutput } = manifest;
+  return {
+    dtype,
+    launches,
+    workspace,
+    ...(initialOutput !== undefined && { initialOutput: fillOf(initialOutput, dtype) }),
+  };
 }
 
 function planLaunch(

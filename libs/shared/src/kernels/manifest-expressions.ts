@@ -1,4 +1,5 @@
 /** Parses the expressions of a manifest and refuses names that nothing defines. */
+import { DTYPE_BYTES, fillOf } from './dtype.ts';
 import { type Expression, ExpressionError, parseExpression } from './expression.ts';
 import type { Manifest, ManifestArgument, ManifestLaunch, Swizzle, TensorName } from './manifest-model.ts';
 import type { RawManifest } from './manifest-schema.ts';
@@ -59,10 +60,19 @@ export function compileExpressions(raw: RawManifest): { compiled: Compiled; faul
     require: parse(require, ['limits', index, 'require']),
     because,
   }));
-  const workspace = Object.entries(raw.workspace).map(([name, bytes]) => ({
-    name,
-    bytes: parse(bytes, ['workspace', name]),
-  }));
+  const workspace = Object.entries(raw.workspace).map(([name, written]) => {
+    if (typeof written === 'string') return { name, bytes: parse(written, ['workspace', name]), initial: undefined };
+    const { dtype, shape, initial } = written;
+    // Each extent for itself first: a fault names the one that is wrong.
+    const before = faults.length;
+    for (const [axis, extent] of shape.entries()) parse(extent, ['workspace', name, 'shape', axis]);
+    const elements = faults.length > before ? '0' : shape.map((extent) => `(${extent})`).join(' * ');
+    return {
+      name,
+      bytes: parse(`${elements} * ${DTYPE_BYTES[dtype]}`, ['workspace', name, 'shape']),
+      initial: initial === undefined ? undefined : fillOf(initial, dtype),
+    };
+  });
   const compiler = new LaunchCompiler(parse, new Set(Object.keys(raw.workspace)), names, faults);
   const launches = raw.launches.map((launch, index) => compiler.compile(launch, ['launches', index]));
   return { compiled: { math, constants, limits, workspace, launches }, faults };

@@ -1,5 +1,6 @@
 /** What a manifest says, read and checked. */
 import { FindingKind, type Shape } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import type { Fill, TensorDtype } from './dtype.ts';
 import type { Expression } from './expression.ts';
 import type { OwnGate } from './gates/gate.ts';
 
@@ -25,12 +26,15 @@ export interface Manifest {
   readonly exactArch: boolean;
   /** 'ptx': by the PTX engine alone. False when it needs instructions that the emulator does not have. */
   readonly emulated: boolean | 'ptx';
-  readonly math: { inputs: string; accumulate: 'fp16' | 'fp32' | { fp32When: Expression } };
+  /** `inputs` is the dtype of Q, K, V and O. */
+  readonly math: { inputs: TensorDtype; accumulate: 'fp16' | 'fp32' | { fp32When: Expression } };
   readonly limits: readonly ManifestLimit[];
   readonly parameters: Readonly<Record<string, ManifestParameter>>;
   readonly configs: Readonly<Record<string, Readonly<Record<string, number>>>>;
   readonly compile: { fastMath: boolean; maxRegisters: number };
-  readonly workspace: readonly { name: string; bytes: Expression }[];
+  readonly workspace: readonly ManifestWorkspace[];
+  /** What all of O is before each run; undefined: the kernel writes it without reading. */
+  readonly initialOutput: number | undefined;
   readonly constants: readonly ManifestConstant[];
   readonly launches: readonly ManifestLaunch[];
   /**
@@ -59,6 +63,14 @@ export interface ManifestExpectation {
   readonly source: string;
   readonly neverMeasured: boolean;
   readonly note: string | undefined;
+}
+
+/** Memory that a kernel is given beside its tensors. */
+export interface ManifestWorkspace {
+  readonly name: string;
+  readonly bytes: Expression;
+  /** What every element is before each run of the launches; undefined: whatever was there. */
+  readonly initial: Fill | undefined;
 }
 
 export interface ManifestLimit {

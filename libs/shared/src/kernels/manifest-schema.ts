@@ -1,6 +1,7 @@
 /** The schema of kernel.yaml, before its expressions are parsed. */
 import * as z from 'zod';
 import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import { TENSOR_DTYPES, WORKSPACE_DTYPES, valueProblem } from './dtype.ts';
 import { ownGateSchema } from './gates/gate-schema.ts';
 import { METRICS } from './gates/metrics.ts';
 import { parseShape, SHAPE_NAMES } from './shape.ts';
@@ -49,6 +50,11 @@ const archName = matching(/^sm_\d{2,3}[af]?$/, 'an architecture such as sm_80');
 /** An expression's text, or a number. */
 const expression = z
   .union([z.string(), z.number()], { error: (issue) => wanted('an expression or a number', issue.input) })
+  .transform(String);
+const bytesOfWorkspace = z
+  .union([z.string(), z.number()], {
+    error: (issue) => wanted('bytes, or { dtype: fp32, shape: [B, H, S], initial: 0 }', issue.input),
+  })
   .transform(String);
 const threeExpressions = z.tuple([expression, expression, expression], {
   error: (issue) => wanted('three expressions [x, y, z]', issue.input),
@@ -138,6 +144,35 @@ const expectation = strict({
   if (never && kind === 'measured') refuse('never_measured', 'a measured figure was measured');
 });
 
+const INFINITIES: Readonly<Record<string, number>> = { inf: Infinity, '-inf': -Infinity };
+
+/** A number, or an infinity: `-inf`, or YAML's own `-.inf`. */
+const initialValue = z
+  .union([z.number(), z.literal(Infinity), z.literal(-Infinity), z.enum(['inf', '-inf'])], {
+    error: (issue) => wanted('a number, inf or -inf', issue.input),
+  })
+  .transform((value) => (typeof value === 'string' ? INFINITIES[value]! : value));
+
+const elementsOfWorkspace = strict({
+  dtype: oneOf(WORKSPACE_DTYPES),
+  shape: listOf(expression, 8).min(1, 'wanted at least one extent'),
+  initial: initialValue.optional(),
+}).superRefine(({ dtype, initial }, context) => {
+  const problem = initial === undefined ? undefined : valueProblem(initial, dtype);
+  if (problem) context.addIssue({ code: 'custom', path: ['initial'], message: problem });
+});
+
+/** Bytes, or elements; faults keep their own paths. */
+const workspace = z.unknown().transform((value, context): string | z.output<typeof elementsOfWorkspace> => {
+  const parsed =
+    typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? elementsOfWorkspace.safeParse(value)
+      : bytesOfWorkspace.safeParse(value);
+  if (parsed.success) return parsed.data;
+  for (const { path, message } of parsed.error.issues) context.addIssue({ code: 'custom', path, message });
+  return z.NEVER;
+});
+
 const accumulateTypes = ['fp16', 'fp32'] as const;
 
 export const manifestSchema = strict({
@@ -152,7 +187,7 @@ export const manifestSchema = strict({
     .union([z.boolean(), z.literal('ptx')], { error: (issue) => wanted('true, false or ptx', issue.input) })
     .default(true),
   math: strict({
-    inputs: oneOf(['fp16', 'bf16', 'fp32']),
+    inputs: oneOf(TENSOR_DTYPES),
     accumulate: z.union([z.enum(accumulateTypes), z.strictObject({ fp32_when: expression })], {
       error: (issue) =>
         wanted('fp16, fp32 or { fp32_when: expression over the parameters; fp16 otherwise }', issue.input),
@@ -162,7 +197,8 @@ export const manifestSchema = strict({
   parameters: mapOf(parameterName, parameter).default({}),
   configs: mapOf(z.string(), mapOf(z.string(), finite())).default({}),
   compile: strict({ fast_math: flag().default(true), maxrregcount: integer(0, 255).default(0) }).prefault({}),
-  workspace: mapOf(cIdentifier, expression).default({}),
+  workspace: mapOf(cIdentifier, workspace).default({}),
+  output: strict({ initial: initialValue }).optional(),
   constants: mapOf(constantName, expression).default({}),
   launches: listOf(launch, 32).min(1, 'wanted at least one launch'),
   // NONE: a trick that gains nothing, in a kernel that is right.

@@ -67,6 +67,7 @@ test('a manifest with everything in it becomes a launch plan', () => {
     keepSass: false,
   });
   expect(planLaunches(manifest, resolved, parseShape('2x8x512x64c'))).toEqual({
+    dtype: 'fp16',
     launches: [
       {
         entry: 'attend',
@@ -307,4 +308,57 @@ test("a parameter of_device takes the value nearest to the device's count, unles
       multiprocessors ? { multiprocessors } : undefined,
     ).parameters['SMS'];
   expect([sms(), sms(58), sms(60), sms(132), sms(58, 142)]).toEqual([132, 58, 58, 132, 142]);
+});
+
+const INITIALISED = `
+id: initialised
+title: As many kernels from outside are
+lesson: what a host function allocated
+source: initialised.cu
+min_arch: sm_80
+math: { inputs: bf16, accumulate: fp32 }
+workspace:
+  bytes: "B * H * 8"
+  l: { dtype: fp32, shape: [B, H, S], initial: 0 }
+  m: { dtype: fp32, shape: ["B * H", S + 1], initial: -inf }
+  ready: { dtype: int32, shape: [B], initial: -1 }
+  untouched: { dtype: fp16, shape: [D] }
+output: { initial: 0.1 }
+launches:
+  - { entry: initialised, grid: [B, H, 1], block: [32, 1, 1], arguments: [Q, K, V, l, m, ready, untouched, bytes, O] }
+`;
+
+test('workspaces have a dtype, a shape and an initial value, and O may have one', () => {
+  const manifest = parseManifest(INITIALISED, 'initialised/kernel.yaml');
+  const { dtype, workspace, initialOutput } = planLaunches(manifest, resolveVariant(manifest), parseShape('2x3x5x64'));
+  expect({ dtype, workspace, initialOutput }).toEqual({
+    dtype: 'bf16',
+    workspace: [
+      { name: 'bytes', bytes: 48 },
+      { name: 'l', bytes: 120, initial: { bytes: 4, bits: 0 } },
+      { name: 'm', bytes: 144, initial: { bytes: 4, bits: 0xff80_0000 } },
+      { name: 'ready', bytes: 8, initial: { bytes: 4, bits: 0xffff_ffff } },
+      { name: 'untouched', bytes: 128 },
+    ],
+    // 0.1 as bf16: 0x3dcc or 0x3dcd, the latter is nearer.
+    initialOutput: { bytes: 2, bits: 0x3dcd },
+  });
+});
+
+test.each([
+  ['initial: 0 }', 'initial: zero }', 'workspace.l.initial', 'a number, inf or -inf'],
+  ['initial: -1 }', 'initial: -inf }', 'workspace.ready.initial', 'wanted an integer of -2147483648 to 2147483647'],
+  ['initial: -1 }', 'initial: 0.5 }', 'workspace.ready.initial', 'as int32 is, found 0.5'],
+  ['dtype: fp16', 'dtype: fp64', 'workspace.untouched.dtype', 'fp16, bf16, fp32, int32, uint8'],
+  ['shape: [D]', 'shape: []', 'workspace.untouched.shape', 'at least one extent'],
+  ['shape: [D]', 'shape: [D, X]', 'workspace.untouched.shape[1]', 'unknown name "X"'],
+  ['"B * H * 8"', '[1]', 'workspace.bytes', 'wanted bytes, or { dtype: fp32'],
+  ['inputs: bf16', 'inputs: fp8', 'math.inputs', 'fp16, bf16, fp32'],
+])('%s → %s is refused at %s', (from, to, key, text) => {
+  const error = thrown(() => parseManifest(INITIALISED.replace(from, to), 'initialised/kernel.yaml'));
+  expect({ reason: error.reason, key: error.metadata['key'], message: error.message }).toEqual({
+    reason: 'INVALID_MANIFEST',
+    key,
+    message: expect.stringContaining(text) as string,
+  });
 });

@@ -61,6 +61,7 @@ function readManifest(yamlText: string, path: string): Manifest {
       shape: raw.faulty.shape,
       needsPtxEngine: raw.faulty.engine === 'ptx',
     },
+    initialOutput: raw.output?.initial,
     toggle: raw.toggle,
     deprecated: raw.deprecated,
     gates: raw.gates,

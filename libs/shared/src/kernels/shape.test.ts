@@ -56,5 +56,6 @@ test('FLOPs and bytes of the canonical shape', () => {
     attentionFlops(canonical),
     attentionFlops({ ...canonical, causal: true }),
     attentionBytes(canonical),
-  ]).toEqual([1_073_741_824, 536_870_912, 4_194_304]);
+    attentionBytes(canonical, 'fp32'),
+  ]).toEqual([1_073_741_824, 536_870_912, 4_194_304, 8_388_608]);
 });

@@ -1,9 +1,9 @@
 /** Shapes of attention problems: text form, arithmetic and traffic. */
 import { create } from '@bufbuild/protobuf';
+import { DTYPE_BYTES, type TensorDtype } from './dtype.ts';
 import { FlashcoreError, type FieldViolation, invalidRequest } from '../contract/errors.ts';
 import { type Shape, ShapeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
 
-const BYTES_PER_HALF = 2;
 const MAX_INT32 = 2 ** 31 - 1;
 // Indices into a tensor are 32-bit in most kernels, and no device here holds four larger tensors.
 export const MAX_TENSOR_ELEMENTS = 2 ** 31 - 1;
@@ -67,8 +67,9 @@ export function attentionFlops(shape: ShapeFields): number {
   return 4 * tensorElements(shape) * shape.sequenceLength * (shape.causal ? 0.5 : 1);
 }
 
-/** Least traffic with device memory in bytes: Q, K, V and O once each, fp16. */
-export const attentionBytes = (shape: ShapeFields): number => 4 * BYTES_PER_HALF * tensorElements(shape);
+/** Least traffic with device memory in bytes: Q, K, V and O once each. */
+export const attentionBytes = (shape: ShapeFields, dtype: TensorDtype = 'fp16'): number =>
+  4 * DTYPE_BYTES[dtype] * tensorElements(shape);
 
 export const sameShape = (a: ShapeFields, b: ShapeFields): boolean => formatShape(a) === formatShape(b);
 

@@ -1,0 +1,44 @@
+// Elements of tensors and their values.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "attention_reference.h"
+
+inline bool known_dtype(int dtype) { return dtype >= FLASHCORE_DTYPE_FP16 && dtype <= FLASHCORE_DTYPE_FP32; }
+
+inline float bits_to_float(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+inline uint32_t float_to_bits(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+// Without a branch, so that a loop over it becomes vectors.
+inline float half_to_float(uint16_t half) {
+  const uint32_t sign = (half & 0x8000u) << 16, exponent = (half >> 10) & 31u, mantissa = half & 0x3ffu;
+  const uint32_t small = float_to_bits(static_cast<float>(static_cast<int32_t>(mantissa)) * 0x1p-24f);
+  const uint32_t normal = (exponent + 112) << 23 | mantissa << 13, infinite = 0x7f800000u | mantissa << 13;
+  const uint32_t finite = exponent == 0 ? small : normal;
+  return bits_to_float(sign | (exponent == 31 ? infinite : finite));
+}
+
+inline float bfloat_to_float(uint16_t bits) { return bits_to_float(static_cast<uint32_t>(bits) << 16); }
+
+// `count` elements of a tensor from element `at` on, `stride` apart in `out`.
+template <typename Real>
+void unpack(int dtype, const void* tensor, size_t at, int count, Real* out, size_t stride = 1) {
+  const uint16_t* const bits = static_cast<const uint16_t*>(tensor) + at;
+  const float* const floats = static_cast<const float*>(tensor) + at;
+  if (dtype == FLASHCORE_DTYPE_FP16)
+    for (int i = 0; i < count; ++i) out[i * stride] = half_to_float(bits[i]);
+  else if (dtype == FLASHCORE_DTYPE_BF16)
+    for (int i = 0; i < count; ++i) out[i * stride] = bfloat_to_float(bits[i]);
+  else
+    for (int i = 0; i < count; ++i) out[i * stride] = floats[i];
+}
