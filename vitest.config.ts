@@ -3,13 +3,9 @@ import { defineConfig } from 'vitest/config';
 // eslint-disable-next-line @nx/enforce-module-boundaries -- the root has no tags that would let it import a package
 import { fastInkTests } from './tools/fast-ink.mjs';
 // eslint-disable-next-line @nx/enforce-module-boundaries -- as above
+import { LONG_TESTS } from './tools/longer-tests.ts';
+// eslint-disable-next-line @nx/enforce-module-boundaries -- as above
 import MixedOrder from './tools/mixed-order.ts';
-
-// Campaigns of minutes, and every build of the ladder: `npm run test:all` (FLASHCORE_TESTS=all) has them too.
-const SLOW = [
-  '**/reliability/{cache,cancel,faulty,fuzz,hostile,kill,leak,matrix,overload,streams,unread,watchers}.test.ts',
-  '**/ladder/ladder.test.ts',
-];
 
 const CACHE = `${import.meta.dirname}/node_modules/.cache/flashcore-tests`;
 
@@ -17,7 +13,7 @@ const CACHE = `${import.meta.dirname}/node_modules/.cache/flashcore-tests`;
 process.env['NODE_COMPILE_CACHE'] ??= `${CACHE}/code`;
 
 /** Projects whose files leave nothing behind share a process: a third of their time was loading the same modules. */
-const SHARE_PROCESSES = ['shared', 'tui'];
+const SHARE_PROCESSES = ['runner', 'shared', 'tui'];
 
 const project = (name: string, root: string) => ({
   extends: true as const,
@@ -26,7 +22,7 @@ const project = (name: string, root: string) => ({
     root,
     isolate: !SHARE_PROCESSES.includes(name),
     include: ['**/*.test.{ts,tsx}'],
-    exclude: ['**/node_modules/**', '**/dist/**', ...(process.env['FLASHCORE_TESTS'] === 'all' ? [] : SLOW)],
+    exclude: ['**/node_modules/**', '**/dist/**', ...(process.env['FLASHCORE_TESTS'] === 'all' ? [] : LONG_TESTS)],
   },
 });
 

@@ -1,4 +1,4 @@
-/** The emulator's own tests, in C++ below the driver API. */
+/** The emulator's own tests, in C++ below the driver API; with FLASHCORE_TESTS=all each opcode's definition too. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
