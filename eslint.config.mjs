@@ -50,7 +50,7 @@ const RUNNER_ROOMS = {
   ],
   // A planner whose devices are other hosts'.
   fleet: [
-    ...['experiment', 'device', 'spec', 'jobs', 'rpc', 'access', 'sandbox', 'store'],
+    ...['experiment', 'phases', 'device', 'spec', 'build', 'jobs', 'rpc', 'access', 'sandbox', 'store'],
     ...['kernels.ts', 'usage-error.ts', 'async.ts', 'log.ts'],
   ],
   acceptance: ['store', 'jobs'],

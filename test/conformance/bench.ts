@@ -151,7 +151,7 @@ export async function compileImages(
   const artifacts = new ArtifactStore(join(compiled, 'artifacts'));
   const shared = process.env['FLASHCORE_LIBRARY_CACHE'];
   const cache = new CompileCache(join(compiled, 'cache'), artifacts, {
-    shared: shared === undefined ? undefined : new SharedBuilds(shared),
+    others: shared === undefined ? [] : [new SharedBuilds(shared)],
   });
   const compile = async (unit: CompileUnit, kind?: 'ptx'): Promise<string> =>
     pathOf(artifacts, await cache.compile(unit, { signal: AbortSignal.timeout(600_000) }), kind);

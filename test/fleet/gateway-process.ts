@@ -17,7 +17,7 @@ const scheduler: Scheduler = {
   cancel: () => Promise.resolve(),
 };
 const file = parseFleet(
-  `{ listen: ${listen}, reach: ${listen}, bundle: /opt/flashcore, partitions: [{ partition: gpu, device: NVIDIA L4, max: 1, min: 1, idle_seconds: 3600 }] }`,
+  `{ listen: ${listen}, reach: ${listen}, bundle: /opt/flashcore, builds: { at: pilots }, partitions: [{ partition: gpu, device: NVIDIA L4, max: 1, min: 1, idle_seconds: 3600 }] }`,
   'fleet.yaml',
 );
 const { runner } = await startTestRunner({

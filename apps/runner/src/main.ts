@@ -66,10 +66,7 @@ async function main(): Promise<void> {
     repositoryRoot,
     logger,
     createPlanner: await plannerOf(options),
-    // A gateway runs no foreign code.
-    ...(!options.fleet && {
-      findGroups: (dataDirectory) => findGroups({ limits: options.boxLimits, dataDirectory }),
-    }),
+    findGroups: (dataDirectory) => findGroups({ limits: options.boxLimits, dataDirectory }),
     traces: traceTarget(process.env),
   });
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());

@@ -1,6 +1,7 @@
 import { lstatSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DeviceState, type Device, type Tool } from '@flashcore/shared/contract';
+import { AssignedBuilds } from './build/assigned-builds.ts';
 import { createPlanner, type PlannerOptions } from './experiment/planner.ts';
 import { flyPilot, type PilotOptions } from './fleet/pilot.ts';
 import { lockGpus } from './gpu-lock.ts';
@@ -52,8 +53,8 @@ export async function runPilot(own: PilotProcess): Promise<void> {
       logger,
       ownerOf: (requestId) => owners.get(requestId),
       createPlanner: (options) => {
-        planner = options;
-        const made = createPlanner(options);
+        planner = { ...options, assigned: new AssignedBuilds(options.artifacts) };
+        const made = createPlanner(planner);
         devices = () => made.devices();
         describeTools = () => made.describeTools();
         return made;

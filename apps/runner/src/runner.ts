@@ -128,7 +128,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       heldOut: readHeldOut(options.heldOut),
       host: options.host,
     });
-    // A gateway runs no foreign code: its nodes box it.
+    // A gateway without a box compiles nothing: its nodes do, in theirs.
     if (isolation === 'required' && !options.fleet) await requireBox(planner, options);
     else if (!options.fleet) void warnWithoutBox(planner, logger);
     const jobs = new Jobs({

@@ -4,6 +4,7 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 import type { Box } from '../sandbox/box.ts';
 import { findBox } from '../sandbox/find-box.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
+import type { AssignedBuilds } from './assigned-builds.ts';
 import { CompileCache } from './compile-cache.ts';
 import type { CompileUnit } from './compile-unit.ts';
 import { disassemble } from './disassembly.ts';
@@ -16,7 +17,7 @@ import { LibraryFiles } from './library-files.ts';
 import { nvccUnit } from './nvcc-unit.ts';
 import { SharedBuilds } from './shared-builds.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
-import { Toolchain, type Compiler } from './toolchain.ts';
+import { Toolchain, type Compiler, type Nvcc } from './toolchain.ts';
 import { missingCompiler } from './missing-compiler.ts';
 
 /** What a kernel of the runner's own is compiled for. */
@@ -36,6 +37,8 @@ interface BuildToolsOptions {
   box?: () => Promise<Box>;
   /** Default: fibres. */
   engine?: EngineWanted | undefined;
+  /** What another host compiled for the job; default: nothing. */
+  assigned?: AssignedBuilds | undefined;
 }
 
 /**
@@ -56,6 +59,7 @@ export class BuildTools {
   readonly #runnerFolder: string;
   readonly #emulatorFolder: string;
   readonly #engineWanted: EngineWanted;
+  readonly #assigned: AssignedBuilds | undefined;
 
   /**
    * `libraryCache` may be shared by several runners: what it holds depends on the host and the runner's own sources
@@ -64,6 +68,8 @@ export class BuildTools {
   constructor(options: BuildToolsOptions) {
     this.box = options.box ?? (() => findBox('none'));
     this.#engineWanted = options.engine ?? 'fibres';
+    this.#assigned = options.assigned;
+    const assigned = options.assigned ? [options.assigned] : [];
     this.#kernelsFolder = options.kernelsFolder;
     this.#runnerFolder = join(options.repositoryRoot, 'apps/runner');
     this.#emulatorFolder = join(options.repositoryRoot, 'libs/emulator');
@@ -75,11 +81,11 @@ export class BuildTools {
     this.libraryFolder = libraries;
     this.#libraries = new CompileCache(libraries, this.#libraryFiles, {
       box: this.box,
-      shared: new InstalledLibraries(installedFolder(options.repositoryRoot)),
+      others: [...assigned, new InstalledLibraries(installedFolder(options.repositoryRoot))],
     });
     this.#builds = new CompileCache(join(options.dataDirectory, 'builds'), options.artifacts, {
       box: this.box,
-      shared: options.buildCache === undefined ? undefined : new SharedBuilds(options.buildCache),
+      others: [...assigned, ...(options.buildCache === undefined ? [] : [new SharedBuilds(options.buildCache)])],
     });
     this.kernels = new KernelBuilder({
       toolchain: this.toolchain,
@@ -88,6 +94,7 @@ export class BuildTools {
       kernelsFolder: options.kernelsFolder,
       emulatorFiles: () => emulatorHeaders(this.#emulatorFolder),
       engine: () => this.engine(),
+      assigned: options.assigned,
       disassemble: (cubin, signal) =>
         disassemble(cubin, { toolchain: this.toolchain, box: this.box, dataDirectory: options.dataDirectory, signal }),
     });
@@ -157,15 +164,16 @@ export class BuildTools {
         }),
         listener,
       );
+    const unitBy = (nvcc: Nvcc): CompileUnit =>
+      nvccUnit({ ...common, nvcc, arch: target.arch, fastMath: false, maxRegisters: 0, keepPtx: false });
+    const done = this.#assigned?.unitOf(unitBy);
+    if (done) return this.#library(done, listener);
     const nvcc = this.toolchain.nvcc();
     if (!nvcc) throw missingCompiler('nvcc');
-    return this.#library(
-      nvccUnit({ ...common, nvcc, arch: target.arch, fastMath: false, maxRegisters: 0, keepPtx: false }),
-      listener,
-    );
+    return this.#library(unitBy(nvcc), listener);
   }
 
-  async #library(unit: CompileUnit, { signal, onLine }: BuildListener): Promise<string> {
+  async #library(unit: CompileUnit, { signal, onLine, onCompiled }: BuildListener): Promise<string> {
     const source = unit.compiler.name;
     const compilation = await this.#libraries.compile(unit, {
       signal,
@@ -176,6 +184,7 @@ export class BuildTools {
           `compiling ${unit.outputs[0]?.fileName} with ${source} ${unit.compiler.version}; the next job finds it in the cache`,
         ),
     });
+    onCompiled?.(unit, compilation);
     const output = compilation.outputs[0];
     if (output) return this.#libraryFiles.path(output.sha256);
     throw new FlashcoreError(

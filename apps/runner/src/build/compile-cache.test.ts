@@ -101,7 +101,7 @@ test('a shared folder of builds: what one runner compiled another copies, unless
     const shared = new SharedBuilds(join(folder, 'shared'));
     return {
       files,
-      compile: () => new CompileCache(join(folder, name), files, { shared }).compile(unit(), { signal }),
+      compile: () => new CompileCache(join(folder, name), files, { others: [shared] }).compile(unit(), { signal }),
     };
   };
   const [first, second, third] = [runner('first'), runner('second'), runner('third')];
@@ -121,7 +121,7 @@ test('what an installation has compiled is copied, not changed; another source o
   const { outputs } = await new CompileCache(installed, files).compile(unit(), { signal });
   const runner = (name: string) =>
     new CompileCache(join(folder, name), new ArtifactStore(join(folder, name, 'artifacts')), {
-      shared: new InstalledLibraries(installed),
+      others: [new InstalledLibraries(installed)],
     });
   const before = readdirSync(installed, { recursive: true }).sort();
   expect((await runner('first').compile(unit(), { signal })).cacheHit).toBe(true);
@@ -129,7 +129,7 @@ test('what an installation has compiled is copied, not changed; another source o
   writeFileSync(files.path(outputs[0]!.sha256), 'sourcf');
   expect((await runner('third').compile(unit(), { signal })).cacheHit).toBe(false);
   expect(readdirSync(installed, { recursive: true }).sort()).toEqual(before);
-  const nowhere = { shared: new InstalledLibraries(join(folder, 'nowhere')) };
+  const nowhere = { others: [new InstalledLibraries(join(folder, 'nowhere'))] };
   expect((await new CompileCache(join(folder, 'fourth'), files, nowhere).compile(unit(), { signal })).cacheHit).toBe(
     false,
   );

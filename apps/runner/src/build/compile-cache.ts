@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import type { Box } from '../sandbox/box.ts';
@@ -16,10 +17,15 @@ import {
 } from './compile-record.ts';
 import type { CompileOptions, CompileOutput, CompileUnit } from './compile-unit.ts';
 
-/** Compilations of others: SharedBuilds, InstalledLibraries. */
+/** A compilation of another's; one that failed is nothing to keep. */
+export interface OtherBuild extends CompileRecord {
+  timedOut?: boolean;
+}
+
+/** Compilations of others: SharedBuilds, InstalledLibraries, AssignedBuilds. */
 export interface OtherBuilds {
   /** Copies a compilation into a runner's own files; undefined where it is not there, whole. Errors: DISK_FULL. */
-  copyTo(own: CompiledFiles, key: string): CompileRecord | undefined;
+  copyTo(own: CompiledFiles, key: string): OtherBuild | undefined;
   /** Errors: DISK_FULL. */
   keep(own: CompiledFiles, record: CompileRecord): void;
 }
@@ -40,19 +46,19 @@ export class CompileCache {
   readonly #folder: string;
   readonly #files: CompiledFiles;
   readonly #box: () => Promise<Box>;
-  readonly #shared: OtherBuilds | undefined;
+  readonly #others: readonly OtherBuilds[];
   readonly #running = new Map<string, Promise<unknown>>();
   /** Since the start. */
   readonly use = { hits: 0, misses: 0 };
 
-  /** `shared`: where else it looks, and what it keeps there too. */
+  /** `others`: where else it looks, and what it keeps there too. */
   constructor(
     folder: string,
     files: CompiledFiles,
-    { box = () => findBox('none'), shared }: { box?: () => Promise<Box>; shared?: OtherBuilds | undefined } = {},
+    { box = () => findBox('none'), others = [] }: { box?: () => Promise<Box>; others?: readonly OtherBuilds[] } = {},
   ) {
     this.#box = box;
-    this.#shared = shared;
+    this.#others = others;
     this.#folder = folder;
     this.#files = files;
     for (const part of ['work', 'entries']) mkdirSync(join(folder, part), { recursive: true, mode: 0o700 });
@@ -70,7 +76,7 @@ export class CompileCache {
     const known = this.find(key);
     if (known) {
       this.use.hits += 1;
-      return { ...known, cacheHit: true, timedOut: false };
+      return { timedOut: false, ...known, cacheHit: true };
     }
     this.use.misses += 1;
     options.onStart?.();
@@ -84,12 +90,15 @@ export class CompileCache {
   }
 
   /** A cached compilation whose artifacts are all there and undamaged. */
-  find(key: string): CompileRecord | undefined {
+  find(key: string): OtherBuild | undefined {
     const own = readRecord(this.#entryPath(key), key, this.#files);
     if (own) return own;
-    const shared = this.#shared?.copyTo(this.#files, key);
-    if (shared) writeRecord(this.#entryPath(key), shared);
-    return shared;
+    for (const other of this.#others) {
+      const found = other.copyTo(this.#files, key);
+      if (found?.exitCode === 0) writeRecord(this.#entryPath(key), found);
+      if (found) return found;
+    }
+    return undefined;
   }
 
   async #run(unit: CompileUnit, key: string, options: CompileOptions): Promise<Compilation> {
@@ -106,6 +115,7 @@ export class CompileCache {
         key,
         seconds: ends.seconds,
         exitCode: ends.exitCode,
+        host: hostname(),
         lines: ends.lines,
         outputs: ends.exitCode === 0 ? unit.outputs.map((output) => this.#store(folder, output)) : [],
       };
@@ -128,7 +138,7 @@ export class CompileCache {
 
   #write(record: CompileRecord): void {
     writeRecord(this.#entryPath(record.key), record);
-    this.#shared?.keep(this.#files, record);
+    for (const other of this.#others) other.keep(this.#files, record);
   }
 
   #entryPath(key: string): string {

@@ -20,6 +20,8 @@ export interface CompileRecord {
   exitCode: number;
   lines: string[];
   outputs: StoredOutput[];
+  /** Network name of the machine that it ran on; absent in what was kept before it was noted. */
+  host?: string;
 }
 
 /** Where compiled files are kept, by digest. */

@@ -19,6 +19,7 @@ import {
   smemLimitFinding,
   spillFinding,
 } from './build-findings.ts';
+import type { AssignedBuilds } from './assigned-builds.ts';
 import type { Compilation, CompileCache } from './compile-cache.ts';
 import type { CompileUnit, OutputKind } from './compile-unit.ts';
 import { parseGnuDiagnostics, parseNvccDiagnostics, type CompilerDiagnostic } from './diagnostics.ts';
@@ -31,7 +32,7 @@ import { parsePtxasReport, parseSmemExcess } from './ptxas-report.ts';
 import { sharedBuffers } from './shared-buffers.ts';
 import { codeFrame, type SourceText } from './code-frame.ts';
 import { digestOf, shownPath, snapshotSources, type SnapshotFile } from './source-snapshot.ts';
-import type { Toolchain } from './toolchain.ts';
+import type { Nvcc, Toolchain } from './toolchain.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { missingCompiler } from './missing-compiler.ts';
 
@@ -58,6 +59,10 @@ export interface BuildListener {
   signal: AbortSignal;
   /** A line of "nvcc" or "g++". */
   onLine?: (source: string, line: string) => void;
+  /** A compiler is about to run: nothing was in the cache. */
+  onStart?: (() => void) | undefined;
+  /** Told of each compilation, also of one that was found in the cache, and of one that failed. */
+  onCompiled?: ((unit: CompileUnit, compilation: Compilation) => void) | undefined;
 }
 
 export interface KernelBuild {
@@ -109,6 +114,8 @@ interface KernelBuilderParts {
   disassemble: Disassemble;
   /** What the emulator runs kernels with; default: fibres. */
   engine?: () => EmulatorEngine;
+  /** What another host compiled for the job; default: nothing. */
+  assigned?: Pick<AssignedBuilds, 'unitOf'> | undefined;
 }
 
 /** Compiles kernels: with nvcc where it exists, and with the C++ compiler for the emulator, at the same time. */
@@ -120,6 +127,7 @@ export class KernelBuilder {
   readonly #emulatorFiles: () => SnapshotFile[];
   readonly #disassemble: Disassemble;
   readonly #engine: () => EmulatorEngine;
+  readonly #assigned: Pick<AssignedBuilds, 'unitOf'> | undefined;
 
   constructor(parts: KernelBuilderParts) {
     this.#toolchain = parts.toolchain;
@@ -129,6 +137,7 @@ export class KernelBuilder {
     this.#emulatorFiles = parts.emulatorFiles;
     this.#disassemble = parts.disassemble;
     this.#engine = parts.engine ?? (() => 'fibres');
+    this.#assigned = parts.assigned;
   }
 
   /** That a kernel does not compile is a result. Errors: COMPILER_MISSING, DISK_FULL, the signal's reason. */
@@ -174,27 +183,35 @@ export class KernelBuilder {
   }
 
   #units(spec: BuildSpec, files: readonly SnapshotFile[]): CompileUnit[] {
-    const { resolved } = spec;
-    const nvcc = this.#toolchain.nvcc();
     const runsPtx = spec.emulated && this.#engine() === 'ptx';
-    if (!nvcc && (!spec.emulated || runsPtx)) throw missingCompiler('nvcc');
-    const gpu = nvcc
-      ? [
-          nvccUnit({
-            nvcc,
-            arch: spec.arch,
-            files,
-            unit: `kernel/${spec.source}`,
-            name: spec.kernelId,
-            defines: resolved.defines,
-            fastMath: resolved.fastMath,
-            maxRegisters: resolved.maxRegisters,
-            keepPtx: resolved.keepPtx || runsPtx,
-            entries: spec.entries.length,
-          }),
-        ]
-      : [];
-    return spec.emulated && !runsPtx ? [...gpu, this.#emulatorUnit(spec, files, false)] : gpu;
+    const gpu = this.#nvccUnit(spec, files, { runsPtx });
+    if (!gpu && (!spec.emulated || runsPtx)) throw missingCompiler('nvcc');
+    return [...(gpu ? [gpu] : []), ...(spec.emulated && !runsPtx ? [this.#emulatorUnit(spec, files, false)] : [])];
+  }
+
+  /** nvcc's run: the one that another host has done for this one, or else this host's own. */
+  #nvccUnit(
+    { arch, source, kernelId, resolved, entries }: BuildSpec,
+    files: readonly SnapshotFile[],
+    { runsPtx }: { runsPtx: boolean },
+  ): CompileUnit | undefined {
+    const unitBy = (nvcc: Nvcc): CompileUnit =>
+      nvccUnit({
+        nvcc,
+        arch,
+        files,
+        unit: `kernel/${source}`,
+        name: kernelId,
+        defines: resolved.defines,
+        fastMath: resolved.fastMath,
+        maxRegisters: resolved.maxRegisters,
+        keepPtx: resolved.keepPtx || runsPtx,
+        entries: entries.length,
+      });
+    const done = this.#assigned?.unitOf(unitBy);
+    if (done) return done;
+    const nvcc = this.#toolchain.nvcc();
+    return nvcc && unitBy(nvcc);
   }
 
   #imageKind({ emulated }: BuildSpec): OutputKind {
@@ -217,9 +234,14 @@ export class KernelBuilder {
     });
   }
 
-  async #run(unit: CompileUnit, { signal, onLine }: BuildListener): Promise<Run> {
+  async #run(unit: CompileUnit, { signal, onLine, onStart, onCompiled }: BuildListener): Promise<Run> {
     const source = unit.compiler.name;
-    const compilation = await this.#cache.compile(unit, { signal, onLine: onLine && ((line) => onLine(source, line)) });
+    const compilation = await this.#cache.compile(unit, {
+      signal,
+      onLine: onLine && ((line) => onLine(source, line)),
+      onStart,
+    });
+    onCompiled?.(unit, compilation);
     const diagnostics =
       source === 'nvcc' ? parseNvccDiagnostics(compilation.lines) : parseGnuDiagnostics(compilation.lines);
     return { unit, compilation, diagnostics };
@@ -247,6 +269,7 @@ export class KernelBuilder {
         seconds: compilation.seconds,
         exitCode: compilation.exitCode,
         cacheHit: compilation.cacheHit,
+        hostName: compilation.host ?? '',
       })),
       entries: resources,
       entriesMissing: entriesMissing(resources.length, { nvccRun, problems, succeeded }),

@@ -86,7 +86,7 @@ export class Toolchain {
     const codes = this.#answerOf(path, ARCHS)
       .split(/\s+/)
       .filter((code) => /^sm_\d+$/.test(code));
-    return { name: 'nvcc', path, version, identity: `nvcc ${version}`, archs: withFeatureArchs(codes) };
+    return { ...nvccOfVersion(version), path, archs: withFeatureArchs(codes) };
   }
 
   /** The C++ compiler for the emulator: g++, or clang++ where there is no g++. Errors: as nvcc(). */
@@ -246,6 +246,15 @@ const cannotRun = (path: string, how: string): string =>
 function missing(name: string, without: string): FoundTool {
   return { name, archs: [], missing: without };
 }
+
+/** An nvcc of another host: what it compiled is known by its version. */
+export const nvccOfVersion = (version: string): Nvcc => ({
+  name: 'nvcc',
+  path: '',
+  version,
+  identity: `nvcc ${version}`,
+  archs: [],
+});
 
 /** nvcc lists sm_90 and takes sm_90a (instructions of exactly that architecture) too; it exists from 9.0 on. */
 function withFeatureArchs(codes: string[]): string[] {

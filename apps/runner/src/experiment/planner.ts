@@ -10,6 +10,7 @@ import {
   type Tool,
 } from '@flashcore/shared/contract';
 import type { Cases } from '@flashcore/shared/kernels';
+import type { AssignedBuilds } from '../build/assigned-builds.ts';
 import { BuildTools } from '../build/build-tools.ts';
 import type { FoundTool } from '../build/toolchain.ts';
 import { BoxFinder, type IsolationWanted } from '../sandbox/find-box.ts';
@@ -75,6 +76,8 @@ export interface PlannerOptions {
   heldOut?: readonly Shape[];
   /** What devices cost; default: what is known of them. */
   rates?: DeviceRates;
+  /** What another host compiled for the job, at a pilot; default: nothing. */
+  assigned?: AssignedBuilds;
 }
 
 /** Makes job bodies of requests, and holds what they run on: devices with their workers, compilers, the build cache. */
@@ -91,6 +94,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
     libraryCache: host.libraryCache,
     buildCache: host.buildCache,
     engine: options.emulatorEngine,
+    assigned: options.assigned,
   });
   const { artifacts, repositoryRoot, dataDirectory } = options;
   const runtimeOf = (device: HostDevice): DeviceRuntime =>
@@ -142,7 +146,8 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
       const spec = planSpec(method, request, {
         devices: devices(),
         kernels: options.kernels,
-        toolchain: tools.toolchain,
+        // What was compiled elsewhere needs no compiler here.
+        toolchain: options.assigned?.isEmpty === false ? undefined : tools.toolchain,
         engine: () => tools.engine(),
         cases,
         gates: () => settings.gates(),

@@ -11,6 +11,7 @@ import {
   type VariantResult,
 } from '@flashcore/shared/contract';
 import type { EmulatorEngine } from '../build/emulator-engine.ts';
+import type { FoundTool } from '../build/toolchain.ts';
 import { INPUTS_VERSION, PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import type { RunnerIdentity } from './runner-identity.ts';
 import type { JobFound } from '../phases/job-found.ts';
@@ -55,22 +56,29 @@ function sourceDigest(folder: string, buildSources: string | undefined): string 
   return buildSources === undefined ? folder : createHash('sha256').update(`${folder}\n${buildSources}`).digest('hex');
 }
 
+/** The compilers of what was built, which may be another host's; others as they are found here. */
+function compilersUsed(found: readonly FoundTool[], variants: readonly VariantResult[]): FoundTool[] {
+  const runs = variants.flatMap(({ build }) => build?.runs ?? []);
+  const names = new Set([...found.map(({ name }) => name), ...runs.map(({ compiler }) => compiler)]);
+  return [...names].map((name) => {
+    const here = found.find((tool) => tool.name === name);
+    const version = runs.find(({ compiler }) => compiler === name)?.version;
+    return version === undefined || version === here?.version ? here! : { name, version, archs: [] };
+  });
+}
+
 /** Compilers, the engine of an emulator, then what was used of the other tools: ncu, compute-sanitizer, PyTorch. */
 function toolsUsed({ spec, tools }: JobServices, variants: readonly VariantResult[]): Tool[] {
   const profiled = variants.some(({ profile }) => profile?.verdict === Verdict.PASS);
   const sanitized = spec.verify?.sanitize === true && !spec.device.simulated;
-  const found = tools.toolchain
-    .describe()
-    .filter(
-      ({ name, missing, archs }) =>
-        missing === undefined &&
-        (archs.length > 0 || (name === 'ncu' && profiled) || (name === 'compute-sanitizer' && sanitized)),
-    );
+  const found = tools.toolchain.describe().filter(({ missing }) => missing === undefined);
+  const used = found.filter(({ name }) => (name === 'ncu' && profiled) || (name === 'compute-sanitizer' && sanitized));
+  const compilers = found.filter(({ archs }) => archs.length > 0);
   const version = variants.flatMap(({ benchmarks }) =>
     benchmarks.flatMap(({ sdpa }) => sdpa.map((sdpa) => sdpa.version)),
   )[0];
   return [
-    ...found.map((tool) => create(ToolSchema, tool)),
+    ...[...compilersUsed(compilers, variants), ...used].map((tool) => create(ToolSchema, tool)),
     ...(spec.device.simulated ? [create(ToolSchema, { name: 'emulator', version: ENGINES[tools.engine()] })] : []),
     ...(version ? [create(ToolSchema, { name: 'PyTorch', version: version.replace(/^PyTorch /, '') })] : []),
   ];

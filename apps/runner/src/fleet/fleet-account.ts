@@ -1,6 +1,14 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { FleetSchema, PilotState, type Device, type Fleet, type Pilot } from '@flashcore/shared/contract';
+import {
+  FleetBuildsSchema,
+  FleetSchema,
+  PilotState,
+  type Device,
+  type Fleet,
+  type FleetBuilds,
+  type Pilot,
+} from '@flashcore/shared/contract';
 import type { ClientLoad } from '../jobs/job-context.ts';
 import type { PilotRow } from '../store/fleet-table.ts';
 import type { PartitionSettings } from './fleet-file.ts';
@@ -26,6 +34,8 @@ export interface FleetState {
   submitted: readonly PilotRow[];
   waitingJobs: (partition: string) => number;
   clients: (partition: string) => ClientLoad[];
+  /** Undefined: pilots build. */
+  builds?: FleetBuilds | undefined;
   nowMs: number;
 }
 
@@ -50,7 +60,7 @@ export class FleetAccount {
   }
 
   describe(state: FleetState): Fleet {
-    const { partitions, device, live, submitted, waitingJobs, clients } = state;
+    const { partitions, device, live, submitted, waitingJobs, clients, builds } = state;
     const byJob = new Map(live.map((pilot) => [pilot.schedulerJob, pilot]));
     return create(FleetSchema, {
       partitions: partitions.map(({ partition, max }) => ({
@@ -73,6 +83,7 @@ export class FleetAccount {
       requeues: BigInt(this.requeues),
       lostLeases: BigInt(this.lostLeases),
       refusedEvents: BigInt(this.refusedEvents),
+      builds: builds ?? create(FleetBuildsSchema, { place: "on the pilots' nodes" }),
     });
   }
 

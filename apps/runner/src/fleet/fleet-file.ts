@@ -4,7 +4,7 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 import { yamlFile } from '@flashcore/shared/kernels';
 import { UsageError } from '../usage-error.ts';
 
-const { strict, text, integer, matching, listOf } = yamlFile;
+const { strict, text, integer, matching, oneOf, listOf } = yamlFile;
 
 /** As Slurm takes names of partitions, accounts and the like; none can be mistaken for an option. */
 const name = () =>
@@ -47,6 +47,13 @@ const fleet = strict({
   scratch_gib: integer(1, 100_000).default(DEFAULT_SCRATCH_GIB),
   /** Certificate of the authority that signed the gateway's, by its path on every node; needed with TLS. */
   tls_ca: matching(/^\/[^\n'"]{1,200}$/, 'an absolute path').optional(),
+  /** Where kernels are compiled. */
+  builds: strict({
+    /** The gateway's own processors, before a GPU is taken; or the pilots' nodes. */
+    at: oneOf(['gateway', 'pilots']).default('gateway'),
+    /** Jobs that the gateway builds at once; default: a processor less than it has. */
+    at_once: integer(1, 1_024).optional(),
+  }).prefault({}),
   partitions: listOf(partition),
 });
 

@@ -1,8 +1,11 @@
-import { create } from '@bufbuild/protobuf';
+import { create, fromBinary, type DescMessage } from '@bufbuild/protobuf';
 import {
   AttemptStartedSchema,
   FlashcoreError,
   JobResultSchema,
+  JobOptionsSchema,
+  KernelRunnerService,
+  type BuildResult,
   type Fleet,
   type JobEvent,
   type JobFinished,
@@ -11,6 +14,7 @@ import type { KernelSettings } from '../experiment/kernel-settings.ts';
 import type { PlannerOptions } from '../experiment/planner.ts';
 import {
   JOB_KINDS,
+  type DeviceLoad,
   type JobBody,
   type JobContext,
   type JobMethod,
@@ -27,6 +31,7 @@ import { planSpec } from '../spec/plan-spec.ts';
 import { championFor } from '../store/decisions.ts';
 import type { FleetTable } from '../store/fleet-table.ts';
 import { BuiltVariants } from './built-variants.ts';
+import type { BuiltAhead, GatewayBuilds } from './gateway-builds.ts';
 import { LeaseLost, type Lease, type LeaseOptions } from './pilot-link.ts';
 import type { PilotPool } from './pilot-pool.ts';
 import { pilotRequest, readPilotRequest } from './pilot-request.ts';
@@ -37,6 +42,8 @@ const MOST_ATTEMPTS = 5;
 export interface FleetPlannerOptions extends PlannerOptions {
   pool: PilotPool;
   settings: KernelSettings;
+  /** Builds jobs before they have a pilot; undefined: pilots build them. */
+  builds: GatewayBuilds | undefined;
   describe: () => Fleet;
   begin: (queues: JobQueues) => Promise<void>;
   close: () => Promise<void>;
@@ -44,18 +51,23 @@ export interface FleetPlannerOptions extends PlannerOptions {
 
 /** A planner whose devices are partitions of a cluster: jobs are checked here, and carried out by pilots. */
 export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
-  const { pool, settings, kernels } = options;
+  const { pool, settings } = options;
   return {
     devices: () => pool.devices(),
-    isolation: () => Promise.resolve({ kind: 'none', detail: 'this gateway runs no foreign code; its nodes box it' }),
+    isolation: async () => {
+      const box = await options.builds?.isolation();
+      const detail = box ? `this gateway compiles only: ${box.detail}` : 'this gateway runs no foreign code';
+      return { kind: box?.kind ?? 'none', detail: `${detail}; its nodes box what they run` };
+    },
     describeTools: () => Promise.resolve([]),
     canonicalShape: () => settings.canonicalShape(),
-    prepare: () => Promise.resolve(),
+    prepare: () => Promise.resolve(options.builds?.prepare()),
     // A judgement is made by a node's compilers and engine, which the gateway does not know: none is reused.
     judging: () =>
       settings.judging({ heldOutShapes: options.heldOut?.length ?? 0, digest: () => '', logger: options.logger }),
     cacheUse: () => ({ hits: 0, misses: 0 }),
-    capacity: (deviceId) => pool.livePilots(pool.partitionOf(deviceId)),
+    // Those that are built do not need a pilot yet.
+    capacity: (deviceId) => pool.livePilots(pool.partitionOf(deviceId)) + (options.builds?.atOnce ?? 0),
     fleet: options.describe,
     begin: options.begin,
     close: options.close,
@@ -66,23 +78,45 @@ export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
         const { device } = planSdpa(request as JobRequests['benchmark'], { devices, cases, load });
         return planned({ method, label: 'SDPA', kernelId: '', deviceId: device.deviceId }, request, options);
       }
-      const spec = planSpec(method, request, {
-        devices,
-        kernels,
-        toolchain: undefined,
-        engine: undefined,
-        cases,
-        gates: () => settings.gates(),
-        championFor: (lineage, place) => championFor(options.decisions.champions(), { lineage, place }),
-        load,
-        heldOut: options.heldOut ?? [],
-      });
+      const spec = specOf(method, request, { options, load });
       const { kernel, device } = spec;
       const about = { method, label: labelOf(spec), kernelId: kernel.kernelId, deviceId: device.deviceId, spec };
       return planned(about, request, options);
     },
     keptBody: (kept, deviceId) => bodyOf(kept, deviceId, options),
   };
+}
+
+interface SpecParts {
+  options: FleetPlannerOptions;
+  load: DeviceLoad;
+}
+
+function specOf<Method extends JobMethod>(
+  method: Method,
+  request: JobRequests[Method],
+  { options, load }: SpecParts,
+): JobSpec {
+  const { pool, kernels, settings, decisions, heldOut = [] } = options;
+  return planSpec(method, request, {
+    devices: pool.devices(),
+    kernels,
+    toolchain: undefined,
+    engine: undefined,
+    cases: settings.cases(),
+    gates: () => settings.gates(),
+    championFor: (lineage, place) => championFor(decisions.champions(), { lineage, place }),
+    load,
+    heldOut,
+  });
+}
+
+/** Of a job that is taken up: its sources are named by content, its device is the one chosen then. */
+function specAgain({ method, request }: KeptRequest, deviceId: string, options: FleetPlannerOptions): JobSpec {
+  const schema: DescMessage = KernelRunnerService.method[method].input;
+  const again = fromBinary(schema, request) as unknown as JobRequests[typeof method];
+  again.options = create(JobOptionsSchema, { deviceId });
+  return specOf(method, again, { options, load: () => 0 });
 }
 
 interface About<Method extends JobMethod> {
@@ -111,27 +145,34 @@ function planned<Method extends JobMethod>(
  * one that had it. Errors: DEVICE_UNAVAILABLE.
  */
 function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOptions): JobBody {
-  const { pool, kernels } = options;
+  const { pool, kernels, builds } = options;
   const table = options.fleet!;
   return async (job) => {
     const { request, files, kernel } = readPilotRequest(kept);
-    const builds = kernel && new BuiltVariants(kernel, { kernels, device: job.device });
+    const variants = kernel && new BuiltVariants(kernel, { kernels, device: job.device });
     const before = table.leaseOf(job.name);
     let attempt = before?.attempts ?? 0;
+    let building: Promise<BuiltAhead | undefined> | undefined;
     let reason = before && 'the gateway was started again, and its pilot has ended';
     let lease = before && pool.leaseBefore(before);
     for (;;) {
       if (!lease) {
         if (attempt >= MOST_ATTEMPTS) throw givenUp(deviceId, reason!);
+        building ??= kernel && builds?.build(job, specAgain(kept, deviceId, options));
+        const ended = (await building)?.ended;
+        if (ended) return tellAll(ended, job);
         lease = await pool.take(pool.partitionOf(deviceId), job.name, job.signal);
         attempt += 1;
         emitAttempt(job, { attempt, lease, reason, table });
       }
       job.hasDevice(true);
       try {
-        const assignment = { job: job.name, owner: job.owner, attempt, method: kept.method, request, files };
-        const onEvent: LeaseOptions['onEvent'] = (event, noted) => relay(event, noted, { job, builds });
-        return outcomeOf(await lease.run(assignment, { onEvent, signal: job.signal }), job);
+        const ahead = await building;
+        const { compilations = [] } = ahead ?? {};
+        const { method } = kept;
+        const assignment = { job: job.name, owner: job.owner, attempt, method, request, files, compilations };
+        const onEvent: LeaseOptions['onEvent'] = (event, noted) => relay(event, noted, { job, variants, ahead });
+        return outcomeOf(await lease.run(assignment, { onEvent, signal: job.signal }), { job, ahead });
       } catch (error) {
         if (!(error instanceof LeaseLost)) throw error;
         job.signal.throwIfAborted();
@@ -143,6 +184,12 @@ function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOption
       }
     }
   };
+}
+
+/** Tells what a job has found out that needed no device. */
+function tellAll({ told, outcome }: NonNullable<BuiltAhead['ended']>, job: JobContext): JobOutcome {
+  for (const payload of told) job.emit(payload);
+  return outcome;
 }
 
 interface Attempt {
@@ -173,23 +220,36 @@ const givenUp = (deviceId: string, reason: string): FlashcoreError =>
 
 interface Relay {
   job: JobContext;
-  builds: BuiltVariants | undefined;
+  variants: BuiltVariants | undefined;
+  /** Undefined: the pilot builds it. */
+  ahead: BuiltAhead | undefined;
 }
 
 /** A queue's own; the pilot's runner has one too, whose events say nothing here. */
 const NOT_RELAYED: readonly JobEvent['payload']['case'][] = ['created', 'started', 'attemptStarted', undefined];
 
-function relay(event: JobEvent, noted: () => void, { job, builds }: Relay): void {
-  if (NOT_RELAYED.includes(event.payload.case)) return;
-  builds?.note(event);
-  job.emit(event.payload, noted);
+function relay(event: JobEvent, noted: () => void, { job, variants, ahead }: Relay): void {
+  const { payload } = event;
+  if (NOT_RELAYED.includes(payload.case)) return;
+  if (payload.case === 'buildResult') asBuilt(payload.value, ahead);
+  variants?.note(event);
+  job.emit(payload, noted);
+}
+
+/** A pilot found in its cache what was compiled for this very job: how long that took, and where, is told. */
+function asBuilt(found: BuildResult, ahead: BuiltAhead | undefined): void {
+  const built = ahead?.builds.find(({ buildId }) => buildId === found.buildId);
+  if (!built || !found.cacheHit) return;
+  const { cacheHit, seconds, runs } = built;
+  Object.assign(found, { cacheHit, seconds, runs });
 }
 
 function outcomeOf(
   { outcome, summary, result = create(JobResultSchema), error }: JobFinished,
-  job: JobContext,
+  { job, ahead }: Pick<Relay, 'job' | 'ahead'>,
 ): JobOutcome {
   const { acceptability } = result;
+  for (const { build } of result.variants) if (build) asBuilt(build, ahead);
   if (acceptability?.command !== undefined)
     acceptability.command = `fa-tui accept ${job.name.replace(/^jobs\//, '').slice(0, 8)}`;
   return { outcome, summary, result, ...(error && { error }) };

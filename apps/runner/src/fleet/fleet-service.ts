@@ -11,10 +11,13 @@ import { FlashcoreError, asFlashcoreError, statusFromError, type JobEvent } from
 import {
   AttachResponseSchema,
   MAX_FILE_BYTES,
+  ReadBuildResponseSchema,
   ReadSourceResponseSchema,
   StoreArtifactResponseSchema,
   type AttachRequest,
   type AttachResponse,
+  type ReadBuildRequest,
+  type ReadBuildResponse,
   type ReadSourceRequest,
   type ReadSourceResponse,
   type StoreArtifactRequest,
@@ -51,6 +54,9 @@ export function fleetHandlers(options: FleetServiceOptions): UntypedServiceImple
     attach: (call: AttachCall) => attach(call, options),
     readSource: unary<ReadSourceRequest, ReadSourceResponse>(options, ({ sha256 }) =>
       create(ReadSourceResponseSchema, { data: options.sources.read(sha256) }),
+    ),
+    readBuild: unary<ReadBuildRequest, ReadBuildResponse>(options, ({ sha256 }) =>
+      create(ReadBuildResponseSchema, { data: new Uint8Array(options.artifacts.get(sha256)) }),
     ),
     storeArtifact: unary<StoreArtifactRequest, StoreArtifactResponse>(options, (request) =>
       create(StoreArtifactResponseSchema, { kept: storeArtifact(request, options.artifacts) }),

@@ -26,6 +26,7 @@ async function startCluster(body: (attempt: number) => JobBody, { max = 1 } = {}
 listen: ${address}
 reach: ${address}
 bundle: /opt/flashcore
+builds: { at: pilots }
 partitions:
   - { partition: gpu, device: NVIDIA L4, max: ${max} }
 `,

@@ -11,107 +11,20 @@ import {
   BuildResultSchema,
   type JobEvent,
 } from '@flashcore/shared/contract';
-import { freePort, missing } from '@flashcore/shared/testing';
-import { initTls, readServerTls } from '../access/certificates.ts';
+import { missing } from '@flashcore/shared/testing';
+import { initTls } from '../access/certificates.ts';
 import type { JobBody } from '../jobs/job-context.ts';
-import { flyTestPilot } from '../testing/test-pilot.ts';
-import { collect, finished, kernel, startTestRunner, temporaryFolder, until } from '../testing/test-runner.ts';
+import { startTestCluster, type TestClusterOptions } from '../testing/test-cluster.ts';
+import { collect, finished, kernel, temporaryFolder, until } from '../testing/test-runner.ts';
 import { attempts, isGapless, warnings } from '../testing/told.ts';
-import { parseFleet } from './fleet-file.ts';
-import { createGateway } from './gateway.ts';
-import type { Scheduler } from './slurm.ts';
 
 const SAMPLES = Buffer.from('bytes that a job made');
 const SHA256 = createHash('sha256').update(SAMPLES).digest('hex');
+/** A cluster whose pilots run `body` for every kernel. */
+const startCluster = (body: (attempt: number) => JobBody, options: Omit<TestClusterOptions, 'body'> = {}) =>
+  startTestCluster({ ...options, body, onRunner: ({ artifacts }) => void artifacts.put(SAMPLES) });
+
 const PASSED = { outcome: Outcome.PASSED, summary: 'passed', result: create(JobResultSchema) };
-
-interface FlyingPilot {
-  /** As Slurm's TERM does. */
-  terminate: () => void;
-  landed: Promise<void>;
-}
-
-/** A gateway whose scheduler starts pilots in this process, which run `body` for every kernel. */
-interface ClusterOptions {
-  /** Of certificates, for pilots by TLS; undefined: a socket. */
-  tls?: string;
-  beginWithinMs?: number;
-  /** Nodes find fault with every request. */
-  refuse?: boolean;
-  /** Whose jobs the gateway's are, one after the other. */
-  owners?: string[];
-}
-
-async function startCluster(
-  body: (attempt: number) => JobBody,
-  { tls, beginWithinMs = 10_000, refuse = false, owners = [] }: ClusterOptions = {},
-) {
-  const folder = temporaryFolder();
-  const address = tls ? `127.0.0.1:${await freePort()}` : `unix:${join(folder.path, 'p')}`;
-  const file = parseFleet(
-    `
-listen: ${address}
-reach: ${address}
-${tls ? `tls_ca: ${tls}/ca.crt` : ''}
-bundle: /opt/flashcore
-partitions:
-  - { partition: gpu, device: NVIDIA L4, max: 2 }
-`,
-    'fleet.yaml',
-  );
-  const pilots = new Map<string, FlyingPilot>();
-  const present = new Set<string>();
-  let bodies = 0;
-  const fly = (token: string, { signal }: AbortController): Promise<void> =>
-    flyTestPilot({
-      gateway: file.reach,
-      token,
-      body: (job) => body((bodies += 1))(job),
-      signal,
-      tls,
-      refuse,
-      onRunner: ({ artifacts }) => void artifacts.put(SAMPLES),
-    });
-  const scheduler: Scheduler = {
-    submit: (_, token) => {
-      const id = String(pilots.size + 1);
-      const controller = new AbortController();
-      const landed = fly(token, controller)
-        .catch(() => undefined)
-        .then(() => void present.delete(id));
-      present.add(id);
-      pilots.set(id, { landed, terminate: () => controller.abort() });
-      return Promise.resolve(id);
-    },
-    pilots: () => Promise.resolve(present),
-    cancel: (ids) => {
-      for (const id of ids) pilots.get(id)?.terminate();
-      return Promise.resolve();
-    },
-  };
-  const gateway = await startTestRunner({
-    createPlanner: (options) =>
-      createGateway(options, {
-        file,
-        scheduler: () => scheduler,
-        tls: tls ? readServerTls(tls) : undefined,
-        roundMs: 20,
-        beginWithinMs,
-      }),
-    fleet: file,
-    ownerOf: () => owners.shift(),
-  });
-  return {
-    ...gateway,
-    pilots,
-    async [Symbol.asyncDispose]() {
-      await gateway[Symbol.asyncDispose]();
-      for (const { terminate } of pilots.values()) terminate();
-      await Promise.all([...pilots.values()].map(({ landed }) => landed));
-      folder[Symbol.dispose]();
-    },
-  };
-}
 
 const warn =
   (text: string): JobBody =>

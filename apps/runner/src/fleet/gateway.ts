@@ -14,6 +14,7 @@ import { UsageError } from '../usage-error.ts';
 import type { FleetFile } from './fleet-file.ts';
 import { createFleetPlanner } from './fleet-planner.ts';
 import { fleetHandlers } from './fleet-service.ts';
+import { GatewayBuilds } from './gateway-builds.ts';
 import { onlySessions } from './only-sessions.ts';
 import { deviceIdOf } from './partition-devices.ts';
 import { PilotPool } from './pilot-pool.ts';
@@ -75,6 +76,10 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
   const pool = new PilotPool({ partitions: file.partitions, table, buildId, logger, nowMs: () => clock.nowMs() });
   pool.account.schedulerProblem = options.schedulerProblem;
   const scheduler = options.scheduler(join(planner.dataDirectory, 'fleet'));
+  const settings = new KernelSettings(planner.kernelsDirectory);
+  const builds =
+    file.builds.at === 'pilots' ? undefined : new GatewayBuilds({ planner, settings, atOnce: file.builds.at_once });
+  const building = (partition: string): number => builds?.running(deviceIdOf(partition)) ?? 0;
   const ended = new AbortController();
   /** Peers that have made a call: whoever only connects is cut. */
   const callers = new Set<string>();
@@ -86,10 +91,12 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
 
   const begin = async (queues: JobQueues): Promise<void> => {
     pool.expect(table.pilots());
+    await builds?.prepare();
     pool.onChange = () => queues.startWaiting();
     queued = (partition) => queues.waitingFor(deviceIdOf(partition));
     clients = (partition) => queues.clientsOf(deviceIdOf(partition));
-    running.scaler = new Scaler({ file, pool, table, scheduler, queued, logger, nowMs: () => clock.nowMs() });
+    const nowMs = (): number => clock.nowMs();
+    running.scaler = new Scaler({ file, pool, table, scheduler, queued, building, logger, nowMs });
     running.door = await (options.openDoor ?? openDoor)(pool);
     running.rounds = rounds(running.scaler, { everyMs: roundMs, clock, signal: ended.signal });
   };
@@ -142,8 +149,9 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
   return createFleetPlanner({
     ...planner,
     pool,
-    settings: new KernelSettings(planner.kernelsDirectory),
-    describe: () => pool.describe(table.pilots(), { queued, clients }),
+    settings,
+    builds,
+    describe: () => pool.describe(table.pilots(), { queued, clients, builds: builds?.describe() }),
     begin,
     close,
   });

@@ -6,19 +6,25 @@ import {
   JobOptionsSchema,
   KernelRunnerService,
   Outcome,
+  FlashcoreError,
   asFlashcoreError,
   type Artifact,
-  type FlashcoreError,
   type JobEvent,
 } from '@flashcore/shared/contract';
 import {
   MAX_FILE_BYTES,
+  ReadBuildRequestSchema,
   ReadSourceRequestSchema,
   StoreArtifactRequestSchema,
   type Assignment,
+  type Compilation,
+  type ReadBuildResponse,
   type ReadSourceResponse,
   type StoreArtifactResponse,
 } from '@flashcore/shared/fleet';
+import { sha256Of } from '@flashcore/shared/kernels';
+import type { AssignedBuild, AssignedBuilds } from '../build/assigned-builds.ts';
+import type { OutputKind } from '../build/compile-unit.ts';
 import type { Logger } from '../log.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { SourceStore } from '../store/sources.ts';
@@ -32,6 +38,8 @@ export interface LeasedJobOptions {
   artifacts: ArtifactStore;
   /** Where the runner looks up whose job a request is, by request_id. */
   owners: Map<string, string>;
+  /** Where it looks for what the gateway compiled; undefined: it compiles everything itself. */
+  assigned?: AssignedBuilds | undefined;
   /** Calls the gateway, again and again while it is away. Errors: the gateway's, the signal's. */
   call: <Response>(name: string, request: unknown, signal: AbortSignal) => Promise<Response>;
   logger: Logger;
@@ -114,7 +122,7 @@ export class LeasedJob {
   }
 
   async #begin(assignment: Assignment): Promise<string> {
-    await this.#fetchSources(assignment);
+    await Promise.all([this.#fetchSources(assignment), this.#fetchBuilds(assignment)]);
     const method = assignment.method as JobRpcName;
     const request = fromBinary(KernelRunnerService.method[method].input as DescMessage, assignment.request);
     const requestId = randomUUID();
@@ -154,6 +162,26 @@ export class LeasedJob {
     }
   }
 
+  /** What the gateway compiled; what can't be had is compiled here. */
+  async #fetchBuilds({ compilations }: Assignment): Promise<void> {
+    const { assigned, artifacts, call, logger } = this.#options;
+    if (!assigned) return;
+    for (const { sha256 } of compilations.flatMap(({ files }) => files)) {
+      if (artifacts.has(sha256)) continue;
+      const request = create(ReadBuildRequestSchema, { sha256 });
+      try {
+        const { data } = await call<ReadBuildResponse>('readBuild', request, this.#dropped.signal);
+        const found = sha256Of(data);
+        if (found === sha256) artifacts.put(data);
+        else logger.warn({ sha256, found }, 'a compiled file came damaged');
+      } catch (error) {
+        if (!(error instanceof FlashcoreError) || error.reason !== 'ARTIFACT_NOT_FOUND') throw error;
+        logger.warn({ sha256 }, 'the gateway does not have a compiled file any more');
+      }
+    }
+    assigned.replace(compilations.map(assignedBuild));
+  }
+
   /** What an event names is at the gateway before the event is. */
   async #storeArtifacts(event: JobEvent, signal: AbortSignal): Promise<void> {
     const { artifacts, call } = this.#options;
@@ -167,6 +195,17 @@ export class LeasedJob {
     }
   }
 }
+
+const assignedBuild = (compilation: Compilation): AssignedBuild => {
+  const { compiler, version, key, host, seconds, exitCode, timedOut, lines, files } = compilation;
+  const outputs = files.map(({ sha256, fileName, kind, sizeBytes }) => ({
+    sha256,
+    fileName,
+    kind: kind as OutputKind,
+    sizeBytes: Number(sizeBytes),
+  }));
+  return { compiler, version, record: { key, host, seconds, exitCode, timedOut, lines, outputs } };
+};
 
 /** The artifacts that a message names, wherever they stand in it. */
 export function artifactsIn(message: unknown): Artifact[] {

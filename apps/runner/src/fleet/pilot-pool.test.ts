@@ -34,6 +34,7 @@ const ASSIGNMENT = {
   attempt: 1,
   method: 'verify',
   request: new Uint8Array(),
+  compilations: [],
   files: [],
 };
 const OWN_DEVICE = create(DeviceSchema, { ...FAKE_DEVICE, name: 'NVIDIA L4' });

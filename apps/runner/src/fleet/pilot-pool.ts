@@ -1,4 +1,11 @@
-import { FlashcoreError, type Device, type Fleet, type JobEvent, type JobFinished } from '@flashcore/shared/contract';
+import {
+  FlashcoreError,
+  type Device,
+  type Fleet,
+  type FleetBuilds,
+  type JobEvent,
+  type JobFinished,
+} from '@flashcore/shared/contract';
 import type { Assignment, Register } from '@flashcore/shared/fleet';
 import { plainLine } from '@flashcore/shared/text';
 import type { ClientLoad } from '../jobs/job-context.ts';
@@ -50,6 +57,8 @@ interface Waiting {
 export interface QueueState {
   queued: (partition: string) => number;
   clients: (partition: string) => ClientLoad[];
+  /** Undefined: pilots build. */
+  builds?: FleetBuilds | undefined;
 }
 
 export interface PoolOptions {
@@ -381,7 +390,7 @@ export class PilotPool {
   }
 
   /** What GetHost says of the cluster. `submitted`: all pilots that have not ended. */
-  describe(submitted: readonly PilotRow[], { queued, clients }: QueueState): Fleet {
+  describe(submitted: readonly PilotRow[], { queued, clients, builds }: QueueState): Fleet {
     return this.account.describe({
       partitions: this.#options.partitions,
       device: (partition) => this.#devices.get(partition),
@@ -389,6 +398,7 @@ export class PilotPool {
       submitted,
       waitingJobs: (partition) => this.waitingJobs(partition) + queued(partition),
       clients,
+      builds,
       nowMs: this.#nowMs(),
     });
   }

@@ -12,6 +12,7 @@ import {
 } from '@flashcore/shared/client';
 import { errorFromStatus, type Device, type Tool } from '@flashcore/shared/contract';
 import { fleetServiceDefinition, RegisterSchema, type Register } from '@flashcore/shared/fleet';
+import type { AssignedBuilds } from '../build/assigned-builds.ts';
 import type { Logger } from '../log.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { SourceStore } from '../store/sources.ts';
@@ -29,6 +30,8 @@ export interface PilotRunner {
   artifacts: ArtifactStore;
   /** Whose jobs the runner's requests are, by request_id. */
   owners: Map<string, string>;
+  /** Where the runner looks for what the gateway compiled; undefined: it compiles everything itself. */
+  assigned?: AssignedBuilds | undefined;
 }
 
 export interface PilotOptions {

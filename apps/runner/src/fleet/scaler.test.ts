@@ -31,7 +31,12 @@ function fixture() {
   const pool = new PilotPool({ partitions: FILE.partitions, table, buildId: 'b', logger, nowMs });
   const present = new Set<string>();
   const tokens = new Map<string, string>();
-  const state = { queued: 0, refused: undefined as Error | undefined, away: undefined as Error | undefined };
+  const state = {
+    queued: 0,
+    building: 0,
+    refused: undefined as Error | undefined,
+    away: undefined as Error | undefined,
+  };
   const scheduler: Scheduler = {
     submit: (_, token) => {
       if (state.refused) return Promise.reject(state.refused);
@@ -47,7 +52,16 @@ function fixture() {
     },
   };
   const scalerOf = (of: PilotPool) =>
-    new Scaler({ file: FILE, pool: of, table, scheduler, queued: () => state.queued, logger, nowMs });
+    new Scaler({
+      file: FILE,
+      pool: of,
+      table,
+      scheduler,
+      queued: () => state.queued,
+      building: () => state.building,
+      logger,
+      nowMs,
+    });
   const scaler = scalerOf(pool);
   /** Another gateway on the same store. */
   const restarted = () => {

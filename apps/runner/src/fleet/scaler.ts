@@ -11,6 +11,8 @@ export interface ScalerOptions {
   scheduler: Scheduler;
   /** Jobs of a partition that no pilot was asked for yet: they wait in the gateway's queue. */
   queued: (partition: string) => number;
+  /** Jobs of a partition that are being built: they may not need a pilot, but keep those that are there. */
+  building: (partition: string) => number;
   logger: Logger;
   nowMs?: () => number;
 }
@@ -122,8 +124,8 @@ export class Scaler {
   }
 
   #dismissIdle({ partition, min, idle_seconds: seconds }: PartitionSettings): void {
-    const { pool, queued } = this.#options;
-    if (queued(partition) > 0 || pool.waitingJobs(partition) > 0) return;
+    const { pool, queued, building } = this.#options;
+    if (building(partition) > 0 || queued(partition) > 0 || pool.waitingJobs(partition) > 0) return;
     const idle = pool.idleSince(partition, this.#nowMs() - seconds * 1000);
     const mayGo = Math.max(0, pool.livePilots(partition) - min);
     for (const schedulerJob of idle.slice(0, mayGo)) pool.dismiss(schedulerJob, `no job for ${seconds} s`);

@@ -98,6 +98,7 @@ export class JobRun {
   /** How long it has had its device, without the time since #deviceSinceMs. */
   #deviceMs = 0;
   #deviceSinceMs: number | undefined;
+  #runTimer: NodeJS.Timeout | undefined;
 
   constructor({ maxQueueSeconds, before, ...options }: JobRunOptions, host: JobRunHost) {
     this.#host = host;
@@ -133,7 +134,14 @@ export class JobRun {
     return this.#deviceMs + (this.#deviceSinceMs === undefined ? 0 : nowMs - this.#deviceSinceMs);
   }
 
+  /** Its limits begin with its first device: what is waited for until then is the queue's. */
   #hasDevice(has: boolean): void {
+    if (has) this.#leaveQueue();
+    if (has)
+      this.#runTimer ??= setTimeout(
+        () => this.stop({ type: 'run-limit', seconds: this.maxRunSeconds }),
+        leftMs(this.maxRunSeconds, this.#startedMs),
+      );
     const now = this.#host.nowMs();
     this.#deviceMs = this.deviceMs(now);
     this.#deviceSinceMs = has ? now : undefined;
@@ -142,7 +150,7 @@ export class JobRun {
   /** Ends the job from outside; the first cause counts, and none does once the body has settled. */
   stop(cause: StopCause): void {
     if (this.#stopCause || this.#state === 'ending' || this.#state === 'ended') return;
-    if (cause.type === 'queue-limit' && this.#state !== 'queued') return;
+    if (cause.type === 'queue-limit' && this.#runTimer) return;
     this.#stopCause = cause;
     if (this.#state === 'queued') {
       this.#host.onLeftQueue(this);
@@ -157,7 +165,6 @@ export class JobRun {
    * Runs the body on its device; resolves when the body has settled, that is, when the device is free. Never rejects.
    */
   async run(device: DeviceDescription): Promise<void> {
-    this.#leaveQueue();
     this.#state = 'running';
     const running = { controller: new AbortController(), stopped: Promise.withResolvers<void>() };
     this.#running = running;
@@ -179,10 +186,6 @@ export class JobRun {
   }
 
   async #runBody(device: DeviceDescription, signal: AbortSignal): Promise<JobOutcome> {
-    const limit = setTimeout(
-      () => this.stop({ type: 'run-limit', seconds: this.maxRunSeconds }),
-      leftMs(this.maxRunSeconds, this.#startedMs),
-    );
     try {
       if (this.#startedMs === undefined)
         this.#record({ case: 'started', value: create(JobStartedSchema, { device }) }, () =>
@@ -200,7 +203,7 @@ export class JobRun {
         );
       return endByError(error, this.#kept);
     } finally {
-      clearTimeout(limit);
+      clearTimeout(this.#runTimer);
     }
   }
 

@@ -156,6 +156,18 @@ function fleetMetrics(fleet: Fleet | undefined): Metric[] {
       samples: fleet.partitions.map(({ name, usedSeconds }) => ({ labels: { partition: name }, value: usedSeconds })),
     },
     one(
+      'flashcore_ahead_build_seconds_total',
+      'counter',
+      'Time in which the gateway built jobs before they had a GPU',
+      fleet.builds?.seconds ?? 0,
+    ),
+    one(
+      'flashcore_jobs_without_gpu_total',
+      'counter',
+      'Jobs that ended before they had a GPU: builds, and what does not compile',
+      Number(fleet.builds?.endedWithoutGpu ?? 0),
+    ),
+    one(
       'flashcore_scheduler_up',
       'gauge',
       '1 while the scheduler answers',

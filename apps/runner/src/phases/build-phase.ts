@@ -96,7 +96,7 @@ export async function runBuild(services: VariantServices): Promise<KernelBuild> 
   startPhase(services, Phase.BUILD, 0);
   const log = new ToolLog((source, line) => emitLog(job, source, line));
   const build = await tools.kernels
-    .build(services.build, { signal: job.signal, onLine: log.add })
+    .build(services.build, { signal: job.signal, onLine: log.add, ...services.compiling })
     .finally(() => log.end());
   services.frames.open(build.sources);
   for (const diagnostic of build.result.diagnostics) job.emit({ case: 'diagnostic', value: diagnostic });

@@ -12,7 +12,7 @@ import { type Cases, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { WorkerNotice } from '../../worker/messages.ts';
 import type { BuildTools } from '../build/build-tools.ts';
 import { FrameBook } from '../findings/frame-book.ts';
-import type { BuildSpec } from '../build/kernel-builder.ts';
+import type { BuildListener, BuildSpec } from '../build/kernel-builder.ts';
 import type { DeviceRuntime } from '../device/device-runtime.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import type { KernelCatalog } from '../kernels.ts';
@@ -31,6 +31,8 @@ export interface JobServices {
   kernels: KernelCatalog;
   decisions: DecisionStore;
   cases: Cases;
+  /** Told what is compiled for the job. */
+  compiling?: Pick<BuildListener, 'onStart' | 'onCompiled'>;
 }
 
 /** The same for one variant of the job's kernel. */

@@ -138,7 +138,7 @@ function startGateway(dataDirectory: string, clock: VirtualClock, options: Simul
   const logger = createLogger('silent');
   const cluster = new SimulatedCluster(clock, options);
   const file = parseFleet(
-    `{ listen: 127.0.0.1:1, reach: login:1, bundle: /opt/flashcore, partitions: [{ partition: gpu, device: ${DEVICE}, max: ${options.nodes * options.gpusPerNode} }] }`,
+    `{ listen: 127.0.0.1:1, reach: login:1, bundle: /opt/flashcore, builds: { at: pilots }, partitions: [{ partition: gpu, device: ${DEVICE}, max: ${options.nodes * options.gpusPerNode} }] }`,
     'fleet.yaml',
   );
   const stack = new DisposableStack();

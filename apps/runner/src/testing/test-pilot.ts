@@ -2,9 +2,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { DeviceSchema, invalidRequest } from '@flashcore/shared/contract';
+import { AssignedBuilds } from '../build/assigned-builds.ts';
 import type { PlannerOptions } from '../experiment/planner.ts';
 import { flyPilot } from '../fleet/pilot.ts';
-import type { JobBody } from '../jobs/job-context.ts';
+import type { JobBody, JobPlanner } from '../jobs/job-context.ts';
 import { createLogger } from '../log.ts';
 import { FAKE_DEVICE, fakePlanner } from './fake-planner.ts';
 import { startTestRunner } from './test-runner.ts';
@@ -14,6 +15,8 @@ export interface TestPilotOptions {
   token: string;
   /** What every kernel does there. */
   body: JobBody;
+  /** What its runner plans with, in the place of one whose every kernel is `body`; its first device is the pilot's. */
+  planner?: ((options: PlannerOptions) => JobPlanner) | undefined;
   /** As Slurm's TERM does. */
   signal: AbortSignal;
   /** Folder of the gateway's certificates; undefined: plain text. */
@@ -29,12 +32,18 @@ export interface TestPilotOptions {
 export async function flyTestPilot(options: TestPilotOptions): Promise<void> {
   const { gateway, token, body, signal, tls, refuse = false, buildId } = options;
   let asked: PlannerOptions | undefined;
+  let device = create(DeviceSchema, { ...FAKE_DEVICE, name: 'NVIDIA L4' });
   const owners = new Map<string, string>();
   await using own = await startTestRunner({
     ownerOf: (requestId) => owners.get(requestId),
     createPlanner: (planner) => {
-      asked = planner;
+      asked = { ...planner, assigned: new AssignedBuilds(planner.artifacts) };
       options.onRunner?.(planner);
+      if (options.planner) {
+        const made = options.planner(asked);
+        device = made.devices()[0]!;
+        return made;
+      }
       const fake = fakePlanner({ bodies: { tree: body } });
       if (!refuse) return fake;
       const planJob = (): never => {
@@ -43,7 +52,6 @@ export async function flyTestPilot(options: TestPilotOptions): Promise<void> {
       return { ...fake, planJob };
     },
   });
-  const device = create(DeviceSchema, { ...FAKE_DEVICE, name: 'NVIDIA L4' });
   const runner = {
     ...asked!,
     address: own.runner.address,

@@ -34,6 +34,8 @@ export {
   DeviceSchema,
   DeviceState,
   type Fleet,
+  type FleetBuilds,
+  FleetBuildsSchema,
   FleetSchema,
   type Host,
   HostSchema,

@@ -1,6 +1,6 @@
-import { create } from '@bufbuild/protobuf';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { DeviceSchema, FleetSchema, PilotState } from '@flashcore/shared/contract';
+import { DeviceSchema, FleetBuildsSchema, FleetSchema, PilotState } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { PLAIN } from '../../testing/result-fixtures.ts';
 import { cellWidth } from '../cells/cell-text.ts';
@@ -32,6 +32,20 @@ const fleet = create(FleetSchema, {
     { ...pilot, schedulerJob: '14', state: PilotState.PENDING, node: '', job: '' },
   ],
 });
+test('where kernels are built, and why not before a GPU is taken', () => {
+  const told = (builds: MessageInitShape<typeof FleetBuildsSchema>): string =>
+    plainLines(fleetBlocks(create(FleetSchema, { ...fleet, builds: create(FleetBuildsSchema, builds) }), devices), {
+      ...PLAIN,
+      width: 120,
+    }).join('\n');
+  expect(told({ place: 'on login1 (nvcc 13.0.88), 8 at once', seconds: 12, endedWithoutGpu: 3n })).toMatch(
+    /builds +on login1 \(nvcc 13\.0\.88\), 8 at once\n +built +12\.0 s before a GPU was taken, 0 jobs now; 3 jobs needed none/,
+  );
+  expect(told({ place: "on the pilots' nodes", problem: 'login1: there is no nvcc' })).toContain(
+    "on the pilots' nodes; login1: there is no nvcc",
+  );
+});
+
 const devices = [create(DeviceSchema, { deviceId: 'slurm:gpu', usdPerHour: 3.5 })];
 
 test('partitions with their cost, the queue by user, nodes with their jobs', () => {

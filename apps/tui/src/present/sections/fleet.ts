@@ -3,11 +3,12 @@ import {
   PilotState,
   type Device,
   type Fleet,
+  type FleetBuilds,
   type Partition,
   type PartitionClient,
   type Pilot,
 } from '@flashcore/shared/contract';
-import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
+import { fact, facts, heading, notice, tableOf, type Block, type Column, type Fact } from '../blocks.ts';
 import { formatCost, formatCount, formatPercent, formatSeconds, formatShortInstant } from '../numbers.ts';
 import { piece } from '../roles.ts';
 import { shortName } from '../words.ts';
@@ -33,6 +34,7 @@ export function fleetBlocks(fleet: Fleet, devices: readonly Device[]): Block[] {
     fleet.pilots.length === 0 ? notice('none: the next job brings one') : tableOf(PILOT_COLUMNS, fleet.pilots),
     heading('Since the gateway started'),
     facts(
+      ...buildFacts(fleet.builds),
       fact('requeued', `${formatCount(fleet.requeues)} jobs, after their pilot was lost or gave them back`),
       fact('lost leases', formatCount(fleet.lostLeases)),
       fact('refused events', `${formatCount(fleet.refusedEvents)}, under leases that had ended`),
@@ -56,6 +58,19 @@ const partitionColumns = ({ pilots }: Fleet, devices: readonly Device[]): Column
     { title: 'cost', align: 'right', cell: (partition) => costText(partition, devices) },
   ];
 };
+
+/** Nothing of a gateway from before it said so. */
+function buildFacts(builds: FleetBuilds | undefined): Fact[] {
+  if (!builds) return [];
+  const { place, problem, seconds, endedWithoutGpu, running } = builds;
+  return [
+    fact('builds', problem === undefined ? place : `${place}; ${problem}`, problem === undefined ? undefined : 'warn'),
+    fact(
+      'built',
+      `${formatSeconds(seconds)} before a GPU was taken, ${running} jobs now; ${formatCount(endedWithoutGpu)} jobs needed none`,
+    ),
+  ];
+}
 
 /** A client's share of a partition. */
 interface Share extends PartitionClient {

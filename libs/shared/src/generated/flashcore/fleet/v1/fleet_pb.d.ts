@@ -282,6 +282,13 @@ export declare type Assignment = Message<"flashcore.fleet.v1.Assignment"> & {
    * @generated from field: string owner = 7;
    */
   owner: string;
+
+  /**
+   * What was compiled for it, also what did not compile: the pilot does not compile it again.
+   *
+   * @generated from field: repeated flashcore.fleet.v1.Compilation compilations = 8;
+   */
+  compilations: Compilation[];
 };
 
 /**
@@ -289,6 +296,123 @@ export declare type Assignment = Message<"flashcore.fleet.v1.Assignment"> & {
  * Use `create(AssignmentSchema)` to create a new message.
  */
 export declare const AssignmentSchema: GenMessage<Assignment>;
+
+/**
+ * Compilation is a compiler's run that the pilot need not do.
+ *
+ * @generated from message flashcore.fleet.v1.Compilation
+ */
+export declare type Compilation = Message<"flashcore.fleet.v1.Compilation"> & {
+  /**
+   * Digest of all that went into it.
+   *
+   * @generated from field: string key = 1;
+   */
+  key: string;
+
+  /**
+   * "nvcc" or "g++".
+   *
+   * @generated from field: string compiler = 2;
+   */
+  compiler: string;
+
+  /**
+   * Its version, for example "13.0.88".
+   *
+   * @generated from field: string version = 3;
+   */
+  version: string;
+
+  /**
+   * Network name of the machine that it ran on.
+   *
+   * @generated from field: string host = 4;
+   */
+  host: string;
+
+  /**
+   * Seconds that it took.
+   *
+   * @generated from field: double seconds = 5;
+   */
+  seconds: number;
+
+  /**
+   * Exit status; 0 is success.
+   *
+   * @generated from field: int32 exit_code = 6;
+   */
+  exitCode: number;
+
+  /**
+   * It was ended at its time limit.
+   *
+   * @generated from field: bool timed_out = 7;
+   */
+  timedOut: boolean;
+
+  /**
+   * What it said.
+   *
+   * @generated from field: repeated string lines = 8;
+   */
+  lines: string[];
+
+  /**
+   * The files that it made, for ReadBuild; none where it failed.
+   *
+   * @generated from field: repeated flashcore.fleet.v1.CompiledFile files = 9;
+   */
+  files: CompiledFile[];
+};
+
+/**
+ * Describes the message flashcore.fleet.v1.Compilation.
+ * Use `create(CompilationSchema)` to create a new message.
+ */
+export declare const CompilationSchema: GenMessage<Compilation>;
+
+/**
+ * CompiledFile is a file that a compiler made.
+ *
+ * @generated from message flashcore.fleet.v1.CompiledFile
+ */
+export declare type CompiledFile = Message<"flashcore.fleet.v1.CompiledFile"> & {
+  /**
+   * SHA-256 of its content, 64 lower-case hexadecimal digits.
+   *
+   * @generated from field: string sha256 = 1;
+   */
+  sha256: string;
+
+  /**
+   * What it is called in results.
+   *
+   * @generated from field: string file_name = 2;
+   */
+  fileName: string;
+
+  /**
+   * "cubin", "ptx", "emulator-module" or "library".
+   *
+   * @generated from field: string kind = 3;
+   */
+  kind: string;
+
+  /**
+   * Its size in bytes.
+   *
+   * @generated from field: int64 size_bytes = 4;
+   */
+  sizeBytes: bigint;
+};
+
+/**
+ * Describes the message flashcore.fleet.v1.CompiledFile.
+ * Use `create(CompiledFileSchema)` to create a new message.
+ */
+export declare const CompiledFileSchema: GenMessage<CompiledFile>;
 
 /**
  * LeasedEvent is an event of a job under a lease.
@@ -465,6 +589,46 @@ export declare type ReadSourceResponse = Message<"flashcore.fleet.v1.ReadSourceR
 export declare const ReadSourceResponseSchema: GenMessage<ReadSourceResponse>;
 
 /**
+ * ReadBuildRequest asks for a compiled file.
+ *
+ * @generated from message flashcore.fleet.v1.ReadBuildRequest
+ */
+export declare type ReadBuildRequest = Message<"flashcore.fleet.v1.ReadBuildRequest"> & {
+  /**
+   * SHA-256 of the content, 64 lower-case hexadecimal digits.
+   *
+   * @generated from field: string sha256 = 1;
+   */
+  sha256: string;
+};
+
+/**
+ * Describes the message flashcore.fleet.v1.ReadBuildRequest.
+ * Use `create(ReadBuildRequestSchema)` to create a new message.
+ */
+export declare const ReadBuildRequestSchema: GenMessage<ReadBuildRequest>;
+
+/**
+ * ReadBuildResponse is the file.
+ *
+ * @generated from message flashcore.fleet.v1.ReadBuildResponse
+ */
+export declare type ReadBuildResponse = Message<"flashcore.fleet.v1.ReadBuildResponse"> & {
+  /**
+   * Its content, at most 60 MiB.
+   *
+   * @generated from field: bytes data = 1;
+   */
+  data: Uint8Array;
+};
+
+/**
+ * Describes the message flashcore.fleet.v1.ReadBuildResponse.
+ * Use `create(ReadBuildResponseSchema)` to create a new message.
+ */
+export declare const ReadBuildResponseSchema: GenMessage<ReadBuildResponse>;
+
+/**
  * StoreArtifactRequest is a file that a job made.
  *
  * @generated from message flashcore.fleet.v1.StoreArtifactRequest
@@ -540,6 +704,16 @@ export declare const FleetService: GenService<{
     methodKind: "unary";
     input: typeof ReadSourceRequestSchema;
     output: typeof ReadSourceResponseSchema;
+  },
+  /**
+   * The bytes of a compiled file that an assignment names.
+   *
+   * @generated from rpc flashcore.fleet.v1.FleetService.ReadBuild
+   */
+  readBuild: {
+    methodKind: "unary";
+    input: typeof ReadBuildRequestSchema;
+    output: typeof ReadBuildResponseSchema;
   },
   /**
    * Stores a file that the pilot's job made; refused unless the bytes have the digest. Asked again it does nothing.

@@ -11,7 +11,7 @@ import { file_flashcore_runner_v1_kernel } from "../../runner/v1/kernel_pb.js";
  * Describes the file flashcore/fleet/v1/fleet.proto.
  */
 export const file_flashcore_fleet_v1_fleet = /*@__PURE__*/
-  fileDesc("Ch5mbGFzaGNvcmUvZmxlZXQvdjEvZmxlZXQucHJvdG8SEmZsYXNoY29yZS5mbGVldC52MSKVAgoNQXR0YWNoUmVxdWVzdBIwCghyZWdpc3RlchgBIAEoCzIcLmZsYXNoY29yZS5mbGVldC52MS5SZWdpc3RlckgAEjAKBWV2ZW50GAIgASgLMh8uZmxhc2hjb3JlLmZsZWV0LnYxLkxlYXNlZEV2ZW50SAASMgoJaGVhcnRiZWF0GAMgASgLMh0uZmxhc2hjb3JlLmZsZWV0LnYxLkhlYXJ0YmVhdEgAEjEKCWdpdmVfYmFjaxgEIAEoCzIcLmZsYXNoY29yZS5mbGVldC52MS5HaXZlQmFja0gAEi4KB2xlYXZpbmcYBSABKAsyGy5mbGFzaGNvcmUuZmxlZXQudjEuTGVhdmluZ0gAQgkKB21lc3NhZ2Ui5QEKDkF0dGFjaFJlc3BvbnNlEjQKCnJlZ2lzdGVyZWQYASABKAsyHi5mbGFzaGNvcmUuZmxlZXQudjEuUmVnaXN0ZXJlZEgAEjQKCmFzc2lnbm1lbnQYAiABKAsyHi5mbGFzaGNvcmUuZmxlZXQudjEuQXNzaWdubWVudEgAEigKBHN0b3AYAyABKAsyGC5mbGFzaGNvcmUuZmxlZXQudjEuU3RvcEgAEjIKCWRpc21pc3NlZBgEIAEoCzIdLmZsYXNoY29yZS5mbGVldC52MS5EaXNtaXNzZWRIAEIJCgdtZXNzYWdlItgBCghSZWdpc3RlchINCgV0b2tlbhgBIAEoCRIQCghidWlsZF9pZBgCIAEoCRIMCgRub2RlGAMgASgJEisKBmRldmljZRgEIAEoCzIbLmZsYXNoY29yZS5ydW5uZXIudjEuRGV2aWNlEigKBXRvb2xzGAUgAygLMhkuZmxhc2hjb3JlLnJ1bm5lci52MS5Ub29sEhAKCGNsb2NrX21zGAYgASgDEhQKDHNlY29uZHNfbGVmdBgHIAEoAxIPCgdzZXNzaW9uGAggASgJEg0KBWxlYXNlGAkgASgDIkIKClJlZ2lzdGVyZWQSDQoFbGVhc2UYAiABKAMSFgoOYWZ0ZXJfc2VxdWVuY2UYAyABKANKBAgBEAJSB3Nlc3Npb24imQEKCkFzc2lnbm1lbnQSDQoFbGVhc2UYASABKAMSCwoDam9iGAIgASgJEg8KB2F0dGVtcHQYAyABKAUSDgoGbWV0aG9kGAQgASgJEg8KB3JlcXVlc3QYBSABKAwSLgoFZmlsZXMYBiADKAsyHy5mbGFzaGNvcmUucnVubmVyLnYxLlNvdXJjZUZpbGUSDQoFb3duZXIYByABKAkiSgoLTGVhc2VkRXZlbnQSDQoFbGVhc2UYASABKAMSLAoFZXZlbnQYAiABKAsyHS5mbGFzaGNvcmUucnVubmVyLnYxLkpvYkV2ZW50IiEKCUhlYXJ0YmVhdBIUCgxzZWNvbmRzX2xlZnQYASABKAMiKQoIR2l2ZUJhY2sSDQoFbGVhc2UYASABKAMSDgoGcmVhc29uGAIgASgJIhkKB0xlYXZpbmcSDgoGcmVhc29uGAEgASgJIhUKBFN0b3ASDQoFbGVhc2UYASABKAMiGwoJRGlzbWlzc2VkEg4KBnJlYXNvbhgBIAEoCSIjChFSZWFkU291cmNlUmVxdWVzdBIOCgZzaGEyNTYYASABKAkiIgoSUmVhZFNvdXJjZVJlc3BvbnNlEgwKBGRhdGEYASABKAwiNAoUU3RvcmVBcnRpZmFjdFJlcXVlc3QSDgoGc2hhMjU2GAEgASgJEgwKBGRhdGEYAiABKAwiJQoVU3RvcmVBcnRpZmFjdFJlc3BvbnNlEgwKBGtlcHQYASABKAgypgIKDEZsZWV0U2VydmljZRJTCgZBdHRhY2gSIS5mbGFzaGNvcmUuZmxlZXQudjEuQXR0YWNoUmVxdWVzdBoiLmZsYXNoY29yZS5mbGVldC52MS5BdHRhY2hSZXNwb25zZSgBMAESWwoKUmVhZFNvdXJjZRIlLmZsYXNoY29yZS5mbGVldC52MS5SZWFkU291cmNlUmVxdWVzdBomLmZsYXNoY29yZS5mbGVldC52MS5SZWFkU291cmNlUmVzcG9uc2USZAoNU3RvcmVBcnRpZmFjdBIoLmZsYXNoY29yZS5mbGVldC52MS5TdG9yZUFydGlmYWN0UmVxdWVzdBopLmZsYXNoY29yZS5mbGVldC52MS5TdG9yZUFydGlmYWN0UmVzcG9uc2ViBnByb3RvMw", [file_flashcore_runner_v1_capabilities, file_flashcore_runner_v1_job_event, file_flashcore_runner_v1_kernel]);
+  fileDesc("Ch5mbGFzaGNvcmUvZmxlZXQvdjEvZmxlZXQucHJvdG8SEmZsYXNoY29yZS5mbGVldC52MSKVAgoNQXR0YWNoUmVxdWVzdBIwCghyZWdpc3RlchgBIAEoCzIcLmZsYXNoY29yZS5mbGVldC52MS5SZWdpc3RlckgAEjAKBWV2ZW50GAIgASgLMh8uZmxhc2hjb3JlLmZsZWV0LnYxLkxlYXNlZEV2ZW50SAASMgoJaGVhcnRiZWF0GAMgASgLMh0uZmxhc2hjb3JlLmZsZWV0LnYxLkhlYXJ0YmVhdEgAEjEKCWdpdmVfYmFjaxgEIAEoCzIcLmZsYXNoY29yZS5mbGVldC52MS5HaXZlQmFja0gAEi4KB2xlYXZpbmcYBSABKAsyGy5mbGFzaGNvcmUuZmxlZXQudjEuTGVhdmluZ0gAQgkKB21lc3NhZ2Ui5QEKDkF0dGFjaFJlc3BvbnNlEjQKCnJlZ2lzdGVyZWQYASABKAsyHi5mbGFzaGNvcmUuZmxlZXQudjEuUmVnaXN0ZXJlZEgAEjQKCmFzc2lnbm1lbnQYAiABKAsyHi5mbGFzaGNvcmUuZmxlZXQudjEuQXNzaWdubWVudEgAEigKBHN0b3AYAyABKAsyGC5mbGFzaGNvcmUuZmxlZXQudjEuU3RvcEgAEjIKCWRpc21pc3NlZBgEIAEoCzIdLmZsYXNoY29yZS5mbGVldC52MS5EaXNtaXNzZWRIAEIJCgdtZXNzYWdlItgBCghSZWdpc3RlchINCgV0b2tlbhgBIAEoCRIQCghidWlsZF9pZBgCIAEoCRIMCgRub2RlGAMgASgJEisKBmRldmljZRgEIAEoCzIbLmZsYXNoY29yZS5ydW5uZXIudjEuRGV2aWNlEigKBXRvb2xzGAUgAygLMhkuZmxhc2hjb3JlLnJ1bm5lci52MS5Ub29sEhAKCGNsb2NrX21zGAYgASgDEhQKDHNlY29uZHNfbGVmdBgHIAEoAxIPCgdzZXNzaW9uGAggASgJEg0KBWxlYXNlGAkgASgDIkIKClJlZ2lzdGVyZWQSDQoFbGVhc2UYAiABKAMSFgoOYWZ0ZXJfc2VxdWVuY2UYAyABKANKBAgBEAJSB3Nlc3Npb24i0AEKCkFzc2lnbm1lbnQSDQoFbGVhc2UYASABKAMSCwoDam9iGAIgASgJEg8KB2F0dGVtcHQYAyABKAUSDgoGbWV0aG9kGAQgASgJEg8KB3JlcXVlc3QYBSABKAwSLgoFZmlsZXMYBiADKAsyHy5mbGFzaGNvcmUucnVubmVyLnYxLlNvdXJjZUZpbGUSDQoFb3duZXIYByABKAkSNQoMY29tcGlsYXRpb25zGAggAygLMh8uZmxhc2hjb3JlLmZsZWV0LnYxLkNvbXBpbGF0aW9uIsIBCgtDb21waWxhdGlvbhILCgNrZXkYASABKAkSEAoIY29tcGlsZXIYAiABKAkSDwoHdmVyc2lvbhgDIAEoCRIMCgRob3N0GAQgASgJEg8KB3NlY29uZHMYBSABKAESEQoJZXhpdF9jb2RlGAYgASgFEhEKCXRpbWVkX291dBgHIAEoCBINCgVsaW5lcxgIIAMoCRIvCgVmaWxlcxgJIAMoCzIgLmZsYXNoY29yZS5mbGVldC52MS5Db21waWxlZEZpbGUiUwoMQ29tcGlsZWRGaWxlEg4KBnNoYTI1NhgBIAEoCRIRCglmaWxlX25hbWUYAiABKAkSDAoEa2luZBgDIAEoCRISCgpzaXplX2J5dGVzGAQgASgDIkoKC0xlYXNlZEV2ZW50Eg0KBWxlYXNlGAEgASgDEiwKBWV2ZW50GAIgASgLMh0uZmxhc2hjb3JlLnJ1bm5lci52MS5Kb2JFdmVudCIhCglIZWFydGJlYXQSFAoMc2Vjb25kc19sZWZ0GAEgASgDIikKCEdpdmVCYWNrEg0KBWxlYXNlGAEgASgDEg4KBnJlYXNvbhgCIAEoCSIZCgdMZWF2aW5nEg4KBnJlYXNvbhgBIAEoCSIVCgRTdG9wEg0KBWxlYXNlGAEgASgDIhsKCURpc21pc3NlZBIOCgZyZWFzb24YASABKAkiIwoRUmVhZFNvdXJjZVJlcXVlc3QSDgoGc2hhMjU2GAEgASgJIiIKElJlYWRTb3VyY2VSZXNwb25zZRIMCgRkYXRhGAEgASgMIiIKEFJlYWRCdWlsZFJlcXVlc3QSDgoGc2hhMjU2GAEgASgJIiEKEVJlYWRCdWlsZFJlc3BvbnNlEgwKBGRhdGEYASABKAwiNAoUU3RvcmVBcnRpZmFjdFJlcXVlc3QSDgoGc2hhMjU2GAEgASgJEgwKBGRhdGEYAiABKAwiJQoVU3RvcmVBcnRpZmFjdFJlc3BvbnNlEgwKBGtlcHQYASABKAgygAMKDEZsZWV0U2VydmljZRJTCgZBdHRhY2gSIS5mbGFzaGNvcmUuZmxlZXQudjEuQXR0YWNoUmVxdWVzdBoiLmZsYXNoY29yZS5mbGVldC52MS5BdHRhY2hSZXNwb25zZSgBMAESWwoKUmVhZFNvdXJjZRIlLmZsYXNoY29yZS5mbGVldC52MS5SZWFkU291cmNlUmVxdWVzdBomLmZsYXNoY29yZS5mbGVldC52MS5SZWFkU291cmNlUmVzcG9uc2USWAoJUmVhZEJ1aWxkEiQuZmxhc2hjb3JlLmZsZWV0LnYxLlJlYWRCdWlsZFJlcXVlc3QaJS5mbGFzaGNvcmUuZmxlZXQudjEuUmVhZEJ1aWxkUmVzcG9uc2USZAoNU3RvcmVBcnRpZmFjdBIoLmZsYXNoY29yZS5mbGVldC52MS5TdG9yZUFydGlmYWN0UmVxdWVzdBopLmZsYXNoY29yZS5mbGVldC52MS5TdG9yZUFydGlmYWN0UmVzcG9uc2ViBnByb3RvMw", [file_flashcore_runner_v1_capabilities, file_flashcore_runner_v1_job_event, file_flashcore_runner_v1_kernel]);
 
 /**
  * Describes the message flashcore.fleet.v1.AttachRequest.
@@ -49,74 +49,102 @@ export const AssignmentSchema = /*@__PURE__*/
   messageDesc(file_flashcore_fleet_v1_fleet, 4);
 
 /**
+ * Describes the message flashcore.fleet.v1.Compilation.
+ * Use `create(CompilationSchema)` to create a new message.
+ */
+export const CompilationSchema = /*@__PURE__*/
+  messageDesc(file_flashcore_fleet_v1_fleet, 5);
+
+/**
+ * Describes the message flashcore.fleet.v1.CompiledFile.
+ * Use `create(CompiledFileSchema)` to create a new message.
+ */
+export const CompiledFileSchema = /*@__PURE__*/
+  messageDesc(file_flashcore_fleet_v1_fleet, 6);
+
+/**
  * Describes the message flashcore.fleet.v1.LeasedEvent.
  * Use `create(LeasedEventSchema)` to create a new message.
  */
 export const LeasedEventSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_fleet_v1_fleet, 5);
+  messageDesc(file_flashcore_fleet_v1_fleet, 7);
 
 /**
  * Describes the message flashcore.fleet.v1.Heartbeat.
  * Use `create(HeartbeatSchema)` to create a new message.
  */
 export const HeartbeatSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_fleet_v1_fleet, 6);
+  messageDesc(file_flashcore_fleet_v1_fleet, 8);
 
 /**
  * Describes the message flashcore.fleet.v1.GiveBack.
  * Use `create(GiveBackSchema)` to create a new message.
  */
 export const GiveBackSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_fleet_v1_fleet, 7);
+  messageDesc(file_flashcore_fleet_v1_fleet, 9);
 
 /**
  * Describes the message flashcore.fleet.v1.Leaving.
  * Use `create(LeavingSchema)` to create a new message.
  */
 export const LeavingSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_fleet_v1_fleet, 8);
+  messageDesc(file_flashcore_fleet_v1_fleet, 10);
 
 /**
  * Describes the message flashcore.fleet.v1.Stop.
  * Use `create(StopSchema)` to create a new message.
  */
 export const StopSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_fleet_v1_fleet, 9);
+  messageDesc(file_flashcore_fleet_v1_fleet, 11);
 
 /**
  * Describes the message flashcore.fleet.v1.Dismissed.
  * Use `create(DismissedSchema)` to create a new message.
  */
 export const DismissedSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_fleet_v1_fleet, 10);
+  messageDesc(file_flashcore_fleet_v1_fleet, 12);
 
 /**
  * Describes the message flashcore.fleet.v1.ReadSourceRequest.
  * Use `create(ReadSourceRequestSchema)` to create a new message.
  */
 export const ReadSourceRequestSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_fleet_v1_fleet, 11);
+  messageDesc(file_flashcore_fleet_v1_fleet, 13);
 
 /**
  * Describes the message flashcore.fleet.v1.ReadSourceResponse.
  * Use `create(ReadSourceResponseSchema)` to create a new message.
  */
 export const ReadSourceResponseSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_fleet_v1_fleet, 12);
+  messageDesc(file_flashcore_fleet_v1_fleet, 14);
+
+/**
+ * Describes the message flashcore.fleet.v1.ReadBuildRequest.
+ * Use `create(ReadBuildRequestSchema)` to create a new message.
+ */
+export const ReadBuildRequestSchema = /*@__PURE__*/
+  messageDesc(file_flashcore_fleet_v1_fleet, 15);
+
+/**
+ * Describes the message flashcore.fleet.v1.ReadBuildResponse.
+ * Use `create(ReadBuildResponseSchema)` to create a new message.
+ */
+export const ReadBuildResponseSchema = /*@__PURE__*/
+  messageDesc(file_flashcore_fleet_v1_fleet, 16);
 
 /**
  * Describes the message flashcore.fleet.v1.StoreArtifactRequest.
  * Use `create(StoreArtifactRequestSchema)` to create a new message.
  */
 export const StoreArtifactRequestSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_fleet_v1_fleet, 13);
+  messageDesc(file_flashcore_fleet_v1_fleet, 17);
 
 /**
  * Describes the message flashcore.fleet.v1.StoreArtifactResponse.
  * Use `create(StoreArtifactResponseSchema)` to create a new message.
  */
 export const StoreArtifactResponseSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_fleet_v1_fleet, 14);
+  messageDesc(file_flashcore_fleet_v1_fleet, 18);
 
 /**
  * FleetService is what a gateway serves to its pilots, at an address of its own. A pilot is a runner on a node of the

@@ -169,6 +169,13 @@ export declare type Fleet = Message<"flashcore.runner.v1.Fleet"> & {
    * @generated from field: int64 refused_events = 6;
    */
   refusedEvents: bigint;
+
+  /**
+   * Where kernels are compiled before a GPU is taken for them.
+   *
+   * @generated from field: flashcore.runner.v1.FleetBuilds builds = 7;
+   */
+  builds?: FleetBuilds | undefined;
 };
 
 /**
@@ -176,6 +183,54 @@ export declare type Fleet = Message<"flashcore.runner.v1.Fleet"> & {
  * Use `create(FleetSchema)` to create a new message.
  */
 export declare const FleetSchema: GenMessage<Fleet>;
+
+/**
+ * FleetBuilds is where a gateway's kernels are compiled.
+ *
+ * @generated from message flashcore.runner.v1.FleetBuilds
+ */
+export declare type FleetBuilds = Message<"flashcore.runner.v1.FleetBuilds"> & {
+  /**
+   * Where, for people: "on login1 (nvcc 13.0.88), 8 at once", or "on the pilots' nodes".
+   *
+   * @generated from field: string place = 1;
+   */
+  place: string;
+
+  /**
+   * Why not before a GPU is taken; absent where they are.
+   *
+   * @generated from field: optional string problem = 2;
+   */
+  problem?: string | undefined;
+
+  /**
+   * Jobs that are being built.
+   *
+   * @generated from field: int32 running = 3;
+   */
+  running: number;
+
+  /**
+   * Jobs that ended without a GPU, since the start: builds, and what does not compile.
+   *
+   * @generated from field: int64 ended_without_gpu = 4;
+   */
+  endedWithoutGpu: bigint;
+
+  /**
+   * Seconds that jobs were built before they had a GPU, since the start.
+   *
+   * @generated from field: double seconds = 5;
+   */
+  seconds: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.FleetBuilds.
+ * Use `create(FleetBuildsSchema)` to create a new message.
+ */
+export declare const FleetBuildsSchema: GenMessage<FleetBuilds>;
 
 /**
  * Partition is a part of the cluster with GPUs of one model.

@@ -1204,6 +1204,13 @@ export declare type CompilerRun = Message<"flashcore.runner.v1.CompilerRun"> & {
    * @generated from field: bool cache_hit = 7;
    */
   cacheHit: boolean;
+
+  /**
+   * Network name of the machine that it ran on, of the first run for a cache hit; empty: not known.
+   *
+   * @generated from field: string host_name = 8;
+   */
+  hostName: string;
 };
 
 /**

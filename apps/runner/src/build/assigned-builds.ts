@@ -1,0 +1,59 @@
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { keyOf, type OtherBuild, type OtherBuilds } from './compile-cache.ts';
+import type { CompiledFiles } from './compile-record.ts';
+import type { CompileUnit } from './compile-unit.ts';
+import { nvccOfVersion, type Nvcc } from './toolchain.ts';
+
+/** A compilation that was done elsewhere. */
+export interface AssignedBuild {
+  compiler: string;
+  version: string;
+  record: OtherBuild;
+}
+
+/** What another host compiled for the job that this one has now; its files lie among this host's artifacts. */
+export class AssignedBuilds implements OtherBuilds {
+  readonly #artifacts: CompiledFiles;
+  #builds = new Map<string, AssignedBuild>();
+
+  constructor(artifacts: CompiledFiles) {
+    this.#artifacts = artifacts;
+  }
+
+  /** Takes those of the next job in the place of those before. */
+  replace(builds: readonly AssignedBuild[]): void {
+    this.#builds = new Map(builds.map((build) => [build.record.key, build]));
+  }
+
+  get isEmpty(): boolean {
+    return this.#builds.size === 0;
+  }
+
+  /** The unit as it was compiled already, by an nvcc that this host need not have; undefined: it was not. */
+  unitOf(made: (nvcc: Nvcc) => CompileUnit): CompileUnit | undefined {
+    const versions = [...this.#builds.values()].filter(({ compiler }) => compiler === 'nvcc');
+    return [...new Set(versions.map(({ version }) => version))]
+      .map((version) => made(nvccOfVersion(version)))
+      .find((unit) => this.#builds.has(keyOf(unit)));
+  }
+
+  copyTo(own: CompiledFiles, key: string): OtherBuild | undefined {
+    const record = this.#builds.get(key)?.record;
+    if (!record?.outputs.every(({ sha256 }) => this.#isHere(sha256))) return undefined;
+    for (const { sha256 } of record.outputs) own.putFile(this.#artifacts.path(sha256));
+    return record;
+  }
+
+  /** Nothing of this host's is kept for others. */
+  keep(): void {}
+
+  #isHere(sha256: string): boolean {
+    try {
+      this.#artifacts.get(sha256);
+      return true;
+    } catch (error) {
+      if (error instanceof FlashcoreError && error.reason === 'ARTIFACT_NOT_FOUND') return false;
+      throw error;
+    }
+  }
+}

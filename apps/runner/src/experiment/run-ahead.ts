@@ -1,0 +1,50 @@
+import type { BuildResult } from '@flashcore/shared/contract';
+import { DeviceNeeded } from '../device/no-device.ts';
+import type { JobContext, JobOutcome, JobPayload } from '../jobs/job-context.ts';
+import { runBuild } from '../phases/build-phase.ts';
+import { championServices } from '../phases/comparison-phase.ts';
+import { variantServices, type JobServices } from '../phases/job-services.ts';
+import { runJob } from './experiment.ts';
+import type { RunnerIdentity } from './runner-identity.ts';
+
+/** What became of a job before it had a device. */
+export interface RanAhead {
+  /** Its end, and what it told on the way but its log; undefined: it needs a device. */
+  ended?: { outcome: JobOutcome; told: JobPayload[] };
+  /** Of its own variants. */
+  builds: BuildResult[];
+}
+
+/**
+ * Runs a job as far as it goes without a device: prechecks and builds. What does not compile ends here as it ends on a
+ * device, for nothing. Of what it tells only log lines come at once. `services.runtime` is a NoDevice. Errors: as
+ * runJob().
+ */
+export async function runAhead(services: JobServices, runner: RunnerIdentity): Promise<RanAhead> {
+  const told: JobPayload[] = [];
+  const job: JobContext = {
+    ...services.job,
+    emit: (payload) => (payload.case === 'logLine' ? services.job.emit(payload) : void told.push(payload)),
+    keep: () => undefined,
+  };
+  const builds = (): BuildResult[] => told.flatMap(({ case: kind, value }) => (kind === 'buildResult' ? [value] : []));
+  try {
+    const outcome = forNothing(await runJob({ ...services, job }, runner));
+    return { ended: { outcome, told }, builds: builds() };
+  } catch (error) {
+    if (!(error instanceof DeviceNeeded)) throw error;
+  }
+  const { champion, benchmark } = services.spec;
+  if (champion && benchmark)
+    await runBuild(championServices(variantServices({ ...services, job }, services.spec.resolved), champion));
+  return { builds: builds() };
+}
+
+/** No device was held: nothing is to be paid. */
+function forNothing(end: JobOutcome): JobOutcome {
+  const { result } = end;
+  result.deviceSeconds = 0;
+  if (result.costUsd !== undefined) result.costUsd = 0;
+  if (result.provenance?.conditions) result.provenance.conditions.notMeasured = 'no device was taken';
+  return end;
+}

@@ -1,0 +1,73 @@
+import { hostname } from 'node:os';
+import { Outcome, Phase, type JobEvent } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createPlanner } from '../experiment/planner.ts';
+import type { JobPlanner } from '../jobs/job-context.ts';
+import { startTestCluster, type TestCluster } from '../testing/test-cluster.ts';
+import { TEST_HOST } from '../testing/test-host.ts';
+import { collect, finished, kernel } from '../testing/test-runner.ts';
+import { attempts, isGapless } from '../testing/told.ts';
+
+let cluster: TestCluster;
+/** Of the pilots' runners, which know nothing of what others have compiled. */
+const planners: JobPlanner[] = [];
+
+beforeAll(async () => {
+  cluster = await startTestCluster({
+    device: 'emulator',
+    builds: 'gateway',
+    planner: (options) => {
+      const planner = createPlanner({ ...options, isolation: 'none', host: { ...TEST_HOST, buildCache: undefined } });
+      planners.push(planner);
+      return planner;
+    },
+  });
+});
+afterAll(async () => {
+  await cluster[Symbol.asyncDispose]();
+  await Promise.all(planners.map((planner) => planner.close()));
+});
+
+const logs = (events: readonly JobEvent[]): string[] =>
+  events.flatMap(({ payload }) => (payload.case === 'logLine' ? [payload.value.text] : []));
+
+test('what does not compile ends without a pilot, as it ends on a host of its own', async () => {
+  const events = await collect(cluster.client.start('verify', kernel('syntax_error')));
+  expect(isGapless(events)).toBe(true);
+  expect(attempts(events)).toEqual([]);
+  const end = finished(events);
+  expect(end).toMatchObject({ outcome: Outcome.COMPILE_FAILED, result: { deviceSeconds: 0 } });
+  expect(end.result!.provenance).toMatchObject({
+    hostName: hostname(),
+    conditions: { notMeasured: 'no device was taken' },
+  });
+  expect(cluster.pilots.size).toBe(0);
+});
+
+test('a build takes no pilot', async () => {
+  const end = finished(await collect(cluster.client.start('build', kernel('fa_v1_baseline'))));
+  expect(end.outcome).toBe(Outcome.PASSED);
+  expect(cluster.pilots.size).toBe(0);
+  const { host } = await cluster.client.getHost({});
+  expect(host!.fleet!.builds).toMatchObject({ running: 0, endedWithoutGpu: 2n });
+  expect(host!.fleet!.builds!.place).toMatch(new RegExp(`^on ${hostname()} \\(`));
+});
+
+test('a pilot compiles nothing: it finds what the gateway has built, and the result says where', async () => {
+  const settings = { shapes: [parseShape('1x1x64x64')] };
+  const events = await collect(cluster.client.start('benchmark', { ...kernel('fa_v1_baseline'), settings }));
+  expect(attempts(events)).toEqual(['1: ']);
+  const { outcome, result } = finished(events);
+  expect(outcome).toBe(Outcome.PASSED);
+  const [planner] = planners;
+  expect(planner!.cacheUse()).toMatchObject({ misses: 0 });
+  expect(planner!.cacheUse().hits).toBeGreaterThan(0);
+  const { build } = result!.variants[0]!;
+  expect(build!.runs.map(({ hostName }) => hostName)).toEqual(build!.runs.map(() => hostname()));
+  // What took the compiler's time is no part of what the pilot had.
+  const phase = result!.phaseTimes.find(({ phase: one }) => one === Phase.BUILD);
+  expect(phase!.seconds - phase!.waitSeconds).toBeLessThan(build!.runs[0]!.seconds);
+  expect(isGapless(events)).toBe(true);
+  expect(logs(events).filter((line) => line.startsWith('building on')).length).toBeLessThanOrEqual(1);
+});

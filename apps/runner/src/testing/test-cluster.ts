@@ -1,0 +1,113 @@
+import { join } from 'node:path';
+import { freePort } from '@flashcore/shared/testing';
+import { readServerTls } from '../access/certificates.ts';
+import type { PlannerOptions } from '../experiment/planner.ts';
+import { parseFleet } from '../fleet/fleet-file.ts';
+import { createGateway } from '../fleet/gateway.ts';
+import type { Scheduler } from '../fleet/slurm.ts';
+import type { JobBody, JobPlanner } from '../jobs/job-context.ts';
+import { flyTestPilot } from './test-pilot.ts';
+import { startTestRunner, temporaryFolder, type TestRunner } from './test-runner.ts';
+
+interface FlyingPilot {
+  /** As Slurm's TERM does. */
+  terminate: () => void;
+  landed: Promise<void>;
+}
+
+export interface TestClusterOptions {
+  /** What pilots run for every kernel, by the number of the attempt. */
+  body?: (attempt: number) => JobBody;
+  /** What pilots' runners plan with, in the place of `body`. */
+  planner?: (options: PlannerOptions) => JobPlanner;
+  /** Told of what each pilot's runner has. */
+  onRunner?: (options: PlannerOptions) => void;
+  /** The partition's model; default: NVIDIA L4. */
+  device?: string;
+  /** Where kernels are compiled; default: pilots. */
+  builds?: 'gateway' | 'pilots';
+  /** Of certificates, for pilots by TLS; undefined: a socket. */
+  tls?: string;
+  beginWithinMs?: number;
+  /** Nodes find fault with every request. */
+  refuse?: boolean;
+  /** Whose jobs the gateway's are, one after the other. */
+  owners?: string[];
+}
+
+export interface TestCluster extends TestRunner {
+  /** By the scheduler's number of them. */
+  pilots: Map<string, FlyingPilot>;
+}
+
+/** A gateway whose scheduler starts pilots in this process. */
+export async function startTestCluster(options: TestClusterOptions): Promise<TestCluster> {
+  const { tls, beginWithinMs = 10_000, refuse = false, owners = [], builds = 'pilots', device = 'NVIDIA L4' } = options;
+  const folder = temporaryFolder();
+  const address = tls ? `127.0.0.1:${await freePort()}` : `unix:${join(folder.path, 'p')}`;
+  const file = parseFleet(
+    `
+listen: ${address}
+reach: ${address}
+${tls ? `tls_ca: ${tls}/ca.crt` : ''}
+bundle: /opt/flashcore
+builds: { at: ${builds} }
+partitions:
+  - { partition: gpu, device: ${device}, max: 2 }
+`,
+    'fleet.yaml',
+  );
+  const pilots = new Map<string, FlyingPilot>();
+  const present = new Set<string>();
+  let bodies = 0;
+  const fly = (token: string, { signal }: AbortController): Promise<void> =>
+    flyTestPilot({
+      gateway: file.reach,
+      token,
+      body: (job) => options.body!((bodies += 1))(job),
+      planner: options.planner,
+      signal,
+      tls,
+      refuse,
+      ...(options.onRunner && { onRunner: options.onRunner }),
+    });
+  const scheduler: Scheduler = {
+    submit: (_, token) => {
+      const id = String(pilots.size + 1);
+      const controller = new AbortController();
+      const landed = fly(token, controller)
+        .catch(() => undefined)
+        .then(() => void present.delete(id));
+      present.add(id);
+      pilots.set(id, { landed, terminate: () => controller.abort() });
+      return Promise.resolve(id);
+    },
+    pilots: () => Promise.resolve(present),
+    cancel: (ids) => {
+      for (const id of ids) pilots.get(id)?.terminate();
+      return Promise.resolve();
+    },
+  };
+  const gateway = await startTestRunner({
+    createPlanner: (planner) =>
+      createGateway(planner, {
+        file,
+        scheduler: () => scheduler,
+        tls: tls ? readServerTls(tls) : undefined,
+        roundMs: 20,
+        beginWithinMs,
+      }),
+    fleet: file,
+    ownerOf: () => owners.shift(),
+  });
+  return {
+    ...gateway,
+    pilots,
+    async [Symbol.asyncDispose]() {
+      await gateway[Symbol.asyncDispose]();
+      for (const { terminate } of pilots.values()) terminate();
+      await Promise.all([...pilots.values()].map(({ landed }) => landed));
+      folder[Symbol.dispose]();
+    },
+  };
+}
