@@ -1,5 +1,6 @@
 import {
   FleetSchema,
+  JobState,
   GetHostResponseSchema,
   ListExperimentsResponseSchema,
   ListJobsResponseSchema,
@@ -11,10 +12,14 @@ import { notice } from '../present/blocks.ts';
 import { fleetBlocks } from '../present/sections/fleet.ts';
 import { hostBlocks } from '../present/sections/host.ts';
 import { historyBlocks, jobsBlocks, kernelsBlocks } from '../present/sections/lists.ts';
+import { jobTitle } from '../present/words.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { jsonOf } from './json.ts';
 import { UsageError } from '../usage-error.ts';
+
+/** Jobs whose kernels stand beside their pilots. */
+const MOST_TITLES = 1_000;
 
 interface PageOptions {
   readonly limit?: string;
@@ -56,7 +61,11 @@ export function showFleet(context: CommandContext): Promise<ExitCode> {
         'Name a gateway with --runner (flashcore-runner gateway): this runner has devices of its own, fa-tui host shows them',
       );
     if (context.options.json) context.document(jsonOf(FleetSchema, host.fleet));
-    else context.show(fleetBlocks(host.fleet, host.devices));
+    else {
+      const { jobs } = await client.listJobs({ state: JobState.RUNNING, pageSize: MOST_TITLES });
+      const titles = new Map(jobs.map((job) => [job.name, jobTitle(job)]));
+      context.show(fleetBlocks(host.fleet, { devices: host.devices, titleOf: (name) => titles.get(name) }));
+    }
     return ExitCode.PASSED;
   });
 }

@@ -9,6 +9,7 @@ import { plainLines } from '../plain/plain-painter.ts';
 import { fleetBlocks } from './fleet.ts';
 
 const pilot = { partition: 'gpu', submitTime: timestampFromMs(0), startTime: timestampFromMs(0), lacks: '' };
+const LACKS = 'no ncu, no compute-sanitizer, no cuobjdump; its clock is 3600 s off';
 const fleet = create(FleetSchema, {
   partitions: [
     {
@@ -26,15 +27,20 @@ const fleet = create(FleetSchema, {
     },
   ],
   pilots: [
-    { ...pilot, schedulerJob: '11', state: PilotState.BUSY, node: 'node10', job: 'jobs/01234567-89ab' },
-    { ...pilot, schedulerJob: '12', state: PilotState.BUSY, node: 'node9', job: 'jobs/fedcba98-7654' },
+    { ...pilot, schedulerJob: '11', state: PilotState.BUSY, node: 'node10', job: 'jobs/01234567-89ab', lacks: LACKS },
+    { ...pilot, schedulerJob: '12', state: PilotState.BUSY, node: 'node9', job: 'jobs/fedcba98-7654', lacks: LACKS },
     { ...pilot, schedulerJob: '13', state: PilotState.IDLE, node: 'node9', job: '' },
     { ...pilot, schedulerJob: '14', state: PilotState.PENDING, node: '', job: '' },
   ],
 });
+const about = {
+  devices: [create(DeviceSchema, { deviceId: 'slurm:gpu', usdPerHour: 3.5 })],
+  titleOf: (job: string) => (job === 'jobs/01234567-89ab' ? 'flashcore_v6 USE_WMMA=0' : undefined),
+};
+
 test('where kernels are built, and why not before a GPU is taken', () => {
   const told = (builds: MessageInitShape<typeof FleetBuildsSchema>): string =>
-    plainLines(fleetBlocks(create(FleetSchema, { ...fleet, builds: create(FleetBuildsSchema, builds) }), devices), {
+    plainLines(fleetBlocks(create(FleetSchema, { ...fleet, builds: create(FleetBuildsSchema, builds) }), about), {
       ...PLAIN,
       width: 120,
     }).join('\n');
@@ -46,30 +52,50 @@ test('where kernels are built, and why not before a GPU is taken', () => {
   );
 });
 
-const devices = [create(DeviceSchema, { deviceId: 'slurm:gpu', usdPerHour: 3.5 })];
-
-test('partitions with their cost, the queue by user, nodes with their jobs', () => {
-  const lines = plainLines(fleetBlocks(fleet, devices), { ...PLAIN, width: 120 });
-  expect(lines.slice(0, 14)).toEqual([
+test('partitions with their cost, the queue by user, nodes with what they lack, what runs where', () => {
+  const lines = plainLines(fleetBlocks(fleet, about), { ...PLAIN, width: 120 });
+  expect(lines.slice(0, 22)).toEqual([
     'Partitions',
-    '  partition  device       busy  idle  pending  most  waiting      GPU held  in use        cost',
-    '  gpu        NVIDIA H200     2     1        1     8       41  120 min 00 s    75 %  7.0000 USD',
+    '  partition  device       busy  idle  pending  most  waiting  GPU held  in use        cost',
+    '  gpu        NVIDIA H200     2     1        1     8       41   2:00:00    75 %  7.0000 USD',
     '',
     'Queue by user',
     '  user  partition  waiting  running  used lately  weight',
-    '  ada   gpu              1        1       31.0 s       4',
-    '  bob   gpu             40        1  20 min 00 s       1',
+    '  ada   gpu              1        1         0:31       4',
+    '  bob   gpu             40        1        20:00       1',
     '',
     'Nodes',
     '  node    partition  pilots  busy  jobs',
     '  node9   gpu             2     1  fedcba98',
     '  node10  gpu             1     1  01234567',
+    `  node9, node10: ${LACKS}`,
+    '',
+    'Pilots',
+    '  pilot  partition  state    node    since        job',
+    '  11     gpu        busy     node10  01-01 00:00  01234567 flashcore_v6 USE_WMMA=0',
+    '  12     gpu        busy     node9   01-01 00:00  fedcba98',
+    '  13     gpu        idle     node9   01-01 00:00  -',
+    '  14     gpu        pending  -       01-01 00:00  -',
     '',
   ]);
 });
 
-test.each([80, 120, 200])('at %i columns nothing is wider than the screen, and no user or node is missing', (width) => {
-  const rows = blockRows(fleetBlocks(fleet, devices), width).map((row) => row.map(({ text }) => text).join(''));
-  expect(rows.filter((row) => cellWidth(row) > width)).toEqual([]);
-  for (const word of ['ada', 'bob', 'node9', 'node10', '01234567', '7.0000']) expect(rows.join('\n')).toContain(word);
-});
+test.each([80, 120, 200])(
+  'at %i columns nothing is wider than the screen, and nothing that counts is missing',
+  (width) => {
+    const rows = blockRows(fleetBlocks(fleet, about), width).map((row) => row.map(({ text }) => text).join(''));
+    expect(rows.filter((row) => cellWidth(row) > width)).toEqual([]);
+    const text = rows.join(' ').replaceAll(/ +/g, ' ');
+    for (const words of [
+      'ada',
+      'bob',
+      'node9',
+      'node10',
+      '01234567 flashcore_v6 USE_WMMA=0',
+      'pending',
+      '7.0000',
+      LACKS,
+    ])
+      expect(text).toContain(words);
+  },
+);

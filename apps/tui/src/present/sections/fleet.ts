@@ -9,7 +9,7 @@ import {
   type Pilot,
 } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, tableOf, type Block, type Column, type Fact } from '../blocks.ts';
-import { formatCost, formatCount, formatPercent, formatSeconds, formatShortInstant } from '../numbers.ts';
+import { formatClock, formatCost, formatCount, formatPercent, formatSeconds, formatShortInstant } from '../numbers.ts';
 import { piece } from '../roles.ts';
 import { shortName } from '../words.ts';
 
@@ -22,8 +22,15 @@ const STATE_WORDS: Record<PilotState, string> = {
   [PilotState.AWAY]: 'away',
 };
 
-/** `devices`: of the gateway, with what an hour of each costs where that is known. */
-export function fleetBlocks(fleet: Fleet, devices: readonly Device[]): Block[] {
+/** What is known of a fleet besides what its gateway says of it. */
+export interface AboutFleet {
+  /** Of the gateway, with what an hour of each costs where that is known. */
+  devices: readonly Device[];
+  /** What a job was asked to run; undefined: not known here. */
+  titleOf: (job: string) => string | undefined;
+}
+
+export function fleetBlocks(fleet: Fleet, { devices, titleOf }: AboutFleet): Block[] {
   return [
     ...(fleet.schedulerProblem === undefined ? [] : [notice(fleet.schedulerProblem, 'bad')]),
     heading('Partitions'),
@@ -31,7 +38,7 @@ export function fleetBlocks(fleet: Fleet, devices: readonly Device[]): Block[] {
     ...queueBlocks(fleet),
     ...nodeBlocks(fleet),
     heading('Pilots'),
-    fleet.pilots.length === 0 ? notice('none: the next job brings one') : tableOf(PILOT_COLUMNS, fleet.pilots),
+    fleet.pilots.length === 0 ? notice('none: the next job brings one') : tableOf(pilotColumns(titleOf), fleet.pilots),
     heading('Since the gateway started'),
     facts(
       ...buildFacts(fleet.builds),
@@ -53,7 +60,7 @@ const partitionColumns = ({ pilots }: Fleet, devices: readonly Device[]): Column
     { title: 'pending', align: 'right', drop: 2, cell: ({ name }) => count(name, PilotState.PENDING) },
     { title: 'most', align: 'right', drop: 1, cell: ({ maxPilots }) => String(maxPilots) },
     { title: 'waiting', align: 'right', cell: ({ waitingJobs }) => String(waitingJobs) },
-    { title: 'GPU held', align: 'right', cell: ({ heldSeconds }) => formatSeconds(heldSeconds) },
+    { title: 'GPU held', align: 'right', cell: ({ heldSeconds }) => formatClock(heldSeconds) },
     { title: 'in use', align: 'right', cell: inUseText },
     { title: 'cost', align: 'right', cell: (partition) => costText(partition, devices) },
   ];
@@ -88,7 +95,7 @@ const SHARE_COLUMNS: Column<Share>[] = [
   { title: 'partition', cell: ({ partition }) => partition },
   { title: 'waiting', align: 'right', cell: ({ waitingJobs }) => String(waitingJobs) },
   { title: 'running', align: 'right', cell: ({ runningJobs }) => String(runningJobs) },
-  { title: 'used lately', align: 'right', cell: ({ recentSeconds }) => formatSeconds(recentSeconds) },
+  { title: 'used lately', align: 'right', cell: ({ recentSeconds }) => formatClock(recentSeconds) },
   { title: 'weight', align: 'right', drop: 1, cell: ({ weight }) => String(weight) },
 ];
 
@@ -103,7 +110,17 @@ function nodeBlocks({ pilots }: Fleet): Block[] {
     a.localeCompare(b, 'en', { numeric: true }),
   );
   const uses = nodes.map((node): NodeUse => ({ node, pilots: pilots.filter((pilot) => pilot.node === node) }));
-  return uses.length === 0 ? [] : [heading('Nodes'), tableOf(NODE_COLUMNS, uses)];
+  return uses.length === 0 ? [] : [heading('Nodes'), tableOf(NODE_COLUMNS, uses), ...lackNotices(uses)];
+}
+
+/** What nodes can't do, each text once. */
+function lackNotices(uses: readonly NodeUse[]): Block[] {
+  const lacking = uses.flatMap(({ node, pilots }) =>
+    [...new Set(pilots.map(({ lacks }) => lacks))].filter((lacks) => lacks !== '').map((lacks) => ({ node, lacks })),
+  );
+  return [...Map.groupBy(lacking, ({ lacks }) => lacks)].map(([lacks, nodes]) =>
+    notice(`${nodes.map(({ node }) => node).join(', ')}: ${lacks}`, 'dim'),
+  );
 }
 
 const NODE_COLUMNS: Column<NodeUse>[] = [
@@ -127,15 +144,20 @@ const inUseText = ({ heldSeconds, usedSeconds }: Partition): string =>
 
 function costText({ name, heldSeconds }: Partition, devices: readonly Device[]): string {
   const rate = devices.find(({ deviceId }) => deviceId === `slurm:${name.toLowerCase()}`)?.usdPerHour;
-  return rate === undefined ? 'not known' : formatCost((rate * heldSeconds) / 3600);
+  if (rate === undefined) return 'not known';
+  // The emulator's time costs nothing.
+  return rate === 0 ? '-' : formatCost((rate * heldSeconds) / 3600);
 }
 
-const PILOT_COLUMNS: Column<Pilot>[] = [
+const pilotColumns = (titleOf: AboutFleet['titleOf']): Column<Pilot>[] => [
   { title: 'pilot', cell: ({ schedulerJob }) => schedulerJob },
   { title: 'partition', cell: ({ partition }) => partition },
   { title: 'state', cell: ({ state }) => piece(STATE_WORDS[state], state === PilotState.BUSY ? 'accent' : undefined) },
   { title: 'node', shrinkTo: 8, cell: ({ node }) => node || '-' },
-  { title: 'job', cell: ({ job }) => (job === '' ? '-' : shortName(job)) },
   { title: 'since', cell: ({ startTime, submitTime }) => formatShortInstant(startTime ?? submitTime) },
-  { title: 'lacks', shrinkTo: 8, drop: 1, cell: ({ lacks }) => lacks || '-' },
+  {
+    title: 'job',
+    shrinkTo: 8,
+    cell: ({ job }) => (job === '' ? '-' : `${shortName(job)} ${titleOf(job) ?? ''}`.trim()),
+  },
 ];

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { HostSchema } from '@flashcore/shared/contract';
+import { HostSchema, JobSchema, JobState, PilotState } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
 import type { Action } from '../../state/actions.ts';
@@ -49,4 +49,21 @@ test('why there is no reading', () => {
     devices: [{ deviceId: 'gpu0', name: 'NVIDIA L4', reading: { missing: 'there is no nvidia-smi on this host' } }],
   });
   expect(rowsAfter({ type: 'host', host })).toContain('clocks not measured: there is no nvidia-smi on this host');
+});
+
+test("what a gateway's partitions do comes before what their GPUs are, with the kernels of the jobs that run", () => {
+  const name = 'jobs/01234567-89ab-4def-8123-456789abcdef';
+  const host = create(HostSchema, {
+    devices: [{ deviceId: 'slurm:gpu', name: 'NVIDIA H200' }],
+    fleet: {
+      partitions: [{ name: 'gpu', deviceName: 'NVIDIA H200' }],
+      pilots: [{ schedulerJob: '11', partition: 'gpu', state: PilotState.BUSY, node: 'node9', job: name }],
+    },
+  });
+  const jobs = [create(JobSchema, { name, label: 'flashcore_v6', deviceId: 'slurm:gpu', state: JobState.RUNNING })];
+  const rows = rowsAfter({ type: 'host', host }, { type: 'jobs', jobs });
+  const places = ['Partitions', 'Pilots', 'slurm:gpu: NVIDIA H200'].map((title) => rows.indexOf(title));
+  expect(places).toEqual(places.toSorted((a, b) => a - b));
+  expect(places).not.toContain(-1);
+  expect(rows.find((row) => row.startsWith('11 '))).toMatch(/ 01234567 flashcore_v6$/);
 });

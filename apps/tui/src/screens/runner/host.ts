@@ -13,7 +13,7 @@ import { fitRow, flowRows, labelled, run, textRow, wrapRows, type Row } from '..
 import type { AppState, HostStart } from '../../state/app-state.ts';
 import { attachedJob } from '../../state/selectors.ts';
 import { blockRows } from '../../present/cells/cells-painter.ts';
-import { fleetBlocks } from '../../present/sections/fleet.ts';
+import { fleetBlocks, type AboutFleet } from '../../present/sections/fleet.ts';
 import { notMeasured, KIND_WORDS, jobMark, jobTitle, withShortNames, SIMULATED_TEXT } from '../../present/words.ts';
 import { noAnswer } from '../pane/nothing.ts';
 import { scrolled, type View } from '../pane/view.ts';
@@ -29,13 +29,14 @@ export function hostRows(state: AppState, width: number): Row[] {
   if (host === undefined) return wrapRows(noAnswer(state), width, { role: 'dim' });
   return [
     ...runnerRows(host, state, width),
+    // What a gateway's partitions do comes before what their GPUs are.
+    ...(host.fleet === undefined ? [] : blockRows(fleetBlocks(host.fleet, aboutFleet(state, host.devices)), width)),
     ...host.devices.flatMap((device) => [
       ...deviceRows(device, width),
       ...readingRows(device, state.readings[device.deviceId] ?? [], width),
       ...conditionRows(conditionsOn(state, device), width),
       ...queueRows(state, device, width),
     ]),
-    ...(host.fleet === undefined ? [] : blockRows(fleetBlocks(host.fleet, host.devices), width)),
     ...(host.tools.length === 0 ? [] : [textRow('Tools', 'title')]),
     ...host.tools.flatMap(({ name, version, archs, missing }) =>
       version === undefined && missing !== undefined
@@ -52,6 +53,14 @@ export function hostRows(state: AppState, width: number): Row[] {
         ]),
   ];
 }
+
+const aboutFleet = ({ jobs }: AppState, devices: readonly Device[]): AboutFleet => ({
+  devices,
+  titleOf: (name) => {
+    const job = jobs.find((one) => one.name === name);
+    return job && jobTitle(job);
+  },
+});
 
 function runnerRows(host: Host, state: AppState, width: number): Row[] {
   const up = host.startTime === undefined ? '-' : formatClock((state.now - timestampMs(host.startTime)) / 1000);
