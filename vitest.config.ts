@@ -22,6 +22,7 @@ const project = (name: string, root: string) => ({
     root,
     isolate: !SHARE_PROCESSES.includes(name),
     include: ['**/*.test.{ts,tsx}'],
+    setupFiles: [`${import.meta.dirname}/tools/leftovers-of-file.ts`],
     exclude: ['**/node_modules/**', '**/dist/**', ...(process.env['FLASHCORE_TESTS'] === 'all' ? [] : LONG_TESTS)],
   },
 });
@@ -40,6 +41,7 @@ export default defineConfig({
     // Most tests start real processes and wait for them: with one file a core, two fifths of the processors were idle.
     maxWorkers: Math.min(2 * availableParallelism(), availableParallelism() + 4),
     sequence: { sequencer: MixedOrder },
+    globalSetup: ['./tools/leftovers.ts'],
     // A machine that CI shares can be too busy for a limit; a fault fails three times.
     retry: process.env['CI'] ? 2 : 0,
     testTimeout: 60_000,

@@ -1,0 +1,30 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { endLeftovers, FILE } from './leftovers.ts';
+
+test.skipIf(!existsSync('/proc/self/environ'))(
+  'endLeftovers() ends what a file has started, its groups and their children too, and nothing of another file',
+  async () => {
+    const start = (mark: string) =>
+      spawn('sh', ['-c', 'setsid sleep 300 & echo $!; wait'], {
+        env: { ...process.env, [FILE]: mark },
+        stdio: ['ignore', 'pipe', 'ignore'],
+        detached: true,
+      });
+    const [mine, other] = [start('run/mine'), start('run/other')];
+    await Promise.all([once(mine.stdout, 'data'), once(other.stdout, 'data')]);
+    const ended = once(mine, 'exit');
+    // The shell, and what has left its session.
+    expect(endLeftovers('run/mine')).toHaveLength(2);
+    expect(await ended).toEqual([null, 'SIGKILL']);
+    expect([other.exitCode, other.signalCode]).toEqual([null, null]);
+    expect(endLeftovers('run/').some(({ pid }) => pid === other.pid)).toBe(true);
+    expect(endLeftovers('run/none')).toEqual([]);
+  },
+);
+
+test('a test file has a mark of its own', () => {
+  expect(process.env[FILE]).toMatch(/^[\w-]{36}\/[\w-]{36}$/);
+});

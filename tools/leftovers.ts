@@ -1,0 +1,56 @@
+/**
+ * Ends what tests leave behind. Each test file has a mark of its own in the environment, which all that it starts
+ * inherits, however far it gets from its parents: a test that vitest times out can't end its runner any more, and a
+ * runner that serves on demand has left its process group. Linux only: elsewhere nothing is found.
+ */
+import { randomUUID } from 'node:crypto';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+
+export const RUN = 'FLASHCORE_TEST_RUN';
+export const FILE = 'FLASHCORE_TEST_FILE';
+
+export interface Leftover {
+  readonly pid: number;
+  readonly command: string;
+}
+
+/** Kills the processes whose environment began with this mark, or one that it begins; says which there were. */
+export function endLeftovers(mark: string): Leftover[] {
+  const left = leftovers(mark);
+  for (const { pid } of left) kill(pid);
+  return left;
+}
+
+function leftovers(mark: string): Leftover[] {
+  if (!existsSync('/proc/self/environ')) return [];
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .flatMap((name) => {
+      const marked = read(name, 'environ').some((entry) => entry.startsWith(`${FILE}=${mark}`));
+      return marked ? [{ pid: Number(name), command: read(name, 'cmdline').join(' ').trim() }] : [];
+    });
+}
+
+/** Nothing where the process has gone meanwhile, or is another user's. */
+function read(pid: string, file: 'environ' | 'cmdline'): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8').split('\0');
+  } catch (error) {
+    if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) return [];
+    throw error;
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch (error) {
+    if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+  }
+}
+
+/** vitest's globalSetup: what files could not end themselves (their worker crashed) ends with the run. */
+export default function setup(): () => void {
+  const run = (process.env[RUN] = randomUUID());
+  return () => void endLeftovers(run);
+}
