@@ -213,16 +213,22 @@ unsigned BlockRun::live_threads() const {
   return live;
 }
 
+// Whether lanes of this warp wait at the barrier in another line: warps may come to it by their own ways, lanes not.
+bool BlockRun::waits_elsewhere(const Warp& w, const Ins* i, unsigned id) const {
+  return std::any_of(w.others.begin(), w.others.end(), [&](const Split& split) {
+    return split.state == SplitState::AtBarrier && split.barrier == id && split.pc != i &&
+           place_of(split.pc) != place_of(i);
+  });
+}
+
 void BlockRun::arrive(Warp& w, const Ins* i, unsigned id, unsigned expected, uint32_t lanes, uint32_t truths,
                       bool waits) {
   BlockBarrier& barrier = barriers[id];
   if (barrier.arrived == 0) {
-    barrier.first = i;
     barrier.expected = expected;
     barrier.truths = 0;
     barrier.voters = 0;
-  } else if (barrier.expected != expected ||
-             (expected == 0 && barrier.first != i && place_of(barrier.first) != place_of(i))) {
+  } else if (barrier.expected != expected || waits_elsewhere(w, i, id)) {
     // The lanes wait where they are, so that the report tells of them too.
     w.others.push_back({i, lanes, SplitState::AtBarrier, id, 0});
     deadlock("divergent barrier: threads of one block came to different __syncthreads()");

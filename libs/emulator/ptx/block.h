@@ -32,7 +32,6 @@ struct BlockBarrier {
   unsigned arrived = 0, expected = 0;  // threads; expected 0: all that live
   int truths = 0;                      // of bar.red
   unsigned voters = 0;
-  const Ins* first = nullptr;
 };
 
 struct RunCounters {
@@ -93,6 +92,8 @@ class BlockRun {
 
  private:
   void attach();
+  bool waits_elsewhere(const Warp& w, const Ins* i, unsigned id) const;
+
   /** Those that change from block to block; in the first block of a launch all. */
   void fill_specials(Warp& w, bool first_block);
   /** Adds where each thread stands. */

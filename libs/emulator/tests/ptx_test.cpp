@@ -43,6 +43,15 @@ void test_what_is_not_carried(const Kernels& kernels) {
   expect_fault({"LOAD_FAILED", "PTX line 3"});
 }
 
+void test_barriers_in_two_lines(const Kernels& kernels) {
+  const Buffer<int> out(64);
+  CHECK_OK(kernels.run("two_ways", {1}, {64}, 0, out.address(), 0));
+  const std::vector<int> got = out.read();
+  for (int thread = 0; thread < 64; ++thread) CHECK(got[thread] == (thread ^ 32));
+  CHECK_RESULT(kernels.run("two_ways", {1}, {64}, 0, out.address(), 1), CUDA_ERROR_LAUNCH_TIMEOUT);
+  expect_fault({"DEADLOCK", "divergent barrier", "divergence.cu:120", "divergence.cu:122"});
+}
+
 void test_deadlock(const Kernels& kernels) {
   const Buffer<int> out(64);
   CHECK_RESULT(kernels.run("half_arrives", {1}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_TIMEOUT);
@@ -58,4 +67,5 @@ int main() {
   test_bounds(kernels);
   test_what_is_not_carried(kernels);
   test_deadlock(kernels);
+  test_barriers_in_two_lines(kernels);
 }
