@@ -16,7 +16,7 @@ const RUNNER_ROOMS = {
   sandbox: ['log.ts', 'async.ts'],
   access: ['sandbox', 'usage-error.ts', 'log.ts'],
   // They do not know each other: phases and device join them.
-  build: ['sandbox', 'store', 'async.ts', 'log.ts'],
+  build: ['sandbox', 'store', 'usage-error.ts', 'async.ts', 'log.ts'],
   workers: ['sandbox', 'async.ts', '../worker/messages.ts'],
   profile: ['sandbox', 'store', '../worker/messages.ts'],
   sdpa: ['sandbox', 'store', 'async.ts', '../worker/messages.ts'],

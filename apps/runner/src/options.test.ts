@@ -21,6 +21,7 @@ test('every option has a default', () => {
     boxLimits: defaultLimits(),
     emulator: true,
     emulatorEngine: 'fibres',
+    headers: [],
     allowRoot: false,
     security: undefined,
     reflection: true,

@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { didYouMean } from '@flashcore/shared/text';
 import { addCompileCommand } from './build/compile-command.ts';
+import { type NamedFolder, parseHeaderTrees } from './build/header-trees.ts';
 import { ENGINES_WANTED, type EngineWanted } from './build/emulator-engine.ts';
 import type { IsolationWanted } from './sandbox/find-box.ts';
 import { defaultLimits, type GroupLimits } from './sandbox/groups.ts';
@@ -40,6 +41,8 @@ export interface ServeOptions {
   emulator: boolean;
   /** What the emulator runs kernels with: fibres, the PTX that nvcc makes, or that where there is an nvcc. */
   emulatorEngine: EngineWanted;
+  /** What kernels may include from this host, by name. */
+  headers: readonly NamedFolder[];
   /** Root may serve. */
   allowRoot: boolean;
   /** TLS, and how clients show who they are; undefined: plain text, on this machine alone. */
@@ -193,6 +196,10 @@ function addServeOptions(
         .choices(ENGINES_WANTED)
         .default('fibres'),
     )
+    .option(
+      '--headers <name=folder...>',
+      'what kernels may include, for nvcc, for example cutlass=/opt/cutlass/include; its digest is in each result',
+    )
     .option('--allow-root', 'serve as root, where boxes and limits hold less ($FLASHCORE_ALLOW_ROOT=1 does the same)')
     .option(
       '--tls <folder>',
@@ -258,6 +265,7 @@ interface Flags extends KeepFlags {
   boxCpus?: number;
   emulator: boolean;
   emulatorEngine: EngineWanted;
+  headers?: string[];
   allowRoot?: boolean;
   tls?: string;
   clients: ServeSecurity['clients'];
@@ -298,6 +306,7 @@ function optionsOf(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
     },
     emulator: flags.emulator,
     emulatorEngine: flags.emulatorEngine,
+    headers: parseHeaderTrees(flags.headers ?? []),
     allowRoot: flags.allowRoot ?? environment['FLASHCORE_ALLOW_ROOT'] === '1',
     security: securityOf(flags, exposed && address),
     reflection: !exposed || (flags.reflection ?? false),

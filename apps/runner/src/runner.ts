@@ -124,6 +124,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       groups,
       emulator: options.emulator,
       emulatorEngine: options.emulatorEngine,
+      headers: options.headers,
       rates: options.rates,
       heldOut: readHeldOut(options.heldOut),
       host: options.host,

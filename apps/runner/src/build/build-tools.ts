@@ -9,6 +9,7 @@ import { CompileCache } from './compile-cache.ts';
 import type { CompileUnit } from './compile-unit.ts';
 import { disassemble } from './disassembly.ts';
 import type { EmulatorEngine, EngineWanted } from './emulator-engine.ts';
+import { HeaderTrees, type NamedFolder } from './header-trees.ts';
 import { emulatorUnit } from './emulator-unit.ts';
 import { emulatorLibraryUnit, executorUnit, readSources, referenceUnit } from './host-libraries.ts';
 import { KernelBuilder, type BuildListener } from './kernel-builder.ts';
@@ -35,6 +36,8 @@ interface BuildToolsOptions {
   /** Builds of kernels that several runners share. */
   buildCache?: string | undefined;
   box?: () => Promise<Box>;
+  /** What kernels may include from the host, by name; default: nothing. */
+  headers?: readonly NamedFolder[] | undefined;
   /** Default: fibres. */
   engine?: EngineWanted | undefined;
   /** What another host compiled for the job; default: nothing. */
@@ -52,6 +55,7 @@ export class BuildTools {
   /** Where libraries lie that workers load. */
   readonly libraryFolder: string;
   readonly kernels: KernelBuilder;
+  readonly headers: HeaderTrees;
   readonly #builds: CompileCache;
   readonly #libraries: CompileCache;
   readonly #libraryFiles: LibraryFiles;
@@ -67,6 +71,7 @@ export class BuildTools {
    */
   constructor(options: BuildToolsOptions) {
     this.box = options.box ?? (() => findBox('none'));
+    this.headers = new HeaderTrees(options.headers ?? []);
     this.#engineWanted = options.engine ?? 'fibres';
     this.#assigned = options.assigned;
     const assigned = options.assigned ? [options.assigned] : [];
@@ -95,6 +100,7 @@ export class BuildTools {
       emulatorFiles: () => emulatorHeaders(this.#emulatorFolder),
       engine: () => this.engine(),
       assigned: options.assigned,
+      headers: () => this.headers.now(),
       disassemble: (cubin, signal) =>
         disassemble(cubin, { toolchain: this.toolchain, box: this.box, dataDirectory: options.dataDirectory, signal }),
     });

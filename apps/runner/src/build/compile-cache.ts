@@ -179,10 +179,11 @@ function hostError(fault: HostFault): FlashcoreError {
       );
 }
 
-/** SHA-256 over the compiler, its arguments and every file. */
+/** SHA-256 over the compiler, its arguments, every file, and what may be included from the host. */
 export function keyOf(unit: CompileUnit): string {
   const hash = createHash('sha256');
   hash.update(JSON.stringify([SCHEMA, unit.compiler.identity, unit.target, unit.stages, unit.outputs]));
+  for (const { name, digest } of unit.headers ?? []) hash.update(JSON.stringify(['headers', name, digest]));
   for (const { path, text } of [...unit.files].sort((a, b) => (a.path < b.path ? -1 : 1)))
     hash.update(JSON.stringify([path, text]));
   return hash.digest('hex');

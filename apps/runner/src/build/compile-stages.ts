@@ -5,6 +5,7 @@ import type { Command, CompileOptions, CompileUnit } from './compile-unit.ts';
 import { untilAborted } from '../async.ts';
 import type { Box, BoxLimits, BoxPolicy } from '../sandbox/box.ts';
 import { runProgram, type ProgramEnd } from '../sandbox/run.ts';
+import { withHeaderFolders } from './header-trees.ts';
 import { readsHostFile } from './preprocessed.ts';
 import { shownLine } from './source-snapshot.ts';
 
@@ -39,7 +40,8 @@ export async function runStages(
     fileBytes: MAX_FILE_BYTES,
     addressBytes: MAX_ADDRESS_BYTES,
   };
-  const policy: BoxPolicy = { folder, readable: [toolchainFolder(unit.compiler.path)], limits };
+  const readable = [toolchainFolder(unit.compiler.path), ...(unit.headers ?? []).map((tree) => tree.folder)];
+  const policy: BoxPolicy = { folder, readable, limits };
   const box = await untilAborted(options.box.for(unit.compiler.path, ['--version'], policy), options.signal);
   if (box.kind === 'none') {
     const refused = await readsHostFile(unit, options);
@@ -55,7 +57,7 @@ export async function runStages(
       const { program, args: boxed } = group.enter(
         box.wrap(
           unit.compiler.path,
-          args.map((arg) => arg.replaceAll(BUILD_FOLDER, folder)),
+          withHeaderFolders(args, unit.headers).map((arg) => arg.replaceAll(BUILD_FOLDER, folder)),
           policy,
         ),
       );

@@ -1,3 +1,4 @@
+import type { HeaderTree } from './header-trees.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Compiler } from './toolchain.ts';
 
@@ -15,6 +16,8 @@ export interface CompileUnit {
   /** "sm_89", "emulator", … */
   target: string;
   files: readonly SnapshotFile[];
+  /** Folders of the host beside them, which arguments name by headersPlace(). */
+  headers?: readonly HeaderTree[];
   /** Run one after another; the commands of a stage at the same time. */
   stages: readonly (readonly Command[])[];
   outputs: readonly CompileOutput[];

@@ -27,6 +27,7 @@ import type { Listing } from './disassembly.ts';
 import { emulatorUnit } from './emulator-unit.ts';
 import { entryResources, type ShapeLaunch } from './entry-resources.ts';
 import { LOOK_FOR_RACES, type EmulatorEngine } from './emulator-engine.ts';
+import type { HeaderTree } from './header-trees.ts';
 import { nvccUnit } from './nvcc-unit.ts';
 import { parsePtxasReport, parseSmemExcess } from './ptxas-report.ts';
 import { sharedBuffers } from './shared-buffers.ts';
@@ -112,6 +113,8 @@ interface KernelBuilderParts {
   kernelsFolder: string;
   emulatorFiles: () => SnapshotFile[];
   disassemble: Disassemble;
+  /** What kernels may include from the host; default: nothing. */
+  headers?: () => readonly HeaderTree[];
   /** What the emulator runs kernels with; default: fibres. */
   engine?: () => EmulatorEngine;
   /** What another host compiled for the job; default: nothing. */
@@ -128,6 +131,7 @@ export class KernelBuilder {
   readonly #disassemble: Disassemble;
   readonly #engine: () => EmulatorEngine;
   readonly #assigned: Pick<AssignedBuilds, 'unitOf'> | undefined;
+  readonly #headers: () => readonly HeaderTree[];
 
   constructor(parts: KernelBuilderParts) {
     this.#toolchain = parts.toolchain;
@@ -136,6 +140,7 @@ export class KernelBuilder {
     this.#kernelsFolder = parts.kernelsFolder;
     this.#emulatorFiles = parts.emulatorFiles;
     this.#disassemble = parts.disassemble;
+    this.#headers = parts.headers ?? (() => []);
     this.#engine = parts.engine ?? (() => 'fibres');
     this.#assigned = parts.assigned;
   }
@@ -195,6 +200,7 @@ export class KernelBuilder {
     files: readonly SnapshotFile[],
     { runsPtx }: { runsPtx: boolean },
   ): CompileUnit | undefined {
+    const headers = this.#headers();
     const unitBy = (nvcc: Nvcc): CompileUnit =>
       nvccUnit({
         nvcc,
@@ -206,6 +212,7 @@ export class KernelBuilder {
         fastMath: resolved.fastMath,
         maxRegisters: resolved.maxRegisters,
         keepPtx: resolved.keepPtx || runsPtx,
+        headers,
         entries: entries.length,
       });
     const done = this.#assigned?.unitOf(unitBy);

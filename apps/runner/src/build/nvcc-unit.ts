@@ -1,4 +1,5 @@
 import type { CompileUnit } from './compile-unit.ts';
+import { type HeaderTree, headersPlace } from './header-trees.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Nvcc } from './toolchain.ts';
 
@@ -16,6 +17,8 @@ export interface NvccOptions {
   /** 0: no limit. */
   maxRegisters: number;
   keepPtx: boolean;
+  /** What kernels may include from the host, each by its own names ("cutlass/cutlass.h"). */
+  headers?: readonly HeaderTree[];
   /** Entry points that the manifest launches: several are optimised side by side. Default: one. */
   entries?: number;
 }
@@ -44,6 +47,7 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
     'kernel',
     '-I',
     'kernels',
+    ...(options.headers ?? []).flatMap(({ name }) => ['-isystem', headersPlace(name)]),
     '-o',
     'kernel.cubin',
     options.unit,
@@ -56,6 +60,7 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
     compiler: options.nvcc,
     target: options.arch,
     files: options.files,
+    ...(options.headers && options.headers.length > 0 && { headers: options.headers }),
     stages: [[{ arguments: args }]],
     outputs: [
       { path: 'kernel.cubin', fileName: `${options.name}.${options.arch}.cubin`, kind: 'cubin' },

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { withinDeadline } from '@flashcore/shared/text';
 import type { CompileOptions, CompileUnit } from './compile-unit.ts';
 import { runProgram } from '../sandbox/run.ts';
+import { withHeaderFolders } from './header-trees.ts';
 import { READS_FILE, shownPath } from './source-snapshot.ts';
 import { readSourceText } from './source-text.ts';
 
@@ -21,7 +22,11 @@ export async function readsHostFile(
 ): Promise<string | undefined> {
   const command = unit.files.some(({ path }) => path.startsWith('kernel/')) ? preprocessing(unit) : undefined;
   if (!command) return undefined;
-  const end = await runProgram(unit.compiler.path, command, { cwd: folder, limitMs: LIMIT_MS, signal });
+  const end = await runProgram(unit.compiler.path, withHeaderFolders(command, unit.headers), {
+    cwd: folder,
+    limitMs: LIMIT_MS,
+    signal,
+  });
   // What can't be preprocessed is the compiler's to tell.
   if (end.exitCode !== 0) return undefined;
   const path = join(folder, OUTPUT);

@@ -33,6 +33,7 @@ import type { FleetTable } from '../store/fleet-table.ts';
 import type { MeasuredSteps } from '../store/measured-steps.ts';
 import type { SourceStore } from '../store/sources.ts';
 import { costOf, type DeviceRates } from './cost.ts';
+import type { NamedFolder } from '../build/header-trees.ts';
 import type { EngineWanted } from '../build/emulator-engine.ts';
 import { DeviceRuntime } from '../device/device-runtime.ts';
 import { findDevices, type HostDevice } from '../device/devices.ts';
@@ -61,6 +62,8 @@ export interface PlannerOptions {
   groups?: ProcessGroups;
   /** What the emulator runs kernels with; default: fibres. */
   emulatorEngine?: EngineWanted;
+  /** What kernels may include from the host, by name; default: nothing. */
+  headers?: readonly NamedFolder[];
   /** Whether the emulator is a device; default: it is. */
   emulator?: boolean;
   artifacts: ArtifactStore;
@@ -95,6 +98,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
     buildCache: host.buildCache,
     engine: options.emulatorEngine,
     assigned: options.assigned,
+    headers: options.headers,
   });
   const { artifacts, repositoryRoot, dataDirectory } = options;
   const runtimeOf = (device: HostDevice): DeviceRuntime =>

@@ -79,6 +79,7 @@ function toolsUsed({ spec, tools }: JobServices, variants: readonly VariantResul
   )[0];
   return [
     ...[...compilersUsed(compilers, variants), ...used].map((tool) => create(ToolSchema, tool)),
+    ...tools.headers.now().map(({ name, digest }) => create(ToolSchema, { name: `headers ${name}`, version: digest })),
     ...(spec.device.simulated ? [create(ToolSchema, { name: 'emulator', version: ENGINES[tools.engine()] })] : []),
     ...(version ? [create(ToolSchema, { name: 'PyTorch', version: version.replace(/^PyTorch /, '') })] : []),
   ];

@@ -48,6 +48,7 @@ export async function startTestRunner(
     boxLimits: { memoryBytes: 1024 ** 3, processes: 64 },
     emulator: true,
     emulatorEngine: 'fibres',
+    headers: [],
     allowRoot: true,
     security: undefined,
     reflection: true,

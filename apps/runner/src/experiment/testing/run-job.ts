@@ -65,7 +65,13 @@ type KernelInit = MessageInitShape<typeof KernelReferenceSchema>;
  */
 export function openTestPlanner(
   keptDirectory?: string,
-  { isolation = 'auto', host = TEST_HOST, heldOut = [] }: Pick<PlannerOptions, 'isolation' | 'host' | 'heldOut'> = {},
+  {
+    isolation = 'auto',
+    host = TEST_HOST,
+    heldOut = [],
+    emulatorEngine = 'fibres',
+    headers = [],
+  }: Pick<PlannerOptions, 'isolation' | 'host' | 'heldOut' | 'emulatorEngine' | 'headers'> = {},
 ): TestPlanner {
   const dataDirectory = keptDirectory ?? mkdtempSync(join(tmpdir(), 'flashcore-planner-'));
   const database = openDatabase(join(dataDirectory, 'flashcore.db'));
@@ -77,6 +83,8 @@ export function openTestPlanner(
     host,
     isolation,
     heldOut,
+    emulatorEngine,
+    headers,
     version: '0.0.0',
     buildId: 'test',
     repositoryRoot,

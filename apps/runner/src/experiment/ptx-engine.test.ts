@@ -1,0 +1,257 @@
+/**
+ * The emulator's PTX engine through the whole of a job: kernels from outside, faults that it alone finds, Hopper's
+ * steps, a launch without an end, and candidates with host code in them.
+ */
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ArtifactKind, FindingKind, Outcome, Verdict } from '@flashcore/shared/contract';
+import { formatShape, parseManifest, parseShape, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
+import { inFull, missing } from '@flashcore/shared/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { BuildTools } from '../build/build-tools.ts';
+import { ArtifactStore } from '../store/artifacts.ts';
+import { TEST_HOST } from '../testing/test-host.ts';
+import { DeviceWorker } from '../workers/device-worker.ts';
+import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
+
+const repositoryRoot = new URL('../../../../', import.meta.url).pathname;
+const kernelsFolder = join(repositoryRoot, 'kernels');
+const foreignFolder = join(repositoryRoot, 'test/fixtures/foreign');
+
+/** A folder's files, for an upload. */
+const filesOf = (folder: string): Record<string, string> =>
+  Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')]));
+
+const kernel = (value: string) => ({ source: { case: 'kernelId' as const, value } });
+
+describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
+  let fixture: TestPlanner;
+  beforeAll(() => {
+    fixture = openTestPlanner(undefined, { emulatorEngine: 'ptx' });
+  });
+  afterAll(() => fixture.close());
+
+  test.each([
+    { id: 'flash_attention_minimal', shapes: ['1x2x64x64'], most: 3e-4 },
+    { id: 'bf16_inline_ptx', shapes: ['1x1x77x64c', '1x1x33x128'], most: 1e-2 },
+    { id: 'half2_cooperative', shapes: ['1x2x21x64c'], most: 1e-3 },
+  ])('$id runs as it is, from its folder', async ({ id, shapes, most }) => {
+    const { outcome, events } = await fixture.run('verify', {
+      kernel: fixture.upload(filesOf(join(foreignFolder, id))),
+      settings: { shapes: shapes.map(parseShape), seedCount: 2 },
+    });
+    const { cases } = outcome.result.variants[0]!.verify!;
+    expect([outcome.summary, ...cases.map(({ shape, verdict }) => [formatShape(shape!), Verdict[verdict]])]).toEqual([
+      expect.any(String),
+      ...shapes.map((shape) => [shape, 'PASS']),
+    ]);
+    expect(Math.max(...cases.map(({ maxAbsError }) => maxAbsError))).toBeLessThan(most);
+    // Byte-exact on the first seed of every case.
+    const watched = events.flatMap((event) => (event.case === 'logLine' ? [event.value.text] : []));
+    const checked = watched.find((text) => text.startsWith('race check on'));
+    expect(checked).toContain('every access to memory watched, no race found');
+    for (const shape of shapes) expect(checked).toContain(shape);
+  });
+
+  test('what has an initial value has it before each timed launch too, and a champion of another dtype is refused', async () => {
+    const request = {
+      kernel: fixture.upload(filesOf(join(foreignFolder, 'flash_attention_minimal'))),
+      settings: { shapes: [parseShape('1x1x32x64')], protocol: { minSamples: 3, maxSamples: 3, maxSeconds: 1 } },
+    };
+    const { outcome } = await fixture.run('benchmark', request);
+    expect(outcome.result.variants[0]!.benchmarks.map(({ outputCheck }) => outputCheck)).toEqual([
+      expect.stringMatching(/^right at \d+ secret sample/),
+      expect.stringMatching(/^right at \d+ secret samples? .* in rows of launches/),
+    ]);
+    await expect(
+      fixture.run('benchmark', {
+        ...request,
+        settings: { ...request.settings, champion: { kernel: kernel('fa_v1_baseline') } },
+      }),
+    ).rejects.toMatchObject({
+      reason: 'INVALID_REQUEST',
+      message: expect.stringContaining(
+        'must take fp32 tensors, as the candidate does: fa_v1_baseline takes fp16',
+      ) as string,
+    });
+  });
+
+  const faulty = readdirSync(join(kernelsFolder, 'faulty'), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map(({ name }) => {
+      const path = join(kernelsFolder, 'faulty', name, 'kernel.yaml');
+      return { id: name, ...parseManifest(readFileSync(path, 'utf8'), path).faulty! };
+    })
+    .filter(({ needsPtxEngine, finding }) => needsPtxEngine && finding !== FindingKind.UNSPECIFIED);
+  // In short: an address, two ends of a race, and memory that nobody wrote.
+  const SHORT = ['local_overrun', 'lost_copy_wait', 'uninitialised_shared'];
+
+  test.each(inFull(faulty, ({ id }) => SHORT.includes(id)))(
+    '$id is named, with its line, thread and address',
+    async ({ id, finding, shape }) => {
+      const { outcome } = await fixture.run('verify', {
+        kernel: kernel(id),
+        settings: { shapes: [shape], seedCount: 1 },
+      });
+      const [first] = outcome.result.variants[0]!.findings;
+      expect([FindingKind[first!.kind], first!.message]).toEqual([
+        FindingKind[finding],
+        expect.stringMatching(/\w+\.cuh?:\d+/) as string,
+      ]);
+      expect(first!.location!.line).toBeGreaterThan(0);
+      expect(first!.remedy).not.toBe('');
+      if (finding === FindingKind.RACE) expect(first!.threads.length).toBe(2);
+      else
+        expect(first!.location).toMatchObject({
+          block: [expect.any(Number), expect.any(Number), 0],
+          thread: [expect.any(Number), 0, 0],
+        });
+      if (finding === FindingKind.OUT_OF_BOUNDS) expect(first!.location!.address).toMatch(/^0x[0-9a-f]+$/);
+    },
+  );
+
+  // flashcore_v12 takes nvcc a minute of processor time.
+  test.each(inFull(['flashcore_v11', 'flashcore_v12'], (id) => id === 'flashcore_v11'))(
+    '%s, a kernel for Hopper, is right',
+    async (id) => {
+      const { outcome } = await fixture.run('verify', {
+        kernel: kernel(id),
+        settings: { shapes: [parseShape('1x1x77x64c')], seedCount: 1 },
+      });
+      expect([Outcome[outcome.outcome], outcome.summary]).toEqual([
+        'PASSED',
+        expect.stringMatching(/^1 of 1 case correct/) as string,
+      ]);
+    },
+  );
+
+  test('a launch that does not end is stopped at its limit, and tells where its threads stand', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'flashcore-endless-'));
+    const signal = new AbortController().signal;
+    const tools = new BuildTools({
+      repositoryRoot,
+      dataDirectory: data,
+      kernelsFolder,
+      artifacts: new ArtifactStore(join(data, 'artifacts')),
+      ...TEST_HOST,
+      engine: 'ptx',
+    });
+    const worker = new DeviceWorker({
+      deviceId: 'emulator',
+      open: async () => ({
+        library: await tools.emulatorLibrary({ signal }),
+        referenceLibrary: await tools.referenceLibrary({ signal }),
+        deviceOrdinal: 0,
+      }),
+      canary: () => tools.canary({ arch: 'sm_89', emulated: true }, { signal }),
+    });
+    try {
+      const folder = join(kernelsFolder, 'faulty/endless_loop');
+      const manifest = parseManifest(readFileSync(join(folder, 'kernel.yaml'), 'utf8'), folder);
+      const resolved = resolveVariant(manifest);
+      const shape = parseShape('1x1x64x64');
+      const plan = planLaunches(manifest, resolved, shape);
+      const { image } = await tools.kernels.build(
+        {
+          kernelId: manifest.id,
+          folder,
+          source: manifest.source,
+          resolved,
+          arch: 'sm_89',
+          emulated: true,
+          entries: ['endless_loop'],
+          launches: plan.launches,
+        },
+        { signal },
+      );
+      const rule = { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1, valueScale: 1 } as const;
+      const outcome = await worker.request(
+        { type: 'run-once', candidate: { image: image!, shape, plan, launchLimitMs: 500 }, input: { seed: '1', rule } },
+        { signal },
+      );
+      expect(outcome).toMatchObject({
+        status: 'fault',
+        fault: {
+          emulator: {
+            kind: 'TIMED_OUT',
+            message: expect.stringContaining('did not end within 0.5 s') as string,
+            place: expect.stringMatching(/endless_loop\.cu:\d+$/) as string,
+          },
+        },
+      });
+    } finally {
+      await worker.close();
+      rmSync(data, { recursive: true, force: true });
+    }
+  });
+});
+
+/** Host code in every place where one could run it: as a module is loaded, and before a program's main. */
+function attackingKernel(leftBehind: string): Record<string, string> {
+  return {
+    'kernel.yaml': `id: attacking
+title: Host code in a candidate
+lesson: none of it may run
+source: attacking.cu
+min_arch: sm_80
+math: { inputs: fp16, accumulate: fp32 }
+limits: [{ require: "S == 1", because: "with one key, O is V" }]
+launches:
+  - { entry: attacking, grid: ["B * H", 1, 1], block: [64, 1, 1], arguments: [V, O] }
+`,
+    'attacking.cu': `#include <cuda_fp16.h>
+#include <stdio.h>
+static int leave(const char* how) {
+  FILE* file = fopen(${JSON.stringify(leftBehind)}, "a");
+  if (file) fputs(how, file), fclose(file);
+  return 1;
+}
+static struct Constructed { Constructed() { leave("a constructor\\n"); } } constructed;
+static int initialised = leave("an initialiser\\n");
+__attribute__((constructor)) static void at_load() { leave("at load\\n"); }
+extern "C" __global__ void attacking(const half* V, half* O) {
+  O[blockIdx.x * 64 + threadIdx.x] = V[blockIdx.x * 64 + threadIdx.x];
+}
+`,
+  };
+}
+
+/** Verifies the kernel above with no box around it; what it has left behind. */
+async function attack(emulatorEngine: 'ptx' | 'fibres') {
+  const folder = mkdtempSync(join(tmpdir(), 'flashcore-attack-'));
+  const fixture = openTestPlanner(undefined, { emulatorEngine, isolation: 'none' });
+  try {
+    const path = join(folder, 'left-behind');
+    const { outcome } = await fixture.run('verify', {
+      kernel: fixture.upload(attackingKernel(path)),
+      settings: { shapes: [parseShape('1x2x1x64')], seedCount: 1 },
+    });
+    const { build } = outcome.result.variants[0]!;
+    return {
+      outcome: Outcome[outcome.outcome],
+      compilers: build!.runs.map(({ compiler }) => compiler),
+      hostModules: build!.artifacts.filter(({ kind }) => kind === ArtifactKind.EMULATOR_MODULE).length,
+      left: existsSync(path) ? [...new Set(readFileSync(path, 'utf8').trim().split('\n'))].sort() : [],
+    };
+  } finally {
+    await fixture.close();
+    rmSync(folder, { recursive: true });
+  }
+}
+
+test.skipIf(missing('nvcc'))(
+  'no host code of a candidate runs, nor is compiled, with the PTX engine',
+  { timeout: 180_000 },
+  async () => {
+    expect(await attack('ptx')).toEqual({ outcome: 'PASSED', compilers: ['nvcc'], hostModules: 0, left: [] });
+  },
+);
+
+test(
+  'the same candidate attacks indeed: compiled for the host, it leaves a file behind',
+  { timeout: 180_000 },
+  async () => {
+    expect((await attack('fibres')).left).toEqual(['a constructor', 'an initialiser', 'at load']);
+  },
+);
