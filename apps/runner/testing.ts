@@ -23,4 +23,5 @@ export { ClockStamps } from './worker/benchmark/clock-stamps.ts';
 export { Conditions } from './worker/benchmark/conditions.ts';
 export { InputRotation } from './worker/benchmark/input-rotation.ts';
 export { countersOf } from './src/profile/counters.ts';
+export { ReferenceBook } from './worker/verify/reference-book.ts';
 export { loadReference, type Reference } from './worker/driver/reference.ts';

@@ -10,10 +10,18 @@ import { listDevices } from './driver/device-facts.ts';
 import { loadReference, type Reference } from './driver/reference.ts';
 import type { NativeLibrary } from './driver/declarations.ts';
 import { ExecutorEnded, RemoteLibrary } from './driver/remote-library.ts';
-import type { ConditionsRequest, OpenRequest, Proceed, ReplyByRequest, WorkerRequest } from './messages.ts';
+import type {
+  ConditionsRequest,
+  OpenRequest,
+  PrepareRequest,
+  Proceed,
+  ReplyByRequest,
+  WorkerRequest,
+} from './messages.ts';
 import { proceed, reporter, sendToParent } from './reporter.ts';
 import { tensorKindOf } from './driver/tensor-bits.ts';
 import { drawInputs } from './verify/inputs.ts';
+import { ReferenceBook } from './verify/reference-book.ts';
 import { CandidateRun, POISONS, verifyCase } from './verify/verify-case.ts';
 
 /**
@@ -26,6 +34,7 @@ interface Open {
   driver: CudaDriver | (() => NativeLibrary & Disposable);
   ordinal: number;
   reference: Reference;
+  book: ReferenceBook;
   conditions: Conditions;
   clockStampImage: string | undefined;
 }
@@ -38,6 +47,12 @@ async function handle(request: WorkerRequest): Promise<ReplyByRequest[keyof Repl
   if (request.type === 'open') return openDevice(request);
   if (!open) throw new Error(`${request.type} came before open`);
   if (request.type === 'conditions') return open.conditions.read(request.ownProcesses);
+  if (request.type === 'prepare') {
+    open.book.prepare(request.cases);
+    return null;
+  }
+  // Beside what is timed nothing is computed.
+  if (request.type !== 'verify') await open.book.clear();
   if (open.driver instanceof CudaDriver) return work(open.driver, open, request);
   using library = open.driver();
   return await work(new CudaDriver(library, open.ordinal), open, request);
@@ -45,14 +60,14 @@ async function handle(request: WorkerRequest): Promise<ReplyByRequest[keyof Repl
 
 async function work(
   driver: CudaDriver,
-  { reference, conditions, clockStampImage }: Open,
-  request: Exclude<WorkerRequest, OpenRequest | ConditionsRequest>,
+  { reference, book, conditions, clockStampImage }: Open,
+  request: Exclude<WorkerRequest, OpenRequest | PrepareRequest | ConditionsRequest>,
 ): Promise<ReplyByRequest[keyof ReplyByRequest]> {
   switch (request.type) {
     case 'canary':
       return runCanary(driver, request.image, reporter);
     case 'verify':
-      return verifyCase(driver, reference, request, reporter);
+      return verifyCase(driver, { reference, book }, request, reporter);
     case 'run-once': {
       const run = await CandidateRun.open(driver, request.candidate, reporter);
       await run.once(
@@ -78,10 +93,12 @@ async function openDevice(request: OpenRequest): Promise<ReplyByRequest['open']>
   const start = executor && (() => new RemoteLibrary(executor, library));
   using first = start?.();
   const driver = new CudaDriver(first ?? library, ordinal);
+  const reference = loadReference(request.referenceLibrary);
   open = {
     driver: start ?? driver,
     ordinal,
-    reference: loadReference(request.referenceLibrary),
+    reference,
+    book: new ReferenceBook(reference),
     conditions: new Conditions(request.nvmlLibrary, driver),
     clockStampImage: request.clockStampImage,
   };

@@ -65,6 +65,18 @@ export interface OpenRequest {
   clockStampImage?: string | undefined;
 }
 
+/** A case to come: inputs and reference may be computed at once. */
+export interface PreparedCase {
+  kind: { shape: ShapeFields; dtype: TensorDtype };
+  inputs: SeededInput[];
+}
+
+/** Computes what verifications to come need, in the background: it is answered at once. */
+export interface PrepareRequest {
+  type: 'prepare';
+  cases: PreparedCase[];
+}
+
 /** Launches a kernel that writes `block * grid` known numbers, and checks them. */
 export interface CanaryRequest {
   type: 'canary';
@@ -208,6 +220,7 @@ export interface ProfileOnceJob {
 export type WorkerRequest =
   | OpenRequest
   | CanaryRequest
+  | PrepareRequest
   | VerifyRequest
   | RunOnceRequest
   | CountRequest
@@ -329,6 +342,7 @@ export interface ComparisonReport {
 export interface ReplyByRequest {
   open: DeviceFacts;
   canary: null;
+  prepare: null;
   verify: CaseReport;
   'run-once': null;
   count: LaunchCounts[];

@@ -8,6 +8,8 @@ import { emitFindings, emitLog, emitWarning, startPhase, type VariantServices } 
 import type { VariantFound } from './job-found.ts';
 import type { VariantPhase } from './phase.ts';
 import { profileBeside } from './profile-phase.ts';
+import { comingVerification } from './verify-phase.ts';
+import { describeOutcome } from '../workers/device-worker.ts';
 
 /** A wait for the device that is longer is told. */
 const TELL_WAIT_MS = 500;
@@ -46,7 +48,7 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
       dtype: spec.kernel.manifest.math.inputs,
     });
   else if (spec.verify) runtime.instruments.sdpa?.start();
-  const warm = runtime.warmUp(AbortSignal.any([job.signal, notNeeded.signal])).then(
+  const warm = warmUp(services, found, AbortSignal.any([job.signal, notNeeded.signal])).then(
     () => ({ ready: true as const }),
     (error: unknown) => ({ ready: false as const, error }),
   );
@@ -75,8 +77,23 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
   found.waitSeconds = (performance.now() - waitedSince) / 1000;
   clearTimeout(telling);
   if (!started.ready && !stops) throw started.error;
-  if (started.ready) found.job.birth.conditions ??= await runtime.conditions(job.signal);
   return build;
+}
+
+/** Opens the device, notes its state, and has a GPU's host compute what the verification will need. */
+async function warmUp(services: VariantServices, found: VariantFound, signal: AbortSignal): Promise<void> {
+  const { job, runtime, spec } = services;
+  await runtime.warmUp(signal);
+  // From here on the job's own signal: what is asked of a worker and given up ends it.
+  signal.throwIfAborted();
+  found.job.birth.conditions ??= await runtime.conditions(job.signal);
+  // The emulator's kernels and their compilers want the processors themselves.
+  if (!spec.verify || spec.device.simulated || signal.aborted) return;
+  const coming = comingVerification(services, spec.verify);
+  found.inputs = coming.inputs;
+  const prepared = await runtime.request({ type: 'prepare', cases: coming.cases }, { signal: job.signal });
+  if (prepared.status !== 'done')
+    emitLog(job, 'runner', `the reference was not computed ahead: ${describeOutcome(prepared)}`);
 }
 
 function withBuild(found: VariantFound, build: KernelBuild): KernelBuild {

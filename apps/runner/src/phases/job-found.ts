@@ -9,7 +9,7 @@ import {
   type DeviceConditions,
 } from '@flashcore/shared/contract';
 import type { ResolvedVariant } from '@flashcore/shared/kernels';
-import type { Plain } from '../../worker/messages.ts';
+import type { Plain, SeededInput } from '../../worker/messages.ts';
 import type { KernelBuild } from '../build/kernel-builder.ts';
 import type { Judging } from './judging.ts';
 
@@ -54,6 +54,8 @@ export interface VariantFound {
   championBuild?: BuildResult | undefined;
   /** An experiment's gates, which are decided while it is measured. */
   judging?: Judging | undefined;
+  /** What its verification will draw, decided while it is built. */
+  inputs?: readonly SeededInput[];
   /** Counters that are read as soon as the kernel is known to be right. */
   profiling?: Profiling;
   /** What the phase that runs has waited for the device to open, seconds. */

@@ -14,8 +14,15 @@ import {
   type Shape,
   type VerifyResult,
 } from '@flashcore/shared/contract';
-import { attentionFlops, checkShape, formatShape, type LaunchPlan, type Probes } from '@flashcore/shared/kernels';
-import type { CaseReport, SeededInput } from '../../worker/messages.ts';
+import {
+  attentionFlops,
+  checkShape,
+  formatShape,
+  type LaunchPlan,
+  type Probes,
+  type ShapeFields,
+} from '@flashcore/shared/kernels';
+import type { CaseReport, PreparedCase, SeededInput } from '../../worker/messages.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
 import { candidateFor } from './candidate.ts';
 import { findingOf } from '../findings/fault-findings.ts';
@@ -38,6 +45,7 @@ export const verifyPhase: VariantPhase = {
     const verification = await runVerify(services, {
       spec: verify!,
       image: build!.image!,
+      inputs: found.inputs,
       races: method === 'verify' || method === 'runExperiment',
       onSeeds: (seeds) => noteSeeds(job, seeds),
       onCase: (soFar) => {
@@ -66,6 +74,8 @@ interface VerifyOptions {
   spec: VerifySpec;
   /** What the device loads. */
   image: string;
+  /** Default: new ones. */
+  inputs?: readonly SeededInput[] | undefined;
   /** Look for data races too, on the emulator. */
   races: boolean;
   /** Told the seeds before the first case. */
@@ -87,7 +97,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
   const started = performance.now();
   startPhase(services, Phase.VERIFY, spec.shapes.length);
   const instrumented = options.races && device.simulated ? startInstrumentedBuild(services) : undefined;
-  const inputs = drawSeeds(services, spec);
+  const inputs = options.inputs ?? drawSeeds(services, spec);
   options.onSeeds(inputs.map(({ seed }) => seed));
   const results = new Map<Shape, CaseResult>();
   const findings: Finding[] = [];
@@ -98,7 +108,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
     if (ends) stopped = `${FindingKind[found[0]?.kind ?? 0]} on ${formatShape(result.shape!)} stopped the run`;
   }
   const probed = probes.map(({ result }) => result);
-  for (const shape of spec.shapes.toSorted((a, b) => attentionFlops(a) - attentionFlops(b))) {
+  for (const shape of smallestFirst(spec)) {
     const refused = checkShape(kernel.manifest, services.resolved, shape);
     const skipped = refused
       ? `the kernel does not take it: it requires ${refused.require}, because ${refused.because}`
@@ -168,7 +178,7 @@ interface CaseOptions {
   spec: VerifySpec;
   image: string;
   shape: Shape;
-  inputs: SeededInput[];
+  inputs: readonly SeededInput[];
 }
 
 interface ProbeOptions {
@@ -177,26 +187,70 @@ interface ProbeOptions {
   seed: string;
 }
 
+const smallestFirst = ({ shapes }: VerifySpec): Shape[] =>
+  shapes.toSorted((a, b) => attentionFlops(a) - attentionFlops(b));
+
+interface Probe {
+  shape: Shape;
+  inputs: SeededInput[];
+}
+
 /**
- * Runs the first probe that the kernel takes without a mask, and the first with one, on every input that breaks a known
+ * The first probe that the kernel takes without a mask, and the first with one, on every input that breaks a known
  * mistake; and the long one where it is wanted.
  */
+function probesOf(
+  { resolved, cases: { probes }, spec: { kernel } }: VariantServices,
+  { longProbes }: VerifySpec,
+  seed: string,
+): Probe[] {
+  const first = ({ shapes, distributions }: Pick<Probes, 'shapes' | 'distributions'>, causal: boolean): Probe[] => {
+    const shape = shapes.find(
+      (each) => each.causal === causal && checkShape(kernel.manifest, resolved, each) === undefined,
+    );
+    return shape && distributions.length > 0 ? [{ shape, inputs: distributions.map((rule) => ({ seed, rule })) }] : [];
+  };
+  return [...first(probes, false), ...first(probes, true), ...(longProbes ? first(probes.long, false) : [])];
+}
+
+/** What a verification will run, in its order. */
+export interface ComingVerification {
+  inputs: SeededInput[];
+  cases: PreparedCase[];
+}
+
+/** Draws the seeds of a verification before the kernel is built. */
+export function comingVerification(services: VariantServices, spec: VerifySpec): ComingVerification {
+  const { kernel } = services.spec;
+  const inputs = drawSeeds(services, spec);
+  const cases = smallestFirst(spec)
+    .filter((shape) => checkShape(kernel.manifest, services.resolved, shape) === undefined)
+    .map((shape) => ({ shape, inputs }));
+  const probes = spec.probes ? probesOf(services, spec, inputs[0]!.seed) : [];
+  const { inputs: dtype } = kernel.manifest.math;
+  return {
+    inputs,
+    cases: [...probes, ...cases].map((each) => ({
+      kind: { shape: plainShape(each.shape), dtype },
+      inputs: each.inputs,
+    })),
+  };
+}
+
+const plainShape = ({ batch, heads, sequenceLength, headDim, causal }: Shape): ShapeFields => ({
+  batch,
+  heads,
+  sequenceLength,
+  headDim,
+  causal,
+});
+
+/** Runs probes up to one that does not come to an end. */
 async function runProbes(services: VariantServices, { spec, image, seed }: ProbeOptions): Promise<CaseRun[]> {
-  const {
-    job,
-    runtime,
-    resolved,
-    cases: { probes },
-    spec: { kernel },
-  } = services;
-  const first = ({ shapes, distributions }: Pick<Probes, 'shapes' | 'distributions'>, causal: boolean) => ({
-    shape: shapes.find((each) => each.causal === causal && checkShape(kernel.manifest, resolved, each) === undefined),
-    inputs: distributions.map((rule) => ({ seed, rule })),
-  });
-  const wanted = [first(probes, false), first(probes, true), ...(spec.longProbes ? [first(probes.long, false)] : [])];
+  const { job, runtime } = services;
   const runs: CaseRun[] = [];
-  for (const { shape, inputs } of wanted) {
-    if (!shape || inputs.length === 0 || runs.some(({ ends }) => ends)) continue;
+  for (const { shape, inputs } of probesOf(services, spec, seed)) {
+    if (runs.some(({ ends }) => ends)) break;
     const candidate = candidateFor(services, { image, shape });
     const outcome = await runtime.request(
       {
@@ -253,7 +307,7 @@ async function runCase(services: VariantServices, options: CaseOptions): Promise
     {
       type: 'verify',
       candidate,
-      inputs,
+      inputs: [...inputs],
       tolerance: { absolute, relative },
       checkDeterminism: isCheapTwice(services, shape),
       tellOutputs: 'missing' in parity ? 0 : comparedInputs(services, inputs),

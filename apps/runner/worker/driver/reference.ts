@@ -15,6 +15,9 @@ export interface Reference {
   fp64(inputs: AttentionInputs, shape: ShapeFields): Float64Array;
   /** The same as a plain implementation in the inputs' dtype computes it. */
   plain(inputs: AttentionInputs, shape: ShapeFields): TensorBits;
+  /** Both on threads beside this one. */
+  fp64Beside(inputs: AttentionInputs, shape: ShapeFields): Promise<Float64Array>;
+  plainBeside(inputs: AttentionInputs, shape: ShapeFields): Promise<TensorBits>;
   /**
    * Fills with N(0, 1) times scale, as CounterRandom.fillNormal() with this key and stream does: the same bits on all
    * threads of the host.
@@ -86,14 +89,19 @@ const SIGNATURE =
 const DTYPES: Readonly<Record<TensorDtype, number>> = { fp16: 0, bf16: 1, fp32: 2 };
 const STATUS = ['OK', 'BAD_ARGUMENT', 'OUT_OF_MEMORY'];
 
-type NativeReference = (
+type ReferenceArguments = readonly [
   dtype: number,
   q: TensorBits,
   k: TensorBits,
   v: TensorBits,
   out: Float64Array | TensorBits,
-  ...numbers: number[]
-) => number;
+  ...numbers: number[],
+];
+
+interface NativeReference {
+  (...values: ReferenceArguments): number;
+  async: (...values: [...ReferenceArguments, done: (error: Error | null, status: number) => void]) => void;
+}
 
 type NativeNormal = (
   dtype: number,
@@ -120,33 +128,38 @@ export function loadReference(path: string): Reference {
   const maxAbsError = library.func(
     'int flashcore_max_abs_error(int32_t dtype, const void *got, const void *want, int64_t count, void *out)',
   ) as unknown as NativeCompare;
+  const argumentsFor = (inputs: AttentionInputs, out: Float64Array | TensorBits, shape: ShapeFields) => {
+    checkLengths(elementsOf(shape), [inputs.Q, inputs.K, inputs.V, out]);
+    const { batch, heads, sequenceLength, headDim, causal } = shape;
+    const { dtype, Q, K, V } = inputs;
+    const extent = [batch, heads, sequenceLength, headDim] as const;
+    // 0 threads: as many as the machine has.
+    return [DTYPES[dtype], Q, K, V, out, ...extent, scaleOf(shape), causal ? 1 : 0, 0] as const;
+  };
   const call = <Out extends Float64Array | TensorBits>(
     native: NativeReference,
     inputs: AttentionInputs,
     out: Out,
     shape: ShapeFields,
-  ): Out => {
-    checkLengths(elementsOf(shape), [inputs.Q, inputs.K, inputs.V, out]);
-    // 0 threads: as many as the machine has.
-    const status = native(
-      DTYPES[inputs.dtype],
-      inputs.Q,
-      inputs.K,
-      inputs.V,
-      out,
-      shape.batch,
-      shape.heads,
-      shape.sequenceLength,
-      shape.headDim,
-      scaleOf(shape),
-      shape.causal ? 1 : 0,
-      0,
-    );
-    return checked(status, out);
-  };
+  ): Out => checked(native(...argumentsFor(inputs, out, shape)), out);
+  const callBeside = <Out extends Float64Array | TensorBits>(
+    native: NativeReference,
+    inputs: AttentionInputs,
+    out: Out,
+    shape: ShapeFields,
+  ): Promise<Out> =>
+    new Promise<readonly [number, AttentionInputs]>((resolve, reject) => {
+      native.async(...argumentsFor(inputs, out, shape), (error, status) => {
+        // The tensors are held until here: the threads read and write them.
+        if (error) reject(error);
+        else resolve([status, inputs] as const);
+      });
+    }).then(([status]) => checked(status, out));
   return {
     fp64: (inputs, shape) => call(fp64, inputs, new Float64Array(elementsOf(shape)), shape),
     plain: (inputs, shape) => call(plain, inputs, emptyTensor({ shape, dtype: inputs.dtype }), shape),
+    fp64Beside: (inputs, shape) => callBeside(fp64, inputs, new Float64Array(elementsOf(shape)), shape),
+    plainBeside: (inputs, shape) => callBeside(plain, inputs, emptyTensor({ shape, dtype: inputs.dtype }), shape),
     normal: (values, { dtype, key, stream, scale }) =>
       checked(normal(DTYPES[dtype], values, values.length, key, stream, scale, 0), values),
     compare: (got, want, how) => {

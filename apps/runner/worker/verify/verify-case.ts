@@ -9,6 +9,7 @@ import type { Reporter } from '../reporter.ts';
 import { GUARDS, RunBuffers } from './buffers.ts';
 import { compareOutput, type Comparison } from './output-comparison.ts';
 import { drawInputs } from './inputs.ts';
+import type { ReferenceBook } from './reference-book.ts';
 
 /**
  * NaN patterns that no arithmetic gives, of 16 bits: NaNs as fp16 and bf16, and twice in a row as fp32. One a run, so
@@ -42,7 +43,7 @@ interface SeedReport {
  */
 export async function verifyCase(
   driver: CudaDriver,
-  reference: Reference,
+  { reference, book }: References,
   request: VerifyRequest,
   reporter: Reporter,
 ): Promise<CaseReport> {
@@ -54,6 +55,7 @@ export async function verifyCase(
     await reporter.notice({ type: 'seed', index });
     const report = await verifySeed(run, reference, {
       request,
+      book,
       input,
       yardsticks,
       checkDeterminism: request.checkDeterminism && index === 0,
@@ -66,8 +68,15 @@ export async function verifyCase(
   return summarise(reports, (performance.now() - started) / 1000);
 }
 
+/** What judges: the CPU reference, and what it has computed ahead. */
+export interface References {
+  reference: Reference;
+  book: ReferenceBook;
+}
+
 interface SeedOptions {
   request: VerifyRequest;
+  book: ReferenceBook;
   input: SeededInput;
   /** max|plain - ref| by the name of the input rule. */
   yardsticks: Map<string, number>;
@@ -78,7 +87,9 @@ interface SeedOptions {
 async function verifySeed(run: CandidateRun, reference: Reference, options: SeedOptions): Promise<SeedReport> {
   const { shape } = run.candidate;
   const { dtype } = run.candidate.plan;
-  const inputs = drawInputs({ shape, dtype }, options.input, reference);
+  await run.reporter.step('the CPU reference', REFERENCE_LIMIT_MS);
+  const ahead = await options.book.take({ shape, dtype }, options.input);
+  const inputs = ahead?.inputs ?? drawInputs({ shape, dtype }, options.input, reference);
   const kernelStarted = performance.now();
   const output = await run.once(inputs, POISONS[0], options.input.seed);
   const modified = run.buffers.modified(inputs);
@@ -86,13 +97,16 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
     ? await run.once(inputs, POISONS[1], options.input.seed, GUARDS[1])
     : undefined;
   const kernelSeconds = (performance.now() - kernelStarted) / 1000;
-  // The reference comes after the candidate: a kernel that returns stale memory must find none of it.
+  // The reference comes after the candidate, or was computed ahead in memory that never was the device's: a kernel that
+  // returns stale memory must find none of it.
   await run.reporter.step('the CPU reference', REFERENCE_LIMIT_MS);
   const referenceStarted = performance.now();
-  const want = reference.fp64(inputs, shape);
+  const want = ahead?.want ?? reference.fp64(inputs, shape);
   const rule = options.input.rule.name;
   const fp16MaxAbsError =
-    options.yardsticks.get(rule) ?? reference.maxAbsError(reference.plain(inputs, shape), want, dtype);
+    options.yardsticks.get(rule) ??
+    ahead?.plainMaxAbsError ??
+    reference.maxAbsError(reference.plain(inputs, shape), want, dtype);
   options.yardsticks.set(rule, fp16MaxAbsError);
   const referenceSeconds = (performance.now() - referenceStarted) / 1000;
   const judge = (bits: TensorBits, poison: number): Comparison =>

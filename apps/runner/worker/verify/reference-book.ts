@@ -1,0 +1,110 @@
+import type { AttentionInputs, Reference } from '../driver/reference.ts';
+import { elementsOf, type TensorKind } from '../driver/tensor-bits.ts';
+import type { PreparedCase, SeededInput } from '../messages.ts';
+import { drawInputs } from './inputs.ts';
+
+/** Inputs, and what is right for them. */
+export interface Answer {
+  inputs: AttentionInputs;
+  /** fp64. */
+  want: Float64Array;
+  /** max|plain - fp64| where it was asked for: of a case's first input of a rule. */
+  plainMaxAbsError: number | undefined;
+}
+
+/** Of all that waits: 14 bytes each, 20 of fp32. */
+const MAX_ELEMENTS = 24 * 1024 ** 2;
+/** Smaller tensors may lie where a collection moves them, and take no time. */
+const MIN_ELEMENTS = 1024;
+
+type Entry = { state: 'wanted' } | { state: 'computing'; answer: Promise<Answer> } | { state: 'there'; answer: Answer };
+
+/**
+ * Inputs and references of a verification to come, computed on the library's threads while a kernel is still compiled.
+ * They lie in this process's own memory, and none of it was ever the device's.
+ */
+export class ReferenceBook {
+  readonly #reference: Reference;
+  #entries = new Map<string, Entry>();
+  #working: Promise<void> = Promise.resolve();
+
+  constructor(reference: Reference) {
+    this.#reference = reference;
+  }
+
+  /** Begins with these, in their order, and forgets what else there was. */
+  prepare(cases: readonly PreparedCase[]): void {
+    const entries = (this.#entries = new Map<string, Entry>());
+    const wanted = within(cases);
+    for (const { kind, input } of wanted) entries.set(keyOf(kind, input), { state: 'wanted' });
+    this.#working = this.#working.then(async () => {
+      for (const each of wanted) await this.#compute(entries, each);
+    });
+  }
+
+  /**
+   * What was computed, or is about to be: it is waited for. Undefined: it was not begun, and is left to whoever asks.
+   * Given once.
+   */
+  async take(kind: TensorKind, input: SeededInput): Promise<Answer | undefined> {
+    const key = keyOf(kind, input);
+    const entry = this.#entries.get(key);
+    this.#entries.delete(key);
+    if (entry?.state === 'computing') return await entry.answer;
+    return entry?.state === 'there' ? entry.answer : undefined;
+  }
+
+  /** How far one is; undefined: it is not here. */
+  stateOf(kind: TensorKind, input: SeededInput): Entry['state'] | undefined {
+    return this.#entries.get(keyOf(kind, input))?.state;
+  }
+
+  /** Forgets everything; settles when nothing is computed any more. */
+  async clear(): Promise<void> {
+    this.#entries = new Map();
+    await this.#working;
+  }
+
+  async #compute(entries: Map<string, Entry>, { kind, input, yardstick }: Wanted): Promise<void> {
+    const key = keyOf(kind, input);
+    if (this.#entries !== entries || entries.get(key)?.state !== 'wanted') return;
+    const answer = this.#answer(kind, input, yardstick);
+    entries.set(key, { state: 'computing', answer });
+    const there = await answer.catch(() => undefined);
+    // Whoever came for it meanwhile has it, or the error; else it is computed when it is wanted, and fails there.
+    if (!there) entries.delete(key);
+    else if (entries.has(key)) entries.set(key, { state: 'there', answer: there });
+  }
+
+  async #answer(kind: TensorKind, input: SeededInput, yardstick: boolean): Promise<Answer> {
+    const inputs = drawInputs(kind, input, this.#reference);
+    const want = await this.#reference.fp64Beside(inputs, kind.shape);
+    const plain = yardstick ? await this.#reference.plainBeside(inputs, kind.shape) : undefined;
+    return { inputs, want, plainMaxAbsError: plain && this.#reference.maxAbsError(plain, want, kind.dtype) };
+  }
+}
+
+interface Wanted {
+  kind: TensorKind;
+  input: SeededInput;
+  yardstick: boolean;
+}
+
+function within(cases: readonly PreparedCase[]): Wanted[] {
+  let elements = 0;
+  return cases.flatMap(({ kind, inputs }) => {
+    const each = elementsOf(kind.shape);
+    const rules = new Set<string>();
+    return inputs.flatMap((input) => {
+      const yardstick = !rules.has(input.rule.name);
+      rules.add(input.rule.name);
+      if (each < MIN_ELEMENTS || (elements += each) > MAX_ELEMENTS) return [];
+      return [{ kind, input, yardstick }];
+    });
+  });
+}
+
+function keyOf({ shape, dtype }: TensorKind, { seed, rule }: SeededInput): string {
+  const { batch, heads, sequenceLength, headDim, causal } = shape;
+  return JSON.stringify([dtype, batch, heads, sequenceLength, headDim, causal, seed, rule]);
+}
