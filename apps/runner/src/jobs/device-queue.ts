@@ -3,6 +3,7 @@ import { DeviceState, DeviceSchema } from '@flashcore/shared/contract';
 import type { ClientLoad, DeviceDescription } from './job-context.ts';
 import { costOf, FairShare } from './fair-share.ts';
 import type { JobRun } from './job-run.ts';
+import { RunningCost } from './running-cost.ts';
 import { WaitingList } from './waiting-list.ts';
 
 /** What a queue asks about its device. */
@@ -39,6 +40,7 @@ export class DeviceQueue {
   /** By client; who had a turn comes last. No client's list is empty. */
   readonly #waiting = new Map<string, Waiting>();
   readonly #holders = new Set<JobRun>();
+  readonly #running: RunningCost;
   #length = 0;
 
   constructor({ describe, mayStart = () => true, capacity = () => 1, nowMs = Date.now }: QueuedDevice) {
@@ -47,6 +49,7 @@ export class DeviceQueue {
     this.#capacity = capacity;
     this.#nowMs = nowMs;
     this.#share = new FairShare(nowMs);
+    this.#running = new RunningCost(nowMs);
   }
 
   /** Jobs that wait. */
@@ -133,10 +136,7 @@ export class DeviceQueue {
 
   /** What a client has used lately, with what its jobs use now. */
   #using(): (client: string) => number {
-    const now = this.#nowMs();
-    const running = new Map<string, number>();
-    for (const run of this.#holders) running.set(run.owner, (running.get(run.owner) ?? 0) + costOf(run.deviceMs(now)));
-    return (client) => this.#share.used(client) + (running.get(client) ?? 0);
+    return (client) => this.#share.used(client) + this.#running.of(client);
   }
 
   /** The device with the state that jobs give it: BUSY; QUARANTINED while a job that was given up still holds it. */
@@ -160,8 +160,10 @@ export class DeviceQueue {
 
   #hold(run: JobRun): void {
     this.#holders.add(run);
+    this.#running.add(run);
     void run.run(this.#describe()).then(() => {
       this.#holders.delete(run);
+      this.#running.delete(run);
       this.#share.charge(run.owner, costOf(run.deviceMs(this.#nowMs())));
       this.#startNext();
     });

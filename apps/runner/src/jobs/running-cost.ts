@@ -1,0 +1,49 @@
+import { costOf } from './fair-share.ts';
+
+/** A job that has its device. */
+interface Running {
+  readonly owner: string;
+  /** How long it has had its device until a time. */
+  deviceMs(nowMs: number): number;
+}
+
+/** Costs count whole seconds: between two looks at all that run, nobody's is far off. */
+const LOOK_EVERY_MS = 250;
+
+/** What clients use by the jobs that run: asked for each job anew, and so without a look at all that run. */
+export class RunningCost {
+  readonly #nowMs: () => number;
+  /** At the last look, or when it began. */
+  readonly #costs = new Map<Running, number>();
+  readonly #byOwner = new Map<string, number>();
+  #lookedMs = 0;
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
+
+  add(run: Running): void {
+    this.#set(run, costOf(run.deviceMs(this.#nowMs())));
+  }
+
+  delete(run: Running): void {
+    this.#set(run, 0);
+    this.#costs.delete(run);
+    if (this.#byOwner.get(run.owner) === 0) this.#byOwner.delete(run.owner);
+  }
+
+  of(owner: string): number {
+    const now = this.#nowMs();
+    if (Math.abs(now - this.#lookedMs) >= LOOK_EVERY_MS) {
+      this.#lookedMs = now;
+      for (const run of this.#costs.keys()) this.#set(run, costOf(run.deviceMs(now)));
+    }
+    return this.#byOwner.get(owner) ?? 0;
+  }
+
+  #set(run: Running, cost: number): void {
+    const change = cost - (this.#costs.get(run) ?? 0);
+    this.#costs.set(run, cost);
+    this.#byOwner.set(run.owner, (this.#byOwner.get(run.owner) ?? 0) + change);
+  }
+}
