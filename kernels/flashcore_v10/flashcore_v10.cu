@@ -4,6 +4,7 @@
 //
 // Against flashcore_v9: no S, P or O in shared memory and no barrier inside a tile. A warp owns whole rows, so that the
 // row maximum is four lanes' business, and P is already laid out as the next product's A operand.
+#include "mechanisms/first_entries.cuh"
 #include "mechanisms/register_rows.cuh"
 
 // How the entries are cut. Rows and keys of a CTA's tiles, stages, threads and bytes are the manifest's.
@@ -34,7 +35,8 @@ struct D128Rows32 {
                 register_rows::Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));                       \
   extern "C" __global__ void __launch_bounds__(CTA_THREADS, CUT::CTAS_AN_SM)                       \
       NAME(const half* Q, const half* K, const half* V, half* O, int S, float scale, int causal) { \
-    register_rows::attention<register_rows::Tiling<CUT>>(Q, K, V, O, S, scale, causal);            \
+    if constexpr (FLASHCORE_WANTED(NAME))                                                          \
+      register_rows::attention<register_rows::Tiling<CUT>>(Q, K, V, O, S, scale, causal);          \
   }
 
 FLASHCORE_V10_ENTRY(flashcore_v10_d64_rows128, D64Rows128, D64_ROWS128_BYTES)

@@ -7,6 +7,7 @@
 // CTA divide the keys and merge.
 #include "tiling.cuh"
 #include "warpgroup_rows.cuh"
+#include "mechanisms/first_entries.cuh"
 #include "primitives/registers.cuh"
 
 constexpr int READY = 1, TURN = 2, Q_READ = 6;  // named barriers; of the last two, one a warpgroup
@@ -247,7 +248,8 @@ struct D128 {
   extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                       \
       NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,            \
            const __grid_constant__ CUtensorMap V_map, half* O, int heads, int S, float scale, int causal) { \
-    attention<Tiling<CUT>>({&Q_map, &K_map, &V_map, O, heads, S, scale, causal});                           \
+    if constexpr (FLASHCORE_WANTED(NAME))                                                                   \
+      attention<Tiling<CUT>>({&Q_map, &K_map, &V_map, O, heads, S, scale, causal});                         \
   }
 
 static_assert(PANEL == BOX_COLUMNS, "a tensor map's box is a panel wide");

@@ -9,6 +9,7 @@
 #include "direct_rows.cuh"
 #include "tiling.cuh"
 #include "warpgroup_rows.cuh"
+#include "mechanisms/first_entries.cuh"
 #include "mechanisms/register_rows.cuh"
 #include "primitives/registers.cuh"
 
@@ -323,7 +324,8 @@ struct D128Short : D128Rows128 {  // where heads are short a third stage is wort
       NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,          \
            const __grid_constant__ CUtensorMap V_map, half* O, int heads, int S, float scale, int causal, \
            int heads_together) {                                                                          \
-    attention<Tiling<CUT>>({&Q_map, &K_map, &V_map, O, heads, S, scale, causal, heads_together});         \
+    if constexpr (FLASHCORE_WANTED(NAME))                                                                 \
+      attention<Tiling<CUT>>({&Q_map, &K_map, &V_map, O, heads, S, scale, causal, heads_together});       \
   }
 
 static_assert(PANEL == BOX_COLUMNS, "a tensor map's box is a panel wide");
@@ -357,18 +359,19 @@ struct D128Few : D64Few {
                 register_rows::Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));                       \
   extern "C" __global__ void __launch_bounds__(FEW_THREADS, CUT::CTAS_AN_SM)                       \
       NAME(const half* Q, const half* K, const half* V, half* O, int S, float scale, int causal) { \
-    register_rows::attention<register_rows::Tiling<CUT>>(Q, K, V, O, S, scale, causal);            \
+    if constexpr (FLASHCORE_WANTED(NAME))                                                          \
+      register_rows::attention<register_rows::Tiling<CUT>>(Q, K, V, O, S, scale, causal);          \
   }
 
 FLASHCORE_V12_FEW_ENTRY(flashcore_v12_d64_few, D64Few, D64_FEW_BYTES)
 FLASHCORE_V12_FEW_ENTRY(flashcore_v12_d128_few, D128Few, D128_FEW_BYTES)
 
-#define FLASHCORE_V12_DIRECT_ENTRY(NAME, HEAD_DIM, CTAS_AN_SM, LAUNCHED_BYTES)                     \
-  static_assert(direct_rows::Tiling<HEAD_DIM>::SMEM_BYTES == (LAUNCHED_BYTES));                    \
-  static_assert(direct_rows::KEYS == DIRECT_KEYS && direct_rows::ROWS == DIRECT_ROWS);             \
-  extern "C" __global__ void __launch_bounds__(direct_rows::MOST_WARPS* WARP, CTAS_AN_SM)          \
-      NAME(const half* Q, const half* K, const half* V, half* O, int S, float scale, int causal) { \
-    direct_rows::attention<HEAD_DIM>(Q, K, V, O, S, scale, causal);                                \
+#define FLASHCORE_V12_DIRECT_ENTRY(NAME, HEAD_DIM, CTAS_AN_SM, LAUNCHED_BYTES)                            \
+  static_assert(direct_rows::Tiling<HEAD_DIM>::SMEM_BYTES == (LAUNCHED_BYTES));                           \
+  static_assert(direct_rows::KEYS == DIRECT_KEYS && direct_rows::ROWS == DIRECT_ROWS);                    \
+  extern "C" __global__ void __launch_bounds__(direct_rows::MOST_WARPS* WARP, CTAS_AN_SM)                 \
+      NAME(const half* Q, const half* K, const half* V, half* O, int S, float scale, int causal) {        \
+    if constexpr (FLASHCORE_WANTED(NAME)) direct_rows::attention<HEAD_DIM>(Q, K, V, O, S, scale, causal); \
   }
 
 // CTAs an SM: left alone ptxas takes 72 registers at HEAD_DIM 128 and spills 12 bytes.

@@ -61,7 +61,8 @@ export async function runStages(
           policy,
         ),
       );
-      return runProgram(program, boxed, { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine });
+      const [started, given] = options.aside ? ['nice', ['-n', '19', program, ...boxed]] : [program, boxed];
+      return runProgram(started, given, { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine });
     });
     end.lines.push(...ends.flatMap(({ lines }) => lines.map(shownLine)));
     end.timedOut ||= ends.some(({ timedOut }) => timedOut);

@@ -36,6 +36,8 @@ export type OutputKind = 'cubin' | 'ptx' | 'sass' | 'emulator-module' | 'library
 
 export interface CompileOptions {
   signal: AbortSignal;
+  /** Somebody waits for something else: it gets what processors that needs not. */
+  aside?: boolean | undefined;
   /** Each line of the compiler as it appears, with paths as the kernel folder names them. */
   onLine?: ((line: string) => void) | undefined;
   /** Nothing was in the cache: the compiler is about to run. */

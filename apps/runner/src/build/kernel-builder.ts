@@ -20,7 +20,7 @@ import {
   spillFinding,
 } from './build-findings.ts';
 import type { AssignedBuilds } from './assigned-builds.ts';
-import type { Compilation, CompileCache } from './compile-cache.ts';
+import { keyOf, type Compilation, type CompileCache } from './compile-cache.ts';
 import type { CompileUnit, OutputKind } from './compile-unit.ts';
 import { parseGnuDiagnostics, parseNvccDiagnostics, type CompilerDiagnostic } from './diagnostics.ts';
 import type { Listing } from './disassembly.ts';
@@ -54,6 +54,8 @@ export interface BuildSpec {
   multiprocessors?: number | undefined;
   /** Launches of the shapes that the job is about: what occupancy is calculated for. */
   launches: readonly ShapeLaunch[];
+  /** Entries that are waited for; the whole kernel is compiled beside them. Default: all. */
+  first?: readonly string[] | undefined;
 }
 
 export interface BuildListener {
@@ -77,6 +79,8 @@ export interface KernelBuild {
   sourceDigest: string;
   /** They themselves, as the kernel folder names them. */
   sources: SourceText[];
+  /** Of a build that has the first entries alone: their names, and the whole, which is compiled still. */
+  rest?: { first: readonly string[]; whole: Promise<KernelBuild> };
 }
 
 interface Run {
@@ -154,11 +158,38 @@ export class KernelBuilder {
       source: spec.source,
       kernelsFolder: this.#kernelsFolder,
     });
-    const runs =
-      problems.length > 0 ? [] : await Promise.all(this.#units(spec, files).map((unit) => this.#run(unit, listener)));
-    const listing =
-      spec.resolved.keepSass && compiled(problems, runs) ? await this.#listing(runs, listener.signal) : undefined;
-    return this.#assemble(spec, { files, problems, runs, listing, seconds: (performance.now() - started) / 1000 });
+    const units = problems.length > 0 ? [] : this.#units(spec, files);
+    const first = this.#firstUnit(spec, files, units);
+    const all = async (): Promise<KernelBuild> => {
+      const runs = await Promise.all(units.map((unit) => this.#run(unit, { ...listener, aside: first !== undefined })));
+      const listing =
+        spec.resolved.keepSass && compiled(problems, runs) ? await this.#listing(runs, listener.signal) : undefined;
+      return this.#assemble(spec, { files, problems, runs, listing, seconds: (performance.now() - started) / 1000 });
+    };
+    if (!first) return all();
+    const whole = all();
+    // Whoever takes the whole is told, now or later.
+    whole.catch(() => undefined);
+    const run = await this.#run(first, { signal: listener.signal });
+    if (run.compilation.exitCode !== 0) return whole;
+    // The same build: as much of it as there is.
+    const part: Run = { ...run, unit: units[0]!, compilation: { ...run.compilation, key: keyOf(units[0]!) } };
+    const seconds = (performance.now() - started) / 1000;
+    const known = { ...spec, entries: spec.first! };
+    return {
+      ...this.#assemble(known, { files, problems, runs: [part], listing: undefined, seconds }),
+      rest: { first: spec.first!, whole },
+    };
+  }
+
+  /** nvcc's run for the first entries alone; undefined where it would save nothing. */
+  #firstUnit(spec: BuildSpec, files: readonly SnapshotFile[], units: readonly CompileUnit[]): CompileUnit | undefined {
+    const { first, emulated, resolved } = spec;
+    const nvcc = this.#toolchain.nvcc();
+    if (!first || first.length === 0 || first.length >= spec.entries.length || emulated || units.length !== 1 || !nvcc)
+      return undefined;
+    if (resolved.keepPtx || resolved.keepSass || this.#cache.find(keyOf(units[0]!))) return undefined;
+    return this.#nvccUnitBy(nvcc, spec, files, { first });
   }
 
   /** Not kept in the compile cache: its key is the compiler's, and a listing takes half a second. */
@@ -196,29 +227,37 @@ export class KernelBuilder {
 
   /** nvcc's run: the one that another host has done for this one, or else this host's own. */
   #nvccUnit(
-    { arch, source, kernelId, resolved, entries }: BuildSpec,
+    spec: BuildSpec,
     files: readonly SnapshotFile[],
     { runsPtx }: { runsPtx: boolean },
   ): CompileUnit | undefined {
-    const headers = this.#headers();
-    const unitBy = (nvcc: Nvcc): CompileUnit =>
-      nvccUnit({
-        nvcc,
-        arch,
-        files,
-        unit: `kernel/${source}`,
-        name: kernelId,
-        defines: resolved.defines,
-        fastMath: resolved.fastMath,
-        maxRegisters: resolved.maxRegisters,
-        keepPtx: resolved.keepPtx || runsPtx,
-        headers,
-        entries: entries.length,
-      });
+    const unitBy = (nvcc: Nvcc): CompileUnit => this.#nvccUnitBy(nvcc, spec, files, { runsPtx });
     const done = this.#assigned?.unitOf(unitBy);
     if (done) return done;
     const nvcc = this.#toolchain.nvcc();
     return nvcc && unitBy(nvcc);
+  }
+
+  #nvccUnitBy(
+    nvcc: Nvcc,
+    { arch, source, kernelId, resolved, entries }: BuildSpec,
+    files: readonly SnapshotFile[],
+    { first, runsPtx = false }: { first?: readonly string[]; runsPtx?: boolean },
+  ): CompileUnit {
+    return nvccUnit({
+      nvcc,
+      arch,
+      files,
+      unit: `kernel/${source}`,
+      name: kernelId,
+      defines: resolved.defines,
+      fastMath: resolved.fastMath,
+      maxRegisters: resolved.maxRegisters,
+      keepPtx: resolved.keepPtx || runsPtx,
+      headers: this.#headers(),
+      entries: entries.length,
+      first,
+    });
   }
 
   #imageKind({ emulated }: BuildSpec): OutputKind {
@@ -241,12 +280,16 @@ export class KernelBuilder {
     });
   }
 
-  async #run(unit: CompileUnit, { signal, onLine, onStart, onCompiled }: BuildListener): Promise<Run> {
+  async #run(
+    unit: CompileUnit,
+    { signal, onLine, onStart, onCompiled, aside }: BuildListener & { aside?: boolean },
+  ): Promise<Run> {
     const source = unit.compiler.name;
     const compilation = await this.#cache.compile(unit, {
       signal,
       onLine: onLine && ((line) => onLine(source, line)),
       onStart,
+      aside,
     });
     onCompiled?.(unit, compilation);
     const diagnostics =

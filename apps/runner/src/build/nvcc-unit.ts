@@ -21,6 +21,8 @@ export interface NvccOptions {
   headers?: readonly HeaderTree[];
   /** Entry points that the manifest launches: several are optimised side by side. Default: one. */
   entries?: number;
+  /** Of these entry points alone (kernels/mechanisms/first_entries.cuh). Default: all. */
+  first?: readonly string[] | undefined;
 }
 
 const LIMIT_MS = 180_000;
@@ -43,6 +45,7 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
     ...((options.entries ?? 1) > 1 && canSplit(options.nvcc) ? ['--split-compile=0'] : []),
     ...(options.keepPtx ? ['--keep', '--keep-dir', '.'] : []),
     ...options.defines,
+    ...(options.first ? onlyThese(options.first) : []),
     '-I',
     'kernel',
     '-I',
@@ -71,6 +74,14 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
     limitMs: LIMIT_MS,
   };
 }
+
+/** Other entries have no body where their kernel asks what is wanted, and are not assembled where it doesn't. */
+const onlyThese = (entries: readonly string[]): string[] => [
+  '-DFLASHCORE_FIRST=1',
+  ...entries.map((entry) => `-DFLASHCORE_FIRST_${entry}=1`),
+  '-Xptxas',
+  entries.map((entry) => `-e,${entry}`).join(','),
+];
 
 /**
  * Whether nvcc can optimise functions in threads, as many as there are processors: from 12.1 on. The code is the same:

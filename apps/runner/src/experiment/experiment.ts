@@ -22,6 +22,7 @@ import { runPhases, type VariantPhase } from '../phases/phase.ts';
 import { precheckPhase } from '../phases/precheck-phase.ts';
 import { profilePhase, profileVerifiedPhase } from '../phases/profile-phase.ts';
 import { verifyPhase } from '../phases/verify-phase.ts';
+import { wholeBuildPhase } from '../phases/whole-build-phase.ts';
 import { acceptabilityOf } from './acceptability.ts';
 import type { MeasuredSteps } from '../store/measured-steps.ts';
 import { runTune } from '../tune/variant-search.ts';
@@ -42,6 +43,7 @@ const PHASES: readonly VariantPhase[] = [
   heldOutPhase,
   profilePhase,
   differencePhase,
+  wholeBuildPhase,
   gatesPhase,
 ];
 
@@ -128,12 +130,20 @@ function failureText(outcome: Outcome, { gates, findings }: VariantResult): stri
   return `ended as ${word}${findings[0] ? ` (${findings[0].message})` : ''}`;
 }
 
+interface WantedVariant {
+  resolved: ResolvedVariant;
+  fallback: boolean;
+  /** Nothing of it is compiled apart. */
+  whole?: boolean;
+}
+
 async function runVariant(
   services: JobServices,
   job: JobFound,
-  { resolved, fallback }: { resolved: ResolvedVariant; fallback: boolean },
+  { resolved, fallback, whole = false }: WantedVariant,
 ): Promise<VariantFound> {
   const found = variantFound(job, resolved, { fallback });
+  found.whole = whole;
   const variant = variantServices(services, resolved);
   const { judged } = services.spec;
   if (judged) {
@@ -145,7 +155,10 @@ async function runVariant(
   } finally {
     await found.profiling?.drop();
   }
-  return found;
+  if (found.apart === undefined) return found;
+  emitWarning(services.job, found.apart);
+  job.variants.splice(job.variants.indexOf(found.result), 1);
+  return runVariant(services, job, { resolved, fallback, whole: true });
 }
 
 function ended(services: JobServices, found: JobFound, result: JobResult): JobOutcome {

@@ -9,6 +9,7 @@ import type { VariantFound } from './job-found.ts';
 import type { VariantPhase } from './phase.ts';
 import { profileBeside } from './profile-phase.ts';
 import { comingVerification } from './verify-phase.ts';
+import { launchedEntries } from './whole-build-phase.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 
 /** A wait for the device that is longer is told. */
@@ -54,7 +55,8 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
   );
   const profiling = profileBeside(services);
   if (profiling) found.profiling = profiling;
-  const build = await runBuild(services).catch(async (error: unknown) => {
+  const first = found.whole ? undefined : launchedEntries(services);
+  const build = await runBuild(services, first).catch(async (error: unknown) => {
     notNeeded.abort();
     await warm;
     throw error;
@@ -107,21 +109,27 @@ export function stopsAfterBuild({ image, findings }: KernelBuild): boolean {
   return image === undefined || findings.some(({ kind }) => !HARMLESS.includes(kind));
 }
 
-/** Compiles a variant, streaming what the compilers say. */
-export async function runBuild(services: VariantServices): Promise<KernelBuild> {
+/** Compiles a variant, streaming what the compilers say; `first`: entries that are waited for. */
+export async function runBuild(services: VariantServices, first?: readonly string[]): Promise<KernelBuild> {
   const { job, tools } = services;
   startPhase(services, Phase.BUILD, 0);
   const log = new ToolLog((source, line) => emitLog(job, source, line));
   const build = await tools.kernels
-    .build(services.build, { signal: job.signal, onLine: log.add, ...services.compiling })
+    .build({ ...services.build, first }, { signal: job.signal, onLine: log.add, ...services.compiling })
     .finally(() => log.end());
   services.frames.open(build.sources);
   for (const diagnostic of build.result.diagnostics) job.emit({ case: 'diagnostic', value: diagnostic });
   job.emit({ case: 'buildResult', value: build.result });
   if (build.sassMissing !== undefined) emitWarning(job, `No SASS listing was kept: ${build.sassMissing}`);
   emitFindings(services, build.findings);
+  if (build.rest) emitLog(job, 'runner', restText(build.rest.first, services.build.entries));
   if (build.result.succeeded) keepBuild(services, build.result.buildId);
   return build;
+}
+
+function restText(first: readonly string[], entries: readonly string[]): string {
+  const rest = entries.length - first.length;
+  return `${first.join(', ')} first; the whole kernel, ${rest} ${rest === 1 ? 'entry' : 'entries'} more, is compiled beside what follows, at the lowest priority`;
 }
 
 /**

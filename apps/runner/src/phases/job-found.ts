@@ -50,6 +50,10 @@ export interface VariantFound {
   result: VariantResult;
   /** Once it was built. */
   build?: KernelBuild;
+  /** It is compiled whole before anything else. */
+  whole?: boolean;
+  /** Why what was measured is not the whole kernel's. */
+  apart?: string;
   /** The champion's, once it was built. */
   championBuild?: BuildResult | undefined;
   /** An experiment's gates, which are decided while it is measured. */

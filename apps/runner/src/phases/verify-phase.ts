@@ -219,6 +219,12 @@ export interface ComingVerification {
   cases: PreparedCase[];
 }
 
+/** Every shape that a verification may launch. */
+export const verifiedShapes = (services: VariantServices, spec: VerifySpec): Shape[] => [
+  ...spec.shapes,
+  ...(spec.probes ? probesOf(services, spec, '').map(({ shape }) => shape) : []),
+];
+
 /** Draws the seeds of a verification before the kernel is built. */
 export function comingVerification(services: VariantServices, spec: VerifySpec): ComingVerification {
   const { kernel } = services.spec;
