@@ -131,6 +131,7 @@ test('on a GPU the certificate has what NVML, ncu and PyTorch say, and the tools
       judged: { digest: 'd', source: 'kernels/gates.yaml', plan: { name: 'merge' } },
     },
     tools: {
+      headers: { now: () => [{ name: 'cutlass', folder: '/opt/cutlass', digest: 'abc' }] },
       toolchain: {
         describe: () => [
           tool('nvcc', ['sm_90']),
@@ -165,6 +166,7 @@ test('on a GPU the certificate has what NVML, ncu and PyTorch say, and the tools
     'g++ 1.2.3',
     'ncu 1.2.3',
     'compute-sanitizer 1.2.3',
+    'headers cutlass abc',
     'PyTorch 2.11.0+cu130, cuDNN 9.1.9',
   ]);
   expect(provenance.conditions).toMatchObject({ ...conditions, throttleReasons: [] });
