@@ -66,6 +66,8 @@ const WORKER_ROOMS = {
   'messages.ts': [],
   'reporter.ts': ['messages.ts'],
   driver: ['messages.ts'],
+  // A model of time, fed with what the emulator did: no device, no files.
+  timing: ['messages.ts'],
   verify: ['driver', 'messages.ts', 'reporter.ts'],
   benchmark: ['verify', 'driver', 'messages.ts', 'reporter.ts'],
   '.': ['*'],

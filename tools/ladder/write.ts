@@ -17,6 +17,7 @@ import { graphRows, overlapRows } from './launch-cost.ts';
 import { markdownTable } from './markdown.ts';
 import { engineTimesMarkdown } from './engine-times.ts';
 import { exportTimesMarkdown } from './export-times.ts';
+import { timeEstimatesMarkdown } from './time-estimates.ts';
 import { countersMarkdown } from './measured-counters.ts';
 import { resultsPage } from './results-page.ts';
 import { sanitizerMarkdown } from './sanitizer-table.ts';
@@ -51,6 +52,7 @@ export async function documents(): Promise<Document[]> {
     counters: countersMarkdown(),
     engines: engineTimesMarkdown(),
     exported: exportTimesMarkdown(),
+    estimates: timeEstimatesMarkdown(),
     sweep: newestSweepMarkdown(),
     'sweep-summary': `${sweepSentence()}\n`,
   };

@@ -1,20 +1,53 @@
 import type { CudaDriver } from './driver/cuda-driver.ts';
-import type { CountRequest, LaunchCounts } from './messages.ts';
+import type { CountReport, CountRequest, Filling } from './messages.ts';
 import type { Reporter } from './reporter.ts';
 import { tensorKindOf } from './driver/tensor-bits.ts';
+import { blocksToTrace, kernelCycles } from './timing/kernel-cycles.ts';
+import { HOPPER } from './timing/machine.ts';
+import { NoTimeFor } from './timing/operations.ts';
+import { readTrace } from './timing/trace.ts';
 import { drawInputs } from './verify/inputs.ts';
 import { CandidateRun, POISONS } from './verify/verify-case.ts';
 
-/** One run of all launches on the emulator, each instruction and memory access counted. */
+const WALK_LIMIT_MS = 120_000;
+/** Some seconds. */
+const MOST_STEPS = 4_000_000;
+
+/**
+ * One run of all launches on the emulator, each instruction and memory access counted; where a GPU is to be filled, then
+ * a few CTAs of it once more, to be walked.
+ */
 export async function countLaunches(
   driver: CudaDriver,
-  { candidate, input }: CountRequest,
+  { candidate, input, filling }: CountRequest,
   reporter: Reporter,
-): Promise<LaunchCounts[]> {
+): Promise<CountReport> {
   const run = await CandidateRun.open(driver, candidate, reporter);
+  const runOnce = () => run.once(drawInputs(tensorKindOf(candidate), input), POISONS[0], input.seed);
   driver.countLaunches();
-  await run.once(drawInputs(tensorKindOf(candidate), input), POISONS[0], input.seed);
-  const counted = driver.countedLaunches();
+  await runOnce();
+  const launches = driver.countedLaunches();
+  if (filling === undefined) {
+    run.close();
+    return { launches };
+  }
+  driver.traceLaunches(blocksToTrace(filling.ctas, candidate.shape.causal));
+  await runOnce();
+  const trace = driver.tracedLaunches();
   run.close();
-  return counted;
+  await reporter.step('walking the trace', WALK_LIMIT_MS);
+  return { launches, ...walk(trace, filling) };
+}
+
+function walk(bytes: Buffer, filling: Filling): Pick<CountReport, 'cycles' | 'noCycles'> {
+  const trace = readTrace(bytes);
+  const steps = trace.blocks.flat().reduce((sum, { statements }) => sum + statements.length, 0);
+  if (trace.blocks.length === 0 || steps > MOST_STEPS)
+    return { noCycles: `one CTA has more than ${MOST_STEPS / 1e6} million steps: profile a smaller shape` };
+  try {
+    return { cycles: kernelCycles(trace, HOPPER, filling) };
+  } catch (error) {
+    if (error instanceof NoTimeFor) return { noCycles: `the model has no time for ${error.message}` };
+    throw error;
+  }
 }

@@ -125,6 +125,26 @@ export interface CountRequest {
   type: 'count';
   candidate: Candidate;
   input: SeededInput;
+  /** The GPU that a few CTAs are walked for as well, step by step. */
+  filling?: Filling | undefined;
+}
+
+/** How a launch fills a GPU. */
+export interface Filling {
+  ctas: number;
+  multiprocessors: number;
+  /** CTAs that one multiprocessor holds at a time, at least 1. */
+  residents: number;
+  /** Of a thread, after ptxas. */
+  registers: number;
+}
+
+export interface CountReport {
+  launches: LaunchCounts[];
+  /** Of the multiprocessor that has most to do; undefined: not asked for, or see noCycles. */
+  cycles?: number | undefined;
+  /** Why the model has none. */
+  noCycles?: string | undefined;
 }
 
 /** What a launch did, by the emulator's names (libs/emulator/ptx/counters.cpp); what is 0 is absent. */
@@ -345,7 +365,7 @@ export interface ReplyByRequest {
   prepare: null;
   verify: CaseReport;
   'run-once': null;
-  count: LaunchCounts[];
+  count: CountReport;
   benchmark: LatencyReport[];
   compare: ComparisonReport[];
   conditions: Plain<DeviceConditions>;

@@ -16,6 +16,8 @@ namespace {
 std::atomic<bool> counting{false};
 std::mutex profile_mutex;
 std::string profiles;  // of the launches since counting was turned on, as JSON, separated by commas
+TracedBlocks traced;
+std::vector<uint32_t> traces;  // likewise, one after the other
 
 /** Copies as much of the text as fits, always terminated. Returns the length of the whole text. */
 int copy_out(const std::string& text, char* out, size_t capacity) {
@@ -37,6 +39,16 @@ void add_profile(const std::string& json) {
   profiles += (profiles.empty() ? "" : ",") + json;
 }
 
+TracedBlocks traced_blocks() {
+  const std::lock_guard<std::mutex> lock(profile_mutex);
+  return traced;
+}
+
+void add_trace(const std::vector<uint32_t>& words) {
+  const std::lock_guard<std::mutex> lock(profile_mutex);
+  traces.insert(traces.end(), words.begin(), words.end());
+}
+
 }  // namespace flashcore::emu
 
 /** Launches of PTX are counted from now on, or no longer: several times slower. What was counted before is forgotten. */
@@ -44,7 +56,28 @@ FLASHCORE_DRIVER_API int flashcore_emulator_set_profiling(int on) {
   const std::lock_guard<std::mutex> lock(profile_mutex);
   counting = on != 0;
   profiles.clear();
+  traced = TracedBlocks();
+  traces.clear();
   return 0;
+}
+
+/**
+ * While launches are counted, until counting is turned on or off anew: only `count` blocks (or clusters) of each run,
+ * from `first` on every `step`th, and what their warps do is written down.
+ */
+FLASHCORE_DRIVER_API int flashcore_emulator_trace_blocks(uint64_t first, uint64_t step, uint64_t count) {
+  if (step == 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard<std::mutex> lock(profile_mutex);
+  traced = {first, step, count};
+  return 0;
+}
+
+/** The traces of the launches since then (ptx/trace.h), as many bytes as fit. Returns the bytes of all. */
+FLASHCORE_DRIVER_API int flashcore_emulator_trace(void* out, uint64_t capacity) {
+  const std::lock_guard<std::mutex> lock(profile_mutex);
+  const size_t bytes = traces.size() * sizeof traces[0];
+  if (out) memcpy(out, traces.data(), bytes < capacity ? bytes : capacity);
+  return static_cast<int>(bytes);
 }
 
 /** The counts of each launch since then that ended well, in order, as one JSON array. */

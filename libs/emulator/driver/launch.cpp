@@ -6,6 +6,7 @@
 #include "../ptx/counters.h"
 #include "../ptx/program.h"
 #include "../ptx/races.h"
+#include "../ptx/trace.h"
 #include "../ptx/warp.h"
 #include "device_limits.h"
 #include "module.h"
@@ -123,9 +124,13 @@ FLASHCORE_DRIVER_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUf
   operation.run = [launch] {
     if (!launch->plan.kernel || !launch->plan.kernel->program->races) ptx::GlobalShadow::instance().forget_unwritten();
     ptx::Profile profile;
+    ptx::TraceLog trace;
     if (launch->plan.kernel && profiling()) launch->plan.profile = &profile;
+    launch->plan.traced = traced_blocks();
+    if (launch->plan.profile && launch->plan.traced.count > 0) launch->plan.trace = &trace;
     const GridResult result = run_grid(launch->plan);
     if (launch->plan.profile && result.ok) add_profile(profile.to_json());
+    if (launch->plan.trace && result.ok) add_trace(trace.words());
     if (result.ok) return CUDA_SUCCESS;
     set_last_fault(to_json(result.fault));
     return result.fault.error;

@@ -1,7 +1,9 @@
 // What every call checks first: initialised, a current context, and that no fault has ended it.
 #pragma once
 #include <string>
+#include <vector>
 
+#include "../exec/launch_plan.h"
 #include "cuda_abi.h"
 #include "queue.h"
 
@@ -22,6 +24,9 @@ std::string last_fault();
 /** Whether launches of PTX are counted, and what flashcore_emulator_profile answers of those that were. */
 bool profiling();
 void add_profile(const std::string& json);
+/** The blocks that launches are traced of; none: launches are not traced. */
+TracedBlocks traced_blocks();
+void add_trace(const std::vector<uint32_t>& words);
 
 }  // namespace flashcore::emu
 

@@ -170,6 +170,7 @@ class WorkerPool {
     while (!faulted_.load(std::memory_order_relaxed)) {
       const uint64_t linear = next_.fetch_add(1, std::memory_order_relaxed);
       if (linear >= total_) break;
+      if (plan_->trace && !plan_->traced.has(linear)) continue;
       const uint3 index{static_cast<unsigned>(linear % grid.x), static_cast<unsigned>(linear / grid.x % grid.y),
                         static_cast<unsigned>(linear / grid.x / grid.y)};
       expect_time_limit_signal();

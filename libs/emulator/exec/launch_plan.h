@@ -6,9 +6,18 @@
 namespace flashcore::emu::ptx {
 struct Kernel;
 class Profile;
+class TraceLog;
 }  // namespace flashcore::emu::ptx
 
 namespace flashcore::emu {
+
+/** Some blocks of a grid, or clusters where it has them: `count` of them from `first`, each `step` further. */
+struct TracedBlocks {
+  uint64_t first = 0, step = 1, count = 0;
+  bool has(uint64_t block) const {
+    return block >= first && (block - first) % step == 0 && (block - first) / step < count;
+  }
+};
 
 /** All that the blocks of one launch have in common. */
 struct LaunchPlan {
@@ -24,6 +33,8 @@ struct LaunchPlan {
   const ptx::Kernel* kernel = nullptr;  // of a module of PTX; null: the entry is a function of this process
   uint64_t launch = 0;                  // counts launches of PTX, from 1
   ptx::Profile* profile = nullptr;      // where its counts go, if a profile is made
+  ptx::TraceLog* trace = nullptr;       // where the steps of its blocks go, if they are written down
+  TracedBlocks traced;                  // the only ones that run then
 };
 
 }  // namespace flashcore::emu

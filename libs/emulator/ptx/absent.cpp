@@ -30,5 +30,6 @@ void GlobalShadow::forget_unwritten() {}
 void GlobalShadow::forget(uint64_t) {}
 
 std::string Profile::to_json() const { return ""; }
+std::vector<uint32_t> TraceLog::words() const { return {}; }
 
 }  // namespace flashcore::emu::ptx

@@ -171,6 +171,8 @@ void BlockRun::begin(const LaunchPlan& plan, uint3 index, Cluster& its_cluster, 
     if (!observed_) observed_ = std::make_unique<Counters>();
     observed = observed_.get();
     observed->begin(*kernel_);
+    if (plan.trace) trace_.begin(warps);
+    observed->trace = plan.trace ? &trace_ : nullptr;
   }
 }
 
@@ -205,6 +207,7 @@ void BlockRun::finish() {
   if (shadow) shadow->end();
   ++counters_.blocks;
   if (observed) plan_->profile->add(*observed);
+  if (observed && plan_->trace) plan_->trace->add(*kernel_, trace_);
 }
 
 unsigned BlockRun::live_threads() const {

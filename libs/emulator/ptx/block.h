@@ -6,6 +6,7 @@
 
 #include "../exec/launch_plan.h"
 #include "mbarrier.h"
+#include "trace.h"
 #include "warp.h"
 #include "wgmma.h"
 
@@ -113,6 +114,7 @@ class BlockRun {
   RunCounters counters_;
   std::unique_ptr<Shadow> shadow_;
   std::unique_ptr<Counters> observed_;
+  Trace trace_;
 };
 
 }  // namespace flashcore::emu::ptx

@@ -6,12 +6,15 @@
 
 namespace flashcore::emu::ptx {
 
+Handler label_handler();
+
 void Counters::begin(const Kernel& kernel) {
   kernel_ = &kernel;
   lines_.assign(kernel.code.size(), Line());
 }
 
 void Counters::executed(Warp& w, const Ins* i) {
+  if (trace && i->fn != label_handler()) trace->executed(w.index, i->statement);
   Line& line = line_of(i);
   ++line.executed;
   line.threads += static_cast<uint64_t>(__builtin_popcount(w.active(i)));
@@ -77,6 +80,7 @@ void Counters::shared(const Ins* i, uint32_t m, unsigned bytes, Access, const ui
   for (int k = 0; k < LANES; ++k) from[k] = offsets[k] + static_cast<uint32_t>(counted.shift);
   const Passes both = shared_passes(m, bytes, from);
   line.wavefronts += both.all;
+  if (trace) trace->passes(both.all);
   line.ideal += both.ideal;
   line.bytes += static_cast<uint64_t>(__builtin_popcount(m)) * bytes;
 }
@@ -86,7 +90,9 @@ void Counters::rows(const Ins* i, const uint32_t* offsets, unsigned rows) {
   for (unsigned from = 0; from < rows; from += 8) {
     uint32_t words[32];
     for (unsigned n = 0; n < 32; ++n) words[n] = offsets[from + n / 4] / 4 + n % 4;
-    line.wavefronts += passes(words, 32);
+    const unsigned all = passes(words, 32);
+    line.wavefronts += all;
+    if (trace) trace->passes(all);
     line.ideal += 1;
   }
   line.bytes += rows * 16;
@@ -103,7 +109,9 @@ void Counters::global(const Ins* i, uint32_t m, unsigned bytes, const uint64_t* 
     if ((addresses[k] + bytes - 1) / 32 != addresses[k] / 32) sectors[count++] = (addresses[k] + bytes - 1) / 32;
   }
   std::sort(sectors, sectors + count);
-  line.sectors += static_cast<uint64_t>(std::unique(sectors, sectors + count) - sectors);
+  const auto distinct = static_cast<uint64_t>(std::unique(sectors, sectors + count) - sectors);
+  line.sectors += distinct;
+  if (trace) trace->passes(distinct);
   line.bytes += static_cast<uint64_t>(__builtin_popcount(m)) * bytes;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "access.h"
+#include "trace.h"
 
 namespace flashcore::emu::ptx {
 
@@ -29,6 +30,7 @@ class Counters {
   void global(const Ins* i, uint32_t m, unsigned bytes, const uint64_t* addresses);
   /** Rows of 16 bytes that ldmatrix and wmma read or write together: eight a pass. */
   void rows(const Ins* i, const uint32_t* offsets, unsigned rows);
+  Trace* trace = nullptr;  // if it is written down
   const std::vector<Line>& lines() const { return lines_; }
   const Kernel* kernel() const { return kernel_; }
 

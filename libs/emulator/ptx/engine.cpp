@@ -18,5 +18,6 @@
 #include "seldom.cpp"
 #include "simplify.cpp"
 #include "tensor.cpp"
+#include "trace.cpp"
 #include "warp.cpp"
 #include "wgmma.cpp"  // after tensor.cpp, whose products it is made of

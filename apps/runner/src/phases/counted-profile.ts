@@ -3,6 +3,7 @@ import type { BuildResult, LaunchWaves, ProfileResult } from '@flashcore/shared/
 import { accumulateOf } from '@flashcore/shared/kernels';
 import { modelledResult } from '../profile/modelled-result.ts';
 import { notMeasured } from '../profile/profiler.ts';
+import { fillingOf, timeEstimate } from '../profile/time-estimate.ts';
 import type { ProfileSpec } from '../spec/job-spec.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import { candidateFor } from './candidate.ts';
@@ -21,26 +22,31 @@ export async function countedProfile(services: VariantServices, options: CountOp
   const { job, spec, runtime, frames, resolved, cases } = services;
   const { shape, counters } = options.spec;
   const dtype = spec.kernel.manifest.math.inputs;
+  const candidate = candidateFor(services, { image: options.image, shape, instrumented: true });
+  const filling = fillingOf(candidate.plan.launches, options.build.entries);
   const outcome = await runtime.request(
     {
       type: 'count',
-      candidate: candidateFor(services, { image: options.image, shape, instrumented: true }),
+      candidate,
       input: { seed: SEED, rule: cases.distributions[cases.defaults.distribution]! },
+      ...(typeof filling === 'string' ? {} : { filling }),
     },
     { signal: job.signal },
   );
   if (outcome.status !== 'done')
     return notMeasured({ shape, dtype }, `the counted run failed: ${describeOutcome(outcome)}`);
-  return modelledResult({
+  const result = modelledResult({
     arch: spec.device.arch,
     deviceName: spec.device.name,
     shape,
     dtype,
     accumulate: accumulateOf(spec.kernel.manifest, resolved.parameters),
-    launches: outcome.value,
+    launches: outcome.value.launches,
     entries: options.build.entries,
     waves: options.waves,
     counters,
     textOf: (file, line) => frames.lineAt(file, line),
   });
+  result.estimate = timeEstimate(filling, outcome.value);
+  return result;
 }

@@ -39,6 +39,13 @@ export interface LaunchSpec {
 const TENSOR_MAP_TYPES: Readonly<Record<TensorDtype, number>> = { fp16: 6, fp32: 7, bf16: 9 };
 const FILLS = { 1: 'cuMemsetD8Async', 2: 'cuMemsetD16Async', 4: 'cuMemsetD32Async' } as const;
 
+/** Blocks of a grid: so many from the first, each a step further. */
+export interface BlockChoice {
+  first: number;
+  step: number;
+  count: number;
+}
+
 interface TensorMapShape {
   dtype: TensorDtype;
   address: DevicePointer;
@@ -97,6 +104,20 @@ export class CudaDriver {
     const length = this.#native.call('flashcore_emulator_profile', json, json.length);
     if (length >= json.length) throw new Error(`the counts of the launches take ${length} bytes`);
     return launchCounts(JSON.parse(json.toString('utf8', 0, length)));
+  }
+
+  /** Launches from now on run only some of their blocks, and are counted and written down. */
+  traceLaunches({ first, step, count }: BlockChoice): void {
+    this.countLaunches();
+    this.#call('flashcore_emulator_trace_blocks', BigInt(first), BigInt(step), BigInt(count));
+  }
+
+  /** What was written down of the launches since traceLaunches(); neither counts nor traces any more. */
+  tracedLaunches(): Buffer {
+    const bytes = Buffer.alloc(this.#native.call('flashcore_emulator_trace', 0n, 0n));
+    if (bytes.length > 0) this.#native.call('flashcore_emulator_trace', bytes, BigInt(bytes.length));
+    this.#native.call('flashcore_emulator_set_profiling', 0);
+    return bytes;
   }
 
   loadModule(path: string): Handle {

@@ -59,6 +59,8 @@ const DECLARATIONS = {
   flashcore_emulator_time_limit: 'int flashcore_emulator_time_limit(uint64_t milliseconds)',
   flashcore_emulator_set_profiling: 'int flashcore_emulator_set_profiling(int on)',
   flashcore_emulator_profile: 'int flashcore_emulator_profile(void *json, uint64_t capacity)',
+  flashcore_emulator_trace_blocks: 'int flashcore_emulator_trace_blocks(uint64_t first, uint64_t step, uint64_t count)',
+  flashcore_emulator_trace: 'int flashcore_emulator_trace(void *bytes, uint64_t capacity)',
   flashcore_emulator_mark_memory: 'int flashcore_emulator_mark_memory(uint64_t address, uint64_t bytes, int what)',
   flashcore_emulator_statistics: 'int flashcore_emulator_statistics(void *json, uint64_t capacity)',
 } as const;

@@ -58,6 +58,7 @@ const WRITES: ReadonlySet<NativeName> = new Set([
   'flashcore_emulator_last_fault',
   'flashcore_emulator_profile',
   'flashcore_emulator_statistics',
+  'flashcore_emulator_trace',
 ]);
 
 interface Call {

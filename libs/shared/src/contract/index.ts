@@ -186,6 +186,8 @@ export {
   type VerifyResult,
   VerifyResultSchema,
   TuneResultSchema,
+  type TimeEstimate,
+  TimeEstimateSchema,
   type TuneResult,
   TunedVariantSchema,
   type TunedVariant,

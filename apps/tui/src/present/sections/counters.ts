@@ -1,5 +1,5 @@
 /** Hardware counters, what bounds the kernel and what to try; or why there are none. */
-import { Verdict, type Metric, type ProfileResult } from '@flashcore/shared/contract';
+import { Verdict, type Metric, type ProfileResult, type TimeEstimate } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatInUnit, formatNumber } from '../numbers.ts';
 import { piece } from '../roles.ts';
@@ -34,6 +34,15 @@ export function stallsPlot({ stalls }: ProfileResult): Block[] {
 export const launchText = ({ modelled }: ProfileResult): string =>
   modelled ? 'one launch counted on the emulator' : 'one launch under the profiler';
 
+/** Never without its error; empty where nothing could be estimated and nothing is to be said about it. */
+export function estimateText(estimate: TimeEstimate | undefined): string {
+  if (estimate === undefined) return '';
+  const { device, latencyUs, meanErrorPercent, ratioErrorPercent, missing } = estimate;
+  if (missing !== undefined) return `none: ${missing}`;
+  const error = `mean error ${meanErrorPercent.toFixed(0)} %, between two builds of a kernel ${ratioErrorPercent.toFixed(0)} %`;
+  return `${formatInUnit(latencyUs, 'us')} hot on ${device}, by a model (${error}); not measured, and no gate uses it`;
+}
+
 export function profileBlocks(profile: ProfileResult): Block[] {
   if (profile.verdict === Verdict.NOT_MEASURED)
     return [heading('Profile'), notice(notMeasured(profile.reason), 'dim', '○')];
@@ -43,6 +52,7 @@ export function profileBlocks(profile: ProfileResult): Block[] {
     facts(
       fact('intensity', `${formatNumber(profile.arithmeticIntensity)} FLOP/B`),
       fact('bound by', profile.bottleneck ?? ''),
+      fact('estimate', estimateText(profile.estimate)),
       ...profile.advice.map(({ text, evidence }) => fact('try', `${text} (${evidence})`)),
       ...profile.artifacts.map((artifact) => fact('report', artifactText(artifact))),
     ),

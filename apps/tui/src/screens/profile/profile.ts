@@ -4,7 +4,7 @@
  */
 import { Verdict, type Metric, type ProfileResult } from '@flashcore/shared/contract';
 import { labelledBars } from '../../present/cells/bars.ts';
-import { launchText } from '../../present/sections/counters.ts';
+import { estimateText, launchText } from '../../present/sections/counters.ts';
 import { lineColumns, linesTitle, shownLines } from '../../present/sections/lines.ts';
 import { stallBars } from '../../present/plots/job-plots.ts';
 import { formatNumber } from '../../present/numbers.ts';
@@ -113,8 +113,10 @@ function stallRows(profile: ProfileResult, width: number): Row[] {
   return [textRow('Stalls, warp cycles an issued instruction', 'title'), ...bars];
 }
 
-function adviceRows({ bottleneck, advice }: ProfileResult, width: number): Row[] {
+function adviceRows({ bottleneck, advice, estimate }: ProfileResult, width: number): Row[] {
+  const estimated = estimateText(estimate);
   return [
+    ...(estimated === '' ? [] : wrapRows(`Estimate ${estimated}`, width, { hang: 2 })),
     ...(bottleneck === undefined ? [] : wrapRows(`Bound by ${bottleneck}`, width, { role: 'accent', hang: 2 })),
     ...(advice.length === 0 ? [] : [textRow('What to try next', 'title')]),
     ...advice.flatMap(({ text, evidence }) => [

@@ -3213,6 +3213,13 @@ export declare type ProfileResult = Message<"flashcore.runner.v1.ProfileResult">
    * @generated from field: repeated flashcore.runner.v1.LineProfile lines = 11;
    */
   lines: LineProfile[];
+
+  /**
+   * What a GPU would take, by a model; only where the emulator counted.
+   *
+   * @generated from field: flashcore.runner.v1.TimeEstimate estimate = 12;
+   */
+  estimate?: TimeEstimate | undefined;
 };
 
 /**
@@ -3220,6 +3227,62 @@ export declare type ProfileResult = Message<"flashcore.runner.v1.ProfileResult">
  * Use `create(ProfileResultSchema)` to create a new message.
  */
 export declare const ProfileResultSchema: GenMessage<ProfileResult>;
+
+/**
+ * TimeEstimate is what a model says of a kernel's time on a GPU that it was held against. No measurement: no gate is
+ * decided by it.
+ *
+ * @generated from message flashcore.runner.v1.TimeEstimate
+ */
+export declare type TimeEstimate = Message<"flashcore.runner.v1.TimeEstimate"> & {
+  /**
+   * The GPU, for example "NVIDIA H200".
+   *
+   * @generated from field: string device = 1;
+   */
+  device: string;
+
+  /**
+   * Hot latency; 0 where there is no estimate.
+   *
+   * @generated from field: double latency_us = 2;
+   */
+  latencyUs: number;
+
+  /**
+   * Mean error of the model for kernels that nothing of it was fitted to, percent.
+   *
+   * @generated from field: double mean_error_percent = 3;
+   */
+  meanErrorPercent: number;
+
+  /**
+   * Mean error of the ratio of two builds of one such kernel, percent.
+   *
+   * @generated from field: double ratio_error_percent = 4;
+   */
+  ratioErrorPercent: number;
+
+  /**
+   * Where the errors are from.
+   *
+   * @generated from field: string source = 5;
+   */
+  source: string;
+
+  /**
+   * Why there is no estimate, and what to do; absent when there is one.
+   *
+   * @generated from field: optional string missing = 6;
+   */
+  missing?: string | undefined;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.TimeEstimate.
+ * Use `create(TimeEstimateSchema)` to create a new message.
+ */
+export declare const TimeEstimateSchema: GenMessage<TimeEstimate>;
 
 /**
  * LineProfile is what a line of the kernel's source did in a launch; what a header does for it is the calling line's.

@@ -1,0 +1,70 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { EntryResourcesSchema } from '@flashcore/shared/contract';
+import type { PlannedLaunch } from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
+import { HOPPER } from '../../worker/timing/machine.ts';
+import { ESTIMATE_MODEL, fillingOf, timeEstimate } from './time-estimate.ts';
+
+const ROOT = join(import.meta.dirname, '../../../..');
+const LAUNCH = { entry: 'attend', grid: [8, 16, 1] } as unknown as PlannedLaunch;
+const ENTRY = create(EntryResourcesSchema, { entry: 'attend', arch: 'sm_90', ctasPerSm: 3, registersPerThread: 128 });
+
+interface Report {
+  device: string;
+  clockMhz: number;
+  launchUs: number;
+  errors: { scale: number; kernels: number; pairKernels: number; pairs: number }[];
+}
+
+test('its figures are those of the report, and good enough to be shown', () => {
+  const report = JSON.parse(readFileSync(join(ROOT, ESTIMATE_MODEL.source), 'utf8')) as Report;
+  const walked = report.errors[0]!;
+  expect(ESTIMATE_MODEL).toMatchObject({
+    device: report.device,
+    clockMhz: report.clockMhz,
+    launchUs: Number(report.launchUs.toFixed(2)),
+    scale: walked.scale,
+    meanErrorPercent: Number((100 * walked.kernels).toFixed(1)),
+    ratioErrorPercent: Number((100 * Math.max(walked.pairs, walked.pairKernels)).toFixed(1)),
+  });
+  expect([HOPPER.device, HOPPER.arch, HOPPER.clockMhz]).toEqual([
+    ESTIMATE_MODEL.device,
+    ESTIMATE_MODEL.arch,
+    ESTIMATE_MODEL.clockMhz,
+  ]);
+  expect(ESTIMATE_MODEL.meanErrorPercent).toBeLessThan(25);
+  expect(ESTIMATE_MODEL.ratioErrorPercent).toBeLessThan(10);
+});
+
+test('a latency never comes without its device, error and source', () => {
+  const filling = fillingOf([LAUNCH], [ENTRY]);
+  expect(filling).toEqual({ ctas: 128, multiprocessors: 132, residents: 3, registers: 128 });
+  const { device, latencyUs, meanErrorPercent, source, missing } = timeEstimate(filling, {
+    launches: [],
+    cycles: 1980 * 20,
+  });
+  expect(latencyUs).toBeCloseTo(ESTIMATE_MODEL.launchUs + 20 * ESTIMATE_MODEL.scale);
+  expect([device, meanErrorPercent > 0, source, missing]).toEqual([
+    'NVIDIA H200',
+    true,
+    ESTIMATE_MODEL.source,
+    undefined,
+  ]);
+});
+
+test.for([
+  ['another architecture', [LAUNCH], { ...ENTRY, arch: 'sm_89' }, 'build for sm_90 with --arch sm_90'],
+  ['no ptxas', [LAUNCH], { ...ENTRY, ctasPerSm: 0 }, 'known from nvcc only'],
+  ['two launches', [LAUNCH, LAUNCH], ENTRY, 'this one has 2'],
+] as const)('%s: none, and why', ([, launches, entry, why]) => {
+  const filling = fillingOf(launches, [entry]);
+  expect(filling).toContain(why);
+  expect(timeEstimate(filling, { launches: [] })).toMatchObject({ latencyUs: 0, missing: filling });
+});
+
+test('what the model has no time for is passed on', () => {
+  const noCycles = 'the model has no time for wgmma';
+  expect(timeEstimate(fillingOf([LAUNCH], [ENTRY]), { launches: [], noCycles }).missing).toBe(noCycles);
+});

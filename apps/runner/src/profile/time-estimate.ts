@@ -1,0 +1,47 @@
+/** Cycles of a GPU's multiprocessor, walked on the emulator, as an estimate of time with its error. */
+import { create } from '@bufbuild/protobuf';
+import { TimeEstimateSchema, type EntryResources, type TimeEstimate } from '@flashcore/shared/contract';
+import { findDataSheet, type PlannedLaunch } from '@flashcore/shared/kernels';
+import type { CountReport, Filling } from '../../worker/messages.ts';
+
+/** Where the errors are from: a test holds these figures against that file. */
+export const ESTIMATE_MODEL = {
+  device: 'NVIDIA H200',
+  arch: 'sm_90',
+  clockMhz: 1980,
+  source: 'docs/results/emulator-2026-11-22/estimates.json',
+  /** Of an empty launch in a graph. */
+  launchUs: 0.56,
+  /** What measured kernels take more than the cycles say. */
+  scale: 1,
+  meanErrorPercent: 0,
+  ratioErrorPercent: 0,
+};
+
+/** How a plan fills the GPU that the model is for; a text: why there is no estimate, and what to do. */
+export function fillingOf(launches: readonly PlannedLaunch[], entries: readonly EntryResources[]): Filling | string {
+  const [launch, ...others] = launches;
+  const { device, arch } = ESTIMATE_MODEL;
+  if (launch === undefined || others.length > 0)
+    return `the model was held against plans of one launch; this one has ${launches.length}`;
+  const entry = entries.find((each) => each.entry === launch.entry);
+  if (entry === undefined || entry.ctasPerSm === 0)
+    return 'how many CTAs a multiprocessor holds is known from nvcc only';
+  if (entry.arch !== arch)
+    return `it is for ${device}: build for ${arch} with --arch ${arch}; this build is for ${entry.arch}`;
+  return {
+    ctas: launch.grid[0] * launch.grid[1] * launch.grid[2],
+    multiprocessors: findDataSheet(device)!.multiprocessors,
+    residents: entry.ctasPerSm,
+    registers: entry.registersPerThread,
+  };
+}
+
+/** `filling`: what fillingOf() answered. */
+export function timeEstimate(filling: Filling | string, { cycles, noCycles }: CountReport): TimeEstimate {
+  const { device, clockMhz, launchUs, scale, source, meanErrorPercent, ratioErrorPercent } = ESTIMATE_MODEL;
+  if (typeof filling === 'string') return create(TimeEstimateSchema, { device, missing: filling });
+  if (cycles === undefined) return create(TimeEstimateSchema, { device, missing: noCycles ?? 'it was not walked' });
+  const latencyUs = launchUs + (scale * cycles) / clockMhz;
+  return create(TimeEstimateSchema, { device, latencyUs, meanErrorPercent, ratioErrorPercent, source });
+}

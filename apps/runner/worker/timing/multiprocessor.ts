@@ -1,0 +1,275 @@
+import type { BlockOrder } from './block-order.ts';
+import type { Machine } from './machine.ts';
+import type { Operation, Unit } from './operations.ts';
+import type { WarpTrace } from './trace.ts';
+
+/** A kernel ready to be walked. */
+export interface Program {
+  operations: readonly Operation[];
+  order: BlockOrder;
+  machine: Machine;
+}
+
+/** The steps of a warp in the order of issue. */
+interface Stream {
+  statements: Uint32Array;
+  passes: Uint16Array;
+}
+
+export type CtaStreams = readonly Stream[];
+
+/** A traced block as it is issued. */
+export const streamsOf = (program: Program, warps: readonly WarpTrace[]): CtaStreams =>
+  warps.map((warp) => streamOf(program.order, warp));
+
+function streamOf({ blockOf, orders, isConditional }: BlockOrder, { statements, passes }: WarpTrace): Stream {
+  const issued: number[] = [];
+  const issuedPasses: number[] = [];
+  const stepOf = new Int32Array(blockOf.length).fill(-1);
+  for (let from = 0, to = 0; from < statements.length; from = to) {
+    const block = blockOf[statements[from]!]!;
+    for (; to < statements.length && blockOf[statements[to]!] === block; to += 1) {
+      if (to > from && statements[to]! <= statements[to - 1]!) break;
+      stepOf[statements[to]!] = to;
+    }
+    for (const statement of orders[block]!) {
+      const wasExecuted = stepOf[statement]! >= from;
+      if (!wasExecuted && isConditional[statement] === 0) continue;
+      issued.push(statement);
+      issuedPasses.push(wasExecuted ? passes[stepOf[statement]!]! : 0);
+    }
+  }
+  return { statements: Uint32Array.from(issued), passes: Uint16Array.from(issuedPasses) };
+}
+
+const SCHEDULERS = 4;
+/** Until a CTA takes the place of one that has ended. */
+const NEXT_CTA_CYCLES = 50;
+const SECTORS_A_WAVEFRONT = 4;
+const LANES = 32;
+const NOWHERE = -1;
+
+interface Cta {
+  warps: Warp[];
+  running: number;
+  /** Warps at each barrier. */
+  arrived: Map<number, number>;
+}
+
+interface Warp extends Stream {
+  cta: Cta;
+  scheduler: number;
+  next: number;
+  /** Not before this cycle. */
+  from: number;
+  /** Of each register: when it can be read. */
+  readyAt: Float64Array;
+  /** When the open group of copies has arrived, and the committed ones. */
+  copied: number;
+  groups: number[];
+  /** Number of the barrier at which it stands, or NOWHERE. */
+  barrier: number;
+}
+
+/** Units of which each scheduler has its own; several share one. */
+const UNIT_INDEX: Readonly<Record<Unit, number>> = {
+  none: 0,
+  alu: 1,
+  fma: 2,
+  multiply: 3,
+  half: 4,
+  special: 5,
+  tensor: 6,
+  shared: 7,
+  sharedStore: 7,
+  matrix: 7,
+  global: 7,
+  globalStore: 7,
+  async: 7,
+  shuffle: 7,
+  commit: 0,
+  wait: 0,
+  barrier: 0,
+  branch: 0,
+  exit: 0,
+};
+const UNITS = 8;
+
+/**
+ * One multiprocessor: four schedulers, each with its warps, each issuing in order what has its registers and its unit; one
+ * pipe for shared memory and one way to L2 for all.
+ */
+export class Multiprocessor {
+  readonly #program: Program;
+  readonly #registers: number;
+  readonly #schedulers: Warp[][] = Array.from({ length: SCHEDULERS }, () => []);
+  readonly #unitFreeAt = Array.from({ length: SCHEDULERS }, () => new Float64Array(UNITS));
+  readonly #slotFreeAt = new Float64Array(SCHEDULERS);
+  #pipeFreeAt = 0;
+  #l2FreeAt = 0;
+
+  constructor(program: Program) {
+    this.#program = program;
+    this.#registers =
+      1 + program.operations.reduce((most, { reads, writes }) => Math.max(most, ...reads, ...writes), -1);
+  }
+
+  /** Cycles until all CTAs have ended, of which so many are resident at a time. */
+  run(ctas: readonly CtaStreams[], residents: number): number {
+    let end = 0;
+    const waiting = [...ctas];
+    const startNext = (cycle: number): void => {
+      const streams = waiting.shift();
+      if (streams) this.#start(streams, cycle);
+    };
+    for (let n = 0; n < residents; n += 1) startNext(0);
+    for (let first = this.#first(); first; first = this.#first()) {
+      const { warp, cycle } = first;
+      if (warp.next < warp.statements.length) {
+        this.#issue(warp, cycle);
+        continue;
+      }
+      end = Math.max(end, cycle);
+      this.#remove(warp);
+      if (warp.cta.running === 0) startNext(cycle + NEXT_CTA_CYCLES);
+    }
+    return end;
+  }
+
+  #start(streams: CtaStreams, cycle: number): void {
+    const cta: Cta = { warps: [], running: streams.length, arrived: new Map() };
+    streams.forEach((stream, n) => {
+      const warp: Warp = {
+        ...stream,
+        cta,
+        scheduler: n % SCHEDULERS,
+        next: 0,
+        from: cycle,
+        readyAt: new Float64Array(this.#registers),
+        copied: 0,
+        groups: [],
+        barrier: NOWHERE,
+      };
+      cta.warps.push(warp);
+      this.#schedulers[warp.scheduler]!.push(warp);
+    });
+  }
+
+  #remove(warp: Warp): void {
+    const warps = this.#schedulers[warp.scheduler]!;
+    warps.splice(warps.indexOf(warp), 1);
+    warp.cta.running -= 1;
+    for (const number of warp.cta.arrived.keys()) this.#openIfFull(warp.cta, number, 0, warp.from);
+  }
+
+  /** The warp that can issue first; the oldest where several can. */
+  #first(): { warp: Warp; cycle: number } | undefined {
+    let warp: Warp | undefined;
+    let cycle = Infinity;
+    for (const warps of this.#schedulers)
+      for (const each of warps) {
+        if (each.barrier !== NOWHERE) continue;
+        const at = Math.max(this.#canIssueAt(each), this.#slotFreeAt[each.scheduler]!);
+        if (at < cycle) [warp, cycle] = [each, at];
+      }
+    return warp && { warp, cycle };
+  }
+
+  #canIssueAt(warp: Warp): number {
+    const operation = this.#nextWithSlot(warp);
+    if (!operation) return warp.from;
+    const units = this.#unitFreeAt[warp.scheduler]!;
+    let at = Math.max(warp.from, units[UNIT_INDEX[operation.unit]]!);
+    for (const register of operation.reads) if (warp.readyAt[register]! > at) at = warp.readyAt[register]!;
+    if (operation.unit !== 'wait') return at;
+    const closed = warp.groups.slice(0, Math.max(0, warp.groups.length - operation.number));
+    return closed.reduce((most, arrived) => Math.max(most, arrived), at);
+  }
+
+  /** What takes no slot passes on when its sources are ready. */
+  #nextWithSlot(warp: Warp): Operation | undefined {
+    for (; warp.next < warp.statements.length; warp.next += 1) {
+      const operation = this.#program.operations[warp.statements[warp.next]!]!;
+      if (operation.slots > 0) return operation;
+      let ready = 0;
+      for (const register of operation.reads) if (warp.readyAt[register]! > ready) ready = warp.readyAt[register]!;
+      for (const register of operation.writes) warp.readyAt[register] = ready;
+    }
+    return undefined;
+  }
+
+  #issue(warp: Warp, cycle: number): void {
+    const operation = this.#program.operations[warp.statements[warp.next]!]!;
+    const passes = warp.passes[warp.next]!;
+    const { slots, interval, unit, writes } = operation;
+    warp.next += 1;
+    warp.from = cycle + slots;
+    this.#slotFreeAt[warp.scheduler] = cycle + slots;
+    this.#unitFreeAt[warp.scheduler]![UNIT_INDEX[unit]] = cycle + interval;
+    const ready = this.#complete(warp, operation, { cycle, passes });
+    for (const register of writes) warp.readyAt[register] = ready;
+  }
+
+  /** Occupies what the multiprocessor has once; answers when the result is there. */
+  #complete(warp: Warp, operation: Operation, { cycle, passes }: { cycle: number; passes: number }): number {
+    const { unit, latency, slots, bytes, number } = operation;
+    const { machine } = this.#program;
+    switch (unit) {
+      case 'shared':
+        return this.#pipe(cycle, Math.max(passes, (bytes * LANES) / machine.returnedBytes)) - 1 + latency;
+      case 'matrix':
+        return this.#pipe(cycle, passes) - 1 + latency;
+      case 'sharedStore':
+        return this.#pipe(cycle, Math.max(1, passes));
+      case 'shuffle':
+        return this.#pipe(cycle, 1) - 1 + latency;
+      case 'global':
+        return this.#l2(cycle, passes) + latency;
+      case 'globalStore':
+        return this.#l2(cycle, passes);
+      case 'async': {
+        const arrived = this.#l2(cycle, passes) + latency;
+        warp.copied = Math.max(warp.copied, arrived);
+        return arrived;
+      }
+      case 'commit':
+        warp.groups.push(warp.copied);
+        warp.copied = 0;
+        return cycle;
+      case 'barrier':
+        warp.barrier = number;
+        warp.cta.arrived.set(number, (warp.cta.arrived.get(number) ?? 0) + 1);
+        this.#openIfFull(warp.cta, number, operation.warps, cycle);
+        return cycle;
+      case 'branch':
+        warp.from = cycle + machine.branch;
+        return cycle;
+      default:
+        return cycle + latency + slots - 1;
+    }
+  }
+
+  #openIfFull(cta: Cta, number: number, warps: number, cycle: number): void {
+    const arrived = cta.arrived.get(number) ?? 0;
+    if (arrived === 0 || arrived < (warps || cta.running)) return;
+    cta.arrived.set(number, 0);
+    for (const warp of cta.warps) {
+      if (warp.barrier !== number) continue;
+      warp.barrier = NOWHERE;
+      warp.from = cycle + this.#program.machine.barrier;
+    }
+  }
+
+  /** When the pipe of loads and stores has done so many wavefronts. */
+  #pipe(cycle: number, wavefronts: number): number {
+    this.#pipeFreeAt = Math.max(cycle, this.#pipeFreeAt) + wavefronts;
+    return this.#pipeFreeAt;
+  }
+
+  /** When so many sectors have come or gone. */
+  #l2(cycle: number, sectors: number): number {
+    this.#pipe(cycle, Math.max(1, sectors / SECTORS_A_WAVEFRONT));
+    this.#l2FreeAt = Math.max(cycle, this.#l2FreeAt) + sectors / this.#program.machine.sectors;
+    return this.#l2FreeAt;
+  }
+}

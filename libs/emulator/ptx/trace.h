@@ -1,0 +1,56 @@
+// What the warps of a few blocks did, instruction by instruction, for a model of time.
+#pragma once
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "warp.h"
+
+namespace flashcore::emu::ptx {
+
+/** The steps of one block's warps. */
+class Trace {
+ public:
+  /** A statement's number and, above it, its wavefronts in shared memory or sectors of global memory. */
+  static constexpr unsigned STATEMENT_BITS = 20;
+  static constexpr uint32_t STATEMENT_MASK = (1u << STATEMENT_BITS) - 1, MOST_PASSES = (1u << (32 - STATEMENT_BITS)) - 1;
+
+  void begin(unsigned warps) {
+    warps_.assign(warps, {});
+    latest_ = 0;
+  }
+  void executed(unsigned warp, uint32_t statement) {
+    warps_[warp].push_back(statement & STATEMENT_MASK);
+    latest_ = warp;
+  }
+  /** Of the step that is being executed. */
+  void passes(uint64_t count) {
+    uint32_t& step = warps_[latest_].back();
+    const uint64_t sum = (step >> STATEMENT_BITS) + count;
+    step = (step & STATEMENT_MASK) | static_cast<uint32_t>(sum < MOST_PASSES ? sum : MOST_PASSES) << STATEMENT_BITS;
+  }
+  const std::vector<std::vector<uint32_t>>& warps() const { return warps_; }
+
+ private:
+  std::vector<std::vector<uint32_t>> warps_;
+  unsigned latest_ = 0;
+};
+
+/**
+ * The traced blocks of a launch, in words of 32 bits: the length of a JSON array of the kernel's statements and the array,
+ * padded with spaces; how many blocks there are; then of each its warps, and of each of these its steps.
+ */
+class TraceLog {
+ public:
+  void add(const Kernel& kernel, const Trace& block);
+  std::vector<uint32_t> words() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::string statements_;
+  uint32_t blocks_ = 0;
+  std::vector<uint32_t> steps_;
+};
+
+}  // namespace flashcore::emu::ptx

@@ -1,0 +1,112 @@
+/** How far the emulator's estimates of time are from what an H200 took: what was measured, and the summary for the docs. */
+import { TimingMode, type VariantResult } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import { markdownTable } from './markdown.ts';
+import { experimentsOf, foldersWith, jsonOf } from './results.ts';
+
+/** Median of the medians that docs/results has of a build on a shape, hot, on one H200. */
+export interface MeasuredTime {
+  kernel: string;
+  parameters: Record<string, bigint>;
+  shape: string;
+  us: number;
+}
+
+/** A way to estimate, and how far it was off. */
+export interface EstimateErrors {
+  model: string;
+  /** Of cycles, fitted to all. */
+  scale: number;
+  /** Mean of the relative errors; each kernel is estimated with a scale fitted to the others. Of builds and of kernels. */
+  builds: number;
+  kernels: number;
+  worst: number;
+  /** Of the ratio of two builds of one kernel on one shape: of pairs, and of kernels that have some. */
+  pairs: number;
+  pairKernels: number;
+  /** Pairs more than 5 % apart: all, and those that it has the wrong way round. */
+  apart: number;
+  wrongWay: number;
+  /** Of the ratio of builds of two kernels. */
+  otherKernels: number;
+}
+
+export interface EstimateReport {
+  command: string;
+  device: string;
+  clockMhz: number;
+  launchUs: number;
+  errors: EstimateErrors[];
+  rows: { kernel: string; label: string; shape: string; us: number; cycles: number; estimateUs: number }[];
+}
+
+/** Kernels of wgmma, TMA and clusters, which the model has no time for. */
+const NOT_MODELLED = new Set(['flashcore_v11', 'flashcore_v12']);
+/** Where the kernels are the repository's, alone on one H200. */
+const H200 = /^h200-(?!decide|x2)/;
+const EXPERIMENTS = /^(aa|ab|bench|exports|run|tune)\..*\.json$/;
+
+/** Of an empty kernel in a graph of 200: what a launch takes besides its work. Microseconds. */
+export function launchUs(): number {
+  const { rows } = jsonOf<{ rows: { kernel: string; launches: number; usPerLaunch: number }[] }>(
+    'h200-2026-11-21',
+    'overlap.json',
+  )!;
+  return rows.find(({ kernel, launches }) => kernel === 'empty' && launches === 200)!.usPerLaunch;
+}
+
+/** Every build that was measured hot on an H200: by the experiments of `kernels`, and by searches over their variants. */
+export function measuredTimes(kernels: ReadonlySet<string>): MeasuredTime[] {
+  return foldersWith(/\.json$/)
+    .filter((folder) => H200.test(folder))
+    .flatMap((folder) => experimentsOf(folder, EXPERIMENTS))
+    .flatMap(({ job, result }) => {
+      if (!kernels.has(job?.kernelId ?? '') || NOT_MODELLED.has(job!.kernelId)) return [];
+      const times = (parameters: Record<string, bigint>, shape: string, us: number): MeasuredTime[] =>
+        us > 0 ? [{ kernel: job!.kernelId, parameters, shape, us }] : [];
+      const tuned = (result?.tune?.variants ?? []).flatMap(({ parameters, p50Us = 0 }) =>
+        times(parameters, '2x8x512x64', p50Us),
+      );
+      return [...(result?.variants ?? []).flatMap((variant) => hotTimes(variant, times)), ...tuned];
+    });
+}
+
+type NewTimes = (parameters: Record<string, bigint>, shape: string, us: number) => MeasuredTime[];
+
+const hotTimes = ({ parameters, benchmarks }: VariantResult, times: NewTimes): MeasuredTime[] =>
+  benchmarks
+    .filter(({ mode, simulated }) => mode === TimingMode.HOT && !simulated)
+    .flatMap(({ shape, latency }) => times(parameters, formatShape(shape!), latency?.p50Us ?? 0));
+
+/** For docs/emulator.md, from the newest run of `npm run estimates`. */
+export function timeEstimatesMarkdown(): string {
+  const folder = foldersWith(/^estimates\.json$/).findLast((name) => name.startsWith('emulator-'));
+  if (folder === undefined) return 'Not measured yet.\n';
+  const { rows, errors } = jsonOf<EstimateReport>(folder, 'estimates.json')!;
+  const kernels = new Set(rows.map(({ kernel }) => kernel)).size;
+  return [
+    `${rows.length} medians of ${kernels} kernels (docs/results/${folder}/estimates.json), mean relative errors:\n`,
+    markdownTable(
+      [
+        'model',
+        'of kernels',
+        'of builds',
+        'the worst',
+        'ratio of two builds of a kernel',
+        'wrong way round',
+        'ratio of two kernels',
+      ],
+      errors.map((each) => [
+        each.model,
+        percent(each.kernels),
+        percent(each.builds),
+        percent(each.worst),
+        `${percent(each.pairKernels)} of kernels, ${percent(each.pairs)} of pairs`,
+        `${each.wrongWay} of ${each.apart}`,
+        percent(each.otherKernels),
+      ]),
+    ),
+  ].join('\n');
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
