@@ -14,7 +14,8 @@ class Trace {
  public:
   /** A statement's number and, above it, its wavefronts in shared memory or sectors of global memory. */
   static constexpr unsigned STATEMENT_BITS = 20;
-  static constexpr uint32_t STATEMENT_MASK = (1u << STATEMENT_BITS) - 1, MOST_PASSES = (1u << (32 - STATEMENT_BITS)) - 1;
+  static constexpr uint32_t STATEMENT_MASK = (1u << STATEMENT_BITS) - 1,
+                            MOST_PASSES = (1u << (32 - STATEMENT_BITS)) - 1;
 
   void begin(unsigned warps) {
     warps_.assign(warps, {});

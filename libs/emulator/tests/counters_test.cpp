@@ -53,8 +53,42 @@ void test_counters(const Build& build) {
   CHECK(build.conflict_percent < 70 || profile.find("bank_conflict_32way.cu:34\":{") != std::string::npos);
 }
 
+/** A trace has each step that was counted of the one block that runs then. */
+void test_trace(const Build& build) {
+  const Kernels kernels(build.module);
+  const Buffer<uint16_t> Q(static_cast<size_t>(build.batch) * build.heads * build.seq_len * HEAD_DIM);
+  const auto run = [&] {
+    CHECK_OK(kernels.run(build.entry, {build.seq_len / build.rows, static_cast<unsigned>(build.batch * build.heads)},
+                         {build.threads}, build.shared_bytes, Q.address(), Q.address(), Q.address(), Q.address(),
+                         build.seq_len, 0.125f, 0));
+  };
+  flashcore_emulator_set_profiling(1);
+  CHECK(flashcore_emulator_trace_blocks(0, 0, 1) != CUDA_SUCCESS);
+  CHECK_OK(static_cast<CUresult>(flashcore_emulator_trace_blocks(3, 1, 1)));
+  run();
+  std::string profile(1 << 18, 0);
+  flashcore_emulator_profile(profile.data(), profile.size());
+  const char* const instructions = "\"instructions\":";
+  const uint64_t counted = strtoull(profile.c_str() + profile.find(instructions) + strlen(instructions), nullptr, 10);
+  CHECK(profile.find("\"blocks\":1,") != std::string::npos);
+  std::vector<uint32_t> words(static_cast<size_t>(flashcore_emulator_trace(nullptr, 0)) / 4);
+  flashcore_emulator_trace(words.data(), words.size() * 4);
+  size_t at = 1 + words[0] / 4;
+  CHECK(words[at++] == 1);
+  uint64_t steps = 0;
+  for (uint32_t warps = words[at++]; warps > 0; --warps) {
+    steps += words[at];
+    at += 1 + words[at];
+  }
+  CHECK(at == words.size());
+  CHECK(steps == counted);
+  flashcore_emulator_set_profiling(0);
+  CHECK(flashcore_emulator_trace(nullptr, 0) == 0);
+}
+
 }  // namespace
 
 int main() {
   for (const Build& build : BUILDS) test_counters(build);
+  test_trace(BUILDS[0]);
 }

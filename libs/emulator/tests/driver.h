@@ -65,6 +65,8 @@ void flashcore_emulator_clear_fault();
 int flashcore_emulator_statistics(char*, size_t);
 int flashcore_emulator_set_profiling(int);
 int flashcore_emulator_profile(char*, size_t);
+int flashcore_emulator_trace_blocks(uint64_t, uint64_t, uint64_t);
+int flashcore_emulator_trace(void*, uint64_t);
 int flashcore_emulator_mark_memory(CUdeviceptr, uint64_t, int);
 }
 
