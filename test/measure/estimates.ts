@@ -59,10 +59,7 @@ const estimate = (model: Model, scale: number, cycles: Row['cycles']): number =>
   launchUs() + (scale * cycles[model]) / clockMhz;
 
 const sheet = findDataSheet(DEVICE)!;
-const folders = new Map([
-  ...readdirSync(join(ROOT, 'kernels')).map((name) => [name, name] as const),
-  ['bank_conflict_32way', 'faulty/bank_conflict_32way'] as const,
-]);
+const ladder = new Set(readdirSync(join(ROOT, 'kernels')));
 let rows: Row[] = [];
 await onDevice(
   process.argv[2] ?? 'emulator',
@@ -88,7 +85,7 @@ interface Build {
 
 /** Each build and shape once, with the median of all that was measured of it. */
 function buildsOf(driver: CudaDriver): Build[] {
-  const builds = measuredTimes(new Set(folders.keys())).flatMap(({ kernel, parameters, shape, us }): Build[] => {
+  const builds = measuredTimes(ladder).flatMap(({ kernel, parameters, shape, us }): Build[] => {
     const manifest = manifestOf(kernel);
     const given = Object.entries(parameters)
       .filter(([name]) => name in manifest.parameters)
@@ -101,7 +98,7 @@ function buildsOf(driver: CudaDriver): Build[] {
 }
 
 function manifestOf(kernel: string) {
-  const path = join(ROOT, 'kernels', folders.get(kernel)!, 'kernel.yaml');
+  const path = join(ROOT, 'kernels', kernel, 'kernel.yaml');
   return parseManifest(readFileSync(path, 'utf8'), path);
 }
 
@@ -114,7 +111,7 @@ async function rowOf({ tools, driver }: MeasuredDevice, build: Build): Promise<R
   const { image, result } = await tools.kernels.build(
     {
       kernelId: manifest.id,
-      folder: join(ROOT, 'kernels', folders.get(kernel)!),
+      folder: join(ROOT, 'kernels', kernel),
       source: manifest.source,
       resolved,
       arch: ARCH,
