@@ -1,8 +1,9 @@
 /**
- * `npm run estimates [-- LIBRARY]`: how far estimates of time from the emulator's PTX engine are from what an H200 took. Traces a few
- * CTAs of every build that docs/results has hot medians of, walks them (worker/timing), and estimates each kernel with a
- * scale that is fitted to the other kernels. Beside it, for comparison, the busiest unit by counts alone. Prints a line a
- * build and writes docs/results/emulator-<date>/estimates.json, of which the runner's constants are a copy. Needs nvcc.
+ * `npm run estimates [-- LIBRARY]`: how far estimates of time from the emulator's PTX engine are from what an H200
+ * took. Traces a few CTAs of every build that docs/results has hot medians of, walks them (worker/timing), and
+ * estimates each kernel with a scale that is fitted to the other kernels. Beside it, for comparison, the busiest unit
+ * by counts alone. Prints a line a build and writes docs/results/emulator-<date>/estimates.json, of which the runner's
+ * constants are a copy. Needs nvcc.
  */
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';

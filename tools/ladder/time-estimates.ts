@@ -1,4 +1,6 @@
-/** How far the emulator's estimates of time are from what an H200 took: what was measured, and the summary for the docs. */
+/**
+ * How far the emulator's estimates of time are from what an H200 took: what was measured, and the summary for the docs.
+ */
 import { TimingMode, type VariantResult } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { markdownTable } from './markdown.ts';
@@ -17,7 +19,9 @@ export interface EstimateErrors {
   model: string;
   /** Of cycles, fitted to all. */
   scale: number;
-  /** Mean of the relative errors; each kernel is estimated with a scale fitted to the others. Of builds and of kernels. */
+  /**
+   * Mean of the relative errors; each kernel is estimated with a scale fitted to the others. Of builds and of kernels.
+   */
   builds: number;
   kernels: number;
   worst: number;
@@ -55,7 +59,9 @@ export function launchUs(): number {
   return rows.find(({ kernel, launches }) => kernel === 'empty' && launches === 200)!.usPerLaunch;
 }
 
-/** Every build that was measured hot on an H200: by the experiments of `kernels`, and by searches over their variants. */
+/**
+ * Every build that was measured hot on an H200: by the experiments of `kernels`, and by searches over their variants.
+ */
 export function measuredTimes(kernels: ReadonlySet<string>): MeasuredTime[] {
   return foldersWith(/\.json$/)
     .filter((folder) => H200.test(folder))

@@ -14,8 +14,8 @@ const WALK_LIMIT_MS = 120_000;
 const MOST_STEPS = 4_000_000;
 
 /**
- * One run of all launches on the emulator, each instruction and memory access counted; where a GPU is to be filled, then
- * a few CTAs of it once more, to be walked.
+ * One run of all launches on the emulator, each instruction and memory access counted; where a GPU is to be filled,
+ * then a few CTAs of it once more, to be walked.
  */
 export async function countLaunches(
   driver: CudaDriver,

@@ -15,8 +15,8 @@ const MOST_CONDITIONAL_SLOTS = 7;
 const ENDS_BLOCK = new Set<Unit>(['branch', 'exit']);
 
 /**
- * What ptxas does to a kernel's order, as far as is known: branches over a few instructions become conditions, and inside
- * a basic block loads go first and the longest chain goes on, while the registers last. Changes `operations`.
+ * What ptxas does to a kernel's order, as far as is known: branches over a few instructions become conditions, and
+ * inside a basic block loads go first and the longest chain goes on, while the registers last. Changes `operations`.
  */
 export function orderOf(statements: readonly Statement[], operations: Operation[], registers: number): BlockOrder {
   const { isConditional, joins } = makeConditional(statements, operations);

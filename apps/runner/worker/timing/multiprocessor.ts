@@ -96,8 +96,8 @@ const UNIT_INDEX: Readonly<Record<Unit, number>> = {
 const UNITS = 8;
 
 /**
- * One multiprocessor: four schedulers, each with its warps, each issuing in order what has its registers and its unit; one
- * pipe for shared memory and one way to L2 for all.
+ * One multiprocessor: four schedulers, each with its warps, each issuing in order what has its registers and its unit;
+ * one pipe for shared memory and one way to L2 for all.
  */
 export class Multiprocessor {
   readonly #program: Program;

@@ -191,7 +191,9 @@ function conversionCost({ parts, type, onlyReader, machine }: Instruction): Cost
   return { unit: 'half', slots: 1, latency: machine.convert, interval: 2 };
 }
 
-/** Without .ftz their ranges are extended by a comparison and two multiplications; quotients are made of reciprocals. */
+/**
+ * Without .ftz their ranges are extended by a comparison and two multiplications; quotients are made of reciprocals.
+ */
 function specialCost({ statement, base, parts, type, machine }: Instruction): Cost {
   const { specialFunction, specialFunctionInterval: interval } = machine;
   if (type === 'f64') throw new NoTimeFor(statement.op);

@@ -39,7 +39,10 @@ export interface TracedLaunch {
 const STATEMENT_BITS = 20;
 const WORD_BYTES = 4;
 
-/** Reads the trace of one launch, which the process with the candidate wrote. Errors: RangeError, TypeError, SyntaxError. */
+/**
+ * Reads the trace of one launch, which the process with the candidate wrote. Errors: RangeError, TypeError,
+ * SyntaxError.
+ */
 export function readTrace(bytes: Buffer): TracedLaunch {
   let at = 0;
   const word = (): number => bytes.readUInt32LE((at += WORD_BYTES) - WORD_BYTES);
