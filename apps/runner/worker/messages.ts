@@ -235,6 +235,8 @@ export interface ProfileOnceJob {
    * the image's path then, in place of the candidate's.
    */
   waitFor?: string;
+  /** This file is made when the last launch has ended, and nothing of the device is used any more. */
+  done?: string;
 }
 
 export type WorkerRequest =

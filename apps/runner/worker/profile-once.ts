@@ -3,7 +3,7 @@
  *   node profile-once.js job.json
  * Exit status 0: all launches ended. 3: a CUDA error, told on standard error.
  */
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { CudaError } from './driver/cuda-error.ts';
 import { CudaDriver } from './driver/cuda-driver.ts';
 import { LoadedCandidate } from './driver/loaded-candidate.ts';
@@ -16,7 +16,7 @@ import { POISONS } from './verify/verify-case.ts';
 const EXIT_AFTER_FAULT = 3;
 const LOOK_EVERY_MS = 2;
 
-function run({ library, deviceOrdinal, candidate, seed, runs, waitFor }: ProfileOnceJob): void {
+function run({ library, deviceOrdinal, candidate, seed, runs, waitFor, done }: ProfileOnceJob): void {
   const driver = new CudaDriver(library, deviceOrdinal);
   const buffers = new RunBuffers(driver, candidate.shape, candidate.plan, { guarded: false });
   buffers.upload(drawInputs(tensorKindOf(candidate), { seed, rule: NORMAL }));
@@ -33,6 +33,7 @@ function run({ library, deviceOrdinal, candidate, seed, runs, waitFor }: Profile
   }
   buffers.free();
   loaded.unload();
+  if (done !== undefined) writeFileSync(done, '');
 }
 
 /** What a file says once it is there. Whoever is to make it ends this process with itself. */

@@ -20,7 +20,7 @@ import { nothingFound, variantFound, type JobFound, type VariantFound } from '..
 import { emitWarning, variantServices, type JobServices } from '../phases/job-services.ts';
 import { runPhases, type VariantPhase } from '../phases/phase.ts';
 import { precheckPhase } from '../phases/precheck-phase.ts';
-import { profilePhase, profileVerifiedPhase } from '../phases/profile-phase.ts';
+import { profilePhase, profileReadPhase, profileVerifiedPhase } from '../phases/profile-phase.ts';
 import { verifyPhase } from '../phases/verify-phase.ts';
 import { wholeBuildPhase } from '../phases/whole-build-phase.ts';
 import { acceptabilityOf } from './acceptability.ts';
@@ -39,6 +39,7 @@ const PHASES: readonly VariantPhase[] = [
   verifyPhase,
   profileVerifiedPhase,
   benchmarkPhase,
+  profileReadPhase,
   comparisonPhase,
   heldOutPhase,
   profilePhase,

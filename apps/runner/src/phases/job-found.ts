@@ -38,8 +38,10 @@ export interface BirthFacts {
 
 /** A profiler that was started beside the build and waits. */
 export interface Profiling {
-  /** Lets it launch the kernel. */
-  go(build: KernelBuild): Promise<ProfileResult>;
+  /** Lets it launch the kernel; settles when the device is free again, or the profile is there. */
+  go(build: KernelBuild): Promise<void>;
+  /** What it has read. */
+  readonly result: Promise<ProfileResult>;
   /** Ends it, where it still waits; nothing of it is kept. */
   drop(): Promise<void>;
 }
@@ -62,6 +64,8 @@ export interface VariantFound {
   inputs?: readonly SeededInput[];
   /** Counters that are read as soon as the kernel is known to be right. */
   profiling?: Profiling;
+  /** Settles when the counters are noted, which the profiler evaluates beside the phases after it. */
+  profiled?: Promise<void>;
   /** What the phase that runs has waited for the device to open, seconds. */
   waitSeconds?: number;
   /** Why the phases after the one that stopped are not run: 'verification failed'. */

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import type { Profiler } from '../profile/profiler.ts';
 import { nothingFound, type VariantFound } from './job-found.ts';
 import type { VariantServices } from './job-services.ts';
-import { profileBeside, profilePhase, profileVerifiedPhase } from './profile-phase.ts';
+import { profileBeside, profilePhase, profileReadPhase, profileVerifiedPhase } from './profile-phase.ts';
 
 const KERNEL = new URL('../../../../kernels/flashcore_v6/kernel.yaml', import.meta.url);
 const manifest = parseManifest(readFileSync(KERNEL, 'utf8'), KERNEL.pathname);
@@ -15,8 +15,9 @@ const manifest = parseManifest(readFileSync(KERNEL, 'utf8'), KERNEL.pathname);
 /** A job on a device whose profiler notes what becomes of it. */
 function jobOn(device: { simulated?: boolean }) {
   const said: string[] = [];
+  const evaluated = Promise.withResolvers<void>();
   const profiler: Profiler = {
-    profile: async (_, { signal, onProgress, built }) => {
+    profile: async (_, { signal, onProgress, built, onLaunched }) => {
       onProgress({ message: 'starting', passesDone: 0, passes: 0 });
       said.push('ready');
       const ended = new Promise<never>((_resolve, reject) => {
@@ -27,6 +28,8 @@ function jobOn(device: { simulated?: boolean }) {
       });
       const { image } = await Promise.race([built, ended]);
       said.push(`launched ${image}`);
+      onLaunched?.();
+      await Promise.race([evaluated.promise, ended]);
       return create(ProfileResultSchema, { verdict: Verdict.PASS });
     },
   };
@@ -48,17 +51,30 @@ function jobOn(device: { simulated?: boolean }) {
   } as unknown as VariantFound;
   const profiling = profileBeside(services);
   if (profiling) found.profiling = profiling;
-  return { services, found, said };
+  return { services, found, said, evaluated };
 }
 
 test('it is ready before the kernel is built, launches it when that is verified, and no other profile is taken', async () => {
-  const { services, found, said } = jobOn({});
+  const { services, found, said, evaluated } = jobOn({});
   expect(said).toEqual(['ready']);
   expect(profileVerifiedPhase.wants(services, found)).toBe(true);
   await profileVerifiedPhase.run(services, found);
+  // The device is free: what is timed next does not wait for the counters.
+  expect([said.at(-1), found.result.profile]).toEqual(['launched kernel.cubin', undefined]);
+  evaluated.resolve();
+  expect(profileReadPhase.wants(services, found)).toBe(true);
+  await profileReadPhase.run(services, found);
   expect(said).toEqual(['ready', 'phaseStarted', 'launched kernel.cubin', 'profileResult']);
   expect(profilePhase.wants(services, found)).toBe(false);
   await found.profiling!.drop();
+});
+
+test('a profile that is dropped while it is evaluated is no result, and whoever waits for it is told', async () => {
+  const { services, found } = jobOn({});
+  await profileVerifiedPhase.run(services, found);
+  await found.profiling!.drop();
+  await expect(profileReadPhase.run(services, found)).rejects.toThrow('not wanted any more');
+  expect(found.result.profile).toBeUndefined();
 });
 
 test('of a kernel that is wrong nothing is launched: it is dropped', async () => {

@@ -26,8 +26,14 @@ export function profileBeside(services: VariantServices): Profiling | undefined 
   if (!profile || !verify || device.simulated || verify.sanitize) return undefined;
   const [built, dropped] = [Promise.withResolvers<ProfiledBuild>(), new AbortController()];
   const signal = AbortSignal.any([services.job.signal, dropped.signal]);
-  const reading = readCounters(services, { spec: profile, built: built.promise, signal });
-  const over = reading.then(
+  const launched = Promise.withResolvers<void>();
+  const result = readCounters(services, {
+    spec: profile,
+    built: built.promise,
+    signal,
+    onLaunched: launched.resolve,
+  });
+  const over = result.then(
     () => undefined,
     // Told to whoever let it go; nobody wants to know why one ended that was dropped.
     () => undefined,
@@ -35,8 +41,9 @@ export function profileBeside(services: VariantServices): Profiling | undefined 
   return {
     go: (build) => {
       built.resolve(profiledBuild(build, profile));
-      return reading;
+      return Promise.race([launched.promise, result.then(() => undefined)]);
     },
+    result,
     drop: () => {
       dropped.abort(new Error('the profile is not wanted any more'));
       return over;
@@ -50,7 +57,26 @@ export const profileVerifiedPhase: VariantPhase = {
   wants: (_, { profiling }) => profiling !== undefined,
   async run(services, found) {
     startPhase(services, Phase.PROFILE, 0);
-    keep(services, found, await found.profiling!.go(found.build!));
+    const { profiling } = found;
+    await profiling!.go(found.build!);
+    found.profiled = profiling!.result.then((profile) => {
+      keep(services, found, profile);
+      found.judging?.look();
+    });
+    // Whoever waits for it is told.
+    found.profiled.catch(() => undefined);
+    return undefined;
+  },
+};
+
+/** The counters of a profiler that evaluates them beside what was timed meanwhile. */
+export const profileReadPhase: VariantPhase = {
+  phase: Phase.PROFILE,
+  wants: (_, { profiled }) => profiled !== undefined,
+  evenStopped: true,
+  async run(_, found) {
+    await found.profiled;
+    delete found.profiled;
     return undefined;
   },
 };
@@ -98,9 +124,13 @@ interface CounterOptions {
   /** As in the profiler's options. */
   built: ProfiledBuild | Promise<ProfiledBuild>;
   signal: AbortSignal;
+  onLaunched?: () => void;
 }
 
-function readCounters(services: VariantServices, { spec, built, signal }: CounterOptions): Promise<ProfileResult> {
+function readCounters(
+  services: VariantServices,
+  { spec, built, signal, onLaunched }: CounterOptions,
+): Promise<ProfileResult> {
   const { job, runtime, resolved } = services;
   const { device, kernel } = services.spec;
   const { shape, metricSet, counters } = spec;
@@ -117,6 +147,12 @@ function readCounters(services: VariantServices, { spec, built, signal }: Counte
         if (tells) job.emit({ case: 'profileProgress', value: create(ProfileProgressSchema, progress) });
       },
       built,
+      ...(onLaunched && {
+        onLaunched: () => {
+          tells = false;
+          onLaunched();
+        },
+      }),
     },
   );
 }

@@ -28,7 +28,11 @@ const profile = (importing: string): Promise<ProfileResult> => profileBy(fakeNcu
 
 const BUILT: ProfiledBuild = { image: 'kernel.cubin', waves: undefined };
 
-function profileBy(script: string, built: ProfiledBuild | Promise<ProfiledBuild> = BUILT): Promise<ProfileResult> {
+function profileBy(
+  script: string,
+  built: ProfiledBuild | Promise<ProfiledBuild> = BUILT,
+  onLaunched?: () => void,
+): Promise<ProfileResult> {
   const ncu = join(folder, 'ncu');
   writeFileSync(ncu, script);
   chmodSync(ncu, 0o755);
@@ -51,7 +55,7 @@ function profileBy(script: string, built: ProfiledBuild | Promise<ProfiledBuild>
       plan,
       metricSet: 'gates',
     },
-    { signal: new AbortController().signal, onProgress: () => undefined, built },
+    { signal: new AbortController().signal, onProgress: () => undefined, built, ...(onLaunched && { onLaunched }) },
   );
 }
 
@@ -109,4 +113,15 @@ cp "$go" "\${0%/*}/launched"; cat ${RECORDED}; echo report > "$2.ncu-rep"
   resolve(BUILT);
   expect((await profiled).verdict).toBe(Verdict.PASS);
   expect(readFileSync(join(folder, 'launched'), 'utf8')).toBe('kernel.cubin');
+});
+
+test('that the device is free is told while ncu still writes', async () => {
+  const script = `#!/bin/sh
+for job; do :; done
+touch "$(sed 's/.*"done":"\\([^"]*\\)".*/\\1/' "$job")"
+until [ -e "\${0%/*}/seen" ]; do sleep 0.01; done
+cat ${RECORDED}; echo report > "$2.ncu-rep"
+`;
+  const { verdict } = await profileBy(script, BUILT, () => writeFileSync(join(folder, 'seen'), ''));
+  expect(verdict).toBe(Verdict.PASS);
 });

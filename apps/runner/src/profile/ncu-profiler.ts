@@ -30,13 +30,14 @@ const LIMIT_MS = { gates: 120_000, full: 300_000 };
 /** How long it waits for its build: as long as that and a verification may take. */
 const WAIT_LIMIT_MS = 30 * 60_000;
 const SEED = '666c617368';
+const LOOK_EVERY_MS = 5;
 /** A run that warms caches, then the one that counts. */
 const RUNS = 2;
 
 /** Reads counters with Nsight Compute while a process of its own launches the kernel. */
 export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }: NcuProfilerOptions): Profiler {
   return {
-    async profile(request, { signal, onProgress, built }) {
+    async profile(request, { signal, onProgress, built, onLaunched }) {
       const { device, shape, plan, metricSet, counters = [] } = request;
       using folder = makeTemporary(dataDirectory, 'ncu');
       const { batch, heads, sequenceLength, headDim, causal } = shape;
@@ -53,6 +54,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
         seed: SEED,
         runs: RUNS,
         ...(waits && { waitFor: join(folder.path, 'go') }),
+        ...(onLaunched && { done: join(folder.path, 'done') }),
       };
       writeFileSync(join(folder.path, 'job.json'), JSON.stringify(job));
       const report = join(folder.path, 'report');
@@ -81,13 +83,17 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
           writeFileSync(`${job.waitFor!}.part`, image);
           renameSync(`${job.waitFor!}.part`, job.waitFor!);
         });
+      const stopLooking = onceThere(job.done, onLaunched);
       const { exitCode, lines, output } = await readProgram(ncu, args, {
         environment: toolEnvironment(),
         limitMs: (metricSet === 'full' ? LIMIT_MS.full : LIMIT_MS.gates) + (waits ? WAIT_LIMIT_MS : 0),
         signal,
         onLine,
         maxBytes: MAX_CSV_BYTES,
-      }).finally(() => ended.abort());
+      }).finally(() => {
+        ended.abort();
+        stopLooking();
+      });
       const file = `${report}.ncu-rep`;
       if (!existsSync(file)) return notMeasured({ shape, dtype: plan.dtype }, explainFailure(lines, exitCode));
       const kept = create(ArtifactSchema, {
@@ -123,4 +129,14 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
       return result;
     },
   };
+}
+
+/** Looks for a file until it is there; answers what ends that sooner. */
+function onceThere(path: string | undefined, told: (() => void) | undefined): () => void {
+  const looking = setInterval(() => {
+    if (path === undefined || !existsSync(path)) return;
+    clearInterval(looking);
+    told?.();
+  }, LOOK_EVERY_MS);
+  return () => clearInterval(looking);
 }

@@ -41,6 +41,8 @@ export interface ProfileOptions {
   onProgress: (progress: ProfileProgress) => void;
   /** A promise: the kernel is loaded and launched when it settles; until then everything else is made ready. */
   built: ProfiledBuild | Promise<ProfiledBuild>;
+  /** Told when the device is used no more: what is left of the profile is work of the host. */
+  onLaunched?: () => void;
 }
 
 /** Reads hardware counters while a kernel runs. */

@@ -68,7 +68,7 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
     case 'precheck':
       return withStepDone({ ...view, prechecks: [...view.prechecks, payload.value] });
     case 'buildResult':
-      return withCurrentVariant(withBuildEnded(withStepDone(view), time), (variant) => ({
+      return withCurrentVariant(withBuildEnded(withStepDone(view, Phase.BUILD), time), (variant) => ({
         ...variant,
         build: payload.value,
       }));
@@ -135,7 +135,8 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
         (variant) => ({ ...variant, profiling: payload.value }),
       );
     case 'profileResult':
-      return withCurrentVariant(withStepDone(view), (variant) => ({
+      // It may come while another phase runs.
+      return withCurrentVariant(withStepDone(view, Phase.PROFILE), (variant) => ({
         ...variant,
         profile: payload.value,
         profiling: undefined,
@@ -147,7 +148,7 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
       }));
     case 'gateResult': {
       // A gate is told as soon as it is decided; only those of the last phase are its steps.
-      const next = view.phases.at(-1)?.phase === Phase.GATES ? withStepDone(view) : view;
+      const next = withStepDone(view, Phase.GATES);
       return withCurrentVariant(next, (variant) => ({ ...variant, gates: withGate(variant.gates, payload.value) }));
     }
     case 'finding':
@@ -234,7 +235,11 @@ function withProgress(view: JobView, { done, steps }: { done: number; steps?: nu
   };
 }
 
-const withStepDone = (view: JobView): JobView => withProgress(view, { done: (view.phases.at(-1)?.done ?? 0) + 1 });
+/** Of the phase that runs, where it is the one that is told of. */
+function withStepDone(view: JobView, of?: Phase): JobView {
+  const last = view.phases.at(-1);
+  return of !== undefined && last?.phase !== of ? view : withProgress(view, { done: (last?.done ?? 0) + 1 });
+}
 
 /** An estimate may grow; what is done does not shrink. */
 function withModesMeasured(view: JobView): JobView {
