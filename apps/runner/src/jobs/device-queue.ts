@@ -102,15 +102,17 @@ export class DeviceQueue {
   /** Clients whose jobs wait or run, the next one first. */
   clients(): ClientLoad[] {
     const using = this.#using();
-    const running = Map.groupBy(this.#holders, ({ owner }) => owner);
-    const owners = new Set([...this.#waiting.keys(), ...running.keys()]);
+    const held = Map.groupBy(this.#holders, ({ owner }) => owner);
+    const running = (owner: string): number => (held.get(owner) ?? []).filter((run) => run.hasDevice).length;
+    const owners = new Set([...this.#waiting.keys(), ...held.keys()]);
     return [...owners]
       .map((owner) => ({
         client: owner,
-        waiting: this.#waiting.get(owner)?.runs.length ?? 0,
-        running: running.get(owner)?.length ?? 0,
+        // A job that is built, or to which a pilot comes, has no device yet.
+        waiting: (this.#waiting.get(owner)?.runs.length ?? 0) + (held.get(owner)?.length ?? 0) - running(owner),
+        running: running(owner),
         used: using(owner),
-        weight: this.#waiting.get(owner)?.weight ?? running.get(owner)![0]!.weight,
+        weight: this.#waiting.get(owner)?.weight ?? held.get(owner)![0]!.weight,
       }))
       .toSorted((a, b) => a.used / a.weight - b.used / b.weight);
   }

@@ -135,7 +135,11 @@ export class JobRun {
   }
 
   /** Its limits begin with its first device: what is waited for until then is the queue's. */
-  #hasDevice(has: boolean): void {
+  get hasDevice(): boolean {
+    return this.#deviceSinceMs !== undefined;
+  }
+
+  #setDevice(has: boolean): void {
     if (has) this.#leaveQueue();
     if (has)
       this.#runTimer ??= setTimeout(
@@ -168,7 +172,7 @@ export class JobRun {
     this.#state = 'running';
     const running = { controller: new AbortController(), stopped: Promise.withResolvers<void>() };
     this.#running = running;
-    if (!this.#takesDevice) this.#hasDevice(true);
+    if (!this.#takesDevice) this.#setDevice(true);
     const body = this.#runBody(device, running.controller.signal);
     const end = await Promise.race([body, running.stopped.promise.then(() => within(body, STOP_GRACE_MS))]);
     await this.#finish(
@@ -182,7 +186,7 @@ export class JobRun {
         'the job did not stop; its device is held until it does',
       );
     await body;
-    this.#hasDevice(false);
+    this.#setDevice(false);
   }
 
   async #runBody(device: DeviceDescription, signal: AbortSignal): Promise<JobOutcome> {
@@ -214,7 +218,7 @@ export class JobRun {
       signal,
       device,
       emit: (payload, alongside) => this.#emit(payload, alongside),
-      hasDevice: (has) => this.#hasDevice(has),
+      hasDevice: (has) => this.#setDevice(has),
       keep: (found) => {
         this.#kept = found;
       },

@@ -303,6 +303,21 @@ test('a body that takes its device itself is charged for that time alone', async
   expect(new JobTable(database).deviceSeconds('ada', 0)).toBe(2);
 });
 
+test('a job that has no device yet waits, although its body runs; with it, it runs', async () => {
+  let take: () => void = () => undefined;
+  const takes: JobBody = ({ hasDevice }) => {
+    take = () => hasDevice(true);
+    return new Promise<never>(() => undefined);
+  };
+  const { jobs, start } = fixture({ bodies: { takes }, takesDevice: true });
+  const { deviceId } = start('takes');
+  await settle();
+  const load = () => jobs.clientsOf(deviceId).map(({ client, waiting, running }) => ({ client, waiting, running }));
+  expect(load()).toEqual([{ client: 'ada', waiting: 1, running: 0 }]);
+  take();
+  expect(load()).toEqual([{ client: 'ada', waiting: 0, running: 1 }]);
+});
+
 test("a job that the runner's end cut off is queued again by its request_id where the client asks so, once", async () => {
   const { database, history, jobs, start } = fixture();
   const request = { requestId: 'r', requestDigest: 'd' };
