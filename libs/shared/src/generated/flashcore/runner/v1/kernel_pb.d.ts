@@ -246,7 +246,8 @@ export declare type KernelVariant = Message<"flashcore.runner.v1.KernelVariant">
 export declare const KernelVariantSchema: GenMessage<KernelVariant>;
 
 /**
- * Shape of one attention problem: Q, K, V and O are [batch, heads, sequence_length, head_dim], contiguous fp16.
+ * Shape of one attention problem: Q, K, V and O are [batch, heads, sequence_length, head_dim], contiguous, of the dtype
+ * that the manifest names.
  *
  * @generated from message flashcore.runner.v1.Shape
  */

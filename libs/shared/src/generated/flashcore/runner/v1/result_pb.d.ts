@@ -1684,14 +1684,14 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
   firstMismatches: ElementError[];
 
   /**
-   * FlashAttention's rule: max|out - ref| <= 2 max|plain fp16 - ref| + 1e-5.
+   * FlashAttention's rule: max|out - ref| <= 2 max|plain - ref| + 1e-5.
    *
    * @generated from field: flashcore.runner.v1.Verdict flash_attention_rule = 17;
    */
   flashAttentionRule: Verdict;
 
   /**
-   * max|plain fp16 - ref|, worst seed.
+   * max|plain - ref|, worst seed; plain: attention in the plain arithmetic of the tensors' dtype.
    *
    * @generated from field: double fp16_max_abs_error = 18;
    */
