@@ -96,7 +96,7 @@ function pageOf(folder: string): string | undefined {
   if (tune !== undefined) return tune;
   const seconds = secondsPage(folder);
   if (seconds !== undefined) return seconds;
-  return foldersWith(/^bench\..*\.json$/).includes(folder) ? triedPage(folder) : undefined;
+  return folder.includes('-tried-') ? triedPage(folder) : undefined;
 }
 
 /** Of the newest folder that has them. */
