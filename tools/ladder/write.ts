@@ -18,6 +18,7 @@ import { markdownTable } from './markdown.ts';
 import { engineTimesMarkdown } from './engine-times.ts';
 import { exportTimesMarkdown } from './export-times.ts';
 import { timeEstimatesMarkdown } from './time-estimates.ts';
+import { frontEndsMarkdown } from './front-ends-table.ts';
 import { countersMarkdown } from './measured-counters.ts';
 import { resultsPage } from './results-page.ts';
 import { sanitizerMarkdown } from './sanitizer-table.ts';
@@ -53,6 +54,7 @@ export async function documents(): Promise<Document[]> {
     engines: engineTimesMarkdown(),
     exported: exportTimesMarkdown(),
     estimates: timeEstimatesMarkdown(),
+    'front-ends': frontEndsMarkdown(),
     sweep: newestSweepMarkdown(),
     'sweep-summary': `${sweepSentence()}\n`,
   };

@@ -39,7 +39,7 @@ export interface ServeOptions {
   boxLimits: GroupLimits;
   /** Whether the emulator is served beside the GPUs. */
   emulator: boolean;
-  /** What the emulator runs kernels with: fibres, the PTX that nvcc makes, or that where there is an nvcc. */
+  /** What the emulator runs kernels with: fibres, PTX, or PTX where nvcc or clang makes it. */
   emulatorEngine: EngineWanted;
   /** What kernels may include from this host, by name. */
   headers: readonly NamedFolder[];
@@ -191,7 +191,7 @@ function addServeOptions(
     .addOption(
       new Option(
         '--emulator-engine <engine>',
-        "what the emulator runs: fibres over the C++ compiler's code, nvcc's PTX, or PTX where there is an nvcc",
+        "what the emulator runs: fibres over the C++ compiler's code, PTX of nvcc or clang, or PTX where one of them makes it",
       )
         .choices(ENGINES_WANTED)
         .default('fibres'),

@@ -1,2 +1,2 @@
 #pragma once
-#include "cuda_fp16.h"
+#include <cuda_fp16.h>

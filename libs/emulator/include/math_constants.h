@@ -1,5 +1,5 @@
 #pragma once
-#include "cuda_runtime.h"
+#include <cuda_runtime.h>
 #define CUDART_INF_F __builtin_inff()
 #define CUDART_NAN_F __builtin_nanf("")
 #define CUDART_PI_F 3.141592654f

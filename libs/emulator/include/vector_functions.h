@@ -1,2 +1,2 @@
 #pragma once
-#include "vector_types.h"
+#include <vector_types.h>

@@ -165,6 +165,8 @@ class Parser {
         place.inlined_at = place_of(file, line, static_cast<int>(integer()));
       }
     }
+    // clang's line 0: an instruction that it moved, next to what is there.
+    if (place.line == 0) return;
     program_.places.push_back(place);
     place_ = static_cast<int>(program_.places.size()) - 1;
     places_by_line_[{place.file, place.line, place.column}] = place_;

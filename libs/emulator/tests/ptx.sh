@@ -1,7 +1,8 @@
 #!/bin/sh
-# Builds the emulator with the PTX engine and runs its tests; where there is an nvcc, also those tests of the fibres
-# that are the same for both, on its PTX. Prints one line a test; fails if one does.
+# Builds the emulator with the PTX engine and runs its tests; where nvcc or a clang makes PTX, also those tests of the
+# fibres that are the same for both. Prints one line a test; fails if one does.
 #   tests/ptx.sh [build folder]
+# FRONT_END: nvcc, or clang (19, with the project's own headers, as on a host without a toolkit); default: what there is.
 # CXX, ARCH_FLAGS, RUNNER: as tests/run.sh.
 set -e
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -14,25 +15,42 @@ cp "$HERE/kernels/divergence.ptx" "$HERE/kernels/hopper.ptx" "$BUILD/modules"
 watched() { { echo "// flashcore: races"; cat "$BUILD/modules/$1.ptx"; } > "$BUILD/modules/$2.ptx"; }
 watched hopper hopper_watched
 tests="ptx hopper"
-if command -v nvcc > "$BUILD/nvcc.txt"; then
-  tests="ptx hopper calls warps matrices memory races counters probes/faulty"
-  KERNELS="$EMULATOR/../../kernels"
-  # to_ptx <source> <options>
-  to_ptx() {
-    source=$1
-    shift
-    nvcc -ptx -lineinfo -O3 -std=c++17 -arch=sm_89 -I "$KERNELS" "$@" "$source" \
-      -o "$BUILD/modules/$(basename "$source" .cu).ptx"
-  }
-  for name in calls warps matrices memory races; do to_ptx "$HERE/kernels/$name.cu"; done
+KERNELS="$EMULATOR/../../kernels"
+CLANG=clang++-19
+if [ -z "$FRONT_END" ] && command -v nvcc > "$BUILD/nvcc.txt"; then FRONT_END=nvcc; fi
+if [ -z "$FRONT_END" ] && command -v $CLANG > "$BUILD/clang.txt"; then FRONT_END=clang; fi
+
+# to_ptx <source> <options>
+to_ptx() {
+  source=$1
+  shift
+  made="$BUILD/modules/$(basename "$source" .cu).ptx"
+  if [ "$FRONT_END" = nvcc ]; then
+    nvcc -ptx -lineinfo -O3 -std=c++17 -arch=sm_89 -I "$KERNELS" "$@" "$source" -o "$made"
+  else  # as apps/runner/src/build/clang-unit.ts
+    $CLANG -x cuda --cuda-device-only --cuda-gpu-arch=sm_89 -Xclang -target-feature -Xclang +ptx78 -S \
+      --cuda-path=none -nocudainc -nocudalib -nostdlibinc -isystem "$EMULATOR/device_headers" \
+      -isystem "$EMULATOR/include" -include cuda_runtime.h -std=c++17 -O3 -gline-tables-only -ffp-contract=fast \
+      -fno-strict-aliasing -mllvm -inline-threshold=1000000 -Wno-pass-failed -I "$KERNELS" "$@" "$source" -o "$made"
+  fi
+}
+
+if [ -n "$FRONT_END" ]; then
+  for name in calls warps matrices races; do to_ptx "$HERE/kernels/$name.cu"; done
+  watched races races_instrumented
+  tests="$tests calls warps matrices races"
+fi
+# What depends on the code that nvcc makes: a spin lock, ncu's counters, the lines of faults.
+if [ "$FRONT_END" = nvcc ]; then
+  to_ptx "$HERE/kernels/memory.cu"
   to_ptx "$HERE/probes/faulty.cu"
   to_ptx "$KERNELS/faulty/bank_conflict_32way/bank_conflict_32way.cu"
   to_ptx "$KERNELS/fa_tc_s512/fa_tc_s512.cu" -DCONFIG=1 -DREGISTER_LIMIT=0 -DBLOCK_Q=64 -DBLOCK_KV=64 \
     -DNUM_THREADS=128 -DSMEM_BYTES=24576
   to_ptx "$KERNELS/flashcore_v7/flashcore_v7.cu" -DBLOCK_Q=64 -DBLOCK_KV=64 -DNUM_THREADS=128 -DROW_STRIDE=72 \
     -DS_STRIDE=72 -DSMEM_BYTES=64512
-  watched races races_instrumented
   watched faulty faulty_watched
+  tests="$tests memory counters probes/faulty"
 fi
 
 # Counting whole kernels takes minutes where another processor is imitated.

@@ -10,11 +10,12 @@ afterAll(() => rmSync(build, { recursive: true }));
 
 test("the PTX engine: divergence, an H200's answers, bounds, faulty kernels, ncu's counters", () => {
   const output = execFileSync('sh', [join(import.meta.dirname, 'ptx.sh'), join(build, 'ptx')], { encoding: 'utf8' });
-  const hasNvcc = spawnSync('nvcc', ['--version'], { stdio: 'ignore' }).status === 0;
-  const names = hasNvcc
-    ? ['ptx', 'hopper', 'calls', 'warps', 'matrices', 'memory', 'races', 'counters', 'probes/faulty']
-    : ['ptx', 'hopper'];
-  if (spawnSync('python3', ['--version'], { stdio: 'ignore' }).status === 0) names.push('opcodes');
+  const answers = (program: string) => spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0;
+  const hasNvcc = answers('nvcc');
+  const names = ['ptx', 'hopper'];
+  if (hasNvcc || answers('clang++-19')) names.push('calls', 'warps', 'matrices', 'races');
+  if (hasNvcc) names.push('memory', 'counters', 'probes/faulty');
+  if (answers('python3')) names.push('opcodes');
   expect(output.trim().split('\n')).toEqual(names.map((name) => `ok   ${name}`));
   if (hasNvcc) expect(primitivesOn(join(build, 'ptx/libcuda_emu.so'))).toMatch(/^\d+ agree, 0 do not, 0 not carried/m);
 }, 900_000);

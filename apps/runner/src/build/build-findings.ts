@@ -79,6 +79,10 @@ function remedyOf({ tool, message }: CompilerDiagnostic): string {
   if (header !== undefined) {
     return `Lay ${header} into the kernel's folder if it is yours. Of CUDA's headers the emulator has the fp16, bf16, WMMA and pipeline ones (cuda_fp16.h, cuda_bf16.h, mma.h, cuda_pipeline.h): leave another out under #ifndef FLASHCORE_EMULATOR, or say \`emulated: false\` in kernel.yaml and run it on a GPU`;
   }
+  const absent = tool === 'clang++' ? MISSING_HEADER.exec(message)?.[1] : undefined;
+  if (absent !== undefined) {
+    return `Lay ${absent} into the kernel's folder if it is yours. Without a CUDA toolkit there are headers for device code only (libs/emulator/device_headers): leave host code and its headers out under #ifndef __CUDA_ARCH__, or install the toolkit, whose nvcc takes them`;
+  }
   return tool === 'runner'
     ? "Correct the kernel's folder: nothing was compiled"
     : 'Correct the source at the named place';

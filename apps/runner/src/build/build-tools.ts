@@ -12,12 +12,13 @@ import type { EmulatorEngine, EngineWanted } from './emulator-engine.ts';
 import { HeaderTrees, type NamedFolder } from './header-trees.ts';
 import { emulatorUnit } from './emulator-unit.ts';
 import { emulatorLibraryUnit, executorUnit, readSources, referenceUnit } from './host-libraries.ts';
+import { findFrontEnd } from './front-end.ts';
 import { KernelBuilder, type BuildListener } from './kernel-builder.ts';
 import { installedFolder, InstalledLibraries } from './installed-libraries.ts';
 import { LibraryFiles } from './library-files.ts';
 import { nvccUnit } from './nvcc-unit.ts';
 import { SharedBuilds } from './shared-builds.ts';
-import type { SnapshotFile } from './source-snapshot.ts';
+import { digestOf, type SnapshotFile } from './source-snapshot.ts';
 import { Toolchain, type Compiler, type Nvcc } from './toolchain.ts';
 import { missingCompiler } from './missing-compiler.ts';
 
@@ -98,6 +99,7 @@ export class BuildTools {
       artifacts: options.artifacts,
       kernelsFolder: options.kernelsFolder,
       emulatorFiles: () => emulatorHeaders(this.#emulatorFolder),
+      deviceHeaders: () => deviceHeaders(this.#emulatorFolder),
       engine: () => this.engine(),
       assigned: options.assigned,
       headers: () => this.headers.now(),
@@ -106,10 +108,15 @@ export class BuildTools {
     });
   }
 
-  /** What the emulator runs kernels with. Errors: COMPILER_MISSING where nvcc did not say what it is. */
+  /** What the emulator runs kernels with. Errors: COMPILER_MISSING where a compiler did not say what it is. */
   engine(): EmulatorEngine {
     if (this.#engineWanted !== 'auto') return this.#engineWanted;
-    return this.toolchain.nvcc() ? 'ptx' : 'fibres';
+    return findFrontEnd(this.toolchain) ? 'ptx' : 'fibres';
+  }
+
+  /** SHA-256 over the headers that clang makes PTX with; undefined where nvcc does, or nothing. Errors as above. */
+  deviceHeadersDigest(): string | undefined {
+    return findFrontEnd(this.toolchain)?.kind === 'clang' ? digestOf(deviceHeaders(this.#emulatorFolder)) : undefined;
   }
 
   /** Compilations of kernels since the start, found in the cache or not. */
@@ -217,3 +224,7 @@ export function emulatorHeaders(folder: string): SnapshotFile[] {
     { path: 'emulator/static_shared_limit.ld', text: readFileSync(join(folder, 'static_shared_limit.ld'), 'utf8') },
   ];
 }
+
+/** CUDA's headers where clang makes PTX: those of device code, and redirections that both engines share. */
+export const deviceHeaders = (folder: string): SnapshotFile[] =>
+  ['device_headers', 'include'].flatMap((part) => readSources(join(folder, part), `emulator/${part}`));

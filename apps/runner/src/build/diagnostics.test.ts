@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseGnuDiagnostics, parseNvccDiagnostics } from './diagnostics.ts';
+import { parseClangDiagnostics, parseGnuDiagnostics, parseNvccDiagnostics } from './diagnostics.ts';
 
 test('parseNvccDiagnostics() takes the column from the caret', () => {
   const recorded = `syntax_error.cu(9): error: expected a ";"
@@ -50,6 +50,34 @@ test('parseGnuDiagnostics() reads what the assembler says of inline assembly, wh
       column: 0,
       message: "no such instruction: `bar.sync 0'",
       tool: 'as',
+    },
+  ]);
+});
+
+test("clang's messages about CUDA: with a place, and its own without one", () => {
+  expect(
+    parseClangDiagnostics([
+      'In file included from <built-in>:1:',
+      "kernel/k.cu:10:17: error: expected ';' at end of declaration",
+      'clang++-19: error: unsupported CUDA gpu architecture: sm_12',
+      '1 error generated when compiling for sm_89.',
+    ]),
+  ).toEqual([
+    {
+      severity: 'error',
+      file: 'kernel/k.cu',
+      line: 10,
+      column: 17,
+      message: "expected ';' at end of declaration",
+      tool: 'clang++',
+    },
+    {
+      severity: 'error',
+      file: '',
+      line: 0,
+      column: 0,
+      message: 'unsupported CUDA gpu architecture: sm_12',
+      tool: 'clang++',
     },
   ]);
 });

@@ -10,8 +10,11 @@ export interface CompilerDiagnostic {
   tool: DiagnosticTool;
 }
 
-/** "as": the assembler that g++ hands inline assembly to; "runner": refused before any compiler ran. */
-export type DiagnosticTool = 'nvcc' | 'ptxas' | 'g++' | 'as' | 'runner';
+/**
+ * "clang++": where it makes PTX; as the emulator's C++ compiler it is told as "g++". "as": the assembler that g++ hands
+ * inline assembly to; "runner": refused before any compiler ran.
+ */
+export type DiagnosticTool = 'nvcc' | 'ptxas' | 'clang++' | 'g++' | 'as' | 'runner';
 
 const MAX_DIAGNOSTICS = 100;
 // "file.cu(9): error: expected a ";"", "file.cu(9): error #20: …", "file.cu(3): warning #177-D: …"
@@ -23,6 +26,8 @@ const PTXAS_PLACE = /^ptxas (.+?), line (\d+); (fatal|error|warning)\s*: (.*)$/;
 const GNU = /^(.+?):(\d+):(?:(\d+):)? (fatal error|error|warning|note): (.*)$/;
 // "file.cu:168: Error: no such instruction: `bar.sync 0'": GNU as, which g++ runs, begins the word with a capital.
 const GNU_AS = /^(.+?):(\d+): (Fatal error|Error|Warning): (.*)$/;
+// "clang++-19: error: unsupported CUDA gpu architecture: sm_12", "fatal error: error in backend: …"
+const CLANG_FATAL = /^(?:clang[+\w-]{0,20}: |fatal )error: (.*)$/;
 /** The caret under a source line tells the column, which nvcc does not print. It sets both two cells in. */
 const CARET = /^ {2}(\s*)\^/;
 
@@ -52,6 +57,10 @@ export const isDiagnosticLine = (line: string): boolean =>
 
 /** The line under the source line that nvcc prints with a message. */
 export const isCaretLine = (line: string): boolean => /^\s*\^\s*$/.test(line);
+
+/** Reads what clang++ printed about CUDA; how many errors there are in all it says without a place. */
+export const parseClangDiagnostics = (lines: readonly string[]): CompilerDiagnostic[] =>
+  lines.flatMap((line) => gnuDiagnostic(line, 'clang++') ?? clangFatal(line) ?? []).slice(0, MAX_DIAGNOSTICS);
 
 /** Reads what g++ or clang++ printed. */
 export function parseGnuDiagnostics(lines: readonly string[]): CompilerDiagnostic[] {
@@ -88,7 +97,14 @@ function ptxasDiagnostic(line: string): CompilerDiagnostic | undefined {
     : undefined;
 }
 
-function gnuDiagnostic(line: string, tool: 'nvcc' | 'g++'): CompilerDiagnostic | undefined {
+function clangFatal(line: string): CompilerDiagnostic | undefined {
+  const message = CLANG_FATAL.exec(line)?.[1];
+  return message === undefined
+    ? undefined
+    : { severity: 'error', file: '', line: 0, column: 0, message, tool: 'clang++' };
+}
+
+function gnuDiagnostic(line: string, tool: 'nvcc' | 'clang++' | 'g++'): CompilerDiagnostic | undefined {
   const match = GNU.exec(line);
   if (!match) return undefined;
   return {

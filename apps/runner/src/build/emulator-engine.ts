@@ -1,7 +1,7 @@
-/** What runs blocks in libcuda_emu.so: fibres over code of the C++ compiler, or the PTX that nvcc makes. */
+/** What runs blocks in libcuda_emu.so: fibres over code of the C++ compiler, or the PTX that nvcc or clang makes. */
 export type EmulatorEngine = 'fibres' | 'ptx';
 
-/** As `serve --emulator-engine` says it; auto: PTX where there is an nvcc. */
+/** As `serve --emulator-engine` says it; auto: PTX where a front end makes it. */
 export type EngineWanted = EmulatorEngine | 'auto';
 
 export const ENGINES_WANTED: readonly EngineWanted[] = ['fibres', 'ptx', 'auto'];

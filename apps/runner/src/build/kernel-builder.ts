@@ -20,16 +20,23 @@ import {
   spillFinding,
 } from './build-findings.ts';
 import type { AssignedBuilds } from './assigned-builds.ts';
+import { clangUnit } from './clang-unit.ts';
 import { keyOf, type Compilation, type CompileCache } from './compile-cache.ts';
 import type { CompileUnit, OutputKind } from './compile-unit.ts';
-import { parseGnuDiagnostics, parseNvccDiagnostics, type CompilerDiagnostic } from './diagnostics.ts';
+import {
+  parseClangDiagnostics,
+  parseGnuDiagnostics,
+  parseNvccDiagnostics,
+  type CompilerDiagnostic,
+} from './diagnostics.ts';
 import type { Listing } from './disassembly.ts';
 import { emulatorUnit } from './emulator-unit.ts';
 import { entryResources, type ShapeLaunch } from './entry-resources.ts';
 import { LOOK_FOR_RACES, type EmulatorEngine } from './emulator-engine.ts';
 import type { HeaderTree } from './header-trees.ts';
 import { nvccUnit } from './nvcc-unit.ts';
-import { parsePtxasReport, parseSmemExcess } from './ptxas-report.ts';
+import { readPtxEntries, smemExcessOf, type PtxEntry } from './ptx-entries.ts';
+import { parsePtxasReport, parseSmemExcess, type SmemExcess } from './ptxas-report.ts';
 import { sharedBuffers } from './shared-buffers.ts';
 import { codeFrame, type SourceText } from './code-frame.ts';
 import { digestOf, shownPath, snapshotSources, type SnapshotFile } from './source-snapshot.ts';
@@ -60,7 +67,7 @@ export interface BuildSpec {
 
 export interface BuildListener {
   signal: AbortSignal;
-  /** A line of "nvcc" or "g++". */
+  /** A line of "nvcc", "clang++" or "g++". */
   onLine?: (source: string, line: string) => void;
   /** A compiler is about to run: nothing was in the cache. */
   onStart?: (() => void) | undefined;
@@ -97,6 +104,13 @@ const ARTIFACT_KINDS: Record<OutputKind, ArtifactKind> = {
   library: ArtifactKind.UNSPECIFIED,
 };
 
+const READ_DIAGNOSTICS = { nvcc: parseNvccDiagnostics, clang: parseClangDiagnostics, gnu: parseGnuDiagnostics };
+
+function readerOf({ compiler, outputs }: CompileUnit): keyof typeof READ_DIAGNOSTICS {
+  if (compiler.name === 'nvcc') return 'nvcc';
+  return outputs.some(({ kind }) => kind === 'ptx') ? 'clang' : 'gnu';
+}
+
 type Disassemble = (cubin: string, signal: AbortSignal) => Promise<Listing>;
 
 const compiled = (problems: readonly CompilerDiagnostic[], runs: readonly Run[]): boolean =>
@@ -116,6 +130,8 @@ interface KernelBuilderParts {
   artifacts: ArtifactStore;
   kernelsFolder: string;
   emulatorFiles: () => SnapshotFile[];
+  /** What clang makes PTX with. */
+  deviceHeaders: () => SnapshotFile[];
   disassemble: Disassemble;
   /** What kernels may include from the host; default: nothing. */
   headers?: () => readonly HeaderTree[];
@@ -125,13 +141,14 @@ interface KernelBuilderParts {
   assigned?: Pick<AssignedBuilds, 'unitOf'> | undefined;
 }
 
-/** Compiles kernels: with nvcc where it exists, and with the C++ compiler for the emulator, at the same time. */
+/** Compiles kernels: with nvcc where it exists; for the emulator, where it does not, with clang or the C++ compiler. */
 export class KernelBuilder {
   readonly #toolchain: Toolchain;
   readonly #cache: CompileCache;
   readonly #artifacts: ArtifactStore;
   readonly #kernelsFolder: string;
   readonly #emulatorFiles: () => SnapshotFile[];
+  readonly #deviceHeaders: () => SnapshotFile[];
   readonly #disassemble: Disassemble;
   readonly #engine: () => EmulatorEngine;
   readonly #assigned: Pick<AssignedBuilds, 'unitOf'> | undefined;
@@ -143,6 +160,7 @@ export class KernelBuilder {
     this.#artifacts = parts.artifacts;
     this.#kernelsFolder = parts.kernelsFolder;
     this.#emulatorFiles = parts.emulatorFiles;
+    this.#deviceHeaders = parts.deviceHeaders;
     this.#disassemble = parts.disassemble;
     this.#headers = parts.headers ?? (() => []);
     this.#engine = parts.engine ?? (() => 'fibres');
@@ -221,8 +239,26 @@ export class KernelBuilder {
   #units(spec: BuildSpec, files: readonly SnapshotFile[]): CompileUnit[] {
     const runsPtx = spec.emulated && this.#engine() === 'ptx';
     const gpu = this.#nvccUnit(spec, files, { runsPtx });
-    if (!gpu && (!spec.emulated || runsPtx)) throw missingCompiler('nvcc');
-    return [...(gpu ? [gpu] : []), ...(spec.emulated && !runsPtx ? [this.#emulatorUnit(spec, files, false)] : [])];
+    if (!gpu && !spec.emulated) throw missingCompiler('nvcc');
+    if (!runsPtx) return [...(gpu ? [gpu] : []), ...(spec.emulated ? [this.#emulatorUnit(spec, files, false)] : [])];
+    return [gpu ?? this.#clangUnit(spec, files)];
+  }
+
+  /** PTX where no nvcc makes it. */
+  #clangUnit({ arch, source, kernelId, resolved }: BuildSpec, files: readonly SnapshotFile[]): CompileUnit {
+    const clang = this.#toolchain.clang();
+    if (!clang) throw missingCompiler('ptx');
+    return clangUnit({
+      clang,
+      arch,
+      files,
+      deviceHeaders: this.#deviceHeaders(),
+      unit: `kernel/${source}`,
+      name: kernelId,
+      defines: resolved.defines,
+      fastMath: resolved.fastMath,
+      headers: this.#headers(),
+    });
   }
 
   /** nvcc's run: the one that another host has done for this one, or else this host's own. */
@@ -292,16 +328,19 @@ export class KernelBuilder {
       aside,
     });
     onCompiled?.(unit, compilation);
-    const diagnostics =
-      source === 'nvcc' ? parseNvccDiagnostics(compilation.lines) : parseGnuDiagnostics(compilation.lines);
-    return { unit, compilation, diagnostics };
+    return { unit, compilation, diagnostics: READ_DIAGNOSTICS[readerOf(unit)](compilation.lines) };
   }
 
   #assemble(spec: BuildSpec, parts: BuildParts): KernelBuild {
     const { files, problems, runs, listing, seconds } = parts;
-    const succeeded = compiled(problems, runs);
     const nvccRun = runs.find(({ unit }) => unit.compiler.name === 'nvcc');
     const entries = nvccRun ? parsePtxasReport(nvccRun.compilation.lines) : [];
+    const inPtx = nvccRun ? undefined : this.#entriesInPtx(runs);
+    const excess = [
+      ...runs.flatMap(({ compilation }) => parseSmemExcess(compilation.lines)),
+      ...smemExcessOf(inPtx ?? []),
+    ];
+    const succeeded = compiled(problems, runs) && excess.length === 0;
     const resources = entryResources(entries, spec.launches, spec.multiprocessors);
     const outputs = runs.flatMap(({ compilation }) => compilation.outputs);
     const sources = files.map(({ path, text }): SourceText => ({ path: shownPath(path), text }));
@@ -334,14 +373,14 @@ export class KernelBuilder {
       })),
       arch: spec.arch,
       flagsDigest: flagsDigest(runs),
-      smemRefusedBytes: runs.flatMap(({ compilation }) => parseSmemExcess(compilation.lines))[0]?.bytes ?? 0,
+      smemRefusedBytes: excess[0]?.bytes ?? 0,
     });
     const findings = findingsOf(spec, {
       files,
       problems,
       runs,
-      nvccRun,
-      found: entries.map(({ entry }) => entry),
+      excess,
+      found: (nvccRun ? entries : inPtx)?.map(({ entry }) => entry),
       result,
     });
     const sassMissing = listing && 'missing' in listing ? listing.missing : undefined;
@@ -353,6 +392,12 @@ export class KernelBuilder {
       sourceDigest: digestOf(files),
       sources,
     };
+  }
+
+  /** What clang's PTX has, where there is no ptxas that tells; undefined: no PTX was made. */
+  #entriesInPtx(runs: readonly Run[]): PtxEntry[] | undefined {
+    const ptx = runs.flatMap(({ compilation }) => compilation.outputs).find(({ kind }) => kind === 'ptx');
+    return ptx && readPtxEntries(readFileSync(this.#artifacts.path(ptx.sha256), 'utf8'));
   }
 
   #keepListing({ kernelId, arch }: BuildSpec, listing: Listing | undefined): MessageInitShape<typeof ArtifactSchema>[] {
@@ -384,24 +429,24 @@ interface FindingParts {
   files: SnapshotFile[];
   problems: CompilerDiagnostic[];
   runs: Run[];
-  nvccRun: Run | undefined;
-  found: string[];
+  excess: SmemExcess[];
+  /** Entries of the compiled code; undefined: not known. */
+  found: string[] | undefined;
   result: BuildResult;
 }
 
 function findingsOf(spec: BuildSpec, parts: FindingParts): Finding[] {
-  const { files, problems, runs, nvccRun, found, result } = parts;
+  const { files, problems, runs, excess, found, result } = parts;
   const timedOut = runs.find(({ compilation }) => compilation.timedOut);
   if (timedOut) return [compileTimedOutFinding(timedOut.unit.compiler.name, timedOut.compilation.seconds)];
-  const excess = runs.flatMap(({ compilation }) => parseSmemExcess(compilation.lines));
   if (excess[0])
     return [
       smemLimitFinding(excess[0], sharedBuffers(files, { ...spec.resolved.parameters, ...spec.resolved.constants })),
     ];
   if (!result.succeeded)
     return [compileFailedFinding([...problems, ...runs.flatMap(({ diagnostics }) => diagnostics)])];
-  const missing = nvccRun ? spec.entries.filter((entry) => !found.includes(entry)) : [];
-  if (missing.length > 0) return [missingEntryFinding(missing, found)];
+  const missing = found ? spec.entries.filter((entry) => !found.includes(entry)) : [];
+  if (missing.length > 0) return [missingEntryFinding(missing, found!)];
   return result.entries.flatMap((entry) =>
     [dynamicSmemFinding(entry), spillFinding(entry)].filter((finding) => finding !== undefined),
   );

@@ -41,7 +41,7 @@ export async function readsHostFile(
 function preprocessing({ stages }: CompileUnit): string[] | undefined {
   const args = stages[0]?.[0]?.arguments ?? [];
   const output = args.indexOf('-o');
-  const mode = args.findIndex((arg) => arg === '-c' || arg === '-cubin');
+  const mode = args.findIndex((arg) => arg === '-c' || arg === '-cubin' || arg === '-S');
   if (output < 0 || mode < 0) return undefined;
   return args
     .with(output + 1, OUTPUT)

@@ -2,6 +2,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { findFrontEnd } from './front-end.ts';
 import { Toolchain } from './toolchain.ts';
 
 let folder: string;
@@ -96,4 +97,40 @@ test('the daemon goes on while a tool is asked', async () => {
   setTimeout(ready, 100);
   await asked;
   expect(toolchain.nvcc()?.version).toBe('13.0.88');
+});
+
+/** A clang that makes PTX for these architectures, or none. */
+function makeClang(name: string, version: string, archs: readonly string[]): void {
+  const answer =
+    archs.length > 0 ? `echo ${archs.join('; echo ')}` : "echo 'error: unable to create target nvptx64'; exit 1";
+  writeFileSync(join(folder, name), `#!/bin/sh\necho 'clang version ${version}'\n${answer}\n`, { mode: 0o755 });
+}
+
+test('the newest clang that makes PTX is found by whichever name, where no toolkit is', async () => {
+  vi.stubEnv('CUDA_HOME', '/none');
+  vi.stubEnv('PATH', folder);
+  makeClang('clang++', '14.0.6', ['sm_80', 'sm_86']);
+  makeClang('clang++-19', '19.1.7', ['sm_89', 'sm_90', 'sm_90a']);
+  makeClang('clang++-20', '20.1.0', []);
+  const toolchain = new Toolchain();
+  expect(() => toolchain.clang()).toThrow(/gave no answer/);
+  await toolchain.askCompilers();
+  expect(toolchain.clang()).toMatchObject({ version: '19.1.7', archs: ['sm_89', 'sm_90', 'sm_90a'] });
+  expect(findFrontEnd(toolchain)?.kind).toBe('clang');
+  // The C++ compiler, too: there is no g++ in this folder.
+  expect(toolchain.cxx()).toMatchObject({ name: 'clang++', version: '14.0.6' });
+});
+
+test('nvcc comes before clang, and a host with neither has no front end', async () => {
+  vi.stubEnv('PATH', folder);
+  vi.stubEnv('CUDA_HOME', '/none');
+  const nothing = new Toolchain();
+  await nothing.askCompilers();
+  expect(findFrontEnd(nothing)).toBeUndefined();
+  makeSlowNvcc().ready();
+  vi.stubEnv('PATH', `${folder}:/usr/bin:/bin`);
+  makeClang('clang++-19', '19.1.7', ['sm_89']);
+  const toolchain = new Toolchain();
+  await toolchain.askCompilers();
+  expect(findFrontEnd(toolchain)?.kind).toBe('nvcc');
 });

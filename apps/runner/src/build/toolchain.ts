@@ -19,6 +19,12 @@ export interface Nvcc extends Compiler {
   archs: string[];
 }
 
+/** One that makes PTX: Apple's, for one, does not. */
+export interface Clang extends Compiler {
+  /** Architectures that it knows by name: "sm_80" … */
+  archs: string[];
+}
+
 export interface FoundTool {
   name: string;
   /** Undefined where it was not found. */
@@ -32,7 +38,6 @@ const PROBE_LIMIT_MS = 10_000;
 /** A tool that hangs is not waited for again at once. */
 const FAILURE_KEPT_MS = 10_000;
 
-const COMPILERS = ['nvcc', 'g++', 'clang++'] as const;
 const OPTIONAL = {
   ncu: {
     pattern: /Version (\S+)/,
@@ -47,6 +52,13 @@ const OPTIONAL = {
 } as const;
 const VERSION = ['--version'];
 const ARCHS = ['--list-gpu-code'];
+/** Fails where clang was built without a back end for PTX. */
+const PTX_ARCHS = ['--target=nvptx64-nvidia-cuda', '--print-supported-cpus'];
+
+/** "clang++", and what Debian names beside it, the newest first. */
+const CLANGS = ['clang++', ...Array.from({ length: 17 }, (_, index) => `clang++-${30 - index}`)];
+/** Where Homebrew keeps its clang, which it leaves off PATH. */
+const HOMEBREW_LLVM = ['/opt/homebrew/opt/llvm/bin', '/usr/local/opt/llvm/bin'];
 
 /**
  * Compilers and tools of the host. Looked for at each call; asked for their version once for each file, in the
@@ -66,16 +78,26 @@ export class Toolchain {
     this.#failureKeptMs = failureKeptMs;
   }
 
-  /** Asks the compilers that were not asked yet. Never rejects: nvcc() and cxx() tell of one that does not answer. */
+  /**
+   * Asks the compilers that were not asked yet. Never rejects: nvcc(), clang() and cxx() tell of one that does not
+   * answer.
+   */
   async askCompilers(): Promise<void> {
-    await Promise.all(
-      COMPILERS.flatMap((name) => [this.#ask(name, VERSION), ...(name === 'nvcc' ? [this.#ask(name, ARCHS)] : [])]),
-    );
+    await Promise.all([
+      ...['nvcc', 'g++', 'clang++'].map((name) => this.#ask(this.#find(name), VERSION)),
+      this.#ask(this.#find('nvcc'), ARCHS),
+      ...this.#clangPaths().map((path) => this.#ask(path, PTX_ARCHS)),
+      // The only C++ compiler there is.
+      ...(this.#find('g++') === undefined ? [this.#ask(this.#clangPaths()[0], VERSION)] : []),
+    ]);
   }
 
   /** Asks the other tools too. */
   async askAll(): Promise<void> {
-    await Promise.all([this.askCompilers(), ...Object.keys(OPTIONAL).map((name) => this.#ask(name, VERSION))]);
+    await Promise.all([
+      this.askCompilers(),
+      ...Object.keys(OPTIONAL).map((name) => this.#ask(this.#find(name), VERSION)),
+    ]);
   }
 
   /** Errors: COMPILER_MISSING where it is there and did not say what it is, or can't be run. */
@@ -89,18 +111,31 @@ export class Toolchain {
     return { ...nvccOfVersion(version), path, archs: withFeatureArchs(codes) };
   }
 
+  /** The newest clang that makes PTX; not looked for where nvcc does. Errors: COMPILER_MISSING where none answered. */
+  clang(): Clang | undefined {
+    const paths = this.#clangPaths();
+    const found = paths.flatMap((path): Clang[] => {
+      const text = this.#known(path, PTX_ARCHS) ?? '';
+      const version = /\bversion (\d+\.\d+\.\d+)/.exec(text)?.[1];
+      const archs = text.match(/\bsm_\d+[af]?\b/g);
+      return version && archs
+        ? [{ name: 'clang++', path, version, identity: `clang++ ${version}`, archs: [...archs] }]
+        : [];
+    });
+    if (found.length === 0)
+      for (const path of paths) if (!this.#failures.has(keyOf(path, PTX_ARCHS))) this.#answerOf(path, PTX_ARCHS);
+    return found.toSorted((a, b) => parseInt(b.version, 10) - parseInt(a.version, 10))[0];
+  }
+
   /** The C++ compiler for the emulator: g++, or clang++ where there is no g++. Errors: as nvcc(). */
   cxx(): Compiler | undefined {
-    for (const name of ['g++', 'clang++'] as const) {
-      const path = this.#find(name);
-      if (!path) continue;
-      const text = this.#answerOf(path, VERSION);
-      const version = versionIn(text, /(\d+\.\d+\.\d+)/, path);
-      // On macOS g++ is clang.
-      const real = /clang/i.test(text) ? 'clang++' : name;
-      return { name: real, path, version, identity: `${text.split('\n')[0]} ${hostProcessor()}` };
-    }
-    return undefined;
+    const path = this.#find('g++') ?? this.#clangPaths()[0] ?? this.#find('clang++');
+    if (path === undefined) return undefined;
+    const text = this.#answerOf(path, VERSION);
+    const version = versionIn(text, /(\d+\.\d+\.\d+)/, path);
+    // On macOS g++ is clang.
+    const name = /clang/i.test(text) ? 'clang++' : 'g++';
+    return { name, path, version, identity: `${text.split('\n')[0]} ${hostProcessor()}` };
   }
 
   /** Path of a tool; undefined where there is none. */
@@ -123,6 +158,16 @@ export class Toolchain {
         () => ['emulator'],
         "the emulator and the CPU reference can't be compiled: install g++ 12 or clang++ 15 or later",
       ),
+      ...(this.#find('nvcc') === undefined
+        ? [
+            this.#described(
+              'clang++',
+              () => this.clang(),
+              ({ archs }) => archs,
+              "kernels run on the emulator's older engine, and those for Hopper don't run: install clang 16 or later (apt-get install clang-19, brew install llvm)",
+            ),
+          ]
+        : []),
       ...Object.entries(OPTIONAL).map(([name, { pattern, without }]) => {
         const path = this.#find(name);
         return path
@@ -158,12 +203,20 @@ export class Toolchain {
     const folders = [
       ...(name.endsWith('++') ? [] : cuda),
       ...(process.env['PATH'] ?? '').split(delimiter),
-      '/usr/local/cuda/bin',
+      ...(name.startsWith('clang') ? HOMEBREW_LLVM : []),
+      // Where a toolkit is named, it is that one or none.
+      ...(cuda.length === 0 ? ['/usr/local/cuda/bin'] : []),
     ];
     return folders
       .filter((folder) => folder !== '')
       .map((folder) => join(folder, name))
       .find((path) => existsSync(path));
+  }
+
+  /** Looked for where nvcc makes no PTX, or where there is no other C++ compiler. */
+  #clangPaths(): string[] {
+    if (this.#find('nvcc') !== undefined && (this.#find('g++') ?? this.#find('clang++')) !== undefined) return [];
+    return [...new Set(CLANGS.flatMap((name) => this.#find(name) ?? []))];
   }
 
   #answerOf(path: string, args: readonly string[]): string {
@@ -181,9 +234,8 @@ export class Toolchain {
   }
 
   /** Asks a tool, if it is there and has not answered; one question at a time, whoever waits for it. */
-  async #ask(name: string, args: readonly string[]): Promise<void> {
-    const path = this.#find(name);
-    if (!path || this.#known(path, args) !== undefined) return;
+  async #ask(path: string | undefined, args: readonly string[]): Promise<void> {
+    if (path === undefined || this.#known(path, args) !== undefined) return;
     const key = keyOf(path, args);
     let asking = this.#asking.get(key);
     if (!asking) {

@@ -51,6 +51,16 @@ export function provenanceOf(
 
 const ENGINES: Record<EmulatorEngine, string> = { fibres: 'fibre engine', ptx: 'PTX engine' };
 
+/** The engine; and what stands for CUDA's headers where clang made the PTX. */
+function emulatorTools(tools: JobServices['tools']): Tool[] {
+  const engine = tools.engine();
+  const headers = engine === 'ptx' ? tools.deviceHeadersDigest() : undefined;
+  return [
+    create(ToolSchema, { name: 'emulator', version: ENGINES[engine] }),
+    ...(headers === undefined ? [] : [create(ToolSchema, { name: 'device headers', version: headers })]),
+  ];
+}
+
 /** Over the folder, and over what the build took from elsewhere: a changed primitive makes another kernel. */
 function sourceDigest(folder: string, buildSources: string | undefined): string {
   return buildSources === undefined ? folder : createHash('sha256').update(`${folder}\n${buildSources}`).digest('hex');
@@ -80,7 +90,7 @@ function toolsUsed({ spec, tools }: JobServices, variants: readonly VariantResul
   return [
     ...[...compilersUsed(compilers, variants), ...used].map((tool) => create(ToolSchema, tool)),
     ...tools.headers.now().map(({ name, digest }) => create(ToolSchema, { name: `headers ${name}`, version: digest })),
-    ...(spec.device.simulated ? [create(ToolSchema, { name: 'emulator', version: ENGINES[tools.engine()] })] : []),
+    ...(spec.device.simulated ? emulatorTools(tools) : []),
     ...(version ? [create(ToolSchema, { name: 'PyTorch', version: version.replace(/^PyTorch /, '') })] : []),
   ];
 }

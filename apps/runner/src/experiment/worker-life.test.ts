@@ -5,7 +5,7 @@ import { FindingKind } from '@flashcore/shared/contract';
 import { parseManifest, parseShape, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Candidate, SeededInput, VerifiedOutput, VerifyRequest } from '../../worker/messages.ts';
-import { BuildTools, emulatorHeaders } from '../build/build-tools.ts';
+import { BuildTools, deviceHeaders, emulatorHeaders } from '../build/build-tools.ts';
 import { CompileCache } from '../build/compile-cache.ts';
 import { KernelBuilder, type KernelBuild } from '../build/kernel-builder.ts';
 import { Toolchain } from '../build/toolchain.ts';
@@ -200,6 +200,7 @@ test(
       artifacts,
       kernelsFolder,
       emulatorFiles: () => emulatorHeaders(join(repositoryRoot, 'libs/emulator')),
+      deviceHeaders: () => deviceHeaders(join(repositoryRoot, 'libs/emulator')),
       disassemble: () => Promise.resolve({ missing: 'not asked for' }),
     });
     const { candidate, build } = await buildOf('faulty/missing_entry', builder);

@@ -20,6 +20,6 @@ test("a kernel for sm_90a is built for it and runs on the emulator's PTX engine;
   expect(choose('verify', 'ptx')).toBe('sm_90a');
   expect(choose('build', 'fibres')).toBe('sm_90a');
   expect(() => choose('verify', 'fibres')).toThrow(
-    "flashcore_v11 needs the emulator's PTX engine: serve with --emulator-engine ptx on a host that has nvcc",
+    "flashcore_v11 needs the emulator's PTX engine: serve with --emulator-engine ptx on a host that has clang 16 or nvcc",
   );
 });

@@ -46,7 +46,7 @@ function requireRunnable(manifest: Manifest, { device, engine, mismatch }: Runna
     throw new FlashcoreError(
       'ARCH_UNSUPPORTED',
       { arch: manifest.minArch, supported: device.arch },
-      `${manifest.id} needs the emulator's PTX engine: serve with --emulator-engine ptx on a host that has nvcc, or run it on a GPU; here it can only be built`,
+      `${manifest.id} needs the emulator's PTX engine: serve with --emulator-engine ptx on a host that has clang 16 or nvcc, or run it on a GPU; here it can only be built`,
     );
   if (mismatch)
     throw new FlashcoreError(

@@ -6,6 +6,12 @@ const HOST_PROGRAMS = {
   openssl: ['openssl', 'version'],
   python3: ['python3', '--version'],
   'python3-grpcio': ['/usr/bin/python3', '-c', 'from grpc import insecure_channel; import google.protobuf'],
+  // One that knows Hopper, by whichever name; Apple's makes no PTX.
+  clang: [
+    'sh',
+    '-c',
+    'for c in clang++ clang++-22 clang++-21 clang++-20 clang++-19 clang++-18 clang++-17 clang++-16; do $c --target=nvptx64-nvidia-cuda --print-supported-cpus 2>&1 | grep -q sm_90 && exit; done; exit 1',
+  ],
   fish: ['fish', '--version'],
   nvcc: ['sh', '-c', 'nvcc --version || /usr/local/cuda/bin/nvcc --version'],
   // A cluster of its own daemons takes root.

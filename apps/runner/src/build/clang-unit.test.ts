@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest';
+import { clangUnit } from './clang-unit.ts';
+import type { Clang } from './toolchain.ts';
+
+const CLANGS = {
+  14: ['sm_75', 'sm_80', 'sm_86'],
+  16: ['sm_80', 'sm_86', 'sm_87', 'sm_89', 'sm_90'],
+  19: ['sm_80', 'sm_89', 'sm_90', 'sm_90a'],
+};
+
+function argumentsOf(version: keyof typeof CLANGS, arch: string, fastMath = false): string[] {
+  const clang: Clang = {
+    name: 'clang++',
+    path: '/usr/bin/clang++',
+    version: `${version}.0.6`,
+    identity: `clang++ ${version}.0.6`,
+    archs: CLANGS[version],
+  };
+  const common = { arch, files: [], deviceHeaders: [], unit: 'kernel/k.cu', name: 'k', defines: ['-DTILE=64'] };
+  return clangUnit({ ...common, clang, fastMath }).stages[0]![0]!.arguments;
+}
+
+test('a clang that knows the architecture is told it', () => {
+  const args = argumentsOf(19, 'sm_90a');
+  expect(args).toContain('--cuda-gpu-arch=sm_90a');
+  expect(args).toContain('-DTILE=64');
+  expect(args.filter((arg) => arg.includes('__CUDA_ARCH__'))).toEqual([]);
+});
+
+test('an older one is told the newest that it knows, and the sources the one that is wanted', () => {
+  expect(argumentsOf(14, 'sm_89')).toEqual(
+    expect.arrayContaining(['--cuda-gpu-arch=sm_86', '+ptx75', '-U__CUDA_ARCH__', '-D__CUDA_ARCH__=890']),
+  );
+  expect(argumentsOf(16, 'sm_90a')).toEqual(
+    expect.arrayContaining(['--cuda-gpu-arch=sm_90', '+ptx78', '-D__CUDA_ARCH__=900']),
+  );
+});
+
+test('fast math is asked for only where the manifest does', () => {
+  expect(argumentsOf(19, 'sm_89')).not.toContain('-DFLASHCORE_FAST_MATH=1');
+  expect(argumentsOf(19, 'sm_89', true)).toContain('-DFLASHCORE_FAST_MATH=1');
+});

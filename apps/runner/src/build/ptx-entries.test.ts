@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest';
+import { readPtxEntries, smemExcessOf } from './ptx-entries.ts';
+
+// As clang 19 lays it out.
+const PTX = `
+.target sm_89
+	// .globl	small
+.extern .shared .align 128 .b8 smem[];
+.shared .align 4 .b8 table[49152];
+.visible .entry small(
+	.param .u64 small_param_0
+)
+.maxntid 128, 1, 1
+{
+	.shared .align 2 .b8 _ZZ5smallE1a[6];
+	.shared .align 4 .b8 _ZZ5smallE1b[512];
+	st.shared.f32 	[smem+4], %f1;
+	ret;
+}
+	// .globl	large
+.visible .entry large(
+)
+{
+	.shared .align 16 .b8 _ZZ5largeE1a[16];
+	mov.u64 	%rd10, table;
+	ret;
+}
+`;
+
+test('entries, each with what it declares and what it names of the module', () => {
+  expect(readPtxEntries(PTX)).toEqual([
+    { entry: 'small', staticSmemBytes: 520 },
+    { entry: 'large', staticSmemBytes: 49_168 },
+  ]);
+});
+
+test('more than 48 KiB is what ptxas would refuse', () => {
+  expect(smemExcessOf(readPtxEntries(PTX))).toEqual([{ entry: 'large', bytes: 49_168, limitBytes: 49_152 }]);
+});

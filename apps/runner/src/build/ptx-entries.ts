@@ -1,0 +1,48 @@
+/** What PTX says of its entry points, where there is no ptxas to say it. */
+import type { SmemExcess } from './ptxas-report.ts';
+
+export interface PtxEntry {
+  entry: string;
+  /** Static shared memory: what the entry declares, and what of the module's it names. */
+  staticSmemBytes: number;
+}
+
+/** What ptxas allows an entry without an opt-in, which only dynamic shared memory has. */
+const STATIC_SMEM_LIMIT_BYTES = 48 * 1024;
+
+const ENTRY = /^(?:\.visible |\.weak )?\.entry (\w+)\(/;
+const SHARED =
+  /^\s*(?:\.visible |\.weak )?\.shared (?:\.attribute\([^)\n]{0,100}\) )?(?:\.align (\d+) )?\.b8 (\w+)\[(\d+)\];/;
+const NAME = /[\w$]+/g;
+
+/** Reads the text as clang's back end lays it out: a directive a line, a function's closing brace at a line's start. */
+export function readPtxEntries(text: string): PtxEntry[] {
+  const ofModule = new Map<string, number>();
+  const found: { entry: string; own: number; named: Set<string> }[] = [];
+  let inside: (typeof found)[number] | undefined;
+  for (const line of text.split('\n')) {
+    const entry = ENTRY.exec(line)?.[1];
+    if (entry !== undefined) found.push((inside = { entry, own: 0, named: new Set() }));
+    else if (line === '}') inside = undefined;
+    else {
+      const shared = SHARED.exec(line);
+      const bytes = shared ? Number(shared[3]) : 0;
+      if (shared && inside) inside.own = roundedUp(inside.own, Number(shared[1] ?? 1)) + bytes;
+      else if (shared) ofModule.set(shared[2]!, bytes);
+      else if (inside && ofModule.size > 0)
+        for (const [name] of line.matchAll(NAME)) if (ofModule.has(name)) inside.named.add(name);
+    }
+  }
+  return found.map(({ entry, own, named }) => ({
+    entry,
+    staticSmemBytes: own + [...named].reduce((sum, name) => sum + ofModule.get(name)!, 0),
+  }));
+}
+
+const roundedUp = (bytes: number, alignment: number): number => Math.ceil(bytes / alignment) * alignment;
+
+/** Those that ptxas would refuse. */
+export const smemExcessOf = (entries: readonly PtxEntry[]): SmemExcess[] =>
+  entries
+    .filter(({ staticSmemBytes }) => staticSmemBytes > STATIC_SMEM_LIMIT_BYTES)
+    .map(({ entry, staticSmemBytes }) => ({ entry, bytes: staticSmemBytes, limitBytes: STATIC_SMEM_LIMIT_BYTES }));

@@ -1,0 +1,67 @@
+/**
+ * A host without a CUDA toolkit: clang makes the emulator's PTX with the project's own headers. In full every kernel of
+ * the ladder and what is found in faulty ones; `npm run front-ends` compares all with nvcc's.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { FindingKind, Outcome, type GetJobResponse } from '@flashcore/shared/contract';
+import { formatShape, parseManifest } from '@flashcore/shared/kernels';
+import { inFull, missing } from '@flashcore/shared/testing';
+import { ladderSteps } from '@flashcore/tools/ladder-steps';
+import { withoutToolkit } from '../support/front-ends.ts';
+import { Home, ROOT } from '../support/home.ts';
+import { coveringBuilds, fewShapesOf, variantArguments } from './builds.ts';
+
+const SHORT = 'flashcore_v6';
+const LIMIT_MS = 600_000;
+// Its line, as with nvcc; ptxas's findings are not among them.
+const FAULTY = ['out_of_bounds', 'missing_syncthreads', 'static_smem_69kb', 'missing_entry', 'syntax_error'];
+
+const builds = inFull(await ladderSteps(), ({ id }) => id === SHORT).flatMap((step) =>
+  inFull(coveringBuilds(step), ({ parameters }) => Object.keys(parameters).length === 0).map((build) => ({
+    title: `${step.id} ${variantArguments(build).join(' ')}`.trim(),
+    step,
+    build,
+  })),
+);
+
+describe.skipIf(missing('clang'))('PTX of clang alone', () => {
+  const home = new Home(withoutToolkit());
+  let address = '';
+  beforeAll(async () => {
+    ({ address } = await home.startDaemonAt(`unix:${join(home.path, 'runner.sock')}`, '--emulator-engine', 'auto'));
+  });
+  afterAll(() => home[Symbol.asyncDispose]());
+  const ask = (args: string[]): GetJobResponse =>
+    home.runJson([...args, '--runner', address], { timeoutMs: LIMIT_MS }).response;
+
+  test.each(builds)(
+    '$title is right',
+    ({ step, build }) => {
+      const shapes = inFull(fewShapesOf(step), (shape) => shape === fewShapesOf(step)[0]);
+      const cases = shapes.flatMap((shape) => ['--shape', shape]);
+      const { job, result } = ask(['verify', step.id, ...variantArguments(build), '--seeds', '1', ...cases]);
+      expect(Outcome[job!.outcome]).toBe('PASSED');
+      expect(result!.variants[0]!.build!.runs.map(({ compiler }) => compiler)).toEqual(['clang++']);
+      expect(result!.provenance!.tools.map(({ name }) => name)).toEqual(
+        expect.arrayContaining(['clang++', 'emulator', 'device headers']),
+      );
+      // The first one has the emulator compiled.
+    },
+    LIMIT_MS,
+  );
+
+  test.each(inFull(FAULTY, (id) => id === 'out_of_bounds'))(
+    '%s is found',
+    (id) => {
+      const path = join(ROOT, 'kernels/faulty', id, 'kernel.yaml');
+      const { finding, shape } = parseManifest(readFileSync(path, 'utf8'), path).faulty!;
+      const { result } = ask(['verify', id, '--seeds', '1', '--shape', formatShape(shape)]);
+      const found = result!.variants[0]!.findings.find(({ kind }) => kind === finding);
+      expect(FindingKind[found?.kind ?? 0]).toBe(FindingKind[finding]);
+      if (id === 'out_of_bounds') expect(found!.location).toMatchObject({ file: 'out_of_bounds.cu', line: 19 });
+    },
+    LIMIT_MS,
+  );
+});
