@@ -160,5 +160,7 @@ test.skipIf(missing('slurm-wlm'))('no token stands in what other users can read'
     readFileSync(join(home.path, 'fleet', name), 'utf8'),
   );
   expect(logs.join('')).not.toMatch(/TOKEN=/);
+  // What runs on a node is limited and ended together where the node has cgroups; where not, the log says so.
+  expect(logs.filter((log) => log.includes('cgroups of boxes')).length).toBeGreaterThan(0);
   expect(slurm!.ask('scontrol', 'show', 'job')).not.toMatch(/[\w-]{43}/);
 });

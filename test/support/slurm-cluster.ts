@@ -61,6 +61,8 @@ export async function startSlurm(folder: string): Promise<SlurmCluster> {
     [Symbol.dispose]() {
       const env = { ...process.env, SLURM_CONF: conf };
       spawnSync('scancel', ['--user=root'], { env });
+      // A gateway leaves its pilots to the next one: Slurm's TERM ends them, while its daemons are there.
+      spawnSync('sh', ['-c', 'until test -z "$(squeue --noheader)"; do sleep 0.1; done'], { env, timeout: 10_000 });
       const files = readdirSync(folder).filter((name) => name.endsWith('.pid'));
       for (const file of files) endProcess(Number(readFileSync(join(folder, file), 'utf8')));
       endProcess(munge.pid());

@@ -8,6 +8,7 @@ import { lockGpus } from './gpu-lock.ts';
 import { createLogger } from './log.ts';
 import type { PilotSettings, ServeOptions } from './options.ts';
 import { startRunner, type Runner } from './runner.ts';
+import { findGroups } from './sandbox/groups.ts';
 import { DirectoryInUse } from './store/directory-lock.ts';
 import { UsageError } from './usage-error.ts';
 
@@ -51,6 +52,7 @@ export async function runPilot(own: PilotProcess): Promise<void> {
       buildId,
       repositoryRoot,
       logger,
+      findGroups: (folder) => findGroups({ limits: serve.boxLimits, dataDirectory: folder }),
       ownerOf: (requestId) => owners.get(requestId),
       createPlanner: (options) => {
         planner = { ...options, assigned: new AssignedBuilds(options.artifacts) };

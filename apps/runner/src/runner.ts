@@ -74,7 +74,10 @@ export interface Runner {
   readonly address: string;
   /** Resolves when it has ended, by stop() or, embedded, by itself. */
   readonly ended: Promise<void>;
-  /** Takes no new work, lets running jobs end within the grace, and ends. Called again: ends the jobs at once. */
+  /**
+   * Takes no new work, lets running jobs end within the grace, and ends. Called again: ends the jobs at once. A gateway
+   * leaves its jobs and pilots to the next one.
+   */
   stop(): void;
 }
 
@@ -214,15 +217,18 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     rpc.setServing(writes.failure === undefined);
     writes.onChange((writable) => rpc.setServing(writable && !stopping));
     const stop = (): void => {
-      if (stopping) return jobs.stopAll();
+      if (stopping) return planner.keptBody ? undefined : jobs.stopAll();
       stopping = true;
       rpc.setServing(false);
       logger.info({ activeJobs: jobs.active }, 'ending');
       end().then(ended.resolve, ended.reject);
     };
     const end = async (): Promise<void> => {
-      await jobs.drain(options.graceSeconds * 1_000);
-      if (!(await endsWithin(planner.close(), WORKERS_GRACE_MS)))
+      if (!planner.keptBody) await jobs.drain(options.graceSeconds * 1_000);
+      const closed = planner.close();
+      // What another runner goes on with is not ended; the planner hears nothing of that any more.
+      if (planner.keptBody) jobs.leave();
+      if (!(await endsWithin(closed, WORKERS_GRACE_MS)))
         logger.warn('a worker or compiler does not end: it is left behind');
       await listener.close(CALLS_GRACE_MS);
       await tracing?.close();

@@ -32,6 +32,7 @@ import { championFor } from '../store/decisions.ts';
 import type { FleetTable } from '../store/fleet-table.ts';
 import { BuiltVariants } from './built-variants.ts';
 import type { BuiltAhead, GatewayBuilds } from './gateway-builds.ts';
+import { NO_WANTS, wantsOf, type NodeWants } from './node-wants.ts';
 import { LeaseLost, type Lease, type LeaseOptions } from './pilot-link.ts';
 import type { PilotPool } from './pilot-pool.ts';
 import { pilotRequest, readPilotRequest } from './pilot-request.ts';
@@ -152,16 +153,19 @@ function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOption
     const variants = kernel && new BuiltVariants(kernel, { kernels, device: job.device });
     const before = table.leaseOf(job.name);
     let attempt = before?.attempts ?? 0;
+    let planned: JobSpec | undefined;
+    const spec = (): JobSpec => (planned ??= specAgain(kept, deviceId, options));
     let building: Promise<BuiltAhead | undefined> | undefined;
     let reason = before && 'the gateway was started again, and its pilot has ended';
     let lease = before && pool.leaseBefore(before);
     for (;;) {
       if (!lease) {
         if (attempt >= MOST_ATTEMPTS) throw givenUp(deviceId, reason!);
-        building ??= kernel && builds?.build(job, specAgain(kept, deviceId, options));
-        const ended = (await building)?.ended;
-        if (ended) return tellAll(ended, job);
-        lease = await pool.take(pool.partitionOf(deviceId), job.name, job.signal);
+        building ??= kernel && builds?.build(job, spec());
+        const made = await building;
+        if (made?.ended) return tellAll(made.ended, job);
+        const wants = (): NodeWants => (kernel ? wantsOf(spec(), made !== undefined) : NO_WANTS);
+        lease = await pool.take(pool.partitionOf(deviceId), job.name, { signal: job.signal, wants });
         attempt += 1;
         emitAttempt(job, { attempt, lease, reason, table });
       }
@@ -172,7 +176,7 @@ function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOption
         const { method } = kept;
         const assignment = { job: job.name, owner: job.owner, attempt, method, request, files, compilations };
         const onEvent: LeaseOptions['onEvent'] = (event, noted) => relay(event, noted, { job, variants, ahead });
-        return outcomeOf(await lease.run(assignment, { onEvent, signal: job.signal }), { job, ahead });
+        return outcomeOf(await lease.run(assignment, { onEvent, signal: job.signal }), { job, ahead, lease });
       } catch (error) {
         if (!(error instanceof LeaseLost)) throw error;
         job.signal.throwIfAborted();
@@ -246,9 +250,11 @@ function asBuilt(found: BuildResult, ahead: BuiltAhead | undefined): void {
 
 function outcomeOf(
   { outcome, summary, result = create(JobResultSchema), error }: JobFinished,
-  { job, ahead }: Pick<Relay, 'job' | 'ahead'>,
+  { job, ahead, lease }: Pick<Relay, 'job' | 'ahead'> & { lease: Lease },
 ): JobOutcome {
-  const { acceptability } = result;
+  const { acceptability, provenance } = result;
+  // As the scheduler knows it.
+  if (provenance) provenance.hostName = lease.node;
   for (const { build } of result.variants) if (build) asBuilt(build, ahead);
   if (acceptability?.command !== undefined)
     acceptability.command = `fa-tui accept ${job.name.replace(/^jobs\//, '').slice(0, 8)}`;

@@ -58,7 +58,7 @@ partitions:
   return {
     client,
     pilots,
-    kill: () => gateway.end('SIGKILL'),
+    kill: (signal: NodeJS.Signals = 'SIGKILL') => gateway.end(signal),
     restart: async () => {
       gateway = await start();
     },
@@ -87,10 +87,10 @@ async function runsOn({ client }: { client: RunnerClient }): Promise<{ seen: Job
 const warn = ({ emit }: JobContext, message: string): void =>
   emit({ case: 'warning', value: create(WarningSchema, { message }) });
 
-test(
-  'a job runs on while its gateway is away, and its client sees one stream; what waits goes on too',
+test.each(['SIGKILL', 'SIGTERM'] as const)(
+  'a job runs on while its gateway is away, ended by %s, and its client sees one stream; what waits goes on too',
   { timeout: 120_000 },
-  async () => {
+  async (signal) => {
     const away = Promise.withResolvers<void>();
     const told = Promise.withResolvers<void>();
     await using cluster = await startCluster((attempt) => async (job) => {
@@ -104,7 +104,7 @@ test(
     const { seen, job: first } = await runsOn(cluster);
     const second = collect(cluster.client.start('verify', kernel('flashcore_v6')));
     await until(async () => (await cluster.client.listJobs({})).jobs.length === 2);
-    await cluster.kill();
+    await cluster.kill(signal);
     away.resolve();
     await told.promise;
     await cluster.restart();

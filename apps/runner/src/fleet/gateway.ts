@@ -133,17 +133,11 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
     ended.abort();
     pool.onChange = () => undefined;
     running.scaler?.stop();
-    pool.close();
-    // A round that is under way would submit pilots that nobody ends.
+    pool.leave();
+    // A round that is under way notes the pilots that it submits.
     await endsWithin(Promise.resolve(running.rounds), CLOSE_WITHIN_MS);
-    const cancelled = running.scaler?.close().catch((error: unknown) => {
-      logger.error(
-        { err: error },
-        'pilots could not be cancelled: end them with scancel (squeue --me shows them as flashcore-pilot-…)',
-      );
-    });
-    await endsWithin(Promise.resolve(cancelled), CLOSE_WITHIN_MS);
     await running.door?.close(0);
+    logger.info('pilots and jobs wait for a gateway on the same data; scancel ends pilots (squeue --me)');
   };
 
   return createFleetPlanner({

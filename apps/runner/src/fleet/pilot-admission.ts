@@ -34,6 +34,10 @@ export function requireModel(found: Device, settings: PartitionSettings): void {
   );
 }
 
+/** Names of the tools that a node does not have. */
+export const missingOf = ({ tools }: Register): ReadonlySet<string> =>
+  new Set(tools.filter(({ missing }) => missing !== undefined).map(({ name }) => name));
+
 /** What a node can't do, and a clock that is wrong: events carry the gateway's time, results the node's. */
 export function lacksOf({ tools, clockMs }: Register, nowMs: number): string {
   const missing = tools.filter((tool) => tool.missing !== undefined).map((tool) => plainLine(tool.name));

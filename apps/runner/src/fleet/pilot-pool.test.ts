@@ -128,7 +128,7 @@ test('a pilot of another build is refused', () => {
 test('a job runs under a lease; what comes under another number is refused and counted', async () => {
   const { pool, pilot, table } = fixture();
   const { session, said } = pilot('1');
-  const lease = await pool.take('gpu', 'jobs/1', NEVER);
+  const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
   const heard: JobEvent[] = [];
   const end = lease.run(ASSIGNMENT, { onEvent: (event) => heard.push(event), signal: NEVER });
   expect(said.at(-1)).toBe(`lease ${lease.number}`);
@@ -148,9 +148,9 @@ test('a job runs under a lease; what comes under another number is refused and c
 test('a job whose pilot is lost is told so, and its next lease has a higher number', async () => {
   const { pool, pilot } = fixture();
   const first = pilot('1');
-  const lease = await pool.take('gpu', 'jobs/1', NEVER);
+  const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
   const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
-  const next = pool.take('gpu', 'jobs/1', NEVER);
+  const next = pool.take('gpu', 'jobs/1', { signal: NEVER });
   first.session.lost('the node is gone');
   pool.gone('1');
   await expect(end).rejects.toEqual(new LeaseLost('its Slurm job has ended'));
@@ -162,7 +162,7 @@ test('a job whose pilot is lost is told so, and its next lease has a higher numb
 /** A pilot that runs a job; `heard` is what came of it at the gateway. */
 async function running({ pool, pilot }: ReturnType<typeof fixture>, signal = NEVER) {
   const { session, said } = pilot('1');
-  const lease = await pool.take('gpu', 'jobs/1', NEVER);
+  const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
   const heard: number[] = [];
   const onEvent = ({ sequence }: JobEvent): void => void heard.push(Number(sequence));
   const end = lease.run(ASSIGNMENT, { onEvent, signal });
@@ -210,7 +210,7 @@ test('a pilot that comes back without its job, or too late for it, has lost it',
   session.lost('the network');
   const again = all.pilot('1');
   await expect(end).rejects.toEqual(new LeaseLost('its pilot came back without it'));
-  const second = await all.pool.take('gpu', 'jobs/1', NEVER);
+  const second = await all.pool.take('gpu', 'jobs/1', { signal: NEVER });
   const gone = second.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
   again.session.lost('the network');
   all.pool.gone('1');
@@ -262,13 +262,13 @@ test('a gateway that is started again takes up the lease of a pilot that comes b
   again.session.event(lease, numbered(3, finished()));
   await expect(end).resolves.toMatchObject({ outcome: Outcome.PASSED });
   expect(heard.map(({ sequence }) => Number(sequence))).toEqual([2]);
-  expect((await second.pool.take('gpu', 'jobs/2', NEVER)).number).toBeGreaterThan(lease);
+  expect((await second.pool.take('gpu', 'jobs/2', { signal: NEVER })).number).toBeGreaterThan(lease);
 });
 
 test('a job is given back and its pilot takes no other', async () => {
   const { pool, pilot, table } = fixture();
   const { session } = pilot('1');
-  const lease = await pool.take('gpu', 'jobs/1', NEVER);
+  const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
   const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
   session.leaving('preempted');
   session.giveBack(lease.number, 'preempted');
@@ -284,7 +284,7 @@ test('a pilot that has less than a minute left gets no job and is let go', async
   const { session, said } = pilot('1', { secondsLeft: 61 });
   session.alive(59);
   expect(said.at(-1)).toBe('dismissed: its time is nearly over');
-  const waiting = pool.take('gpu', 'jobs/1', NEVER);
+  const waiting = pool.take('gpu', 'jobs/1', { signal: NEVER });
   expect(pool.waitingJobs('gpu')).toBe(1);
   pilot('2');
   expect((await waiting).node).toBe('node-2');
@@ -294,12 +294,12 @@ test('a pilot that could not run a job gets no other: the next is tried elsewher
   const { pool, pilot } = fixture();
   const { session, said } = pilot('1');
   pilot('2');
-  const lease = await pool.take('gpu', 'jobs/1', NEVER);
+  const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
   const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
   session.giveBack(lease.number, 'the disk is full');
   await expect(end).rejects.toThrow('the disk is full');
   expect(said.at(-1)).toBe('dismissed: the disk is full');
-  expect((await pool.take('gpu', 'jobs/1', NEVER)).node).toBe('node-2');
+  expect((await pool.take('gpu', 'jobs/1', { signal: NEVER })).node).toBe('node-2');
 });
 
 test('a node with another device than its partition has is refused', () => {
@@ -317,7 +317,7 @@ test('a node with another device than its partition has is refused', () => {
 test('an event that can not be stored ends its job, not its pilot', async () => {
   const { pool, pilot } = fixture();
   const { session, said } = pilot('1');
-  const lease = await pool.take('gpu', 'jobs/1', NEVER);
+  const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
   const onEvent = () => {
     throw new Error('the disk is full');
   };
@@ -334,7 +334,7 @@ test('a pilot that does not stop its job within four seconds is lost', async () 
     const { pool, pilot } = fixture();
     const { said } = pilot('1');
     const cancelled = new AbortController();
-    const lease = await pool.take('gpu', 'jobs/1', NEVER);
+    const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
     const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: cancelled.signal });
     const lost = expect(end).rejects.toThrow('it did not stop its job');
     cancelled.abort();
@@ -351,7 +351,7 @@ test('a pilot that does not stop its job within four seconds is lost', async () 
 test('a job that is stopped while it waits leaves no trace', async () => {
   const { pool, pilot } = fixture();
   const stopped = new AbortController();
-  const waiting = pool.take('gpu', 'jobs/1', stopped.signal);
+  const waiting = pool.take('gpu', 'jobs/1', { signal: stopped.signal });
   stopped.abort(new Error('cancelled'));
   await expect(waiting).rejects.toThrow('cancelled');
   pilot('1');
@@ -362,7 +362,7 @@ test('held and used seconds', async () => {
   const { pool, pilot, table, clock } = fixture();
   const { session } = pilot('1');
   clock.ms += 10_000;
-  const lease = await pool.take('gpu', 'jobs/1', NEVER);
+  const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
   const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
   clock.ms += 30_000;
   session.event(lease.number, finished());
@@ -401,7 +401,7 @@ test('a job that is stopped between its lease and its start is told to its pilot
   const { pool, pilot } = fixture();
   const { session, said } = pilot('1');
   const cancelled = new AbortController();
-  const lease = await pool.take('gpu', 'jobs/1', cancelled.signal);
+  const lease = await pool.take('gpu', 'jobs/1', { signal: cancelled.signal });
   cancelled.abort(new Error('cancelled'));
   const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: cancelled.signal });
   expect(said.slice(1)).toEqual([`lease ${lease.number}`, `stop ${lease.number}`]);
@@ -413,7 +413,7 @@ test('a job that is stopped between its lease and its start is told to its pilot
 test('a pilot that is lost between the lease and the start of its job: the job is told', async () => {
   const { pool, pilot } = fixture();
   const { session } = pilot('1');
-  const lease = await pool.take('gpu', 'jobs/1', NEVER);
+  const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
   session.lost('the node is gone');
   pool.gone('1');
   await expect(lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER })).rejects.toThrow(LeaseLost);
@@ -429,4 +429,51 @@ test('a pilot can not be let in while nothing can be stored, and comes again', (
   full.mockRestore();
   pilot('1');
   expect(pool.livePilots('gpu')).toBe(1);
+});
+
+const PROFILES = () => ({ needs: [], likes: ['ncu'] });
+const COMPILES = () => ({ needs: ['nvcc'], likes: [] });
+
+test('a job that wants a profile waits for a node that has ncu; one that does not leaves that node free', async () => {
+  const { pool, pilot } = fixture();
+  pilot('1');
+  pilot('2', { missing: ['ncu'] });
+  const plain = await pool.take('gpu', 'jobs/plain', { signal: NEVER });
+  expect(plain.node).toBe('node-2');
+  expect((await pool.take('gpu', 'jobs/profile', { signal: NEVER, wants: PROFILES })).node).toBe('node-1');
+
+  const busy = fixture();
+  const able = busy.pilot('1');
+  const first = await busy.pool.take('gpu', 'jobs/1', { signal: NEVER });
+  const run = first.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
+  busy.pilot('2', { missing: ['ncu'] });
+  const waits = busy.pool.take('gpu', 'jobs/2', { signal: NEVER, wants: PROFILES });
+  expect((await busy.pool.take('gpu', 'jobs/3', { signal: NEVER })).node).toBe('node-2');
+  able.session.event(first.number, finished());
+  await run;
+  expect((await waits).node).toBe('node-1');
+});
+
+test('where no node has ncu the job runs all the same, also once the one that had it has gone', async () => {
+  const { pool, pilot } = fixture();
+  const able = pilot('1');
+  await pool.take('gpu', 'jobs/1', { signal: NEVER });
+  pilot('2', { missing: ['ncu'] });
+  const waits = pool.take('gpu', 'jobs/2', { signal: NEVER, wants: PROFILES });
+  able.session.leaving('its time is over');
+  able.session.lost('it has ended');
+  expect((await waits).node).toBe('node-2');
+});
+
+test('a job that no node can run is refused, with what to install; one that some can run goes there', async () => {
+  const { pool, pilot } = fixture();
+  const waits = pool.take('gpu', 'jobs/1', { signal: NEVER, wants: COMPILES });
+  pilot('1', { missing: ['nvcc', 'ncu'] });
+  await expect(waits).rejects.toMatchObject({
+    reason: 'COMPILER_MISSING',
+    message: expect.stringMatching(/^Install nvcc on the gateway.*nodes of gpu.*\(node-1\)$/) as string,
+  });
+  expect(pool.waitingJobs('gpu')).toBe(0);
+  pilot('2');
+  expect((await pool.take('gpu', 'jobs/2', { signal: NEVER, wants: COMPILES })).node).toBe('node-2');
 });

@@ -14,7 +14,8 @@ import type { FleetTable, LeaseRow, PilotRow } from '../store/fleet-table.ts';
 import { FleetAccount } from './fleet-account.ts';
 import type { PartitionSettings } from './fleet-file.ts';
 import { asPartition, expectedDevice } from './partition-devices.ts';
-import { admitted, lacksOf, requireModel } from './pilot-admission.ts';
+import { fittest, NO_WANTS, type NodeWants } from './node-wants.ts';
+import { admitted, lacksOf, missingOf, requireModel } from './pilot-admission.ts';
 import { LeaseLost, type Lease, type LeaseOptions, type PilotLink, type PilotSession } from './pilot-link.ts';
 
 /** A pilot that has registered, or that had before the gateway was started again. */
@@ -24,6 +25,8 @@ interface LivePilot extends PilotRow {
   node: string;
   device: Device;
   lacks: string;
+  /** Names of the tools that the node does not have. */
+  missing: ReadonlySet<string>;
   startMs: number;
   idleSinceMs: number;
   secondsLeft: number | undefined;
@@ -50,7 +53,14 @@ interface Work {
 interface Waiting {
   partition: string;
   job: string;
+  wants: () => NodeWants;
   promise: PromiseWithResolvers<Lease>;
+}
+
+interface TakeOptions {
+  signal: AbortSignal;
+  /** What the job wants of a node; asked where nodes lack something. Default: nothing. */
+  wants?: () => NodeWants;
 }
 
 /** The jobs before the pool, by partition. */
@@ -186,6 +196,7 @@ export class PilotPool {
       node: plainLine(asked.node).slice(0, 64),
       device: asPartition(device, partition),
       lacks: lacksOf(asked, now),
+      missing: missingOf(asked),
       startMs: before?.startMs ?? now,
       idleSinceMs: now,
       secondsLeft: Number(asked.secondsLeft) || undefined,
@@ -324,12 +335,12 @@ export class PilotPool {
       this.dismiss(pilot.schedulerJob, 'its time is nearly over');
   }
 
-  /** A pilot for a job; waits for one that is free. Errors: the signal's reason. */
-  async take(partition: string, job: string, signal: AbortSignal): Promise<Lease> {
+  /** A pilot for a job; waits for one that is free. Errors: COMPILER_MISSING, the signal's reason. */
+  async take(partition: string, job: string, { signal, wants = () => NO_WANTS }: TakeOptions): Promise<Lease> {
     signal.throwIfAborted();
-    const free = this.#freePilot(partition);
+    const free = this.#freePilot(partition, wants);
     if (free) return this.#newLease(free, job);
-    const waiting: Waiting = { partition, job, promise: Promise.withResolvers<Lease>() };
+    const waiting: Waiting = { partition, job, wants, promise: Promise.withResolvers<Lease>() };
     const leave = (): void => {
       const index = this.#waiting.indexOf(waiting);
       if (index >= 0) this.#waiting.splice(index, 1);
@@ -367,6 +378,7 @@ export class PilotPool {
       node,
       device,
       lacks: '',
+      missing: new Set(),
       startMs: now,
       idleSinceMs: now,
       secondsLeft: undefined,
@@ -384,11 +396,14 @@ export class PilotPool {
     }, this.#options.awayMs ?? AWAY_MS).unref();
   }
 
-  /** Lets all pilots go: the gateway ends. */
-  close(): void {
-    for (const { schedulerJob, link } of [...this.#live.values()]) {
-      link?.dismiss('the gateway ends');
-      this.#lost(schedulerJob, 'the gateway ends');
+  /** Leaves all pilots, with their jobs, to a gateway that is started again. */
+  leave(): void {
+    const pilots = [...this.#live.values()];
+    // Nothing that is still said here is told a pilot.
+    this.#live.clear();
+    for (const { link, givenUp } of pilots) {
+      clearTimeout(givenUp);
+      link?.cut('the gateway is started again');
     }
   }
 
@@ -410,10 +425,15 @@ export class PilotPool {
     return [...this.#live.values()].filter((one) => one.partition === partition && one.link && !one.leaving);
   }
 
-  #freePilot(partition: string): LivePilot | undefined {
-    return this.#ofPartition(partition).find(
+  /** Errors: COMPILER_MISSING. */
+  #freePilot(partition: string, wants: () => NodeWants): LivePilot | undefined {
+    const free = this.#ofPartition(partition).filter(
       ({ work, secondsLeft = Infinity }) => !work && secondsLeft >= LEAST_SECONDS_LEFT,
     );
+    if (free.every(({ missing }) => missing.size === 0)) return free[0];
+    // One that is away may come back.
+    const all = [...this.#live.values()].filter((one) => one.partition === partition && !one.leaving);
+    return fittest(wants(), { free, all, partition });
   }
 
   #newLease(pilot: LivePilot, job: string): Lease {
@@ -485,17 +505,18 @@ export class PilotPool {
     this.onChange();
   }
 
+  /** In the order in which they came; who waits for a better node keeps nobody. */
   #serveWaiting(partition: string): void {
-    for (;;) {
-      const index = this.#waiting.findIndex((one) => one.partition === partition);
-      const pilot = index < 0 ? undefined : this.#freePilot(partition);
-      if (!pilot) return;
-      const [waiting] = this.#waiting.splice(index, 1);
+    for (const waiting of this.#waiting.filter((one) => one.partition === partition)) {
+      if (!this.#ofPartition(partition).some(({ work }) => !work)) return;
       try {
-        waiting!.promise.resolve(this.#newLease(pilot, waiting!.job));
+        const pilot = this.#freePilot(partition, waiting.wants);
+        if (!pilot) continue;
+        waiting.promise.resolve(this.#newLease(pilot, waiting.job));
       } catch (error) {
-        waiting!.promise.reject(error);
+        waiting.promise.reject(error);
       }
+      this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
     }
   }
 
@@ -517,6 +538,8 @@ export class PilotPool {
     const now = this.#nowMs();
     this.account.spend(pilot.partition, { heldMs: now - pilot.startMs });
     const { work } = pilot;
+    // Who waited for it may not have to any more.
+    queueMicrotask(() => this.#serveWaiting(pilot.partition));
     if (!work) return;
     this.account.spend(pilot.partition, { usedMs: now - work.sinceMs });
     pilot.work = undefined;

@@ -77,12 +77,6 @@ export class Scaler {
     }
   }
 
-  /** Ends all pilots: the gateway ends. */
-  async close(): Promise<void> {
-    const { scheduler, table } = this.#options;
-    await scheduler.cancel(table.pilots().map(({ schedulerJob }) => schedulerJob));
-  }
-
   async #forgetEnded(): Promise<void> {
     const { scheduler, table, pool } = this.#options;
     const rows = table.pilots();

@@ -99,6 +99,8 @@ export class JobRun {
   #deviceMs = 0;
   #deviceSinceMs: number | undefined;
   #runTimer: NodeJS.Timeout | undefined;
+  /** Another runner goes on with it. */
+  #left = false;
 
   constructor({ maxQueueSeconds, before, ...options }: JobRunOptions, host: JobRunHost) {
     this.#host = host;
@@ -153,7 +155,7 @@ export class JobRun {
 
   /** Ends the job from outside; the first cause counts, and none does once the body has settled. */
   stop(cause: StopCause): void {
-    if (this.#stopCause || this.#state === 'ending' || this.#state === 'ended') return;
+    if (this.#left || this.#stopCause || this.#state === 'ending' || this.#state === 'ended') return;
     if (cause.type === 'queue-limit' && this.#runTimer) return;
     this.#stopCause = cause;
     if (this.#state === 'queued') {
@@ -163,6 +165,14 @@ export class JobRun {
     }
     this.#running?.controller.abort(new DOMException(`The job was stopped: ${cause.type}`, 'AbortError'));
     this.#running?.stopped.resolve();
+  }
+
+  /** Leaves the job as it is stored, for a runner that goes on with it: nothing more of it is stored here. */
+  leave(): void {
+    this.#left = true;
+    this.#leaveQueue();
+    clearTimeout(this.#runTimer);
+    this.#running?.controller.abort(new DOMException('Another runner goes on with the job', 'AbortError'));
   }
 
   /**
@@ -175,6 +185,7 @@ export class JobRun {
     if (!this.#takesDevice) this.#setDevice(true);
     const body = this.#runBody(device, running.controller.signal);
     const end = await Promise.race([body, running.stopped.promise.then(() => within(body, STOP_GRACE_MS))]);
+    if (this.#left) return;
     await this.#finish(
       this.#stopCause
         ? endByStop(this.#stopCause, 'running', end?.result)
@@ -198,6 +209,7 @@ export class JobRun {
       const body = this.#body ?? this.#host.keptBodyOf(this);
       return await body(this.#context(device, signal));
     } catch (thrown) {
+      if (this.#left) return endByError(thrown);
       const error = asFlashcoreError(storageError(thrown, 'store what the job found'));
       this.#host.onStoreFailure(error);
       if (!this.#stopCause)
@@ -226,7 +238,7 @@ export class JobRun {
   }
 
   #emit(payload: JobPayload, alongside?: () => void): void {
-    if (this.#state !== 'running') return;
+    if (this.#state !== 'running' || this.#left) return;
     if (
       payload.case === 'created' ||
       payload.case === 'started' ||

@@ -108,6 +108,7 @@ export class Jobs {
   #onIdle: (() => void) | undefined;
   readonly #nowMs: () => number;
   #draining = false;
+  #left = false;
   #recovered = false;
 
   /** Also ends the jobs that an earlier runner left unfinished. */
@@ -310,6 +311,13 @@ export class Jobs {
     await this.#allEnded(STOP_GRACE_MS + 1_000);
   }
 
+  /** Leaves all jobs as they are stored, for a runner that goes on with them. */
+  leave(): void {
+    this.#draining = true;
+    this.#left = true;
+    for (const run of this.#runs.values()) run.leave();
+  }
+
   /** Ends all jobs as the runner ends, without more grace. */
   stopAll(): void {
     this.#draining = true;
@@ -346,7 +354,7 @@ export class Jobs {
       this.#queues.get(deviceId) ??
       new DeviceQueue({
         describe: () => this.#options.devices().find((one) => one.deviceId === deviceId) ?? device,
-        mayStart: () => this.#options.writes?.failure === undefined,
+        mayStart: () => !this.#left && this.#options.writes?.failure === undefined,
         capacity: this.#options.capacity && (() => this.#options.capacity!(deviceId)),
         nowMs: this.#nowMs,
       });

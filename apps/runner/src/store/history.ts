@@ -58,7 +58,7 @@ export class HistoryStore {
 
   /** Keeps what a job measured of SDPA, by device and software; part of the transaction that ends it. */
   recordSdpa({ jobId, jobName, endMs, result }: Omit<EndedExperiment, 'kernelId' | 'outcome'>): void {
-    const { device, protocol = '' } = result.provenance ?? {};
+    const { device, protocol = '', hostName = '' } = result.provenance ?? {};
     if (!device || device.simulated) return;
     const beside = result.variants.flatMap(({ benchmarks }) => benchmarks).filter(({ valid }) => valid);
     const alone = result.sdpaBenchmarks.map(({ shape, mode, backends }) => ({ shape, mode, sdpa: backends }));
@@ -72,6 +72,7 @@ export class HistoryStore {
           job: jobName,
           time: timestampFromMs(endMs),
           sdpaVersion: version,
+          hostName,
           ...(tflops !== undefined && { tflops }),
           ...(rooflinePercent !== undefined && { rooflinePercent }),
         });
@@ -177,6 +178,7 @@ function leaderboardEntry(
     ...(benchmark.rooflinePercent !== undefined && { rooflinePercent: benchmark.rooflinePercent }),
     ...registersOf(variant, benchmark.shape!),
     sourceDigest: experiment.result.provenance?.sourceDigest ?? '',
+    hostName: experiment.result.provenance?.hostName ?? '',
   });
 }
 

@@ -43,11 +43,14 @@ test('at() has the best valid result of each kernel variant, fastest first', () 
   expect(
     board
       .at(place)
-      .map(({ label, job, latency, speedup, sourceDigest }) => [label, job, latency?.p50Us, speedup, sourceDigest]),
+      .map(({ label, job, latency, speedup, sourceDigest, hostName }) => [
+        ...[label, job, latency?.p50Us, speedup, sourceDigest],
+        hostName,
+      ]),
   ).toEqual([
-    ['b USE_WMMA=1', 'jobs/2', 20, undefined, 'source 20'],
-    ['a USE_WMMA=1', 'jobs/0', 30, 1.5, 'source 30'],
-    ['f USE_WMMA=1', 'jobs/6', 50, undefined, 'source 50'],
+    ['b USE_WMMA=1', 'jobs/2', 20, undefined, 'source 20', 'node 20'],
+    ['a USE_WMMA=1', 'jobs/0', 30, 1.5, 'source 30', 'node 30'],
+    ['f USE_WMMA=1', 'jobs/6', 50, undefined, 'source 50', 'node 50'],
   ]);
   expect(board.at({ ...place, shape: parseShape('1x8x512x64') })).toEqual([]);
   expect(board.hasSimulated(MEASURED_SHAPE)).toBe(true);

@@ -50,7 +50,12 @@ function resultOf({
   refused = 0,
 }: Measured): JobResult {
   return create(JobResultSchema, {
-    provenance: { device: { name: device, simulated }, sourceDigest: `source ${p50}`, protocol },
+    provenance: {
+      device: { name: device, simulated },
+      hostName: `node ${p50}`,
+      sourceDigest: `source ${p50}`,
+      protocol,
+    },
     variants: [
       {
         label: 'USE_WMMA=1',

@@ -66,6 +66,18 @@ test('a row has p90, TFLOP/s, registers, both speedups, where it comes from, who
   ]);
 });
 
+test('where it was noted on which machine a figure was measured, that is a column', () => {
+  const [first, ...others] = board.entries;
+  const known = create(GetLeaderboardResponseSchema, {
+    ...board,
+    entries: [{ ...first!, hostName: 'node7' }, ...others],
+  });
+  const lines = plainLines(leaderboardBlocks(known, { limit: 50 }), WIDE);
+  expect(lines[1]).toMatch(/ who +on +when +job$/);
+  expect(lines[2]).toMatch(/ ada +node7 +11-21/);
+  expect(lines[3]).toMatch(/ ada +- +11-21/);
+});
+
 test('a narrow table keeps the speedups; --limit cuts and says so', () => {
   const lines = plainLines(leaderboardBlocks(board, { limit: 1 }), PLAIN);
   expect(lines.join('\n')).toMatch(/vs baseline +vs SDPA/);

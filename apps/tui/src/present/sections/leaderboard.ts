@@ -38,6 +38,9 @@ const COLUMNS: readonly Column<Ranked>[] = [
   { title: 'job', cell: ({ job }) => shortName(job) },
 ];
 
+/** Told where it was noted: nodes of one model can differ in power limit and cooling. */
+const HOST_COLUMN: Column<Ranked> = { title: 'on', drop: 3, shrinkTo: 8, cell: ({ hostName }) => hostName || '-' };
+
 /** "1.558 x", "≈1.29 x" where it was not measured in turns. */
 export function sdpaSpeedupText({ speedup, sdpaInTurns }: LeaderboardEntry): string {
   return speedup === undefined ? '-' : `${sdpaInTurns ? '' : '≈'}${formatSpeedup(speedup)}`;
@@ -62,6 +65,7 @@ export function leaderboardBlocks(board: GetLeaderboardResponse, { limit }: { li
   const title = heading('Leaderboard', place ? placeText(place) : '');
   if (entries.length === 0) return [title, notice(emptyReason ?? 'no entry'), ...elsewhere(board)];
   const rows = entries.slice(0, limit).map((entry, index): Ranked => ({ ...entry, rank: index + 1 }));
+  const columns = rows.some(({ hostName }) => hostName !== '') ? COLUMNS.toSpliced(-2, 0, HOST_COLUMN) : COLUMNS;
   const cut = entries.length > rows.length ? `${entries.length - rows.length} more: --limit` : '';
   const notes = [
     `vs baseline: over the best ${baselineKernel} of the same device, shape, mode and protocol${hasBaseline(board) ? '' : ', which has none here'}`,
@@ -70,7 +74,7 @@ export function leaderboardBlocks(board: GetLeaderboardResponse, { limit }: { li
     cut,
     leftOut ?? '',
   ].filter((part) => part !== '');
-  return [title, tableOf(COLUMNS, rows), ...notes.map((note) => notice(note, 'dim')), ...elsewhere(board)];
+  return [title, tableOf(columns, rows), ...notes.map((note) => notice(note, 'dim')), ...elsewhere(board)];
 }
 
 const hasBaseline = ({ entries, baselineKernel }: GetLeaderboardResponse): boolean =>

@@ -1676,6 +1676,13 @@ export declare type LeaderboardEntry = Message<"flashcore.runner.v1.LeaderboardE
    * @generated from field: string source_digest = 17;
    */
   sourceDigest: string;
+
+  /**
+   * Network name of the machine that it was measured on, of a cluster the node; empty: from before it was noted.
+   *
+   * @generated from field: string host_name = 18;
+   */
+  hostName: string;
 };
 
 /**
