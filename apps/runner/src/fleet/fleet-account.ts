@@ -15,7 +15,7 @@ import type { PartitionSettings } from './fleet-file.ts';
 
 /** A pilot that has registered, as the account sees it. */
 export interface AccountedPilot {
-  schedulerJob: string;
+  id: number;
   partition: string;
   node: string;
   lacks: string;
@@ -61,7 +61,7 @@ export class FleetAccount {
 
   describe(state: FleetState): Fleet {
     const { partitions, device, live, submitted, waitingJobs, clients, builds } = state;
-    const byJob = new Map(live.map((pilot) => [pilot.schedulerJob, pilot]));
+    const byId = new Map(live.map((pilot) => [pilot.id, pilot]));
     return create(FleetSchema, {
       partitions: partitions.map(({ partition, max }) => ({
         ...this.#secondsOf(partition, state),
@@ -78,7 +78,7 @@ export class FleetAccount {
           weight,
         })),
       })),
-      pilots: submitted.map((row) => describePilot(row, byJob.get(row.schedulerJob))),
+      pilots: submitted.map((row) => describePilot(row, byId.get(row.id))),
       ...(this.schedulerProblem !== undefined && { schedulerProblem: this.schedulerProblem }),
       requeues: BigInt(this.requeues),
       lostLeases: BigInt(this.lostLeases),

@@ -152,7 +152,7 @@ test('a job whose pilot is lost is told so, and its next lease has a higher numb
   const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
   const next = pool.take('gpu', 'jobs/1', { signal: NEVER });
   first.session.lost('the node is gone');
-  pool.gone('1');
+  pool.gone(1);
   await expect(end).rejects.toEqual(new LeaseLost('its Slurm job has ended'));
   pilot('2');
   expect((await next).number).toBeGreaterThan(lease.number);
@@ -213,7 +213,7 @@ test('a pilot that comes back without its job, or too late for it, has lost it',
   const second = await all.pool.take('gpu', 'jobs/1', { signal: NEVER });
   const gone = second.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
   again.session.lost('the network');
-  all.pool.gone('1');
+  all.pool.gone(1);
   await expect(gone).rejects.toThrow('its Slurm job has ended');
   // Its process goes on, with the lease that is nobody's now.
   const late = all.pilot('1', { lease: second.number });
@@ -255,7 +255,7 @@ test('a gateway that is started again takes up the lease of a pilot that comes b
   const heard: JobEvent[] = [];
   const end = taken.run(ASSIGNMENT, { onEvent: (event) => heard.push(event), signal: NEVER });
   second.pool.expect(all.table.pilots());
-  expect([second.pool.runningJobs('gpu'), second.pool.livePilots('gpu'), second.pool.stays('1')]).toEqual([1, 0, true]);
+  expect([second.pool.runningJobs('gpu'), second.pool.livePilots('gpu'), second.pool.stays(1)]).toEqual([1, 0, true]);
   const again = second.pilot('1', { lease });
   expect(again.said).toEqual([`registered ${lease} 1`]);
   again.session.event(lease, numbered(2));
@@ -415,7 +415,7 @@ test('a pilot that is lost between the lease and the start of its job: the job i
   const { session } = pilot('1');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
   session.lost('the node is gone');
-  pool.gone('1');
+  pool.gone(1);
   await expect(lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER })).rejects.toThrow(LeaseLost);
 });
 

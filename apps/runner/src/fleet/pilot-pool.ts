@@ -93,7 +93,8 @@ const SESSION = /^[\w-]{43}$/;
 export class PilotPool {
   readonly #options: PoolOptions;
   readonly #nowMs: () => number;
-  readonly #live = new Map<string, LivePilot>();
+  /** By their number in the store: Slurm may give a job number again. */
+  readonly #live = new Map<number, LivePilot>();
   readonly #waiting: Waiting[] = [];
   readonly #devices: Map<string, Device>;
   readonly account = new FleetAccount();
@@ -142,26 +143,26 @@ export class PilotPool {
   }
 
   /** Whether a pilot is connected. */
-  isLive(schedulerJob: string): boolean {
-    return this.#live.get(schedulerJob)?.link !== undefined;
+  isLive(id: number): boolean {
+    return this.#live.get(id)?.link !== undefined;
   }
 
   /** Whether a pilot takes jobs, or will when it is back. */
-  stays(schedulerJob: string): boolean {
-    return this.#live.get(schedulerJob)?.leaving === false;
+  stays(id: number): boolean {
+    return this.#live.get(id)?.leaving === false;
   }
 
   /** The partition's pilots that had no job since then, the longest idle first. */
-  idleSince(partition: string, beforeMs: number): string[] {
+  idleSince(partition: string, beforeMs: number): number[] {
     return this.#ofPartition(partition)
       .filter(({ work, idleSinceMs }) => !work && idleSinceMs <= beforeMs)
       .toSorted((a, b) => a.idleSinceMs - b.idleSinceMs)
-      .map(({ schedulerJob }) => schedulerJob);
+      .map(({ id }) => id);
   }
 
   /** Lets a pilot go that has no job. */
-  dismiss(schedulerJob: string, reason: string): void {
-    const pilot = this.#live.get(schedulerJob);
+  dismiss(id: number, reason: string): void {
+    const pilot = this.#live.get(id);
     if (!pilot?.link || pilot.work) return;
     pilot.leaving = true;
     pilot.link.dismiss(reason);
@@ -173,8 +174,8 @@ export class PilotPool {
   }
 
   /** What the scheduler says of a pilot that is not connected: it has ended. */
-  gone(schedulerJob: string): void {
-    if (!this.isLive(schedulerJob)) this.#lost(schedulerJob, 'its Slurm job has ended');
+  gone(id: number): void {
+    if (!this.isLive(id)) this.#lost(id, 'its Slurm job has ended');
   }
 
   /**
@@ -184,11 +185,11 @@ export class PilotPool {
   register(asked: Register, link: PilotLink): PilotSession {
     const { logger } = this.#options;
     const { row, device } = this.#welcome(asked);
-    const { schedulerJob, partition } = row;
-    const before = this.#live.get(schedulerJob);
+    const { id, schedulerJob, partition } = row;
+    const before = this.#live.get(id);
     // A half-open connection of the same pilot: the younger one counts.
     before?.link?.cut('the same pilot has registered again');
-    const work = this.#workThatGoesOn(schedulerJob, Number(asked.lease));
+    const work = this.#workThatGoesOn(id, Number(asked.lease));
     const now = this.#nowMs();
     const pilot: LivePilot = {
       ...row,
@@ -203,7 +204,7 @@ export class PilotPool {
       leaving: false,
       work,
     };
-    this.#live.set(schedulerJob, pilot);
+    this.#live.set(id, pilot);
     this.#devices.set(partition, pilot.device);
     logger.info({ pilot: schedulerJob, node: pilot.node, partition, lease: work?.lease }, 'a pilot has registered');
     link.registered({ lease: work?.lease ?? 0, afterSequence: work?.heard ?? 0 });
@@ -218,10 +219,10 @@ export class PilotPool {
     const { table } = this.#options;
     try {
       const row = this.#requireWelcome(asked);
-      if (row.use === 'first') table.beginSession(row.schedulerJob, asked.session);
+      if (row.use === 'first') table.beginSession(row.id, asked.session);
       return { row, device: asked.device! };
     } catch (error) {
-      if (asked.lease > 0n) this.#refuse('', Number(asked.lease));
+      if (asked.lease > 0n) this.#refuse(undefined, Number(asked.lease));
       this.account.lastRefusal = (error as Error).message;
       throw error;
     }
@@ -250,19 +251,20 @@ export class PilotPool {
   }
 
   /** The work of a pilot that comes back with it. A lease that it names and does not have any more is refused. */
-  #workThatGoesOn(schedulerJob: string, lease: number): Work | undefined {
-    const pilot = this.#live.get(schedulerJob);
+  #workThatGoesOn(id: number, lease: number): Work | undefined {
+    const pilot = this.#live.get(id);
     clearTimeout(pilot?.givenUp);
     if (pilot?.work?.lease === lease) return pilot.work;
-    if (lease > 0) this.#refuse(schedulerJob, lease);
-    this.#lost(schedulerJob, 'its pilot came back without it');
+    if (lease > 0) this.#refuse(id, lease);
+    this.#lost(id, 'its pilot came back without it');
     return undefined;
   }
 
-  #refuse(schedulerJob: string, lease: number): void {
+  #refuse(id: number | undefined, lease: number): void {
+    const pilot = id === undefined ? undefined : this.#live.get(id);
     this.account.refusedEvents += 1;
     this.#options.logger.warn(
-      { pilot: schedulerJob, lease, current: this.#live.get(schedulerJob)?.work?.lease },
+      { pilot: pilot?.schedulerJob, lease, current: pilot?.work?.lease },
       'what a pilot said under a lease that has ended was refused',
     );
   }
@@ -270,7 +272,7 @@ export class PilotPool {
   #sessionOf(pilot: LivePilot): PilotSession {
     const current = (lease: number): Work | undefined => {
       if (pilot.link && pilot.work?.lease === lease) return pilot.work;
-      this.#refuse(pilot.schedulerJob, lease);
+      this.#refuse(pilot.id, lease);
       return undefined;
     };
     return {
@@ -294,7 +296,7 @@ export class PilotPool {
         pilot.leaving = true;
       },
       lost: (reason) => {
-        if (this.#live.get(pilot.schedulerJob) === pilot) this.#linkBroke(pilot, reason);
+        if (this.#live.get(pilot.id) === pilot) this.#linkBroke(pilot, reason);
       },
     };
   }
@@ -331,8 +333,7 @@ export class PilotPool {
 
   /** A pilot whose time is nearly over takes no further job, and its GPU is another's. */
   #dismissExpiring(pilot: LivePilot): void {
-    if ((pilot.secondsLeft ?? Infinity) < LEAST_SECONDS_LEFT)
-      this.dismiss(pilot.schedulerJob, 'its time is nearly over');
+    if ((pilot.secondsLeft ?? Infinity) < LEAST_SECONDS_LEFT) this.dismiss(pilot.id, 'its time is nearly over');
   }
 
   /** A pilot for a job; waits for one that is free. Errors: COMPILER_MISSING, the signal's reason. */
@@ -360,7 +361,7 @@ export class PilotPool {
    * Undefined where the pilot has ended.
    */
   leaseBefore(row: LeaseRow): Lease | undefined {
-    const submitted = this.#options.table.pilots().find(({ schedulerJob }) => schedulerJob === row.schedulerJob);
+    const submitted = this.#options.table.pilots().find(({ id }) => id === row.pilot);
     const pilot = submitted && this.#expected(submitted, row.node);
     if (!pilot || pilot.work) return undefined;
     return this.#leaseOf(pilot, row);
@@ -368,9 +369,9 @@ export class PilotPool {
 
   /** A pilot that an earlier gateway let in: it is away. */
   #expected(row: PilotRow, node: string): LivePilot | undefined {
-    const { schedulerJob, partition } = row;
+    const { id, partition } = row;
     const device = this.#devices.get(partition);
-    if (!device || this.#live.has(schedulerJob)) return this.#live.get(schedulerJob);
+    if (!device || this.#live.has(id)) return this.#live.get(id);
     const now = this.#nowMs();
     const pilot: LivePilot = {
       ...row,
@@ -385,14 +386,14 @@ export class PilotPool {
       leaving: false,
       work: undefined,
     };
-    this.#live.set(schedulerJob, pilot);
+    this.#live.set(id, pilot);
     this.#waitFor(pilot, 'its pilot did not come back to the gateway, which was started again');
     return pilot;
   }
 
   #waitFor(pilot: LivePilot, reason: string): void {
     pilot.givenUp = setTimeout(() => {
-      if (this.#live.get(pilot.schedulerJob) === pilot) this.#lost(pilot.schedulerJob, reason);
+      if (this.#live.get(pilot.id) === pilot) this.#lost(pilot.id, reason);
     }, this.#options.awayMs ?? AWAY_MS).unref();
   }
 
@@ -465,7 +466,7 @@ export class PilotPool {
         work.onEvent = onEvent;
         // Another object stands for the pilot once it has come back.
         const holder = (): LivePilot | undefined => {
-          const one = this.#live.get(pilot.schedulerJob);
+          const one = this.#live.get(pilot.id);
           return one?.work === work ? one : undefined;
         };
         let unanswered: NodeJS.Timeout | undefined;
@@ -491,7 +492,7 @@ export class PilotPool {
   #giveUp(pilot: LivePilot | undefined): void {
     if (!pilot) return;
     pilot.link?.dismiss('it did not stop its job');
-    this.#lost(pilot.schedulerJob, 'it did not stop its job');
+    this.#lost(pilot.id, 'it did not stop its job');
   }
 
   #free(pilot: LivePilot, tell: () => void): void {
@@ -523,18 +524,18 @@ export class PilotPool {
   /** A pilot with a job has some time to come back with it; one without is as good as another. */
   #linkBroke(pilot: LivePilot, reason: string): void {
     if (!pilot.link) return;
-    if (!pilot.work || pilot.leaving) return this.#lost(pilot.schedulerJob, reason);
+    if (!pilot.work || pilot.leaving) return this.#lost(pilot.id, reason);
     this.#options.logger.warn({ pilot: pilot.schedulerJob, lease: pilot.work.lease, reason }, 'a pilot is away');
     pilot.link = undefined;
     this.#waitFor(pilot, reason);
     this.onChange();
   }
 
-  #lost(schedulerJob: string, reason: string): void {
-    const pilot = this.#live.get(schedulerJob);
+  #lost(id: number, reason: string): void {
+    const pilot = this.#live.get(id);
     if (!pilot) return;
     clearTimeout(pilot.givenUp);
-    this.#live.delete(schedulerJob);
+    this.#live.delete(id);
     const now = this.#nowMs();
     this.account.spend(pilot.partition, { heldMs: now - pilot.startMs });
     const { work } = pilot;
@@ -544,7 +545,10 @@ export class PilotPool {
     this.account.spend(pilot.partition, { usedMs: now - work.sinceMs });
     pilot.work = undefined;
     this.account.lostLeases += 1;
-    this.#options.logger.warn({ pilot: schedulerJob, job: work.job, lease: work.lease, reason }, 'a lease was lost');
+    this.#options.logger.warn(
+      { pilot: pilot.schedulerJob, job: work.job, lease: work.lease, reason },
+      'a lease was lost',
+    );
     work.end.reject(new LeaseLost(reason));
   }
 }

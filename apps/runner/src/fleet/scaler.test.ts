@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { expect, test, vi } from 'vitest';
 import { DeviceSchema } from '@flashcore/shared/contract';
-import { RegisterSchema } from '@flashcore/shared/fleet';
+import { AssignmentSchema, RegisterSchema } from '@flashcore/shared/fleet';
 import { createLogger } from '../log.ts';
 import { openDatabase } from '../store/database.ts';
 import { FleetTable } from '../store/fleet-table.ts';
@@ -34,13 +34,15 @@ function fixture() {
   const state = {
     queued: 0,
     building: 0,
+    /** The number that the scheduler gives next; default: one that it has not given yet. */
+    gives: undefined as string | undefined,
     refused: undefined as Error | undefined,
     away: undefined as Error | undefined,
   };
   const scheduler: Scheduler = {
     submit: (_, token) => {
       if (state.refused) return Promise.reject(state.refused);
-      const id = String(tokens.size + 1);
+      const id = state.gives ?? String(tokens.size + 1);
       present.add(id);
       tokens.set(id, token);
       return Promise.resolve(id);
@@ -69,11 +71,11 @@ function fixture() {
     return { pool: fresh, scaler: scalerOf(fresh) };
   };
   const dismissed: string[] = [];
-  const comes = (id: string) =>
+  const comes = (id: string, session = id) =>
     pool.register(
       create(RegisterSchema, {
         token: tokens.get(id)!,
-        session: id.padEnd(43, 'x'),
+        session: session.padEnd(43, 'x'),
         buildId: 'b',
         node: 'n',
         device: DEVICE,
@@ -189,6 +191,34 @@ test('a pilot that a gateway submitted and could not note before it was killed i
   present.add('stray');
   await scaler.round();
   expect(present.size).toBe(0);
+});
+
+test('a job number that the scheduler gives again is another pilot: what the first had is lost once it is away', async () => {
+  const { scaler, state, table, pool, comes } = fixture();
+  const signal = new AbortController().signal;
+  state.queued = 1;
+  await scaler.round();
+  const first = comes('1');
+  const lease = await pool.take('gpu', 'jobs/1', { signal });
+  const { job, owner, attempt, method, request, files, compilations } = create(AssignmentSchema, { job: 'jobs/1' });
+  const run = lease.run(
+    { job, owner, attempt, method, request, files, compilations },
+    { onEvent: () => undefined, signal },
+  );
+  state.gives = '1';
+  await scaler.round();
+  const known = () => table.pilots().map(({ id, schedulerJob }) => [id, schedulerJob]);
+  expect(known()).toEqual([
+    [1, '1'],
+    [2, '1'],
+  ]);
+  comes('1', 'second');
+  expect([pool.livePilots('gpu'), pool.runningJobs('gpu')]).toEqual([2, 1]);
+  first.lost('its node was lost');
+  await scaler.round();
+  await expect(run).rejects.toThrow('its Slurm job has ended');
+  expect(known()).toEqual([[2, '1']]);
+  expect([pool.livePilots('gpu'), pool.runningJobs('gpu')]).toEqual([1, 0]);
 });
 
 test('why pilots are not let in is told', async () => {

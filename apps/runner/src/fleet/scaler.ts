@@ -32,7 +32,7 @@ const AFTER_FAILURES_MS = 60_000;
 export class Scaler {
   readonly #options: ScalerOptions;
   readonly #nowMs: () => number;
-  readonly #registered = new Set<string>();
+  readonly #registered = new Set<number>();
   #stopped = false;
   #asked = false;
   /** By partition: pilots that were to be submitted in the last round at most. */
@@ -68,7 +68,7 @@ export class Scaler {
   }
 
   /** Where it can't be stored the pilot could not register: it would only hold a GPU. */
-  async #note(row: PilotRow, token: string): Promise<void> {
+  async #note(row: Omit<PilotRow, 'id'>, token: string): Promise<void> {
     try {
       this.#options.table.submitted(row, token);
     } catch (error) {
@@ -86,16 +86,18 @@ export class Scaler {
     // The gateway was killed before it could note them: they can't register.
     const strays = [...present].filter((id) => !rows.some(({ schedulerJob }) => schedulerJob === id));
     if (strays.length > 0) await scheduler.cancel(strays);
-    for (const { schedulerJob, partition, submitMs, registered } of rows) {
-      if (registered) this.#registered.add(schedulerJob);
-      if (pool.isLive(schedulerJob)) {
-        this.#registered.add(schedulerJob);
+    // Of a number that was given twice the job in the list is the younger one.
+    const youngest = new Map(rows.map(({ id, schedulerJob }) => [schedulerJob, id]));
+    for (const { id, schedulerJob, partition, submitMs, registered } of rows) {
+      if (registered) this.#registered.add(id);
+      if (pool.isLive(id)) {
+        this.#registered.add(id);
         this.#failures.delete(partition);
-      } else if (!present.has(schedulerJob)) {
-        pool.gone(schedulerJob);
-        if (this.#registered.delete(schedulerJob)) table.ended(schedulerJob);
+      } else if (!present.has(schedulerJob) || youngest.get(schedulerJob) !== id) {
+        pool.gone(id);
+        if (this.#registered.delete(id)) table.ended(id);
         else if (this.#nowMs() - submitMs > UNSEEN_MS) {
-          table.ended(schedulerJob);
+          table.ended(id);
           this.#failed(partition);
         }
       }
@@ -122,7 +124,7 @@ export class Scaler {
     if (building(partition) > 0 || queued(partition) > 0 || pool.waitingJobs(partition) > 0) return;
     const idle = pool.idleSince(partition, this.#nowMs() - seconds * 1000);
     const mayGo = Math.max(0, pool.livePilots(partition) - min);
-    for (const schedulerJob of idle.slice(0, mayGo)) pool.dismiss(schedulerJob, `no job for ${seconds} s`);
+    for (const id of idle.slice(0, mayGo)) pool.dismiss(id, `no job for ${seconds} s`);
   }
 
   async #submitMissing(settings: PartitionSettings): Promise<void> {
@@ -134,7 +136,7 @@ export class Scaler {
     const there = table
       .pilots()
       .filter((row) => row.partition === partition)
-      .filter(({ schedulerJob }) => pool.stays(schedulerJob) || !this.#registered.has(schedulerJob)).length;
+      .filter(({ id }) => pool.stays(id) || !this.#registered.has(id)).length;
     // Those that are gone for the moment still have their GPUs.
     const room = max - table.pilots().filter((row) => row.partition === partition).length;
     const wanted = Math.min(

@@ -3,6 +3,9 @@ import type { Database } from './database.ts';
 
 /** A pilot that was submitted. */
 export interface PilotRow {
+  /** Its number here; no two have the same, ever. */
+  id: number;
+  /** Its number at the scheduler, which may give it again. */
   schedulerJob: string;
   partition: string;
   submitMs: number;
@@ -17,7 +20,8 @@ export type Admission = (PilotRow & { use: 'first' | 'again' }) | 'used' | 'unkn
 export interface LeaseRow {
   number: number;
   job: string;
-  schedulerJob: string;
+  /** The pilot's number here. */
+  pilot: number;
   node: string;
   /** Attempts of the job that its events tell of. */
   attempts: number;
@@ -46,7 +50,7 @@ export class FleetTable {
   }
 
   /** Errors: DISK_FULL. */
-  submitted({ schedulerJob, partition, submitMs }: PilotRow, token: string): void {
+  submitted({ schedulerJob, partition, submitMs }: Omit<PilotRow, 'id'>, token: string): void {
     this.#database
       .prepare('INSERT INTO pilots (scheduler_job, partition, token_sha256, submit_ms) VALUES (?, ?, ?, ?)')
       .run(schedulerJob, partition, digestOf(token), submitMs);
@@ -57,6 +61,7 @@ export class FleetTable {
     const row = this.#database.prepare('SELECT * FROM pilots WHERE token_sha256 = ?').get(digestOf(token));
     if (!row) return 'unknown';
     const pilot = {
+      id: row['id'] as number,
       schedulerJob: row['scheduler_job'] as string,
       partition: row['partition'] as string,
       submitMs: row['submit_ms'] as number,
@@ -71,19 +76,18 @@ export class FleetTable {
   }
 
   /** Uses a pilot's token up. Errors: DISK_FULL. */
-  beginSession(schedulerJob: string, session: string): void {
-    const update = this.#database.prepare('UPDATE pilots SET session_sha256 = ? WHERE scheduler_job = ?');
-    this.#database.transaction(() => update.run(digestOf(session), schedulerJob));
+  beginSession(pilot: number, session: string): void {
+    const update = this.#database.prepare('UPDATE pilots SET session_sha256 = ? WHERE id = ?');
+    this.#database.transaction(() => update.run(digestOf(session), pilot));
   }
 
   /** Pilots that have not ended, as far as is known. */
   pilots(): PilotRow[] {
     return this.#database
-      .prepare(
-        'SELECT scheduler_job, partition, submit_ms, session_sha256 FROM pilots ORDER BY submit_ms, scheduler_job',
-      )
+      .prepare('SELECT id, scheduler_job, partition, submit_ms, session_sha256 FROM pilots ORDER BY id')
       .all()
       .map((row) => ({
+        id: row['id'] as number,
         schedulerJob: row['scheduler_job'] as string,
         partition: row['partition'] as string,
         submitMs: row['submit_ms'] as number,
@@ -91,21 +95,21 @@ export class FleetTable {
       }));
   }
 
-  ended(schedulerJob: string): void {
-    this.#database.prepare('DELETE FROM pilots WHERE scheduler_job = ?').run(schedulerJob);
+  ended(pilot: number): void {
+    this.#database.prepare('DELETE FROM pilots WHERE id = ?').run(pilot);
   }
 
   /**
    * A job's new lease, in the place of the one that it had; its number is higher than all before, also those of an
    * earlier gateway. Errors: DISK_FULL.
    */
-  lease(job: string, { schedulerJob, node }: { schedulerJob: string; node: string }): number {
+  lease(job: string, { id, node }: { id: number; node: string }): number {
     return this.#database.transaction(() => {
       const attempts = this.leaseOf(job)?.attempts ?? 0;
       this.#database.prepare('DELETE FROM leases WHERE job = ?').run(job);
       const { lastInsertRowid } = this.#database
-        .prepare('INSERT INTO leases (job, scheduler_job, node, start_ms, attempts, heard) VALUES (?, ?, ?, ?, ?, 0)')
-        .run(job, schedulerJob, node, Date.now(), attempts);
+        .prepare('INSERT INTO leases (job, pilot, node, start_ms, attempts, heard) VALUES (?, ?, ?, ?, ?, 0)')
+        .run(job, id, node, Date.now(), attempts);
       return Number(lastInsertRowid);
     });
   }
@@ -117,7 +121,7 @@ export class FleetTable {
       row && {
         number: row['number'] as number,
         job,
-        schedulerJob: row['scheduler_job'] as string,
+        pilot: row['pilot'] as number,
         node: row['node'] as string,
         attempts: row['attempts'] as number,
         heard: row['heard'] as number,

@@ -7,7 +7,10 @@ import { expect, test } from 'vitest';
 import { JobEventSchema, Outcome, TimingMode } from '@flashcore/shared/contract';
 import { collect, finished, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
 import { openDatabase } from './database.ts';
+import { migrate } from './migrations.ts';
 
+/** The version in which a pilot's key was its job number. */
+const BEFORE_PILOT_NUMBERS = 13;
 // As the first schema's own program left it: recorded/README.md.
 const OLDEST = gunzipSync(readFileSync(join(import.meta.dirname, 'recorded/schema-1.db.gz')));
 
@@ -92,6 +95,30 @@ test('a migrated database has the same schema as a new one, and is not migrated 
   writeFileSync(migrated, OLDEST);
   for (const path of [migrated, fresh, migrated]) openDatabase(path).close();
   expect(schemaOf(migrated)).toEqual(schemaOf(fresh));
+});
+
+test("a gateway's pilots and leases are kept when job numbers stop being their keys", () => {
+  const sqlite = new DatabaseSync(':memory:');
+  migrate(sqlite, BEFORE_PILOT_NUMBERS);
+  sqlite.exec(`
+    INSERT INTO pilots VALUES ('42', 'gpu', 'token 2', NULL, 1), ('41', 'gpu', 'token 1', 'session', 0);
+    INSERT INTO leases VALUES (7, 'jobs/1', '42', 'node1', 0, 1, 5), (8, 'jobs/2', '40', 'node2', 0, 2, 0);`);
+  migrate(sqlite);
+  const all = (sql: string) =>
+    sqlite
+      .prepare(sql)
+      .all()
+      .map((row) => Object.values(row));
+  expect(all('SELECT id, scheduler_job, session_sha256 FROM pilots ORDER BY id')).toEqual([
+    [1, '41', 'session'],
+    [2, '42', null],
+  ]);
+  // Of the second the pilot had ended.
+  expect(all('SELECT number, job, pilot, attempts, heard FROM leases ORDER BY number')).toEqual([
+    [7, 'jobs/1', 2, 1, 5],
+    [8, 'jobs/2', 0, 2, 0],
+  ]);
+  sqlite.close();
 });
 
 test('a runner refuses a database of a newer schema, says so, and leaves it as it is', async () => {

@@ -226,6 +226,25 @@ const MIGRATIONS: readonly string[] = [
     DELETE FROM kept_requests WHERE job_id = NEW.id;
   END;
   `,
+  // A controller that has lost its state gives a job number again while the first may still run.
+  `
+  ALTER TABLE pilots RENAME TO old_pilots;
+  CREATE TABLE pilots (                           -- runners on nodes of a cluster, for a gateway
+    id             INTEGER PRIMARY KEY AUTOINCREMENT,
+    scheduler_job  TEXT    NOT NULL,              -- the scheduler's number of it
+    partition      TEXT    NOT NULL,
+    token_sha256   TEXT    NOT NULL UNIQUE,       -- of the one-time token
+    session_sha256 TEXT    UNIQUE,                -- set by its use
+    submit_ms      INTEGER NOT NULL
+  ) STRICT;
+  INSERT INTO pilots (scheduler_job, partition, token_sha256, session_sha256, submit_ms)
+    SELECT scheduler_job, partition, token_sha256, session_sha256, submit_ms FROM old_pilots
+    ORDER BY submit_ms, scheduler_job;
+  ALTER TABLE leases ADD COLUMN pilot INTEGER NOT NULL DEFAULT 0; -- 0: one that has ended
+  UPDATE leases SET pilot = COALESCE((SELECT id FROM pilots WHERE pilots.scheduler_job = leases.scheduler_job), 0);
+  ALTER TABLE leases DROP COLUMN scheduler_job;
+  DROP TABLE old_pilots;
+  `,
 ];
 
 /** The version that this runner knows. */
@@ -242,8 +261,8 @@ export class SchemaTooNew extends Error {
   }
 }
 
-/** Brings the schema up to date, one transaction a version. Throws SchemaTooNew. */
-export function migrate(sqlite: DatabaseSync): void {
+/** Brings the schema up to date, or to a version, one transaction a version. Throws SchemaTooNew. */
+export function migrate(sqlite: DatabaseSync, wanted = SCHEMA_VERSION): void {
   const row = sqlite.prepare('PRAGMA user_version').get() as { user_version: number };
   if (row.user_version > SCHEMA_VERSION) throw new SchemaTooNew(row.user_version);
   sqlite.function('protocol_of', { deterministic: true }, (event) => protocolOf(event as Uint8Array | null));
@@ -251,7 +270,7 @@ export function migrate(sqlite: DatabaseSync): void {
   // A table that is made anew is gone for a moment while others refer to it (https://sqlite.org/lang_altertable.html,
   // section 7); within a transaction nothing turns the check off.
   sqlite.exec('PRAGMA foreign_keys = OFF');
-  for (let version = row.user_version; version < MIGRATIONS.length; version += 1) {
+  for (let version = row.user_version; version < wanted; version += 1) {
     sqlite.exec(`BEGIN IMMEDIATE; ${MIGRATIONS[version]}; PRAGMA user_version = ${version + 1}; COMMIT;`);
   }
   const broken = sqlite.prepare('PRAGMA foreign_key_check').all();
