@@ -37,14 +37,12 @@ export interface Machine {
 }
 
 /**
- * Hopper, sm_90. Latencies of shared memory (29) and L2 (263): Luo et al., "Benchmarking and Dissecting the Nvidia
- * Hopper GPU Architecture via Microbenchmarking" (arXiv 2402.13499); of mma.sync (33) and that it reaches some 62 % of
- * the tensor cores' peak, which is m16n8k16 every 4 cycles a scheduler: the same. Rates of FMA, special functions (16
- * lanes a multiprocessor and cycle), conversions, integers and comparisons (64): the CUDA programming guide's table of
- * arithmetic throughput for compute capability 9.0. Dependent FMA and integers, 4 to 5, as on every architecture since
- * Volta: Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking" (arXiv 1804.06826), the
- * source of shuffles and special functions too. Barriers, branches and special registers are of the order that these
- * report; none was fitted.
+ * Hopper, sm_90. The values are of the order that these report, written down without their tables at hand: shared
+ * memory, L2 and mma.sync (which reaches some 62 % of the tensor cores' peak, m16n8k16 every 4 cycles a scheduler), Luo
+ * et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking" (arXiv 2402.13499);
+ * rates of arithmetic, the CUDA programming guide's table of throughput for compute capability 9.0; dependent
+ * arithmetic, shuffles and special functions, Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via
+ * Microbenchmarking" (arXiv 1804.06826). None was fitted: what the model is worth is what `npm run estimates` measures.
  */
 export const HOPPER: Machine = {
   device: 'NVIDIA H200',
