@@ -4,6 +4,7 @@
 
 #include "../exec/grid.h"
 #include "../ptx/counters.h"
+#include "../ptx/lower.h"
 #include "../ptx/program.h"
 #include "../ptx/races.h"
 #include "../ptx/trace.h"
@@ -125,7 +126,10 @@ FLASHCORE_DRIVER_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUf
     if (!launch->plan.kernel || !launch->plan.kernel->program->races) ptx::GlobalShadow::instance().forget_unwritten();
     ptx::Profile profile;
     ptx::TraceLog trace;
-    if (launch->plan.kernel && profiling()) launch->plan.profile = &profile;
+    if (launch->plan.kernel && profiling()) {
+      launch->plan.profile = &profile;
+      launch->plan.kernel = &ptx::counted_form(*launch->plan.kernel);
+    }
     launch->plan.traced = traced_blocks();
     if (launch->plan.profile && launch->plan.traced.count > 0) launch->plan.trace = &trace;
     const GridResult result = run_grid(launch->plan);

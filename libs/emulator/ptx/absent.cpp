@@ -2,6 +2,8 @@
 #include "cluster.h"
 #include "counters.h"
 #include "loaded.h"
+#include "lower.h"
+#include "products.h"
 #include "races.h"
 
 namespace flashcore::emu::ptx {
@@ -11,6 +13,8 @@ LoadedProgram::~LoadedProgram() = default;
 const Kernel* LoadedProgram::kernel(const std::string&) { return nullptr; }
 const Entry* LoadedProgram::entry(const std::string&) const { return nullptr; }
 bool LoadedProgram::find_variable(const std::string&, CUdeviceptr*, size_t*) const { return false; }
+
+const Kernel& counted_form(const Kernel& kernel) { return kernel; }
 
 BlockRun::BlockRun() = default;
 BlockRun::~BlockRun() = default;

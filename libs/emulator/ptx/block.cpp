@@ -8,6 +8,7 @@
 
 #include "cluster.h"
 #include "counters.h"
+#include "products.h"
 #include "races.h"
 
 namespace flashcore::emu::ptx {
@@ -17,7 +18,7 @@ constexpr size_t SHARED_BYTES = 256 * 1024;
 constexpr int POISON = 0xFF;
 }  // namespace
 
-BlockRun::BlockRun() {
+BlockRun::BlockRun() : recent(std::make_unique<RecentOperands>()) {
   shared_memory_ = static_cast<char*>(aligned_alloc(1024, SHARED_BYTES));
   if (!shared_memory_) throw std::bad_alloc();
 }

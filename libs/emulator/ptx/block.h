@@ -15,6 +15,7 @@ namespace flashcore::emu::ptx {
 class Shadow;
 class Counters;
 class Cluster;
+struct RecentOperands;
 
 /** A cp.async that was issued and not yet carried out, of the lanes that are left. */
 struct Copy {
@@ -83,6 +84,7 @@ class BlockRun {
   unsigned rank = 0;  // in the cluster
   Mbarriers mbarriers;
   std::vector<Products> products;  // by warp
+  std::unique_ptr<RecentOperands> recent;  // of products
 
   /** Lanes arrive; completes the barrier if they were the last. */
   void arrive(Warp& w, const Ins* i, unsigned id, unsigned expected, uint32_t lanes, uint32_t truths, bool waits);

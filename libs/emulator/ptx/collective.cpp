@@ -75,30 +75,54 @@ const Ins* sync_warp(Warp& w, const Ins* i) {
 
 enum class Shuffle : uint8_t { Up, Down, Butterfly, Index };
 
-/** a: values, b: distance, c: clamp and segment mask, extra->a[0]: members, extra->d[0]: predicate or NO_SLOT. */
+/** Which lane each one reads, and the lanes whose source lies in their segment. */
+template <Shuffle MODE>
+uint32_t sources_of(const uint32_t* b, const uint32_t* c, uint32_t* sources) {
+  uint32_t inside = 0;
+#pragma GCC ivdep
+  for (int lane = 0; lane < LANES; ++lane) {
+    const auto clamp = static_cast<int>(c[lane] & 31), segment = static_cast<int>(c[lane] >> 8 & 31);
+    const auto by = static_cast<int>(b[lane] & 31);
+    const int first = lane & segment, last = first | (clamp & ~segment);
+    const int from = MODE == Shuffle::Up          ? lane - by
+                     : MODE == Shuffle::Down      ? lane + by
+                     : MODE == Shuffle::Butterfly ? lane ^ by
+                                                  : first | (by & ~segment);
+    const bool valid = MODE == Shuffle::Up ? from >= last : from <= last;
+    sources[lane] = static_cast<uint32_t>(valid ? from : lane);
+    inside |= valid ? 1u << lane : 0u;
+  }
+  return inside;
+}
+
+/**
+ * a: values, b: distance, c: clamp and segment mask, extra->a[0]: members, extra->d[0]: predicate or NO_SLOT. Where
+ * distance and mask are constants, extra->b has the sources and extra->c those inside.
+ */
 template <Shuffle MODE>
 const Ins* shuffle(Warp& w, const Ins* i) {
   return together(w, i, w.reg<uint32_t>(i->extra->a[0]), [&](uint32_t m) {
-    const uint32_t *a = w.reg<uint32_t>(i->a), *b = w.reg<uint32_t>(i->b), *c = w.reg<uint32_t>(i->c);
-    alignas(64) uint32_t t[LANES], sources[LANES];
-    uint32_t inside = 0;
-#pragma GCC ivdep
-    for (int lane = 0; lane < LANES; ++lane) {
-      const auto clamp = static_cast<int>(c[lane] & 31), segment = static_cast<int>(c[lane] >> 8 & 31);
-      const auto by = static_cast<int>(b[lane] & 31);
-      const int first = lane & segment, last = first | (clamp & ~segment);
-      const int from = MODE == Shuffle::Up          ? lane - by
-                       : MODE == Shuffle::Down      ? lane + by
-                       : MODE == Shuffle::Butterfly ? lane ^ by
-                                                    : first | (by & ~segment);
-      const bool valid = MODE == Shuffle::Up ? from >= last : from <= last;
-      sources[lane] = static_cast<uint32_t>(valid ? from : lane);
-      inside |= valid ? 1u << lane : 0u;
-    }
-    permute_lanes(a, sources, t);
+    alignas(64) uint32_t t[LANES], computed[LANES];
+    const bool known = !i->extra->c.empty();
+    const uint32_t inside =
+        known ? i->extra->c[0] : sources_of<MODE>(w.reg<uint32_t>(i->b), w.reg<uint32_t>(i->c), computed);
+    permute_lanes(w.reg<uint32_t>(i->a), known ? i->extra->b.data() : computed, t);
     write_lanes<uint32_t>(w, i->d, m, [&](int k) { return t[k]; });
     if (i->extra->d[0] != NO_SLOT) write_pred(w, i->extra->d[0], m, inside);
   });
+}
+
+template <Shuffle MODE>
+void choose_shuffle(const Statement& s, Ins& ins, Extra& extra, const char* name) {
+  ins.fn = shuffle<MODE>;
+  extra.what = name;
+  const Operand &b = s.operands[2], &c = s.operands[3];
+  if (b.kind != OperandKind::Immediate || c.kind != OperandKind::Immediate) return;
+  uint32_t distances[LANES], masks[LANES];
+  std::fill_n(distances, LANES, static_cast<uint32_t>(b.value));
+  std::fill_n(masks, LANES, static_cast<uint32_t>(c.value));
+  extra.b.resize(LANES);
+  extra.c.push_back(sources_of<MODE>(distances, masks, extra.b.data()));
 }
 
 bool lower_shuffle(Lowering& l, Ins& ins) {
@@ -113,19 +137,14 @@ bool lower_shuffle(Lowering& l, Ins& ins) {
   ins.b = l.slot(s.operands[2], 4);
   ins.c = l.slot(s.operands[3], 4);
   extra.a.push_back(l.slot(s.operands[4], 4));
-  if (has(s, "up")) {
-    ins.fn = shuffle<Shuffle::Up>;
-    extra.what = "__shfl_up_sync()";
-  } else if (has(s, "down")) {
-    ins.fn = shuffle<Shuffle::Down>;
-    extra.what = "__shfl_down_sync()";
-  } else if (has(s, "bfly")) {
-    ins.fn = shuffle<Shuffle::Butterfly>;
-    extra.what = "__shfl_xor_sync()";
-  } else {
-    ins.fn = shuffle<Shuffle::Index>;
-    extra.what = "__shfl_sync()";
-  }
+  if (has(s, "up"))
+    choose_shuffle<Shuffle::Up>(s, ins, extra, "__shfl_up_sync()");
+  else if (has(s, "down"))
+    choose_shuffle<Shuffle::Down>(s, ins, extra, "__shfl_down_sync()");
+  else if (has(s, "bfly"))
+    choose_shuffle<Shuffle::Butterfly>(s, ins, extra, "__shfl_xor_sync()");
+  else
+    choose_shuffle<Shuffle::Index>(s, ins, extra, "__shfl_sync()");
   return true;
 }
 

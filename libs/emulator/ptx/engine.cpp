@@ -8,6 +8,7 @@
 #include "collective.cpp"
 #include "control.cpp"
 #include "counters.cpp"
+#include "fuse.cpp"
 #include "loaded.cpp"
 #include "lower.cpp"
 #include "memory.cpp"

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "halves.h"
 #include "warp.h"
 #if defined(__AVX512F__) && defined(__AVX512BW__)
 #include <immintrin.h>
@@ -177,6 +178,48 @@ inline void rows_to_registers(const At& at, uint32_t* const* registers) {
 #endif
 }
 
+/**
+ * Rows of 16 bytes at base + offsets[lane], multiples of 16, to four registers, where eight lanes each have the same or
+ * all lie in the 128 bytes from lane 0's on, those below `end`; false, and nothing is done, where that is not so.
+ */
+inline bool few_rows_to_registers(const char* base, uint32_t end, const uint32_t* offsets, uint32_t* const* registers) {
+#if defined(FLASHCORE_VECTOR_LANES)
+  const __m512i low = _mm512_loadu_si512(offsets), high = _mm512_loadu_si512(offsets + 16);
+  const __m512i eights = _mm512_set_epi32(8, 8, 8, 8, 8, 8, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0);
+  if (!(_mm512_cmpneq_epi32_mask(low, _mm512_permutexvar_epi32(eights, low)) |
+        _mm512_cmpneq_epi32_mask(high, _mm512_permutexvar_epi32(eights, high)))) {
+    for (int begin = 0; begin < LANES; begin += 16) {
+      const auto row = [&](int lane) {
+        return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(base + offsets[lane])));
+      };
+      const __m512i rows = _mm512_mask_mov_epi64(row(begin), 0xf0, row(begin + 8));
+      _mm512_storeu_si512(registers[0] + begin, _mm512_shuffle_epi32(rows, _MM_PERM_AAAA));
+      _mm512_storeu_si512(registers[1] + begin, _mm512_shuffle_epi32(rows, _MM_PERM_BBBB));
+      _mm512_storeu_si512(registers[2] + begin, _mm512_shuffle_epi32(rows, _MM_PERM_CCCC));
+      _mm512_storeu_si512(registers[3] + begin, _mm512_shuffle_epi32(rows, _MM_PERM_DDDD));
+    }
+    return true;
+  }
+  const uint32_t first = offsets[0];
+  if (first > end || end - first < 128) return false;
+  const __m512i start = _mm512_set1_epi32(static_cast<int>(first)), size = _mm512_set1_epi32(128);
+  const __m512i a = _mm512_sub_epi32(low, start), b = _mm512_sub_epi32(high, start);
+  if (_mm512_cmpge_epu32_mask(a, size) | _mm512_cmpge_epu32_mask(b, size)) return false;
+  const __m512i near = _mm512_loadu_si512(base + first), far = _mm512_loadu_si512(base + first + 64);
+  __m512i from_a = _mm512_srli_epi32(a, 2), from_b = _mm512_srli_epi32(b, 2);
+  for (int n = 0; n < 4; ++n) {
+    _mm512_storeu_si512(registers[n], _mm512_permutex2var_epi32(near, from_a, far));
+    _mm512_storeu_si512(registers[n] + 16, _mm512_permutex2var_epi32(near, from_b, far));
+    from_a = _mm512_add_epi32(from_a, _mm512_set1_epi32(1));
+    from_b = _mm512_add_epi32(from_b, _mm512_set1_epi32(1));
+  }
+  return true;
+#else
+  (void)base, (void)end, (void)offsets, (void)registers;
+  return false;
+#endif
+}
+
 /** Four registers to rows of 16 bytes, lane after lane. */
 template <class At>
 inline void registers_to_rows(const uint32_t* const* registers, const At& at) {
@@ -198,6 +241,77 @@ inline void registers_to_rows(const uint32_t* const* registers, const At& at) {
     const uint32_t row[4] = {registers[0][lane], registers[1][lane], registers[2][lane], registers[3][lane]};
     memcpy(at(lane), row, sizeof row);
   }
+#endif
+}
+
+#if defined(FLASHCORE_VECTOR_LANES)
+inline __attribute__((always_inline)) __m512 factor(const char* registers, uint32_t slot, int half) {
+  if (half == 0) return _mm512_load_ps(registers + slot);
+  const __m512i pairs = _mm512_load_si512(registers + slot);
+  return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(half == 1 ? pairs : _mm512_srli_epi32(pairs, 16)));
+}
+#endif
+
+/** to = c + all a * b of the chain, each fused, in order; `c` and `to` may be one register. */
+inline void multiply_add_chain(const char* registers, const Chain& chain, const Link* links, float* to) {
+#if defined(FLASHCORE_VECTOR_LANES)
+  __m512 low = _mm512_load_ps(registers + chain.c), high = _mm512_load_ps(registers + chain.c + 64);
+  if (chain.floats) {
+    for (const Link* link = links; link != links + chain.count; ++link) {
+      const char *a = registers + link->a, *b = registers + link->b;
+      low = _mm512_fmadd_ps(_mm512_load_ps(a), _mm512_load_ps(b), low);
+      high = _mm512_fmadd_ps(_mm512_load_ps(a + 64), _mm512_load_ps(b + 64), high);
+    }
+  } else {
+    for (const Link* link = links; link != links + chain.count; ++link) {
+      const int a = link->a_half, b = link->b_half;
+      low = _mm512_fmadd_ps(factor(registers, link->a, a), factor(registers, link->b, b), low);
+      high = _mm512_fmadd_ps(factor(registers, link->a + 64, a), factor(registers, link->b + 64, b), high);
+    }
+  }
+  _mm512_store_ps(to, low);
+  _mm512_store_ps(to + 16, high);
+#else
+  alignas(64) float sum[LANES], halves[2][LANES], others[LANES];
+  memcpy(sum, registers + chain.c, sizeof sum);
+  for (const Link* link = links; link != links + chain.count; ++link) {
+    const uint32_t slots[] = {link->a, link->b};
+    const int wanted[] = {link->a_half, link->b_half};
+    const float* factors[2];
+    for (int n = 0; n < 2; ++n) {
+      factors[n] = reinterpret_cast<const float*>(registers + slots[n]);
+      if (!wanted[n]) continue;
+      const auto* pairs = reinterpret_cast<const uint32_t*>(registers + slots[n]);
+      floats_of_pairs(pairs, wanted[n] == 1 ? halves[n] : others, wanted[n] == 1 ? others : halves[n], LANES);
+      factors[n] = halves[n];
+    }
+#pragma GCC ivdep
+    for (int k = 0; k < LANES; ++k) sum[k] = __builtin_fmaf(factors[0][k], factors[1][k], sum[k]);
+  }
+  memcpy(to, sum, sizeof sum);
+#endif
+}
+
+/** Four such chains of floats at once: what they have in common is read once. For all lanes. */
+inline void multiply_add_four(char* registers, const Chain* chains, const Link* links) {
+  const uint32_t count = chains[0].count;
+#if defined(FLASHCORE_VECTOR_LANES)
+  for (uint32_t half = 0; half < 128; half += 64) {
+    __m512 sums[4];
+#pragma GCC unroll 4
+    for (int n = 0; n < 4; ++n) sums[n] = _mm512_load_ps(registers + half + chains[n].c);
+    for (uint32_t at = 0; at < count; ++at) {
+      const __m512 a = _mm512_load_ps(registers + half + links[at].a);
+#pragma GCC unroll 4
+      for (uint32_t n = 0; n < 4; ++n)
+        sums[n] = _mm512_fmadd_ps(a, _mm512_load_ps(registers + half + links[n * count + at].b), sums[n]);
+    }
+#pragma GCC unroll 4
+    for (int n = 0; n < 4; ++n) _mm512_store_ps(registers + half + chains[n].d, sums[n]);
+  }
+#else
+  for (uint32_t n = 0; n < 4; ++n)
+    multiply_add_chain(registers, chains[n], links + n * count, reinterpret_cast<float*>(registers + chains[n].d));
 #endif
 }
 

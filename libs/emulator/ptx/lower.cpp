@@ -2,6 +2,7 @@
 #include "lower.h"
 
 #include <algorithm>
+#include <mutex>
 #include <queue>
 #include <set>
 
@@ -167,9 +168,9 @@ unsigned slot_bytes(unsigned lane_bytes) { return lane_bytes ? lane_bytes * LANE
 
 class Lower final : public Lowering {
  public:
-  Lower(const Program& program, const Function& function, const Addresses& globals)
+  Lower(const Program& program, const Function& function, const Addresses& globals, bool counted)
       : program_(program),
-        simplified_(std::make_unique<Function>(simplified(program, with_calls_inlined(program, function)))),
+        simplified_(std::make_unique<Function>(simplified(program, with_calls_inlined(program, function), counted))),
         function_(*simplified_),
         globals_(globals),
         kernel_(std::make_unique<Kernel>()) {
@@ -494,8 +495,18 @@ class Lower final : public Lowering {
 
 }  // namespace
 
-std::unique_ptr<Kernel> lower(const Program& program, const Function& function, const Addresses& globals) {
-  return Lower(program, function, globals).run();
+std::unique_ptr<Kernel> lower(const Program& program, const Function& function, const Addresses& globals,
+                              bool counted) {
+  std::unique_ptr<Kernel> kernel = Lower(program, function, globals, counted).run();
+  kernel->source = &function;
+  kernel->globals = &globals;
+  return kernel;
+}
+
+const Kernel& counted_form(const Kernel& kernel) {
+  std::call_once(kernel.counted_once,
+                 [&] { kernel.counted_form = lower(*kernel.program, *kernel.source, *kernel.globals, true); });
+  return *kernel.counted_form;
 }
 
 }  // namespace flashcore::emu::ptx

@@ -13,7 +13,10 @@ namespace flashcore::emu::ptx {
 using Addresses = std::map<std::string, uint64_t>;
 
 /** Errors: ProgramError, with the place of an opcode that is not carried. */
-std::unique_ptr<Kernel> lower(const Program& program, const Function& function, const Addresses& globals);
+std::unique_ptr<Kernel> lower(const Program& program, const Function& function, const Addresses& globals,
+                              bool counted = false);
+/** The kernel as profiles count it: a multiply-add is an instruction. Made when it is first asked for. */
+const Kernel& counted_form(const Kernel& kernel);
 
 /** What the files of handlers ask while an instruction is decoded. */
 class Lowering {

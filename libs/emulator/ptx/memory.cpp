@@ -151,6 +151,22 @@ void resolve_global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
   if (__builtin_expect(block.observed != nullptr, 0)) block.observed->global(i, m, bytes, address);
 }
 
+/** Of a whole warp; false where an address is not as it should be. */
+bool resolve_local(Warp& w, const Ins* i, unsigned bytes, Pointers& p) {
+  const BlockRun& block = *w.block;
+  if (!i->wide_address || block.local_bytes < bytes) return false;
+  const uint64_t* a = w.reg<uint64_t>(i->a);
+  const uint64_t add = static_cast<uint64_t>(i->imm), last = block.local_bytes - bytes, each = block.local_bytes;
+  char* const base = block.local + static_cast<uint64_t>(w.index) * LANES * each;
+  uint64_t outside = 0;
+  for (uint64_t k = 0; k < LANES; ++k) {
+    const uint64_t offset = a[k] + add;
+    outside |= (offset > last) | (offset & (bytes - 1));
+    p.at[k] = base + k * each + offset;
+  }
+  return !outside;
+}
+
 void resolve_generic(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, Pointers& p) {
   for (unsigned k = 0; k < LANES; ++k)
     if (m >> k & 1)
@@ -242,6 +258,7 @@ void resolve(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, P
     return;
   }
   if (i->space == GLOBAL_SPACE) return resolve_global(w, i, m, bytes, access, p);
+  if (i->space == LOCAL_SPACE && m == ALL && resolve_local(w, i, bytes, p)) return;
   resolve_generic(w, i, m, bytes, access, p);
 }
 
@@ -249,14 +266,14 @@ namespace {
 
 // --- ld and st ------------------------------------------------------------------------------------------------------
 
-/** Rows of 16 bytes to the four registers of a load. */
-template <class At>
-void write_rows(Warp& w, const Ins* i, uint32_t m, const At& at) {
+/** Rows of 16 bytes to the four registers of a load: `read` fills those that it is given. */
+template <class Read>
+void write_rows(Warp& w, const Ins* i, uint32_t m, const Read& read) {
   const std::vector<uint32_t>& slots = i->extra->d;
   alignas(64) uint32_t t[4][LANES];
   uint32_t* registers[4];
   for (int n = 0; n < 4; ++n) registers[n] = m == ALL && slots[n] != NO_SLOT ? w.reg<uint32_t>(slots[n]) : t[n];
-  rows_to_registers(at, registers);
+  read(registers);
   for (int n = 0; n < 4 && m != ALL; ++n)
     if (slots[n] != NO_SLOT) blend(w.reg<uint32_t>(slots[n]), t[n], m);
 }
@@ -285,7 +302,7 @@ const Ins* load(Warp& w, const Ins* i) {
       write_lanes<R>(w, i->d, m, value_at);
     }
   } else if constexpr (COUNT == 4 && sizeof(T) == 4 && sizeof(R) == 4) {
-    write_rows(w, i, m, [&](int k) { return p.at[k]; });
+    write_rows(w, i, m, [&](uint32_t* const* to) { rows_to_registers([&](int k) { return p.at[k]; }, to); });
   } else {
     alignas(64) T t[COUNT][LANES];
     for (int k = 0; k < LANES; ++k) {
@@ -344,7 +361,10 @@ const Ins* load_shared_words4(Warp& w, const Ins* i) {
   alignas(64) uint32_t offsets[LANES];
   resolve_shared(w, i, m, 16, Access::Read, offsets);
   const char* const base = w.block->shared;
-  write_rows(w, i, m, [&](int k) { return base + offsets[k]; });
+  write_rows(w, i, m, [&](uint32_t* const* to) {
+    if (!few_rows_to_registers(base, w.block->shared_bytes, offsets, to))
+      rows_to_registers([&](int k) { return base + offsets[k]; }, to);
+  });
   return i + 1;
 }
 

@@ -30,13 +30,16 @@ inline __attribute__((always_inline)) void rows_of_columns(const __m512i* column
   columns_of(columns, rows);
 }
 
-/** Exponents of halves, each plus 15, subnormal ones 1; of zeros -128. As bytes. Whether one is infinite or no number. */
-inline __attribute__((always_inline)) __m256i exponents_of_halves(__m512i halves, bool& special) {
+/** Exponents of halves as words, each plus 15, subnormal ones 1; of zeros 0x80, as a byte the least. */
+inline __attribute__((always_inline)) __m512i exponents_of_halves(__m512i halves, __m512i& highest) {
   const __m512i magnitudes = _mm512_and_si512(halves, _mm512_set1_epi16(0x7fff));
   const __m512i exponents = _mm512_max_epu16(_mm512_srli_epi16(magnitudes, 10), _mm512_set1_epi16(1));
-  special |= _mm512_cmpeq_epi16_mask(exponents, _mm512_set1_epi16(31)) != 0;
-  const __mmask32 zeros = _mm512_testn_epi16_mask(magnitudes, magnitudes);
-  return _mm512_cvtepi16_epi8(_mm512_mask_mov_epi16(exponents, zeros, _mm512_set1_epi16(-128)));
+  highest = _mm512_max_epu16(highest, exponents);
+  return _mm512_mask_mov_epi16(exponents, _mm512_testn_epi16_mask(magnitudes, magnitudes), _mm512_set1_epi16(0x80));
+}
+/** Whether one of the halves is infinite or no number. */
+inline __attribute__((always_inline)) bool are_special(__m512i highest) {
+  return _mm512_cmpeq_epi16_mask(highest, _mm512_set1_epi16(31)) != 0;
 }
 
 inline __attribute__((always_inline)) __m512 low_halves_to_floats(__m512i pairs) {
@@ -46,39 +49,44 @@ inline __attribute__((always_inline)) __m512 low_halves_to_floats(__m512i pairs)
 /** A of 16 x 16 halves. */
 struct LeftOperand {
   __m512 columns[16];
-  __m256i exponents[8];  // of two columns: a pair of bytes a row
-  bool special = false;
+  __m512i exponents[4];  // of four columns: a byte each, the second and the third changed over
+  bool special;
 
   /** Registers: rows 0 to 7, rows 8 to 15, and those of columns 8 to 15. */
   void read(const uint32_t* const* registers) {
+    __m512i highest = _mm512_setzero_si512();
     for (int part = 0; part < 2; ++part) {
-      __m512i rows[4], pairs[4];
+      __m512i rows[4], pairs[4], words[4];
       for (int n = 0; n < 4; ++n) rows[n] = _mm512_load_si512(registers[2 * part + n / 2] + n % 2 * 16);
       columns_of(rows, pairs);
       for (int n = 0; n < 4; ++n) {
         const int pair = 4 * part + n;
-        exponents[pair] = exponents_of_halves(pairs[n], special);
+        words[n] = exponents_of_halves(pairs[n], highest);
         columns[2 * pair] = low_halves_to_floats(pairs[n]);
         columns[2 * pair + 1] = low_halves_to_floats(_mm512_srli_epi32(pairs[n], 16));
       }
+      for (int n = 0; n < 2; ++n)
+        exponents[2 * part + n] = _mm512_or_si512(words[2 * n], _mm512_slli_epi16(words[2 * n + 1], 8));
     }
+    special = are_special(highest);
   }
 };
 
 /** B of 16 x 8 halves, column after column. */
 struct RightOperand {
   alignas(64) float numbers[8][16];
-  alignas(64) int16_t exponents[8][8];  // of two rows: a pair of bytes
-  bool special = false;
+  alignas(64) uint32_t
+      exponents[2][32];  // by depth / 8, column: four words; the first and the third have four rows' bytes each
+  bool special;
 
   /** Registers: depth 0 to 7, depth 8 to 15. */
   void read(const uint32_t* const* registers) {
+    __m512i highest = _mm512_setzero_si512();
     for (int part = 0; part < 2; ++part)
       for (int half = 0; half < 2; ++half) {
         const __m512i halves = _mm512_load_si512(registers[part] + 16 * half);
         const __m512 first = _mm512_cvtph_ps(_mm512_castsi512_si256(halves));
         const __m512 second = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1));
-        const __m256i own = exponents_of_halves(halves, special);
         const int column = 4 * half;
         _mm256_store_ps(&numbers[column][8 * part], _mm512_castps512_ps256(first));
         _mm256_store_ps(&numbers[column + 1][8 * part],
@@ -86,51 +94,99 @@ struct RightOperand {
         _mm256_store_ps(&numbers[column + 2][8 * part], _mm512_castps512_ps256(second));
         _mm256_store_ps(&numbers[column + 3][8 * part],
                         _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(second), 1)));
-        alignas(32) int64_t columns[4];
-        _mm256_store_si256(reinterpret_cast<__m256i*>(columns), own);
-        for (int n = 0; n < 4; ++n) memcpy(&exponents[column + n][4 * part], &columns[n], 8);
+        const __m512i own = exponents_of_halves(halves, highest);
+        // Of a column: rows 0, 1 | 2, 3 become rows 0, 2, 1, 3.
+        _mm512_store_si512(&exponents[part][16 * half], _mm512_or_si512(own, _mm512_srli_epi64(own, 24)));
       }
+    special = are_special(highest);
   }
 };
 
 /** sums[8 columns] += a * b. False, and nothing is changed, where the arithmetic of small numbers does not do. */
 inline bool multiply_halves(const LeftOperand& a, const RightOperand& b, __m512* sums) {
-  constexpr int KEPT = 25, HIGHEST = 100, LOWEST = -100;
+  constexpr int BIAS = 127, KEPT = 25, HIGHEST = 100, LOWEST = -100;
   if (a.special || b.special) return false;
   __m512 results[8];
-  __mmask16 unfit = 0;
+  __m512i highest = _mm512_setzero_si512(), overflow = _mm512_setzero_si512();
   for (int c = 0; c < 8; ++c) {
-    __m256i pairs = _mm256_set1_epi8(-128);
-    for (int k = 0; k < 8; ++k)
-      pairs = _mm256_max_epi8(pairs, _mm256_adds_epi8(a.exponents[k], _mm256_set1_epi16(b.exponents[c][k])));
-    // The larger of a row's two bytes; both summands had 15 too many.
-    const __m512i words = _mm512_cvtepi16_epi32(_mm256_max_epi8(pairs, _mm256_slli_epi16(pairs, 8)));
-    const __m512i products = _mm512_sub_epi32(_mm512_srai_epi32(words, 8), _mm512_set1_epi32(30));
-    const __m512i magnitude = _mm512_and_si512(_mm512_castps_si512(sums[c]), _mm512_set1_epi32(0x7fffffff));
-    const __m512i own = _mm512_sub_epi32(_mm512_srli_epi32(magnitude, 23), _mm512_set1_epi32(127));
-    const __m512i top = _mm512_max_epi32(_mm512_max_epi32(products, own), _mm512_set1_epi32(LOWEST));
-    unfit |= _mm512_cmpgt_epi32_mask(top, _mm512_set1_epi32(HIGHEST));
-    const __m512 scale =
-        _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_sub_epi32(_mm512_set1_epi32(KEPT + 127), top), 23));
-    const __m512 unit =
-        _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(top, _mm512_set1_epi32(127 - KEPT)), 23));
-    __m512i first = _mm512_cvttps_epi32(_mm512_mul_ps(sums[c], scale)), second = _mm512_setzero_si512();
+    __m512i bytes = _mm512_adds_epi8(a.exponents[0], _mm512_set1_epi32(static_cast<int>(b.exponents[0][4 * c])));
+#pragma GCC unroll 4
+    for (int k = 1; k < 4; ++k)
+      bytes = _mm512_max_epi8(
+          bytes,
+          _mm512_adds_epi8(a.exponents[k], _mm512_set1_epi32(static_cast<int>(b.exponents[k / 2][4 * c + k % 2 * 2]))));
+    // The largest of a row's four bytes, in the upper one; both summands had 15 too many.
+    bytes = _mm512_max_epi8(bytes, _mm512_slli_epi32(bytes, 16));
+    bytes = _mm512_max_epi8(bytes, _mm512_slli_epi32(bytes, 8));
+    const __m512i products = _mm512_add_epi32(_mm512_srai_epi32(bytes, 24), _mm512_set1_epi32(BIAS - 30));
+    const __m512i own = _mm512_srli_epi32(_mm512_slli_epi32(_mm512_castps_si512(sums[c]), 1), 24);
+    const __m512i top = _mm512_max_epi32(_mm512_max_epi32(products, own), _mm512_set1_epi32(BIAS + LOWEST));
+    highest = _mm512_max_epi32(highest, top);
+    const __m512i exponent = _mm512_slli_epi32(top, 23);
+    const __m512i scale = _mm512_sub_epi32(_mm512_set1_epi32(static_cast<int>((2u * BIAS + KEPT) << 23)), exponent);
+    const __m512 unit = _mm512_castsi512_ps(_mm512_sub_epi32(exponent, _mm512_set1_epi32(KEPT << 23)));
+    const auto cut = [&](__m512 number) __attribute__((always_inline)) {
+      return _mm512_cvttps_epi32(_mm512_mul_ps(number, _mm512_castsi512_ps(scale)));
+    };
+    __m512i first = cut(sums[c]), second = _mm512_setzero_si512();
 #pragma GCC unroll 16
     for (int k = 0; k < 8; ++k) {
-      const __m512 low = _mm512_mul_ps(a.columns[k], _mm512_set1_ps(b.numbers[c][k]));
-      const __m512 high = _mm512_mul_ps(a.columns[k + 8], _mm512_set1_ps(b.numbers[c][k + 8]));
-      first = _mm512_add_epi32(first, _mm512_cvttps_epi32(_mm512_mul_ps(low, scale)));
-      second = _mm512_add_epi32(second, _mm512_cvttps_epi32(_mm512_mul_ps(high, scale)));
+      first = _mm512_add_epi32(first, cut(_mm512_mul_ps(a.columns[k], _mm512_set1_ps(b.numbers[c][k]))));
+      second = _mm512_add_epi32(second, cut(_mm512_mul_ps(a.columns[k + 8], _mm512_set1_ps(b.numbers[c][k + 8]))));
     }
     const __m512i sum = _mm512_add_epi32(first, second);
-    // A sum of 17 terms below 2^27 each may not fit.
-    unfit |= _mm512_movepi32_mask(_mm512_and_si512(_mm512_xor_si512(first, sum), _mm512_xor_si512(second, sum)));
+    // A sum of 17 terms below 2^27 each may not fit: its sign is then neither summand's.
+    overflow = _mm512_or_si512(overflow, _mm512_ternarylogic_epi32(first, second, sum, 0x42));
     results[c] = _mm512_mul_ps(_mm512_cvt_roundepi32_ps(sum, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC), unit);
   }
-  if (unfit) return false;
+  if (_mm512_movepi32_mask(overflow) | _mm512_cmpgt_epi32_mask(highest, _mm512_set1_epi32(BIAS + HIGHEST)))
+    return false;
   for (int c = 0; c < 8; ++c) sums[c] = results[c];
   return true;
 }
+
+/** Operands that were read lately: most products have one in common with the product before. */
+template <class Operand, int REGISTERS>
+class Recent {
+ public:
+  const Operand& of(const uint32_t* const* registers, uint32_t slot) {
+    Entry* entry = nullptr;
+    for (Entry& each : entries_)
+      if (each.slot == slot) entry = &each;
+    if (entry && same(*entry, registers)) return entry->operand;
+    if (!entry) {
+      entry = &entries_[next_];
+      next_ = (next_ + 1) % ENTRIES;
+    }
+    entry->slot = slot;
+    for (int n = 0; n < REGISTERS; ++n) memcpy(entry->registers[n], registers[n], sizeof entry->registers[n]);
+    entry->operand.read(registers);
+    return entry->operand;
+  }
+
+ private:
+  static constexpr unsigned ENTRIES = 2;
+  struct Entry {
+    uint32_t slot = ~0u;  // of its first register, in whatever warp
+    alignas(64) uint32_t registers[REGISTERS][32];
+    Operand operand;
+  };
+  static bool same(const Entry& entry, const uint32_t* const* registers) {
+    __m512i apart = _mm512_setzero_si512();
+    for (int n = 0; n < REGISTERS; ++n)
+      for (int at = 0; at < 32; at += 16)
+        apart = _mm512_or_si512(
+            apart, _mm512_xor_si512(_mm512_load_si512(registers[n] + at), _mm512_load_si512(entry.registers[n] + at)));
+    return !_mm512_test_epi32_mask(apart, apart);
+  }
+  Entry entries_[ENTRIES];
+  unsigned next_ = 0;
+};
+
+struct RecentOperands {
+  Recent<LeftOperand, 4> left;
+  Recent<RightOperand, 2> right;
+};
 
 /** Accumulators of 16 x 8: registers 0 and 1 rows 0 to 7, 2 and 3 rows 8 to 15; of even and of odd columns. */
 inline void read_sums(const float* const* registers, __m512* sums) {
@@ -171,6 +227,8 @@ inline void write_half_sums(uint32_t* const* registers, const __m512* sums) {
   rows_of_columns(pairs, rows);
   for (int n = 0; n < 4; ++n) _mm512_store_si512(registers[n / 2] + n % 2 * 16, rows[n]);
 }
+#else
+struct RecentOperands {};
 #endif
 
 }  // namespace flashcore::emu::ptx

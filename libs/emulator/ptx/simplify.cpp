@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "fuse.h"
 #include "lower.h"
+#include "mentions.h"
 #include "merge.h"
 
 namespace flashcore::emu::ptx {
@@ -18,32 +20,6 @@ bool mentions(const Statement& s, int reg) {
   if (s.guard == reg) return true;
   return std::any_of(s.operands.begin(), s.operands.end(), [&](const Operand& o) { return mentions(o, reg); });
 }
-
-void remove(Statement& s) {
-  s.op.clear();
-  s.mods.clear();
-  s.operands.clear();
-}
-
-/** Statements by the registers that they mention. */
-class Mentions {
- public:
-  explicit Mentions(const Function& f) : places_(f.registers.size()) {
-    for (size_t n = 0; n < f.statements.size(); ++n) {
-      const Statement& s = f.statements[n];
-      for (const Operand& o : s.operands) note(o, n);
-      if (s.guard >= 0) places_[static_cast<size_t>(s.guard)].push_back(n);
-    }
-  }
-  const std::vector<size_t>& of(int reg) const { return places_[static_cast<size_t>(reg)]; }
-
- private:
-  void note(const Operand& o, size_t n) {
-    if (o.reg >= 0) places_[static_cast<size_t>(o.reg)].push_back(n);
-    for (const Operand& item : o.items) note(item, n);
-  }
-  std::vector<std::vector<size_t>> places_;
-};
 
 bool is_conversion(const Statement& s, int reg) {
   return s.op == "cvt" && s.guard < 0 && !s.is_label && s.mods.size() == 2 && s.mods[0] == "f32" &&
@@ -149,13 +125,44 @@ void join_loads(const Program& program, Function& f) {
   }
 }
 
+bool is_wmma(const Statement& s, const char* what) { return s.op == "wmma" && s.mods[0] == what; }
+
+/** Of A and B as wmma loads them, the registers that repeat others: nobody needs them but wmma, which does not look. */
+void drop_repeated(Function& f) {
+  const Mentions mentions_of(f);
+  for (Statement& load : f.statements) {
+    if (!is_wmma(load, "load") || (load.mods[1] != "a" && load.mods[1] != "b") || load.guard >= 0) continue;
+    const bool is_left = load.mods[1] == "a";
+    const unsigned outer = has(load, "m16n16k16") ? 16 : (has(load, "m32n8k16") == is_left ? 32 : 8);
+    std::vector<Operand>& items = load.operands[0].items;
+    for (size_t n = outer / 8 * 2; n < items.size(); ++n) {
+      const int reg = items[n].reg;
+      if (reg < 0) continue;
+      const std::vector<size_t>& at = mentions_of.of(reg);
+      const bool needed = std::any_of(at.begin(), at.end(), [&](size_t m) {
+        const Statement& s = f.statements[m];
+        return &s != &load && (!is_wmma(s, "mma") || mentions(s.operands[0], reg) || mentions(s.operands[3], reg));
+      });
+      if (needed) continue;
+      const auto sink = [&](Operand& o) {
+        if (o.reg == reg) o = Operand();
+      };
+      for (const size_t m : at)
+        for (Operand& o : f.statements[m].operands) std::for_each(o.items.begin(), o.items.end(), sink);
+    }
+  }
+}
+
 }  // namespace
 
-Function simplified(const Program& program, const Function& function) {
+Function simplified(const Program& program, const Function& function, bool counted) {
   Function f = function;
   widen_halves(f);
   widen_pairs(f);
   join_loads(program, f);
+  if (!counted) drop_repeated(f);
+  // A profile counts each multiply-add at its line, and a race check looks at what each of them reads.
+  if (!counted && !program.races) fuse_multiply_adds(f);
   return f;
 }
 

@@ -6,9 +6,9 @@ namespace flashcore::emu::ptx {
 
 /**
  * Halves are widened straight from the pair that they come in, as SASS does it, and neighbouring loads of shared memory
- * become one. A statement that nothing is left of has no opcode; indices stay. While races are looked for, only loads of
- * one source line become one.
+ * become one; so do sums of products. A statement that nothing is left of has no opcode; indices stay. While races are
+ * looked for, only loads of one source line become one. `counted`: sums of products stay as they are.
  */
-Function simplified(const Program& program, const Function& function);
+Function simplified(const Program& program, const Function& function, bool counted);
 
 }  // namespace flashcore::emu::ptx

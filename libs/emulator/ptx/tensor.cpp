@@ -153,11 +153,8 @@ inline void left_in(Warp& w, Number type, const uint32_t* slots, int depth, floa
 
 #if defined(FLASHCORE_VECTOR_PRODUCTS)
 /** d[16][8] = a * b + c by registers, for a whole warp; half_c, half_d: accumulators of halves. False: not done. */
-bool multiply_registers(Warp& w, const LeftOperand& left, const uint32_t* b, const uint32_t* c, bool half_c,
+bool multiply_registers(Warp& w, const LeftOperand& left, const RightOperand& right, const uint32_t* c, bool half_c,
                         const uint32_t* d, bool half_d) {
-  const uint32_t* right_registers[] = {w.reg<uint32_t>(b[0]), w.reg<uint32_t>(b[1])};
-  RightOperand right;
-  right.read(right_registers);
   __m512 sums[8];
   if (half_c) {
     const uint32_t* registers[] = {w.reg<uint32_t>(c[0]), w.reg<uint32_t>(c[1])};
@@ -176,13 +173,13 @@ bool multiply_registers(Warp& w, const LeftOperand& left, const uint32_t* b, con
   }
   return true;
 }
-LeftOperand left_operand(Warp& w, const uint32_t* a) {
-  const uint32_t* registers[] = {w.reg<uint32_t>(a[0]), w.reg<uint32_t>(a[1]), w.reg<uint32_t>(a[2]),
-                                 w.reg<uint32_t>(a[3])};
-  LeftOperand left;
-  left.read(registers);
-  return left;
-}
+struct OperandRegisters {
+  const uint32_t *left[4], *right[2];
+  OperandRegisters(Warp& w, const uint32_t* a, const uint32_t* b) {
+    for (int n = 0; n < 4; ++n) left[n] = w.reg<uint32_t>(a[n]);
+    for (int n = 0; n < 2; ++n) right[n] = w.reg<uint32_t>(b[n]);
+  }
+};
 #endif
 
 // --- mma.sync --------------------------------------------------------------------------------------------------------
@@ -194,10 +191,13 @@ const Ins* mma(Warp& w, const Ins* i) {
     const Extra& x = *i->extra;
     const auto type = static_cast<Number>(x.options[1]);
 #if defined(FLASHCORE_VECTOR_PRODUCTS)
-    if (DEPTH == 16 && m == ALL && type == Number::Half &&
-        multiply_registers(w, left_operand(w, x.a.data()), x.b.data(), x.c.data(), x.options[2], x.d.data(),
-                           x.options[3]))
-      return;
+    if (DEPTH == 16 && m == ALL && type == Number::Half) {
+      const OperandRegisters at(w, x.a.data(), x.b.data());
+      RecentOperands& recent = *w.block->recent;
+      if (multiply_registers(w, recent.left.of(at.left, x.a[0]), recent.right.of(at.right, x.b[0]), x.c.data(),
+                             x.options[2], x.d.data(), x.options[3]))
+        return;
+    }
 #endif
     alignas(64) float a[16][16], b[16][8];
     alignas(64) Row8 acc[16];
@@ -555,6 +555,7 @@ const Ins* wmma_load_operand(Warp& w, const Ins* i) {
                                       : matrix_at(w, i, m, 16, static_cast<unsigned>(2 * outer), 2, Access::Read);
     const int distinct = outer / 8 * 2;
     for (int reg = 0; reg < x.options[4]; ++reg) {
+      if (x.d[reg] == NO_SLOT) continue;
       uint16_t* slot = w.reg<uint16_t>(x.d[reg]);
       if (reg >= distinct) {
         memcpy(slot, w.reg<uint16_t>(x.d[reg % distinct]), 128);
@@ -643,14 +644,18 @@ const Ins* wmma_multiply(Warp& w, const Ins* i) {
 #if defined(FLASHCORE_VECTOR_PRODUCTS)
       const bool vectors = m == ALL && type == Number::Half && shape.rows >= 16;
       LeftOperand left;
-      if (vectors) left = left_operand(w, x.a.data() + top / 16 * 4);
+      if (vectors) left.read(OperandRegisters(w, x.a.data() + top / 16 * 4, x.b.data()).left);
 #endif
       for (int column = 0; column < shape.columns; column += 8) {
 #if defined(FLASHCORE_VECTOR_PRODUCTS)
         const int at = top / 4 + column / 2;
-        if (vectors && multiply_registers(w, left, x.b.data() + column / 8 * 2, x.c.data() + (half_c ? at / 2 : at),
-                                          half_c, x.d.data() + (half_d ? at / 2 : at), half_d))
-          continue;
+        if (vectors) {
+          RightOperand right;
+          right.read(OperandRegisters(w, x.a.data(), x.b.data() + column / 8 * 2).right);
+          if (multiply_registers(w, left, right, x.c.data() + (half_c ? at / 2 : at), half_c,
+                                 x.d.data() + (half_d ? at / 2 : at), half_d))
+            continue;
+        }
 #endif
         alignas(64) float a[16][16] = {}, b[16][8];
         alignas(64) Row8 acc[16] = {};
@@ -737,6 +742,8 @@ bool lower_wmma(Lowering& l, Ins& ins) {
   l.address(s.operands[loads ? 1 : 0], ins);
   const bool by_columns = has(s, "col");
   slots_of(l, fragment, 4, extra.d);
+  for (size_t n = 0; n < fragment.items.size(); ++n)
+    if (fragment.items[n].kind == OperandKind::Sink) extra.d[n] = NO_SLOT;
   if (s.mods[1] == "a" || s.mods[1] == "b") {
     if (type != "f16" && type != "bf16") return false;
     extra.options[2] = s.mods[1] == "a";

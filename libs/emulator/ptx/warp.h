@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,19 @@ class BlockRun;
 struct Ins;
 using Handler = const Ins* (*)(Warp&, const Ins*);
 
+/** acc = a * b + acc; where the halves of registers are meant, 1 the lower, 2 the upper. */
+struct Link {
+  uint32_t a, b;
+  uint8_t a_half, b_half;
+};
+/** d = c and then `count` links, of floats only or of halves too. */
+struct Chain {
+  uint32_t c, d;
+  uint32_t count;
+  bool floats;
+  bool first_of_four = false;  // four chains of floats, equally long, with the same `a`
+};
+
 /** What few instructions have: vectors of operands, and what an opcode needs to know. */
 struct Extra {
   std::vector<uint32_t> d, a, b, c;  // slots
@@ -38,6 +52,8 @@ struct Extra {
   /** Of what is done lane by lane: operands to results, as bits; a_bytes and d_bytes say how wide they are. */
   std::function<void(Warp&, unsigned, const uint64_t*, uint64_t*)> each_lane;
   std::vector<uint8_t> d_bytes, a_bytes;
+  std::vector<Chain> chains;
+  std::vector<Link> links;     // of the chains, one after the other
   std::vector<Ins> addresses;  // of an instruction with several of them: base, offset, width and space of each
 };
 
@@ -139,6 +155,11 @@ struct Kernel {
   std::vector<CountedAccess> counted;  // by statement, for profiles
   std::map<size_t, std::string> reasons;  // why a statement is not carried, where more is known than its opcode
   uint64_t serial = 0;
+  // For counted_form().
+  const Function* source = nullptr;
+  const std::map<std::string, uint64_t>* globals = nullptr;
+  mutable std::once_flag counted_once;
+  mutable std::unique_ptr<Kernel> counted_form;
 };
 
 /** d's lanes of the mask become t's. Apart, as bits and by width: one copy of it in the program. */

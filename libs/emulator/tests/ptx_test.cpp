@@ -18,6 +18,16 @@ void test_answers(const Kernels& kernels) {
   CHECK(out.read() == (std::vector<int>{0, -1, 2147483647, 0, 0, -1}));
 }
 
+void test_sums_of_products(const Kernels& kernels) {
+  const Buffer<float> out(std::vector<float>(32, -1.0f));
+  CHECK_OK(kernels.run("sums_products", {1}, {32}, 0, out.address()));
+  const std::vector<float> sums = out.read();
+  for (int lane = 0; lane < 32; ++lane) {
+    const int factor = lane + 100, sum = 10 + lane + 2 * factor + factor * factor;
+    CHECK(sums[lane] == static_cast<float>(lane % 2 ? -1 : 2 * sum + factor));
+  }
+}
+
 void test_bounds(const Kernels& kernels) {
   const Buffer<int> out(8);
   CHECK_RESULT(kernels.run("reads_before", {1}, {1}, 0, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -64,6 +74,7 @@ int main() {
   const Kernels kernels("divergence");
   test_divergence(kernels);
   test_answers(kernels);
+  test_sums_of_products(kernels);
   test_bounds(kernels);
   test_what_is_not_carried(kernels);
   test_deadlock(kernels);
