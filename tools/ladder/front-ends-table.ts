@@ -33,4 +33,4 @@ export function frontEndsMarkdown(): string {
 }
 
 const compilerOf = (tools: readonly string[]): string =>
-  tools.find((tool) => /^(?:nvcc|clang\+\+) /.test(tool)) ?? 'nothing';
+  tools.find((tool) => /^(?:nvcc|clang(?:\+\+)?) /.test(tool)) ?? 'nothing';
