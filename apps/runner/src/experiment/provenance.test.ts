@@ -126,7 +126,11 @@ test('on a GPU the certificate has what NVML, ncu and PyTorch say, and the tools
     spec: {
       device: create(DeviceSchema, { name: 'NVIDIA H200', driverVersion: '13.0', kernelDriverVersion: '580.95.05' }),
       method: 'runExperiment',
-      kernel: { sourceDigest: 'ab', git: { repository: 'kernels', commit: 'c0ffee', branch: 'main', dirty: true } },
+      kernel: {
+        sourceDigest: 'ab',
+        manifest: { math: { inputs: 'bf16' } },
+        git: { repository: 'kernels', commit: 'c0ffee', branch: 'main', dirty: true },
+      },
       verify: { sanitize: true },
       judged: { digest: 'd', source: 'kernels/gates.yaml', plan: { name: 'merge' } },
     },

@@ -35,6 +35,7 @@ export function provenanceOf(
     seeds,
     protocol: PROTOCOL_VERSION,
     inputsVersion: INPUTS_VERSION,
+    dtype: spec.kernel.manifest.math.inputs,
     flagsDigest: birth.flagsDigest,
     ...(spec.judged && {
       gatesDigest: spec.judged.digest,

@@ -59,7 +59,7 @@ export class HistoryStore {
   /** Keeps what a job measured of SDPA, by device and software; part of the transaction that ends it. */
   recordSdpa({ jobId, jobName, endMs, result }: Omit<EndedExperiment, 'kernelId' | 'outcome'>): void {
     const { device, protocol = '', hostName = '' } = result.provenance ?? {};
-    if (!device || device.simulated) return;
+    if (!device || device.simulated || !isRanked(result)) return;
     const beside = result.variants.flatMap(({ benchmarks }) => benchmarks).filter(({ valid }) => valid);
     const alone = result.sdpaBenchmarks.map(({ shape, mode, backends }) => ({ shape, mode, sdpa: backends }));
     for (const { shape, mode, sdpa } of [...beside, ...alone]) {
@@ -118,7 +118,7 @@ export class HistoryStore {
     if (!latency || latency.samples === 0 || !shape) return;
     const provenance = experiment.result.provenance;
     const simulated = benchmark.simulated || provenance?.device?.simulated !== false;
-    const valid = benchmark.valid && isCorrect(variant);
+    const valid = benchmark.valid && isCorrect(variant) && isRanked(experiment.result);
     const accepted = valid && experiment.outcome === Outcome.PASSED;
     const entry = leaderboardEntry(experiment, variant, benchmark);
     this.#database
@@ -239,3 +239,6 @@ function mostRegisters(variant: VariantResult | undefined): { registersPerThread
     ? {}
     : { registersPerThread: Math.max(...entries.map(({ registersPerThread }) => registersPerThread)) };
 }
+
+/** Leaderboards have figures of fp16 tensors only: with others they would not compare. */
+const isRanked = ({ provenance }: JobResult): boolean => ['', 'fp16'].includes(provenance?.dtype ?? '');

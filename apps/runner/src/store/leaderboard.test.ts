@@ -37,8 +37,9 @@ test('at() has the best valid result of each kernel variant, fastest first', () 
     { kernelId: 'c', outcome: PASSED, measured: { p50: 5, valid: false } },
     { kernelId: 'd', outcome: PASSED, measured: { p50: 5, correct: false } },
     { kernelId: 'e', outcome: PASSED, measured: { p50: 5, simulated: true } },
-    { kernelId: 'f', outcome: PASSED, measured: { p50: 50, refused: 2 } },
+    { kernelId: 'f', outcome: PASSED, measured: { p50: 50, dtype: '', refused: 2 } },
     { kernelId: 'g', outcome: FAILED, measured: { p50: 5, correct: false, refused: 1 } },
+    { kernelId: 'h', outcome: PASSED, measured: { p50: 5, speedups: [3], dtype: 'bf16' } },
   );
   expect(
     board

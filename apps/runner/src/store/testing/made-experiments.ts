@@ -23,6 +23,7 @@ export interface Measured {
   correct?: boolean;
   speedups?: number[];
   protocol?: string;
+  dtype?: string;
   device?: string;
   /** Of its two entries, of which the shape launches the first. */
   registers?: [number, number];
@@ -45,6 +46,7 @@ function resultOf({
   correct = true,
   speedups = [],
   protocol = CURRENT_PROTOCOL,
+  dtype = 'fp16',
   device = 'NVIDIA L4',
   registers,
   refused = 0,
@@ -55,6 +57,7 @@ function resultOf({
       hostName: `node ${p50}`,
       sourceDigest: `source ${p50}`,
       protocol,
+      dtype,
     },
     variants: [
       {

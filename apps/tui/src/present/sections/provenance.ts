@@ -17,6 +17,7 @@ export function provenanceBlocks(result: JobResult): Block[] {
       fact('source', provenance.sourceDigest || 'unknown'),
       fact('flags', provenance.flagsDigest || 'nothing was compiled'),
       fact('seeds', seedsText(result)),
+      provenance.dtype !== '' && provenance.dtype !== 'fp16' ? fact('tensors', provenance.dtype) : undefined,
       fact('protocol', provenance.protocol || 'nothing was timed'),
       provenance.git && fact('commit', commitText(provenance.git)),
       provenance.gatesDigest ? fact('gates', `${provenance.gatesSource}, ${provenance.gatesDigest}`) : undefined,

@@ -1045,6 +1045,13 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
    * @generated from field: string inputs_version = 16;
    */
   inputsVersion: string;
+
+  /**
+   * Dtype of Q, K, V and O: "fp16", "bf16" or "fp32"; empty for results from before it was said, which is fp16.
+   *
+   * @generated from field: string dtype = 17;
+   */
+  dtype: string;
 };
 
 /**
