@@ -3,14 +3,14 @@
 # fibres that are the same for both. Prints one line a test; fails if one does.
 #   tests/ptx.sh [build folder]
 # FRONT_END: nvcc, or clang (19, with the project's own headers, as on a host without a toolkit); default: what there is.
-# CXX, ARCH_FLAGS, RUNNER: as tests/run.sh.
+# LIBRARY, CXX, ARCH_FLAGS, RUNNER: as tests/run.sh; LIBRARY has the PTX engine.
 set -e
 HERE=$(cd "$(dirname "$0")" && pwd)
 EMULATOR=$(dirname "$HERE")
 BUILD=${1:-$(mktemp -d)}
 CXX=${CXX:-c++}
 . "$HERE/build.sh"
-build_library_with_ptx -O1
+if [ -n "$LIBRARY" ]; then mkdir -p "$BUILD/modules"; ln -s "$LIBRARY" "$BUILD/libcuda_emu.so"; else build_library_with_ptx -O1; fi
 cp "$HERE/kernels/divergence.ptx" "$HERE/kernels/hopper.ptx" "$BUILD/modules"
 watched() { { echo "// flashcore: races"; cat "$BUILD/modules/$1.ptx"; } > "$BUILD/modules/$2.ptx"; }
 watched hopper hopper_watched

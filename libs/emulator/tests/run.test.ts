@@ -3,13 +3,27 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const build = mkdtempSync(join(tmpdir(), 'fc-emulator-'));
 afterAll(() => rmSync(build, { recursive: true }));
 
+/** As runners have it, and compiled once for their tests and these. It runs the C++ compiler's code as well as PTX. */
+let library: string;
+beforeAll(() => {
+  const runner = join(import.meta.dirname, '../../../apps/runner/bin/flashcore-runner.js');
+  const into = process.env['FLASHCORE_LIBRARY_CACHE'] ?? join(build, 'libraries');
+  const said = execFileSync(process.execPath, [runner, 'compile', '--emulator-engine', 'ptx', '--into', into], {
+    encoding: 'utf8',
+  });
+  library = /^emulator: (.*)$/m.exec(said)![1]!;
+}, 600_000);
+
 test("the PTX engine: divergence, an H200's answers, bounds, faulty kernels, ncu's counters", () => {
-  const output = execFileSync('sh', [join(import.meta.dirname, 'ptx.sh'), join(build, 'ptx')], { encoding: 'utf8' });
+  const output = execFileSync('sh', [join(import.meta.dirname, 'ptx.sh'), join(build, 'ptx')], {
+    encoding: 'utf8',
+    env: { ...process.env, LIBRARY: library },
+  });
   const answers = (program: string) => spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0;
   const hasNvcc = answers('nvcc');
   const names = ['ptx', 'hopper'];
@@ -28,9 +42,10 @@ function primitivesOn(library: string): string {
 }
 
 test('conversions, driver, faults, matrices, memory, races, warps', () => {
-  // The library with the PTX engine runs the C++ compiler's code too.
-  const env = { ...process.env, LIBRARY: join(build, 'ptx/libcuda_emu.so') };
-  const output = execFileSync('sh', [join(import.meta.dirname, 'run.sh'), build], { encoding: 'utf8', env });
+  const output = execFileSync('sh', [join(import.meta.dirname, 'run.sh'), build], {
+    encoding: 'utf8',
+    env: { ...process.env, LIBRARY: library },
+  });
   expect(
     output
       .trim()

@@ -1,9 +1,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { BuildTools } from './build-tools.ts';
+import { ENGINES_WANTED, type EngineWanted } from './emulator-engine.ts';
 import { installedFolder } from './installed-libraries.ts';
 
 interface Surroundings {
@@ -20,11 +21,18 @@ export function addCompileCommand(program: Command, { repositoryRoot, defer }: S
       'compiles the emulator and the CPU reference, so that no job waits for it; a runner compiles what it lacks',
     )
     .option('--into <folder>', 'of compiled libraries, by digest', installedFolder(repositoryRoot))
-    .action(({ into }: { into: string }) => defer(() => compileLibraries(repositoryRoot, resolve(into))));
+    .addOption(
+      new Option('--emulator-engine <engine>', 'of the emulator that is compiled')
+        .choices(ENGINES_WANTED)
+        .default('fibres'),
+    )
+    .action(({ into, emulatorEngine }: { into: string; emulatorEngine: EngineWanted }) =>
+      defer(() => compileLibraries(repositoryRoot, resolve(into), emulatorEngine)),
+    );
 }
 
-/** Errors: COMPILER_MISSING, INTERNAL where something does not compile. */
-async function compileLibraries(repositoryRoot: string, folder: string): Promise<void> {
+/** Writes where the emulator lies. Errors: COMPILER_MISSING, INTERNAL where something does not compile. */
+async function compileLibraries(repositoryRoot: string, folder: string, engine: EngineWanted): Promise<void> {
   const work = mkdtempSync(join(tmpdir(), 'flashcore-compile-'));
   try {
     const tools = new BuildTools({
@@ -33,16 +41,18 @@ async function compileLibraries(repositoryRoot: string, folder: string): Promise
       kernelsFolder: join(repositoryRoot, 'kernels'),
       artifacts: new ArtifactStore(join(work, 'artifacts')),
       libraryCache: folder,
+      engine,
     });
     const listener = { signal: new AbortController().signal };
     const target = { arch: '', emulated: true };
-    await Promise.all([
+    const [emulator] = await Promise.all([
       tools.emulatorLibrary(listener),
       tools.referenceLibrary(listener),
       tools.executor(listener),
       tools.clockStamp(target, listener),
       tools.canary(target, listener),
     ]);
+    console.log(`emulator: ${emulator}`);
   } finally {
     rmSync(work, { recursive: true, force: true });
   }
