@@ -55,7 +55,8 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
   );
   const profiling = profileBeside(services);
   if (profiling) found.profiling = profiling;
-  const first = found.whole ? undefined : launchedEntries(services);
+  // A build for another host is whole before that host begins.
+  const first = found.whole || services.compiling ? undefined : launchedEntries(services);
   const build = await runBuild(services, first).catch(async (error: unknown) => {
     notNeeded.abort();
     await warm;
