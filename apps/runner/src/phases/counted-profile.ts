@@ -42,6 +42,7 @@ export async function countedProfile(services: VariantServices, options: CountOp
     dtype,
     accumulate: accumulateOf(spec.kernel.manifest, resolved.parameters),
     launches: outcome.value.launches,
+    frontEnd: options.build.runs.some(({ compiler }) => compiler === 'clang++') ? 'clang' : 'nvcc',
     entries: options.build.entries,
     waves: options.waves,
     counters,

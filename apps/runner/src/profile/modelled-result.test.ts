@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { EntryResourcesSchema, FindingKind, ShapeSchema, Verdict } from '@flashcore/shared/contract';
 import { profileFindings } from '../findings/profile-findings.ts';
-import { modelledResult } from './modelled-result.ts';
+import { modelledResult, type CountedKernel } from './modelled-result.ts';
 
 const shape = create(ShapeSchema, { batch: 1, heads: 4, sequenceLength: 128, headDim: 64 });
 const LAUNCH = {
@@ -31,7 +31,7 @@ const LAUNCH = {
   },
 };
 
-const result = modelledResult({
+const COUNTED: CountedKernel = {
   arch: 'sm_89',
   deviceName: 'flashcore CPU emulator (L4 limits)',
   shape,
@@ -40,8 +40,10 @@ const result = modelledResult({
   launches: [LAUNCH, { ...LAUNCH, entry: 'combine', counts: { instructions: 10 }, lines: {} }],
   entries: [create(EntryResourcesSchema, { entry: 'attend', ctasPerSm: 3, occupancyPercent: 25 })],
   counters: ['l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum', 'dram__bytes.sum'],
+  frontEnd: 'nvcc',
   textOf: (file, line) => `${file}, line ${line}`,
-});
+};
+const result = modelledResult(COUNTED);
 const metric = (name: string) => result.metrics.find((each) => each.name === name);
 
 test('counters by the definitions of ncu carry its names and say that they are modelled', () => {
@@ -80,4 +82,12 @@ test('lines come in the order of the source, with their text; bank conflicts are
   expect(profileFindings(result)).toMatchObject([
     { kind: FindingKind.BANK_CONFLICTS, location: { file: 'attend.cu', line: 34 } },
   ]);
+});
+
+test("no counter of code that clang made carries ncu's name, and the result says why", () => {
+  const { metrics, reason } = modelledResult({ ...COUNTED, frontEnd: 'clang' });
+  const names = metrics.map(({ name }) => name);
+  expect(names.filter((name) => name.startsWith('smem_') || name.includes('__'))).toEqual([]);
+  expect(names).toContain('active_lanes');
+  expect(reason).toContain("the shared-memory counters of ncu are modelled for nvcc's code, and clang made this");
 });
