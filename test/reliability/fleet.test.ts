@@ -2,6 +2,7 @@
  * kill -9 of pilots, of slurmd, of slurmctld and of the gateway while experiments run on a real Slurm of two nodes,
  * with the emulator as every GPU: each ends exactly once, and its client sees every event once.
  */
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -127,6 +128,8 @@ partitions:
   let refused = 0;
   const refusedNow = async (): Promise<number> =>
     Number((await client.getHost({}).catch(() => undefined))?.host?.fleet?.refusedEvents ?? 0);
+  const pilotPids = (): number[] =>
+    processesOf(`pilot --gateway ${pilotsAt}`).map((line) => Number(line.split(' ')[0]));
   let ended = false;
   const end = async (): Promise<string[]> => {
     if (ended) return [];
@@ -134,6 +137,10 @@ partitions:
     client.close();
     await home[Symbol.asyncDispose]();
     slurm[Symbol.dispose]();
+    // A controller that was killed before it had saved its state has forgotten a pilot, which would run on for five
+    // minutes without a gateway.
+    // One that ends by itself meanwhile is no error.
+    for (const pid of pilotPids()) spawnSync('kill', [String(pid)]);
     // Slurm's KILL, and what a killed pilot left, have some seconds.
     const left = (): string[] => processesOf(folder);
     await waitFor('processes to end', () => left().length === 0 || undefined, 30_000).catch(() => undefined);
@@ -147,7 +154,7 @@ partitions:
     slurm,
     client,
     pilots,
-    pilotPids: () => processesOf(`pilot --gateway ${pilotsAt}`).map((line) => Number(line.split(' ')[0])),
+    pilotPids,
     killGateway: async () => {
       refused += await refusedNow();
       gateway.process.kill('SIGKILL');
