@@ -10,7 +10,7 @@ const RUNNER_ROOMS = {
   'async.ts': [],
   'log.ts': [],
   'host-settings.ts': [],
-  'young-generation.ts': [],
+  'heap-growth.ts': [],
   '../worker/messages.ts': [],
   store: ['log.ts', 'async.ts'],
   sandbox: ['log.ts', 'async.ts'],

@@ -1,6 +1,6 @@
 /** A gateway in a process of its own, whose scheduler asks its parent for pilots. */
 // As the daemon's own.
-import '@flashcore/runner/young-generation';
+import '@flashcore/runner/heap-growth';
 import { createGateway, parseFleet, startTestRunner, type Scheduler } from '@flashcore/runner/testing-daemon';
 import type { FromGateway, ToGateway } from './gateway-messages.ts';
 

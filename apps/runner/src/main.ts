@@ -1,4 +1,4 @@
-import './young-generation.ts';
+import './heap-growth.ts';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

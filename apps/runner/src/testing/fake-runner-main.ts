@@ -2,7 +2,7 @@
  * The daemon with the fake planner, as a process of its own that tests can kill: `node fake-runner-main.ts serve
  * --data <folder> --address unix:/path`.
  */
-import '../young-generation.ts';
+import '../heap-growth.ts';
 import { createLogger } from '../log.ts';
 import { parseOptions } from '../options.ts';
 import { startRunner } from '../runner.ts';
