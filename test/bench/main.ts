@@ -7,7 +7,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { BENCH_IDS, openBenches } from './benches.ts';
-import { compared, figureOf, ROUNDS, slowed, type Figure } from './ratios.ts';
+import { compared, figureOf, ROUNDS, slowed, type Bench, type Figure } from './ratios.ts';
 
 const SHORT_ROUNDS = 3;
 
@@ -40,10 +40,10 @@ const worse: string[] = [];
     figures.push(figure);
     // Beside another yardstick (nvcc is there, or not) a ratio is another figure.
     const before = earlier?.find(({ id, yardstick }) => id === bench.id && yardstick === bench.yardstick)?.ratio;
-    const found =
-      before === undefined ? undefined : await compared(bench, { ratio: figure.ratio, earlier: before, rounds });
+    const comparable = before !== undefined && bench.notCompared === undefined;
+    const found = comparable ? await compared(bench, { ratio: figure.ratio, earlier: before, rounds }) : undefined;
     if (found?.worse === true) worse.push(bench.id);
-    console.log(`${lineOf(figure)}${comparisonText(before, found, figure)}`);
+    console.log(`${lineOf(figure)}${comparisonText(bench, { before, found, figure })}`);
   }
 }
 const machine = { processor: cpus()[0]?.model ?? 'unknown', cores: cpus().length, node: process.version };
@@ -56,13 +56,15 @@ function lineOf({ ratio, what, milliseconds, yardstick, yardstickMilliseconds }:
   return `${ratio.toFixed(2).padStart(8)} x  ${what}: ${ours}; ${yardstick}: ${its}`;
 }
 
-function comparisonText(
-  before: number | undefined,
-  found: { worse: boolean; least: number } | undefined,
-  { ratio }: Figure,
-): string {
+interface Comparison {
+  before: number | undefined;
+  found: { worse: boolean; least: number } | undefined;
+  figure: Figure;
+}
+
+function comparisonText({ notCompared }: Bench, { before, found, figure: { ratio } }: Comparison): string {
   if (compare === undefined) return '';
-  if (before === undefined || found === undefined) return ' (not compared: no such figure before)';
+  if (before === undefined || found === undefined) return ` (not compared: ${notCompared ?? 'no such figure before'})`;
   const tried = found.least === ratio ? '' : `, ${found.least.toFixed(2)} when tried again`;
   return ` (before ${before.toFixed(2)}${tried}${found.worse ? ': WORSE' : ''})`;
 }

@@ -7,6 +7,8 @@ export interface Bench {
   /** One measurement of each, milliseconds. */
   measure: () => Promise<number>;
   measureYardstick: () => Promise<number>;
+  /** Why its ratio says too little to be compared from run to run. */
+  notCompared?: string;
 }
 
 export interface Figure {
