@@ -129,7 +129,7 @@ function summaryMarkdown(): string {
   const leastSpeedup = (fastest.latency!.p50Us - SLOW_STATE_US) / benchmark.latency!.p50Us;
   const caveat =
     time < SECOND_CONTEXT_SINCE
-      ? `PyTorch's process may have been in a state then that costs it up to ${SLOW_STATE_US} us a launch ([measuring](docs/measuring.md#hot)); without it the figure is ${leastSpeedup.toFixed(2)}. `
+      ? `PyTorch's process may have been in a state then that costs it up to ${SLOW_STATE_US} us a launch ([measuring](docs/measuring.md#hot)); without it the figure is ${leastSpeedup.toFixed(2)} at least. `
       : '';
   return (
     `On one ${device}, ${kernel} takes ${benchmark.latency!.p50Us.toFixed(2)} us at ${formatShape(benchmark.shape!)}, ${fastest.speedup.toFixed(2)} times as fast as the fastest SDPA backend of ${fastest.version.split('+')[0]} (${fastest.name}, ` +

@@ -4,15 +4,13 @@ PyTorch's process has one stream, and then what a second stream and a second con
 """
 
 import json
-import random
-import statistics
 import sys
 
 from measurement import ROOT
 from plan import CANONICAL
+from sections.aa import ratio_interval
 
 ROUNDS = 3
-RESAMPLES = 2000
 STATES = ["one_stream", "second_stream", "second_context"]
 
 
@@ -65,18 +63,6 @@ def compared(rounds, kernels):
         found[kernel] = {"runner_us": runner}
         for state in STATES:
             torch = [each["torch_times"][kernel][state][0] for each in rounds]
-            low, high = interval(torch, runner)
-            ratio = statistics.median(torch) / statistics.median(runner)
+            low, ratio, high = ratio_interval(torch, runner)
             found[kernel][state] = {"us": torch, "ratio": ratio, "low": low, "high": high}
     return found
-
-
-def interval(above, below):
-    """The 95 % bootstrap percentile interval of the ratio of medians."""
-    generator = random.Random(1)
-
-    def drawn(values):
-        return statistics.median(generator.choices(values, k=len(values)))
-
-    ratios = sorted(drawn(above) / drawn(below) for _ in range(RESAMPLES))
-    return ratios[int(0.025 * RESAMPLES)], ratios[int(0.975 * RESAMPLES)]
