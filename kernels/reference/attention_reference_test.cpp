@@ -24,17 +24,20 @@ double half_value(uint16_t bits) {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-// By search: the nearest of all finite fp16 values, ties to the even bit pattern; 65520 and above is infinity.
-uint16_t nearest_half(double x) {
+// By search: the nearest of all finite values, ties to the even bit pattern; from halfway to `infinity_value` it is
+// infinity, whose bits are `infinity`.
+template <double (*value)(uint16_t)>
+uint16_t nearest(double x, int infinity, double infinity_value) {
   const double magnitude = std::fabs(x);
-  int low = 0, high = 0x7c00;
-  while (high - low > 1)
-    (half_value(static_cast<uint16_t>((low + high) / 2)) <= magnitude ? low : high) = (low + high) / 2;
-  const double below = half_value(static_cast<uint16_t>(low)),
-               above = high == 0x7c00 ? 65536.0 : half_value(static_cast<uint16_t>(high));
+  int low = 0, high = infinity;
+  while (high - low > 1) (value(static_cast<uint16_t>((low + high) / 2)) <= magnitude ? low : high) = (low + high) / 2;
+  const double below = value(static_cast<uint16_t>(low)),
+               above = high == infinity ? infinity_value : value(static_cast<uint16_t>(high));
   const bool up = magnitude - below > above - magnitude || (magnitude - below == above - magnitude && low % 2 == 1);
   return static_cast<uint16_t>((up ? high : low) | (std::signbit(x) ? 0x8000 : 0));
 }
+
+uint16_t nearest_half(double x) { return nearest<half_value>(x, 0x7c00, 65536.0); }
 
 // By the definition: the upper half of a float.
 double bfloat_value(uint16_t bits) {
@@ -43,16 +46,7 @@ double bfloat_value(uint16_t bits) {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-// By search, as above; what the tests draw is far from the largest.
-uint16_t nearest_bfloat(double x) {
-  const double magnitude = std::fabs(x);
-  int low = 0, high = 0x7f7f;
-  while (high - low > 1)
-    (bfloat_value(static_cast<uint16_t>((low + high) / 2)) <= magnitude ? low : high) = (low + high) / 2;
-  const double below = bfloat_value(static_cast<uint16_t>(low)), above = bfloat_value(static_cast<uint16_t>(high));
-  const bool up = magnitude - below > above - magnitude || (magnitude - below == above - magnitude && low % 2 == 1);
-  return static_cast<uint16_t>((up ? high : low) | (std::signbit(x) ? 0x8000 : 0));
-}
+uint16_t nearest_bfloat(double x) { return nearest<bfloat_value>(x, 0x7f80, std::ldexp(1.0, 128)); }
 
 std::vector<uint16_t> random_halves(size_t count, uint32_t seed) {
   std::mt19937 generator(seed);
