@@ -36,7 +36,7 @@ export interface CountedKernel {
   textOf: (file: string, line: number) => string;
 }
 
-/** clang addresses shared memory otherwise: bank_conflict_32way has 92.5 % conflicts with it, 73.7 by ncu. */
+/** clang addresses shared memory otherwise than nvcc does, and ptxas joins other accesses. */
 const NOT_NCUS = "the shared-memory counters of ncu are modelled for nvcc's code, and clang made this";
 const NOT_TIMED = "the emulator counts what a kernel does; time, stalls and utilisation are a GPU's to measure";
 const SECTOR_BYTES = 32;
