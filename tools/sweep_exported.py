@@ -10,7 +10,6 @@ heads, at most four. Large shapes run at the card's power limit: only ratios of 
 """
 
 import argparse
-import functools
 import importlib.util
 import json
 import math
@@ -82,29 +81,22 @@ def errors_of(output, wanted, heads):
     return {"max_abs_error": difference.max().item(), "mean_abs_error": difference.mean().item()}
 
 
-@functools.cache
-def only_stream():
-    """Calls in a second stream make every graph of a process slower (docs/exports.md)."""
-    return torch.cuda.Stream()
-
-
 def capture(call):
     """(graph, launches in it): as many launches as take about 2 ms."""
-    stream = only_stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
+    stream = torch.cuda.current_stream()
+    for _ in range(3):
+        call()
+    stream.synchronize()
+    started = time.perf_counter()
+    for _ in range(3):
+        call()
+    stream.synchronize()
+    seconds = max((time.perf_counter() - started) / 3, 1e-6)
+    launches = max(3, min(MOST_LAUNCHES, int(GRAPH_SECONDS / seconds)))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        for _ in range(launches):
             call()
-        stream.synchronize()
-        started = time.perf_counter()
-        for _ in range(3):
-            call()
-        stream.synchronize()
-        seconds = max((time.perf_counter() - started) / 3, 1e-6)
-        launches = max(3, min(MOST_LAUNCHES, int(GRAPH_SECONDS / seconds)))
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            for _ in range(launches):
-                call()
     torch.cuda.synchronize()
     return graph, launches
 
@@ -190,6 +182,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--out", default="sweep.json")
     options = parser.parse_args()
+    # The only stream of this process: calls in a second one make every graph slower (docs/exports.md).
+    torch.cuda.set_stream(torch.cuda.Stream())
     modules = [load(path) for path in options.exported]
     kernels = {module.KERNEL: module.attention for module in modules}
     document = {
