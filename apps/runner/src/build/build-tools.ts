@@ -6,6 +6,7 @@ import { findBox } from '../sandbox/find-box.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { AssignedBuilds } from './assigned-builds.ts';
 import { CompileCache } from './compile-cache.ts';
+import { CompileClaims } from './compile-claims.ts';
 import type { CompileUnit } from './compile-unit.ts';
 import { disassemble } from './disassembly.ts';
 import type { EmulatorEngine, EngineWanted } from './emulator-engine.ts';
@@ -88,10 +89,13 @@ export class BuildTools {
     this.#libraries = new CompileCache(libraries, this.#libraryFiles, {
       box: this.box,
       others: [...assigned, new InstalledLibraries(installedFolder(options.repositoryRoot))],
+      claims: new CompileClaims(join(libraries, 'claims')),
     });
+    const shared = options.buildCache;
     this.#builds = new CompileCache(join(options.dataDirectory, 'builds'), options.artifacts, {
       box: this.box,
-      others: [...assigned, ...(options.buildCache === undefined ? [] : [new SharedBuilds(options.buildCache)])],
+      others: [...assigned, ...(shared === undefined ? [] : [new SharedBuilds(shared)])],
+      claims: shared === undefined ? undefined : new CompileClaims(join(shared, 'claims')),
     });
     this.kernels = new KernelBuilder({
       toolchain: this.toolchain,

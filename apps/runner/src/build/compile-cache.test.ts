@@ -1,8 +1,10 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { lutimesSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { ArtifactStore } from '../store/artifacts.ts';
+import { CompileClaims } from './compile-claims.ts';
 import { CompileCache, hostFault, keyOf } from './compile-cache.ts';
 import type { CompileUnit } from './compile-unit.ts';
 import { InstalledLibraries } from './installed-libraries.ts';
@@ -139,6 +141,33 @@ test('two jobs that want the same compile it once', async () => {
   const cache = new CompileCache(folder, artifacts);
   const both = await Promise.all([cache.compile(unit(), { signal }), cache.compile(unit(), { signal })]);
   expect(both.map(({ cacheHit }) => cacheHit)).toEqual([false, true]);
+});
+
+test('of two runners that share builds and want the same, one compiles and the other waits and copies', async () => {
+  const runner = (name: string) =>
+    new CompileCache(join(folder, name), new ArtifactStore(join(folder, name, 'artifacts')), {
+      others: [new SharedBuilds(join(folder, 'shared'))],
+      claims: new CompileClaims(join(folder, 'shared', 'claims')),
+    });
+  const both = await Promise.all(['first', 'second'].map((name) => runner(name).compile(unit(), { signal })));
+  expect([both.map(({ cacheHit }) => cacheHit), readFileSync(join(folder, 'runs'), 'utf8')]).toEqual([
+    [false, true],
+    'run\n',
+  ]);
+  expect(readdirSync(join(folder, 'shared', 'claims'))).toEqual([]);
+});
+
+test('a claim of a process that is gone, or that nobody renews, keeps nobody waiting', async () => {
+  const gone = spawnSync('true').pid;
+  for (const [owner, claimedAt] of [
+    [gone, new Date()],
+    [process.pid, new Date(Date.now() - 3_600_000)],
+  ] as const) {
+    symlinkSync(String(owner), join(folder, 'key'));
+    lutimesSync(join(folder, 'key'), claimedAt, claimedAt);
+    using claim = await new CompileClaims(folder).take('key', AbortSignal.timeout(5_000));
+    expect(claim.waited).toBe(true);
+  }
 });
 
 test("who waits for another job's compilation and is cancelled does not wait for its end, which goes on", async () => {

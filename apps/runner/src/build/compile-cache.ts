@@ -8,6 +8,7 @@ import { findBox } from '../sandbox/find-box.ts';
 import { storageError } from '../store/storage-error.ts';
 import { untilAborted } from '../async.ts';
 import { KILLED, runStages, type StagesEnd } from './compile-stages.ts';
+import type { CompileClaims } from './compile-claims.ts';
 import {
   readRecord,
   writeRecord,
@@ -16,6 +17,7 @@ import {
   type StoredOutput,
 } from './compile-record.ts';
 import type { CompileOptions, CompileOutput, CompileUnit } from './compile-unit.ts';
+import { isRunning } from './is-running.ts';
 
 /** A compilation of another's; one that failed is nothing to keep. */
 export interface OtherBuild extends CompileRecord {
@@ -35,6 +37,14 @@ export interface Compilation extends CompileRecord {
   timedOut: boolean;
 }
 
+interface CompileCacheParts {
+  box?: () => Promise<Box>;
+  /** Where else it looks, and what it keeps there too. */
+  others?: readonly OtherBuilds[];
+  /** Of the processes that share its folder or one of the others; absent: each compiles what it lacks. */
+  claims?: CompileClaims | undefined;
+}
+
 /** Counts up when a change here makes old entries wrong. */
 const SCHEMA = 1;
 
@@ -47,17 +57,18 @@ export class CompileCache {
   readonly #files: CompiledFiles;
   readonly #box: () => Promise<Box>;
   readonly #others: readonly OtherBuilds[];
+  readonly #claims: CompileClaims | undefined;
   readonly #running = new Map<string, Promise<unknown>>();
   /** Since the start. */
   readonly use = { hits: 0, misses: 0 };
 
-  /** `others`: where else it looks, and what it keeps there too. */
   constructor(
     folder: string,
     files: CompiledFiles,
-    { box = () => findBox('none'), others = [] }: { box?: () => Promise<Box>; others?: readonly OtherBuilds[] } = {},
+    { box = () => findBox('none'), others = [], claims }: CompileCacheParts = {},
   ) {
     this.#box = box;
+    this.#claims = claims;
     this.#others = others;
     this.#folder = folder;
     this.#files = files;
@@ -73,14 +84,9 @@ export class CompileCache {
         running.catch(() => undefined),
         options.signal,
       );
-    const known = this.find(key);
-    if (known) {
-      this.use.hits += 1;
-      return { timedOut: false, ...known, cacheHit: true };
-    }
-    this.use.misses += 1;
-    options.onStart?.();
-    const running = this.#run(unit, key, options);
+    const known = this.#hit(key);
+    if (known) return known;
+    const running = this.#claimAndRun(unit, key, options);
     this.#running.set(key, running);
     try {
       return await running;
@@ -99,6 +105,22 @@ export class CompileCache {
       if (found) return found;
     }
     return undefined;
+  }
+
+  #hit(key: string): Compilation | undefined {
+    const known = this.find(key);
+    if (!known) return undefined;
+    this.use.hits += 1;
+    return { timedOut: false, ...known, cacheHit: true };
+  }
+
+  async #claimAndRun(unit: CompileUnit, key: string, options: CompileOptions): Promise<Compilation> {
+    using claim = await this.#claims?.take(key, options.signal);
+    const known = claim?.waited ? this.#hit(key) : undefined;
+    if (known) return known;
+    this.use.misses += 1;
+    options.onStart?.();
+    return await this.#run(unit, key, options);
   }
 
   async #run(unit: CompileUnit, key: string, options: CompileOptions): Promise<Compilation> {
@@ -203,13 +225,4 @@ function writeInside(folder: string, path: string, text: string): void {
 function removeAbandoned(folder: string): void {
   for (const name of readdirSync(folder))
     if (!isRunning(parseInt(name, 10))) rmSync(join(folder, name), { recursive: true, force: true });
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    // EPERM: it runs, as somebody else.
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
 }
