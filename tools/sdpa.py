@@ -15,7 +15,6 @@ hot: a captured graph of n calls that walks through the input sets, time / n. co
 was written; a spinning kernel holds the stream until event, call and event are enqueued, so that the host's time is not in the sample.
 """
 
-import ctypes
 import json
 import os
 import statistics
@@ -53,22 +52,6 @@ def load_torch():
     return torch
 
 
-def hold_second_context(ordinal):
-    """A context beside PyTorch's, for as long as the process lives. Alone, PyTorch's can come into a state in which every launch takes up to 0.2 us
-    longer (docs/measuring.md), and SDPA would look slower than it is."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError as error:
-        print(f"no second context: {error}", file=sys.stderr)
-        return
-    torchs, device, second = ctypes.c_void_p(), ctypes.c_int(), ctypes.c_void_p()
-    driver.cuCtxGetCurrent(ctypes.byref(torchs))
-    code = driver.cuDeviceGet(ctypes.byref(device), ordinal) or driver.cuCtxCreate_v2(ctypes.byref(second), 0, device)
-    driver.cuCtxSetCurrent(torchs)
-    if code != 0:
-        print(f"no second context: CUDA error {code}", file=sys.stderr)
-
-
 class Session:
     """The device, and what is prepared of one shape."""
 
@@ -81,10 +64,10 @@ class Session:
         self.torch = torch = load_torch()
         torch.cuda.set_device(ordinal)
         properties = torch.cuda.get_device_properties(ordinal)
+        # The only stream: calls in a second one make every graph of a process slower (docs/measuring.md).
         torch.cuda.set_stream(torch.cuda.Stream())
         self.flush = torch.empty(2 * properties.L2_cache_size, dtype=torch.uint8, device="cuda")
         self.events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
-        hold_second_context(ordinal)
         return {
             "torch": torch.__version__,
             "cuda": torch.version.cuda or "",

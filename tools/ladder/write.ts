@@ -30,9 +30,9 @@ import { experimentsOf, foldersWith, jsonOf, laddersMeasured, RESULTS, rowsOf } 
 import { ladderSteps } from './steps.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-/** docs/measuring.md: what SDPA's hot figures may have too much, until its process had a second context. */
+/** docs/measuring.md: what SDPA's hot figures may have too much, until its process worked in one stream. */
 const SLOW_STATE_US = 0.2;
-const SECOND_CONTEXT_SINCE = Date.parse('2026-11-22T23:15:00Z') / 1000;
+const ONE_STREAM_SINCE = Date.parse('2026-11-22T23:15:00Z') / 1000;
 
 export interface Document {
   path: string;
@@ -128,7 +128,7 @@ function summaryMarkdown(): string {
   const time = Number(experimentsOf(folder, /^run\..*\.json$/)[0]!.result!.provenance!.time?.seconds ?? 0);
   const leastSpeedup = (fastest.latency!.p50Us - SLOW_STATE_US) / benchmark.latency!.p50Us;
   const caveat =
-    time < SECOND_CONTEXT_SINCE
+    time < ONE_STREAM_SINCE
       ? `PyTorch's process may have been in a state then that costs it up to ${SLOW_STATE_US} us a launch ([measuring](docs/measuring.md#hot)); without it the figure is ${leastSpeedup.toFixed(2)} at least. `
       : '';
   return (
