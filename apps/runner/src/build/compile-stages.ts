@@ -29,24 +29,62 @@ const MAX_FILE_BYTES = 1024 ** 3;
 /** Each has a group of its own. */
 let compilations = 0;
 
+interface StageOptions extends CompileOptions {
+  folder: string;
+  box: Box;
+}
+
 /** Runs a unit's stages in its build folder, boxed, until one fails. */
-export async function runStages(
-  unit: CompileUnit,
-  options: CompileOptions & { folder: string; box: Box },
-): Promise<StagesEnd> {
-  const { folder } = options;
+export async function runStages(unit: CompileUnit, options: StageOptions): Promise<StagesEnd> {
+  const policy = policyOf(unit, options.folder);
+  const box = await untilAborted(options.box.for(unit.compiler.path, ['--version'], policy), options.signal);
+  return box.kind === 'none' ? compileInTheOpen(unit, { ...options, box }) : compile(unit, { ...options, box });
+}
+
+function policyOf({ limitMs, compiler, headers = [] }: CompileUnit, folder: string): BoxPolicy {
   const limits: BoxLimits = {
-    cpuSeconds: Math.ceil(unit.limitMs / 1000),
+    cpuSeconds: Math.ceil(limitMs / 1000),
     fileBytes: MAX_FILE_BYTES,
     addressBytes: MAX_ADDRESS_BYTES,
   };
-  const readable = [toolchainFolder(unit.compiler.path), ...(unit.headers ?? []).map((tree) => tree.folder)];
-  const policy: BoxPolicy = { folder, readable, limits };
-  const box = await untilAborted(options.box.for(unit.compiler.path, ['--version'], policy), options.signal);
-  if (box.kind === 'none') {
-    const refused = await readsHostFile(unit, options);
-    if (refused !== undefined) return { exitCode: 1, timedOut: false, seconds: 0, lines: [refused] };
+  return { folder, readable: [toolchainFolder(compiler.path), ...headers.map((tree) => tree.folder)], limits };
+}
+
+/**
+ * Without a box: looks for what reads the host's files while the compiler runs, which takes longer. Until nothing was
+ * found no line of the compiler is told, and nothing that it made is kept.
+ */
+async function compileInTheOpen(unit: CompileUnit, options: StageOptions): Promise<StagesEnd> {
+  const looked = new AbortController();
+  const held: string[] = [];
+  let tell = (line: string): void => void held.push(line);
+  const compiling = compile(unit, {
+    ...options,
+    signal: AbortSignal.any([options.signal, looked.signal]),
+    onLine: (line) => tell(line),
+  });
+  // Whoever asks for what was compiled is told.
+  compiling.catch(() => undefined);
+  const giveUp = async (): Promise<void> => {
+    looked.abort(new Error('the sources are refused'));
+    await compiling.catch(() => undefined);
+  };
+  const refused = await readsHostFile(unit, options).catch(async (error: unknown) => {
+    await giveUp();
+    throw error;
+  });
+  if (refused !== undefined) {
+    await giveUp();
+    return { exitCode: 1, timedOut: false, seconds: 0, lines: [refused] };
   }
+  tell = (line) => options.onLine?.(line);
+  held.forEach(tell);
+  return compiling;
+}
+
+async function compile(unit: CompileUnit, options: StageOptions): Promise<StagesEnd> {
+  const { folder, box } = options;
+  const policy = policyOf(unit, folder);
   using group = box.group(`compile-${++compilations}`);
   const started = performance.now();
   const end: StagesEnd = { exitCode: 0, timedOut: false, seconds: 0, lines: [] };

@@ -1,0 +1,60 @@
+/** Without a box: what a compiler says and makes while its sources are looked through. */
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { findBox } from '../sandbox/find-box.ts';
+import { runStages, type StagesEnd } from './compile-stages.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'flashcore-stages-'));
+afterAll(() => rmSync(root, { recursive: true }));
+
+/** As the preprocessor it waits for the compiler, and as the compiler for nothing: one after the other never ends. */
+const COMPILER = `#!/bin/sh
+case " $* " in
+  *" -E "*)
+    while [ ! -e compiled ]; do sleep 0.01; done
+    echo "$PREPROCESSED" >preprocessed.ii ;;
+  *)
+    echo "line of the compiler"
+    : >compiled
+    [ "$HANGS" = 0 ] || sleep 60 ;;
+esac
+`;
+
+async function compile(name: string, { preprocessed, hangs }: { preprocessed: string; hangs: boolean }) {
+  const folder = join(root, name);
+  mkdirSync(folder);
+  const path = join(folder, 'compiler');
+  writeFileSync(path, COMPILER.replace('"$PREPROCESSED"', `'${preprocessed}'`).replace('"$HANGS"', hangs ? '1' : '0'));
+  chmodSync(path, 0o755);
+  const told: string[] = [];
+  const end: StagesEnd = await runStages(
+    {
+      compiler: { name: 'nvcc', path, version: '1', identity: '' },
+      target: 'sm_90',
+      files: [{ path: 'kernel/kernel.cu', text: '' }],
+      stages: [[{ arguments: ['-cubin', '-o', 'kernel.cubin', 'kernel/kernel.cu'] }]],
+      outputs: [],
+      limitMs: 30_000,
+    },
+    { folder, box: await findBox('none'), signal: new AbortController().signal, onLine: (line) => told.push(line) },
+  );
+  return { told, lines: end.lines, exitCode: end.exitCode };
+}
+
+test('a compiler runs while its sources are looked through', async () => {
+  expect(await compile('clean', { preprocessed: 'int clean;', hangs: false })).toEqual({
+    told: ['line of the compiler'],
+    lines: ['line of the compiler'],
+    exitCode: 0,
+  });
+});
+
+test('where they read a file of the host it is ended, and not a line of it is told', async () => {
+  expect(await compile('refused', { preprocessed: 'asm(".incbin \\"x\\"");', hangs: true })).toEqual({
+    told: [],
+    lines: [expect.stringContaining('.incbin and .include are not allowed')],
+    exitCode: 1,
+  });
+});
