@@ -1,6 +1,7 @@
 import nx from '@nx/eslint-plugin';
 import reactHooks from 'eslint-plugin-react-hooks';
 import tseslint from 'typescript-eslint';
+import { noFixedWait } from './tools/lint/fixed-waits.mjs';
 import { importRooms } from './tools/lint/import-rooms.mjs';
 
 // Who may import whom: a room lists all that it may import from; what is not listed is refused. A file beside the
@@ -183,9 +184,10 @@ const STARTS_PROGRAMS = [
   '**/*.test.tsx',
   '**/testing/**',
 ];
+const FLASHCORE = { flashcore: { rules: { 'import-rooms': importRooms, 'no-fixed-wait': noFixedWait } } };
 const rooms = (root, table) => ({
   files: [`${root}/**/*.ts`, `${root}/**/*.tsx`],
-  plugins: { flashcore: { rules: { 'import-rooms': importRooms } } },
+  plugins: FLASHCORE,
   rules: { 'flashcore/import-rooms': ['error', { root, rooms: table }] },
 });
 
@@ -237,6 +239,13 @@ export default tseslint.config(
     files: ['apps/**/*.ts', 'apps/**/*.tsx', 'libs/shared/src/**/*.ts'],
     ignores: STARTS_PROGRAMS,
     rules: CHILD_PROCESSES,
+  },
+  {
+    files: ['**/*.test.ts', '**/*.test.tsx', '**/testing/**', 'test/**/*.ts'],
+    // What measures lets time pass.
+    ignores: ['test/bench/**', 'test/measure/**', 'test/fleet/**'],
+    plugins: FLASHCORE,
+    rules: { 'flashcore/no-fixed-wait': 'error' },
   },
   rooms('apps/runner/src', RUNNER_ROOMS),
   rooms('apps/runner/worker', WORKER_ROOMS),

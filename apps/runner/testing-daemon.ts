@@ -13,7 +13,6 @@ export {
   kernel,
   startTestRunner,
   temporaryFolder,
-  until,
   type TestRunner,
 } from './src/testing/test-runner.ts';
 export { parseFleet } from './src/fleet/fleet-file.ts';

@@ -8,7 +8,7 @@ import { RunnerClient } from '@flashcore/shared/client';
 import { JobState, Outcome, type Job } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { Home, ROOT } from '../support/home.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { waitFor } from '@flashcore/shared/testing';
 
 const home = new Home({ FLASHCORE_EMULATOR_DEVICES: '2' });
 let address: string;

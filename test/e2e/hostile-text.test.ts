@@ -140,6 +140,7 @@ async function inTerminal(args: string[]): Promise<string> {
 async function drawn(terminal: Terminal): Promise<void> {
   for (let before = -1; before !== terminal.output.length;) {
     before = terminal.output.length;
+    // eslint-disable-next-line flashcore/no-fixed-wait -- that nothing is drawn any more is known by time alone
     await new Promise((resolve) => setTimeout(resolve, 60));
   }
 }

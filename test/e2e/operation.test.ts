@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { Home, isAlive } from '../support/home.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { waitFor } from '@flashcore/shared/testing';
 
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());

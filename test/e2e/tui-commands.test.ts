@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { COMMANDS } from '@flashcore/fa-tui/commands';
 import { Terminal } from '@flashcore/tools/terminal';
+import { waitFor } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 
 const ESCAPE = '\u001b';
@@ -239,6 +240,7 @@ const QUIET_MS = 50;
 async function settle(terminal: Terminal): Promise<string> {
   for (let seen = -1; seen !== terminal.output.length;) {
     seen = terminal.output.length;
+    // eslint-disable-next-line flashcore/no-fixed-wait -- that nothing is drawn any more is known by time alone
     await new Promise((resolve) => setTimeout(resolve, QUIET_MS));
   }
   return terminal.text();
@@ -250,9 +252,7 @@ const BROUGHT_WITHIN_MS = 200;
 
 /** Waits until something was written after `length` characters, at most so long. */
 async function answered(terminal: Terminal, length: number, milliseconds: number): Promise<void> {
-  const deadline = Date.now() + milliseconds;
-  while (terminal.output.length === length && Date.now() < deadline)
-    await new Promise((resolve) => setTimeout(resolve, 10));
+  await waitFor('an answer', () => terminal.output.length !== length || undefined, milliseconds).catch(() => undefined);
 }
 
 /**
@@ -284,8 +284,7 @@ async function press(
   if (ready !== undefined) await terminal.waitFor(ready);
   const before = await settle(terminal);
   await typeAll(terminal, raw(key));
-  const deadline = Date.now() + SHOWN_WITHIN_MS;
-  while (!isShown(terminal.text()) && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 20));
+  await waitFor('the step', () => isShown(terminal.text()) || undefined, SHOWN_WITHIN_MS).catch(() => undefined);
   const after = terminal.text();
   await typeAll(terminal, `${undo}1`);
   await settle(terminal);

@@ -10,7 +10,7 @@ import { afterAll, afterEach, expect, onTestFinished, test } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
 import { descendants } from '../support/process-tree.ts';
 import { cutLines, FA_TUI, openScreen, type ScreenOptions } from '../support/screens.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { waitFor } from '@flashcore/shared/testing';
 
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
@@ -119,6 +119,7 @@ test('a storm of 200 resizes in 2 s, down to 1x1, ends in the same screen as a c
   for (let turn = 0; turn < gaps.count; turn++) {
     terminal.resize(random(turn % 3 === 0 ? 12 : 220), random(turn % 3 === 0 ? 6 : 70));
     const due = gaps.startedAt + ((turn + 1) * 2_000) / gaps.count;
+    // eslint-disable-next-line flashcore/no-fixed-wait -- a storm of so many in a second
     await new Promise((resolve) => setTimeout(resolve, Math.max(0, due - performance.now())));
   }
   terminal.resize(120, 40);

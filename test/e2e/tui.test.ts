@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Terminal } from '@flashcore/tools/terminal';
+import { until } from '@flashcore/shared/testing';
 import { Home } from '../support/home.ts';
 import { cutLines, openScreen } from '../support/screens.ts';
 
@@ -30,6 +31,8 @@ beforeAll(() => {
 }, 120_000);
 afterAll(() => home[Symbol.asyncDispose]());
 
+const HELP = /search: █/;
+
 test.each(SIZES)(
   '%i x %i: every view, then q',
   async (columns, rows) => {
@@ -42,10 +45,11 @@ test.each(SIZES)(
         await expectWhole(terminal, rows);
       }
       terminal.type('?');
-      await terminal.waitFor(/help/i);
+      await terminal.waitFor(HELP);
       await expectWhole(terminal, rows);
       terminal.type('\u001b');
-      await new Promise((resolve) => setTimeout(resolve, 300)); // Escape alone is told from a sequence by time
+      // Escape alone is told from a sequence by the time after it: the next key waits until it has worked.
+      await until(() => !HELP.test(terminal.text()));
       terminal.type('q');
       expect(await terminal.exit).toBe(0);
       // Alternate screen left, cursor shown, in this order the last words.

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
 import { layOutSmallKernel } from '../support/small-kernel.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { waitFor } from '@flashcore/shared/testing';
 
 const search = (folder: string): string[] => ['tune', folder, '--set', 'TILE=32,16', '--shape', '1x1x64x64'];
 

@@ -108,6 +108,7 @@ async function cancelAt(
   let outcome = Outcome.UNSPECIFIED;
   for await (const event of client.start('runExperiment', { kernel, ...SMALL })) {
     if (!cancelling && aim.reached(event)) {
+      // eslint-disable-next-line flashcore/no-fixed-wait -- at any moment after what was aimed at
       cancelling = sleep(delayMs).then(() => {
         before = descendants(daemon);
         cancelledAt = performance.now();
@@ -126,6 +127,7 @@ async function cancelAt(
       throw new Error(
         `${aim.name} + ${delayMs} ms: still there after ${GONE_WITHIN_MS} ms: ${busy.map(({ pid, command }) => `${pid} ${command}`).join('; ')}`,
       );
+    // eslint-disable-next-line flashcore/no-fixed-wait -- between two looks at all processes
     await sleep(10);
   }
 }
@@ -138,6 +140,7 @@ async function busyOf(processes: ProcessInfo[]): Promise<ProcessInfo[]> {
   const others = processes.filter(({ command }) => !IDLE_WORKER.test(command));
   if (others.length > 0 || processes.length === 0) return others;
   const now = processes.map(({ pid }) => readProcess(pid));
+  // eslint-disable-next-line flashcore/no-fixed-wait -- what a process computes meanwhile
   await sleep(100);
   return now
     .filter((one) => one !== undefined)

@@ -15,7 +15,7 @@ import { expect } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
 import { readProcess } from '../support/process-tree.ts';
 import { startSlurm, type SlurmCluster } from '../support/slurm-cluster.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { waitFor } from '@flashcore/shared/testing';
 import { campaign, integer, pick } from './campaign.ts';
 
 /** Where a run's figures go; default: nowhere. */
@@ -198,6 +198,7 @@ async function killAround(fleet: Fleet, { random, everyMs, most, signal }: Killi
     victims.splice(victims.indexOf(victim), 1);
     if (victims.length === 0) victims.push(...VICTIMS);
     const downMs = integer(random, 0, 2_000);
+    // eslint-disable-next-line flashcore/no-fixed-wait -- kills come at any moment
     await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return kills;
     if (await strike(fleet, victim, { random, downMs })) kills.push(victim);
@@ -219,12 +220,14 @@ async function strike(
   }
   if (victim === 'gateway') {
     await fleet.killGateway();
+    // eslint-disable-next-line flashcore/no-fixed-wait -- it is away for so long
     await sleep(downMs);
     await fleet.startGateway();
     return true;
   }
   const daemon = victim === 'slurmd' ? pick(random, ['slurmd-gpu1', 'slurmd-gpu2'] as const) : victim;
   fleet.slurm.kill(daemon, 'SIGKILL');
+  // eslint-disable-next-line flashcore/no-fixed-wait -- it is away for so long
   await sleep(downMs);
   fleet.slurm.start(daemon);
   // A controller that was killed before it had saved its state gives job numbers twice, and drains their nodes.

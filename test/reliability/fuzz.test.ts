@@ -79,6 +79,7 @@ campaign(
       await once(socket, 'connect');
       const noise = randomBytes(integer(random, 1, 4096));
       socket.write(random.uniform() < 0.5 ? Buffer.concat([preface, noise]) : noise);
+      // eslint-disable-next-line flashcore/no-fixed-wait -- connections end at any moment
       await sleep(integer(random, 0, 20));
       socket.destroy();
     });
@@ -116,6 +117,7 @@ function watchHealth(address: string): { end(): Promise<number[]> } {
   const loop = (async () => {
     while (running) {
       latencies.push(await client.health());
+      // eslint-disable-next-line flashcore/no-fixed-wait -- a question every so often
       await sleep(5);
     }
     client[Symbol.dispose]();

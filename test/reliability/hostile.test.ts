@@ -114,6 +114,7 @@ async function loadUntilKilled(home: Home, { told, hostile, afterMs }: Load): Pr
       if (!abort.signal.aborted) throw error;
     }
   });
+  // eslint-disable-next-line flashcore/no-fixed-wait -- the kill comes at any moment
   await Promise.race([Promise.all(watching), new Promise((resolve) => setTimeout(resolve, afterMs))]);
   abort.abort();
   await ended(daemon.pid!, () => daemon.kill('SIGKILL'));

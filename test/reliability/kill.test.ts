@@ -138,6 +138,7 @@ async function loadUntilKilled(
     }
   });
   const killed = new Promise((resolve) => daemon.child.once('exit', resolve));
+  // eslint-disable-next-line flashcore/no-fixed-wait -- the kill comes at any moment
   await Promise.race([killed, new Promise((resolve) => setTimeout(resolve, afterMs))]);
   await daemon.end('SIGKILL');
   abort.abort();

@@ -110,6 +110,7 @@ async function settled({
   rssMiB,
   liveMiB,
 }: ChildRunner): Promise<{ rssMiB: number; liveMiB: number; descriptors: number; threads: number }> {
+  // eslint-disable-next-line flashcore/no-fixed-wait -- what a job held goes some time after its end
   await sleep(300);
   const folder = `/proc/${child.pid}`;
   if (!existsSync(folder)) throw new Error('the daemon has ended');

@@ -48,6 +48,7 @@ campaign(
     expect(percentile(latencies, 0.99)).toBeLessThan(soak ? 500 : 2_000);
     const started = performance.now();
     daemon.child.kill('SIGTERM');
+    // eslint-disable-next-line flashcore/no-fixed-wait -- the second signal is to be another
     await sleep(200);
     expect(await daemon.end('SIGTERM')).toBe(0);
     const seconds = (performance.now() - started) / 1000;
@@ -66,6 +67,7 @@ function measureHealth(address: string): { end(): Promise<number[]> } {
     using raw = new RawClient(address);
     while (running) {
       latencies.push(await raw.health());
+      // eslint-disable-next-line flashcore/no-fixed-wait -- a question every so often
       await sleep(5);
     }
   })();

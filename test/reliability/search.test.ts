@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'vitest';
 import { Home, ROOT, isAlive } from '../support/home.ts';
 import { layOutSmallKernel } from '../support/small-kernel.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { waitFor } from '@flashcore/shared/testing';
 import { campaign, integer } from './campaign.ts';
 
 const QUICK = ['--shape', '1x1x64x64', '--seeds', '1', '--samples', '10', '--max-seconds', '0.2'];
@@ -40,6 +40,7 @@ campaign(
       const from = ended(home);
       // After some trials more, at any moment of the next one.
       await waitFor('a trial to end', () => ended(home) > from || client.exitCode !== null || undefined, 120_000);
+      // eslint-disable-next-line flashcore/no-fixed-wait -- the kill comes at any moment
       await sleep(integer(random, 0, 1500));
       args = ['evolve', '--resume', searchOf(home)];
       // The last kill is one of both.
@@ -47,6 +48,7 @@ campaign(
         const pid = home.runnerInfo()?.pid;
         if (pid !== undefined && isAlive(pid)) process.kill(pid, 'SIGKILL');
         // This client lives on with the next runner for a while.
+        // eslint-disable-next-line flashcore/no-fixed-wait -- and so does the next
         await sleep(integer(random, 200, 1500));
       }
       client.kill('SIGKILL');

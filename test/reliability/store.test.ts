@@ -13,11 +13,11 @@ import {
   startChildRunner,
   startChildRunnerIn,
   temporaryFolder,
-  until,
   type ChildRunner,
 } from '@flashcore/runner/testing-daemon';
 import { RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError, JobState, Outcome } from '@flashcore/shared/contract';
+import { until } from '@flashcore/shared/testing';
 import { expect } from 'vitest';
 import { campaign, integer, pick, seededUuid } from './campaign.ts';
 
@@ -73,6 +73,7 @@ campaign(
       await firstEvent(running);
       using other = new DatabaseSync(join(folder.path, 'data/flashcore.db'), { timeout: 5_000 });
       other.exec('BEGIN IMMEDIATE');
+      // eslint-disable-next-line flashcore/no-fixed-wait -- the lock is held for so long
       await setTimeout(LOCKED_MS);
       other.exec('COMMIT');
       const { jobs } = await client.listJobs();
@@ -151,6 +152,7 @@ async function serving(client: RunnerClient, daemon: ChildRunner, fault: string)
       return events.at(-1)?.payload.case === 'finished';
     } catch (error) {
       expect(TOLD).toContain((error as FlashcoreError).reason);
+      // eslint-disable-next-line flashcore/no-fixed-wait -- a try every so often
       await setTimeout(100);
       return false;
     }

@@ -40,6 +40,7 @@ campaign(
     };
     const inUse = async (): Promise<number> => {
       // What the streams of the round before held goes once the runner has seen that their connections are closed.
+      // eslint-disable-next-line flashcore/no-fixed-wait -- until the runner has seen that connections are closed
       await setTimeout(FAREWELL_MS);
       return daemon.liveMiB();
     };

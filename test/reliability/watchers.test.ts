@@ -80,9 +80,11 @@ async function timeJob(
   const { job } = await firstEvent(client.start('build', kernel(`late_${lines}`)));
   idle.slice(0, watchers).forEach((watcher) => watcher.watch(job));
   for (;;) {
+    // eslint-disable-next-line flashcore/no-fixed-wait -- a question every so often
     await sleep(50);
     const { job: state } = await client.getJob({ name: job });
     if (!state!.endTime) continue;
+    // eslint-disable-next-line flashcore/no-fixed-wait -- what the flood held goes some time after its end
     await sleep(500);
     const rssMiB = daemon.rssMiB();
     idle.forEach((watcher) => watcher[Symbol.dispose]());

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { fromJson, type JsonValue } from '@bufbuild/protobuf';
 import { GetJobResponseSchema, type GetJobResponse } from '@flashcore/shared/contract';
-import { waitFor } from './wait-for.ts';
+import { waitFor } from '@flashcore/shared/testing';
 
 export const ROOT = join(import.meta.dirname, '../..');
 const BIN = join(ROOT, 'node_modules/.bin');

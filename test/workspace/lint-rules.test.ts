@@ -65,6 +65,9 @@ const SHAPES: ShapeProbe[] = [
   { name: 'parameter-default', text: 'export function f(of: { a?: 1; b?: 1; c?: 1 } = {}): unknown { return of; }' },
   { name: 'parameter-of-method', text: 'export class A { constructor(readonly of: { a: 1; b: 1; c: 1 }) {} }' },
   { name: 'parameter-of-type', text: 'export type F = (of: readonly { a: 1; b: 1; c: 1 }[]) => void;' },
+  { name: 'fixed-wait.test', text: 'await new Promise((resolve) => setTimeout(resolve, 5));' },
+  { name: 'fixed-wait-renamed.test', text: "import { setTimeout as a } from 'node:timers/promises';\nawait a(5);" },
+  { name: 'no-wait.test', text: 'export const f = (pty: { pause(): void }) => pty.pause();' },
   { name: 'nothing', text: `export const f = (of: { a: 1; b: 1 }) => [of, '${LONG}'];` },
 ];
 interface ShapeProbe {
@@ -76,6 +79,7 @@ const SHAPE_RULES: readonly (readonly [string, string])[] = [
   ['nested-ternary', 'no-nested-ternary'],
   ['max-len', 'max-len'],
   ['parameter', 'no-restricted-syntax'],
+  ['fixed-wait', 'flashcore/no-fixed-wait'],
 ];
 const shapeFile = ({ name }: ShapeProbe): string => join(ROOT, 'tools', `line-rule-probe-${name}.ts`);
 let errorsByFile = new Map<string, string[]>();

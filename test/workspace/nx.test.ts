@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { Terminal } from '@flashcore/tools/terminal';
 import { Home, ROOT } from '../support/home.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { waitFor } from '@flashcore/shared/testing';
 
 const NX = join(ROOT, 'node_modules/.bin/nx');
 

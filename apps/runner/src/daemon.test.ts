@@ -6,17 +6,10 @@ import { Client, credentials } from '@grpc/grpc-js';
 import { expect, test } from 'vitest';
 import { RunnerClient } from '@flashcore/shared/client';
 import { JobState, Outcome } from '@flashcore/shared/contract';
+import { until } from '@flashcore/shared/testing';
 import { startChildRunner, startChildRunnerWithDescriptors } from './testing/child-runner.ts';
 import { fakePlanner } from './testing/fake-planner.ts';
-import {
-  collect,
-  finished,
-  firstEvent,
-  kernel,
-  startTestRunner,
-  temporaryFolder,
-  until,
-} from './testing/test-runner.ts';
+import { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder } from './testing/test-runner.ts';
 
 test('kill -9: what was running and queued is there after the restart, ended as INTERRUPTED, with every event that a client saw', async () => {
   using folder = temporaryFolder();
@@ -218,6 +211,7 @@ test('an embedded runner has a private socket and ends by itself when no client 
   expect(statSync(runner.address.slice('unix:'.length)).mode & 0o777).toBe(0o600);
   const { job } = await firstEvent(client.start('build', kernel('sleep_800')));
   client.close();
+  // eslint-disable-next-line flashcore/no-fixed-wait -- twice what an idle runner waits, while the job runs
   await new Promise((resolve) => setTimeout(resolve, 600));
   using again = await RunnerClient.connect({ address: runner.address });
   expect(finished(await collect(again.watch(job))).outcome).toBe(Outcome.PASSED);

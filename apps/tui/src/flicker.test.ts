@@ -2,6 +2,7 @@
  * Every piece that the built program writes is taken by a terminal emulator, and the screen looked at between the
  * pieces: what a person could see there is a whole screen.
  */
+/* eslint-disable flashcore/no-fixed-wait -- what flickers is what comes between two keys of a person */
 import { Terminal } from '@xterm/headless';
 import { afterEach, expect, test } from 'vitest';
 import { SIZE, openBudgetProgram, sleep, type BudgetProgram } from './testing/budget-program.ts';

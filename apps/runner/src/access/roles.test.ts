@@ -19,14 +19,13 @@ import {
   kernel,
   startTestRunner,
   temporaryFolder,
-  until,
   type TestRunner,
 } from '../testing/test-runner.ts';
 import { addClient, clientCertificatePath, initTls } from './certificates.ts';
 import { RevokedCertificates } from './revoked-certificates.ts';
 import { NEEDED, ROLES, ROLE_NAMES, type Role } from './roles.ts';
 import { TokenFile } from './token-file.ts';
-import { missing } from '@flashcore/shared/testing';
+import { missing, until } from '@flashcore/shared/testing';
 
 const LOOPBACK = { kind: 'tcp', host: '127.0.0.1', port: 0 } as const;
 

@@ -94,7 +94,7 @@ test('the daemon goes on while a tool is asked', async () => {
   const { ready } = makeSlowNvcc();
   const toolchain = new Toolchain();
   const asked = toolchain.askCompilers();
-  setTimeout(ready, 100);
+  setImmediate(ready);
   await asked;
   expect(toolchain.nvcc()?.version).toBe('13.0.88');
 });

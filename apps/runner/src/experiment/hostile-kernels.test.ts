@@ -6,11 +6,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FindingKind, Outcome } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
-import { inFull } from '@flashcore/shared/testing';
+import { inFull, until } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { JobOutcome } from '../jobs/job-context.ts';
 import { ATTACKS, FIRST_LENGTH, HOSTILE_MANIFEST, chosenAttack, hostileSource } from '../testing/hostile-kernel.ts';
-import { until } from '../testing/test-runner.ts';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
 
 const SHAPE = parseShape('1x1x64x64');

@@ -171,6 +171,7 @@ test(
     const endless = await verifyRequest('faulty/endless_loop');
     const controller = new AbortController();
     const running = worker.request(endless, { signal: controller.signal });
+    // eslint-disable-next-line flashcore/no-fixed-wait -- nothing tells that the launch runs
     setTimeout(() => controller.abort(new Error('cancelled by the test')), 1_000);
     await expect(running).rejects.toThrow('cancelled by the test');
     expect((await worker.request(await verifyRequest('fa_v1_baseline'), { signal })).status).toBe('done');

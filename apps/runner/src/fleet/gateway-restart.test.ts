@@ -5,11 +5,12 @@ import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { RunnerClient } from '@flashcore/shared/client';
 import { JobResultSchema, Outcome, WarningSchema, type JobEvent } from '@flashcore/shared/contract';
+import { until } from '@flashcore/shared/testing';
 import type { JobBody, JobContext } from '../jobs/job-context.ts';
 import { openDatabaseToRead } from '../store/database.ts';
 import { startChildGateway } from '../testing/child-runner.ts';
 import { flyTestPilot } from '../testing/test-pilot.ts';
-import { collect, finished, kernel, temporaryFolder, until } from '../testing/test-runner.ts';
+import { collect, finished, kernel, temporaryFolder } from '../testing/test-runner.ts';
 import { attempts, isGapless, warnings } from '../testing/told.ts';
 
 const PASSED = { outcome: Outcome.PASSED, summary: 'passed', result: create(JobResultSchema) };

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
@@ -11,11 +12,11 @@ import {
   BuildResultSchema,
   type JobEvent,
 } from '@flashcore/shared/contract';
-import { missing } from '@flashcore/shared/testing';
+import { missing, until } from '@flashcore/shared/testing';
 import { initTls } from '../access/certificates.ts';
 import type { JobBody } from '../jobs/job-context.ts';
 import { startTestCluster, type TestClusterOptions } from '../testing/test-cluster.ts';
-import { collect, finished, kernel, temporaryFolder, until } from '../testing/test-runner.ts';
+import { collect, finished, kernel, temporaryFolder } from '../testing/test-runner.ts';
 import { attempts, isGapless, warnings } from '../testing/told.ts';
 
 const SAMPLES = Buffer.from('bytes that a job made');
@@ -78,7 +79,7 @@ test('a pilot that the scheduler ends gives its job back; the client sees one st
       ? warn('second')
       : async ({ emit, signal }) => {
           emit({ case: 'warning', value: create(WarningSchema, { message: 'first' }) });
-          return sleep(60_000, PASSED, { signal });
+          return untilStopped(signal);
         },
   );
   const events: JobEvent[] = [];
@@ -122,6 +123,7 @@ test.skipIf(missing('openssl'))(
     await using cluster = await startCluster(
       () =>
         ({ signal }) =>
+          // eslint-disable-next-line flashcore/no-fixed-wait -- longer than beginWithinMs
           sleep(1_500, PASSED, { signal }),
       {
         tls,
@@ -137,7 +139,7 @@ test('a job that ends five pilots is given up', { timeout: 120_000 }, async () =
   const terminate: (() => void)[] = [];
   await using cluster = await startCluster(() => ({ signal }) => {
     for (const end of terminate) end();
-    return sleep(60_000, PASSED, { signal });
+    return untilStopped(signal);
   });
   terminate.push(() => {
     for (const pilot of cluster.pilots.values()) pilot.terminate();
@@ -160,7 +162,7 @@ test('a cancelled job ends on its node too', async () => {
   await using cluster = await startCluster(() => async ({ signal }) => {
     began.resolve();
     signal.addEventListener('abort', () => (stopped = true));
-    return sleep(60_000, PASSED, { signal });
+    return untilStopped(signal);
   });
   const job = collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
   await began.promise;
@@ -177,3 +179,9 @@ test('bad input is refused at once, without a pilot', async () => {
   await expect(collect(cluster.client.start('verify', elsewhere))).rejects.toThrow('slurm:gpu');
   expect(cluster.pilots.size).toBe(0);
 });
+
+/** A body that only its signal ends. */
+async function untilStopped(signal: AbortSignal): Promise<never> {
+  await once(signal, 'abort');
+  throw signal.reason;
+}

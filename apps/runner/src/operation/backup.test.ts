@@ -2,16 +2,9 @@ import { copyFileSync, readFileSync, readdirSync, statSync, truncateSync, writeF
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { JobState, Outcome } from '@flashcore/shared/contract';
+import { until } from '@flashcore/shared/testing';
 import { DirectoryInUse } from '../store/directory-lock.ts';
-import {
-  collect,
-  finished,
-  firstEvent,
-  kernel,
-  startTestRunner,
-  temporaryFolder,
-  until,
-} from '../testing/test-runner.ts';
+import { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
 import { backUp, restore } from './backup.ts';
 
 test('a backup made while jobs write is whole; restored, the runner has the jobs of that moment and goes on', async () => {

@@ -1,7 +1,8 @@
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { FleetSchema, PilotState } from '@flashcore/shared/contract';
-import { collect, firstEvent, kernel, startTestRunner, until } from '../testing/test-runner.ts';
+import { until } from '@flashcore/shared/testing';
+import { collect, firstEvent, kernel, startTestRunner } from '../testing/test-runner.ts';
 import { AddressInUse } from '../rpc/listen.ts';
 import { createLogger } from '../log.ts';
 import { formatMetrics, runnerMetrics, serveMetrics, type Observed } from './prometheus.ts';

@@ -4,10 +4,11 @@ import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { JobState, SourceFileSchema, type JobEvent } from '@flashcore/shared/contract';
 import { sha256Of } from '@flashcore/shared/kernels';
+import { until } from '@flashcore/shared/testing';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { openDatabase, type Database } from '../store/database.ts';
 import { SourceStore } from '../store/sources.ts';
-import { collect, finished, kernel, startTestRunner, temporaryFolder, until } from '../testing/test-runner.ts';
+import { collect, finished, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
 import { KEEP_ALL, applyRetention } from './retention.ts';
 
 const DAY_MS = 24 * 3600 * 1000;

@@ -2,17 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { create } from '@bufbuild/protobuf';
 import { JobState, Outcome, JobResultSchema, LogLineSchema, type JobEvent } from '@flashcore/shared/contract';
+import { until } from '@flashcore/shared/testing';
 import type { JobContext } from '../jobs/job-context.ts';
 import { fakePlanner } from '../testing/fake-planner.ts';
-import {
-  collect,
-  finished,
-  firstEvent,
-  kernel,
-  startTestRunner,
-  until,
-  type TestRunner,
-} from '../testing/test-runner.ts';
+import { collect, finished, firstEvent, kernel, startTestRunner, type TestRunner } from '../testing/test-runner.ts';
 
 // One runner for all tests that leave it idle.
 let fixture: TestRunner;

@@ -9,19 +9,11 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { RunnerClient } from '@flashcore/shared/client';
 import { JobState, WatchJobRequestSchema, errorFromStatus, type FlashcoreError } from '@flashcore/shared/contract';
-import { missing } from '@flashcore/shared/testing';
+import { missing, until } from '@flashcore/shared/testing';
 import { initTls } from '../access/certificates.ts';
 import { LOCAL_CALLER } from '../access/caller.ts';
 import { TokenFile } from '../access/token-file.ts';
-import {
-  collect,
-  finished,
-  firstEvent,
-  kernel,
-  startTestRunner,
-  temporaryFolder,
-  until,
-} from '../testing/test-runner.ts';
+import { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
 import { OpenStreams } from './open-streams.ts';
 
 const LOOPBACK = { kind: 'tcp', host: '127.0.0.1', port: 0 } as const;

@@ -134,13 +134,9 @@ test('a killed box leaves no process, not even one that left its group', async (
     readdirSync('/proc')
       .filter((pid) => /^\d+$/.test(pid))
       .some((pid) => commandOf(pid).startsWith(`sleep\0${mark}\0`));
-  for (const until = performance.now() + 2_000; !sleeping() && performance.now() < until;)
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  expect(sleeping()).toBe(true);
+  await expect.poll(sleeping, { timeout: 2_000, interval: 10 }).toBe(true);
   child.kill('SIGKILL');
-  for (const until = performance.now() + 2_000; sleeping() && performance.now() < until;)
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  expect(sleeping()).toBe(false);
+  await expect.poll(sleeping, { timeout: 2_000, interval: 10 }).toBe(false);
 });
 
 test('a box that is killed while it is set up does not run on', async ({ skip }) => {
@@ -150,7 +146,7 @@ test('a box that is killed while it is set up does not run on', async ({ skip })
     const child = new Child(program, args, { ownGroup: true, endsWithRunner: true, stdio: ['ignore', 'pipe', 'pipe'] });
     child.stdout.resume();
     child.stderr.resume();
-    // Setting up takes some milliseconds.
+    // eslint-disable-next-line flashcore/no-fixed-wait -- setting up takes some milliseconds: at any moment of it
     await new Promise((resolve) => setTimeout(resolve, round % 8));
     child.kill();
     expect(await child.closedWithin(2_000), `killed after ${round % 8} ms`).toBe(true);

@@ -38,9 +38,13 @@ test('runProgram() kills the whole group at its limit', async () => {
 
 test('runProgram() kills and throws the reason when the signal aborts', async () => {
   const controller = new AbortController();
-  setTimeout(() => controller.abort(new Error('cancelled')), 100);
   await expect(
-    runProgram('sleep', ['30'], { cwd: tmpdir(), limitMs: 20_000, signal: controller.signal }),
+    runProgram('sh', ['-c', 'echo up; sleep 30'], {
+      cwd: tmpdir(),
+      limitMs: 20_000,
+      signal: controller.signal,
+      onLine: () => controller.abort(new Error('cancelled')),
+    }),
   ).rejects.toThrow('cancelled');
 });
 

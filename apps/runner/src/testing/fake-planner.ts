@@ -61,12 +61,16 @@ export function fakePlanner(options: FakeOptions = {}): JobPlanner {
       champion: () => Promise.resolve({ ...passed, result: acceptable(amount) }),
       flood: (context) => flood(context, amount).then(() => passed),
       late: (context) =>
+        // eslint-disable-next-line flashcore/no-fixed-wait -- a body that takes its time
         sleep(LATE_MS, undefined, { signal: context.signal })
           .then(() => flood(context, amount))
           .then(() => passed),
+      // eslint-disable-next-line flashcore/no-fixed-wait -- a body that takes its time
       sleep: ({ signal }) => sleep(amount, passed, { signal }),
       ticks: (context) => ticks(context, amount).then(() => passed),
+      // eslint-disable-next-line flashcore/no-fixed-wait -- a body that does not end
       hang: ({ signal }) => sleep(1e8, passed, { signal }),
+      // eslint-disable-next-line flashcore/no-fixed-wait -- a body that does not listen
       stubborn: () => sleep(amount, passed),
       error: () => Promise.reject(new FlashcoreError('COMPILER_MISSING', { wanted: 'nvcc' }, 'Install nvcc')),
       bug: () => Promise.reject(new TypeError('secret /home/somebody/path')),

@@ -1,14 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { waitFor } from '@flashcore/shared/testing';
 
 /**
  * Whether a process ends within two seconds (Linux). A zombie has ended: its memory, files and devices are free, only
  * nobody has asked how it ended.
  */
 export async function processGone(pid: number): Promise<boolean> {
-  const until = performance.now() + 2_000;
-  while (runs(pid) && performance.now() < until) await sleep(10);
-  return !runs(pid);
+  return await waitFor(`process ${pid} to end`, () => !runs(pid) || undefined, 2_000).catch(() => !runs(pid));
 }
 
 /** Whether it is there and no zombie. */

@@ -109,11 +109,3 @@ export function finished(events: readonly JobEvent[]): JobFinished {
 
 /** A request for a kernel of the fake planner. */
 export const kernel = (kernelId: string) => ({ kernel: { source: { case: 'kernelId' as const, value: kernelId } } });
-
-/** Waits until a condition holds. Throws after a minute. */
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (const start = performance.now(); !(await condition());) {
-    if (performance.now() - start > 60_000) throw new Error('the condition did not come true within 60 s');
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}

@@ -6,6 +6,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
+import { until } from '@flashcore/shared/testing';
 import { DeviceNotServing, DeviceWorker } from './device-worker.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'fc-worker-'));
@@ -64,13 +65,6 @@ function openDevice(
     setHealth: (text) => writeFileSync(health, text),
     pids: () => readFileSync(`${log}.pids`, 'utf8').trim().split('\n').map(Number),
   };
-}
-
-async function until(holds: () => boolean): Promise<void> {
-  for (const end = performance.now() + 5_000; !holds();) {
-    if (performance.now() > end) throw new Error('it did not come to hold within 5 s');
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
 }
 
 const signal = new AbortController().signal;
@@ -148,6 +142,7 @@ test(
     );
     expect([device.quarantineReason !== undefined, asked()]).toEqual([true, ['open', 'run-once']]);
     const next = run(device, 'good');
+    // eslint-disable-next-line flashcore/no-fixed-wait -- nothing is to happen
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect(pids()).toHaveLength(1);
     process.kill(pids()[0]!, 'SIGKILL');

@@ -22,7 +22,7 @@ test('a boxed worker that is killed as it starts is gone, also while its box is 
   const command = await boxedWorker(box, []);
   for (let round = 0; round < 20; round += 1) {
     const worker = new WorkerProcess(() => undefined, command);
-    // Setting up takes some milliseconds.
+    // eslint-disable-next-line flashcore/no-fixed-wait -- setting up takes some milliseconds: at any moment of it
     await new Promise((resolve) => setTimeout(resolve, round % 5));
     expect(await worker.stop(), `killed after ${round % 5} ms`).toBe(true);
   }

@@ -145,6 +145,7 @@ test(
     await seen(watcher, 'verify');
     watcher.kill('SIGINT');
     await seen(watcher, 'The job goes on');
+    // eslint-disable-next-line flashcore/no-fixed-wait -- the next signal is to be another
     await new Promise((resolve) => setTimeout(resolve, 200));
     watcher.kill('SIGINT');
     expect((await ended(watcher)).code).toBe(130);

@@ -11,10 +11,10 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { until } from '@flashcore/shared/testing';
 import { readRunnerRecord, runnerProgram } from './data-directory.ts';
 import { ensureEmbeddedRunner, type EmbeddedRunner } from './embedded-runner.ts';
 import { isAlive } from './runner-launch.ts';
@@ -45,7 +45,7 @@ async function ensure(options: { program?: string; notify?: (message: string) =>
 
 async function kill(pid: number): Promise<void> {
   if (isAlive(pid)) process.kill(pid, 'SIGKILL');
-  while (isAlive(pid)) await sleep(5);
+  await until(() => !isAlive(pid));
 }
 
 /** The built runner with another digest, laid out so that it finds kernels and proto. */
@@ -97,7 +97,7 @@ test('a runner of another build that its owner serves is never ended, idle as it
   const served = spawn(process.execPath, [otherBuild(), 'serve', '--data', directory, '--address', `unix:${socket}`], {
     stdio: 'ignore',
   });
-  while (!readRunnerRecord(directory)) await sleep(25);
+  await until(() => readRunnerRecord(directory) !== undefined);
   const said: string[] = [];
   const found = await ensure({ notify: (message) => said.push(message) });
   expect([found.pid, found.address, found.embedded]).toEqual([served.pid, `unix:${socket}`, false]);

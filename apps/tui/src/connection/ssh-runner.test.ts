@@ -4,7 +4,6 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { FlashcoreError, type JobEvent } from '@flashcore/shared/contract';
 import {
   childrenOf,
@@ -15,6 +14,7 @@ import {
   serve,
   Sshd,
   type FakeRunner,
+  until,
 } from '@flashcore/shared/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { runOnHost } from '../remote/run-on-host.ts';
@@ -35,9 +35,7 @@ const connections: Connection[] = [];
 beforeAll(async () => {
   if (missing('sshd')) return;
   sshd = await Sshd.start();
-  const ready = async ({ sequence }: JobEvent): Promise<void> => {
-    while (sequence > last) await sleep(5);
-  };
+  const ready = ({ sequence }: JobEvent): Promise<void> => until(() => sequence <= last);
   const write = replay(EVENTS, ready);
   runner = await serve({ watchJob: (call) => void write(call, call.request.afterSequence) });
 });

@@ -103,19 +103,25 @@ test('a job whose first events are no longer kept is shown from there', async ()
 test('a job of another view no longer reaches the one shown', async () => {
   let release: () => void = () => undefined;
   const held = new Promise<void>((resolve) => (release = resolve));
+  const left = Promise.withResolvers<void>();
   const runner = fakeRunner();
   const client: RunnerPort = {
     ...runner,
     watch: async function* (job) {
-      if (job === 'jobs/slow') await held;
-      yield* job === 'jobs/slow' ? EVENTS.slice(0, 5).map((event) => ({ ...event, job })) : runner.watch(job);
+      if (job !== 'jobs/slow') return yield* runner.watch(job);
+      await held;
+      try {
+        yield* EVENTS.slice(0, 5).map((event) => ({ ...event, job }));
+      } finally {
+        left.resolve();
+      }
     },
   };
   const store = begin(client, { watchJob: 'jobs/slow' });
   session?.attach(SAMPLE_JOB);
   await vi.waitFor(() => expect(store.state.views[SAMPLE_JOB]?.state).toBe(JobState.ENDED));
   release();
-  await new Promise((resolve) => setTimeout(resolve, 20));
+  await left.promise;
   expect([store.state.attached, store.state.views['jobs/slow']?.lastSequence]).toEqual([SAMPLE_JOB, 0]);
 });
 

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { spawn, type IPty } from '@lydell/node-pty';
 import type { JobEvent } from '@flashcore/shared/contract';
+import { waitFor } from '@flashcore/shared/testing';
 import { floodServer, type FloodServer } from './flood-server.ts';
 import type { ProbeReport } from './probe.ts';
 
@@ -80,6 +81,7 @@ export async function openBudgetProgram({
   const shown = (pattern: RegExp, timeoutMs = 20_000): Promise<void> =>
     new Promise((resolve, reject) => {
       let text = '';
+      // eslint-disable-next-line flashcore/no-fixed-wait -- a limit
       const timer = setTimeout(
         () => reject(new Error(`Waited ${timeoutMs} ms for ${pattern}; the terminal was sent:\n${text.slice(-2_000)}`)),
         timeoutMs,
@@ -138,16 +140,17 @@ function cpuMsOf(processId: number): number {
 }
 
 async function readReport(file: string): Promise<ProbeReport> {
-  for (const deadline = Date.now() + 10_000; Date.now() < deadline; await sleep(20)) {
-    if (!existsSync(file) || !readFileSync(file, 'utf8').endsWith('\n')) continue;
-    const report = JSON.parse(readFileSync(file, 'utf8')) as ProbeReport;
-    rmSync(file);
-    return report;
-  }
-  throw new Error('Waited 10 s for the report of the probe');
+  const whole = (): string | undefined => {
+    const text = existsSync(file) ? readFileSync(file, 'utf8') : '';
+    return text.endsWith('\n') ? text : undefined;
+  };
+  const report = JSON.parse(await waitFor('the report of the probe', whole, 10_000)) as ProbeReport;
+  rmSync(file);
+  return report;
 }
 
 export const sleep = (milliseconds: number): Promise<void> =>
+  // eslint-disable-next-line flashcore/no-fixed-wait -- for what is measured over time
   new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /** The value that a share of the numbers does not exceed. */

@@ -119,6 +119,7 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
     for (const event of events) {
       if (Number(event.sequence) <= after) continue;
       signal?.throwIfAborted();
+      // eslint-disable-next-line flashcore/no-fixed-wait -- events at a rate
       if (eventEveryMs > 0) await new Promise((resolve) => setTimeout(resolve, eventEveryMs));
       yield event;
     }

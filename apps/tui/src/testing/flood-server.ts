@@ -86,6 +86,7 @@ export async function floodServer({
           await new Promise((resolve) => call.once('drain', resolve));
       }
       const before = performance.now();
+      // eslint-disable-next-line flashcore/no-fixed-wait -- lines at a rate
       await new Promise((resolve) => setTimeout(resolve, BATCH_EVERY_MS));
       owed += (flood.rate * (performance.now() - before)) / 1000;
     }

@@ -130,7 +130,7 @@ function open(tree: ReactElement): Disposable & { rest: () => Promise<void> } {
     ...{ exitOnCtrlC: false, patchConsole: false, maxFps: 1_000 },
   });
   return {
-    // Longer than Ink's own throttle: it draws the next change at once.
+    // eslint-disable-next-line flashcore/no-fixed-wait -- longer than Ink's throttle: it draws the next change at once
     rest: () => new Promise((resolve) => setTimeout(resolve, 3)),
     [Symbol.dispose]: () => ink.unmount(),
   };

@@ -78,6 +78,7 @@ test('several writes in a moment are one version, and it supersedes the one that
 test('saving the same again, or what is no source, runs nothing', async () => {
   write('k.cu', 'x');
   write('notes.txt', 'a note');
+  // eslint-disable-next-line flashcore/no-fixed-wait -- nothing is to happen
   await new Promise((resolve) => setTimeout(resolve, 300));
   expect(story).toEqual(['run 1']);
 });
@@ -146,6 +147,7 @@ test.each(Object.keys(WAYS))(
 test('a folder that is gone is told once, and watched again when it is back', async () => {
   renameSync(folder, `${folder}.old`);
   await vi.waitFor(() => expect(story).toContain('manifest error'), { timeout: 5_000 });
+  // eslint-disable-next-line flashcore/no-fixed-wait -- two looks: nothing more is to be told
   await new Promise((resolve) => setTimeout(resolve, 700));
   renameSync(`${folder}.old`, folder);
   write('k.cu', 'back');

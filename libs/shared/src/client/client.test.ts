@@ -128,6 +128,7 @@ test('a watch that is aborted ends at once with the reason, while streaming, wai
   const client = await connectTo(runner.address);
   for (const job of [JOB, 'lost']) {
     const abort = new AbortController();
+    // eslint-disable-next-line flashcore/no-fixed-wait -- for what is waited for then: an event, the next connection
     void setTimeout(150).then(() => abort.abort(new Error('pressed q')));
     const { error, milliseconds } = await rejection(collect(client.watch(job, { signal: abort.signal })));
     expect(error).toEqual(new Error('pressed q'));
@@ -163,6 +164,7 @@ test('a watch of a runner that stays away throws RUNNER_UNREACHABLE after its li
     using proxy = await cutting(runner.port, () => (frozen ? undefined : Infinity));
     const client = await connectTo(proxy.address);
     const watching = rejection(collect(client.watch(JOB, { giveUpAfterMs: 700 })));
+    // eslint-disable-next-line flashcore/no-fixed-wait -- the stream is to be open
     await setTimeout(100);
     frozen = leave.startsWith('is frozen');
     if (frozen) proxy.cutAll();
@@ -312,6 +314,7 @@ test('uploadFolder() throws what the runner answers in the middle of an upload',
       done(null, { missingSha256: call.request.files.map(({ sha256 }) => sha256) } as never),
     // Without a reader the client's stream fills up, and the answer must end its wait for room.
     uploadSources: (_call, done) =>
+      // eslint-disable-next-line flashcore/no-fixed-wait -- the client is to fill its stream meanwhile
       void setTimeout(100).then(() =>
         done(statusFromError(new FlashcoreError('DISK_FULL', {}, 'No space left for sources'))),
       ),

@@ -4,8 +4,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { connect } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from './free-port.ts';
+import { until, waitFor } from './wait-for.ts';
 
 const SSHD = '/usr/sbin/sshd';
 
@@ -48,10 +48,10 @@ export class Sshd {
   /** Listening. `environment`: what commands on the host see. */
   static async start(environment: Record<string, string> = {}): Promise<Sshd> {
     const sshd = new Sshd(await freePort(), environment);
-    for (const deadline = Date.now() + 10_000; !(await listens(sshd.port)); await sleep(20)) {
-      if (Date.now() > deadline || sshd.#process.exitCode !== null)
-        throw new Error(`sshd does not listen on port ${sshd.port}: ${sshd.#log}`);
-    }
+    const up = async (): Promise<boolean | undefined> =>
+      (await listens(sshd.port)) || (sshd.#process.exitCode === null ? undefined : false);
+    if (!(await waitFor(`sshd on port ${sshd.port}`, up, 10_000)))
+      throw new Error(`sshd does not listen on port ${sshd.port}: ${sshd.#log}`);
     return sshd;
   }
 
@@ -74,7 +74,7 @@ export class Sshd {
   async [Symbol.asyncDispose](): Promise<void> {
     this.cutSessions();
     this.#process.kill('SIGKILL');
-    while (this.#process.exitCode === null && this.#process.signalCode === null) await sleep(5);
+    await until(() => this.#process.exitCode !== null || this.#process.signalCode !== null);
     rmSync(this.folder, { recursive: true, force: true });
   }
 
