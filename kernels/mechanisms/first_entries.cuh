@@ -2,9 +2,10 @@
 //
 //   extern "C" __global__ void NAME(…) { if constexpr (FLASHCORE_WANTED(NAME)) attention<…>(…); }
 //
-// The runner compiles a GPU's kernel twice at the same time: once whole, and once with -DFLASHCORE_FIRST=1 and
-// -DFLASHCORE_FIRST_<entry>=1 of each entry that the job launches. An entry that is not wanted has no body then, and
-// what it alone would instantiate is not compiled. The code of the others is compared afterwards, byte by byte.
+// The runner compiles a GPU's kernel whole, and at the same time what the job launches: each group of entries that a
+// launch needs together by itself, with -DFLASHCORE_FIRST=1 and -DFLASHCORE_FIRST_<entry>=1 of each. An entry that is not
+// wanted has no body then, and what it alone would instantiate is not compiled. The code of the others is compared
+// afterwards, byte by byte. Entries that share a variable in device memory are not compiled apart.
 #pragma once
 
 #ifdef FLASHCORE_FIRST

@@ -44,6 +44,8 @@ interface BuildToolsOptions {
   engine?: EngineWanted | undefined;
   /** What another host compiled for the job; default: nothing. */
   assigned?: AssignedBuilds | undefined;
+  /** As in KernelBuilder. */
+  partsAtOnce?: number | undefined;
 }
 
 /**
@@ -107,6 +109,7 @@ export class BuildTools {
       engine: () => this.engine(),
       assigned: options.assigned,
       headers: () => this.headers.now(),
+      partsAtOnce: options.partsAtOnce,
       disassemble: (cubin, signal) =>
         disassemble(cubin, { toolchain: this.toolchain, box: this.box, dataDirectory: options.dataDirectory, signal }),
     });

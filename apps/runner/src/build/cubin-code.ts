@@ -16,6 +16,10 @@ export function differingEntries(part: string, whole: string, entries: readonly 
   return entries.filter((entry) => !same(`.text.${entry}`) || !same(`.nv.constant0.${entry}`));
 }
 
+/** Whether a cubin has variables in device memory, which launches may hand on to each other. */
+export const hasVariables = (path: string): boolean =>
+  [...sectionsOf(readFileSync(path)).keys()].some((name) => /^\.nv\.global(?:\.init)?$/.test(name));
+
 function sectionsOf(file: Buffer): Map<string, Buffer> {
   const table = Number(file.readBigUInt64LE(SECTION_TABLE.offset));
   const headers = Array.from({ length: file.readUInt16LE(SECTION_TABLE.count) }, (_, index) =>

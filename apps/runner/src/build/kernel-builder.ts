@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { create } from '@bufbuild/protobuf';
 import {
   ArtifactKind,
@@ -38,6 +39,10 @@ import { nvccUnit } from './nvcc-unit.ts';
 import { readPtxEntries, smemExcessOf, type PtxEntry } from './ptx-entries.ts';
 import { parsePtxasReport, parseSmemExcess, type SmemExcess } from './ptxas-report.ts';
 import { sharedBuffers } from './shared-buffers.ts';
+import { flagsDigest, partsAsOne, type CompilerRun } from './compiler-runs.ts';
+import { hasVariables } from './cubin-code.ts';
+import { fileWith, type DeviceImage, type ImagePart } from './device-image.ts';
+import { partsOf } from './entry-parts.ts';
 import { codeFrame, type SourceText } from './code-frame.ts';
 import { digestOf, shownPath, snapshotSources, type SnapshotFile } from './source-snapshot.ts';
 import type { Nvcc, Toolchain } from './toolchain.ts';
@@ -61,8 +66,8 @@ export interface BuildSpec {
   multiprocessors?: number | undefined;
   /** Launches of the shapes that the job is about: what occupancy is calculated for. */
   launches: readonly ShapeLaunch[];
-  /** Entries that are waited for; the whole kernel is compiled beside them. Default: all. */
-  first?: readonly string[] | undefined;
+  /** Entries that are waited for, those of a launch together; the whole is compiled beside them. Default: all. */
+  first?: readonly (readonly string[])[] | undefined;
 }
 
 export interface BuildListener {
@@ -79,21 +84,15 @@ export interface KernelBuild {
   result: BuildResult;
   findings: Finding[];
   /** What the device loads; undefined when there is none. */
-  image: string | undefined;
+  image: DeviceImage | undefined;
   /** Why there is no SASS listing where one was asked for of a kernel that compiles; undefined: none is missing. */
   sassMissing: string | undefined;
   /** SHA-256 over all sources that went into it. */
   sourceDigest: string;
   /** They themselves, as the kernel folder names them. */
   sources: SourceText[];
-  /** Of a build that has the first entries alone: their names, and the whole, which is compiled still. */
-  rest?: { first: readonly string[]; whole: Promise<KernelBuild> };
-}
-
-interface Run {
-  unit: CompileUnit;
-  compilation: Compilation;
-  diagnostics: CompilerDiagnostic[];
+  /** Of a build that has the first entries alone: what it loads, and the whole, which is compiled still. */
+  rest?: { parts: readonly ImagePart[]; whole: Promise<KernelBuild> };
 }
 
 const ARTIFACT_KINDS: Record<OutputKind, ArtifactKind> = {
@@ -111,15 +110,20 @@ function readerOf({ compiler, outputs }: CompileUnit): keyof typeof READ_DIAGNOS
   return outputs.some(({ kind }) => kind === 'ptx') ? 'clang' : 'gnu';
 }
 
+/** What mechanisms/first_entries.cuh defines. */
+const ASKS_WHAT_IS_WANTED = 'FLASHCORE_WANTED';
+/** nvcc's runs for the first entries, each of which has a few threads; the whole kernel's takes what they leave. */
+const PARTS_AT_ONCE = Math.max(1, availableParallelism() >> 2);
+
 type Disassemble = (cubin: string, signal: AbortSignal) => Promise<Listing>;
 
-const compiled = (problems: readonly CompilerDiagnostic[], runs: readonly Run[]): boolean =>
+const compiled = (problems: readonly CompilerDiagnostic[], runs: readonly CompilerRun[]): boolean =>
   problems.length === 0 && runs.every(({ compilation }) => compilation.exitCode === 0);
 
 interface BuildParts {
   files: SnapshotFile[];
   problems: CompilerDiagnostic[];
-  runs: Run[];
+  runs: CompilerRun[];
   listing: Listing | undefined;
   seconds: number;
 }
@@ -139,6 +143,8 @@ interface KernelBuilderParts {
   engine?: () => EmulatorEngine;
   /** What another host compiled for the job; default: nothing. */
   assigned?: Pick<AssignedBuilds, 'unitOf'> | undefined;
+  /** In how many parts at most the first entries of a kernel are compiled. Default: by the host's processors. */
+  partsAtOnce?: number | undefined;
 }
 
 /** Compiles kernels: with nvcc where it exists; for the emulator, where it does not, with clang or the C++ compiler. */
@@ -153,6 +159,7 @@ export class KernelBuilder {
   readonly #engine: () => EmulatorEngine;
   readonly #assigned: Pick<AssignedBuilds, 'unitOf'> | undefined;
   readonly #headers: () => readonly HeaderTree[];
+  readonly #partsAtOnce: number;
 
   constructor(parts: KernelBuilderParts) {
     this.#toolchain = parts.toolchain;
@@ -165,6 +172,7 @@ export class KernelBuilder {
     this.#headers = parts.headers ?? (() => []);
     this.#engine = parts.engine ?? (() => 'fibres');
     this.#assigned = parts.assigned;
+    this.#partsAtOnce = parts.partsAtOnce ?? PARTS_AT_ONCE;
   }
 
   /** That a kernel does not compile is a result. Errors: COMPILER_MISSING, DISK_FULL, the signal's reason. */
@@ -177,7 +185,7 @@ export class KernelBuilder {
       kernelsFolder: this.#kernelsFolder,
     });
     const units = problems.length > 0 ? [] : this.#units(spec, files);
-    const first = this.#firstUnit(spec, files, units);
+    const first = this.#firstParts(spec, files, units);
     const all = async (): Promise<KernelBuild> => {
       const runs = await Promise.all(units.map((unit) => this.#run(unit, { ...listener, aside: first !== undefined })));
       const listing =
@@ -188,30 +196,49 @@ export class KernelBuilder {
     const whole = all();
     // Whoever takes the whole is told, now or later.
     whole.catch(() => undefined);
-    const run = await this.#run(first, { signal: listener.signal });
-    if (run.compilation.exitCode !== 0) return whole;
+    const ends = await Promise.all(
+      first.map(async ({ entries, unit }) => ({ entries, run: await this.#run(unit, { signal: listener.signal }) })),
+    );
+    if (ends.some(({ run }) => run.compilation.exitCode !== 0)) return whole;
+    const parts = ends.map(({ entries, run }) => ({ entries, path: this.#pathOf(run.compilation.outputs[0]!) }));
+    // Each part would have variables of its own.
+    if (parts.length > 1 && parts.some(({ path }) => hasVariables(path))) return whole;
     // The same build: as much of it as there is.
-    const part: Run = { ...run, unit: units[0]!, compilation: { ...run.compilation, key: keyOf(units[0]!) } };
+    const runs = [
+      partsAsOne(
+        ends.map(({ run }) => run),
+        units[0]!,
+      ),
+    ];
     const seconds = (performance.now() - started) / 1000;
-    const known = { ...spec, entries: spec.first! };
-    return {
-      ...this.#assemble(known, { files, problems, runs: [part], listing: undefined, seconds }),
-      rest: { first: spec.first!, whole },
-    };
+    const known = { ...spec, entries: parts.flatMap(({ entries }) => entries) };
+    const build = this.#assemble(known, { files, problems, runs, listing: undefined, seconds });
+    return { ...build, image: build.image && parts, rest: { parts, whole } };
   }
 
-  /** nvcc's run for the first entries alone; undefined where it would save nothing. */
-  #firstUnit(spec: BuildSpec, files: readonly SnapshotFile[], units: readonly CompileUnit[]): CompileUnit | undefined {
-    const { first, emulated, resolved } = spec;
+  /** nvcc's runs for the first entries alone; undefined where they would save nothing. */
+  #firstParts(
+    spec: BuildSpec,
+    files: readonly SnapshotFile[],
+    units: readonly CompileUnit[],
+  ): { entries: string[]; unit: CompileUnit }[] | undefined {
+    const { emulated, resolved } = spec;
     const nvcc = this.#toolchain.nvcc();
-    if (!first || first.length === 0 || first.length >= spec.entries.length || emulated || units.length !== 1 || !nvcc)
-      return undefined;
+    // A kernel that does not ask what is wanted is optimised whole in each run.
+    const asks = files.some(({ text }) => text.includes(ASKS_WHAT_IS_WANTED));
+    const groups = partsOf(spec.first ?? [], asks ? this.#partsAtOnce : 1);
+    const count = groups.flat().length;
+    if (count === 0 || count >= spec.entries.length || emulated || units.length !== 1 || !nvcc) return undefined;
     if (resolved.keepPtx || resolved.keepSass || this.#cache.find(keyOf(units[0]!))) return undefined;
-    return this.#nvccUnitBy(nvcc, spec, files, { first });
+    return groups.map((entries) => ({ entries, unit: this.#nvccUnitBy(nvcc, spec, files, { first: entries }) }));
+  }
+
+  #pathOf({ sha256 }: Compilation['outputs'][number]): string {
+    return this.#artifacts.path(sha256);
   }
 
   /** Not kept in the compile cache: its key is the compiler's, and a listing takes half a second. */
-  async #listing(runs: readonly Run[], signal: AbortSignal): Promise<Listing> {
+  async #listing(runs: readonly CompilerRun[], signal: AbortSignal): Promise<Listing> {
     const cubin = runs.flatMap(({ compilation }) => compilation.outputs).find(({ kind }) => kind === 'cubin');
     return cubin
       ? this.#disassemble(this.#artifacts.path(cubin.sha256), signal)
@@ -227,7 +254,7 @@ export class KernelBuilder {
   async buildInstrumented(spec: BuildSpec, listener: BuildListener): Promise<string | undefined> {
     if (this.#engine() === 'ptx') {
       const { image } = await this.build(spec, listener);
-      const ptx = image && Buffer.concat([Buffer.from(LOOK_FOR_RACES), readFileSync(image)]);
+      const ptx = image && Buffer.concat([Buffer.from(LOOK_FOR_RACES), readFileSync(fileWith(image, spec.entries))]);
       return ptx && this.#artifacts.path(this.#artifacts.put(ptx));
     }
     await this.#toolchain.askCompilers();
@@ -319,7 +346,7 @@ export class KernelBuilder {
   async #run(
     unit: CompileUnit,
     { signal, onLine, onStart, onCompiled, aside }: BuildListener & { aside?: boolean },
-  ): Promise<Run> {
+  ): Promise<CompilerRun> {
     const source = unit.compiler.name;
     const compilation = await this.#cache.compile(unit, {
       signal,
@@ -395,7 +422,7 @@ export class KernelBuilder {
   }
 
   /** What clang's PTX has, where there is no ptxas that tells; undefined: no PTX was made. */
-  #entriesInPtx(runs: readonly Run[]): PtxEntry[] | undefined {
+  #entriesInPtx(runs: readonly CompilerRun[]): PtxEntry[] | undefined {
     const ptx = runs.flatMap(({ compilation }) => compilation.outputs).find(({ kind }) => kind === 'ptx');
     return ptx && readPtxEntries(readFileSync(this.#artifacts.path(ptx.sha256), 'utf8'));
   }
@@ -428,7 +455,7 @@ export class KernelBuilder {
 interface FindingParts {
   files: SnapshotFile[];
   problems: CompilerDiagnostic[];
-  runs: Run[];
+  runs: CompilerRun[];
   excess: SmemExcess[];
   /** Entries of the compiled code; undefined: not known. */
   found: string[] | undefined;
@@ -453,7 +480,7 @@ function findingsOf(spec: BuildSpec, parts: FindingParts): Finding[] {
 }
 
 interface BuildEnd {
-  nvccRun: Run | undefined;
+  nvccRun: CompilerRun | undefined;
   problems: readonly CompilerDiagnostic[];
   succeeded: boolean;
 }
@@ -474,20 +501,8 @@ function artifactOf({
   return { sha256, kind: ARTIFACT_KINDS[kind], fileName, sizeBytes: BigInt(sizeBytes) } satisfies Partial<Artifact>;
 }
 
-/** Digest of compilers, their versions and arguments; empty when nothing was compiled. */
-function flagsDigest(runs: readonly Run[]): string {
-  if (runs.length === 0) return '';
-  const lines = runs.map(({ unit }) => [
-    unit.compiler.name,
-    unit.compiler.version,
-    unit.target,
-    ...unit.stages[0]![0]!.arguments,
-  ]);
-  return createHash('sha256').update(JSON.stringify(lines.sort())).digest('hex');
-}
-
 /** Digest of all that goes into the build. */
-function buildIdOf(spec: BuildSpec, files: readonly SnapshotFile[], runs: readonly Run[]): string {
+function buildIdOf(spec: BuildSpec, files: readonly SnapshotFile[], runs: readonly CompilerRun[]): string {
   const keys = runs.map(({ compilation }) => compilation.key).sort();
   return createHash('sha256')
     .update(JSON.stringify([spec.kernelId, spec.arch, keys, keys.length > 0 ? '' : digestOf(files)]))

@@ -10,6 +10,7 @@ import { formatShape, parseManifest, parseShape, planLaunches, resolveVariant } 
 import { inFull, missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BuildTools } from '../build/build-tools.ts';
+import { imageOf } from '../phases/candidate.ts';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { TEST_HOST } from '../testing/test-host.ts';
 import { DeviceWorker } from '../workers/device-worker.ts';
@@ -167,7 +168,11 @@ describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
       );
       const rule = { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1, valueScale: 1 } as const;
       const outcome = await worker.request(
-        { type: 'run-once', candidate: { image: image!, shape, plan, launchLimitMs: 500 }, input: { seed: '1', rule } },
+        {
+          type: 'run-once',
+          candidate: { image: imageOf(image!, plan), shape, plan, launchLimitMs: 500 },
+          input: { seed: '1', rule },
+        },
         { signal },
       );
       expect(outcome).toMatchObject({

@@ -9,6 +9,7 @@ import { BuildTools, deviceHeaders, emulatorHeaders } from '../build/build-tools
 import { CompileCache } from '../build/compile-cache.ts';
 import { KernelBuilder, type KernelBuild } from '../build/kernel-builder.ts';
 import { Toolchain } from '../build/toolchain.ts';
+import { imageOf } from '../phases/candidate.ts';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { TEST_HOST } from '../testing/test-host.ts';
 import { DeviceWorker } from '../workers/device-worker.ts';
@@ -76,7 +77,7 @@ async function buildOf(
   return {
     build,
     candidate: {
-      image: build.image!,
+      image: imageOf(build.image!, plan),
       shape: { batch: 1, heads: 1, sequenceLength: 64, headDim: 64, causal: false },
       plan,
       launchLimitMs,

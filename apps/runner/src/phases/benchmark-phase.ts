@@ -14,6 +14,7 @@ import type { LatencyReport } from '../../worker/messages.ts';
 import type { SdpaShape } from '../sdpa/sdpa-benchmark.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import { INPUT_SETS, drawSeeds } from '../spec/benchmark-protocol.ts';
+import type { DeviceImage } from '../build/device-image.ts';
 import { candidateFor } from './candidate.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { LiveSamples } from './live-samples.ts';
@@ -56,7 +57,7 @@ const LEGACY_WARNING =
 interface BenchmarkOptions {
   spec: BenchmarkSpec;
   /** What the device loads. */
-  image: string;
+  image: DeviceImage;
   /** Told what inputs are drawn by, before each shape. */
   onSeeds: (seeds: readonly string[]) => void;
   /** Told the results of each shape. */

@@ -1,4 +1,5 @@
 import { FindingKind, Phase, FlashcoreError } from '@flashcore/shared/contract';
+import type { ImagePart } from '../build/device-image.ts';
 import type { KernelBuild } from '../build/kernel-builder.ts';
 import { ToolLog } from '../build/tool-log.ts';
 import { variantMessage } from '../spec/variant-message.ts';
@@ -111,7 +112,10 @@ export function stopsAfterBuild({ image, findings }: KernelBuild): boolean {
 }
 
 /** Compiles a variant, streaming what the compilers say; `first`: entries that are waited for. */
-export async function runBuild(services: VariantServices, first?: readonly string[]): Promise<KernelBuild> {
+export async function runBuild(
+  services: VariantServices,
+  first?: readonly (readonly string[])[],
+): Promise<KernelBuild> {
   const { job, tools } = services;
   startPhase(services, Phase.BUILD, 0);
   const log = new ToolLog((source, line) => emitLog(job, source, line));
@@ -123,12 +127,13 @@ export async function runBuild(services: VariantServices, first?: readonly strin
   job.emit({ case: 'buildResult', value: build.result });
   if (build.sassMissing !== undefined) emitWarning(job, `No SASS listing was kept: ${build.sassMissing}`);
   emitFindings(services, build.findings);
-  if (build.rest) emitLog(job, 'runner', restText(build.rest.first, services.build.entries));
+  if (build.rest) emitLog(job, 'runner', restText(build.rest.parts, services.build.entries));
   if (build.result.succeeded) keepBuild(services, build.result.buildId);
   return build;
 }
 
-function restText(first: readonly string[], entries: readonly string[]): string {
+function restText(parts: readonly ImagePart[], entries: readonly string[]): string {
+  const first = parts.flatMap((part) => part.entries);
   const rest = entries.length - first.length;
   return `${first.join(', ')} first; the whole kernel, ${rest} ${rest === 1 ? 'entry' : 'entries'} more, is compiled beside what follows, at the lowest priority`;
 }

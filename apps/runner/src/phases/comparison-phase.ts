@@ -16,6 +16,7 @@ import {
 import { formatShape } from '@flashcore/shared/kernels';
 import { COMPARISON_RULE, describe, judgeComparison } from '@flashcore/shared/statistics';
 import type { TimingModeName, WorkerNotice } from '../../worker/messages.ts';
+import type { DeviceImage } from '../build/device-image.ts';
 import type { KernelBuild } from '../build/kernel-builder.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
@@ -82,7 +83,7 @@ const SERIES = 2;
 
 interface BuiltCandidate {
   build: KernelBuild;
-  image: string;
+  image: DeviceImage;
   verify: VerifyResult | undefined;
 }
 
@@ -206,8 +207,8 @@ function refusalOf(
 }
 
 export interface Images {
-  champion: string;
-  candidate: string;
+  champion: DeviceImage;
+  candidate: DeviceImage;
   spec: BenchmarkSpec;
   modes: TimingModeName[];
   onSeeds: SeedListener;

@@ -15,6 +15,7 @@ import {
 import { checkShape } from '@flashcore/shared/kernels';
 import { judgeComparison } from '@flashcore/shared/statistics';
 import type { JobContext } from '../jobs/job-context.ts';
+import type { DeviceImage } from '../build/device-image.ts';
 import { runBuild } from './build-phase.ts';
 import { championServices, compareShape } from './comparison-phase.ts';
 import { emitLog, type VariantServices } from './job-services.ts';
@@ -66,7 +67,7 @@ const TEXTS = {
   [HeldOutVerdict.NOT_JUDGED]: 'held-out: not judged',
 } as const;
 
-async function judgeHeldOut(services: VariantServices, image: string): Promise<HeldOutResult> {
+async function judgeHeldOut(services: VariantServices, image: DeviceImage): Promise<HeldOutResult> {
   const { champion, device, heldOut } = services.spec;
   const championSide = championServices(services, champion!);
   // What the champion takes must be computed: a candidate can't narrow its manifest to what it is shown.
@@ -86,7 +87,7 @@ type Fault = HeldOutVerdict.WRONG | HeldOutVerdict.NOT_JUDGED;
 async function verifiedOn(
   services: VariantServices,
   shapes: readonly Shape[],
-  image: string,
+  image: DeviceImage,
 ): Promise<Fault | 'right'> {
   const { kernel, champion } = services.spec;
   if (shapes.some((shape) => checkShape(kernel.manifest, services.resolved, shape))) return HeldOutVerdict.WRONG;
@@ -103,7 +104,7 @@ async function verifiedOn(
 interface Timed {
   championSide: VariantServices;
   shapes: readonly Shape[];
-  image: string;
+  image: DeviceImage;
 }
 
 /** Slower where one shape is. One that fails while it is timed is wrong, whichever of the two it was. */

@@ -12,6 +12,7 @@ import { profileFindings } from '../findings/profile-findings.ts';
 import type { KernelBuild } from '../build/kernel-builder.ts';
 import type { ProfiledBuild } from '../profile/profiler.ts';
 import type { ProfileSpec } from '../spec/job-spec.ts';
+import { imageOf } from './candidate.ts';
 import { countedProfile } from './counted-profile.ts';
 import type { Profiling, VariantFound } from './job-found.ts';
 import { emitFindings, startPhase, type VariantServices } from './job-services.ts';
@@ -40,7 +41,7 @@ export function profileBeside(services: VariantServices): Profiling | undefined 
   );
   return {
     go: (build) => {
-      built.resolve(profiledBuild(build, profile));
+      built.resolve(profiledBuild(services, build, profile));
       return Promise.race([launched.promise, result.then(() => undefined)]);
     },
     result,
@@ -91,7 +92,7 @@ export const profilePhase: VariantPhase = {
     startPhase(services, Phase.PROFILE, 0);
     const counts = spec.device.simulated && tools.engine() === 'ptx';
     const [options, build] = [spec.profile!, found.build!];
-    const built = profiledBuild(build, options);
+    const built = profiledBuild(services, build, options);
     const profile = counts
       ? countedProfile(services, { spec: options, ...built, build: build.result })
       : readCounters(services, { spec: options, built, signal: services.job.signal });
@@ -108,8 +109,12 @@ function keep(services: VariantServices, { result }: VariantFound, profile: Prof
   result.findings.push(...findings);
 }
 
-const profiledBuild = ({ image, result }: KernelBuild, { shape }: ProfileSpec): ProfiledBuild => ({
-  image: image!,
+const profiledBuild = (
+  { spec, resolved }: VariantServices,
+  { image, result }: KernelBuild,
+  { shape }: ProfileSpec,
+): ProfiledBuild => ({
+  image: imageOf(image!, planLaunches(spec.kernel.manifest, resolved, shape)),
   waves: wavesFor(result, shape),
 });
 

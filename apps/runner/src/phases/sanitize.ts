@@ -3,12 +3,14 @@ import { FindingKind, FindingSchema, type Finding, type Shape } from '@flashcore
 import { formatShape, planLaunches } from '@flashcore/shared/kernels';
 import { SANITIZER_TOOLS } from '../profile/sanitizer.ts';
 import type { SanitizerError } from '../profile/sanitizer-report.ts';
+import type { DeviceImage } from '../build/device-image.ts';
+import { imageOf } from './candidate.ts';
 import { emitLog, emitWarning, type VariantServices } from './job-services.ts';
 
 /** Runs a case under each tool of compute-sanitizer; what it finds becomes findings, with thread and line. */
 export async function sanitize(
   services: VariantServices,
-  { image, shape }: { image: string; shape: Shape | undefined },
+  { image, shape }: { image: DeviceImage; shape: Shape | undefined },
 ): Promise<Finding[]> {
   const {
     job,
@@ -25,7 +27,14 @@ export async function sanitize(
   const plan = planLaunches(kernel.manifest, resolved, shape);
   const findings: Finding[] = [];
   for (const tool of SANITIZER_TOOLS) {
-    const answer = await run({ tool, image, shape, plan, signal: job.signal, onLine: () => undefined });
+    const answer = await run({
+      tool,
+      image: imageOf(image, plan),
+      shape,
+      plan,
+      signal: job.signal,
+      onLine: () => undefined,
+    });
     if ('missing' in answer) emitWarning(job, answer.missing);
     else findings.push(...answer.errors.slice(0, 1).map((error) => findingOfError(error, shape)));
     emitLog(

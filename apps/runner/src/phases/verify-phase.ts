@@ -24,6 +24,7 @@ import {
 } from '@flashcore/shared/kernels';
 import type { CaseReport, PreparedCase, SeededInput } from '../../worker/messages.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
+import type { DeviceImage } from '../build/device-image.ts';
 import { candidateFor } from './candidate.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import type { JobFound } from './job-found.ts';
@@ -73,7 +74,7 @@ export interface Verification {
 interface VerifyOptions {
   spec: VerifySpec;
   /** What the device loads. */
-  image: string;
+  image: DeviceImage;
   /** Default: new ones. */
   inputs?: readonly SeededInput[] | undefined;
   /** Look for data races too, on the emulator. */
@@ -176,14 +177,14 @@ interface CaseRun {
 
 interface CaseOptions {
   spec: VerifySpec;
-  image: string;
+  image: DeviceImage;
   shape: Shape;
   inputs: readonly SeededInput[];
 }
 
 interface ProbeOptions {
   spec: VerifySpec;
-  image: string;
+  image: DeviceImage;
   seed: string;
 }
 

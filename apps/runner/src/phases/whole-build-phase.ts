@@ -1,15 +1,16 @@
 import { Phase } from '@flashcore/shared/contract';
 import { checkShape, planLaunches } from '@flashcore/shared/kernels';
 import { differingEntries } from '../build/cubin-code.ts';
+import { fileWith } from '../build/device-image.ts';
 import { emitFindings, type VariantServices } from './job-services.ts';
 import type { VariantPhase } from './phase.ts';
 import { verifiedShapes } from './verify-phase.ts';
 
 /**
- * Entries that a job launches on a GPU, where the kernel has others too: they are compiled first, and the whole beside
- * what is done with them. Undefined: the kernel is compiled whole.
+ * Entries that a job launches on a GPU, those of a launch together, where the kernel has others too: they are compiled
+ * first, and the whole beside what is done with them. Undefined: the kernel is compiled whole.
  */
-export function launchedEntries(services: VariantServices): string[] | undefined {
+export function launchedEntries(services: VariantServices): string[][] | undefined {
   const { spec, resolved, build } = services;
   if (spec.device.simulated) return undefined;
   const shapes = [
@@ -21,11 +22,10 @@ export function launchedEntries(services: VariantServices): string[] | undefined
     ...spec.heldOut,
   ];
   const { manifest } = spec.kernel;
-  const entries = shapes
+  const launched = shapes
     .filter((shape) => checkShape(manifest, resolved, shape) === undefined)
-    .flatMap((shape) => planLaunches(manifest, resolved, shape).launches.map(({ entry }) => entry));
-  const launched = [...new Set(entries)].sort();
-  return launched.length < build.entries.length ? launched : undefined;
+    .map((shape) => planLaunches(manifest, resolved, shape).launches.map(({ entry }) => entry));
+  return new Set(launched.flat()).size < build.entries.length ? launched : undefined;
 }
 
 /**
@@ -37,10 +37,13 @@ export const wholeBuildPhase: VariantPhase = {
   wants: (_services, { build }) => build?.rest !== undefined,
   evenStopped: true,
   async run(services, found) {
-    const { image, rest, findings } = found.build!;
+    const { rest, findings } = found.build!;
     const whole = await rest!.whole;
+    const { image } = whole;
     const differing =
-      image !== undefined && whole.image !== undefined ? differingEntries(image, whole.image, rest!.first) : [];
+      image === undefined
+        ? []
+        : rest!.parts.flatMap(({ path, entries }) => differingEntries(path, fileWith(image, entries), entries));
     if (differing.length > 0) {
       found.apart = `${differing.join(', ')} of the whole kernel is other code than compiled apart from it: measured anew`;
       return undefined;
