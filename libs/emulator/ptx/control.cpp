@@ -12,11 +12,11 @@ namespace {
 
 const Ins* branch(Warp& w, const Ins* i) {
   const uint32_t taken = w.active(i);
-  if (taken == 0) return w.others.empty() ? i + 1 : w.go_on_at(i + 1);
+  if (taken == 0) return w.goes_on() ? i + 1 : w.go_on_at(i + 1);
   const bool backward = i->target <= i;
   if (taken == w.mask) {
     if (backward && --w.budget <= 0) return w.yield(i->target);
-    return w.others.empty() ? i->target : w.go_on_at(i->target);
+    return w.goes_on() ? i->target : w.go_on_at(i->target);
   }
   if (backward && --w.budget <= 0) {
     w.others.push_back({i + 1, w.mask & ~taken});
@@ -50,7 +50,7 @@ const Ins* label(Warp& w, const Ins* i) {
     earlier |= split.state == SplitState::Runnable && split.pc < i;
     ++n;
   }
-  return earlier ? w.go_on_at(i) : i + 1;
+  return earlier && !w.ahead ? w.go_on_at(i) : i + 1;
 }
 
 const Ins* leave(Warp& w, const Ins* i) {

@@ -17,6 +17,10 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
+// What a warp's turn is shortened by, of the 20,000 backward jumps that it has: who asks again and again for what another
+// lane or warp has to do first lets that one run soon. Ten failed tries to take a lock, a hundred looks at a flag.
+constexpr int COST_OF_UNCHANGED = 2'000, COST_OF_LOOK = 200;
+
 const char* verb(Access access) { return access == Access::Read ? "read " : "wrote "; }
 
 [[noreturn]] void misaligned(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, Access access,
@@ -529,6 +533,7 @@ const Ins* atomic(Warp& w, const Ins* i) {
   const Bits* b = w.reg<Bits>(i->b);
   const Bits* c = i->c == NO_SLOT ? b : w.reg<Bits>(i->c);
   alignas(64) Bits old[LANES] = {};
+  bool changed = false;
   for (int k = 0; k < LANES; ++k) {
     if (!(m >> k & 1)) continue;
     auto* at = reinterpret_cast<Bits*>(p.at[k]);
@@ -542,7 +547,9 @@ const Ins* atomic(Warp& w, const Ins* i) {
       memcpy(&wanted, &now, sizeof now);
     } while (!__atomic_compare_exchange_n(at, &found, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
     old[k] = found;
+    changed |= wanted != found;
   }
+  if (!changed) w.budget -= COST_OF_UNCHANGED;
   if (i->d != NO_SLOT) write_lanes<Bits>(w, i->d, m, [&](int k) { return old[k]; });
   return i + 1;
 }
@@ -727,6 +734,12 @@ uint8_t space_of(const Statement& s) {
   return GENERIC_SPACE;
 }
 
+/** A load of what others write meanwhile: a look at a flag, perhaps. */
+const Ins* look_again(Warp& w, const Ins* i) {
+  w.budget -= COST_OF_LOOK;
+  return reinterpret_cast<Handler>(i->extra->readers[0])(w, i);
+}
+
 bool lower_load_store(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   const bool loads = s.op != "st";
@@ -755,6 +768,10 @@ bool lower_load_store(Lowering& l, Ins& ins) {
   ins.bytes = static_cast<uint8_t>(memory_bytes);
   ins.read_only = has(s, "nc");
   ins.volatile_access = has(s, "volatile") || has(s, "relaxed") || has(s, "acquire") || has(s, "release");
+  if (loads && ins.volatile_access) {
+    l.extra(ins).readers[0] = reinterpret_cast<void (*)()>(ins.fn);
+    ins.fn = look_again;
+  }
   if (count == 1) {
     ins.d = l.slot(first, bytes);
     return true;

@@ -42,6 +42,7 @@ const Ins* Warp::pick() {
     }
     if (best == NONE || others[n].pc < others[best].pc) best = n;
   }
+  ahead = false;
   if (best == NONE) return nullptr;
   if (rotate_) {
     // Its turn is over: the next one behind it, so that who waits in a loop for another lane lets that lane run.
@@ -52,6 +53,7 @@ const Ins* Warp::pick() {
           (after == NONE || others[n].pc < others[after].pc))
         after = n;
     if (after != NONE) best = after;
+    ahead = after != NONE;
   }
   const Ins* pc = others[best].pc;
   mask = others[best].mask;

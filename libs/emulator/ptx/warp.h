@@ -91,6 +91,7 @@ class Warp {
   uint32_t live = 0;  // lanes that have not exited
   uint32_t carry = 0;  // of add.cc and its like
   int budget = 0;     // backward jumps until the others get their turn
+  bool ahead = false;  // the running split's turn comes after one that ended: who stands before it has to wait
   BlockRun* block = nullptr;
   unsigned index = 0;
   uint32_t faulty = 0;  // lanes of the access that is about to fault, where there are several
@@ -115,6 +116,8 @@ class Warp {
   /** Lanes end; the rest of the split goes on. */
   const Ins* exit_lanes(uint32_t lanes, const Ins* next);
   bool has_runnable() const;
+  /** The running split need not look where the others are. */
+  bool goes_on() const { return ahead || others.empty(); }
 
   [[noreturn]] void fail(const Ins* i, unsigned lane, Fault fault);
   [[noreturn]] void fail_unsupported(const Ins* i, const std::string& what);

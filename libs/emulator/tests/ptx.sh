@@ -36,13 +36,12 @@ to_ptx() {
 }
 
 if [ -n "$FRONT_END" ]; then
-  for name in calls warps matrices races; do to_ptx "$HERE/kernels/$name.cu"; done
+  for name in calls warps matrices races memory; do to_ptx "$HERE/kernels/$name.cu"; done
   watched races races_instrumented
-  tests="$tests calls warps matrices races"
+  tests="$tests calls warps matrices races memory"
 fi
-# What depends on the code that nvcc makes: a spin lock, ncu's counters, the lines of faults.
+# What depends on the code that nvcc makes: ncu's counters, the lines of faults.
 if [ "$FRONT_END" = nvcc ]; then
-  to_ptx "$HERE/kernels/memory.cu"
   to_ptx "$HERE/probes/faulty.cu"
   to_ptx "$KERNELS/faulty/bank_conflict_32way/bank_conflict_32way.cu"
   to_ptx "$KERNELS/fa_tc_s512/fa_tc_s512.cu" -DCONFIG=1 -DREGISTER_LIMIT=0 -DBLOCK_Q=64 -DBLOCK_KV=64 \
@@ -50,7 +49,7 @@ if [ "$FRONT_END" = nvcc ]; then
   to_ptx "$KERNELS/flashcore_v7/flashcore_v7.cu" -DBLOCK_Q=64 -DBLOCK_KV=64 -DNUM_THREADS=128 -DROW_STRIDE=72 \
     -DS_STRIDE=72 -DSMEM_BYTES=64512
   watched faulty faulty_watched
-  tests="$tests memory counters probes/faulty"
+  tests="$tests counters probes/faulty"
 fi
 
 # Counting whole kernels takes minutes where another processor is imitated.

@@ -62,6 +62,12 @@ void test_barriers_in_two_lines(const Kernels& kernels) {
   expect_fault({"DEADLOCK", "divergent barrier", "divergence.cu:120", "divergence.cu:122"});
 }
 
+void test_lock(const Kernels& kernels) {
+  const Buffer<int> words(std::vector<int>{0, 0});
+  CHECK_OK(kernels.run("lock_behind_loop", {2}, {96}, 0, words.address()));
+  CHECK(words.read() == (std::vector<int>{0, 192}));
+}
+
 void test_deadlock(const Kernels& kernels) {
   const Buffer<int> out(64);
   CHECK_RESULT(kernels.run("half_arrives", {1}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_TIMEOUT);
@@ -77,6 +83,7 @@ int main() {
   test_sums_of_products(kernels);
   test_bounds(kernels);
   test_what_is_not_carried(kernels);
+  test_lock(kernels);
   test_deadlock(kernels);
   test_barriers_in_two_lines(kernels);
 }

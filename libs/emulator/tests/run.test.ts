@@ -27,8 +27,8 @@ test("the PTX engine: divergence, an H200's answers, bounds, faulty kernels, ncu
   const answers = (program: string) => spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0;
   const hasNvcc = answers('nvcc');
   const names = ['ptx', 'hopper'];
-  if (hasNvcc || answers('clang++-19')) names.push('calls', 'warps', 'matrices', 'races');
-  if (hasNvcc) names.push('memory', 'counters', 'probes/faulty');
+  if (hasNvcc || answers('clang++-19')) names.push('calls', 'warps', 'matrices', 'races', 'memory');
+  if (hasNvcc) names.push('counters', 'probes/faulty');
   if (answers('python3')) names.push('opcodes');
   expect(output.trim().split('\n')).toEqual(names.map((name) => `ok   ${name}`));
   if (hasNvcc) expect(primitivesOn(join(build, 'ptx/libcuda_emu.so'))).toMatch(/^\d+ agree, 0 do not, 0 not carried/m);
