@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ArtifactStore, BuildTools, CudaDriver, type Candidate } from '@flashcore/runner/testing';
+import { ArtifactStore, BuildTools, CudaDriver, imageOf, type Candidate } from '@flashcore/runner/testing';
 import { type Shape } from '@flashcore/shared/contract';
 import { parseManifest, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
 import { repositoryRoot } from '../support/repository-root.ts';
@@ -73,6 +73,11 @@ export async function compile(
   const { batch, heads, sequenceLength, headDim, causal } = shape;
   return {
     id: manifest.id,
-    candidate: { image, shape: { batch, heads, sequenceLength, headDim, causal }, plan, launchLimitMs: 0 },
+    candidate: {
+      image: imageOf(image, plan),
+      shape: { batch, heads, sequenceLength, headDim, causal },
+      plan,
+      launchLimitMs: 0,
+    },
   };
 }
