@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t MOST_LINKS = 256;  // of a run: each keeps registers in use for longer
 constexpr size_t NONE = ~size_t(0);
+constexpr int NO_REGISTER = -1;
 
 bool is_multiply_add(const Statement& s) {
   return s.op == "fma" && s.guard < 0 && s.operands.size() == 4 && s.operands[0].kind == OperandKind::Register &&
@@ -73,10 +74,13 @@ class Fusion {
     const auto next = std::upper_bound(at.begin(), at.end(), after);
     return next != at.end() && *next < before;
   }
-  bool inputs_keep(size_t n, size_t until) const {
+  /** Whether nobody writes what `n` reads, but for the register `own`. */
+  bool inputs_keep(size_t n, size_t until, int own = NO_REGISTER) const {
     const Statement& s = f_.statements[n];
-    for (size_t o = 1; o < 4; ++o)
-      if (s.operands[o].reg >= 0 && written_between(s.operands[o].reg, n, until)) return false;
+    for (size_t o = 1; o < 4; ++o) {
+      const int reg = s.operands[o].reg;
+      if (reg >= 0 && reg != own && written_between(reg, n, until)) return false;
+    }
     return true;
   }
 
@@ -157,11 +161,9 @@ class Fusion {
     const int result = result_of(chain);
     // What is there ends where the run stands: its own statement counts as in between, but for the last one's inputs.
     if (mentioned_between(mentions, result, from, at)) return false;
+    // A sum that a loop goes on with is written to the register that it began from, by its last link.
     for (const size_t link : chain.links)
-      if (!inputs_keep(link, at)) {
-        // Written by a chain of the run: it comes after this one, and does so only there.
-        return false;
-      }
+      if (!inputs_keep(link, at, result)) return false;
     return std::none_of(there.begin(), there.end(),
                         [&](const Sum* other) { return reads(*other, result) || result_of(*other) == result; });
   }
