@@ -30,12 +30,24 @@ inline __attribute__((always_inline)) void rows_of_columns(const __m512i* column
   columns_of(columns, rows);
 }
 
-/** Exponents of halves as words, each plus 15, subnormal ones 1; of zeros 0x80, as a byte the least. */
-inline __attribute__((always_inline)) __m512i exponents_of_halves(__m512i halves, __m512i& highest) {
-  const __m512i magnitudes = _mm512_and_si512(halves, _mm512_set1_epi16(0x7fff));
+/** Exponents of halves as words, each plus 15, subnormal ones 1. */
+inline __attribute__((always_inline)) __m512i exponents_of_halves(__m512i magnitudes, __m512i& highest) {
   const __m512i exponents = _mm512_max_epu16(_mm512_srli_epi16(magnitudes, 10), _mm512_set1_epi16(1));
   highest = _mm512_max_epu16(highest, exponents);
-  return _mm512_mask_mov_epi16(exponents, _mm512_testn_epi16_mask(magnitudes, magnitudes), _mm512_set1_epi16(0x80));
+  return exponents;
+}
+// As bytes a product's exponent, biased as a float's, is left minus right, and 0 where one factor is 0: subtraction of
+// bytes ends at 0.
+inline __attribute__((always_inline)) __m512i left_exponents(__m512i halves, __m512i& highest) {
+  const __m512i magnitudes = _mm512_and_si512(halves, _mm512_set1_epi16(0x7fff));
+  const __m512i exponents = exponents_of_halves(magnitudes, highest);
+  return _mm512_maskz_add_epi16(_mm512_test_epi16_mask(magnitudes, magnitudes), exponents, _mm512_set1_epi16(127));
+}
+inline __attribute__((always_inline)) __m512i right_exponents(__m512i halves, __m512i& highest) {
+  const __m512i magnitudes = _mm512_and_si512(halves, _mm512_set1_epi16(0x7fff));
+  const __m512i exponents = exponents_of_halves(magnitudes, highest);
+  return _mm512_mask_sub_epi16(_mm512_set1_epi16(255), _mm512_test_epi16_mask(magnitudes, magnitudes),
+                               _mm512_set1_epi16(30), exponents);
 }
 /** Whether one of the halves is infinite or no number. */
 inline __attribute__((always_inline)) bool are_special(__m512i highest) {
@@ -61,7 +73,7 @@ struct LeftOperand {
       columns_of(rows, pairs);
       for (int n = 0; n < 4; ++n) {
         const int pair = 4 * part + n;
-        words[n] = exponents_of_halves(pairs[n], highest);
+        words[n] = left_exponents(pairs[n], highest);
         columns[2 * pair] = low_halves_to_floats(pairs[n]);
         columns[2 * pair + 1] = low_halves_to_floats(_mm512_srli_epi32(pairs[n], 16));
       }
@@ -94,7 +106,7 @@ struct RightOperand {
         _mm256_store_ps(&numbers[column + 2][8 * part], _mm512_castps512_ps256(second));
         _mm256_store_ps(&numbers[column + 3][8 * part],
                         _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(second), 1)));
-        const __m512i own = exponents_of_halves(halves, highest);
+        const __m512i own = right_exponents(halves, highest);
         // Of a column: rows 0, 1 | 2, 3 become rows 0, 2, 1, 3.
         _mm512_store_si512(&exponents[part][16 * half], _mm512_or_si512(own, _mm512_srli_epi64(own, 24)));
       }
@@ -104,29 +116,36 @@ struct RightOperand {
 
 /** sums[8 columns] += a * b. False, and nothing is changed, where the arithmetic of small numbers does not do. */
 inline bool multiply_halves(const LeftOperand& a, const RightOperand& b, __m512* sums) {
-  constexpr int BIAS = 127, KEPT = 25, HIGHEST = 100, LOWEST = -100;
+  constexpr int BIAS = 127, KEPT = 25, LOWEST = -100;
   if (a.special || b.special) return false;
-  __m512 results[8];
-  __m512i highest = _mm512_setzero_si512(), overflow = _mm512_setzero_si512();
+  // What is to be added to a number's exponent so that 2^-25 of the largest one becomes 1. It is done for all columns
+  // before their sums: each step waits for the one before, and only other columns fill the time.
+  __m512i shifts[8], highest = _mm512_setzero_si512();
   for (int c = 0; c < 8; ++c) {
-    __m512i bytes = _mm512_adds_epi8(a.exponents[0], _mm512_set1_epi32(static_cast<int>(b.exponents[0][4 * c])));
+    __m512i bytes = _mm512_subs_epu8(a.exponents[0], _mm512_set1_epi32(static_cast<int>(b.exponents[0][4 * c])));
 #pragma GCC unroll 4
     for (int k = 1; k < 4; ++k)
-      bytes = _mm512_max_epi8(
+      bytes = _mm512_max_epu8(
           bytes,
-          _mm512_adds_epi8(a.exponents[k], _mm512_set1_epi32(static_cast<int>(b.exponents[k / 2][4 * c + k % 2 * 2]))));
-    // The largest of a row's four bytes, in the upper one; both summands had 15 too many.
-    bytes = _mm512_max_epi8(bytes, _mm512_slli_epi32(bytes, 16));
-    bytes = _mm512_max_epi8(bytes, _mm512_slli_epi32(bytes, 8));
-    const __m512i products = _mm512_add_epi32(_mm512_srai_epi32(bytes, 24), _mm512_set1_epi32(BIAS - 30));
-    const __m512i own = _mm512_srli_epi32(_mm512_slli_epi32(_mm512_castps_si512(sums[c]), 1), 24);
-    const __m512i top = _mm512_max_epi32(_mm512_max_epi32(products, own), _mm512_set1_epi32(BIAS + LOWEST));
-    highest = _mm512_max_epi32(highest, top);
-    const __m512i exponent = _mm512_slli_epi32(top, 23);
-    const __m512i scale = _mm512_sub_epi32(_mm512_set1_epi32(static_cast<int>((2u * BIAS + KEPT) << 23)), exponent);
-    const __m512 unit = _mm512_castsi512_ps(_mm512_sub_epi32(exponent, _mm512_set1_epi32(KEPT << 23)));
+          _mm512_subs_epu8(a.exponents[k], _mm512_set1_epi32(static_cast<int>(b.exponents[k / 2][4 * c + k % 2 * 2]))));
+    // The largest of a row's four bytes, in the upper one.
+    bytes = _mm512_max_epu8(bytes, _mm512_slli_epi32(bytes, 16));
+    bytes = _mm512_max_epu8(bytes, _mm512_slli_epi32(bytes, 8));
+    const __m512i own = _mm512_and_si512(_mm512_castps_si512(sums[c]), _mm512_set1_epi32(0x7fffffff));
+    const __m512i top =
+        _mm512_max_epu32(_mm512_max_epu32(_mm512_srli_epi32(bytes, 1), own), _mm512_set1_epi32((BIAS + LOWEST) << 23));
+    highest = _mm512_max_epu32(highest, top);
+    shifts[c] =
+        _mm512_sub_epi32(_mm512_set1_epi32((BIAS + KEPT) << 23), _mm512_and_si512(top, _mm512_set1_epi32(0x7f800000)));
+  }
+  // Nothing may be taken from an exponent: that of a zero would wrap.
+  if (_mm512_cmpge_epu32_mask(highest, _mm512_set1_epi32((BIAS + KEPT + 1) << 23))) return false;
+  __m512 results[8];
+  __m512i overflow = _mm512_setzero_si512();
+  for (int c = 0; c < 8; ++c) {
+    const __m512i shift = shifts[c];
     const auto cut = [&](__m512 number) __attribute__((always_inline)) {
-      return _mm512_cvttps_epi32(_mm512_mul_ps(number, _mm512_castsi512_ps(scale)));
+      return _mm512_cvttps_epi32(_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(number), shift)));
     };
     __m512i first = cut(sums[c]), second = _mm512_setzero_si512();
 #pragma GCC unroll 16
@@ -137,10 +156,10 @@ inline bool multiply_halves(const LeftOperand& a, const RightOperand& b, __m512*
     const __m512i sum = _mm512_add_epi32(first, second);
     // A sum of 17 terms below 2^27 each may not fit: its sign is then neither summand's.
     overflow = _mm512_or_si512(overflow, _mm512_ternarylogic_epi32(first, second, sum, 0x42));
+    const __m512 unit = _mm512_castsi512_ps(_mm512_sub_epi32(_mm512_set1_epi32(BIAS << 23), shift));
     results[c] = _mm512_mul_ps(_mm512_cvt_roundepi32_ps(sum, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC), unit);
   }
-  if (_mm512_movepi32_mask(overflow) | _mm512_cmpgt_epi32_mask(highest, _mm512_set1_epi32(BIAS + HIGHEST)))
-    return false;
+  if (_mm512_movepi32_mask(overflow)) return false;
   for (int c = 0; c < 8; ++c) sums[c] = results[c];
   return true;
 }
