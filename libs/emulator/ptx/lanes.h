@@ -179,18 +179,27 @@ inline void rows_to_registers(const At& at, uint32_t* const* registers) {
 }
 
 /**
- * Rows of 16 bytes at base + offsets[lane], multiples of 16, to four registers, where eight lanes each have the same or
- * all lie in the 128 bytes from lane 0's on, those below `end`; false, and nothing is done, where that is not so.
+ * Rows of 16 bytes at base + addresses[lane] + add, to four registers, of which one may be that of the addresses; false,
+ * and nothing is done, where one is no multiple of 16 or does not end at `end` or before.
  */
-inline bool few_rows_to_registers(const char* base, uint32_t end, const uint32_t* offsets, uint32_t* const* registers) {
+inline bool shared_rows_to_registers(const char* base, uint32_t end, const uint32_t* addresses, uint32_t add,
+                                     uint32_t* const* registers) {
 #if defined(FLASHCORE_VECTOR_LANES)
-  const __m512i low = _mm512_loadu_si512(offsets), high = _mm512_loadu_si512(offsets + 16);
+  if (end < 16) return false;
+  const __m512i more = _mm512_set1_epi32(static_cast<int>(add));
+  const __m512i low = _mm512_add_epi32(_mm512_loadu_si512(addresses), more);
+  const __m512i high = _mm512_add_epi32(_mm512_loadu_si512(addresses + 16), more);
+  if (_mm512_cmpgt_epu32_mask(_mm512_max_epu32(low, high), _mm512_set1_epi32(static_cast<int>(end - 16))) |
+      _mm512_test_epi32_mask(_mm512_or_si512(low, high), _mm512_set1_epi32(15)))
+    return false;
+  // Eight lanes each with one row.
   const __m512i eights = _mm512_set_epi32(8, 8, 8, 8, 8, 8, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0);
   if (!(_mm512_cmpneq_epi32_mask(low, _mm512_permutexvar_epi32(eights, low)) |
         _mm512_cmpneq_epi32_mask(high, _mm512_permutexvar_epi32(eights, high)))) {
     for (int begin = 0; begin < LANES; begin += 16) {
       const auto row = [&](int lane) {
-        return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(base + offsets[lane])));
+        return _mm512_broadcast_i32x4(
+            _mm_loadu_si128(reinterpret_cast<const __m128i*>(base + (addresses[lane] + add))));
       };
       const __m512i rows = _mm512_mask_mov_epi64(row(begin), 0xf0, row(begin + 8));
       _mm512_storeu_si512(registers[0] + begin, _mm512_shuffle_epi32(rows, _MM_PERM_AAAA));
@@ -200,23 +209,54 @@ inline bool few_rows_to_registers(const char* base, uint32_t end, const uint32_t
     }
     return true;
   }
-  const uint32_t first = offsets[0];
-  if (first > end || end - first < 128) return false;
+  // All within 128 bytes.
+  const uint32_t first = addresses[0] + add;
   const __m512i start = _mm512_set1_epi32(static_cast<int>(first)), size = _mm512_set1_epi32(128);
   const __m512i a = _mm512_sub_epi32(low, start), b = _mm512_sub_epi32(high, start);
-  if (_mm512_cmpge_epu32_mask(a, size) | _mm512_cmpge_epu32_mask(b, size)) return false;
+  if (end - first < 128 || _mm512_cmpge_epu32_mask(_mm512_max_epu32(a, b), size)) {
+    rows_to_registers([&](int lane) { return base + (addresses[lane] + add); }, registers);
+    return true;
+  }
   const __m512i near = _mm512_loadu_si512(base + first), far = _mm512_loadu_si512(base + first + 64);
+  const bool alike = !_mm512_cmpneq_epi32_mask(a, b);  // the second half of the warp reads what the first one does
   __m512i from_a = _mm512_srli_epi32(a, 2), from_b = _mm512_srli_epi32(b, 2);
   for (int n = 0; n < 4; ++n) {
-    _mm512_storeu_si512(registers[n], _mm512_permutex2var_epi32(near, from_a, far));
-    _mm512_storeu_si512(registers[n] + 16, _mm512_permutex2var_epi32(near, from_b, far));
+    const __m512i words = _mm512_permutex2var_epi32(near, from_a, far);
+    _mm512_storeu_si512(registers[n], words);
+    _mm512_storeu_si512(registers[n] + 16, alike ? words : _mm512_permutex2var_epi32(near, from_b, far));
     from_a = _mm512_add_epi32(from_a, _mm512_set1_epi32(1));
     from_b = _mm512_add_epi32(from_b, _mm512_set1_epi32(1));
   }
   return true;
 #else
-  (void)base, (void)end, (void)offsets, (void)registers;
-  return false;
+  alignas(64) uint32_t offsets[LANES];
+  if (end < 16 || !offsets_inside(addresses, add, end - 16, 15, offsets)) return false;
+  rows_to_registers([&](int lane) { return base + offsets[lane]; }, registers);
+  return true;
+#endif
+}
+
+/** Whether each eight lanes' words, at addresses[lane] + add, lie side by side, and all of them below `end`. */
+inline bool eights_of_words(uint32_t end, const uint32_t* addresses, uint32_t add) {
+#if defined(FLASHCORE_VECTOR_LANES)
+  if (end < 4) return false;
+  const __m512i more = _mm512_set1_epi32(static_cast<int>(add));
+  const __m512i low = _mm512_add_epi32(_mm512_loadu_si512(addresses), more);
+  const __m512i high = _mm512_add_epi32(_mm512_loadu_si512(addresses + 16), more);
+  const __m512i eights = _mm512_set_epi32(8, 8, 8, 8, 8, 8, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0);
+  const __m512i steps = _mm512_set_epi32(28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0);
+  return !(_mm512_cmpgt_epu32_mask(_mm512_max_epu32(low, high), _mm512_set1_epi32(static_cast<int>(end - 4))) |
+           _mm512_test_epi32_mask(_mm512_or_si512(low, high), _mm512_set1_epi32(3)) |
+           _mm512_cmpneq_epi32_mask(_mm512_sub_epi32(low, _mm512_permutexvar_epi32(eights, low)), steps) |
+           _mm512_cmpneq_epi32_mask(_mm512_sub_epi32(high, _mm512_permutexvar_epi32(eights, high)), steps));
+#else
+  uint32_t high = 0, apart = 0;
+  for (int k = 0; k < LANES; ++k) {
+    const uint32_t offset = addresses[k] + add;
+    high = offset > high ? offset : high;
+    apart |= (offset & 3) | (addresses[k] - addresses[k & ~7] - 4 * (static_cast<uint32_t>(k) & 7));
+  }
+  return end >= 4 && high <= end - 4 && !apart;
 #endif
 }
 

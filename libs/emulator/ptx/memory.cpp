@@ -307,6 +307,12 @@ const Ins* load(Warp& w, const Ins* i) {
     }
   } else if constexpr (COUNT == 4 && sizeof(T) == 4 && sizeof(R) == 4) {
     write_rows(w, i, m, [&](uint32_t* const* to) { rows_to_registers([&](int k) { return p.at[k]; }, to); });
+  } else if constexpr (COUNT == 2 && sizeof(T) == 4 && sizeof(R) == 4) {
+    alignas(64) uint64_t pairs[LANES];
+    for (int k = 0; k < LANES; ++k) memcpy(&pairs[k], p.at[k], sizeof pairs[k]);
+    for (int n = 0; n < 2; ++n)
+      if (i->extra->d[n] != NO_SLOT)
+        write_lanes<uint32_t>(w, i->extra->d[n], m, [&](int k) { return static_cast<uint32_t>(pairs[k] >> (32 * n)); });
   } else {
     alignas(64) T t[COUNT][LANES];
     for (int k = 0; k < LANES; ++k) {
@@ -348,27 +354,47 @@ const Ins* load_shared(Warp& w, const Ins* i) {
   return i + 1;
 }
 
+/** Shared memory, for the whole warp, with nobody who notes the accesses. */
+inline bool plainly_shared(Warp& w, const Ins* i) {
+  return w.active(i) == ALL && !i->wide_address && !w.block->shadow && !w.block->observed;
+}
+
+/** Words of eight lanes side by side are copied. */
+__attribute__((noinline)) const Ins* load_shared_eights(Warp& w, const Ins* i) {
+  const BlockRun& block = *w.block;
+  const uint32_t* at = w.reg<uint32_t>(i->a);
+  const auto add = static_cast<uint32_t>(i->imm);
+  if (!plainly_shared(w, i) || !eights_of_words(block.shared_bytes, at, add))
+    return load_shared<uint32_t, uint32_t>(w, i);
+  const uint32_t from[] = {at[0] + add, at[8] + add, at[16] + add, at[24] + add};  // they may be overwritten
+  for (int n = 0; n < 4; ++n) memcpy(w.reg<uint32_t>(i->d) + 8 * n, block.shared + from[n], 32);
+  return i + 1;
+}
+
 /** Words that lie close together are chosen among at once. */
 const Ins* load_shared_words(Warp& w, const Ins* i) {
   const BlockRun& block = *w.block;
-  if (w.active(i) == ALL && !i->wide_address && !block.shadow && !block.observed &&
-      words_nearby(block.shared, block.shared_bytes, w.reg<uint32_t>(i->a), static_cast<uint32_t>(i->imm),
-                   w.reg<uint32_t>(i->d)))
+  if (plainly_shared(w, i) && words_nearby(block.shared, block.shared_bytes, w.reg<uint32_t>(i->a),
+                                           static_cast<uint32_t>(i->imm), w.reg<uint32_t>(i->d)))
     return i + 1;
-  return load_shared<uint32_t, uint32_t>(w, i);
+  return load_shared_eights(w, i);
 }
 
 /** 16 bytes a lane. */
 const Ins* load_shared_words4(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   if (!m) return i + 1;
+  const char* const base = w.block->shared;
+  const std::vector<uint32_t>& slots = i->extra->d;
+  if (plainly_shared(w, i) && std::find(slots.begin(), slots.end(), NO_SLOT) == slots.end()) {
+    uint32_t* const to[] = {w.reg<uint32_t>(slots[0]), w.reg<uint32_t>(slots[1]), w.reg<uint32_t>(slots[2]),
+                            w.reg<uint32_t>(slots[3])};
+    if (shared_rows_to_registers(base, w.block->shared_bytes, w.reg<uint32_t>(i->a), static_cast<uint32_t>(i->imm), to))
+      return i + 1;
+  }
   alignas(64) uint32_t offsets[LANES];
   resolve_shared(w, i, m, 16, Access::Read, offsets);
-  const char* const base = w.block->shared;
-  write_rows(w, i, m, [&](uint32_t* const* to) {
-    if (!few_rows_to_registers(base, w.block->shared_bytes, offsets, to))
-      rows_to_registers([&](int k) { return base + offsets[k]; }, to);
-  });
+  write_rows(w, i, m, [&](uint32_t* const* to) { rows_to_registers([&](int k) { return base + offsets[k]; }, to); });
   return i + 1;
 }
 
@@ -398,6 +424,17 @@ const Ins* store(Warp& w, const Ins* i) {
   } else {
     for (int k = 0; k < LANES; ++k) store_lane(k);
   }
+  return i + 1;
+}
+
+/** The words of eight lanes side by side are copied. */
+const Ins* store_shared_words(Warp& w, const Ins* i) {
+  const BlockRun& block = *w.block;
+  const uint32_t* at = w.reg<uint32_t>(i->a);
+  const auto add = static_cast<uint32_t>(i->imm);
+  if (!plainly_shared(w, i) || !eights_of_words(block.shared_bytes, at, add)) return store<uint32_t, uint32_t, 1>(w, i);
+  const uint32_t* from = w.reg<uint32_t>(i->d);
+  for (int n = 0; n < LANES; n += 8) memcpy(block.shared + (at[n] + add), from + n, 32);
   return i + 1;
 }
 
@@ -764,6 +801,7 @@ bool lower_load_store(Lowering& l, Ins& ins) {
     if (ins.fn == load<uint32_t, uint32_t, 1>) ins.fn = load_shared_words;
     if (ins.fn == load<uint16_t, uint16_t, 1>) ins.fn = load_shared<uint16_t, uint16_t>;
   }
+  if (!loads && ins.space == SHARED_SPACE && ins.fn == store<uint32_t, uint32_t, 1>) ins.fn = store_shared_words;
   ins.count = static_cast<uint8_t>(count);
   ins.bytes = static_cast<uint8_t>(memory_bytes);
   ins.read_only = has(s, "nc");
