@@ -2,6 +2,7 @@
 // All precisions are one template: Fp64 rounds nowhere, the others where an implementation of that dtype stores a tensor.
 #include "attention_reference.h"
 #include "elements.h"
+#include "vector_math.h"
 
 #include <algorithm>
 #include <atomic>
@@ -17,13 +18,16 @@
 
 namespace {
 
-constexpr int ROWS = 4;  // query rows a micro-kernel call works on: 4 x 2 vector accumulators stay in registers
-constexpr int COL_VECTORS = 2;
+// Query rows that a call of multiply_rows() works on: as many as let their sums stay in registers, of which there are 32
+// or 16.
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int ROWS = 8;
+#else
+constexpr int ROWS = 6;
+#endif
+constexpr int COL_VECTORS = 2;  // 2 registers of the right factor, 1 of the left
 constexpr int ROWS_PER_TASK = 256;  // query rows a thread takes at a time; unpacking K and V costs 1/256 of the task
-constexpr int64_t NORMALS_PER_TASK = 1 << 15;  // about a millisecond of a thread; even, for they are drawn in pairs
-
-typedef double VectorFp64 __attribute__((vector_size(64)));
-typedef float VectorFp32 __attribute__((vector_size(64)));
+constexpr int64_t NORMALS_PER_TASK = 1 << 15;  // 0.2 ms of a thread; a multiple of what is drawn at once
 
 // The fp16 value nearest to x (ties to even), as a float.
 float round_to_half(float x) {
@@ -98,37 +102,60 @@ struct Matrix {
   Real* elements(int r) { return reinterpret_cast<Real*>(row(r)); }
 };
 
+// The right factor of a product: panels of COL_VECTORS vectors, each with all its rows one after the other, as
+// multiply_rows() reads it. Rows of a power of two would all fall into the same few lines of a cache.
+template <typename Real>
+struct Panels {
+  using Vector = VectorOf<Real>;
+  static constexpr int COLS = COL_VECTORS * static_cast<int>(sizeof(Vector) / sizeof(Real));
+  int rows;
+  std::vector<Vector> data;
+  Panels(int rows, int cols) : rows(rows), data(static_cast<size_t>((cols + COLS - 1) / COLS) * rows * COL_VECTORS) {}
+  Vector* panel(int p) { return data.data() + static_cast<size_t>(p) * rows * COL_VECTORS; }
+  Real* element(int row, int col) {
+    return reinterpret_cast<Real*>(panel(col / COLS) + static_cast<size_t>(row) * COL_VECTORS) + col % COLS;
+  }
+};
+
 // C[0..ROWS) = A[0..ROWS) x B, where A has `depth` columns and C `cols`.
 template <typename Real>
-void multiply_rows(Matrix<Real>& A, Matrix<Real>& B, Matrix<Real>& C, int depth, int cols) {
+void multiply_rows(Matrix<Real>& A, Panels<Real>& B, Matrix<Real>& C, int depth, int cols) {
   using Vector = VectorOf<Real>;
-  const int vectors = (cols + Matrix<Real>::LANES - 1) / Matrix<Real>::LANES;
-  for (int col = 0; col < vectors; col += COL_VECTORS) {
+  for (int p = 0; p * Panels<Real>::COLS < cols; ++p) {
     Vector sum[ROWS][COL_VECTORS] = {};
-    for (int k = 0; k < depth; ++k) {
-      const Vector* b = B.row(k) + col;
-      for (int r = 0; r < ROWS; ++r)
-        for (int c = 0; c < COL_VECTORS; ++c) sum[r][c] += A.elements(r)[k] * b[c];
+    const Vector* b = B.panel(p);
+    for (int k = 0; k < depth; ++k, b += COL_VECTORS) {
+      const Vector left = b[0], right = b[1];  // read once for all rows
+      for (int r = 0; r < ROWS; ++r) {
+        const Real a = A.elements(r)[k];
+        sum[r][0] += a * left;
+        sum[r][1] += a * right;
+      }
     }
     for (int r = 0; r < ROWS; ++r)
-      for (int c = 0; c < COL_VECTORS; ++c) C.row(r)[col + c] = sum[r][c];
+      for (int c = 0; c < COL_VECTORS; ++c) C.row(r)[p * COL_VECTORS + c] = sum[r][c];
   }
 }
 
-// Scores to probabilities in place; columns past `visible` become 0, so that the product with V may run over the whole
-// row group.
+// Scores of the columns up to `cols` to probabilities in place; those past `visible` become 0.
 template <typename P>
-void softmax_row(typename P::Real* scores, int visible, int cols, typename P::Real scale) {
+void softmax_row(Matrix<typename P::Real>& scores, int r, int visible, int cols, typename P::Real scale) {
   using Real = typename P::Real;
-  Real max = -std::numeric_limits<Real>::infinity();
-  for (int key = 0; key < visible; ++key) {
-    scores[key] = P::round(P::round(scores[key]) * scale);
-    max = scores[key] > max ? scores[key] : max;
-  }
-  Real sum = 0;
-  for (int key = 0; key < visible; ++key) sum += scores[key] = std::exp(scores[key] - max);
-  for (int key = 0; key < visible; ++key) scores[key] = P::round(scores[key] / sum);
-  for (int key = visible; key < cols; ++key) scores[key] = 0;
+  using Vector = VectorOf<Real>;
+  constexpr int LANES = Matrix<Real>::LANES;
+  const int vectors = (cols + LANES - 1) / LANES;
+  Real* const row = scores.elements(r);
+  Vector* const of_row = scores.row(r);
+  for (int key = 0; key < visible; ++key) row[key] = P::round(P::round(row[key]) * scale);
+  for (int key = visible; key < vectors * LANES; ++key) row[key] = -std::numeric_limits<Real>::infinity();
+  Vector maxima = Vector{} - std::numeric_limits<Real>::infinity();
+  for (int i = 0; i < vectors; ++i) maxima = of_row[i] > maxima ? of_row[i] : maxima;
+  Real max = -std::numeric_limits<Real>::infinity(), sum = 0;
+  for (int lane = 0; lane < LANES; ++lane) max = maxima[lane] > max ? maxima[lane] : max;
+  Vector sums = {};
+  for (int i = 0; i < vectors; ++i) sums += of_row[i] = exp_of_negative(of_row[i] - max);
+  for (int lane = 0; lane < LANES; ++lane) sum += sums[lane];
+  for (int key = 0; key < vectors * LANES; ++key) row[key] = P::round(row[key] / sum);
 }
 
 struct Problem {
@@ -139,18 +166,31 @@ struct Problem {
   bool causal;
 };
 
+// What a thread needs for a task.
+template <typename Real>
+struct Scratch {
+  Panels<Real> K_transposed, V;
+  Matrix<Real> Q, scores, O;
+  std::vector<Real> row;
+  explicit Scratch(const Problem& p)
+      : K_transposed(p.D, p.S), V(p.S, p.D), Q(ROWS, p.D), scores(ROWS, p.S), O(ROWS, p.D), row(p.D) {}
+};
+
 // Query rows [first, last) of one head.
 template <typename P>
-void attend(const Problem& p, int head, int first, int last, typename P::Output* out) {
+void attend(const Problem& p, int head, int first, int last, typename P::Output* out,
+            Scratch<typename P::Real>& scratch) {
+  using Real = typename P::Real;
+  auto& [K_transposed, V, Q, scores, O, row] = scratch;
+  constexpr int COLS = Panels<Real>::COLS;
   const size_t offset = static_cast<size_t>(head) * p.S * p.D;
   const int keys = p.causal ? last : p.S;
-  using Real = typename P::Real;
-  Matrix<Real> K_transposed(p.D, keys), V(keys, p.D), Q(ROWS, p.D), scores(ROWS, keys), O(ROWS, p.D);
-  const size_t key_stride = static_cast<size_t>(K_transposed.stride) * Matrix<Real>::LANES;
   for (int key = 0; key < keys; ++key) {
     const size_t at = offset + static_cast<size_t>(key) * p.D;
-    unpack(p.dtype, p.k, at, p.D, K_transposed.elements(0) + key, key_stride);
-    unpack(p.dtype, p.v, at, p.D, V.elements(key));
+    unpack(p.dtype, p.k, at, p.D, row.data());
+    Real* const column = K_transposed.element(0, key);
+    for (int d = 0; d < p.D; ++d) column[static_cast<size_t>(d) * COLS] = row[d];
+    for (int d = 0; d < p.D; d += COLS) unpack(p.dtype, p.v, at + d, std::min(COLS, p.D - d), V.element(key, d));
   }
   for (int group = first; group < last; group += ROWS) {
     const int rows = last - group < ROWS ? last - group : ROWS;
@@ -158,20 +198,29 @@ void attend(const Problem& p, int head, int first, int last, typename P::Output*
     for (int r = 0; r < rows; ++r)
       unpack(p.dtype, p.q, offset + static_cast<size_t>(group + r) * p.D, p.D, Q.elements(r));
     multiply_rows(Q, K_transposed, scores, p.D, cols);
-    for (int r = 0; r < rows; ++r) softmax_row<P>(scores.elements(r), p.causal ? group + r + 1 : p.S, cols, p.scale);
-    multiply_rows(scores, V, O, cols, p.D);
+    for (int r = 0; r < rows; ++r) softmax_row<P>(scores, r, p.causal ? group + r + 1 : p.S, cols, p.scale);
+    // Keys that all of the rows see; and those that only the later ones do, so that no zero of a mask meets infinity.
+    const int common = p.causal ? group + 1 : p.S;
+    multiply_rows(scores, V, O, common, p.D);
+    for (int r = 1; r < rows; ++r)
+      for (int key = common; key < (p.causal ? group + r + 1 : common); ++key) {
+        const Real probability = scores.elements(r)[key];
+        for (int d = 0; d < p.D; ++d) O.elements(r)[d] += probability * *V.element(key, d);
+      }
     for (int r = 0; r < rows; ++r)
       for (int d = 0; d < p.D; ++d) out[offset + static_cast<size_t>(group + r) * p.D + d] = P::store(O.elements(r)[d]);
   }
 }
 
-// Runs task(0) .. task(tasks - 1) on up to `threads` threads. False: out of memory.
-template <typename Task>
-bool in_parallel(int64_t tasks, int threads, const Task& task) {
+// Runs task(0) .. task(tasks - 1) on up to `threads` threads, each of which has a task of its own from make_task().
+// False: out of memory.
+template <typename MakeTask>
+bool in_parallel(int64_t tasks, int threads, const MakeTask& make_task) {
   std::atomic<int64_t> next{0};
   std::atomic<bool> out_of_memory{false};
   const auto work = [&] {
     try {
+      auto task = make_task();
       for (int64_t each; (each = next++) < tasks;) task(each);
     } catch (const std::bad_alloc&) {
       out_of_memory = true;
@@ -192,52 +241,71 @@ bool in_parallel(int64_t tasks, int threads, const Task& task) {
 template <typename P>
 int run(const Problem& p, typename P::Output* out, int threads) {
   const int tasks_per_head = (p.S + ROWS_PER_TASK - 1) / ROWS_PER_TASK;
-  const bool done = in_parallel(static_cast<int64_t>(p.heads) * tasks_per_head, threads, [&](int64_t task) {
-    const int first = static_cast<int>(task % tasks_per_head) * ROWS_PER_TASK;
-    attend<P>(p, static_cast<int>(task / tasks_per_head), first,
-              first + ROWS_PER_TASK < p.S ? first + ROWS_PER_TASK : p.S, out);
+  const bool done = in_parallel(static_cast<int64_t>(p.heads) * tasks_per_head, threads, [&] {
+    return [&p, out, tasks_per_head, scratch = Scratch<typename P::Real>(p)](int64_t task) mutable {
+      const int first = static_cast<int>(task % tasks_per_head) * ROWS_PER_TASK;
+      attend<P>(p, static_cast<int>(task / tasks_per_head), first, std::min(p.S, first + ROWS_PER_TASK), out, scratch);
+    };
   });
   return done ? FLASHCORE_REFERENCE_OK : FLASHCORE_REFERENCE_OUT_OF_MEMORY;
 }
 
-struct PhiloxBlock {
-  uint32_t first, second;
+// Blocks of Philox for the counters (low, high); each number in the lower half of its lane.
+struct PhiloxBlocks {
+  VectorInt64 first, second;
 };
 
-PhiloxBlock philox2x32(uint32_t low, uint32_t high, uint32_t key) {
-  constexpr uint32_t MULTIPLIER = 0xd256d193u, WEYL = 0x9e3779b9u;
+PhiloxBlocks philox2x32(VectorInt64 low, uint32_t high_word, uint32_t key) {
+  constexpr uint64_t MULTIPLIER = 0xd256d193u;
+  constexpr uint32_t WEYL = 0x9e3779b9u;
+  VectorUint64 left = bits_as<VectorUint64>(low), right = VectorUint64{} + high_word;
   for (int round = 0; round < 10; ++round, key += WEYL) {
-    const uint64_t product = static_cast<uint64_t>(MULTIPLIER) * low;
-    low = static_cast<uint32_t>(product >> 32) ^ key ^ high;
-    high = static_cast<uint32_t>(product);
+    const VectorUint64 product = left * MULTIPLIER;
+    left = (product >> 32) ^ key ^ right;
+    right = product & 0xffffffffu;
   }
-  return {low, high};
+  return {bits_as<VectorInt64>(left), bits_as<VectorInt64>(right)};
 }
+
+// Of a whole number below 2^52.
+VectorFp64 to_fp64(VectorInt64 number) { return bits_as<VectorFp64>(number + bits_as<int64_t>(0x1p52)) - 0x1p52; }
 
 constexpr double TWO_PI = 2 * 3.141592653589793;
-
-// A drawn value as an element of a tensor.
-void store_float(int dtype, void* out, int64_t at, double value) {
-  const float rounded = static_cast<float>(value);
-  if (dtype == FLASHCORE_DTYPE_FP32)
-    static_cast<float*>(out)[at] = rounded;
-  else
-    static_cast<uint16_t*>(out)[at] =
-        dtype == FLASHCORE_DTYPE_BF16 ? bfloat_bits(rounded) : half_bits(round_to_half(rounded));
-}
+constexpr int PAIRS = VECTOR_BYTES / sizeof(double);
 
 struct Drawing {
   uint32_t key, stream;
   double scale;
 };
 
+// Elements [first, first + 2 * PAIRS), as fp32.
+void draw_normals(int64_t first, const Drawing& drawing, float* out) {
+  VectorInt64 counter;
+  for (int pair = 0; pair < PAIRS; ++pair) counter[pair] = (first / 2 + pair) & 0xffffffff;
+  const PhiloxBlocks random = philox2x32(counter, drawing.stream, drawing.key);
+  VectorFp64 radius = -2.0 * log_of_normal((to_fp64(random.first) + 1.0) / 0x1p32);
+  for (int pair = 0; pair < PAIRS; ++pair) radius[pair] = std::sqrt(radius[pair]);
+  const SineCosine of = sine_cosine_of_turn(TWO_PI * to_fp64(random.second) / 0x1p32);
+  const VectorFp64 even = drawing.scale * radius * of.cosine, odd = drawing.scale * radius * of.sine;
+  for (int pair = 0; pair < PAIRS; ++pair) {
+    out[2 * pair] = static_cast<float>(even[pair]);
+    out[2 * pair + 1] = static_cast<float>(odd[pair]);
+  }
+}
+
 void fill_normal(int dtype, void* out, int64_t first, int64_t last, const Drawing& drawing) {
-  for (int64_t i = first; i < last; i += 2) {
-    const PhiloxBlock random = philox2x32(static_cast<uint32_t>(i / 2), drawing.stream, drawing.key);
-    const double radius = drawing.scale * std::sqrt(-2 * std::log((random.first + 1.0) / 0x1p32)),
-                 angle = TWO_PI * random.second / 0x1p32;
-    store_float(dtype, out, i, radius * std::cos(angle));
-    if (i + 1 < last) store_float(dtype, out, i + 1, radius * std::sin(angle));
+  constexpr int AT_ONCE = 64 * 2 * PAIRS;
+  float values[AT_ONCE];
+  for (int64_t begin = first; begin < last; begin += AT_ONCE) {
+    const int64_t count = std::min<int64_t>(AT_ONCE, last - begin);
+    for (int64_t i = 0; i < count; i += 2 * PAIRS) draw_normals(begin + i, drawing, values + i);
+    uint16_t* const bits = static_cast<uint16_t*>(out) + begin;
+    if (dtype == FLASHCORE_DTYPE_FP32)
+      std::copy_n(values, count, static_cast<float*>(out) + begin);
+    else if (dtype == FLASHCORE_DTYPE_BF16)
+      for (int64_t i = 0; i < count; ++i) bits[i] = bfloat_bits(values[i]);
+    else
+      for (int64_t i = 0; i < count; ++i) bits[i] = half_bits(round_to_half(values[i]));
   }
 }
 
@@ -273,9 +341,11 @@ int flashcore_reference_plain(int32_t dtype, const void* q, const void* k, const
 int flashcore_reference_normal(int32_t dtype, void* out, int64_t count, uint32_t key, uint32_t stream, double scale,
                                int32_t threads) {
   if (!known_dtype(dtype) || !out || count < 1 || count >= int64_t{1} << 33) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
-  const bool done = in_parallel((count + NORMALS_PER_TASK - 1) / NORMALS_PER_TASK, threads, [=](int64_t task) {
-    const int64_t first = task * NORMALS_PER_TASK;
-    fill_normal(dtype, out, first, std::min(count, first + NORMALS_PER_TASK), {key, stream, scale});
+  const bool done = in_parallel((count + NORMALS_PER_TASK - 1) / NORMALS_PER_TASK, threads, [=] {
+    return [=](int64_t task) {
+      const int64_t first = task * NORMALS_PER_TASK;
+      fill_normal(dtype, out, first, std::min(count, first + NORMALS_PER_TASK), {key, stream, scale});
+    };
   });
   return done ? FLASHCORE_REFERENCE_OK : FLASHCORE_REFERENCE_OUT_OF_MEMORY;
 }

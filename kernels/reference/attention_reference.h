@@ -1,8 +1,9 @@
 // Attention on the CPU, to judge kernels by: exact in fp64, and once more as a plain implementation would compute
 // it; and inputs to judge them on. Tensors are fp16, bf16 or fp32.
 //
-// Build as a shared library: g++ -std=c++17 -O3 -march=native -fPIC -shared -pthread attention_reference.cpp
-// (not with -ffast-math: masked scores are -infinity). Plain C ABI; no global state; any number of calls at once.
+// Build as a shared library: g++ -std=c++17 -O3 -march=native -fno-math-errno -fno-trapping-math -fPIC -shared -pthread
+// attention_reference.cpp (not with -ffast-math: masked scores are -infinity). Plain C ABI; no global state; any number
+// of calls at once.
 #pragma once
 #include <stdint.h>
 

@@ -1,12 +1,14 @@
 // Checks attention_reference.cpp against triple loops in double, and times it. Exit code 0: all agree.
-//   g++ -std=c++17 -O3 -march=native -pthread attention_reference.cpp attention_reference_test.cpp -o reference_test &&
-// ./reference_test [--time]
+//   g++ -std=c++17 -O3 -march=native -fno-math-errno -fno-trapping-math -pthread attention_reference.cpp
+//   attention_reference_test.cpp -o reference_test && ./reference_test [--time]
 #include "attention_reference.h"
+#include "vector_math.h"
 
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -192,6 +194,67 @@ bool refuses_bad_arguments() {
   return std::printf("%s bad arguments are refused\n", good ? "ok  " : "FAIL"), good;
 }
 
+// In units of the last place of what is wanted.
+template <typename Real>
+double distance(Real got, double want) {
+  const Real nearest = static_cast<Real>(want);
+  return std::fabs(got - want) /
+         (std::nextafter(std::fabs(nearest), std::numeric_limits<Real>::max()) - std::fabs(nearest));
+}
+
+template <typename Vector, typename Real>
+Vector filled(Real value) {
+  return Vector{} + value;
+}
+
+bool functions_are_the_libraries() {
+  std::mt19937_64 generator(4);
+  double exponential = 0, single = 0, logarithm = 0, turn = 0;
+  for (int i = 0; i < 100'000; ++i) {
+    const double share = static_cast<double>(generator() >> 11) / 0x1p53;
+    const double x = -708 * share * share;
+    exponential = std::fmax(exponential, distance(exp_of_negative(filled<VectorFp64>(x))[0], std::exp(x)));
+    const float y = static_cast<float>(-87 * share * share);
+    single = std::fmax(single, distance(exp_of_negative(filled<VectorFp32>(y))[1], std::exp(static_cast<double>(y))));
+    const double number = (static_cast<double>(generator() >> 32 >> (i % 32)) + 1) / 0x1p32;
+    logarithm = std::fmax(logarithm, distance(log_of_normal(filled<VectorFp64>(number))[0], std::log(number)));
+    const double angle = 2 * 3.141592653589793 * static_cast<double>(generator() >> 32) / 0x1p32;
+    const SineCosine of = sine_cosine_of_turn(filled<VectorFp64>(angle));
+    turn = std::fmax(turn, std::fmax(distance(of.sine[1], std::sin(angle)), distance(of.cosine[1], std::cos(angle))));
+  }
+  const double nan = exp_of_negative(filled<VectorFp64>(double{NAN}))[0];
+  const float small = exp_of_negative(filled<VectorFp32>(-INFINITY))[0];
+  const bool good = exponential <= 2 && single <= 2 && logarithm <= 2 && turn <= 2 && std::isnan(nan) && small == 0 &&
+                    exp_of_negative(filled<VectorFp64>(-INFINITY))[0] == 0 &&
+                    std::isnan(exp_of_negative(filled<VectorFp32>(NAN))[0]) &&
+                    log_of_normal(filled<VectorFp64>(1.0))[0] == 0;
+  return std::printf("%s exp %.2f, of floats %.2f, log %.2f, sine and cosine %.2f units of the last place\n",
+                     good ? "ok  " : "FAIL", exponential, single, logarithm, turn),
+         good;
+}
+
+// What is not finite in Q or V shows in the rows that it reaches, and nowhere else.
+bool carries_what_is_not_finite() {
+  constexpr int S = 33, D = 24;
+  std::vector<uint16_t> q = random_halves(S * D, 5), k = random_halves(S * D, 6), v = random_halves(S * D, 7);
+  q[3 * D] = 0x7e00;
+  v[30 * D + 5] = 0x7c00;
+  std::vector<double> out(S * D);
+  std::vector<uint16_t> plain(S * D);
+  flashcore_reference_fp64(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), out.data(), 1, 1, S, D, 0.2f, 1, 1);
+  flashcore_reference_plain(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), plain.data(), 1, 1, S, D, 0.2f, 1, 1);
+  bool good = true;
+  for (int row = 0; row < S; ++row)
+    for (int d = 0; d < D; ++d) {
+      const double each[] = {out[row * D + d], half_value(plain[row * D + d])};
+      const bool infinite = row >= 30 && d == 5;
+      good &= row == 3   ? std::isnan(each[0]) && (plain[row * D + d] & 0x7fff) > 0x7c00
+              : infinite ? std::isinf(each[0]) && plain[row * D + d] == 0x7c00
+                         : std::isfinite(each[0]) && std::fabs(each[1] - each[0]) < 0.02;
+    }
+  return std::printf("%s NaN and infinity travel\n", good ? "ok  " : "FAIL"), good;
+}
+
 void time_parity_cases() {
   const Shape parity[] = {{1, 8, 512, 64, false}, {2, 8, 512, 64, false},  {1, 8, 512, 64, true}, {2, 8, 512, 64, true},
                           {1, 4, 128, 64, false}, {1, 16, 256, 64, false}, {4, 8, 512, 64, false}};
@@ -216,7 +279,11 @@ void time_parity_cases() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool good = keeps_every_half() & refuses_bad_arguments() & agrees_in_other_dtypes({1, 2, 61, 32, true});
+  bool good = true;
+  for (const auto check :
+       {keeps_every_half, refuses_bad_arguments, functions_are_the_libraries, carries_what_is_not_finite})
+    good &= check();
+  good &= agrees_in_other_dtypes({1, 2, 61, 32, true});
   for (const Shape s : {Shape{1, 2, 64, 64, false},
                         {1, 1, 64, 64, true},
                         {2, 1, 113, 64, true},

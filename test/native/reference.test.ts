@@ -18,6 +18,8 @@ test('the reference, exact and in the plain arithmetic of each dtype, agrees wit
     '-std=c++17',
     '-O3',
     native,
+    '-fno-math-errno',
+    '-fno-trapping-math',
     '-pthread',
     join(folder, 'attention_reference.cpp'),
     join(folder, 'attention_reference_test.cpp'),

@@ -73,8 +73,9 @@ export function referenceUnit(cxx: Compiler, kernelsFolder: string): CompileUnit
     'elements.h',
     'output_comparison.cpp',
     'output_comparison.h',
+    'vector_math.h',
   ];
-  const common = ['-std=c++17', '-O3', nativeFlag(), '-fPIC', '-pthread'];
+  const common = ['-std=c++17', '-O3', nativeFlag(), '-fno-math-errno', '-fno-trapping-math', '-fPIC', '-pthread'];
   return {
     compiler: cxx,
     target: 'reference',
