@@ -1,4 +1,4 @@
-import type { Server } from '@grpc/grpc-js';
+import type { handleBidiStreamingCall, MethodDefinition, Server, ServiceDefinition } from '@grpc/grpc-js';
 import { loadFileDescriptorSetFromBuffer, loadSync, type PackageDefinition } from '@grpc/proto-loader';
 import { ReflectionService } from '@grpc/reflection';
 import { create, toBinary, type DescFile } from '@bufbuild/protobuf';
@@ -6,10 +6,49 @@ import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from '@bufbuild/pr
 import { protoPath as healthProto } from 'grpc-health-check';
 import { KernelRunnerService } from '@flashcore/shared/contract';
 
-/** Serves grpc.reflection.v1 and v1alpha, so that grpcurl and its like need no .proto files. */
+const VERSIONS = ['v1', 'v1alpha'];
+const METHOD = 'ServerReflectionInfo';
+
+interface ReflectionMethod {
+  definition: MethodDefinition<object, object>;
+  handle: handleBidiStreamingCall<object, object>;
+}
+
+/**
+ * Serves grpc.reflection.v1 and v1alpha, so that grpcurl and its like need no .proto files. What it tells of is put
+ * together when somebody asks: that takes as long as all else that a runner does at its start.
+ */
 export function addReflection(server: Server): void {
+  let methods: Map<string, ReflectionMethod> | undefined;
+  for (const version of VERSIONS) {
+    const path = `/grpc.reflection.${version}.ServerReflection/${METHOD}`;
+    const method = (): ReflectionMethod => (methods ??= reflectionMethods()).get(path)!;
+    const definition: MethodDefinition<object, object> = {
+      path,
+      requestStream: true,
+      responseStream: true,
+      requestSerialize: (request) => method().definition.requestSerialize(request),
+      requestDeserialize: (bytes) => method().definition.requestDeserialize(bytes),
+      responseSerialize: (response) => method().definition.responseSerialize(response),
+      responseDeserialize: (bytes) => method().definition.responseDeserialize(bytes),
+    };
+    const handle: ReflectionMethod['handle'] = (call) => method().handle(call);
+    server.addService({ [METHOD]: definition }, { [METHOD]: handle });
+  }
+}
+
+/** By path: what @grpc/reflection would add to a server. */
+function reflectionMethods(): Map<string, ReflectionMethod> {
+  const methods = new Map<string, ReflectionMethod>();
   const health = loadSync(healthProto, { keepCase: true });
-  new ReflectionService({ ...health, ...describe(KernelRunnerService.file) }).addToServer(server);
+  const collector: Pick<Server, 'addService'> = {
+    addService: (service: ServiceDefinition, implementation) => {
+      const definition = service[METHOD] as MethodDefinition<object, object>;
+      methods.set(definition.path, { definition, handle: implementation[METHOD] as ReflectionMethod['handle'] });
+    },
+  };
+  new ReflectionService({ ...health, ...describe(KernelRunnerService.file) }).addToServer(collector as Server);
+  return methods;
 }
 
 /**
@@ -28,10 +67,14 @@ function describe(service: DescFile): PackageDefinition {
   const set = toBinary(FileDescriptorSetSchema, create(FileDescriptorSetSchema, { file }));
   const fileDescriptorProtos = file.map((each) => Buffer.from(toBinary(FileDescriptorProtoSchema, each)));
   const loaded = loadFileDescriptorSetFromBuffer(Buffer.from(set), { keepCase: true });
+  // @grpc/reflection reads all files of every type: one that has them is enough.
+  const holder = Object.keys(loaded).find((name) => 'fileDescriptorProtos' in loaded[name]!);
   const linked = Object.fromEntries(
     Object.entries(loaded).map(([name, definition]) => [
       name,
-      'fileDescriptorProtos' in definition ? { ...definition, fileDescriptorProtos } : definition,
+      'fileDescriptorProtos' in definition
+        ? { ...definition, fileDescriptorProtos: name === holder ? fileDescriptorProtos : [] }
+        : definition,
     ]),
   );
   // Spreading a union loses what its members are.
