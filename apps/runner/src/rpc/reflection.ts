@@ -47,7 +47,7 @@ function reflectionMethods(): Map<string, ReflectionMethod> {
       methods.set(definition.path, { definition, handle: implementation[METHOD] as ReflectionMethod['handle'] });
     },
   };
-  new ReflectionService({ ...health, ...describe(KernelRunnerService.file) }).addToServer(collector as Server);
+  new ReflectionService({ ...health, ...describe(KernelRunnerService.file) }).addToServer(collector);
   return methods;
 }
 
