@@ -113,6 +113,7 @@ const programs = {
       primitives: 'test/conformance/primitives-main.ts',
       'launch-overlap': 'test/measure/launch-overlap.ts',
       'clock-stamps': 'test/measure/clock-stamps.ts',
+      'busy-host': 'test/measure/busy-host.ts',
       'run-on-inputs': 'test/measure/run-on-inputs.ts',
       'counter-names': 'test/measure/counter-names.ts',
     },

@@ -34,6 +34,7 @@ def edited(m, kernel, folder, index):
     row = {"kernel": kernel, "seconds": seconds, "job_seconds": result["deviceSeconds"], "phases": result["phaseTimes"]}
     print(json.dumps(row), flush=True)
     if index == 0:
-        # The report of the same job, with the bars.
+        # The report of the same job, with the bars, and its timeline.
         m.tui("watch", json.loads(text)["job"]["name"], name=f"seconds.{kernel}.txt", limit=20)
+        m.tui("trace", json.loads(text)["job"]["name"], name=f"seconds.{kernel}.trace.json", limit=20)
     return row
