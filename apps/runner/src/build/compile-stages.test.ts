@@ -1,6 +1,6 @@
 /** Without a box: what a compiler says and makes while its sources are looked through. */
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { findBox } from '../sandbox/find-box.ts';
@@ -16,13 +16,19 @@ case " $* " in
     while [ ! -e compiled ]; do sleep 0.01; done
     echo "$PREPROCESSED" >preprocessed.ii ;;
   *)
-    echo "line of the compiler"
+    echo "line of the compiler, niceness $(nice)"
     : >compiled
     [ "$HANGS" = 0 ] || sleep 60 ;;
 esac
 `;
 
-async function compile(name: string, { preprocessed, hangs }: { preprocessed: string; hangs: boolean }) {
+interface Compiling {
+  preprocessed: string;
+  hangs?: boolean;
+  aside?: boolean;
+}
+
+async function compile(name: string, { preprocessed, hangs = false, aside = false }: Compiling) {
   const folder = join(root, name);
   mkdirSync(folder);
   const path = join(folder, 'compiler');
@@ -38,17 +44,26 @@ async function compile(name: string, { preprocessed, hangs }: { preprocessed: st
       outputs: [],
       limitMs: 30_000,
     },
-    { folder, box: await findBox('none'), signal: new AbortController().signal, onLine: (line) => told.push(line) },
+    {
+      folder,
+      box: await findBox('none'),
+      signal: AbortSignal.timeout(30_000),
+      aside,
+      onLine: (line) => told.push(line),
+    },
   );
   return { told, lines: end.lines, exitCode: end.exitCode };
 }
 
-test('a compiler runs while its sources are looked through', async () => {
-  expect(await compile('clean', { preprocessed: 'int clean;', hangs: false })).toEqual({
-    told: ['line of the compiler'],
-    lines: ['line of the compiler'],
+test('a compiler runs while its sources are looked through, and aside at the lowest priority', async () => {
+  const clean = 'int clean;';
+  const said = (niceness: number): string => `line of the compiler, niceness ${niceness}`;
+  expect(await compile('clean', { preprocessed: clean })).toEqual({
+    told: [said(getPriority())],
+    lines: [said(getPriority())],
     exitCode: 0,
   });
+  expect((await compile('aside', { preprocessed: clean, aside: true })).told).toEqual([said(19)]);
 });
 
 test('where they read a file of the host it is ended, and not a line of it is told', async () => {

@@ -6,6 +6,7 @@ import { untilAborted } from '../async.ts';
 import type { Box, BoxLimits, BoxPolicy } from '../sandbox/box.ts';
 import { runProgram, type ProgramEnd } from '../sandbox/run.ts';
 import { withHeaderFolders } from './header-trees.ts';
+import { atPriority } from './priority.ts';
 import { readsHostFile } from './preprocessed.ts';
 import { shownLine } from './source-snapshot.ts';
 
@@ -99,7 +100,7 @@ async function compile(unit: CompileUnit, options: StageOptions): Promise<Stages
           policy,
         ),
       );
-      const [started, given] = options.aside ? ['nice', ['-n', '19', program, ...boxed]] : [program, boxed];
+      const [started, given] = atPriority(program, boxed, options);
       return runProgram(started, given, { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine });
     });
     end.lines.push(...ends.flatMap(({ lines }) => lines.map(shownLine)));

@@ -4,6 +4,7 @@ import { withinDeadline } from '@flashcore/shared/text';
 import type { CompileOptions, CompileUnit } from './compile-unit.ts';
 import { runProgram } from '../sandbox/run.ts';
 import { withHeaderFolders } from './header-trees.ts';
+import { atPriority } from './priority.ts';
 import { READS_FILE, shownPath } from './source-snapshot.ts';
 import { readSourceText } from './source-text.ts';
 
@@ -18,15 +19,12 @@ const MAX_BYTES = 128 * 1024 ** 2;
  */
 export async function readsHostFile(
   unit: CompileUnit,
-  { folder, signal }: CompileOptions & { folder: string },
+  { folder, signal, aside }: CompileOptions & { folder: string },
 ): Promise<string | undefined> {
   const command = unit.files.some(({ path }) => path.startsWith('kernel/')) ? preprocessing(unit) : undefined;
   if (!command) return undefined;
-  const end = await runProgram(unit.compiler.path, withHeaderFolders(command, unit.headers), {
-    cwd: folder,
-    limitMs: LIMIT_MS,
-    signal,
-  });
+  const [program, args] = atPriority(unit.compiler.path, withHeaderFolders(command, unit.headers), { aside });
+  const end = await runProgram(program, args, { cwd: folder, limitMs: LIMIT_MS, signal });
   // What can't be preprocessed is the compiler's to tell.
   if (end.exitCode !== 0) return undefined;
   const path = join(folder, OUTPUT);

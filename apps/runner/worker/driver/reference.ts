@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import koffi from 'koffi';
 import type { ShapeFields, TensorDtype } from '@flashcore/shared/kernels';
 import { elementsOf, emptyTensor, type TensorBits } from './tensor-bits.ts';
@@ -115,6 +116,9 @@ type NativeNormal = (
 
 type NativeCompare = (...args: (TensorBits | Float64Array | Float32Array | number | null)[]) => number;
 
+/** Beside compilers, which want as many: those that share a core with another slow it down, whatever their priority. */
+const THREADS_BESIDE = Math.max(1, availableParallelism() >> 1);
+
 export function loadReference(path: string): Reference {
   const library = koffi.load(path);
   const fp64 = library.func(`int flashcore_reference_fp64${SIGNATURE}`) as unknown as NativeReference;
@@ -128,13 +132,13 @@ export function loadReference(path: string): Reference {
   const maxAbsError = library.func(
     'int flashcore_max_abs_error(int32_t dtype, const void *got, const void *want, int64_t count, void *out)',
   ) as unknown as NativeCompare;
-  const argumentsFor = (inputs: AttentionInputs, out: Float64Array | TensorBits, shape: ShapeFields) => {
+  const argumentsFor = (inputs: AttentionInputs, out: Float64Array | TensorBits, shape: ShapeFields, threads = 0) => {
     checkLengths(elementsOf(shape), [inputs.Q, inputs.K, inputs.V, out]);
     const { batch, heads, sequenceLength, headDim, causal } = shape;
     const { dtype, Q, K, V } = inputs;
     const extent = [batch, heads, sequenceLength, headDim] as const;
     // 0 threads: as many as the machine has.
-    return [DTYPES[dtype], Q, K, V, out, ...extent, scaleOf(shape), causal ? 1 : 0, 0] as const;
+    return [DTYPES[dtype], Q, K, V, out, ...extent, scaleOf(shape), causal ? 1 : 0, threads] as const;
   };
   const call = <Out extends Float64Array | TensorBits>(
     native: NativeReference,
@@ -149,7 +153,7 @@ export function loadReference(path: string): Reference {
     shape: ShapeFields,
   ): Promise<Out> =>
     new Promise<readonly [number, AttentionInputs]>((resolve, reject) => {
-      native.async(...argumentsFor(inputs, out, shape), (error, status) => {
+      native.async(...argumentsFor(inputs, out, shape, THREADS_BESIDE), (error, status) => {
         // The tensors are held until here: the threads read and write them.
         if (error) reject(error);
         else resolve([status, inputs] as const);
