@@ -72,6 +72,8 @@ export interface BuildSpec {
 
 export interface BuildListener {
   signal: AbortSignal;
+  /** Nobody waits for it: it gets what processors others leave. */
+  aside?: boolean | undefined;
   /** A line of "nvcc", "clang++" or "g++". */
   onLine?: (source: string, line: string) => void;
   /** A compiler is about to run: nothing was in the cache. */
@@ -187,7 +189,8 @@ export class KernelBuilder {
     const units = problems.length > 0 ? [] : this.#units(spec, files);
     const first = this.#firstParts(spec, files, units);
     const all = async (): Promise<KernelBuild> => {
-      const runs = await Promise.all(units.map((unit) => this.#run(unit, { ...listener, aside: first !== undefined })));
+      const aside = first !== undefined || listener.aside;
+      const runs = await Promise.all(units.map((unit) => this.#run(unit, { ...listener, aside })));
       const listing =
         spec.resolved.keepSass && compiled(problems, runs) ? await this.#listing(runs, listener.signal) : undefined;
       return this.#assemble(spec, { files, problems, runs, listing, seconds: (performance.now() - started) / 1000 });
@@ -343,10 +346,7 @@ export class KernelBuilder {
     });
   }
 
-  async #run(
-    unit: CompileUnit,
-    { signal, onLine, onStart, onCompiled, aside }: BuildListener & { aside?: boolean },
-  ): Promise<CompilerRun> {
+  async #run(unit: CompileUnit, { signal, onLine, onStart, onCompiled, aside }: BuildListener): Promise<CompilerRun> {
     const source = unit.compiler.name;
     const compilation = await this.#cache.compile(unit, {
       signal,

@@ -62,6 +62,8 @@ export async function runJob(services: JobServices, runner: RunnerIdentity): Pro
   } catch (error) {
     services.job.keep(soFar());
     throw error;
+  } finally {
+    await found.fallbackBuild?.drop();
   }
   return ended(services, found, soFar());
 }

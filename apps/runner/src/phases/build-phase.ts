@@ -5,6 +5,7 @@ import { ToolLog } from '../build/tool-log.ts';
 import { variantMessage } from '../spec/variant-message.ts';
 import { INPUT_SETS } from '../spec/benchmark-protocol.ts';
 import { warnOptionsWithoutEffect } from './launch-options.ts';
+import { compileFallback } from './fallback-build.ts';
 import { emitFindings, emitLog, emitWarning, startPhase, type VariantServices } from './job-services.ts';
 import type { VariantFound } from './job-found.ts';
 import type { VariantPhase } from './phase.ts';
@@ -30,7 +31,9 @@ export const buildPhase: VariantPhase = {
     if (!result.fallback)
       Object.assign(job.birth, { buildSources: build.sourceDigest, flagsDigest: build.result.flagsDigest });
     result.findings.push(...build.findings);
-    return stopsAfterBuild(build) ? 'the kernel was not built' : undefined;
+    if (stopsAfterBuild(build)) return 'the kernel was not built';
+    if (!result.fallback) job.fallbackBuild ??= compileFallback(services);
+    return undefined;
   },
 };
 

@@ -11,6 +11,7 @@ import {
 import type { ResolvedVariant } from '@flashcore/shared/kernels';
 import type { Plain, SeededInput } from '../../worker/messages.ts';
 import type { KernelBuild } from '../build/kernel-builder.ts';
+import type { BuildBeside } from './fallback-build.ts';
 import type { Judging } from './judging.ts';
 
 /** What a job has found out so far; its phases fill it in, and a job that is stopped keeps it. */
@@ -24,6 +25,8 @@ export interface JobFound {
   seeds: string[];
   /** What the phases learn for the result's birth certificate. */
   birth: BirthFacts;
+  /** The fallback's, while the variant before it is measured. */
+  fallbackBuild?: BuildBeside | undefined;
   /** Why the plan went on with the fallback. */
   fellBack?: string;
 }
