@@ -20,7 +20,7 @@ test('every option has a default', () => {
     isolation: 'auto',
     boxLimits: defaultLimits(),
     emulator: true,
-    emulatorEngine: 'fibres',
+    emulatorEngine: 'auto',
     headers: [],
     allowRoot: false,
     security: undefined,

@@ -5,7 +5,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { didYouMean } from '@flashcore/shared/text';
 import { addCompileCommand } from './build/compile-command.ts';
 import { type NamedFolder, parseHeaderTrees } from './build/header-trees.ts';
-import { ENGINES_WANTED, type EngineWanted } from './build/emulator-engine.ts';
+import { DEFAULT_ENGINE, ENGINES_WANTED, type EngineWanted } from './build/emulator-engine.ts';
 import type { IsolationWanted } from './sandbox/find-box.ts';
 import { defaultLimits, type GroupLimits } from './sandbox/groups.ts';
 import { addAccessCommands } from './access/access-commands.ts';
@@ -191,10 +191,10 @@ function addServeOptions(
     .addOption(
       new Option(
         '--emulator-engine <engine>',
-        "what the emulator runs: fibres over the C++ compiler's code, PTX of nvcc or clang, or PTX where one of them makes it",
+        'what the emulator runs: PTX of nvcc or clang, code of the C++ compiler on fibres, or (auto) PTX where there is an nvcc or clang that makes it',
       )
         .choices(ENGINES_WANTED)
-        .default('fibres'),
+        .default(DEFAULT_ENGINE),
     )
     .option(
       '--headers <name=folder...>',

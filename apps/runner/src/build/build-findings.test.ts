@@ -15,7 +15,9 @@ test.each([
 ])('inline PTX on the emulator is named as such: %s', (line, message) => {
   expect(findingFor(line)).toMatchObject({
     message,
-    remedy: expect.stringContaining('cannot run inline PTX: give it a twin under #ifdef FLASHCORE_EMULATOR') as string,
+    remedy: expect.stringContaining(
+      'cannot run inline PTX: for the PTX engine, which does, install clang 16',
+    ) as string,
   });
 });
 
@@ -23,7 +25,7 @@ test.each([
   'k.cu:1:10: fatal error: cooperative_groups.h: No such file or directory',
   "k.cu:1:10: fatal error: 'cooperative_groups.h' file not found",
 ])('a header that the emulator lacks is told together with those that it has: %s', (line) => {
-  expect(findingFor(line).remedy).toMatch(/^Lay cooperative_groups\.h into .*cuda_fp16\.h.*emulated: false/);
+  expect(findingFor(line).remedy).toMatch(/^Lay cooperative_groups\.h into .*cuda_fp16\.h.*install the CUDA toolkit/);
 });
 
 test("other errors are the source's", () => {

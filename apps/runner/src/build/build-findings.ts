@@ -3,6 +3,7 @@ import { FindingKind, FindingSchema, type EntryResources, type Finding } from '@
 import { archLimits } from '@flashcore/shared/kernels';
 import type { CompilerDiagnostic } from './diagnostics.ts';
 import type { SmemExcess } from './ptxas-report.ts';
+import { HOW_TO_GET_PTX } from './missing-compiler.ts';
 import type { SharedBuffer } from './shared-buffers.ts';
 
 const kilobytes = (bytes: number): string => `${(bytes / 1024).toFixed(1)} KiB`;
@@ -73,11 +74,11 @@ const MISSING_HEADER = /^'?([\w./+-]+)'?(?:: No such file or directory| file not
 
 function remedyOf({ tool, message }: CompilerDiagnostic): string {
   if (tool === 'as' || (tool === 'g++' && INLINE_ASSEMBLY.test(message))) {
-    return 'The emulator cannot run inline PTX: give it a twin under #ifdef FLASHCORE_EMULATOR, as kernels/primitives do, or say `emulated: ptx` in kernel.yaml and serve with --emulator-engine ptx';
+    return `The emulator's fibre engine cannot run inline PTX: for the PTX engine, which does, ${HOW_TO_GET_PTX} and start the runner again, or give it a twin under #ifdef FLASHCORE_EMULATOR, as kernels/primitives do`;
   }
   const header = tool === 'g++' ? MISSING_HEADER.exec(message)?.[1] : undefined;
   if (header !== undefined) {
-    return `Lay ${header} into the kernel's folder if it is yours. Of CUDA's headers the emulator has the fp16, bf16, WMMA and pipeline ones (cuda_fp16.h, cuda_bf16.h, mma.h, cuda_pipeline.h): leave another out under #ifndef FLASHCORE_EMULATOR, or say \`emulated: false\` in kernel.yaml and run it on a GPU`;
+    return `Lay ${header} into the kernel's folder if it is yours. Of CUDA's headers the fibre engine has the fp16, bf16, WMMA and pipeline ones (cuda_fp16.h, cuda_bf16.h, mma.h, cuda_pipeline.h): leave another out under #ifndef FLASHCORE_EMULATOR, or install the CUDA toolkit, with whose nvcc the emulator runs PTX and takes all of its headers`;
   }
   const absent = tool === 'clang++' ? MISSING_HEADER.exec(message)?.[1] : undefined;
   if (absent !== undefined) {

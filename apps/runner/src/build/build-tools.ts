@@ -1,27 +1,35 @@
 import { mkdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
+import { DATA_SHEETS } from '@flashcore/shared/kernels';
 import type { Box } from '../sandbox/box.ts';
 import { findBox } from '../sandbox/find-box.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { AssignedBuilds } from './assigned-builds.ts';
+import { clangUnit } from './clang-unit.ts';
 import { CompileCache } from './compile-cache.ts';
 import { CompileClaims } from './compile-claims.ts';
 import type { CompileUnit } from './compile-unit.ts';
 import { disassemble } from './disassembly.ts';
-import type { EmulatorEngine, EngineWanted } from './emulator-engine.ts';
+import { chooseEmulation, type Emulation } from './emulation.ts';
+import { DEFAULT_ENGINE, type EngineWanted } from './emulator-engine.ts';
 import { HeaderTrees, type NamedFolder } from './header-trees.ts';
 import { emulatorUnit } from './emulator-unit.ts';
 import { emulatorLibraryUnit, executorUnit, readSources, referenceUnit } from './host-libraries.ts';
-import { findFrontEnd } from './front-end.ts';
+import type { FrontEnd } from './front-end.ts';
 import { KernelBuilder, type BuildListener } from './kernel-builder.ts';
 import { installedFolder, InstalledLibraries } from './installed-libraries.ts';
 import { LibraryFiles } from './library-files.ts';
 import { nvccUnit } from './nvcc-unit.ts';
 import { SharedBuilds } from './shared-builds.ts';
 import { digestOf, type SnapshotFile } from './source-snapshot.ts';
-import { Toolchain, type Compiler, type Nvcc } from './toolchain.ts';
+import { Toolchain, UnusableCompiler, type Compiler, type Nvcc } from './toolchain.ts';
 import { missingCompiler } from './missing-compiler.ts';
+
+/** Of the device that the emulator is. */
+const EMULATED_ARCH = DATA_SHEETS[0]!.arch;
+/** A front end takes less than a second for the kernel that it is tried with. */
+const TRIAL_LIMIT_MS = 30_000;
 
 /** What a kernel of the runner's own is compiled for. */
 export interface KernelTarget {
@@ -40,7 +48,7 @@ interface BuildToolsOptions {
   box?: () => Promise<Box>;
   /** What kernels may include from the host, by name; default: nothing. */
   headers?: readonly NamedFolder[] | undefined;
-  /** Default: fibres. */
+  /** Default: auto. */
   engine?: EngineWanted | undefined;
   /** What another host compiled for the job; default: nothing. */
   assigned?: AssignedBuilds | undefined;
@@ -67,6 +75,10 @@ export class BuildTools {
   readonly #runnerFolder: string;
   readonly #emulatorFolder: string;
   readonly #engineWanted: EngineWanted;
+  #emulation: Emulation | undefined;
+  #choosing: Promise<Emulation> | undefined;
+  /** Why it is not known yet. */
+  #undecided: unknown;
   readonly #assigned: AssignedBuilds | undefined;
 
   /**
@@ -76,7 +88,7 @@ export class BuildTools {
   constructor(options: BuildToolsOptions) {
     this.box = options.box ?? (() => findBox('none'));
     this.headers = new HeaderTrees(options.headers ?? []);
-    this.#engineWanted = options.engine ?? 'fibres';
+    this.#engineWanted = options.engine ?? DEFAULT_ENGINE;
     this.#assigned = options.assigned;
     const assigned = options.assigned ? [options.assigned] : [];
     this.#kernelsFolder = options.kernelsFolder;
@@ -106,7 +118,7 @@ export class BuildTools {
       kernelsFolder: options.kernelsFolder,
       emulatorFiles: () => emulatorHeaders(this.#emulatorFolder),
       deviceHeaders: () => deviceHeaders(this.#emulatorFolder),
-      engine: () => this.engine(),
+      emulation: () => this.#decided(),
       assigned: options.assigned,
       headers: () => this.headers.now(),
       partsAtOnce: options.partsAtOnce,
@@ -115,15 +127,76 @@ export class BuildTools {
     });
   }
 
-  /** What the emulator runs kernels with. Errors: COMPILER_MISSING where a compiler did not say what it is. */
-  engine(): EmulatorEngine {
-    if (this.#engineWanted !== 'auto') return this.#engineWanted;
-    return findFrontEnd(this.toolchain) ? 'ptx' : 'fibres';
+  /** Asks the compilers what they are, and finds out what the emulator runs kernels with. Never rejects. */
+  async prepare(): Promise<void> {
+    await this.toolchain.askCompilers();
+    await this.#decided().catch(() => undefined);
+  }
+
+  /**
+   * What the emulator runs kernels with; to be asked after prepare(). Errors: COMPILER_MISSING where a compiler did not
+   * say what it is; what kept one from being tried.
+   */
+  emulation(): Emulation {
+    if (this.#emulation) return this.#emulation;
+    throw (
+      this.#undecided ??
+      new FlashcoreError('COMPILER_MISSING', {}, 'The compilers were not asked yet: try again in a moment')
+    );
   }
 
   /** SHA-256 over the headers that clang makes PTX with; undefined where nvcc does, or nothing. Errors as above. */
   deviceHeadersDigest(): string | undefined {
-    return findFrontEnd(this.toolchain)?.kind === 'clang' ? digestOf(deviceHeaders(this.#emulatorFolder)) : undefined;
+    return this.emulation().frontEnd === 'clang' ? digestOf(deviceHeaders(this.#emulatorFolder)) : undefined;
+  }
+
+  /** Once for a runner: its device has the library of one engine. */
+  async #decided(): Promise<Emulation> {
+    if (this.#emulation) return this.#emulation;
+    await this.toolchain.askCompilers();
+    this.#choosing ??= chooseEmulation(this.#engineWanted, this.toolchain, {
+      arch: EMULATED_ARCH,
+      problemOf: (frontEnd) => this.#problemOf(frontEnd),
+    });
+    try {
+      return (this.#emulation = await this.#choosing);
+    } catch (error) {
+      this.#undecided = error;
+      throw error;
+    } finally {
+      this.#choosing = undefined;
+    }
+  }
+
+  /** Has a front end compile a kernel of the runner's own, once for each C++ compiler that nvcc could refuse. */
+  async #problemOf({ kind, compiler }: FrontEnd): Promise<string | undefined> {
+    const name = 'canary';
+    const unit = `kernel/${name}.cu`;
+    const common = { unit, name, defines: [], arch: EMULATED_ARCH, fastMath: false };
+    const files = [this.#ownSource(name), { path: 'beside.txt', text: this.toolchain.cxx()?.identity ?? '' }];
+    const { exitCode, timedOut, lines } = await this.#libraries.compile(
+      {
+        ...(kind === 'nvcc'
+          ? nvccUnit({ ...common, files, nvcc: compiler, maxRegisters: 0, keepPtx: true })
+          : clangUnit({ ...common, files, clang: compiler, deviceHeaders: deviceHeaders(this.#emulatorFolder) })),
+        limitMs: TRIAL_LIMIT_MS,
+      },
+      { signal: new AbortController().signal },
+    );
+    const { path } = compiler;
+    if (timedOut)
+      throw new UnusableCompiler(
+        path,
+        `${path} did not compile ${name}.cu within ${TRIAL_LIMIT_MS / 1000} s: try again when the runner's host is less busy`,
+        { lasting: false },
+      );
+    if (exitCode === 0) return undefined;
+    const said = lines.find((line) => /error|fatal|unsupported/i.test(line)) ?? lines[0] ?? `exit status ${exitCode}`;
+    return `${path} does not compile ${name}.cu: ${said.trim().slice(0, 200)}`;
+  }
+
+  #ownSource(name: string): SnapshotFile {
+    return { path: `kernel/${name}.cu`, text: readFileSync(join(this.#runnerFolder, `worker/${name}.cu`), 'utf8') };
   }
 
   /** Compilations of kernels since the start, found in the cache or not. */
@@ -133,8 +206,8 @@ export class BuildTools {
 
   /** Path of libcuda_emu.so, compiled on first use. Errors: COMPILER_MISSING, INTERNAL where it does not compile. */
   async emulatorLibrary(listener: BuildListener): Promise<string> {
-    await this.toolchain.askCompilers();
-    return this.#library(emulatorLibraryUnit(this.#cxx(), this.#emulatorFolder, this.engine()), listener);
+    const { engine } = await this.#decided();
+    return this.#library(emulatorLibraryUnit(this.#cxx(), this.#emulatorFolder, engine), listener);
   }
 
   /** Path of the program that candidates run in, compiled on first use. Errors as above. */
@@ -168,7 +241,7 @@ export class BuildTools {
     await this.toolchain.askCompilers();
     const unit = `kernel/${name}.cu`;
     const common = {
-      files: [{ path: unit, text: readFileSync(join(this.#runnerFolder, `worker/${name}.cu`), 'utf8') }],
+      files: [this.#ownSource(name)],
       unit,
       name,
       defines: [],

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { Option, type Command } from 'commander';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { BuildTools } from './build-tools.ts';
-import { ENGINES_WANTED, type EngineWanted } from './emulator-engine.ts';
+import { DEFAULT_ENGINE, ENGINES_WANTED, type EngineWanted } from './emulator-engine.ts';
 import { installedFolder } from './installed-libraries.ts';
 
 interface Surroundings {
@@ -24,7 +24,7 @@ export function addCompileCommand(program: Command, { repositoryRoot, defer }: S
     .addOption(
       new Option('--emulator-engine <engine>', 'of the emulator that is compiled')
         .choices(ENGINES_WANTED)
-        .default('fibres'),
+        .default(DEFAULT_ENGINE),
     )
     .action(({ into, emulatorEngine }: { into: string; emulatorEngine: EngineWanted }) =>
       defer(() => compileLibraries(repositoryRoot, resolve(into), emulatorEngine)),

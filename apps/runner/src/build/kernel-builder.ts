@@ -33,7 +33,8 @@ import {
 import type { Listing } from './disassembly.ts';
 import { emulatorUnit } from './emulator-unit.ts';
 import { entryResources, type ShapeLaunch } from './entry-resources.ts';
-import { LOOK_FOR_RACES, type EmulatorEngine } from './emulator-engine.ts';
+import type { Emulation } from './emulation.ts';
+import { LOOK_FOR_RACES } from './emulator-engine.ts';
 import type { HeaderTree } from './header-trees.ts';
 import { nvccUnit } from './nvcc-unit.ts';
 import { readPtxEntries, smemExcessOf, type PtxEntry } from './ptx-entries.ts';
@@ -128,6 +129,13 @@ interface BuildParts {
   runs: CompilerRun[];
   listing: Listing | undefined;
   seconds: number;
+  /** Undefined for a GPU's build. */
+  emulation: Emulation | undefined;
+}
+
+function imageKind(emulation: Emulation | undefined): OutputKind {
+  if (!emulation) return 'cubin';
+  return emulation.engine === 'ptx' ? 'ptx' : 'emulator-module';
 }
 
 interface KernelBuilderParts {
@@ -141,8 +149,8 @@ interface KernelBuilderParts {
   disassemble: Disassemble;
   /** What kernels may include from the host; default: nothing. */
   headers?: () => readonly HeaderTree[];
-  /** What the emulator runs kernels with; default: fibres. */
-  engine?: () => EmulatorEngine;
+  /** What the emulator runs kernels with, as soon as that is known. Errors: BuildTools.emulation(). */
+  emulation: () => Promise<Emulation>;
   /** What another host compiled for the job; default: nothing. */
   assigned?: Pick<AssignedBuilds, 'unitOf'> | undefined;
   /** In how many parts at most the first entries of a kernel are compiled. Default: by the host's processors. */
@@ -158,7 +166,7 @@ export class KernelBuilder {
   readonly #emulatorFiles: () => SnapshotFile[];
   readonly #deviceHeaders: () => SnapshotFile[];
   readonly #disassemble: Disassemble;
-  readonly #engine: () => EmulatorEngine;
+  readonly #emulation: () => Promise<Emulation>;
   readonly #assigned: Pick<AssignedBuilds, 'unitOf'> | undefined;
   readonly #headers: () => readonly HeaderTree[];
   readonly #partsAtOnce: number;
@@ -172,7 +180,7 @@ export class KernelBuilder {
     this.#deviceHeaders = parts.deviceHeaders;
     this.#disassemble = parts.disassemble;
     this.#headers = parts.headers ?? (() => []);
-    this.#engine = parts.engine ?? (() => 'fibres');
+    this.#emulation = parts.emulation;
     this.#assigned = parts.assigned;
     this.#partsAtOnce = parts.partsAtOnce ?? PARTS_AT_ONCE;
   }
@@ -181,19 +189,21 @@ export class KernelBuilder {
   async build(spec: BuildSpec, listener: BuildListener): Promise<KernelBuild> {
     const started = performance.now();
     await this.#toolchain.askCompilers();
+    const emulation = spec.emulated ? await this.#emulation() : undefined;
     const { files, problems } = snapshotSources({
       folder: spec.folder,
       source: spec.source,
       kernelsFolder: this.#kernelsFolder,
     });
-    const units = problems.length > 0 ? [] : this.#units(spec, files);
+    const units = problems.length > 0 ? [] : this.#units(spec, files, emulation);
     const first = this.#firstParts(spec, files, units);
     const all = async (): Promise<KernelBuild> => {
       const aside = first !== undefined || listener.aside;
       const runs = await Promise.all(units.map((unit) => this.#run(unit, { ...listener, aside })));
       const listing =
         spec.resolved.keepSass && compiled(problems, runs) ? await this.#listing(runs, listener.signal) : undefined;
-      return this.#assemble(spec, { files, problems, runs, listing, seconds: (performance.now() - started) / 1000 });
+      const seconds = (performance.now() - started) / 1000;
+      return this.#assemble(spec, { files, problems, runs, listing, seconds, emulation });
     };
     if (!first) return all();
     const whole = all();
@@ -215,7 +225,7 @@ export class KernelBuilder {
     ];
     const seconds = (performance.now() - started) / 1000;
     const known = { ...spec, entries: parts.flatMap(({ entries }) => entries) };
-    const build = this.#assemble(known, { files, problems, runs, listing: undefined, seconds });
+    const build = this.#assemble(known, { files, problems, runs, listing: undefined, seconds, emulation });
     return { ...build, image: build.image && parts, rest: { parts, whole } };
   }
 
@@ -226,12 +236,12 @@ export class KernelBuilder {
     units: readonly CompileUnit[],
   ): { entries: string[]; unit: CompileUnit }[] | undefined {
     const { emulated, resolved } = spec;
-    const nvcc = this.#toolchain.nvcc();
+    const nvcc = emulated ? undefined : this.#toolchain.nvcc();
     // A kernel that does not ask what is wanted is optimised whole in each run.
     const asks = files.some(({ text }) => text.includes(ASKS_WHAT_IS_WANTED));
     const groups = partsOf(spec.first ?? [], asks ? this.#partsAtOnce : 1);
     const count = groups.flat().length;
-    if (count === 0 || count >= spec.entries.length || emulated || units.length !== 1 || !nvcc) return undefined;
+    if (count === 0 || count >= spec.entries.length || units.length !== 1 || !nvcc) return undefined;
     if (resolved.keepPtx || resolved.keepSass || this.#cache.find(keyOf(units[0]!))) return undefined;
     return groups.map((entries) => ({ entries, unit: this.#nvccUnitBy(nvcc, spec, files, { first: entries }) }));
   }
@@ -248,27 +258,22 @@ export class KernelBuilder {
       : { missing: 'no nvcc on this host, so no machine code' };
   }
 
-  /** Whether a run that looks for races is fast enough for every case. */
-  get watchesEveryCase(): boolean {
-    return this.#engine() === 'ptx';
-  }
-
   /** A module that looks for data races; undefined when it does not compile. */
   async buildInstrumented(spec: BuildSpec, listener: BuildListener): Promise<string | undefined> {
-    if (this.#engine() === 'ptx') {
+    if ((await this.#emulation()).engine === 'ptx') {
       const { image } = await this.build(spec, listener);
       const ptx = image && Buffer.concat([Buffer.from(LOOK_FOR_RACES), readFileSync(fileWith(image, spec.entries))]);
       return ptx && this.#artifacts.path(this.#artifacts.put(ptx));
     }
-    await this.#toolchain.askCompilers();
     const { files } = snapshotSources({ folder: spec.folder, source: spec.source, kernelsFolder: this.#kernelsFolder });
     const { compilation } = await this.#run(this.#emulatorUnit(spec, files, true), listener);
     return compilation.outputs[0] && this.#artifacts.path(compilation.outputs[0].sha256);
   }
 
-  #units(spec: BuildSpec, files: readonly SnapshotFile[]): CompileUnit[] {
-    const runsPtx = spec.emulated && this.#engine() === 'ptx';
-    const gpu = this.#nvccUnit(spec, files, { runsPtx });
+  /** `emulation`: undefined for a GPU's build. */
+  #units(spec: BuildSpec, files: readonly SnapshotFile[], emulation: Emulation | undefined): CompileUnit[] {
+    const runsPtx = emulation?.engine === 'ptx';
+    const gpu = this.#nvccUnit(spec, files, { runsPtx, lacksNvcc: emulation?.nvccProblem !== undefined });
     if (!gpu && !spec.emulated) throw missingCompiler('nvcc');
     if (!runsPtx) return [...(gpu ? [gpu] : []), ...(spec.emulated ? [this.#emulatorUnit(spec, files, false)] : [])];
     return [gpu ?? this.#clangUnit(spec, files)];
@@ -295,12 +300,12 @@ export class KernelBuilder {
   #nvccUnit(
     spec: BuildSpec,
     files: readonly SnapshotFile[],
-    { runsPtx }: { runsPtx: boolean },
+    { runsPtx, lacksNvcc }: { runsPtx: boolean; lacksNvcc: boolean },
   ): CompileUnit | undefined {
     const unitBy = (nvcc: Nvcc): CompileUnit => this.#nvccUnitBy(nvcc, spec, files, { runsPtx });
     const done = this.#assigned?.unitOf(unitBy);
     if (done) return done;
-    const nvcc = this.#toolchain.nvcc();
+    const nvcc = lacksNvcc ? undefined : this.#toolchain.nvcc();
     return nvcc && unitBy(nvcc);
   }
 
@@ -324,11 +329,6 @@ export class KernelBuilder {
       entries: entries.length,
       first,
     });
-  }
-
-  #imageKind({ emulated }: BuildSpec): OutputKind {
-    if (!emulated) return 'cubin';
-    return this.#engine() === 'ptx' ? 'ptx' : 'emulator-module';
   }
 
   #emulatorUnit(spec: BuildSpec, files: readonly SnapshotFile[], instrumented: boolean): CompileUnit {
@@ -359,7 +359,7 @@ export class KernelBuilder {
   }
 
   #assemble(spec: BuildSpec, parts: BuildParts): KernelBuild {
-    const { files, problems, runs, listing, seconds } = parts;
+    const { files, problems, runs, listing, seconds, emulation } = parts;
     const nvccRun = runs.find(({ unit }) => unit.compiler.name === 'nvcc');
     const entries = nvccRun ? parsePtxasReport(nvccRun.compilation.lines) : [];
     const inPtx = nvccRun ? undefined : this.#entriesInPtx(runs);
@@ -371,7 +371,7 @@ export class KernelBuilder {
     const resources = entryResources(entries, spec.launches, spec.multiprocessors);
     const outputs = runs.flatMap(({ compilation }) => compilation.outputs);
     const sources = files.map(({ path, text }): SourceText => ({ path: shownPath(path), text }));
-    const loaded = outputs.find(({ kind }) => kind === this.#imageKind(spec));
+    const loaded = outputs.find(({ kind }) => kind === imageKind(emulation));
     const result = create(BuildResultSchema, {
       buildId: buildIdOf(spec, files, runs),
       succeeded,
@@ -388,7 +388,12 @@ export class KernelBuilder {
         hostName: compilation.host ?? '',
       })),
       entries: resources,
-      entriesMissing: entriesMissing(resources.length, { nvccRun, problems, succeeded }),
+      entriesMissing: entriesMissing(resources.length, {
+        nvccRun,
+        problems,
+        succeeded,
+        nvccProblem: emulation?.nvccProblem,
+      }),
       artifacts: [
         ...outputs.map(artifactOf),
         ...this.#keepListing(spec, listing),
@@ -483,12 +488,13 @@ interface BuildEnd {
   nvccRun: CompilerRun | undefined;
   problems: readonly CompilerDiagnostic[];
   succeeded: boolean;
+  nvccProblem: string | undefined;
 }
 
-function entriesMissing(count: number, { nvccRun, problems, succeeded }: BuildEnd): string | undefined {
+function entriesMissing(count: number, { nvccRun, problems, succeeded, nvccProblem }: BuildEnd): string | undefined {
   if (count > 0) return undefined;
   if (problems.length > 0) return 'nothing was compiled';
-  if (!nvccRun) return 'no nvcc on this host';
+  if (!nvccRun) return nvccProblem ?? 'no nvcc on this host';
   return succeeded ? 'the compiled code has none of the entries that the manifest launches' : 'it does not compile';
 }
 

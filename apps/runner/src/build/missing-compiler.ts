@@ -1,8 +1,11 @@
 import { FlashcoreError } from '@flashcore/shared/contract';
 
+/** What a user does for a front end of the emulator's PTX engine. */
+export const HOW_TO_GET_PTX = 'install clang 16 or later (apt-get install clang-19, brew install llvm)';
+
 const HOW_TO_GET = {
   nvcc: "Install the CUDA toolkit on the runner's host: a GPU needs nvcc to build for, and none was found on PATH or in CUDA_HOME",
-  ptx: "The emulator's PTX engine needs a compiler that makes PTX, nvcc or clang, and there is neither on PATH: install clang 16 or later (apt-get install clang-19, brew install llvm), or serve with --emulator-engine fibres",
+  ptx: `The emulator's PTX engine needs an nvcc or clang that makes PTX, and there is none on PATH: ${HOW_TO_GET_PTX}, or serve without --emulator-engine ptx`,
   'g++':
     "No C++ compiler on PATH, which the emulator and the CPU reference need: install g++ 12 or clang++ 15 or later on the runner's host",
 };

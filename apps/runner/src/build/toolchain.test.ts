@@ -2,7 +2,6 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { findFrontEnd } from './front-end.ts';
 import { Toolchain } from './toolchain.ts';
 
 let folder: string;
@@ -116,21 +115,6 @@ test('the newest clang that makes PTX is found by whichever name, where no toolk
   expect(() => toolchain.clang()).toThrow(/gave no answer/);
   await toolchain.askCompilers();
   expect(toolchain.clang()).toMatchObject({ version: '19.1.7', archs: ['sm_89', 'sm_90', 'sm_90a'] });
-  expect(findFrontEnd(toolchain)?.kind).toBe('clang');
   // The C++ compiler, too: there is no g++ in this folder.
   expect(toolchain.cxx()).toMatchObject({ name: 'clang++', version: '14.0.6' });
-});
-
-test('nvcc comes before clang, and a host with neither has no front end', async () => {
-  vi.stubEnv('PATH', folder);
-  vi.stubEnv('CUDA_HOME', '/none');
-  const nothing = new Toolchain();
-  await nothing.askCompilers();
-  expect(findFrontEnd(nothing)).toBeUndefined();
-  makeSlowNvcc().ready();
-  vi.stubEnv('PATH', `${folder}:/usr/bin:/bin`);
-  makeClang('clang++-19', '19.1.7', ['sm_89']);
-  const toolchain = new Toolchain();
-  await toolchain.askCompilers();
-  expect(findFrontEnd(toolchain)?.kind).toBe('nvcc');
 });

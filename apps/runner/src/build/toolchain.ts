@@ -86,10 +86,15 @@ export class Toolchain {
     await Promise.all([
       ...['nvcc', 'g++', 'clang++'].map((name) => this.#ask(this.#find(name), VERSION)),
       this.#ask(this.#find('nvcc'), ARCHS),
-      ...this.#clangPaths().map((path) => this.#ask(path, PTX_ARCHS)),
+      ...(this.#find('nvcc') === undefined ? [this.askClangs()] : []),
       // The only C++ compiler there is.
       ...(this.#find('g++') === undefined ? [this.#ask(this.#clangPaths()[0], VERSION)] : []),
     ]);
+  }
+
+  /** Asks each clang whether it makes PTX. Never rejects: as above. */
+  async askClangs(): Promise<void> {
+    await Promise.all(this.#clangPaths().map((path) => this.#ask(path, PTX_ARCHS)));
   }
 
   /** Asks the other tools too. */
@@ -111,7 +116,7 @@ export class Toolchain {
     return { ...nvccOfVersion(version), path, archs: withFeatureArchs(codes) };
   }
 
-  /** The newest clang that makes PTX; not looked for where nvcc does. Errors: COMPILER_MISSING where none answered. */
+  /** The newest clang that makes PTX, of those that were asked. Errors: COMPILER_MISSING where none answered. */
   clang(): Clang | undefined {
     const paths = this.#clangPaths();
     const found = paths.flatMap((path): Clang[] => {
@@ -125,6 +130,12 @@ export class Toolchain {
     if (found.length === 0)
       for (const path of paths) if (!this.#failures.has(keyOf(path, PTX_ARCHS))) this.#answerOf(path, PTX_ARCHS);
     return found.toSorted((a, b) => parseInt(b.version, 10) - parseInt(a.version, 10))[0];
+  }
+
+  /** What is said of clang where none makes PTX; undefined: there is no clang. */
+  clangWithoutPtx(): string | undefined {
+    const path = this.#clangPaths()[0];
+    return path && `${path} makes no PTX`;
   }
 
   /** The C++ compiler for the emulator: g++, or clang++ where there is no g++. Errors: as nvcc(). */
@@ -158,7 +169,7 @@ export class Toolchain {
         () => ['emulator'],
         "the emulator and the CPU reference can't be compiled: install g++ 12 or clang++ 15 or later",
       ),
-      ...(this.#find('nvcc') === undefined
+      ...(this.#wantsClang()
         ? [
             this.#described(
               'clang++',
@@ -213,19 +224,26 @@ export class Toolchain {
       .find((path) => existsSync(path));
   }
 
-  /** Looked for where nvcc makes no PTX, or where there is no other C++ compiler. */
+  /** There is no nvcc, or none that works: then clangs were asked. */
+  #wantsClang(): boolean {
+    return (
+      this.#find('nvcc') === undefined || this.#clangPaths().some((path) => this.#known(path, PTX_ARCHS) !== undefined)
+    );
+  }
+
   #clangPaths(): string[] {
-    if (this.#find('nvcc') !== undefined && (this.#find('g++') ?? this.#find('clang++')) !== undefined) return [];
     return [...new Set(CLANGS.flatMap((name) => this.#find(name) ?? []))];
   }
 
   #answerOf(path: string, args: readonly string[]): string {
     const answer = this.#known(path, args);
     if (answer !== undefined) return answer;
-    throw unusable(
+    const failure = this.#failures.get(keyOf(path, args));
+    if (failure !== undefined) throw new UnusableCompiler(path, failure, { lasting: true });
+    throw new UnusableCompiler(
       path,
-      this.#failures.get(keyOf(path, args)) ??
-        `${path} ${args.join(' ')} gave no answer within ${this.#limitMs / 1000} s: try again when the runner's host is less busy`,
+      `${path} ${args.join(' ')} gave no answer within ${this.#limitMs / 1000} s: try again when the runner's host is less busy`,
+      { lasting: false },
     );
   }
 
@@ -248,6 +266,16 @@ export class Toolchain {
       this.#asking.set(key, asking);
     }
     await asking;
+  }
+}
+
+/** COMPILER_MISSING of one that is there; `lasting`: until somebody mends it. */
+export class UnusableCompiler extends FlashcoreError {
+  readonly lasting: boolean;
+
+  constructor(path: string, message: string, { lasting }: { lasting: boolean }) {
+    super('COMPILER_MISSING', { wanted: path }, message);
+    this.lasting = lasting;
   }
 }
 
@@ -286,11 +314,12 @@ async function answerOf(path: string, args: readonly string[], limitMs: number):
 function versionIn(text: string, pattern: RegExp, path: string): string {
   const version = pattern.exec(text)?.[1];
   if (version !== undefined) return version;
-  throw unusable(path, cannotRun(path, `names no version${text ? `: ${text.split('\n')[0]!.slice(0, 200)}` : ''}`));
+  throw new UnusableCompiler(
+    path,
+    cannotRun(path, `names no version${text ? `: ${text.split('\n')[0]!.slice(0, 200)}` : ''}`),
+    { lasting: true },
+  );
 }
-
-const unusable = (path: string, message: string): FlashcoreError =>
-  new FlashcoreError('COMPILER_MISSING', { wanted: path }, message);
 
 const cannotRun = (path: string, how: string): string =>
   `Mend ${path} or take its folder off PATH: "${path} --version" ${how}`;

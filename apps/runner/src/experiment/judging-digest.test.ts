@@ -9,7 +9,7 @@ import { JudgingDigest, type JudgedWith } from './judging-digest.ts';
 const WITH: JudgedWith = {
   cases: { digest: 'cases' },
   gates: { text: 'gates' },
-  engine: () => 'fibres',
+  emulation: () => ({ engine: 'ptx', frontEnd: 'nvcc' }),
   heldOut: [parseShape('1x1x77x64')],
 };
 
@@ -26,8 +26,9 @@ test('it changes with each file, the engine and the held-out shapes, and outlive
     WITH,
     { ...WITH, cases: { digest: 'edited' } },
     { ...WITH, gates: { text: 'edited' } },
-    { ...WITH, engine: () => 'ptx' as const },
-    { ...WITH, engine: unsaid },
+    { ...WITH, emulation: () => ({ engine: 'fibres' as const, frontEnd: undefined }) },
+    { ...WITH, emulation: () => ({ engine: 'ptx' as const, frontEnd: 'clang' as const }) },
+    { ...WITH, emulation: unsaid },
     { ...WITH, heldOut: [parseShape('1x1x78x64')] },
     { ...WITH, heldOut: [] },
   ].map((each) => digest.of(each));

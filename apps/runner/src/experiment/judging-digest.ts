@@ -3,14 +3,14 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FlashcoreError, type Shape } from '@flashcore/shared/contract';
 import { formatShape, type Cases } from '@flashcore/shared/kernels';
-import type { EmulatorEngine } from '../build/emulator-engine.ts';
+import type { Emulation } from '../build/emulation.ts';
 import type { GatesText } from '../spec/judged-by.ts';
 
 /** What decides a judgement besides the runner's code and its devices. */
 export interface JudgedWith {
   readonly cases: Pick<Cases, 'digest'>;
   readonly gates: Pick<GatesText, 'text'>;
-  readonly engine: () => EmulatorEngine;
+  readonly emulation: () => Pick<Emulation, 'engine' | 'frontEnd'>;
   readonly heldOut: readonly Shape[];
 }
 
@@ -28,10 +28,10 @@ export class JudgingDigest {
     this.#file = join(dataDirectory, 'judging.key');
   }
 
-  of({ cases, gates, engine, heldOut }: JudgedWith): string {
+  of({ cases, gates, emulation, heldOut }: JudgedWith): string {
     this.#secret ??= this.#keptSecret();
     return createHmac('sha256', this.#secret)
-      .update(JSON.stringify([cases.digest, gates.text, engineName(engine), heldOut.map(formatShape)]))
+      .update(JSON.stringify([cases.digest, gates.text, engineName(emulation), heldOut.map(formatShape)]))
       .digest('hex');
   }
 
@@ -48,10 +48,14 @@ export class JudgingDigest {
   }
 }
 
-/** A compiler that does not say what it is runs no kernel either. */
-function engineName(engine: () => EmulatorEngine): string {
+/**
+ * The engine and what makes its PTX: clang's counters are not nvcc's. A compiler that does not say what it is runs no
+ * kernel either.
+ */
+function engineName(emulation: JudgedWith['emulation']): string {
   try {
-    return engine();
+    const { engine, frontEnd } = emulation();
+    return [engine, frontEnd ?? ''].join(' ');
   } catch (error) {
     if (error instanceof FlashcoreError) return '';
     throw error;

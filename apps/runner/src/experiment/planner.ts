@@ -34,7 +34,7 @@ import type { MeasuredSteps } from '../store/measured-steps.ts';
 import type { SourceStore } from '../store/sources.ts';
 import { costOf, type DeviceRates } from './cost.ts';
 import type { NamedFolder } from '../build/header-trees.ts';
-import type { EngineWanted } from '../build/emulator-engine.ts';
+import { ENGINE_NAMES, type EngineWanted } from '../build/emulator-engine.ts';
 import { DeviceRuntime } from '../device/device-runtime.ts';
 import { findDevices, type HostDevice } from '../device/devices.ts';
 import { Instruments } from '../device/instruments.ts';
@@ -60,7 +60,7 @@ export interface PlannerOptions {
   isolation?: IsolationWanted;
   /** What keeps the processes of one box together; default: nothing. */
   groups?: ProcessGroups;
-  /** What the emulator runs kernels with; default: fibres. */
+  /** What the emulator runs kernels with; default: auto. */
   emulatorEngine?: EngineWanted;
   /** What kernels may include from the host, by name; default: nothing. */
   headers?: readonly NamedFolder[];
@@ -120,6 +120,8 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
   const runtimes = new Map(found.map((device) => [device.description.deviceId, runtimeOf(device)]));
   const settings = new KernelSettings(options.kernelsDirectory);
   const judgingDigest = new JudgingDigest(dataDirectory);
+  // Where no emulator is served nothing is compiled to find out what it would run.
+  const prepare = (): Promise<void> => (emulatedDevices > 0 ? tools.prepare() : tools.toolchain.askCompilers());
   const devices = (): DeviceDescription[] => [...runtimes.values()].map((runtime) => runtime.describe());
   return {
     devices,
@@ -134,12 +136,13 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
       return { kind, detail: `${detail}; ${groups.detail}` };
     },
     describeTools: async () => {
-      await tools.toolchain.askAll();
+      await Promise.all([prepare(), tools.toolchain.askAll()]);
       const driver = silentDriver ? [driverTool(silentDriver)] : [];
-      return [...driver, ...tools.toolchain.describe()].map((tool): Tool => create(ToolSchema, tool));
+      const emulator = emulatedDevices > 0 ? [emulatorTool(tools)] : [];
+      return [...driver, ...emulator, ...tools.toolchain.describe()].map((tool): Tool => create(ToolSchema, tool));
     },
     canonicalShape: () => settings.canonicalShape(),
-    prepare: () => tools.toolchain.askCompilers(),
+    prepare: () => prepare(),
     planJob: (method, request, load) => {
       const cases = settings.cases();
       if (method === 'benchmark' && !request.kernel)
@@ -152,7 +155,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
         kernels: options.kernels,
         // What was compiled elsewhere needs no compiler here.
         toolchain: options.assigned?.isEmpty === false ? undefined : tools.toolchain,
-        engine: () => tools.engine(),
+        emulation: () => tools.emulation(),
         cases,
         gates: () => settings.gates(),
         championFor: (lineage, place) => championFor(options.decisions.champions(), { lineage, place }),
@@ -165,7 +168,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
     judging: () => {
       const { heldOut = [], logger } = options;
       const digest = (judgedWith: Pick<JudgedWith, 'cases' | 'gates'>): string =>
-        judgingDigest.of({ ...judgedWith, engine: () => tools.engine(), heldOut });
+        judgingDigest.of({ ...judgedWith, emulation: () => tools.emulation(), heldOut });
       return settings.judging({ heldOutShapes: heldOut.length, digest, logger });
     },
     cacheUse: () => tools.cacheUse(),
@@ -194,6 +197,17 @@ function driverTool({ library, problem }: { library: string; problem: string }):
     archs: [],
     missing: `no GPU of this host is served: ${library} does not tell its devices (${problem}); look at nvidia-smi, then start the runner again`,
   };
+}
+
+/** Which engine the emulator has, and why that one. */
+function emulatorTool(tools: BuildTools): FoundTool {
+  try {
+    const { engine, because } = tools.emulation();
+    return { name: 'emulator', archs: [], version: `${ENGINE_NAMES[engine]} (${because})` };
+  } catch (error) {
+    if (error instanceof FlashcoreError) return { name: 'emulator', archs: [], missing: error.message };
+    throw error;
+  }
 }
 
 interface PlannedJobParts {

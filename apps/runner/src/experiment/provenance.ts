@@ -10,7 +10,7 @@ import {
   type Tool,
   type VariantResult,
 } from '@flashcore/shared/contract';
-import type { EmulatorEngine } from '../build/emulator-engine.ts';
+import { ENGINE_NAMES } from '../build/emulator-engine.ts';
 import type { FoundTool } from '../build/toolchain.ts';
 import { INPUTS_VERSION, PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import type { RunnerIdentity } from './runner-identity.ts';
@@ -50,14 +50,12 @@ export function provenanceOf(
   } satisfies Partial<Provenance> | MessageInitShape<typeof ProvenanceSchema>;
 }
 
-const ENGINES: Record<EmulatorEngine, string> = { fibres: 'fibre engine', ptx: 'PTX engine' };
-
 /** The engine; and what stands for CUDA's headers where clang made the PTX. */
 function emulatorTools(tools: JobServices['tools']): Tool[] {
-  const engine = tools.engine();
-  const headers = engine === 'ptx' ? tools.deviceHeadersDigest() : undefined;
+  const { engine } = tools.emulation();
+  const headers = tools.deviceHeadersDigest();
   return [
-    create(ToolSchema, { name: 'emulator', version: ENGINES[engine] }),
+    create(ToolSchema, { name: 'emulator', version: ENGINE_NAMES[engine] }),
     ...(headers === undefined ? [] : [create(ToolSchema, { name: 'device headers', version: headers })]),
   ];
 }

@@ -204,6 +204,7 @@ test(
       emulatorFiles: () => emulatorHeaders(join(repositoryRoot, 'libs/emulator')),
       deviceHeaders: () => deviceHeaders(join(repositoryRoot, 'libs/emulator')),
       disassemble: () => Promise.resolve({ missing: 'not asked for' }),
+      emulation: () => Promise.resolve({ engine: 'fibres', frontEnd: undefined, because: '', nvccProblem: undefined }),
     });
     const { candidate, build } = await buildOf('faulty/missing_entry', builder);
     expect([build.result.succeeded, build.result.entriesMissing, build.findings]).toEqual([

@@ -69,7 +69,7 @@ const EMULATOR_REMEDIES: Record<string, string | undefined> = {
     'A bulk copy needs 16 bytes at a time, a tensor map of cuTensorMapEncodeTiled with as many dimensions as it names coordinates, and an initialised mbarrier to count in at',
   UNFINISHED_PRODUCT: 'Put a wgmma.wait_group between the product and the first use of its accumulators',
   UNSUPPORTED_INSTRUCTION:
-    "The emulator's PTX engine does not carry this instruction (docs/emulator.md lists what it carries): run the kernel on a GPU, or on a runner that serves with --emulator-engine fibres",
+    "The emulator's PTX engine does not carry this instruction (docs/emulator.md lists what it carries): run the kernel on a GPU",
 };
 
 /** What a kernel did when its run did not end well; undefined where the fault is the runner's. */

@@ -103,7 +103,7 @@ function specOf<Method extends JobMethod>(
     devices: pool.devices(),
     kernels,
     toolchain: undefined,
-    engine: undefined,
+    emulation: undefined,
     cases: settings.cases(),
     gates: () => settings.gates(),
     championFor: (lineage, place) => championFor(decisions.champions(), { lineage, place }),

@@ -70,7 +70,7 @@ export class GatewayBuilds {
 
   /** Asks compilers and box what they can; to be awaited before the first job. Never rejects. */
   async prepare(): Promise<void> {
-    await this.#tools.toolchain.askCompilers();
+    await this.#tools.prepare();
     const box = await this.#boxes.find();
     const lacks = this.#planner.isolation === 'required' && box.kind === 'none' ? box.detail : undefined;
     this.#problem = lacks ?? (this.#compilers().length > 0 ? undefined : 'there is no nvcc and no g++');
@@ -175,8 +175,10 @@ export class GatewayBuilds {
   #canBuild({ arch, device, kernel }: JobSpec): boolean {
     const emulated = device.simulated && kernel.manifest.emulated !== false;
     const [nvcc, cxx] = [this.#nvcc(), this.#found(() => this.#tools.toolchain.cxx())];
-    if (nvcc) return nvcc.archs.includes(arch) && (!emulated || cxx !== undefined);
-    return emulated && cxx !== undefined && this.#tools.engine() !== 'ptx';
+    if (!emulated) return nvcc?.archs.includes(arch) ?? false;
+    const emulation = this.#found(() => this.#tools.emulation());
+    if (cxx === undefined || !emulation) return false;
+    return nvcc && emulation.nvccProblem === undefined ? nvcc.archs.includes(arch) : emulation.engine === 'fibres';
   }
 
   #nvcc(): ReturnType<BuildTools['toolchain']['nvcc']> {

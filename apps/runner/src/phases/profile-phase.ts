@@ -90,7 +90,7 @@ export const profilePhase: VariantPhase = {
   async run(services, found) {
     const { spec, tools } = services;
     startPhase(services, Phase.PROFILE, 0);
-    const counts = spec.device.simulated && tools.engine() === 'ptx';
+    const counts = spec.device.simulated && tools.emulation().engine === 'ptx';
     const [options, build] = [spec.profile!, found.build!];
     const built = profiledBuild(services, build, options);
     const profile = counts

@@ -29,6 +29,10 @@ const TOLD: readonly FindingKind[] = [
   FindingKind.OUT_OF_BOUNDS,
 ];
 
+/** Whether a run that looks for races is fast enough for every case. */
+export const watchesEveryCase = ({ tools }: Pick<VariantServices, 'tools'>): boolean =>
+  tools.emulation().engine === 'ptx';
+
 interface RaceCheckOptions {
   instrumented: InstrumentedBuild;
   /** Tried in this order, up to the first finding. */
@@ -61,7 +65,7 @@ export async function checkRaces(services: VariantServices, options: RaceCheckOp
     emitLog(
       job,
       'runner',
-      `race check on ${shapes.map(formatShape).join(', ')}: every access to ${services.tools.kernels.watchesEveryCase ? 'memory' : 'shared memory'} watched, no race found`,
+      `race check on ${shapes.map(formatShape).join(', ')}: every access to ${watchesEveryCase(services) ? 'memory' : 'shared memory'} watched, no race found`,
     );
   return [];
 }

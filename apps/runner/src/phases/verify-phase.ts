@@ -32,7 +32,7 @@ import { emitFindings, startPhase, type VariantServices } from './job-services.t
 import type { VerifySpec } from '../spec/job-spec.ts';
 import { comparedInputs, openParity } from './parity.ts';
 import type { VariantPhase } from './phase.ts';
-import { checkRaces, startInstrumentedBuild } from './race-check.ts';
+import { checkRaces, watchesEveryCase, startInstrumentedBuild } from './race-check.ts';
 import { sanitize } from './sanitize.ts';
 import { caseFindings, distinctFindings } from '../findings/verify-findings.ts';
 
@@ -128,7 +128,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
     instrumented &&
     (await checkRaces(services, {
       instrumented,
-      shapes: raceShapes([...results.values()], services.tools.kernels.watchesEveryCase),
+      shapes: raceShapes([...results.values()], watchesEveryCase(services)),
       input: inputs[0]!,
     }));
   const sanitized = spec.sanitize

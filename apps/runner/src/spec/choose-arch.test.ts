@@ -13,13 +13,13 @@ const choose = (method: 'verify' | 'build', engine: 'fibres' | 'ptx') =>
     manifest: hopper,
     resolved: resolveVariant(hopper),
     device: emulator,
-    engine: () => engine,
+    emulation: () => ({ engine, frontEnd: undefined, because: 'no nvcc or clang found', nvccProblem: undefined }),
   });
 
 test("a kernel for sm_90a is built for it and runs on the emulator's PTX engine; fibres can't run it", () => {
   expect(choose('verify', 'ptx')).toBe('sm_90a');
   expect(choose('build', 'fibres')).toBe('sm_90a');
   expect(() => choose('verify', 'fibres')).toThrow(
-    "flashcore_v11 needs the emulator's PTX engine: serve with --emulator-engine ptx on a host that has clang 16 or nvcc",
+    "flashcore_v11 needs the emulator's PTX engine, and this runner has the fibre engine (no nvcc or clang found): install clang 16 or later (apt-get install clang-19, brew install llvm) and start the runner again",
   );
 });

@@ -1,8 +1,8 @@
 /** For which architecture a job's kernel is built, and whether it can be built and run here. */
 import { FlashcoreError, type Device } from '@flashcore/shared/contract';
 import { archMismatch, type Manifest, type ResolvedVariant } from '@flashcore/shared/kernels';
-import { missingCompiler } from '../build/missing-compiler.ts';
-import type { Toolchain } from '../build/toolchain.ts';
+import { BY_OPTION, type Emulation } from '../build/emulation.ts';
+import { HOW_TO_GET_PTX, missingCompiler } from '../build/missing-compiler.ts';
 import type { SpecContext } from './spec-context.ts';
 import type { JobMethod } from '../jobs/job-context.ts';
 
@@ -11,30 +11,30 @@ interface ArchChoice {
   manifest: Manifest;
   resolved: ResolvedVariant;
   device: Device;
-  engine: SpecContext['engine'];
+  emulation: SpecContext['emulation'];
 }
 
 /** The target asked for, the device's own, or, to compile only, the least that the kernel can have. */
 export function chooseArch(options: ArchChoice): string {
-  const { method, manifest, resolved, device, engine } = options;
+  const { method, manifest, resolved, device, emulation } = options;
   const runs = method !== 'build';
   const wanted = resolved.arch ?? device.arch;
   const mismatch = archMismatch(manifest, wanted);
   // The PTX engine takes code for any architecture.
   const follows = !runs || (device.simulated && manifest.emulated === 'ptx');
   const target = mismatch && follows && !resolved.arch ? manifest.minArch : wanted;
-  if (runs) requireRunnable(manifest, { device, engine, mismatch: follows ? undefined : mismatch });
+  if (runs) requireRunnable(manifest, { device, emulation, mismatch: follows ? undefined : mismatch });
   // Only code for exactly this architecture has its instructions.
   return manifest.exactArch && target.replace(/[af]$/, '') === manifest.minArch.replace(/[af]$/, '')
     ? manifest.minArch
     : target;
 }
 
-interface Runnable extends Pick<ArchChoice, 'device' | 'engine'> {
+interface Runnable extends Pick<ArchChoice, 'device' | 'emulation'> {
   mismatch: string | undefined;
 }
 
-function requireRunnable(manifest: Manifest, { device, engine, mismatch }: Runnable): void {
+function requireRunnable(manifest: Manifest, { device, emulation, mismatch }: Runnable): void {
   if (device.simulated && manifest.emulated === false) {
     throw new FlashcoreError(
       'ARCH_UNSUPPORTED',
@@ -42,11 +42,12 @@ function requireRunnable(manifest: Manifest, { device, engine, mismatch }: Runna
       `${manifest.id} needs instructions of ${manifest.minArch} that the emulator does not have: run it on a GPU; here it can only be built`,
     );
   }
-  if (device.simulated && manifest.emulated === 'ptx' && engine?.() === 'fibres')
+  const fibres = device.simulated && manifest.emulated === 'ptx' ? fibresOf(emulation) : undefined;
+  if (fibres)
     throw new FlashcoreError(
       'ARCH_UNSUPPORTED',
       { arch: manifest.minArch, supported: device.arch },
-      `${manifest.id} needs the emulator's PTX engine: serve with --emulator-engine ptx on a host that has clang 16 or nvcc, or run it on a GPU; here it can only be built`,
+      `${manifest.id} needs the emulator's PTX engine, and this runner has the fibre engine (${fibres.because}): ${fibres.because === BY_OPTION ? 'serve without that option' : `${HOW_TO_GET_PTX} and start the runner again`}, or run it on a GPU; here it can only be built`,
     );
   if (mismatch)
     throw new FlashcoreError(
@@ -56,13 +57,19 @@ function requireRunnable(manifest: Manifest, { device, engine, mismatch }: Runna
     );
 }
 
+function fibresOf(emulation: SpecContext['emulation']): Emulation | undefined {
+  const found = emulation?.();
+  return found?.engine === 'fibres' ? found : undefined;
+}
+
 /** Errors: ARCH_UNSUPPORTED, COMPILER_MISSING; none where jobs are built on other hosts. */
 export function requireCompilers(
-  toolchain: Toolchain | undefined,
+  { toolchain, emulation }: Pick<SpecContext, 'toolchain' | 'emulation'>,
   { arch, emulated }: { arch: string; emulated: boolean },
 ): void {
   if (!toolchain) return;
-  const nvcc = toolchain.nvcc();
+  const emulates = emulated ? emulation?.() : undefined;
+  const nvcc = emulates?.nvccProblem !== undefined ? undefined : toolchain.nvcc();
   if (nvcc && !nvcc.archs.includes(arch)) {
     throw new FlashcoreError(
       'ARCH_UNSUPPORTED',
@@ -71,5 +78,6 @@ export function requireCompilers(
     );
   }
   if (!nvcc && !emulated) throw missingCompiler('nvcc');
+  if (emulates?.engine === 'ptx' && !emulates.frontEnd) throw missingCompiler('ptx');
   if (emulated && !toolchain.cxx()) throw missingCompiler('g++');
 }

@@ -60,8 +60,8 @@ function championSpec(
   { method, benchmark, asked, context, device }: ChampionContext,
 ): ChampionSpec {
   const { manifest } = kernel;
-  const arch = chooseArch({ method, manifest, resolved, device, engine: context.engine });
-  requireCompilers(context.toolchain, { arch, emulated: device.simulated && manifest.emulated !== false });
+  const arch = chooseArch({ method, manifest, resolved, device, emulation: context.emulation });
+  requireCompilers(context, { arch, emulated: device.simulated && manifest.emulated !== false });
   const modes: TimingModeName[] =
     champion === undefined && (asked?.protocol?.modes ?? []).length > 0 ? benchmark.modes : ['hot'];
   return {

@@ -34,8 +34,8 @@ export function planSpec<Method extends JobMethod>(
   const { manifest } = kernel;
   const variant = variantOf(kernel, request.variant, 'variant');
   const resolved = resolveVariant(manifest, variant, device);
-  const arch = chooseArch({ method, manifest, resolved, device, engine: context.engine });
-  requireCompilers(context.toolchain, { arch, emulated: device.simulated && manifest.emulated !== false });
+  const arch = chooseArch({ method, manifest, resolved, device, emulation: context.emulation });
+  requireCompilers(context, { arch, emulated: device.simulated && manifest.emulated !== false });
   const experiment = method === 'runExperiment' ? (request as JobRequests['runExperiment']) : undefined;
   const { cases, gates } = context;
   const judged = experiment && judgedBy(experiment, { manifest, arch, cases, gates });

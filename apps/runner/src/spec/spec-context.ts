@@ -1,6 +1,6 @@
 import type { Champion, Device, Shape } from '@flashcore/shared/contract';
 import type { Cases } from '@flashcore/shared/kernels';
-import type { EmulatorEngine } from '../build/emulator-engine.ts';
+import type { Emulation } from '../build/emulation.ts';
 import type { Toolchain } from '../build/toolchain.ts';
 import type { DeviceLoad } from '../jobs/job-context.ts';
 import type { KernelCatalog } from '../kernels.ts';
@@ -14,7 +14,7 @@ export interface SpecContext {
   /** Undefined: jobs are built on other hosts, and what these have is not known. */
   toolchain: Toolchain | undefined;
   /** What the emulator runs kernels with; undefined: that of another host, which is not known. */
-  engine: (() => EmulatorEngine) | undefined;
+  emulation: (() => Emulation) | undefined;
   cases: Cases;
   /** kernels/gates.yaml; read for experiments alone. */
   gates: () => GatesText;

@@ -47,7 +47,7 @@ export async function startTestRunner(
     isolation: options.createPlanner ? 'auto' : 'none',
     boxLimits: { memoryBytes: 1024 ** 3, processes: 64 },
     emulator: true,
-    emulatorEngine: 'fibres',
+    emulatorEngine: 'auto',
     headers: [],
     allowRoot: true,
     security: undefined,

@@ -4,7 +4,7 @@ import { stepKey, type MeasuredOn } from './step-key.ts';
 const EMULATOR: MeasuredOn = {
   device: { name: 'CPU emulator', driverVersion: '13.0', simulated: true },
   cases: { digest: 'cases' },
-  engine: () => 'fibres',
+  emulation: () => ({ engine: 'fibres' }),
 };
 const GPU: MeasuredOn = {
   ...EMULATOR,
@@ -17,7 +17,7 @@ test('what a measurement depends on is in its key: an edited cases.yaml, another
     EMULATOR,
     GPU,
     { ...EMULATOR, cases: { digest: 'edited' } },
-    { ...EMULATOR, engine: () => 'ptx' as const },
+    { ...EMULATOR, emulation: () => ({ engine: 'ptx' as const }) },
     { ...EMULATOR, device: { ...EMULATOR.device, driverVersion: '13.1' } },
     { ...GPU, device: { ...GPU.device, kernelDriverVersion: '580.2' } },
   ].map(keyOf);
@@ -26,5 +26,5 @@ test('what a measurement depends on is in its key: an edited cases.yaml, another
 });
 
 test('a GPU has no engine', () => {
-  expect(keyOf({ ...GPU, engine: () => 'ptx' })).toBe(keyOf(GPU));
+  expect(keyOf({ ...GPU, emulation: () => ({ engine: 'ptx' }) })).toBe(keyOf(GPU));
 });

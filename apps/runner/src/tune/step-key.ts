@@ -1,6 +1,6 @@
 import type { Device } from '@flashcore/shared/contract';
 import type { Cases } from '@flashcore/shared/kernels';
-import type { EmulatorEngine } from '../build/emulator-engine.ts';
+import type { Emulation } from '../build/emulation.ts';
 import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import type { StepKey } from '../store/measured-steps.ts';
 
@@ -9,11 +9,11 @@ export interface MeasuredOn {
   readonly device: Pick<Device, 'name' | 'driverVersion' | 'kernelDriverVersion' | 'simulated'>;
   /** Draws the inputs, and says what is right. */
   readonly cases: Pick<Cases, 'digest'>;
-  readonly engine: () => EmulatorEngine;
+  readonly emulation: () => Pick<Emulation, 'engine'>;
 }
 
 /** The key that a measurement is kept under. */
-export function stepKey(of: StepKey, { device, cases, engine }: MeasuredOn): StepKey {
+export function stepKey(of: StepKey, { device, cases, emulation }: MeasuredOn): StepKey {
   const { name, driverVersion, kernelDriverVersion, simulated } = device;
   return [
     ...of,
@@ -21,7 +21,7 @@ export function stepKey(of: StepKey, { device, cases, engine }: MeasuredOn): Ste
     name,
     driverVersion,
     kernelDriverVersion,
-    simulated ? engine() : undefined,
+    simulated ? emulation().engine : undefined,
     PROTOCOL_VERSION,
   ];
 }

@@ -362,7 +362,7 @@ class Tuning {
 
   #key(of: StepKey): StepKey {
     const { spec, cases, tools } = this.#parts.services;
-    return stepKey(of, { device: spec.device, cases, engine: () => tools.engine() });
+    return stepKey(of, { device: spec.device, cases, emulation: () => tools.emulation() });
   }
 
   #tell({ row }: Contender): void {

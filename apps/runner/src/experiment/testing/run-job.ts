@@ -69,7 +69,7 @@ export function openTestPlanner(
     isolation = 'auto',
     host = TEST_HOST,
     heldOut = [],
-    emulatorEngine = 'fibres',
+    emulatorEngine = 'auto',
     headers = [],
   }: Pick<PlannerOptions, 'isolation' | 'host' | 'heldOut' | 'emulatorEngine' | 'headers'> = {},
 ): TestPlanner {

@@ -1,0 +1,114 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { ArtifactStore } from '../store/artifacts.ts';
+import { BuildTools } from './build-tools.ts';
+import type { Emulation } from './emulation.ts';
+import type { EngineWanted } from './emulator-engine.ts';
+
+let folder: string;
+
+/** A host with g++ and what a test puts into this folder. */
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'fc-emulation-'));
+  vi.stubEnv('CUDA_HOME', '/none');
+  vi.stubEnv('CUDA_PATH', '');
+  vi.stubEnv('PATH', [folder, join(folder, 'host')].join(delimiter));
+  makeProgram('g++', "echo 'g++ (Debian) 12.2.0'");
+});
+
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(folder, { recursive: true });
+});
+
+function makeProgram(name: string, script: string): void {
+  writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+}
+
+const COMPILES = ': >kernel.ptx; : >canary.ptx; : >kernel.cubin';
+
+/** An nvcc that says what it is; `compiles`: what it does else. */
+const makeNvcc = (compiles: string, { version = '13.0.88', codes = 'sm_89 sm_90' } = {}): void =>
+  makeProgram(
+    'nvcc',
+    `case "$*" in --version) echo 'release x, V${version}';; --list-gpu-code) echo ${codes};; *) ${compiles};; esac`,
+  );
+
+const makeClang = (compiles: string, archs: readonly string[] = ['sm_89', 'sm_90']): void =>
+  makeProgram(
+    'clang++',
+    `echo 'clang version 19.1.7'; case "$*" in *--print-supported-cpus) ${archs.length > 0 ? `echo ${archs.join(' ')}` : "echo 'unable to create target nvptx64'; exit 1"};; --version) ;; *) ${compiles};; esac`,
+  );
+
+async function emulationFor(engine?: EngineWanted): Promise<Emulation> {
+  const tools = new BuildTools({
+    repositoryRoot: new URL('../../../..', import.meta.url).pathname,
+    dataDirectory: join(folder, 'data'),
+    kernelsFolder: folder,
+    artifacts: new ArtifactStore(join(folder, 'artifacts')),
+    engine,
+  });
+  await tools.prepare();
+  return tools.emulation();
+}
+
+test('a host with g++ alone runs kernels on fibres, and says why', async () => {
+  expect(await emulationFor()).toEqual({
+    engine: 'fibres',
+    frontEnd: undefined,
+    because: 'no nvcc or clang found',
+    nvccProblem: undefined,
+  });
+});
+
+test('nvcc comes before clang', async () => {
+  makeNvcc(COMPILES);
+  makeClang(COMPILES);
+  expect(await emulationFor()).toMatchObject({ engine: 'ptx', frontEnd: 'nvcc', because: 'nvcc 13.0.88' });
+});
+
+test('fibres are taken where somebody asked for them', async () => {
+  makeNvcc(COMPILES);
+  expect(await emulationFor('fibres')).toMatchObject({ engine: 'fibres', because: 'by --emulator-engine' });
+});
+
+describe('an nvcc that is passed over for clang, which is named with the reason', () => {
+  test.each([
+    ['fails', () => makeProgram('nvcc', "echo 'libcudart.so.13: not found'; exit 1"), /ended with 1: libcudart/],
+    ['is too old', () => makeNvcc(COMPILES, { version: '11.5.119', codes: 'sm_80 sm_86' }), /11\.5\.119 makes no code/],
+    [
+      "refuses the host's compiler",
+      () => makeNvcc("echo '#error -- unsupported GNU version! gcc versions later than 11 are not supported'; exit 1"),
+      /nvcc does not compile canary\.cu: #error -- unsupported GNU version!/,
+    ],
+  ])('it %s', async (_, make, why) => {
+    make();
+    makeClang(COMPILES);
+    const found = await emulationFor();
+    expect(found).toMatchObject({ engine: 'ptx', frontEnd: 'clang' });
+    expect(found.because).toMatch(/^clang\+\+ 19\.1\.7; /);
+    expect(found.because).toMatch(why);
+    expect(found.nvccProblem).toMatch(why);
+  });
+});
+
+test("where no front end works, kernels run on fibres: an nvcc that fails, and Apple's clang", async () => {
+  makeProgram('nvcc', 'exit 1');
+  makeClang(COMPILES, []);
+  const found = await emulationFor();
+  expect(found).toMatchObject({ engine: 'fibres', frontEnd: undefined });
+  expect(found.because).toMatch(/^no nvcc or clang makes PTX; Mend .*nvcc.*; .*clang\+\+ makes no PTX$/);
+});
+
+test('a clang that has the target and fails all the same is none', async () => {
+  makeClang("echo 'error: cannot find libdevice'; exit 1");
+  expect((await emulationFor()).because).toMatch(
+    /clang\+\+ does not compile canary\.cu: error: cannot find libdevice$/,
+  );
+});
+
+test('the PTX engine that somebody asked for stays where nothing makes PTX: jobs are refused with what to install', async () => {
+  expect(await emulationFor('ptx')).toMatchObject({ engine: 'ptx', frontEnd: undefined });
+});
