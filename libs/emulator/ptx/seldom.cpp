@@ -505,12 +505,22 @@ bool lower_floats(Lowering& l, Ins& ins) {
   }
   if (s.op == "set" && s.mods.size() == 3) {
     const std::string test = s.mods[0], to = s.mods[1];
-    if (type == "f16x2" && to == "f16x2")
+    if (type == "f16x2" || type == "bf16x2") {
+      const Format half = type == "f16x2" ? HALF : BFLOAT;
+      const Word truth = to != type ? 0xffff : rounded(1.0, half, Rounding::Nearest);
+      if (to != type && to != "u32" && to != "s32") return false;
       return bind(l, ins, {4}, {4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
         for (unsigned n = 0; n < 32; n += 16)
-          if (holds(test, number_of(in[0] >> n & 0xffff, HALF), number_of(in[1] >> n & 0xffff, HALF)))
-            out[0] |= Word(0x3c00) << n;
+          if (holds(test, number_of(in[0] >> n & 0xffff, half), number_of(in[1] >> n & 0xffff, half)))
+            out[0] |= truth << n;
       });
+    }
+    if (f && (type == "f16" || type == "bf16") && (to == type || to == "u16" || to == "s16")) {
+      const Word truth = to == type ? rounded(1.0, *f, Rounding::Nearest) : 0xffff;
+      return bind(l, ins, {2}, {2, 2}, [=](Warp&, unsigned, const Word* in, Word* out) {
+        out[0] = holds(test, number_of(in[0], *f), number_of(in[1], *f)) ? truth : 0;
+      });
+    }
     if (!f || (to != "f32" && to != "u32" && to != "s32")) return false;
     const Word truth = to == "f32" ? 0x3f800000 : 0xffffffff;
     const unsigned bytes = static_cast<unsigned>(f->bits()) / 8;
@@ -598,6 +608,8 @@ bool lower_seldom(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   if (s.operands.empty() || s.mods.empty()) return false;
   if (s.op == "cvt") return lower_conversion(l, ins);
+  // A cache's wishes say nothing of values: what loads are handed is ignored.
+  if (s.op == "createpolicy") return bind(l, ins, {8}, {}, [](Warp&, unsigned, const Word*, Word* out) { out[0] = 0; });
   return lower_integers(l, ins) || lower_floats(l, ins);
 }
 

@@ -56,7 +56,6 @@ test.skipIf(missing('nvcc'))(
     ]);
     expect(one!.runs.map(({ compiler, target, exitCode }) => [compiler, target, exitCode])).toEqual([
       ['nvcc', 'sm_89', 0],
-      ['g++', 'emulator', 0],
     ]);
     expect(first.events.some((event) => event.case === 'logLine' && event.value.source === 'nvcc')).toBe(true);
     expect(JSON.stringify(one!.runs.map((run) => run.arguments))).not.toContain(fixture.dataDirectory);
@@ -457,12 +456,15 @@ test(
   },
 );
 
-test('an experiment on a kernel that only a GPU can run is refused at once', () => {
-  const kernels = fixture.planner.planJob.bind(fixture.planner);
-  const error = caught(() =>
-    kernels('runExperiment', create(RunExperimentRequestSchema, { kernel: kernel('flashcore_v11') }), () => 0),
-  );
-  expect(error instanceof FlashcoreError && ['ARCH_UNSUPPORTED', 'KERNEL_NOT_FOUND'].includes(error.reason)).toBe(true);
+test('an experiment on a kernel that fibres cannot run is refused at once', async () => {
+  const fibres = openTestPlanner(undefined, { emulatorEngine: 'fibres' });
+  await fibres.planner.prepare();
+  const request = create(RunExperimentRequestSchema, { kernel: kernel('flashcore_v11') });
+  expect(caught(() => fibres.planner.planJob('runExperiment', request, () => 0))).toMatchObject({
+    reason: 'ARCH_UNSUPPORTED',
+    message: expect.stringContaining('this runner has the fibre engine (by --emulator-engine)') as string,
+  });
+  await fibres.close();
 });
 
 function caught(work: () => unknown): unknown {

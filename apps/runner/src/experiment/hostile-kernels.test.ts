@@ -17,7 +17,8 @@ let fixture: TestPlanner;
 /** What control() gives where nothing was attacked yet. */
 let before: unknown;
 beforeAll(async () => {
-  fixture = openTestPlanner();
+  // Host code of a candidate runs with this engine alone.
+  fixture = openTestPlanner(undefined, { emulatorEngine: 'fibres' });
   before = await control();
 }, 180_000);
 afterAll(() => fixture.close());
@@ -110,7 +111,7 @@ test(
   'without a box: children end with the job, .incbin is seen when macros are expanded, and the job says that there is none',
   { timeout: 120_000 },
   async () => {
-    const unboxed = openTestPlanner(undefined, { isolation: 'none' });
+    const unboxed = openTestPlanner(undefined, { isolation: 'none', emulatorEngine: 'fibres' });
     try {
       const marker = `flashcore-unboxed-${process.pid}`;
       // Every other one without an environment, too, by which it could be found.

@@ -118,8 +118,10 @@ test.skipIf(missing('nvcc'))(
       'kernel.yaml': KERNEL['kernel.yaml'].replace('WRONG: { values: [0, 1]', 'WRONG: { values: [0, 2, 3]'),
       'choices.cu': KERNEL['choices.cu']
         .replace('WRONG ? 1.0f', 'WRONG == 2 && seq_len % 64 != 0 ? 1.0f')
-        .replace('pad[threadIdx.x]', 'pad[WRONG == 3 ? 0 : threadIdx.x]')
-        .replace('= 1;', '= (char)threadIdx.x;'),
+        .replace(
+          '= 1;',
+          '= 1; if (WRONG == 3) { char* plain = (char*)pad; plain[threadIdx.x] = 1; if (plain[threadIdx.x ^ 33] == 7) return; }',
+        ),
     });
     const request = {
       kernel,
