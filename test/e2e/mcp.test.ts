@@ -204,8 +204,9 @@ describe.each(ERAS)('era %s', (era) => {
     const said: string[] = [];
     const { document } = await agent.call('submit', {
       action: 'verify',
+      // Not over before somebody waits for it.
       kernel: 'fa_v1_baseline',
-      shapes: ['1x2x128x64'],
+      shapes: ['4x8x512x64'],
     });
     await agent.call('wait', { job: document['job'] }, (message) => said.push(message));
     expect(said.join('\n')).toMatch(/build|verify/);

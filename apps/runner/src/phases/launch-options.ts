@@ -6,12 +6,18 @@ import { emitWarning, type VariantServices } from '../phases/job-services.ts';
  * Says which launch options of the manifest the job's device does not have; without them its launches are the same
  * CTAs.
  */
-export function warnOptionsWithoutEffect({ job, spec, resolved }: VariantServices): void {
+export function warnOptionsWithoutEffect(services: VariantServices): void {
+  const { job, spec, resolved } = services;
   const [shape] = spec.shapes;
   if (spec.method === 'build' || !shape) return;
-  for (const warning of optionsWithoutEffect(planLaunches(spec.kernel.manifest, resolved, shape), spec.device))
+  const device = { ...spec.device, clusters: hasClusters(services) };
+  for (const warning of optionsWithoutEffect(planLaunches(spec.kernel.manifest, resolved, shape), device))
     emitWarning(job, warning);
 }
+
+/** The emulator has what the code is compiled for: with the PTX engine, and for sm_90 or later. */
+export const hasClusters = ({ spec: { device, arch }, tools }: Pick<VariantServices, 'spec' | 'tools'>): boolean =>
+  device.simulated ? tools.emulation().engine === 'ptx' && parseInt(arch.slice(3), 10) >= 90 : device.clusters;
 
 export function optionsWithoutEffect(
   { launches }: LaunchPlan,

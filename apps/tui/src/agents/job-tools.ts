@@ -144,7 +144,9 @@ export function registerJobTools(server: McpServer, context: ToolContext): void 
             findings,
             // What findings say already is not said twice.
             feedback: bounded(
-              findings.length > 0 ? lastLine(evaluation.text_feedback) : evaluation.text_feedback,
+              findings.length > 0 && !evaluation.correct
+                ? lastLine(evaluation.text_feedback)
+                : evaluation.text_feedback,
               MAX_FINDING,
             ),
             metrics: evaluation.metrics,
