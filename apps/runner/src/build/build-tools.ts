@@ -78,7 +78,7 @@ export class BuildTools {
   #emulation: Emulation | undefined;
   #choosing: Promise<Emulation> | undefined;
   /** Why it is not known yet. */
-  #undecided: unknown;
+  #undecided: Error | undefined;
   readonly #assigned: AssignedBuilds | undefined;
 
   /**
@@ -161,7 +161,7 @@ export class BuildTools {
     try {
       return (this.#emulation = await this.#choosing);
     } catch (error) {
-      this.#undecided = error;
+      this.#undecided = error instanceof Error ? error : new Error(String(error));
       throw error;
     } finally {
       this.#choosing = undefined;

@@ -47,7 +47,7 @@ async function works<Kind extends FrontEnd['kind']>(
     if (!compiler) return {};
     if (kind === 'nvcc' && !compiler.archs.includes(arch))
       return { problem: `nvcc ${compiler.version} makes no code for ${arch}, which takes CUDA 11.8 or later` };
-    const problem = await problemOf({ kind, compiler } as FrontEnd);
+    const problem = await problemOf({ kind, compiler });
     return problem === undefined ? { compiler } : { problem };
   } catch (error) {
     if (error instanceof UnusableCompiler && error.lasting) return { problem: error.message };
