@@ -27,7 +27,7 @@ function makeProgram(name: string, script: string): void {
   writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
 }
 
-const COMPILES = ': >kernel.ptx; : >canary.ptx; : >kernel.cubin';
+const COMPILES = ': >preprocessed.ii; : >kernel.ptx; : >canary.ptx; : >kernel.cubin';
 
 /** An nvcc that says what it is; `compiles`: what it does else. */
 const makeNvcc = (compiles: string, { version = '13.0.88', codes = 'sm_89 sm_90' } = {}): void =>
