@@ -10,12 +10,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { RunnerClient } from '@flashcore/shared/client';
 import { Outcome, type JobEvent } from '@flashcore/shared/contract';
 import type { Random } from '@flashcore/shared/statistics';
-import { freePort, missing } from '@flashcore/shared/testing';
+import { ALL_TESTS, freePort, missing, waitFor } from '@flashcore/shared/testing';
 import { expect } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
 import { readProcess } from '../support/process-tree.ts';
 import { startSlurm, type SlurmCluster } from '../support/slurm-cluster.ts';
-import { waitFor } from '@flashcore/shared/testing';
 import { campaign, integer, pick } from './campaign.ts';
 
 /** Where a run's figures go; default: nowhere. */
@@ -40,7 +39,7 @@ campaign(
     const ended = new AbortController();
     const killing = killAround(fleet, {
       random,
-      everyMs: [2_000, 6_000],
+      everyMs: soak || ALL_TESTS ? [2_000, 6_000] : [500, 1_500],
       most: soak ? Infinity : 4,
       signal: ended.signal,
     });

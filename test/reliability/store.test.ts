@@ -29,7 +29,7 @@ const TOLD = ['DISK_FULL', 'STORE_UNAVAILABLE', 'JOB_NOT_FOUND'];
 
 campaign(
   'the store fails while jobs run',
-  { promise: 'store-failure', rounds: { short: 2, ci: 4, soak: 150 } },
+  { promise: 'store-failure', rounds: { short: 1, ci: 4, soak: 150 } },
   async ({ random, rounds, figure }) => {
     const counts = { refused: 0, ended: 0 };
     for (let round = 0; round < rounds; round += 1) {
