@@ -1,5 +1,5 @@
 /** What a runner sees of this machine's compilers. */
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
 /** A machine without a CUDA toolkit: clang makes the emulator's PTX, with headers of the project's own. */
@@ -12,3 +12,22 @@ export const withoutToolkit = (): Record<string, string> => ({
     .filter((folder) => !existsSync(join(folder, 'nvcc')))
     .join(delimiter),
 });
+
+/** Where `.ci/run` puts the wheel nvidia-cuda-nvrtc, and where a toolkit has it. */
+const NVRTC = [join(import.meta.dirname, '../../node_modules/.cache/nvrtc/nvidia/cu13/lib'), '/usr/local/cuda/lib64'];
+const HEADERS = '/usr/local/cuda/include';
+
+/** The folder of this machine's NVRTC; undefined: it has none, or no headers of CUDA. */
+export const nvrtcFolder = (): string | undefined =>
+  existsSync(join(HEADERS, 'cuda_fp16.h'))
+    ? NVRTC.find((folder) => existsSync(folder) && readdirSync(folder).some((name) => name.startsWith('libnvrtc.so')))
+    : undefined;
+
+/** A machine without nvcc: a toolkit, laid into `folder`, that has NVRTC and CUDA's headers only. */
+export function withNvrtcOnly(folder: string): Record<string, string> {
+  const toolkit = join(folder, 'toolkit');
+  mkdirSync(toolkit);
+  symlinkSync(nvrtcFolder()!, join(toolkit, 'lib'));
+  symlinkSync(HEADERS, join(toolkit, 'include'));
+  return { ...withoutToolkit(), CUDA_HOME: toolkit };
+}

@@ -80,6 +80,9 @@ function remedyOf({ tool, message }: CompilerDiagnostic): string {
   if (header !== undefined) {
     return `Lay ${header} into the kernel's folder if it is yours. Of CUDA's headers the fibre engine has the fp16, bf16, WMMA and pipeline ones (cuda_fp16.h, cuda_bf16.h, mma.h, cuda_pipeline.h): leave another out under #ifndef FLASHCORE_EMULATOR, or install the CUDA toolkit, with whose nvcc the emulator runs PTX and takes all of its headers`;
   }
+  if (tool === 'nvrtc' && message.startsWith('cannot open source file')) {
+    return "Lay it into the kernel's folder if it is yours. NVRTC makes the PTX on this host and takes device code only, with CUDA's headers and a few of the C++ library's: leave host code and its headers out under #ifndef __CUDA_ARCH__, or install the toolkit, whose nvcc takes them";
+  }
   const absent = tool === 'clang++' ? MISSING_HEADER.exec(message)?.[1] : undefined;
   if (absent !== undefined) {
     return `Lay ${absent} into the kernel's folder if it is yours. Without a CUDA toolkit there are headers for device code only (libs/emulator/device_headers): leave host code and its headers out under #ifndef __CUDA_ARCH__, or install the toolkit, whose nvcc takes them`;

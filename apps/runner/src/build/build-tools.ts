@@ -6,7 +6,7 @@ import type { Box } from '../sandbox/box.ts';
 import { findBox } from '../sandbox/find-box.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { AssignedBuilds } from './assigned-builds.ts';
-import { clangUnit } from './clang-unit.ts';
+import { clangUnit, type ClangOptions } from './clang-unit.ts';
 import { CompileCache } from './compile-cache.ts';
 import { CompileClaims } from './compile-claims.ts';
 import type { CompileUnit } from './compile-unit.ts';
@@ -15,12 +15,13 @@ import { chooseEmulation, type Emulation } from './emulation.ts';
 import { DEFAULT_ENGINE, type EngineWanted } from './emulator-engine.ts';
 import { HeaderTrees, type NamedFolder } from './header-trees.ts';
 import { emulatorUnit } from './emulator-unit.ts';
-import { emulatorLibraryUnit, executorUnit, readSources, referenceUnit } from './host-libraries.ts';
+import { emulatorLibraryUnit, executorUnit, nvrtcProgramUnit, readSources, referenceUnit } from './host-libraries.ts';
 import type { FrontEnd } from './front-end.ts';
 import { KernelBuilder, type BuildListener } from './kernel-builder.ts';
 import { installedFolder, InstalledLibraries } from './installed-libraries.ts';
 import { LibraryFiles } from './library-files.ts';
 import { nvccUnit } from './nvcc-unit.ts';
+import { nvrtcUnit } from './nvrtc-unit.ts';
 import { SharedBuilds } from './shared-builds.ts';
 import { digestOf, type SnapshotFile } from './source-snapshot.ts';
 import { Toolchain, UnusableCompiler, type Compiler, type Nvcc } from './toolchain.ts';
@@ -54,6 +55,8 @@ interface BuildToolsOptions {
   assigned?: AssignedBuilds | undefined;
   /** As in KernelBuilder. */
   partsAtOnce?: number | undefined;
+  /** A Python whose wheels may have NVRTC; default: none is asked. */
+  python?: string | undefined;
 }
 
 /**
@@ -61,7 +64,7 @@ interface BuildToolsOptions {
  * the canary).
  */
 export class BuildTools {
-  readonly toolchain = new Toolchain();
+  readonly toolchain: Toolchain;
   /** What compilers run in: asked for at each use. */
   readonly box: () => Promise<Box>;
   /** Where libraries lie that workers load. */
@@ -88,6 +91,7 @@ export class BuildTools {
   constructor(options: BuildToolsOptions) {
     this.box = options.box ?? (() => findBox('none'));
     this.headers = new HeaderTrees(options.headers ?? []);
+    this.toolchain = new Toolchain({ python: options.python, nvrtcProgram: () => this.#nvrtcProgram() });
     this.#engineWanted = options.engine ?? DEFAULT_ENGINE;
     this.#assigned = options.assigned;
     const assigned = options.assigned ? [options.assigned] : [];
@@ -118,6 +122,7 @@ export class BuildTools {
       kernelsFolder: options.kernelsFolder,
       emulatorFiles: () => emulatorHeaders(this.#emulatorFolder),
       deviceHeaders: () => deviceHeaders(this.#emulatorFolder),
+      standardHeaders: () => this.#standardHeaders(),
       emulation: () => this.#decided(),
       assigned: options.assigned,
       headers: () => this.headers.now(),
@@ -145,6 +150,11 @@ export class BuildTools {
     );
   }
 
+  /** Of CUDA's headers that NVRTC makes PTX with: "13.0"; undefined where it does not. Errors as above. */
+  cudaHeadersVersion(): string | undefined {
+    return this.emulation().frontEnd === 'nvrtc' ? this.toolchain.nvrtc()?.headersVersion : undefined;
+  }
+
   /** SHA-256 over the headers that clang makes PTX with; undefined where nvcc does, or nothing. Errors as above. */
   deviceHeadersDigest(): string | undefined {
     return this.emulation().frontEnd === 'clang' ? digestOf(deviceHeaders(this.#emulatorFolder)) : undefined;
@@ -169,21 +179,16 @@ export class BuildTools {
   }
 
   /** Has a front end compile a kernel of the runner's own, once for each C++ compiler that nvcc could refuse. */
-  async #problemOf({ kind, compiler }: FrontEnd): Promise<string | undefined> {
+  async #problemOf(frontEnd: FrontEnd): Promise<string | undefined> {
     const name = 'canary';
     const unit = `kernel/${name}.cu`;
     const common = { unit, name, defines: [], arch: EMULATED_ARCH, fastMath: false };
     const files = [this.#ownSource(name), { path: 'beside.txt', text: this.toolchain.cxx()?.identity ?? '' }];
     const { exitCode, timedOut, lines } = await this.#libraries.compile(
-      {
-        ...(kind === 'nvcc'
-          ? nvccUnit({ ...common, files, nvcc: compiler, maxRegisters: 0, keepPtx: true })
-          : clangUnit({ ...common, files, clang: compiler, deviceHeaders: deviceHeaders(this.#emulatorFolder) })),
-        limitMs: TRIAL_LIMIT_MS,
-      },
+      { ...this.#unitOf(frontEnd, { ...common, files }), limitMs: TRIAL_LIMIT_MS },
       { signal: new AbortController().signal },
     );
-    const { path } = compiler;
+    const { path } = frontEnd.compiler;
     if (timedOut)
       throw new UnusableCompiler(
         path,
@@ -193,6 +198,34 @@ export class BuildTools {
     if (exitCode === 0) return undefined;
     const said = lines.find((line) => /error|fatal|unsupported/i.test(line)) ?? lines[0] ?? `exit status ${exitCode}`;
     return `${path} does not compile ${name}.cu: ${said.trim().slice(0, 200)}`;
+  }
+
+  #unitOf({ kind, compiler }: FrontEnd, common: Omit<ClangOptions, 'clang' | 'deviceHeaders'>): CompileUnit {
+    switch (kind) {
+      case 'nvcc':
+        return nvccUnit({ ...common, nvcc: compiler, maxRegisters: 0, keepPtx: true });
+      case 'nvrtc':
+        return nvrtcUnit({ ...common, nvrtc: compiler, maxRegisters: 0, standardHeaders: this.#standardHeaders() });
+      case 'clang':
+        return clangUnit({ ...common, clang: compiler, deviceHeaders: deviceHeaders(this.#emulatorFolder) });
+    }
+  }
+
+  /** Path of the program that runs NVRTC. Errors: COMPILER_MISSING. */
+  async #nvrtcProgram(): Promise<string> {
+    const unit = nvrtcProgramUnit(this.#cxx(), this.#emulatorFolder);
+    try {
+      return await this.#library(unit, { signal: new AbortController().signal });
+    } catch (error) {
+      if (error instanceof FlashcoreError && error.reason === 'INTERNAL')
+        throw new UnusableCompiler(unit.compiler.path, error.message, { lasting: true });
+      throw error;
+    }
+  }
+
+  /** What stands for the C and C++ library's headers where NVRTC makes PTX. */
+  #standardHeaders(): SnapshotFile[] {
+    return readSources(join(this.#emulatorFolder, 'nvrtc/headers'), 'emulator/nvrtc/headers');
   }
 
   #ownSource(name: string): SnapshotFile {

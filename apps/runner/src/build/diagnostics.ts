@@ -14,7 +14,7 @@ export interface CompilerDiagnostic {
  * "clang++": where it makes PTX; as the emulator's C++ compiler it is told as "g++". "as": the assembler that g++ hands
  * inline assembly to; "runner": refused before any compiler ran.
  */
-export type DiagnosticTool = 'nvcc' | 'ptxas' | 'clang++' | 'g++' | 'as' | 'runner';
+export type DiagnosticTool = 'nvcc' | 'nvrtc' | 'ptxas' | 'clang++' | 'g++' | 'as' | 'runner';
 
 const MAX_DIAGNOSTICS = 100;
 // "file.cu(9): error: expected a ";"", "file.cu(9): error #20: …", "file.cu(3): warning #177-D: …"
@@ -49,6 +49,10 @@ export function parseNvccDiagnostics(lines: readonly string[]): CompilerDiagnost
   }
   return found.slice(0, MAX_DIAGNOSTICS);
 }
+
+/** Reads what NVRTC printed: its front end is nvcc's. */
+export const parseNvrtcDiagnostics = (lines: readonly string[]): CompilerDiagnostic[] =>
+  parseNvccDiagnostics(lines).map((found) => (found.tool === 'nvcc' ? { ...found, tool: 'nvrtc' } : found));
 
 /** Whether a line is a message that the parsers above and below take. */
 export const isDiagnosticLine = (line: string): boolean =>

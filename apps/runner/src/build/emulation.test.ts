@@ -1,6 +1,6 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { BuildTools } from './build-tools.ts';
@@ -67,6 +67,34 @@ test('nvcc comes before clang', async () => {
   makeNvcc(COMPILES);
   makeClang(COMPILES);
   expect(await emulationFor()).toMatchObject({ engine: 'ptx', frontEnd: 'nvcc', because: 'nvcc 13.0.88' });
+});
+
+/** A toolkit without nvcc: NVRTC, which g++ makes a program for; `compiles`: what that does. */
+function makeNvrtc(compiles: string): void {
+  const toolkit = join(folder, 'toolkit');
+  for (const path of ['lib64/libnvrtc.so.13', 'include/cuda_fp16.h', 'include/crt/mma.h']) {
+    mkdirSync(dirname(join(toolkit, path)), { recursive: true });
+    writeFileSync(join(toolkit, path), '');
+  }
+  writeFileSync(join(toolkit, 'include/cuda_runtime_api.h'), '#define CUDART_VERSION  13000\n');
+  const program = `case "$2" in --version) echo V13.0.88; echo sm_89;; *) ${compiles};; esac`;
+  const text = `#!/bin/sh\n${program}\n`;
+  makeProgram('g++', `case "$*" in *main.cpp*) printf '%s' '${text}' >nvrtc;; *) echo 'g++ 12.2.0';; esac`);
+  vi.stubEnv('CUDA_HOME', toolkit);
+}
+
+test('NVRTC comes before clang where there is no nvcc', async () => {
+  makeNvrtc(COMPILES);
+  makeClang(COMPILES);
+  expect(await emulationFor()).toMatchObject({ engine: 'ptx', frontEnd: 'nvrtc', because: 'nvrtc 13.0.88' });
+});
+
+test('an NVRTC that does not compile is passed over for clang', async () => {
+  makeNvrtc('echo "canary.cu(1): error: no"; exit 1');
+  makeClang(COMPILES);
+  const found = await emulationFor();
+  expect(found).toMatchObject({ engine: 'ptx', frontEnd: 'clang' });
+  expect(found.because).toMatch(/^clang\+\+ 19\.1\.7; .* does not compile canary\.cu: canary\.cu\(1\): error: no$/);
 });
 
 test('fibres are taken where somebody asked for them', async () => {

@@ -29,8 +29,8 @@ export async function chooseEmulation(
   return { engine, frontEnd: frontEnd?.kind, because: becauseOf(found), nvccProblem };
 }
 
-function becauseOf({ frontEnd, nvccProblem, clangProblem }: FoundFrontEnd): string {
-  const problems = [nvccProblem, clangProblem].filter((problem) => problem !== undefined);
+function becauseOf({ frontEnd, nvccProblem, nvrtcProblem, clangProblem }: FoundFrontEnd): string {
+  const problems = [nvccProblem, nvrtcProblem, clangProblem].filter((problem) => problem !== undefined);
   const found = frontEnd ? `${frontEnd.compiler.name} ${frontEnd.compiler.version}` : 'no nvcc or clang makes PTX';
   if (!frontEnd && problems.length === 0) return 'no nvcc or clang found';
   return [found, ...problems].join('; ');

@@ -61,6 +61,18 @@ export function executorUnit(cxx: Compiler, emulatorFolder: string): CompileUnit
   };
 }
 
+/** The process that runs NVRTC (libs/emulator/nvrtc). */
+export function nvrtcProgramUnit(cxx: Compiler, emulatorFolder: string): CompileUnit {
+  return {
+    compiler: cxx,
+    target: 'nvrtc',
+    files: [{ path: 'main.cpp', text: readFileSync(join(emulatorFolder, 'nvrtc/main.cpp'), 'utf8') }],
+    stages: [[{ arguments: ['-std=c++17', '-O2', '-o', 'nvrtc', 'main.cpp', '-ldl'] }]],
+    outputs: [{ path: 'nvrtc', fileName: 'nvrtc', kind: 'library' }],
+    limitMs: LIMIT_MS,
+  };
+}
+
 /**
  * The CPU reference, and the comparison with it. Not with -ffast-math: masked scores are -infinity. The comparison's
  * products are rounded before they are added, so that its figures are the same on every host.

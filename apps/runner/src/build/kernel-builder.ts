@@ -28,6 +28,7 @@ import {
   parseClangDiagnostics,
   parseGnuDiagnostics,
   parseNvccDiagnostics,
+  parseNvrtcDiagnostics,
   type CompilerDiagnostic,
 } from './diagnostics.ts';
 import type { Listing } from './disassembly.ts';
@@ -37,6 +38,7 @@ import type { Emulation } from './emulation.ts';
 import { LOOK_FOR_RACES } from './emulator-engine.ts';
 import type { HeaderTree } from './header-trees.ts';
 import { nvccUnit } from './nvcc-unit.ts';
+import { nvrtcUnit } from './nvrtc-unit.ts';
 import { readPtxEntries, smemExcessOf, type PtxEntry } from './ptx-entries.ts';
 import { parsePtxasReport, parseSmemExcess, type SmemExcess } from './ptxas-report.ts';
 import { sharedBuffers } from './shared-buffers.ts';
@@ -46,7 +48,7 @@ import { fileWith, type DeviceImage, type ImagePart } from './device-image.ts';
 import { partsOf } from './entry-parts.ts';
 import { codeFrame, type SourceText } from './code-frame.ts';
 import { digestOf, shownPath, snapshotSources, type SnapshotFile } from './source-snapshot.ts';
-import type { Nvcc, Toolchain } from './toolchain.ts';
+import type { Compiler, Nvcc, Toolchain } from './toolchain.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { missingCompiler } from './missing-compiler.ts';
 
@@ -106,10 +108,18 @@ const ARTIFACT_KINDS: Record<OutputKind, ArtifactKind> = {
   library: ArtifactKind.UNSPECIFIED,
 };
 
-const READ_DIAGNOSTICS = { nvcc: parseNvccDiagnostics, clang: parseClangDiagnostics, gnu: parseGnuDiagnostics };
+const READ_DIAGNOSTICS = {
+  nvcc: parseNvccDiagnostics,
+  nvrtc: parseNvrtcDiagnostics,
+  clang: parseClangDiagnostics,
+  gnu: parseGnuDiagnostics,
+};
+
+/** Whose reports have what ptxas says. */
+const WITH_PTXAS: readonly string[] = ['nvcc', 'nvrtc'] satisfies Compiler['name'][];
 
 function readerOf({ compiler, outputs }: CompileUnit): keyof typeof READ_DIAGNOSTICS {
-  if (compiler.name === 'nvcc') return 'nvcc';
+  if (compiler.name === 'nvcc' || compiler.name === 'nvrtc') return compiler.name;
   return outputs.some(({ kind }) => kind === 'ptx') ? 'clang' : 'gnu';
 }
 
@@ -146,6 +156,8 @@ interface KernelBuilderParts {
   emulatorFiles: () => SnapshotFile[];
   /** What clang makes PTX with. */
   deviceHeaders: () => SnapshotFile[];
+  /** What NVRTC makes PTX with, beside CUDA's headers. */
+  standardHeaders: () => SnapshotFile[];
   disassemble: Disassemble;
   /** What kernels may include from the host; default: nothing. */
   headers?: () => readonly HeaderTree[];
@@ -165,6 +177,7 @@ export class KernelBuilder {
   readonly #kernelsFolder: string;
   readonly #emulatorFiles: () => SnapshotFile[];
   readonly #deviceHeaders: () => SnapshotFile[];
+  readonly #standardHeaders: () => SnapshotFile[];
   readonly #disassemble: Disassemble;
   readonly #emulation: () => Promise<Emulation>;
   readonly #assigned: Pick<AssignedBuilds, 'unitOf'> | undefined;
@@ -178,6 +191,7 @@ export class KernelBuilder {
     this.#kernelsFolder = parts.kernelsFolder;
     this.#emulatorFiles = parts.emulatorFiles;
     this.#deviceHeaders = parts.deviceHeaders;
+    this.#standardHeaders = parts.standardHeaders;
     this.#disassemble = parts.disassemble;
     this.#headers = parts.headers ?? (() => []);
     this.#emulation = parts.emulation;
@@ -276,24 +290,30 @@ export class KernelBuilder {
     const gpu = this.#nvccUnit(spec, files, { runsPtx, lacksNvcc: emulation?.nvccProblem !== undefined });
     if (!gpu && !spec.emulated) throw missingCompiler('nvcc');
     if (!runsPtx) return [...(gpu ? [gpu] : []), ...(spec.emulated ? [this.#emulatorUnit(spec, files, false)] : [])];
-    return [gpu ?? this.#clangUnit(spec, files)];
+    return [gpu ?? this.#ptxUnit(spec, files, emulation)];
   }
 
   /** PTX where no nvcc makes it. */
-  #clangUnit({ arch, source, kernelId, resolved }: BuildSpec, files: readonly SnapshotFile[]): CompileUnit {
-    const clang = this.#toolchain.clang();
-    if (!clang) throw missingCompiler('ptx');
-    return clangUnit({
-      clang,
+  #ptxUnit(
+    { arch, source, kernelId, resolved }: BuildSpec,
+    files: readonly SnapshotFile[],
+    { frontEnd }: Emulation,
+  ): CompileUnit {
+    const common = {
       arch,
       files,
-      deviceHeaders: this.#deviceHeaders(),
       unit: `kernel/${source}`,
       name: kernelId,
       defines: resolved.defines,
       fastMath: resolved.fastMath,
       headers: this.#headers(),
-    });
+    };
+    const nvrtc = frontEnd === 'nvrtc' ? this.#toolchain.nvrtc() : undefined;
+    const { maxRegisters } = resolved;
+    if (nvrtc) return nvrtcUnit({ ...common, nvrtc, maxRegisters, standardHeaders: this.#standardHeaders() });
+    const clang = this.#toolchain.clang();
+    if (!clang) throw missingCompiler('ptx');
+    return clangUnit({ ...common, clang, deviceHeaders: this.#deviceHeaders() });
   }
 
   /** nvcc's run: the one that another host has done for this one, or else this host's own. */
@@ -360,9 +380,9 @@ export class KernelBuilder {
 
   #assemble(spec: BuildSpec, parts: BuildParts): KernelBuild {
     const { files, problems, runs, listing, seconds, emulation } = parts;
-    const nvccRun = runs.find(({ unit }) => unit.compiler.name === 'nvcc');
-    const entries = nvccRun ? parsePtxasReport(nvccRun.compilation.lines) : [];
-    const inPtx = nvccRun ? undefined : this.#entriesInPtx(runs);
+    const assembled = runs.find(({ unit }) => WITH_PTXAS.includes(unit.compiler.name));
+    const entries = assembled ? parsePtxasReport(assembled.compilation.lines) : [];
+    const inPtx = assembled ? undefined : this.#entriesInPtx(runs);
     const excess = [
       ...runs.flatMap(({ compilation }) => parseSmemExcess(compilation.lines)),
       ...smemExcessOf(inPtx ?? []),
@@ -389,7 +409,7 @@ export class KernelBuilder {
       })),
       entries: resources,
       entriesMissing: entriesMissing(resources.length, {
-        nvccRun,
+        assembled,
         problems,
         succeeded,
         nvccProblem: emulation?.nvccProblem,
@@ -412,7 +432,7 @@ export class KernelBuilder {
       problems,
       runs,
       excess,
-      found: (nvccRun ? entries : inPtx)?.map(({ entry }) => entry),
+      found: (assembled ? entries : inPtx)?.map(({ entry }) => entry),
       result,
     });
     const sassMissing = listing && 'missing' in listing ? listing.missing : undefined;
@@ -485,16 +505,16 @@ function findingsOf(spec: BuildSpec, parts: FindingParts): Finding[] {
 }
 
 interface BuildEnd {
-  nvccRun: CompilerRun | undefined;
+  assembled: CompilerRun | undefined;
   problems: readonly CompilerDiagnostic[];
   succeeded: boolean;
   nvccProblem: string | undefined;
 }
 
-function entriesMissing(count: number, { nvccRun, problems, succeeded, nvccProblem }: BuildEnd): string | undefined {
+function entriesMissing(count: number, { assembled, problems, succeeded, nvccProblem }: BuildEnd): string | undefined {
   if (count > 0) return undefined;
   if (problems.length > 0) return 'nothing was compiled';
-  if (!nvccRun) return nvccProblem ?? 'no nvcc on this host';
+  if (!assembled) return nvccProblem ?? 'no nvcc on this host';
   return succeeded ? 'the compiled code has none of the entries that the manifest launches' : 'it does not compile';
 }
 

@@ -140,3 +140,14 @@ test('parseSmemExcess() reads entry, size and limit', () => {
     [],
   ]);
 });
+
+test("NVRTC's report, whose ptxas has its name before the frame", () => {
+  expect(
+    parsePtxasReport([
+      "ptxas info    : Compiling entry function 'k' for 'sm_90'",
+      'ptxas info    : Function properties for k',
+      'ptxas         .     8 bytes stack frame, 16 bytes spill stores, 24 bytes spill loads',
+      'ptxas info    : Used 160 registers, used 1 barriers',
+    ]),
+  ).toMatchObject([{ entry: 'k', registers: 160, stackBytes: 8, spillStoreBytes: 16, spillLoadBytes: 24 }]);
+});

@@ -24,7 +24,8 @@ export interface SmemExcess {
 }
 
 const COMPILING = /^ptxas info\s*: Compiling entry function '([^']+)' for '(sm_\w+)'/;
-const FRAME = /^\s+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads/;
+// NVRTC's ptxas has its name before it.
+const FRAME = /^(?:ptxas\s+\.)?\s+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads/;
 const USED = /^ptxas info\s*: Used (\d+) registers(.*)$/;
 const TOO_MUCH =
   /^ptxas error\s*: Entry function '([^']+)' uses too much shared data \(0x([0-9a-f]+) bytes, 0x([0-9a-f]+) max\)/;

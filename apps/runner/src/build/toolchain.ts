@@ -3,10 +3,11 @@ import { cpus } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { runProgram } from '../sandbox/run.ts';
+import { cudaVersionIn, findNvrtc, type NvrtcPlace } from './nvrtc-place.ts';
 
 /** A compiler found on this host. */
 export interface Compiler {
-  name: 'nvcc' | 'g++' | 'clang++';
+  name: 'nvcc' | 'nvrtc' | 'g++' | 'clang++';
   path: string;
   /** For example "13.0.88" or "12.2.0". */
   version: string;
@@ -23,6 +24,15 @@ export interface Nvcc extends Compiler {
 export interface Clang extends Compiler {
   /** Architectures that it knows by name: "sm_80" … */
   archs: string[];
+}
+
+/** libnvrtc, by the program that this repository has for it. */
+export interface Nvrtc extends Compiler {
+  /** Architectures that it makes code for: "sm_80" … */
+  archs: string[];
+  place: NvrtcPlace;
+  /** Of CUDA's headers: "13.0". */
+  headersVersion: string;
 }
 
 export interface FoundTool {
@@ -52,6 +62,11 @@ const OPTIONAL = {
 } as const;
 const VERSION = ['--version'];
 const ARCHS = ['--list-gpu-code'];
+/** Where a Python keeps its wheels: the host's, and the user's own. */
+const SITE_PACKAGES = [
+  '-c',
+  "import site, sysconfig; print(sysconfig.get_path('purelib')); print(site.getusersitepackages())",
+];
 /** Fails where clang was built without a back end for PTX. */
 const PTX_ARCHS = ['--target=nvptx64-nvidia-cuda', '--print-supported-cpus'];
 
@@ -59,6 +74,15 @@ const PTX_ARCHS = ['--target=nvptx64-nvidia-cuda', '--print-supported-cpus'];
 const CLANGS = ['clang++', ...Array.from({ length: 17 }, (_, index) => `clang++-${30 - index}`)];
 /** Where Homebrew keeps its clang, which it leaves off PATH. */
 const HOMEBREW_LLVM = ['/opt/homebrew/opt/llvm/bin', '/usr/local/opt/llvm/bin'];
+
+export interface ToolchainOptions {
+  limitMs?: number;
+  failureKeptMs?: number;
+  /** A Python whose wheels may have NVRTC; default: none is asked. */
+  python?: string | undefined;
+  /** Compiles the program that runs NVRTC (libs/emulator/nvrtc), once, and gives its path; default: there is none. */
+  nvrtcProgram?: (() => Promise<string>) | undefined;
+}
 
 /**
  * Compilers and tools of the host. Looked for at each call; asked for their version once for each file, in the
@@ -72,10 +96,16 @@ export class Toolchain {
   readonly #asking = new Map<string, Promise<void>>();
   readonly #limitMs: number;
   readonly #failureKeptMs: number;
+  readonly #python: string | undefined;
+  readonly #makeNvrtcProgram: (() => Promise<string>) | undefined;
+  /** What runs NVRTC, and where that lies; undefined: it was not looked for, or is not there. */
+  #nvrtcFound: { program: string; place: NvrtcPlace } | undefined;
 
-  constructor({ limitMs = PROBE_LIMIT_MS, failureKeptMs = FAILURE_KEPT_MS } = {}) {
-    this.#limitMs = limitMs;
-    this.#failureKeptMs = failureKeptMs;
+  constructor(options: ToolchainOptions = {}) {
+    this.#limitMs = options.limitMs ?? PROBE_LIMIT_MS;
+    this.#failureKeptMs = options.failureKeptMs ?? FAILURE_KEPT_MS;
+    this.#python = options.python;
+    this.#makeNvrtcProgram = options.nvrtcProgram;
   }
 
   /**
@@ -97,6 +127,28 @@ export class Toolchain {
     await Promise.all(this.#clangPaths().map((path) => this.#ask(path, PTX_ARCHS)));
   }
 
+  /**
+   * Looks for NVRTC, compiles what runs it, and asks it what it is. Errors: COMPILER_MISSING where it is there and
+   * can't be asked.
+   */
+  async askNvrtc(): Promise<Nvrtc | undefined> {
+    if (!this.#makeNvrtcProgram) return undefined;
+    const python = this.#python === undefined ? undefined : this.#find(this.#python);
+    const toolkits = namedToolkits();
+    if (toolkits.length === 0) await this.#ask(python, SITE_PACKAGES);
+    const said = python === undefined ? undefined : this.#known(python, SITE_PACKAGES);
+    const place = findNvrtc({
+      toolkits,
+      sitePackages: said?.split('\n').filter((line) => line.startsWith('/')) ?? [],
+      loaderPath: process.env['LD_LIBRARY_PATH'],
+    });
+    if (!place) return undefined;
+    const program = await this.#makeNvrtcProgram();
+    await this.#ask(program, [place.libraries, '--version']);
+    this.#nvrtcFound = { program, place };
+    return this.nvrtc();
+  }
+
   /** Asks the other tools too. */
   async askAll(): Promise<void> {
     await Promise.all([
@@ -114,6 +166,24 @@ export class Toolchain {
       .split(/\s+/)
       .filter((code) => /^sm_\d+$/.test(code));
     return { ...nvccOfVersion(version), path, archs: withFeatureArchs(codes) };
+  }
+
+  /** NVIDIA's run-time compiler, once it was asked. Errors: COMPILER_MISSING where it is there and did not answer. */
+  nvrtc(): Nvrtc | undefined {
+    if (!this.#nvrtcFound) return undefined;
+    const { program, place } = this.#nvrtcFound;
+    const text = this.#answerOf(program, [place.libraries, '--version']);
+    const version = versionIn(text, /^V(\d+\.\d+\.\d+)/, place.libraries);
+    const headersVersion = cudaVersionIn(place.includes[0]!);
+    return {
+      name: 'nvrtc',
+      path: program,
+      version,
+      identity: `nvrtc ${version}, CUDA's headers ${headersVersion}`,
+      archs: withFeatureArchs(text.match(/\bsm_\d+\b/g) ?? []),
+      place,
+      headersVersion,
+    };
   }
 
   /** The newest clang that makes PTX, of those that were asked. Errors: COMPILER_MISSING where none answered. */
@@ -163,6 +233,16 @@ export class Toolchain {
         ({ archs }) => archs,
         'no machine code for a GPU, no registers, spills and occupancy: install the CUDA toolkit and put its bin folder on PATH or set CUDA_HOME',
       ),
+      ...(this.#nvrtcFound
+        ? [
+            this.#described(
+              'nvrtc',
+              () => this.nvrtc(),
+              ({ archs }) => archs,
+              '',
+            ),
+          ]
+        : []),
       this.#described(
         'g++',
         () => this.cxx(),
@@ -208,9 +288,8 @@ export class Toolchain {
   }
 
   #find(name: string): string | undefined {
-    const cuda = [process.env['CUDA_HOME'], process.env['CUDA_PATH']].flatMap((root) =>
-      root ? [join(root, 'bin')] : [],
-    );
+    if (name.startsWith('/')) return existsSync(name) ? name : undefined;
+    const cuda = namedToolkits().map((root) => join(root, 'bin'));
     const folders = [
       ...(name.endsWith('++') ? [] : cuda),
       ...(process.env['PATH'] ?? '').split(delimiter),
@@ -268,6 +347,10 @@ export class Toolchain {
     await asking;
   }
 }
+
+/** CUDA_HOME, CUDA_PATH. */
+const namedToolkits = (): string[] =>
+  [process.env['CUDA_HOME'], process.env['CUDA_PATH']].flatMap((root) => (root ? [root] : []));
 
 /** COMPILER_MISSING of one that is there; `lasting`: until somebody mends it. */
 export class UnusableCompiler extends FlashcoreError {

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import {
   JobKind,
@@ -83,6 +84,9 @@ export interface PlannerOptions {
   assigned?: AssignedBuilds;
 }
 
+/** A client that connects waits 2.5 s for its first answer: an engine that is not chosen by then is told later. */
+const PREPARED_WITHIN_MS = 1_000;
+
 /** Makes job bodies of requests, and holds what they run on: devices with their workers, compilers, the build cache. */
 export function createPlanner(options: PlannerOptions): JobPlanner {
   const host = options.host ?? DEFAULT_HOST;
@@ -99,6 +103,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
     engine: options.emulatorEngine,
     assigned: options.assigned,
     headers: options.headers,
+    python: host.python,
   });
   const { artifacts, repositoryRoot, dataDirectory } = options;
   const runtimeOf = (device: HostDevice): DeviceRuntime =>
@@ -136,7 +141,8 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
       return { kind, detail: `${detail}; ${groups.detail}` };
     },
     describeTools: async () => {
-      await Promise.all([prepare(), tools.toolchain.askAll()]);
+      const prepared = Promise.race([prepare(), setTimeout(PREPARED_WITHIN_MS, undefined, { ref: false })]);
+      await Promise.all([prepared, tools.toolchain.askAll()]);
       const driver = silentDriver ? [driverTool(silentDriver)] : [];
       const emulator = emulatedDevices > 0 ? [emulatorTool(tools)] : [];
       return [...driver, ...emulator, ...tools.toolchain.describe()].map((tool): Tool => create(ToolSchema, tool));

@@ -50,13 +50,15 @@ export function provenanceOf(
   } satisfies Partial<Provenance> | MessageInitShape<typeof ProvenanceSchema>;
 }
 
-/** The engine; and what stands for CUDA's headers where clang made the PTX. */
+/** The engine; CUDA's headers where NVRTC made the PTX, or what stands for them where clang did. */
 function emulatorTools(tools: JobServices['tools']): Tool[] {
   const { engine } = tools.emulation();
   const headers = tools.deviceHeadersDigest();
+  const cudaHeaders = tools.cudaHeadersVersion();
   return [
     create(ToolSchema, { name: 'emulator', version: ENGINE_NAMES[engine] }),
     ...(headers === undefined ? [] : [create(ToolSchema, { name: 'device headers', version: headers })]),
+    ...(cudaHeaders === undefined ? [] : [create(ToolSchema, { name: 'CUDA headers', version: cudaHeaders })]),
   ];
 }
 

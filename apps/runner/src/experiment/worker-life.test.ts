@@ -203,6 +203,7 @@ test(
       kernelsFolder,
       emulatorFiles: () => emulatorHeaders(join(repositoryRoot, 'libs/emulator')),
       deviceHeaders: () => deviceHeaders(join(repositoryRoot, 'libs/emulator')),
+      standardHeaders: () => [],
       disassemble: () => Promise.resolve({ missing: 'not asked for' }),
       emulation: () => Promise.resolve({ engine: 'fibres', frontEnd: undefined, because: '', nvccProblem: undefined }),
     });

@@ -1,0 +1,37 @@
+/**
+ * A host with NVRTC and CUDA's headers and without nvcc; `npm run front-ends` compares more with nvcc's. Where the
+ * machine has no NVRTC (`.ci/run` gets it from a wheel) nothing is run.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { FindingKind } from '@flashcore/shared/contract';
+import { formatShape, parseManifest } from '@flashcore/shared/kernels';
+import { nvrtcFolder, withNvrtcOnly } from '../support/front-ends.ts';
+import { Home, ROOT } from '../support/home.ts';
+
+const LIMIT_MS = 600_000;
+
+test.skipIf(nvrtcFolder() === undefined)(
+  "NVRTC's PTX: a fault with its line, registers, and what it was made with",
+  async () => {
+    await using home = new Home();
+    Object.assign(home.env, withNvrtcOnly(home.path));
+    const { address } = await home.startDaemonAt(`unix:${join(home.path, 'runner.sock')}`, '--emulator-engine', 'auto');
+    const path = join(ROOT, 'kernels/faulty/out_of_bounds/kernel.yaml');
+    const shape = formatShape(parseManifest(readFileSync(path, 'utf8'), path).faulty!.shape);
+    const args = ['verify', 'out_of_bounds', '--seeds', '1', '--shape', shape, '--runner', address];
+    const { result } = home.runJson(args, { timeoutMs: LIMIT_MS }).response;
+    const { build, findings } = result!.variants[0]!;
+    expect(findings.find(({ kind }) => kind === FindingKind.OUT_OF_BOUNDS)?.location).toMatchObject({
+      file: 'out_of_bounds.cu',
+      line: 19,
+    });
+    expect(build!.runs.map(({ compiler }) => compiler)).toEqual(['nvrtc']);
+    expect(build!.entries[0]!.registersPerThread).toBeGreaterThan(0);
+    expect(result!.provenance!.tools.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(['nvrtc', 'emulator', 'CUDA headers']),
+    );
+  },
+  LIMIT_MS,
+);
