@@ -7,6 +7,7 @@ import { InputRotation } from './input-rotation.ts';
 import { ColdSampler, HotSampler, type Sampler } from './samplers.ts';
 import {
   BATCH_MS,
+  Looks,
   MIN_FOR_INTERVAL,
   PREPARE_LIMIT_MS,
   REFERENCE_LIMIT_MS,
@@ -17,6 +18,7 @@ import {
   median,
   outputCheck,
   settled,
+  narrowEnough,
 } from './sampling.ts';
 
 /** Which build each sample of a block is of: a drift of the device hits both alike. */
@@ -250,11 +252,11 @@ class Series {
   readonly #protocol: SamplingProtocol;
   readonly #us: [number[], number[]] = [[], []];
   readonly #mhz: [number[], number[]] = [[], []];
-  #checkAgainAt: number;
+  readonly #looks: Looks;
 
   constructor(protocol: SamplingProtocol) {
     this.#protocol = protocol;
-    this.#checkAgainAt = protocol.minSamples;
+    this.#looks = new Looks(protocol.minSamples);
   }
 
   /** Blocks, dropped ones included. */
@@ -288,10 +290,7 @@ class Series {
   /** Undefined: go on. */
   stopReason(elapsedMs: number): PairedSamples['stopReason'] | undefined {
     const taken = this.#us[0].length;
-    if (taken >= this.#checkAgainAt) {
-      this.#checkAgainAt = Math.ceil(taken * 1.25);
-      if (this.#converged()) return 'CONVERGED';
-    }
+    if (this.#looks.due(taken) && this.#converged()) return 'CONVERGED';
     if (taken >= this.#protocol.maxSamples) return limitReason(this.#protocol);
     return elapsedMs > this.#protocol.maxSeconds * 1000 ? 'TIMED_OUT' : undefined;
   }
@@ -299,8 +298,8 @@ class Series {
   #converged(): boolean {
     const [champion, candidate] = this.#us.map((all) => all.filter((us) => us > 0)) as [number[], number[]];
     if (champion.length < Math.max(this.#protocol.minSamples, MIN_FOR_INTERVAL * PER_BLOCK)) return false;
-    const { ratio, low, high } = blockRatioInterval(champion, candidate, { perBlock: PER_BLOCK, resamples: RESAMPLES });
-    return (high - low) / 2 <= this.#protocol.targetRelativeHalfWidth * ratio;
+    const interval = blockRatioInterval(champion, candidate, { perBlock: PER_BLOCK, resamples: RESAMPLES });
+    return narrowEnough(interval, { of: interval.ratio, halfWidth: this.#protocol.targetRelativeHalfWidth });
   }
 
   result(stopReason: PairedSamples['stopReason']): PairedSamples {

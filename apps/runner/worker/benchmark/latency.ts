@@ -13,6 +13,7 @@ import { ColdSampler, EventPair, HotSampler, type Sampler } from './samplers.ts'
 import {
   BATCH_MS,
   CONDITIONS_EVERY_MS,
+  Looks,
   MIN_FOR_INTERVAL,
   PREPARE_LIMIT_MS,
   SETTLE_WINDOW,
@@ -20,6 +21,7 @@ import {
   hotLaunches,
   judgeSlow,
   median,
+  narrowEnough,
   settled,
 } from './sampling.ts';
 
@@ -213,7 +215,7 @@ class Measurement {
   ): Promise<{ stopReason: LatencyReport['stopReason']; last: InputSet }> {
     const limitMs = this.#protocol.maxSeconds * 1000;
     let started = performance.now();
-    let checkAgainAt = this.#protocol.minSamples;
+    const looks = new Looks(this.#protocol.minSamples);
     let last: InputSet | undefined;
     for (;;) {
       const batch: number[] = [];
@@ -249,10 +251,8 @@ class Measurement {
         started += turn.ms;
         last = turn.last;
       }
-      if (this.#samples.length >= checkAgainAt && (!this.#turns || this.#turnsTaken >= MIN_TURNS)) {
-        checkAgainAt = Math.ceil(this.#samples.length * 1.25);
-        if (this.#converged()) return { stopReason: 'CONVERGED', last };
-      }
+      const interleaved = !this.#turns || this.#turnsTaken >= MIN_TURNS;
+      if (interleaved && looks.due(this.#samples.length) && this.#converged()) return { stopReason: 'CONVERGED', last };
       if (this.#samples.length >= this.#protocol.maxSamples) return { stopReason: limitReason(this.#protocol), last };
       if (performance.now() - started > limitMs) return { stopReason: 'TIMED_OUT', last };
     }
@@ -288,8 +288,10 @@ class Measurement {
   #converged(): boolean {
     const kept = this.#samples.filter((us) => us > 0);
     if (kept.length < Math.max(this.#protocol.minSamples, MIN_FOR_INTERVAL)) return false;
-    const { low, high } = medianInterval(kept);
-    return (high - low) / 2 <= this.#protocol.targetRelativeHalfWidth * median(kept);
+    return narrowEnough(medianInterval(kept), {
+      of: median(kept),
+      halfWidth: this.#protocol.targetRelativeHalfWidth,
+    });
   }
 
   async #batch(sampler: Sampler, done: () => boolean): Promise<number[]> {

@@ -1,8 +1,9 @@
+import { blockRatioInterval, medianInterval, Random } from '@flashcore/shared/statistics';
 import { describe, expect, it } from 'vitest';
 import type { ClockStamps } from './clock-stamps.ts';
 import type { Conditions } from './conditions.ts';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
-import { judgeSlow, SlowDown } from './sampling.ts';
+import { judgeSlow, Looks, median, narrowEnough, SlowDown } from './sampling.ts';
 
 describe('samples that the device was slow in', () => {
   const clocksMhz = [1980, 1700, 1980];
@@ -65,3 +66,65 @@ describe('two builds in turns', () => {
     expect(fell.flatMap((each, index) => (each ? [index] : []))).toEqual([81]);
   });
 });
+
+/** The protocol's: 100 samples at least, 2,000 at most, within 0.5 %. */
+const PROTOCOL = { fewest: 100, most: 2_000, halfWidth: 0.005 };
+const BATCH = 8;
+
+describe('an interval that decides when samples are enough', () => {
+  it('is looked at rarely', () => {
+    const looks = new Looks(100);
+    const at = Array.from({ length: 400 }, (_, samples) => samples).filter((samples) => looks.due(samples));
+    expect(at).toEqual([100, 125, 157, 197, 247, 309, 387]);
+  });
+
+  it('holds the true median about 95 times of 100 where sampling stops', () => {
+    let [held, narrow, later] = [0, 0, 0];
+    const runs = 40;
+    for (let seed = 1; seed <= runs; ++seed) {
+      const random = new Random(seed);
+      const samples: number[] = [];
+      const looks = new Looks(PROTOCOL.fewest);
+      const isEnough = (): boolean =>
+        looks.due(samples.length) &&
+        narrowEnough(medianInterval(samples), { of: median(samples), halfWidth: PROTOCOL.halfWidth });
+      do for (let sample = 0; sample < BATCH; ++sample) samples.push(10 * Math.exp(0.03 * random.normal()));
+      while (!isEnough() && samples.length < PROTOCOL.most);
+      const { low, high } = medianInterval(samples);
+      held += Number(low <= 10 && 10 <= high);
+      narrow += Number(samples.length < PROTOCOL.most);
+      later += Number(samples.length > 1.5 * PROTOCOL.fewest);
+    }
+    expect(held / runs).toBeGreaterThan(0.9);
+    // Most runs look several times, and stop.
+    expect([narrow / runs > 0.9, later / runs > 0.8]).toEqual([true, true]);
+  });
+
+  it('accepts a candidate that is 3 % faster in a few of 100 comparisons, and one that is 5 % faster always', () => {
+    const accepted = (ratio: number, runs: number): number => {
+      let count = 0;
+      for (let seed = 1; seed <= runs; ++seed) count += Number(comparedLow(ratio, seed) >= 1.03);
+      return count / runs;
+    };
+    expect(accepted(1.03, 60)).toBeLessThan(0.07);
+    expect(accepted(1.05, 5)).toBe(1);
+  });
+});
+
+/** Blocks A B B A of two builds until the interval of their ratio is narrow; its lower end. */
+function comparedLow(ratio: number, seed: number): number {
+  const random = new Random(seed);
+  const [champion, candidate]: [number[], number[]] = [[], []];
+  const looks = new Looks(PROTOCOL.fewest);
+  for (;;) {
+    const pace = 1 + 0.01 * random.normal();
+    for (let place = 0; place < 2; ++place) {
+      champion.push(10 * ratio * pace * (1 + 0.02 * random.normal()));
+      candidate.push(10 * pace * (1 + 0.02 * random.normal()));
+    }
+    if (!looks.due(champion.length)) continue;
+    const interval = blockRatioInterval(champion, candidate, { perBlock: 2, resamples: 150 });
+    const enough = narrowEnough(interval, { of: interval.ratio, halfWidth: PROTOCOL.halfWidth });
+    if (enough || champion.length >= PROTOCOL.most) return interval.low;
+  }
+}

@@ -38,6 +38,30 @@ export function settled(samples: readonly number[]): boolean {
 
 export const median = (samples: ArrayLike<number>): number => quantile(samples, 0.5);
 
+/**
+ * When it is looked whether the samples so far are enough: at the fewest that there are to be, and whenever there are a
+ * quarter more. Who looked after each sample would stop at the first interval that is narrow by chance.
+ */
+export class Looks {
+  #next: number;
+
+  constructor(fewest: number) {
+    this.#next = fewest;
+  }
+
+  due(samples: number): boolean {
+    if (samples < this.#next) return false;
+    this.#next = Math.ceil(samples * 1.25);
+    return true;
+  }
+}
+
+/** Whether an interval is as narrow as is wanted, relative to what it is of. */
+export const narrowEnough = (
+  { low, high }: { low: number; high: number },
+  { of, halfWidth }: { of: number; halfWidth: number },
+): boolean => (high - low) / 2 <= halfWidth * of;
+
 /** What the checks at the secret sample and after timing say together; undefined: it was right. */
 export function outputCheck(secret: string | undefined, last: string | undefined): LatencyReport['outputCheck'] {
   if (secret === undefined && last === undefined)
