@@ -7,6 +7,7 @@ export { imageOf } from './src/phases/candidate.ts';
 export { nvccUnit } from './src/build/nvcc-unit.ts';
 export { SharedBuilds } from './src/build/shared-builds.ts';
 export { snapshotSources } from './src/build/source-snapshot.ts';
+export { chooseVectorPath, hostProcessorFeatures, type VectorsWanted } from './src/build/vector-path.ts';
 export { Toolchain } from './src/build/toolchain.ts';
 export { ArtifactStore } from './src/store/artifacts.ts';
 export { CudaDriver, type DevicePointer, type Handle } from './worker/driver/cuda-driver.ts';

@@ -6,7 +6,9 @@ import {
   ArtifactStore,
   CompileCache,
   CudaDriver,
+  chooseVectorPath,
   emulatorLibraryUnit,
+  hostProcessorFeatures,
   emulatorUnit,
   nvccUnit,
   SharedBuilds,
@@ -168,8 +170,11 @@ export async function compileImages(
     );
 
   const emulator = join(root, 'libs/emulator');
+  const vectors = chooseVectorPath('auto', hostProcessorFeatures());
   const compiles = simulated || target === PTX_ENGINE;
-  const library = compiles ? await compile(emulatorLibraryUnit(cxx!, emulator, simulated ? 'fibres' : 'ptx')) : target;
+  const library = compiles
+    ? await compile(emulatorLibraryUnit(cxx!, emulator, { engine: simulated ? 'fibres' : 'ptx', vectors }))
+    : target;
   const arch = archOf(target, { simulated, engine });
   const emulatorFiles = [
     ...readSources(join(emulator, 'include'), 'emulator/include'),

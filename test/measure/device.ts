@@ -1,7 +1,14 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ArtifactStore, BuildTools, CudaDriver, imageOf, type Candidate } from '@flashcore/runner/testing';
+import {
+  ArtifactStore,
+  BuildTools,
+  CudaDriver,
+  imageOf,
+  type Candidate,
+  type VectorsWanted,
+} from '@flashcore/runner/testing';
 import { type Shape } from '@flashcore/shared/contract';
 import { parseManifest, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
 import { repositoryRoot } from '../support/repository-root.ts';
@@ -34,6 +41,7 @@ export async function onDevice(
       libraryCache: process.env['FLASHCORE_LIBRARY_CACHE'],
       buildCache: process.env['FLASHCORE_BUILD_CACHE'],
       engine,
+      vectors: (process.env['FLASHCORE_EMULATOR_VECTORS'] || undefined) as VectorsWanted | undefined,
     });
     const library =
       driverName === 'emulator' ? await tools.emulatorLibrary({ signal: AbortSignal.timeout(300_000) }) : driverName;

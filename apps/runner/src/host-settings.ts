@@ -1,3 +1,5 @@
+import type { VectorsWanted } from './build/vector-path.ts';
+
 /** What the environment says about the runner's host; options.ts reads it, once. */
 export interface HostSettings {
   /**
@@ -9,6 +11,8 @@ export interface HostSettings {
   buildCache?: string | undefined;
   /** A Python that has PyTorch. */
   python: string;
+  /** What the PTX engine's loops over lanes are compiled for; default: auto. */
+  vectors?: VectorsWanted | undefined;
   /** So many emulators are served. */
   emulatedDevices: number;
 }

@@ -31,7 +31,7 @@ test('every option has a default', () => {
     metrics: undefined,
     retention: { eventsDays: Infinity, filesDays: Infinity, artifactsGib: Infinity },
     logLevel: 'info',
-    host: { libraryCache: undefined, buildCache: undefined, python: 'python3', emulatedDevices: 1 },
+    host: { libraryCache: undefined, buildCache: undefined, python: 'python3', vectors: 'auto', emulatedDevices: 1 },
   });
 });
 
@@ -141,11 +141,12 @@ test('what the environment says of the host is read here alone', () => {
     FLASHCORE_BUILD_CACHE: '/builds',
     FLASHCORE_PYTHON: '/opt/python',
     FLASHCORE_EMULATOR_DEVICES: '99',
+    FLASHCORE_EMULATOR_VECTORS: 'auto',
     FLASHCORE_LOG_LEVEL: 'warn',
   };
   const options = parseOptions(['serve'], { version: '1', repositoryRoot: '/repo', environment });
   expect([options?.host, options?.logLevel]).toEqual([
-    { libraryCache: '/cache', buildCache: '/builds', python: '/opt/python', emulatedDevices: 8 },
+    { libraryCache: '/cache', buildCache: '/builds', python: '/opt/python', vectors: 'auto', emulatedDevices: 8 },
     'warn',
   ]);
 });

@@ -6,6 +6,7 @@ import { didYouMean } from '@flashcore/shared/text';
 import { addCompileCommand } from './build/compile-command.ts';
 import { type NamedFolder, parseHeaderTrees } from './build/header-trees.ts';
 import { DEFAULT_ENGINE, ENGINES_WANTED, type EngineWanted } from './build/emulator-engine.ts';
+import { chooseVectorPath, hostProcessorFeatures, VECTORS_WANTED, type VectorsWanted } from './build/vector-path.ts';
 import type { IsolationWanted } from './sandbox/find-box.ts';
 import { defaultLimits, type GroupLimits } from './sandbox/groups.ts';
 import { addAccessCommands } from './access/access-commands.ts';
@@ -329,7 +330,7 @@ function optionsOf(flags: Flags, environment: NodeJS.ProcessEnv): ServeOptions {
 
 /**
  * FLASHCORE_LIBRARY_CACHE, FLASHCORE_BUILD_CACHE, FLASHCORE_PYTHON, FLASHCORE_EMULATOR_DEVICES (as libcuda_emu.so
- * counts them).
+ * counts them), FLASHCORE_EMULATOR_VECTORS. Errors: UsageError.
  */
 function hostSettings(environment: NodeJS.ProcessEnv): HostSettings {
   const devices = Number.parseInt(environment['FLASHCORE_EMULATOR_DEVICES'] ?? '1', 10);
@@ -337,8 +338,22 @@ function hostSettings(environment: NodeJS.ProcessEnv): HostSettings {
     libraryCache: environment['FLASHCORE_LIBRARY_CACHE'],
     buildCache: environment['FLASHCORE_BUILD_CACHE'] || undefined,
     python: environment['FLASHCORE_PYTHON'] || 'python3',
+    vectors: vectorsOf(environment['FLASHCORE_EMULATOR_VECTORS'] || 'auto'),
     emulatedDevices: Math.min(MAX_EMULATED_DEVICES, Math.max(1, Number.isNaN(devices) ? 1 : devices)),
   };
+}
+
+function vectorsOf(text: string): VectorsWanted {
+  const wanted = VECTORS_WANTED.find((each) => each === text);
+  if (wanted === undefined)
+    throw new UsageError(`FLASHCORE_EMULATOR_VECTORS=${text}: must be ${VECTORS_WANTED.join(', ')}`);
+  try {
+    chooseVectorPath(wanted, hostProcessorFeatures());
+  } catch (error) {
+    if (error instanceof RangeError) throw new UsageError(`FLASHCORE_EMULATOR_VECTORS=${text}: ${error.message}`);
+    throw error;
+  }
+  return wanted;
 }
 
 function ratesOf(texts: readonly string[]): DeviceRates {

@@ -26,6 +26,7 @@ import { SharedBuilds } from './shared-builds.ts';
 import { digestOf, type SnapshotFile } from './source-snapshot.ts';
 import { Toolchain, UnusableCompiler, type Compiler, type Nvcc } from './toolchain.ts';
 import { missingCompiler } from './missing-compiler.ts';
+import { chooseVectorPath, hostProcessorFeatures, type VectorPath, type VectorsWanted } from './vector-path.ts';
 
 /** Of the device that the emulator is. */
 const EMULATED_ARCH = DATA_SHEETS[0]!.arch;
@@ -51,6 +52,8 @@ interface BuildToolsOptions {
   headers?: readonly NamedFolder[] | undefined;
   /** Default: auto. */
   engine?: EngineWanted | undefined;
+  /** Of the PTX engine; default: the best that the processor has. */
+  vectors?: VectorsWanted | undefined;
   /** What another host compiled for the job; default: nothing. */
   assigned?: AssignedBuilds | undefined;
   /** As in KernelBuilder. */
@@ -82,6 +85,7 @@ export class BuildTools {
   #choosing: Promise<Emulation> | undefined;
   /** Why it is not known yet. */
   #undecided: Error | undefined;
+  readonly #vectors: VectorPath;
   readonly #assigned: AssignedBuilds | undefined;
 
   /**
@@ -93,6 +97,7 @@ export class BuildTools {
     this.headers = new HeaderTrees(options.headers ?? []);
     this.toolchain = new Toolchain({ python: options.python, nvrtcProgram: () => this.#nvrtcProgram() });
     this.#engineWanted = options.engine ?? DEFAULT_ENGINE;
+    this.#vectors = chooseVectorPath(options.vectors ?? 'auto', hostProcessorFeatures());
     this.#assigned = options.assigned;
     const assigned = options.assigned ? [options.assigned] : [];
     this.#kernelsFolder = options.kernelsFolder;
@@ -237,10 +242,13 @@ export class BuildTools {
     return this.#builds.use;
   }
 
-  /** Path of libcuda_emu.so, compiled on first use. Errors: COMPILER_MISSING, INTERNAL where it does not compile. */
-  async emulatorLibrary(listener: BuildListener): Promise<string> {
+  /**
+   * Path of libcuda_emu.so, compiled on first use, for another path than this host's where `vectors` says so. Errors:
+   * COMPILER_MISSING, INTERNAL where it does not compile.
+   */
+  async emulatorLibrary(listener: BuildListener, vectors = this.#vectors): Promise<string> {
     const { engine } = await this.#decided();
-    return this.#library(emulatorLibraryUnit(this.#cxx(), this.#emulatorFolder, engine), listener);
+    return this.#library(emulatorLibraryUnit(this.#cxx(), this.#emulatorFolder, { engine, vectors }), listener);
   }
 
   /** Path of the program that candidates run in, compiled on first use. Errors as above. */

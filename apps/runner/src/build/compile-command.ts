@@ -6,6 +6,7 @@ import { ArtifactStore } from '../store/artifacts.ts';
 import { BuildTools } from './build-tools.ts';
 import { DEFAULT_ENGINE, ENGINES_WANTED, type EngineWanted } from './emulator-engine.ts';
 import { installedFolder } from './installed-libraries.ts';
+import { vectorPathsOf } from './vector-path.ts';
 
 interface Surroundings {
   repositoryRoot: string;
@@ -26,13 +27,28 @@ export function addCompileCommand(program: Command, { repositoryRoot, defer }: S
         .choices(ENGINES_WANTED)
         .default(DEFAULT_ENGINE),
     )
-    .action(({ into, emulatorEngine }: { into: string; emulatorEngine: EngineWanted }) =>
-      defer(() => compileLibraries(repositoryRoot, resolve(into), emulatorEngine)),
-    );
+    .addOption(
+      new Option(
+        '--vectors <which>',
+        'of the PTX engine: what this host runs, or all, for an installation that others share',
+      )
+        .choices(['host', 'all'])
+        .default('host'),
+    )
+    .action((flags: CompileFlags) => defer(() => compileLibraries(repositoryRoot, flags)));
 }
 
-/** Writes where the emulator lies. Errors: COMPILER_MISSING, INTERNAL where something does not compile. */
-async function compileLibraries(repositoryRoot: string, folder: string, engine: EngineWanted): Promise<void> {
+interface CompileFlags {
+  into: string;
+  emulatorEngine: EngineWanted;
+  vectors: 'host' | 'all';
+}
+
+/** Writes where the emulators lie. Errors: COMPILER_MISSING, INTERNAL where something does not compile. */
+async function compileLibraries(
+  repositoryRoot: string,
+  { into, emulatorEngine: engine, vectors }: CompileFlags,
+): Promise<void> {
   const work = mkdtempSync(join(tmpdir(), 'flashcore-compile-'));
   try {
     const tools = new BuildTools({
@@ -40,7 +56,7 @@ async function compileLibraries(repositoryRoot: string, folder: string, engine: 
       dataDirectory: work,
       kernelsFolder: join(repositoryRoot, 'kernels'),
       artifacts: new ArtifactStore(join(work, 'artifacts')),
-      libraryCache: folder,
+      libraryCache: resolve(into),
       engine,
     });
     const listener = { signal: new AbortController().signal };
@@ -53,6 +69,9 @@ async function compileLibraries(repositoryRoot: string, folder: string, engine: 
       tools.canary(target, listener),
     ]);
     console.log(`emulator: ${emulator}`);
+    // The library without the PTX engine has no vectors.
+    const paths = vectors === 'all' && tools.engine() === 'ptx' ? vectorPathsOf(process.arch) : [];
+    for (const path of paths) console.log(`emulator for ${path}: ${await tools.emulatorLibrary(listener, path)}`);
   } finally {
     rmSync(work, { recursive: true, force: true });
   }

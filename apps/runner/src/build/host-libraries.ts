@@ -5,6 +5,7 @@ import type { EmulatorEngine } from './emulator-engine.ts';
 import { nativeFlag } from './emulator-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Compiler } from './toolchain.ts';
+import { vectorFlags, type VectorPath } from './vector-path.ts';
 
 const LIMIT_MS = 600_000;
 const SOURCE = /\.(cpp|h|hpp|inc|ld)$|^[^.]+$/;
@@ -17,29 +18,40 @@ export function readSources(folder: string, prefix: string): SnapshotFile[] {
     .map((path) => ({ path: `${prefix}/${relative(folder, path)}`, text: readFileSync(path, 'utf8') }));
 }
 
+export interface EmulatorLibrary {
+  engine: EmulatorEngine;
+  /** Of the PTX engine. */
+  vectors: VectorPath;
+}
+
 /**
- * libcuda_emu.so (libs/emulator/README.md, section a): one translation unit, which takes a third of the time of
- * its parts. With the PTX engine two more, which take longer: its loops over 32 lanes become this processor's vectors.
+ * libcuda_emu.so (libs/emulator/README.md, section a): one translation unit, which takes a third of the time of its
+ * parts. With the PTX engine two more, which take longer: its loops over 32 lanes become the path's vectors. It runs on
+ * every processor that has the path, so hosts that share an installation share it.
  */
-export function emulatorLibraryUnit(cxx: Compiler, emulatorFolder: string, engine: EmulatorEngine): CompileUnit {
+export function emulatorLibraryUnit(
+  cxx: Compiler,
+  emulatorFolder: string,
+  { engine, vectors }: EmulatorLibrary,
+): CompileUnit {
   const files = ['exec', 'driver', 'include', 'ptx'].flatMap((part) => readSources(join(emulatorFolder, part), part));
   const common = ['-std=c++17', '-fPIC', '-pthread', '-fvisibility=hidden'];
-  const vectors = ['-O3', nativeFlag(), '-fno-math-errno', '-fno-trapping-math'];
+  const lanes = ['-O3', ...vectorFlags(vectors), '-fno-math-errno', '-fno-trapping-math'];
   const object = (source: string, name: string, flags: string[]): Command => ({
     arguments: [...common, ...flags, '-c', source, '-o', name],
   });
   const link = ['-shared', '-o', 'libcuda_emu.so'];
   return {
-    compiler: cxx,
-    target: engine === 'ptx' ? 'libcuda_emu, with the PTX engine' : 'libcuda_emu',
+    compiler: { ...cxx, identity: cxx.anyProcessor ?? cxx.identity },
+    target: engine === 'ptx' ? `libcuda_emu, with the PTX engine (${vectors})` : 'libcuda_emu',
     files: [{ path: 'library.cpp', text: readFileSync(join(emulatorFolder, 'library.cpp'), 'utf8') }, ...files],
     stages:
       engine === 'ptx'
         ? [
             [
               object('library.cpp', 'library.o', ['-O2', '-DFLASHCORE_PTX_ENGINE=1']),
-              object('ptx/engine.cpp', 'engine.o', vectors),
-              object('ptx/arithmetic.cpp', 'arithmetic.o', vectors),
+              object('ptx/engine.cpp', 'engine.o', lanes),
+              object('ptx/arithmetic.cpp', 'arithmetic.o', lanes),
             ],
             [{ arguments: [...common, ...link, 'library.o', 'engine.o', 'arithmetic.o', '-ldl'] }],
           ]

@@ -13,6 +13,8 @@ export interface Compiler {
   version: string;
   /** What `-march=native` means here, and the like: part of every digest. */
   identity: string;
+  /** The same of code that is not made for this host's very processor; undefined: as `identity`. */
+  anyProcessor?: string;
 }
 
 export interface Nvcc extends Compiler {
@@ -216,7 +218,14 @@ export class Toolchain {
     const version = versionIn(text, /(\d+\.\d+\.\d+)/, path);
     // On macOS g++ is clang.
     const name = /clang/i.test(text) ? 'clang++' : 'g++';
-    return { name, path, version, identity: `${text.split('\n')[0]} ${hostProcessor()}` };
+    const release = text.split('\n')[0]!;
+    return {
+      name,
+      path,
+      version,
+      identity: `${release} ${hostProcessor()}`,
+      anyProcessor: `${release} ${process.platform} ${process.arch}`,
+    };
   }
 
   /** Path of a tool; undefined where there is none. */

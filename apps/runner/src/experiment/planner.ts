@@ -101,6 +101,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
     libraryCache: host.libraryCache,
     buildCache: host.buildCache,
     engine: options.emulatorEngine,
+    vectors: host.vectors,
     assigned: options.assigned,
     headers: options.headers,
     python: host.python,
