@@ -695,6 +695,21 @@ const Ins* copy_commit(Warp& w, const Ins* i) {
   return i + 1;
 }
 
+/** Lanes for which a copy belongs to one of their latest `most` groups, or to the open one. */
+template <class Groups>
+uint32_t unfinished(const Copy& copy, const Groups& open, uint64_t most) {
+  bool any = false, all = true;
+  for (int k = 0; k < LANES; ++k) {
+    const bool waits = copy.group[k] + most >= open[k];
+    any |= waits;
+    all &= waits;
+  }
+  if (any == all) return any ? ALL : 0;
+  uint32_t lanes = 0;
+  for (int k = 0; k < LANES; ++k) lanes |= copy.group[k] + most >= open[k] ? 1u << k : 0u;
+  return lanes;
+}
+
 /** imm: how many of the newest committed groups may be unfinished; negative: none, the open one neither. */
 const Ins* copy_wait(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
@@ -703,10 +718,7 @@ const Ins* copy_wait(Warp& w, const Ins* i) {
   bool gone = false;
   for (Copy& copy : block.copies) {
     if (copy.warp != w.index) continue;
-    uint32_t waiting = 0;
-    for (int k = 0; k < LANES && i->imm >= 0; ++k)
-      waiting |= copy.group[k] + static_cast<uint64_t>(i->imm) >= open[k] ? 1u << k : 0u;
-    const uint32_t done = copy.mask & m & ~waiting;
+    const uint32_t done = copy.mask & m & ~(i->imm < 0 ? 0 : unfinished(copy, open, static_cast<uint64_t>(i->imm)));
     if (done == ALL && copy.whole && copy.bytes == 16) {
       for (int k = 0; k < LANES; ++k)
         memcpy(block.shared + copy.to[k], reinterpret_cast<const void*>(copy.from[k]), 16);
