@@ -10,7 +10,7 @@ const RUNNER_ROOMS = {
   'usage-error.ts': [],
   'async.ts': [],
   'log.ts': [],
-  'host-settings.ts': [],
+  'host-settings.ts': ['build'],
   'heap-growth.ts': [],
   '../worker/messages.ts': [],
   store: ['log.ts', 'async.ts'],
