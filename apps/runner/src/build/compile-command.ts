@@ -70,7 +70,7 @@ async function compileLibraries(
     ]);
     console.log(`emulator: ${emulator}`);
     // The library without the PTX engine has no vectors.
-    const paths = vectors === 'all' && tools.engine() === 'ptx' ? vectorPathsOf(process.arch) : [];
+    const paths = vectors === 'all' && tools.emulation().engine === 'ptx' ? vectorPathsOf(process.arch) : [];
     for (const path of paths) console.log(`emulator for ${path}: ${await tools.emulatorLibrary(listener, path)}`);
   } finally {
     rmSync(work, { recursive: true, force: true });
