@@ -53,21 +53,21 @@ async function handle(request: WorkerRequest): Promise<ReplyByRequest[keyof Repl
   }
   // Beside what is timed nothing is computed.
   if (request.type !== 'verify') await open.book.clear();
-  if (open.driver instanceof CudaDriver) return work(open.driver, open, request);
+  if (open.driver instanceof CudaDriver) return work(open.driver, { ...open, separate: false }, request);
   using library = open.driver();
-  return await work(new CudaDriver(library, open.ordinal), open, request);
+  return await work(new CudaDriver(library, open.ordinal), { ...open, separate: true }, request);
 }
 
 async function work(
   driver: CudaDriver,
-  { reference, book, conditions, clockStampImage }: Open,
+  { reference, book, separate, conditions, clockStampImage }: Open & { separate: boolean },
   request: Exclude<WorkerRequest, OpenRequest | PrepareRequest | ConditionsRequest>,
 ): Promise<ReplyByRequest[keyof ReplyByRequest]> {
   switch (request.type) {
     case 'canary':
       return runCanary(driver, request.image, reporter);
     case 'verify':
-      return verifyCase(driver, { reference, book }, request, reporter);
+      return verifyCase(driver, { reference, book, separate }, request, reporter);
     case 'run-once': {
       const run = await CandidateRun.open(driver, request.candidate, reporter);
       await run.once(

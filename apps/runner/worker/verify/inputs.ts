@@ -29,6 +29,8 @@ export function drawInputs(kind: TensorKind, input: SeededInput, drawer?: Normal
     const random = new CounterRandom(seed, stream);
     if (tensor === 'normal' && drawer)
       return drawer.normal(emptyTensor(kind), { dtype, key: random.key, stream: random.stream, scale });
+    if (tensor === 'constant') return constantRows(kind, random, scale);
+    if (tensor === 'one_hot') return oneHotRows(kind, random, scale);
     return tensorOf(drawTensor(shape, tensor, { random, scale, directions }), dtype);
   };
   return { dtype, Q: draw(rule.q, 1, rule.logitScale), K: draw(rule.k, 2, 1), V: draw(rule.v, 3, rule.valueScale) };
@@ -43,7 +45,7 @@ interface Drawing {
 
 function drawTensor(
   shape: ShapeFields,
-  rule: InputKind,
+  rule: Exclude<InputKind, 'constant' | 'one_hot'>,
   { random, scale, directions }: Drawing,
 ): Float32Array<ArrayBuffer> {
   const values = new Float32Array(elementsOf(shape));
@@ -63,12 +65,6 @@ function drawTensor(
   switch (rule) {
     case 'normal':
       random.fillNormal(values, scale);
-      break;
-    case 'constant':
-      fillConstantRows(values, shape, random, scale);
-      break;
-    case 'one_hot':
-      for (let row = 0; row < values.length; row += shape.headDim) values[row + random.below(shape.headDim)] = scale;
       break;
     case 'along':
       rows(0, () => 1);
@@ -127,11 +123,23 @@ function drawDirections(shape: ShapeFields, seed: string): Float32Array {
 }
 
 /** Every row of a head is the same row; heads differ. */
-function fillConstantRows(values: Float32Array, shape: ShapeFields, random: CounterRandom, scale: number): void {
-  const row = new Float32Array(shape.headDim);
-  const headElements = shape.sequenceLength * shape.headDim;
-  for (let head = 0; head < values.length; head += headElements) {
+function constantRows(kind: TensorKind, random: CounterRandom, scale: number): TensorBits {
+  const { headDim, sequenceLength } = kind.shape;
+  const tensor = emptyTensor(kind);
+  const row = new Float32Array(headDim);
+  for (let head = 0; head < tensor.length; head += sequenceLength * headDim) {
     random.fillNormal(row, scale);
-    for (let start = head; start < head + headElements; start += shape.headDim) values.set(row, start);
+    tensor.set(tensorOf(row, kind.dtype), head);
+    for (let filled = headDim; filled < sequenceLength * headDim; filled *= 2)
+      tensor.copyWithin(head + filled, head, head + Math.min(filled, sequenceLength * headDim - filled));
   }
+  return tensor;
+}
+
+function oneHotRows(kind: TensorKind, random: CounterRandom, scale: number): TensorBits {
+  const { headDim } = kind.shape;
+  const tensor = emptyTensor(kind);
+  const [one] = tensorOf(Float32Array.of(scale), kind.dtype);
+  for (let row = 0; row < tensor.length; row += headDim) tensor[row + random.below(headDim)] = one!;
+  return tensor;
 }

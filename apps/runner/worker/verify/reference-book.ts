@@ -78,9 +78,21 @@ export class ReferenceBook {
 
   async #answer(kind: TensorKind, input: SeededInput, yardstick: boolean): Promise<Answer> {
     const inputs = drawInputs(kind, input, this.#reference);
-    const want = await this.#reference.fp64Beside(inputs, kind.shape);
-    const plain = yardstick ? await this.#reference.plainBeside(inputs, kind.shape) : undefined;
-    return { inputs, want, plainMaxAbsError: plain && this.#reference.maxAbsError(plain, want, kind.dtype) };
+    return (await this.beside(kind, inputs, yardstick))!;
+  }
+
+  /**
+   * What is right for these inputs, computed on threads of their own from now on, whatever this thread waits for.
+   * Undefined: they are too small for that.
+   */
+  async beside(kind: TensorKind, inputs: AttentionInputs, yardstick: boolean): Promise<Answer | undefined> {
+    const { shape, dtype } = kind;
+    if (elementsOf(shape) < MIN_ELEMENTS) return undefined;
+    const [want, plain] = await Promise.all([
+      this.#reference.fp64Beside(inputs, shape),
+      yardstick ? this.#reference.plainBeside(inputs, shape) : undefined,
+    ]);
+    return { inputs, want, plainMaxAbsError: plain && this.#reference.maxAbsError(plain, want, dtype) };
   }
 }
 

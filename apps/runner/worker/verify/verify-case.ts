@@ -43,7 +43,7 @@ interface SeedReport {
  */
 export async function verifyCase(
   driver: CudaDriver,
-  { reference, book }: References,
+  { reference, book, separate }: References,
   request: VerifyRequest,
   reporter: Reporter,
 ): Promise<CaseReport> {
@@ -56,6 +56,7 @@ export async function verifyCase(
     const report = await verifySeed(run, reference, {
       request,
       book,
+      separate,
       input,
       yardsticks,
       checkDeterminism: request.checkDeterminism && index === 0,
@@ -72,11 +73,14 @@ export async function verifyCase(
 export interface References {
   reference: Reference;
   book: ReferenceBook;
+  /** Candidates run in processes of their own, whose memory is none of this one's. */
+  separate: boolean;
 }
 
 interface SeedOptions {
   request: VerifyRequest;
   book: ReferenceBook;
+  separate: boolean;
   input: SeededInput;
   /** max|plain - ref| by the name of the input rule. */
   yardsticks: Map<string, number>;
@@ -90,6 +94,13 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   await run.reporter.step('the CPU reference', REFERENCE_LIMIT_MS);
   const ahead = await options.book.take({ shape, dtype }, options.input);
   const inputs = ahead?.inputs ?? drawInputs({ shape, dtype }, options.input, reference);
+  const rule = options.input.rule.name;
+  const beside =
+    ahead || !options.separate
+      ? undefined
+      : options.book.beside({ shape, dtype }, inputs, !options.yardsticks.has(rule));
+  // Its error is told where it is waited for; a fault of the candidate comes first.
+  beside?.catch(() => undefined);
   const kernelStarted = performance.now();
   const output = await run.once(inputs, POISONS[0], options.input.seed);
   const modified = run.buffers.modified(inputs);
@@ -97,15 +108,15 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
     ? await run.once(inputs, POISONS[1], options.input.seed, GUARDS[1])
     : undefined;
   const kernelSeconds = (performance.now() - kernelStarted) / 1000;
-  // The reference comes after the candidate, or was computed ahead in memory that never was the device's: a kernel that
-  // returns stale memory must find none of it.
+  // The reference comes after the candidate, or was computed ahead or beside it in memory that never was the device's:
+  // a kernel that returns stale memory must find none of it.
   await run.reporter.step('the CPU reference', REFERENCE_LIMIT_MS);
   const referenceStarted = performance.now();
-  const want = ahead?.want ?? reference.fp64(inputs, shape);
-  const rule = options.input.rule.name;
+  const known = ahead ?? (await beside);
+  const want = known?.want ?? reference.fp64(inputs, shape);
   const fp16MaxAbsError =
     options.yardsticks.get(rule) ??
-    ahead?.plainMaxAbsError ??
+    known?.plainMaxAbsError ??
     reference.maxAbsError(reference.plain(inputs, shape), want, dtype);
   options.yardsticks.set(rule, fp16MaxAbsError);
   const referenceSeconds = (performance.now() - referenceStarted) / 1000;
