@@ -26,6 +26,7 @@ import { newestSweepMarkdown, sweepPage, sweepSentence } from './sweep-page.ts';
 import { triedPage } from './tried-page.ts';
 import { secondsPage } from './seconds-page.ts';
 import { tunePage } from './tune-page.ts';
+import { wallsMarkdown } from './walls.ts';
 import { experimentsOf, foldersWith, jsonOf, laddersMeasured, RESULTS, rowsOf } from './results.ts';
 import { ladderSteps } from './steps.ts';
 
@@ -52,6 +53,7 @@ export async function documents(): Promise<Document[]> {
     sanitizer: sanitizerMarkdown(),
     counters: countersMarkdown(),
     engines: engineTimesMarkdown(),
+    walls: wallsMarkdown(),
     exported: exportTimesMarkdown(),
     estimates: timeEstimatesMarkdown(),
     'front-ends': frontEndsMarkdown(),
