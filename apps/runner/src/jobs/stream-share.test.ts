@@ -1,6 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { StreamShare } from './stream-share.ts';
+
+afterEach(() => void vi.useRealTimers());
 
 test('nobody waits while no job floods', async () => {
   const share = new StreamShare();
@@ -10,6 +11,7 @@ test('nobody waits while no job floods', async () => {
 });
 
 test('in a flood all watchers together get what was saved up and then a fixed share, in turns; afterwards none waits', async () => {
+  vi.useFakeTimers();
   const share = new StreamShare();
   const got = [0, 0, 0, 0];
   let flooding = true;
@@ -20,15 +22,15 @@ test('in a flood all watchers together get what was saved up and then a fixed sh
   const started = performance.now();
   while (performance.now() - started < 500) {
     share.stored(1_000);
-    await sleep(5);
+    await vi.advanceTimersByTimeAsync(5);
   }
   flooding = false;
   const sum = got.reduce((total, events) => total + events, 0);
   expect(sum).toBeGreaterThan(100);
   expect(sum).toBeLessThan(64 + 250 * ((performance.now() - started) / 1000) + 200);
   expect(Math.max(...got) - Math.min(...got)).toBeLessThan(600);
+  await vi.advanceTimersByTimeAsync(300);
   await Promise.all(watchers);
-  await sleep(300);
   const turn = share.watcher(256);
   expect([await turn(), await turn()]).toEqual([16, 32]);
 });
