@@ -1,5 +1,6 @@
 /**
- * `npm run ladder:verify [kernel …]`: every build of every kernel on the CPU emulator, five seeds a case: the default
+ * `npm run ladder:verify [-- [--engine ptx|fibres] [kernel …]]`: every build of every kernel on one of the emulator's
+ * engines, ptx where none is named, with five seeds a case; fibres leave out the kernels for Hopper. The default
  * build through `fa-tui run --json` on the parity shapes, every build through `fa-tui verify --json` on lengths that no
  * tile divides and on the probes, and shapes that a limit refuses. Prints a line a build and writes what was found to
  * docs/results/emulator-ladder-<date>/ladder.json; with kernels named, theirs take the place of what the newest of
@@ -7,6 +8,7 @@
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
 import { toJson } from '@bufbuild/protobuf';
 import {
   Outcome,
@@ -60,9 +62,17 @@ interface Refusal {
 /** Of the last run: the same for all. */
 let provenance: { device?: string; tools?: string[]; protocol?: string } = {};
 
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { engine: { type: 'string', default: 'ptx' } },
+});
+const { engine } = values;
+if (engine !== 'ptx' && engine !== 'fibres') throw new Error(`--engine ${engine}: must be ptx or fibres`);
+
 const home = new Home();
 try {
-  process.exitCode = await verifyLadder(process.argv.slice(2));
+  await home.startDaemonAt(`unix:${join(home.path, 'runner.sock')}`, '--emulator-engine', engine);
+  process.exitCode = await verifyLadder(positionals);
 } finally {
   await home[Symbol.asyncDispose]();
 }
@@ -70,7 +80,7 @@ try {
 async function verifyLadder(wanted: string[]): Promise<number> {
   const steps = (await ladderSteps()).filter(({ id }) => wanted.length === 0 || wanted.includes(id));
   const started = new Date();
-  const emulated = steps.filter((step) => step.emulated === true);
+  const emulated = steps.filter((step) => step.emulated === true || (step.emulated === 'ptx' && engine === 'ptx'));
   const builds: BuildReport[] = [];
   for (const step of emulated) {
     for (const build of buildsOf(step)) {
@@ -83,13 +93,13 @@ async function verifyLadder(wanted: string[]): Promise<number> {
   }
   const refusals = emulated.flatMap(refuse);
   for (const { kernel, shape, verdict, message } of refusals) console.log(`${kernel} ${shape}: ${verdict}: ${message}`);
-  const notEmulated = steps.filter((step) => step.emulated !== true).map(({ id }) => id);
+  const notEmulated = steps.filter((step) => !emulated.includes(step)).map(({ id }) => id);
   const failed = failures({ builds, refusals });
   console.log(
-    `${builds.length} builds, ${builds.flatMap(({ cases }) => cases).length} cases, ${refusals.length} refusals: ${failed} not as wanted; for a GPU only: ${notEmulated.join(', ') || 'none'}`,
+    `${builds.length} builds, ${builds.flatMap(({ cases }) => cases).length} cases, ${refusals.length} refusals: ${failed} not as wanted; not on this engine: ${notEmulated.join(', ') || 'none'}`,
   );
   const report: Report = {
-    command: 'npm run ladder:verify',
+    command: engine === 'ptx' ? 'npm run ladder:verify' : `npm run ladder:verify -- --engine ${engine}`,
     started: started.toISOString(),
     seconds: (Date.now() - started.getTime()) / 1000,
     seedsPerCase: SEEDS,

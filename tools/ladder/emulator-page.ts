@@ -17,7 +17,7 @@ export function emulatorPage(folder: string): string {
   const cases = run.builds.flatMap((build) => build.cases);
   return [
     `# The ladder on ${run.device}, ${run.started.slice(0, 10)}\n`,
-    `\`${run.command}\`: ${run.builds.length} builds, ${cases.length} cases of ${run.seedsPerCase} seeds, ${run.refusals.length} shapes refused, in ${(run.seconds / 60).toFixed(0)} min; ${run.failed} not as wanted. ${run.tools.join(', ')}. For a GPU only: ${run.gpuOnly.join(', ')}. Every figure is in ladder.json.\n`,
+    `\`${run.command}\`: ${run.builds.length} builds, ${cases.length} cases of ${run.seedsPerCase} seeds, ${run.refusals.length} shapes refused, in ${(run.seconds / 60).toFixed(0)} min; ${run.failed} not as wanted. ${run.tools.join(', ')}.${run.gpuOnly.length > 0 ? ` Not on this engine: ${run.gpuOnly.join(', ')}.` : ''} Every figure is in ladder.json.\n`,
     markdownTable(
       ['kernel', 'build', 'verdict', 'cases right', 'probes right', 'largest error of a case'],
       run.builds.map(({ kernel, label, verdict, cases: each, probes }) => [

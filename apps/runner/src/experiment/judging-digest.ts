@@ -10,7 +10,8 @@ import type { GatesText } from '../spec/judged-by.ts';
 export interface JudgedWith {
   readonly cases: Pick<Cases, 'digest'>;
   readonly gates: Pick<GatesText, 'text'>;
-  readonly emulation: () => Pick<Emulation, 'engine' | 'frontEnd'>;
+  /** Undefined: no emulator is served. */
+  readonly emulation: (() => Pick<Emulation, 'engine' | 'frontEnd'>) | undefined;
   readonly heldOut: readonly Shape[];
 }
 
@@ -28,10 +29,13 @@ export class JudgingDigest {
     this.#file = join(dataDirectory, 'judging.key');
   }
 
+  /** Another each time while the emulator's engine is not known: no judgement is reused. */
   of({ cases, gates, emulation, heldOut }: JudgedWith): string {
+    const engine = engineName(emulation);
+    if (engine === undefined) return randomBytes(SECRET_BYTES).toString('hex');
     this.#secret ??= this.#keptSecret();
     return createHmac('sha256', this.#secret)
-      .update(JSON.stringify([cases.digest, gates.text, engineName(emulation), heldOut.map(formatShape)]))
+      .update(JSON.stringify([cases.digest, gates.text, engine, heldOut.map(formatShape)]))
       .digest('hex');
   }
 
@@ -48,16 +52,14 @@ export class JudgingDigest {
   }
 }
 
-/**
- * The engine and what makes its PTX: clang's counters are not nvcc's. A compiler that does not say what it is runs no
- * kernel either.
- */
-function engineName(emulation: JudgedWith['emulation']): string {
+/** The engine and what makes its PTX: clang's counters are not nvcc's. Undefined: not known yet. */
+function engineName(emulation: JudgedWith['emulation']): string | undefined {
+  if (!emulation) return '';
   try {
     const { engine, frontEnd } = emulation();
     return [engine, frontEnd ?? ''].join(' ');
   } catch (error) {
-    if (error instanceof FlashcoreError) return '';
+    if (error instanceof FlashcoreError) return undefined;
     throw error;
   }
 }

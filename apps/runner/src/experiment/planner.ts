@@ -175,7 +175,11 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
     judging: () => {
       const { heldOut = [], logger } = options;
       const digest = (judgedWith: Pick<JudgedWith, 'cases' | 'gates'>): string =>
-        judgingDigest.of({ ...judgedWith, emulation: () => tools.emulation(), heldOut });
+        judgingDigest.of({
+          ...judgedWith,
+          emulation: emulatedDevices > 0 ? () => tools.emulation() : undefined,
+          heldOut,
+        });
       return settings.judging({ heldOutShapes: heldOut.length, digest, logger });
     },
     cacheUse: () => tools.cacheUse(),

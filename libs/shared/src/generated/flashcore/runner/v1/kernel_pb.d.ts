@@ -413,7 +413,7 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
   deprecated: string;
 
   /**
-   * Of the emulator only its PTX engine runs it (serve --emulator-engine ptx).
+   * Of the emulator only its PTX engine runs it.
    *
    * @generated from field: bool needs_ptx_engine = 17;
    */
