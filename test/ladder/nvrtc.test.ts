@@ -1,6 +1,7 @@
 /**
  * A host with NVRTC and CUDA's headers and without nvcc; `npm run front-ends` compares more with nvcc's. Where the
- * machine has no NVRTC (`.ci/run` gets it from a wheel) nothing is run.
+ * machine has no NVRTC nothing is run: it is in CUDA's toolkit, or `pip install --no-deps --target
+ * node_modules/.cache/nvrtc nvidia-cuda-nvrtc==13.0.88` gets it.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

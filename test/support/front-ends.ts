@@ -13,7 +13,7 @@ export const withoutToolkit = (): Record<string, string> => ({
     .join(delimiter),
 });
 
-/** Where `.ci/run` puts the wheel nvidia-cuda-nvrtc, and where a toolkit has it. */
+/** Where test/ladder/nvrtc.test.ts says to put the wheel nvidia-cuda-nvrtc, and where a toolkit has it. */
 const NVRTC = [join(import.meta.dirname, '../../node_modules/.cache/nvrtc/nvidia/cu13/lib'), '/usr/local/cuda/lib64'];
 const HEADERS = '/usr/local/cuda/include';
 
