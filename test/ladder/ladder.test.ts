@@ -1,6 +1,5 @@
 /** Every kernel of the ladder as a user runs it, on small shapes: the bounded part of `npm run ladder:verify`. */
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { Outcome, Verdict, type CaseResult } from '@flashcore/shared/contract';
 import { formatShape, parseShape, planLaunches, resolveVariant, type Manifest } from '@flashcore/shared/kernels';
 import { inFull, missing } from '@flashcore/shared/testing';
@@ -144,39 +143,6 @@ test.skipIf(noPtx).each(inFull(steps, () => false).filter((step) => step.emulate
   },
   300_000,
 );
-
-// The engine of hosts with g++ alone: both judge alike, and what they compute is as far from the reference.
-describe.skipIf(noPtx)('the fibre engine against the PTX engine', () => {
-  const fibres = new Home();
-  let address = '';
-  beforeAll(async () => {
-    const socket = `unix:${join(fibres.path, 'runner.sock')}`;
-    ({ address } = await fibres.startDaemonAt(socket, '--emulator-engine', 'fibres'));
-  });
-  afterAll(() => fibres[Symbol.asyncDispose]());
-
-  test.each(inFull(emulated, ({ id }) => id === 'flashcore_v6').map((step) => [step.id, step] as const))(
-    '%s',
-    (id, step) => {
-      const few = fewShapesOf(step);
-      const shapes = inFull(few, (shape) => shape === few[0]).flatMap((shape) => ['--shape', shape]);
-      const by = (...runner: string[]) => {
-        const { response } = home.runJson(['verify', id, '--seed', 'c0ffee', ...shapes, ...runner]);
-        const { tools } = response.result!.provenance!;
-        return {
-          engine: tools.find(({ name }) => name === 'emulator')?.version,
-          cases: response.result!.variants[0]!.verify!.cases,
-        };
-      };
-      const [ptx, frozen] = [by(), by('--runner', address)];
-      expect([ptx.engine, frozen.engine]).toEqual(['PTX engine', 'fibre engine']);
-      expect(figures(frozen.cases)).toEqual(figures(ptx.cases));
-      for (const [at, { meanAbsError }] of frozen.cases.entries())
-        expect(meanAbsError / ptx.cases[at]!.meanAbsError).toBeCloseTo(1, 1);
-    },
-    300_000,
-  );
-});
 
 test.each(steps.map((step) => [step.id, step] as const))(
   '%s refuses head dimension 32 with the limit named',
