@@ -115,6 +115,8 @@ async function verifyLadder(wanted: string[]): Promise<number> {
 }
 
 interface Report {
+  /** Of its last job. */
+  tools?: string[];
   command: string;
   started: string;
   seconds: number;
@@ -140,6 +142,9 @@ function write(folder: string, report: Report): void {
   writeFileSync(join(RESULTS, folder, 'ladder.json'), `${JSON.stringify(report, null, 1)}\n`);
 }
 
+const engineIn = ({ tools }: { tools?: string[] }): string | undefined =>
+  tools?.find((tool) => tool.startsWith('emulator '));
+
 /** Puts kernels verified again in their old places. */
 function renew(part: Report): void {
   const folder = readdirSync(RESULTS)
@@ -148,6 +153,10 @@ function renew(part: Report): void {
     .at(-1);
   if (folder === undefined) return;
   const whole = JSON.parse(readFileSync(join(RESULTS, folder, 'ladder.json'), 'utf8')) as Report;
+  if (engineIn(whole) !== engineIn(part)) {
+    console.log(`not kept: ${folder} is of another engine (${engineIn(whole) ?? 'not told'}); verify all kernels`);
+    return;
+  }
   const merge = <T extends { kernel: string }>(all: T[], fresh: T[]): T[] => {
     const places = [...Map.groupBy(all, ({ kernel }) => kernel)];
     return places.flatMap(([kernel, old]) =>
