@@ -142,8 +142,9 @@ function write(folder: string, report: Report): void {
   writeFileSync(join(RESULTS, folder, 'ladder.json'), `${JSON.stringify(report, null, 1)}\n`);
 }
 
-const engineIn = ({ tools }: { tools?: string[] }): string | undefined =>
-  tools?.find((tool) => tool.startsWith('emulator '));
+function engineIn({ tools }: { tools?: string[] }): string | undefined {
+  return tools?.find((tool) => tool.startsWith('emulator '));
+}
 
 /** Puts kernels verified again in their old places. */
 function renew(part: Report): void {
