@@ -7,6 +7,9 @@ import { runSanitizer, type SanitizerAnswer } from '../profile/sanitizer.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { HostDevice } from './devices.ts';
 
+const COUNTS_NOTHING =
+  "the emulator's fibre engine counts nothing; its PTX engine does, which takes nvcc, or clang 16 or later (apt-get install clang-19, brew install llvm)";
+
 export interface InstrumentsOptions {
   toolchain: Toolchain;
   artifacts: ArtifactStore;
@@ -50,7 +53,7 @@ export class Instruments {
   /** Looked for at each call: ncu may be installed while the runner runs. */
   profiler(): Profiler {
     const { library, ordinal } = this.#device;
-    if (library === undefined) return noProfiler('the emulator has no hardware counters');
+    if (library === undefined) return noProfiler(COUNTS_NOTHING);
     const ncu = this.#toolchain.path('ncu');
     if (ncu === undefined)
       return noProfiler('no ncu on this host: install Nsight Compute, which the CUDA toolkit has, and put it on PATH');

@@ -38,7 +38,7 @@ export async function serveMetrics(
   address: ListenAddress & { kind: 'tcp' },
   observed: Observed,
 ): Promise<MetricsServer> {
-  // Imported here: Node loads its whole HTTP client with it, an eighth of a runner's start.
+  // Imported here: Node loads its whole HTTP client with it.
   const { createServer } = await import('node:http');
   const delay = monitorEventLoopDelay({ resolution: 20 });
   delay.enable();
