@@ -6,8 +6,8 @@ import { readFileSync } from 'node:fs';
 import { missingIn } from '@flashcore/shared/testing';
 import type { Reporter, TestCase, TestModule } from 'vitest/node';
 
-/** No registry of packages has nvcc, or a cgroup; all else can be installed where nothing may be skipped. */
-const NOT_INSTALLABLE = /^(install nvcc$|no cgroup )/;
+/** Neither npm nor Debian has nvcc, NVRTC or a cgroup; all else can be installed where nothing may be skipped. */
+const NOT_INSTALLABLE = /^(install nvcc$|no NVRTC |no cgroup )/;
 
 interface Skipped {
   readonly tests: number;
