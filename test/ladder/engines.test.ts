@@ -49,8 +49,11 @@ describe.skipIf(missing('nvcc') && missing('clang'))('the fibre engine against t
         cases.map(({ shape, verdict, flashAttentionRule }) => [formatShape(shape!), verdict, flashAttentionRule]);
       expect(judged(fibres)).toEqual(judged(ptx));
       expect(ptx.cases.every(({ verdict }) => verdict === Verdict.PASS)).toBe(true);
-      for (const [at, { meanAbsError }] of fibres.cases.entries())
-        expect(Math.abs(meanAbsError / ptx.cases[at]!.meanAbsError - 1)).toBeLessThan(0.1);
+      for (const [at, { meanAbsError }] of fibres.cases.entries()) {
+        const ofPtx = ptx.cases[at]!.meanAbsError;
+        // A single key has no error.
+        expect(Math.abs(meanAbsError - ofPtx)).toBeLessThanOrEqual(0.1 * ofPtx);
+      }
     },
     LIMIT_MS,
   );
