@@ -6,7 +6,7 @@ import { TEST_HOST } from '@flashcore/runner/testing';
 import { collect, createPlanner, kernel, startTestRunner, temporaryFolder } from '@flashcore/runner/testing-daemon';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { parseShape } from '@flashcore/shared/kernels';
-import { cpuMs } from '@flashcore/shared/testing';
+import { cpuMs, missing } from '@flashcore/shared/testing';
 import type { Bench } from './ratios.ts';
 import { openEcho } from './echo.ts';
 
@@ -83,7 +83,8 @@ const BENCHES = {
       );
     return {
       what: 'flashcore_v6 built before, verified at 1x4x128x64',
-      yardstick: 'fa_v1_baseline, the scalar kernel, verified likewise',
+      // By `auto`, as the runner does.
+      yardstick: `fa_v1_baseline, the scalar kernel, verified likewise, on ${missing('nvcc') && missing('clang') ? 'fibres' : 'PTX'}`,
       measure: verify('flashcore_v6'),
       measureYardstick: verify('fa_v1_baseline'),
     };
