@@ -7,8 +7,8 @@ import { runSanitizer, type SanitizerAnswer } from '../profile/sanitizer.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { HostDevice } from './devices.ts';
 
-const COUNTS_NOTHING =
-  "the emulator's fibre engine counts nothing; its PTX engine does, which takes nvcc, or clang 16 or later (apt-get install clang-19, brew install llvm)";
+// A line of a terminal: it stands under each gate that wants a counter.
+const COUNTS_NOTHING = 'the emulator counts on PTX only: install clang 16 or later';
 
 export interface InstrumentsOptions {
   toolchain: Toolchain;
