@@ -59,16 +59,11 @@ const verify = (seedCount: number) =>
     settings: { shapes: [{ batch: 1, heads: 4, sequenceLength: 128, headDim: 64 }], seedCount },
   });
 
-// A gateway builds for the emulator with nvcc or on fibres; PTX of clang is a pilot's.
-const buildsHere = !missing('nvcc') || missing('clang');
-test.skipIf(missing('slurm-wlm') || !buildsHere)(
-  'what does not compile ends at the gateway: no pilot is asked for',
-  () => {
-    const { exitCode, response } = home.runJson(['verify', 'syntax_error', '--shape', SHAPE, '--runner', address]);
-    expect([exitCode, response.job!.outcome, response.result!.deviceSeconds]).toEqual([1, Outcome.COMPILE_FAILED, 0]);
-    expect(slurm!.ask('squeue', '--noheader')).toBe('');
-  },
-);
+test.skipIf(missing('slurm-wlm'))('what does not compile ends at the gateway: no pilot is asked for', () => {
+  const { exitCode, response } = home.runJson(['verify', 'syntax_error', '--shape', SHAPE, '--runner', address]);
+  expect([exitCode, response.job!.outcome, response.result!.deviceSeconds]).toEqual([1, Outcome.COMPILE_FAILED, 0]);
+  expect(slurm!.ask('squeue', '--noheader')).toBe('');
+});
 
 test.skipIf(missing('slurm-wlm'))(
   'a job runs on a node, with the figures that it has here',

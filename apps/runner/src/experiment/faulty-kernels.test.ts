@@ -30,7 +30,7 @@ async function verify(
 }
 
 test.each([
-  ['syntax_error', Outcome.COMPILE_FAILED, FindingKind.COMPILE_FAILED, /^syntax_error\.cu:11:\d+: expected/],
+  ['syntax_error', Outcome.COMPILE_FAILED, FindingKind.COMPILE_FAILED, /^syntax_error\.cu:1[01]:\d+: expected/],
   [
     'out_of_bounds',
     Outcome.CRASHED,

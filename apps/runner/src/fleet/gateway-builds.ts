@@ -178,7 +178,8 @@ export class GatewayBuilds {
     if (!emulated) return nvcc?.archs.includes(arch) ?? false;
     const emulation = this.#found(() => this.#tools.emulation());
     if (cxx === undefined || !emulation) return false;
-    return nvcc && emulation.nvccProblem === undefined ? nvcc.archs.includes(arch) : emulation.engine === 'fibres';
+    if (nvcc && emulation.nvccProblem === undefined) return nvcc.archs.includes(arch);
+    return emulation.engine === 'fibres' || emulation.frontEnd !== undefined;
   }
 
   #nvcc(): ReturnType<BuildTools['toolchain']['nvcc']> {
