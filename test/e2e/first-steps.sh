@@ -97,7 +97,7 @@ run_kernel fa_v2_wmma
 step "2, 4, 5: its correctness, profile and gates"
 press 2; see '\[2 Correct\]'; see '1x4x128x64'
 press 4; see '\[4 Profile\]'; see 'Roofline|What to try next|Lines of'
-press 5; see '\[5 Gates\]'; see 'Registers|registers'
+press 5; see '\[5 Gates\]'; see 'Register|registers'
 step "c compares it with the pinned job"
 press c
 see '\[3 Latency\]'
