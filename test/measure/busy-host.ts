@@ -10,25 +10,16 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import {
-  ColdSampler,
-  HotSampler,
-  InputRotation,
-  hotLaunches,
-  loadReference,
-  median,
-  type Sampler,
-} from '@flashcore/runner/testing';
+import { ColdSampler, HotSampler, type Sampler } from '@flashcore/runner/testing';
 import { formatShape, loadManifest, parseShape, resolveVariant } from '@flashcore/shared/kernels';
 import { blockRatioInterval, describe } from '@flashcore/shared/statistics';
-import { compile, onDevice, type MeasuredDevice } from './device.ts';
+import { onDevice, timedKernel, type MeasuredDevice } from './device.ts';
 
 type State = 'still' | 'busy';
 
 const BLOCK: readonly State[] = ['still', 'busy', 'busy', 'still'];
 /** Of a turn. The first after a change is not kept. */
 const SAMPLES = { hot: 6, cold: 16 } as const;
-const SEEDS = ['666c617368', '636f7265'];
 
 const { values: options } = parseArgs({
   options: {
@@ -41,19 +32,10 @@ const { values: options } = parseArgs({
     flags: { type: 'string', default: '' },
   },
 });
-async function main({ root, tools, driver }: MeasuredDevice): Promise<void> {
+async function main(device: MeasuredDevice): Promise<void> {
+  const { root, driver } = device;
   const shape = parseShape(options.shape);
-  const { candidate } = await compile(tools, driver, join(root, 'kernels', options.kernel), shape);
-  const reference = loadReference(await tools.referenceLibrary({ signal: AbortSignal.timeout(300_000) }));
-  const rotation = new InputRotation(driver, reference, {
-    candidate,
-    seeds: SEEDS,
-    freshSeeds: [],
-    tolerance: { absolute: 1e-2, relative: 1e-2 },
-  });
-  const single = new HotSampler(driver, rotation, { launchesPerSample: 1 });
-  const { simulated } = driver.facts;
-  const launchesPerSample = simulated ? 1 : hotLaunches(median(Array.from({ length: 9 }, () => single.sample().us)));
+  const { rotation, launchesPerSample } = await timedKernel(device, options.kernel, shape);
   const manifest = await loadManifest(join(root, 'kernels', options.kernel));
   const { defines } = resolveVariant(manifest, {}, driver.facts);
   const source = `kernels/${options.kernel}/${manifest.source}`;

@@ -6,25 +6,13 @@
  * libnvidia-ml.so.1]
  * Prints one JSON object.
  */
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import {
-  ClockStamps,
-  ColdSampler,
-  Conditions,
-  HotSampler,
-  InputRotation,
-  hotLaunches,
-  loadReference,
-  median,
-  type Sampler,
-} from '@flashcore/runner/testing';
+import { ClockStamps, ColdSampler, Conditions, HotSampler, type Sampler } from '@flashcore/runner/testing';
 import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import { blockRatioInterval, describe, quantile } from '@flashcore/shared/statistics';
-import { compile, onDevice, type MeasuredDevice } from './device.ts';
+import { onDevice, timedKernel, type MeasuredDevice } from './device.ts';
 
 const BLOCK = [0, 1, 1, 0] as const;
-const SEEDS = ['666c617368', '636f7265'];
 
 const { values: options } = parseArgs({
   options: {
@@ -37,21 +25,13 @@ const { values: options } = parseArgs({
 });
 await onDevice(options.library, main);
 
-async function main({ root, tools, driver }: MeasuredDevice): Promise<void> {
+async function main(device: MeasuredDevice): Promise<void> {
+  const { tools, driver } = device;
   const listener = { signal: AbortSignal.timeout(300_000) };
   const { arch, simulated } = driver.facts;
   const shape = parseShape(options.shape);
-  const { candidate } = await compile(tools, driver, join(root, 'kernels', options.kernel), shape);
+  const { rotation, launchesPerSample } = await timedKernel(device, options.kernel, shape);
   const stamps = new ClockStamps(driver, await tools.clockStamp({ arch, emulated: simulated }, listener));
-  const reference = loadReference(await tools.referenceLibrary(listener));
-  const rotation = new InputRotation(driver, reference, {
-    candidate,
-    seeds: SEEDS,
-    freshSeeds: [],
-    tolerance: { absolute: 1e-2, relative: 1e-2 },
-  });
-  const single = new HotSampler(driver, rotation, { launchesPerSample: 1 });
-  const launchesPerSample = simulated ? 1 : hotLaunches(median(Array.from({ length: 9 }, () => single.sample().us)));
   const hot = [
     new HotSampler(driver, rotation, { launchesPerSample }),
     new HotSampler(driver, rotation, { launchesPerSample, stamps }),

@@ -5,7 +5,12 @@ import {
   ArtifactStore,
   BuildTools,
   CudaDriver,
+  HotSampler,
+  InputRotation,
+  hotLaunches,
   imageOf,
+  loadReference,
+  median,
   type Candidate,
   type VectorsWanted,
 } from '@flashcore/runner/testing';
@@ -88,4 +93,25 @@ export async function compile(
       launchLimitMs: 0,
     },
   };
+}
+
+const SEEDS = ['666c617368', '636f7265'];
+
+/** A kernel on two sets of inputs, as the runner times it, and how many launches a hot sample has. */
+export async function timedKernel(
+  { root, tools, driver }: MeasuredDevice,
+  kernelId: string,
+  shape: Shape,
+): Promise<{ rotation: InputRotation; launchesPerSample: number }> {
+  const { candidate } = await compile(tools, driver, join(root, 'kernels', kernelId), shape);
+  const reference = loadReference(await tools.referenceLibrary({ signal: AbortSignal.timeout(300_000) }));
+  const rotation = new InputRotation(driver, reference, {
+    candidate,
+    seeds: SEEDS,
+    freshSeeds: [],
+    tolerance: { absolute: 1e-2, relative: 1e-2 },
+  });
+  const single = new HotSampler(driver, rotation, { launchesPerSample: 1 });
+  const samples = () => Array.from({ length: 9 }, () => single.sample().us);
+  return { rotation, launchesPerSample: driver.facts.simulated ? 1 : hotLaunches(median(samples())) };
 }
