@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config';
 // eslint-disable-next-line @nx/enforce-module-boundaries -- the root has no tags that would let it import a package
 import { fastInkTests } from './tools/fast-ink.mjs';
 // eslint-disable-next-line @nx/enforce-module-boundaries -- as above
-import { LONG_TESTS } from './tools/longer-tests.ts';
+import { LONG_TESTS } from './tools/long-tests.ts';
 // eslint-disable-next-line @nx/enforce-module-boundaries -- as above
 import MixedOrder from './tools/mixed-order.ts';
 

@@ -1,16 +1,27 @@
 /**
  * The order of test files. Vitest takes project after project; here those whose files have a process each are mixed,
  * and the largest files come first: tests that compute run beside tests that wait, and none of minutes is left for the
- * end. Files that share a process stay together, for only the next one is given to it.
+ * end. With FLASHCORE_TESTS=all those with a longer form come before all others, whatever their size. Files that share
+ * a process stay together, for only the next one is given to it.
  */
+import { readFileSync } from 'node:fs';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { isLong } from './long-tests.ts';
 
 export default class MixedOrder extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = await super.sort(files);
+    const sorted = longFirst(await super.sort(files));
     const alone = sorted.filter(({ project }) => project.config.isolate);
-    return [...inTurns(alone), ...sorted.filter(({ project }) => !project.config.isolate)];
+    return [...longFirst(inTurns(alone)), ...sorted.filter(({ project }) => !project.config.isolate)];
   }
+}
+
+function longFirst(files: TestSpecification[]): TestSpecification[] {
+  if (process.env['FLASHCORE_TESTS'] !== 'all') return files;
+  const { long = [], others = [] } = Object.groupBy(files, ({ moduleId }) =>
+    isLong(moduleId, readFileSync(moduleId, 'utf8')) ? 'long' : 'others',
+  );
+  return [...long, ...others];
 }
 
 /** Each file at its place in its own project, as a part of that project's length: the order within a project stays. */

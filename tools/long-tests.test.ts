@@ -1,0 +1,16 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { isLong } from './long-tests.ts';
+
+// Each is so for another reason; the last is not.
+test.each([
+  ['apps/runner/src/experiment/probes.test.ts', true],
+  ['apps/tui/src/budget.test.ts', true],
+  ['libs/emulator/tests/run.test.ts', true],
+  ['test/reliability/kill.test.ts', true],
+  ['test/reliability/store.test.ts', true],
+  ['test/e2e/bad-input.test.ts', false],
+])('isLong() of %s: %s', (path, long) => {
+  expect(isLong(path, readFileSync(join(import.meta.dirname, '..', path), 'utf8'))).toBe(long);
+});

@@ -1,0 +1,16 @@
+/** The test files that do more in `npm run test:all` than in `npm test`. */
+import { matchesGlob } from 'node:path';
+
+/** Only there: campaigns of minutes, every build of the ladder, and what nx, the linter and the formatters do here. */
+export const LONG_TESTS = [
+  '**/reliability/{cache,cancel,faulty,fuzz,hostile,kill,leak,matrix,overload,streams,unread,watchers}.test.ts',
+  '**/ladder/ladder.test.ts',
+  '**/workspace/{format,lint-rules,nx}.test.ts',
+];
+
+/** What a test with a short form says: `inFull(…)`, a campaign's `short: …`, or the variable itself. */
+const SHORT_FORM = /\binFull\(|\bALL_TESTS\b|FLASHCORE_TESTS|\bshort: \d/;
+
+/** Whether this file, of this text, is among them. */
+export const isLong = (path: string, text: string): boolean =>
+  LONG_TESTS.some((pattern) => matchesGlob(path, pattern)) || SHORT_FORM.test(text);
