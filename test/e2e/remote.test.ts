@@ -86,7 +86,9 @@ test.skipIf(missing('openssl'))('every command answers as with an embedded runne
   expect(
     remote('run', join(ROOT, 'kernels/fa_v1_baseline'), '--shape', '1x1x64x64', '--seeds', '1', '--max-seconds', '0.2'),
   ).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('Gates') as string });
-  expect(remote('profile', 'fa_v1_baseline', '--save', join(laptop.path, 'k.ncu-rep'))).toMatchObject({
+  expect(
+    remote('profile', 'fa_v1_baseline', '--shape', '1x1x64x64', '--save', join(laptop.path, 'k.ncu-rep')),
+  ).toMatchObject({
     exitCode: 3,
     stderr: expect.stringMatching(/the emulator counts (on PTX only|what a kernel does)/) as string,
   });

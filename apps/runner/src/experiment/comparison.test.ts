@@ -172,6 +172,7 @@ test(
       kernel: kernel('fa_v1_baseline'),
       verify: { seedCount: 1, shapes: [SMALL] },
       benchmark: { shapes: [SMALL], protocol, champion: { kernel: kernel('fa_v1_baseline') } },
+      profile: { shape: SMALL },
     };
     const { outcome } = await fixture.run('runExperiment', request);
     const variant = outcome.result.variants[0]!;

@@ -207,6 +207,7 @@ test(
       kernel: kernel('fa_v1_baseline'),
       verify: { seedCount: 1, shapes: [SMALL] },
       benchmark: { shapes: [SMALL], protocol: { minSamples: 5, maxSamples: 20, maxSeconds: 0.5 } },
+      profile: { shape: SMALL },
     });
     const [variant] = outcome.result.variants;
     expect(Outcome[outcome.outcome]).toBe('PASSED');
@@ -314,6 +315,7 @@ test(
       kernel: fixture.upload(TOGGLED),
       verify: { seedCount: 1, shapes: [parseShape('1x4x128x64')] },
       benchmark: { shapes: [SMALL], protocol: { maxSeconds: 0.2 } },
+      profile: { shape: SMALL },
     });
     const variants = outcome.result.variants.map(({ fallback, label, verify, benchmarks }) => [
       fallback,

@@ -67,6 +67,7 @@ const experiment = (kernel = fixture.upload(KERNEL)) =>
       protocol: QUICK,
       champion: { kernel: fixture.upload(KERNEL), variant: { parameters: { FITTED: 0n } } },
     },
+    profile: { shape: SHOWN },
     noFallback: true,
     heldOut: true,
   });

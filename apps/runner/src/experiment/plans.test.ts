@@ -14,6 +14,7 @@ const SMALL = parseShape('1x1x64x64');
 const settings = {
   verify: { seedCount: 1, shapes: [SMALL] },
   benchmark: { shapes: [SMALL], protocol: { minSamples: 5, maxSamples: 20, maxSeconds: 0.3 } },
+  profile: { shape: SMALL },
 };
 
 /** A kernel folder's files as text. */
@@ -236,7 +237,12 @@ test.skipIf(missing('nvcc')).each(inFull(FAILURES, ([why]) => why === 'it does n
     files['fa_v2_wmma.cu'] = change(files['fa_v2_wmma.cu']!);
     if (gates !== '') files['kernel.yaml'] = withGates(files['kernel.yaml']!, gates);
     const kernel = fixture.upload(files);
-    const on = await fixture.run('runExperiment', { kernel, verify: settings.verify, plan: 'nsight' });
+    const on = await fixture.run('runExperiment', {
+      kernel,
+      verify: settings.verify,
+      profile: settings.profile,
+      plan: 'nsight',
+    });
     expect(Outcome[on.outcome.outcome]).toBe('PASSED');
     expect(on.outcome.summary).toMatch(/^FELL BACK: USE_WMMA=1 .*: plan nsight goes on with USE_WMMA=0/);
     expect(on.outcome.result.variants.map(({ label, fallback }) => [label, fallback])).toEqual([
@@ -245,9 +251,8 @@ test.skipIf(missing('nvcc')).each(inFull(FAILURES, ([why]) => why === 'it does n
     ]);
     const beside = await fixture.run('runExperiment', {
       kernel,
-      verify: settings.verify,
+      ...settings,
       plan: 'merge',
-      benchmark: settings.benchmark,
     });
     expect(beside.outcome.outcome).not.toBe(Outcome.PASSED);
     expect(beside.outcome.result.variants).toHaveLength(2);
