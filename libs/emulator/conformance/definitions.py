@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from floats import FORMATS, is_negative, number_of, order_of, rounded
 import tensor
-from table import LANES, inputs_of, register_bits
+from table import LANES, bit_pattern, inputs_of, register_bits
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 
@@ -366,6 +366,29 @@ def float_operation(mods, kind, bits):
     return rounded(value, kind, mode, negative, flush="ftz" in flags)
 
 
+def set_of(test, to, kind, ftz, bits):
+    """1.0 or a mask as wide as the result where the comparison holds; of pairs a half of it each."""
+    pair = kind.endswith("x2")
+    part, width = (kind[:-2], 16) if pair else (kind, register_bits(to))
+    truth = bit_pattern(1.0, to.removesuffix("x2")) if to in (kind, "f32") else (1 << width) - 1
+    result = 0
+    for n in (0, 1) if pair else (0,):
+        given = [b >> 16 * n & 0xFFFF if pair else b for b in bits[:2]]
+        numbers = [number_of(b, part) if part in FLOATS else signed(b, part) for b in given]
+        if ftz:
+            numbers = [0.0 if abs(x) < 2.0**-14 else x for x in numbers]
+        if holds(test, *numbers, part):
+            result |= truth << 16 * n
+    return result
+
+
+def policy_of(name, fraction):
+    """The manual calls a policy opaque: these are ptxas's bits for an H200."""
+    first, second = (re.findall(r"L2::evict_(\w+)", name) + ["unchanged"])[:2]
+    kind = 0x10 | {"unchanged": 0, "first": 2, "last": 4, "normal": 6}[first] | (second == "first")
+    return kind << 56 | (math.ceil(16 * fraction) - 1) << 52
+
+
 # --- conversions ------------------------------------------------------------------------------------------------------
 
 WHOLE = {
@@ -540,24 +563,17 @@ def lane_operation(each, bits):
         return None if result is None else [result]
     if mods[0] in ("setp", "set"):
         test = mods[1]
-        numbers = (
-            [number_of(b, kind) if kind in FLOATS else signed(b, kind) for b in bits[:2]] if kind != "f16x2" else []
-        )
         if mods[0] == "set":
-            if kind == "f16x2":
-                halves = [
-                    holds(test, number_of(bits[0] >> s & 0xFFFF, "f16"), number_of(bits[1] >> s & 0xFFFF, "f16"), "f16")
-                    for s in (0, 16)
-                ]
-                return [(0x3C00 if halves[0] else 0) | (0x3C00 if halves[1] else 0) << 16]
-            truth = holds(test, *numbers, kind)
-            return [(0x3F800000 if mods[2] == "f32" else 0xFFFFFFFF) if truth else 0]
+            return [set_of(test, mods[-2], kind, "ftz" in mods, bits)]
+        numbers = [number_of(b, kind) if kind in FLOATS else signed(b, kind) for b in bits[:2]]
         truth = holds(test, *numbers, kind)
         if len(bits) < 3:
             return [int(truth)]
         p = bool(bits[2]) != ("negated" in each.name)
         join = {"and": lambda x: x and p, "or": lambda x: x or p, "xor": lambda x: x != p}[mods[2]]
         return [int(join(truth)), int(join(not truth))][: len(each.writes)]
+    if mods[0] == "createpolicy":
+        return [policy_of(name, float(each.name.split(" ")[1]))] if "and a load" not in each.name else [bits[0]]
     if mods[0] == "testp":
         return [int(has_property(mods[1], bits[0], kind))]
     if mods[0] == "lop3":

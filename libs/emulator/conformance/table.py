@@ -127,8 +127,22 @@ form("setp.gt.or.u32 negated", "pred", "u32 u32 pred", "setp.gt.or.u32 {d0}, {a0
 form("set.lt.u32.s32", "u32", "s32 s32")
 form("set.ge.f32.f32", "f32", "f32 f32")
 form("set.gt.u32.f32", "u32", "f32 f32")
-form("set.eq.f16x2.f16x2", "b32", "f16x2 f16x2")
-form("set.lt.u32.f16", "u32", "f16 f16")
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
+for half in ("f16", "bf16"):
+    for test in COMPARISONS:
+        # 1.0, or a mask of 16 bits for each half.
+        for to in (half + "x2", "u32"):
+            form(f"set.{test}.{to}.{half}x2", "b32", f"{half}x2 {half}x2")
+        form(f"set.{test}.{half}.{half}", "b16", f"{half} {half}")
+        form(f"set.{test}.u16.{half}", "b16", f"{half} {half}")
+    for test in ("lt", "neu"):
+        form(f"set.{test}.s32.{half}x2", "b32", f"{half}x2 {half}x2")
+        form(f"set.{test}.s16.{half}", "b16", f"{half} {half}")
+        for to in ("u32", "s32"):
+            form(f"set.{test}.{to}.{half}", to, f"{half} {half}")
+for test in ("gt", "leu"):
+    form(f"set.{test}.ftz.f16x2.f16x2", "b32", "f16x2 f16x2")
+    form(f"set.{test}.ftz.f16.f16", "b16", "f16 f16")
 
 # --- floats -----------------------------------------------------------------------------------------------------------
 
@@ -290,6 +304,25 @@ for n, out in ((1, "b32"), (2, "b32 b32"), (4, "b32 b32 b32 b32")):
             STORE
             + f"{op} [{{s0}}], {from_}; bar.sync 0; ld.shared.v4.b32 {{{{{{d0}}, {{d1}}, {{d2}}, {{d3}}}}}}, [{{s0}}];",
         )
+
+# --- caches -----------------------------------------------------------------------------------------------------------
+
+for first in ("evict_last", "evict_normal", "evict_first", "evict_unchanged"):
+    for fraction in ("1.0", "0.75", "0.5", "0.27", "0.01"):
+        for second in ("", ".L2::evict_first", ".L2::evict_unchanged"):
+            form(
+                f"createpolicy.fractional.L2::{first}{second}.b64 {fraction}",
+                "b64",
+                "",
+                f"createpolicy.fractional.L2::{first}{second}.b64 {{d0}}, {fraction};",
+            )
+form(
+    "createpolicy.fractional.L2::evict_last.b64 and a load",
+    "b32",
+    "b32",
+    "{{ .reg .b64 %policy; createpolicy.fractional.L2::evict_last.b64 %policy; "
+    "ld.global.L2::cache_hint.b32 {d0}, [%in], %policy; }}",
+)
 
 # --- tensor cores -----------------------------------------------------------------------------------------------------
 

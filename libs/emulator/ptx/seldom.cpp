@@ -475,6 +475,35 @@ bool lower_flushed_halves(Lowering& l, Ins& ins) {
   return op == 'f' ? bind(l, ins, {bytes}, {bytes, bytes, bytes}, each) : bind(l, ins, {bytes}, {bytes, bytes}, each);
 }
 
+/** Of floats: 1.0 or a mask as wide as the result where the comparison holds; of pairs a half of it each. */
+bool lower_set(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  const bool ftz = has(s, "ftz");
+  if (s.mods.size() != (ftz ? 4 : 3)) return false;
+  const std::string test = s.mods[0], to = s.mods[s.mods.size() - 2], type = s.mods.back();
+  const bool pair = type == "f16x2" || type == "bf16x2";
+  const Format* const part = pair ? (type == "f16x2" ? &HALF : &BFLOAT) : format_of(type);
+  if (!part) return false;
+  const bool is_one = to == type || (to == "f32" && !pair), mask32 = to == "u32" || to == "s32";
+  if (!is_one && !mask32 && (pair || (to != "u16" && to != "s16"))) return false;
+  const auto from_bytes = static_cast<unsigned>(part->bits()) / 8;
+  const unsigned to_bytes = mask32 || to == "f32" || pair ? 4 : (is_one ? from_bytes : 2);
+  const Word mask = pair || to_bytes == 2 ? 0xffff : 0xffffffff;
+  const Word truth = is_one ? rounded(1.0, to == "f32" ? SINGLE : *part, Rounding::Nearest) : mask;
+  const double least = ftz ? (type == "f32" ? 0x1p-126 : 0x1p-14) : 0;
+  return bind(l, ins, {to_bytes}, {pair ? 4 : from_bytes, pair ? 4 : from_bytes},
+              [=](Warp&, unsigned, const Word* in, Word* out) {
+                for (unsigned n = 0; n < (pair ? 32u : 16u); n += 16) {
+                  double x[2];
+                  for (int k = 0; k < 2; ++k) {
+                    x[k] = number_of(pair ? in[k] >> n & 0xffff : in[k], *part);
+                    if (std::fabs(x[k]) < least) x[k] = 0;
+                  }
+                  if (holds(test, x[0], x[1])) out[0] |= truth << n;
+                }
+              });
+}
+
 bool lower_floats(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   const std::string& type = s.mods.back();
@@ -492,6 +521,7 @@ bool lower_floats(Lowering& l, Ins& ins) {
                                       : x > 0 && x < least;
     });
   }
+  if (s.op == "set") return lower_set(l, ins);
   if (has(s, "ftz") && (type == "f16" || type == "f16x2")) return lower_flushed_halves(l, ins);
   if (s.op == "copysign" && type == "f64")
     return bind(l, ins, {8}, {8, 8}, [](Warp&, unsigned, const Word* in, Word* out) {
@@ -501,31 +531,6 @@ bool lower_floats(Lowering& l, Ins& ins) {
     const std::string test = s.mods[0];
     return bind(l, ins, {0}, {2, 2}, [=](Warp&, unsigned, const Word* in, Word* out) {
       out[0] = holds(test, number_of(in[0], *f), number_of(in[1], *f));
-    });
-  }
-  if (s.op == "set" && s.mods.size() == 3) {
-    const std::string test = s.mods[0], to = s.mods[1];
-    if (type == "f16x2" || type == "bf16x2") {
-      const Format half = type == "f16x2" ? HALF : BFLOAT;
-      const Word truth = to != type ? 0xffff : rounded(1.0, half, Rounding::Nearest);
-      if (to != type && to != "u32" && to != "s32") return false;
-      return bind(l, ins, {4}, {4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
-        for (unsigned n = 0; n < 32; n += 16)
-          if (holds(test, number_of(in[0] >> n & 0xffff, half), number_of(in[1] >> n & 0xffff, half)))
-            out[0] |= truth << n;
-      });
-    }
-    if (f && (type == "f16" || type == "bf16") && (to == type || to == "u16" || to == "s16")) {
-      const Word truth = to == type ? rounded(1.0, *f, Rounding::Nearest) : 0xffff;
-      return bind(l, ins, {2}, {2, 2}, [=](Warp&, unsigned, const Word* in, Word* out) {
-        out[0] = holds(test, number_of(in[0], *f), number_of(in[1], *f)) ? truth : 0;
-      });
-    }
-    if (!f || (to != "f32" && to != "u32" && to != "s32")) return false;
-    const Word truth = to == "f32" ? 0x3f800000 : 0xffffffff;
-    const unsigned bytes = static_cast<unsigned>(f->bits()) / 8;
-    return bind(l, ins, {4}, {bytes, bytes}, [=](Warp&, unsigned, const Word* in, Word* out) {
-      out[0] = holds(test, number_of(in[0], *f), number_of(in[1], *f)) ? truth : 0;
     });
   }
   if ((s.op == "min" || s.op == "max") && has(s, "xorsign") && type == "f32") {
@@ -553,6 +558,30 @@ bool lower_floats(Lowering& l, Ins& ins) {
   if (type == "f32") return lower_directed<float>(l, ins);
   if (type == "f64") return lower_directed<double>(l, ins);
   return false;
+}
+
+// --- caches -------------------------------------------------------------------------------------------------------------
+
+/**
+ * What a load is to wish of a cache. It says nothing of values, so loads do not look at it; the bits of .fractional are
+ * those of ptxas and an H200, those of other forms 0.
+ */
+bool lower_policy(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  if (!has(s, "fractional") || s.mods.size() < 3)
+    return bind(l, ins, {8}, {}, [](Warp&, unsigned, const Word*, Word* out) { out[0] = 0; });
+  const std::string& first = s.mods[1];
+  const Word kind = first == "L2::evict_normal"  ? 6
+                    : first == "L2::evict_last"  ? 4
+                    : first == "L2::evict_first" ? 2
+                                                 : 0;
+  const Word policy = (0x10 | kind | (s.mods[2] == "L2::evict_first" ? 1 : 0)) << 56;
+  const auto of = [=](double fraction) {
+    return policy | static_cast<Word>(std::min(std::max(std::ceil(16 * fraction), 1.0), 16.0) - 1) << 52;
+  };
+  if (s.operands.size() < 2)
+    return bind(l, ins, {8}, {}, [=](Warp&, unsigned, const Word*, Word* out) { out[0] = of(1); });
+  return bind(l, ins, {8}, {4}, [=](Warp&, unsigned, const Word* in, Word* out) { out[0] = of(as<float>(in[0])); });
 }
 
 // --- .sat and .ftz of what has vectors ------------------------------------------------------------------------------------
@@ -608,8 +637,7 @@ bool lower_seldom(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   if (s.operands.empty() || s.mods.empty()) return false;
   if (s.op == "cvt") return lower_conversion(l, ins);
-  // A cache's wishes say nothing of values: what loads are handed is ignored.
-  if (s.op == "createpolicy") return bind(l, ins, {8}, {}, [](Warp&, unsigned, const Word*, Word* out) { out[0] = 0; });
+  if (s.op == "createpolicy") return lower_policy(l, ins);
   return lower_integers(l, ins) || lower_floats(l, ins);
 }
 
