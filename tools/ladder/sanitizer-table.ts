@@ -9,11 +9,12 @@ import { filesOf, foldersWith, RESULTS } from './results.ts';
 const FAULTY = join(RESULTS, '../../kernels/faulty');
 const REPORT = /^sanitizer\.(\w+)\.(\w+)\.txt$/;
 
-/** Of the newest folder that has reports. */
+/** Of each kernel and tool the newest report. */
 export function sanitizerMarkdown(): string {
-  const folder = foldersWith(REPORT).toSorted(byDate).at(-1);
-  if (folder === undefined) return '';
-  const rows = filesOf(folder, REPORT).flatMap((name) => {
+  const newest = new Map<string, string>(); // file name → folder
+  for (const folder of foldersWith(REPORT).toSorted(byDate))
+    for (const name of filesOf(folder, REPORT)) newest.set(name, folder);
+  const rows = [...newest].flatMap(([name, folder]) => {
     const [, tool, kernel] = REPORT.exec(name)!;
     const manifest = join(FAULTY, kernel!, 'kernel.yaml');
     if (!existsSync(manifest)) return [];
@@ -22,9 +23,10 @@ export function sanitizerMarkdown(): string {
     const report = readFileSync(join(RESULTS, folder, name), 'utf8');
     return [[kernel!, finding, tool!, firstErrorOf(report)]];
   });
+  if (rows.length === 0) return '';
   return markdownTable(
     ['kernel', 'the emulator finds', 'tool', 'compute-sanitizer says first'],
-    rows.toSorted(([a], [b]) => a!.localeCompare(b!)),
+    rows.toSorted(([a, , b], [c, , d]) => a!.localeCompare(c!) || b!.localeCompare(d!)),
   );
 }
 

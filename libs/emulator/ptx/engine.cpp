@@ -20,5 +20,6 @@
 #include "simplify.cpp"
 #include "tensor.cpp"
 #include "trace.cpp"
+#include "waits.cpp"
 #include "warp.cpp"
 #include "wgmma.cpp"  // after tensor.cpp, whose products it is made of

@@ -8,7 +8,9 @@
 
 #include "access.h"
 #include "calls.h"
+#include "mentions.h"
 #include "simplify.h"
+#include "waits.h"
 
 namespace flashcore::emu::ptx {
 
@@ -17,49 +19,13 @@ Handler unsupported_handler();
 
 namespace {
 
-// --- who reads and writes what ----------------------------------------------------------------------------------------
-
-bool has_destination(const Statement& s) {
-  static const std::set<std::string> WITHOUT = {
-      "st",        "bra",          "brx",    "red",      "cp",       "stmatrix",  "ret",
-      "exit",      "trap",         "membar", "fence",    "prefetch", "prefetchu", "call",
-      "nanosleep", "setmaxnreg",   "brkpt",  "mbarrier", "wgmma",    "tensormap", "griddepcontrol",
-      "discard",   "applypriority"};
-  if (s.op == "bar" || s.op == "barrier") return has(s, "red");
-  if (s.op == "wmma") return s.mods[0] != "store";
-  if (s.op == "mbarrier") return has(s, "try_wait") || has(s, "test_wait") || has(s, "arrive") || has(s, "arrive_drop");
-  return WITHOUT.count(s.op) == 0;
-}
+// --- which registers are needed where -------------------------------------------------------------------------------
 
 /** Its destination may take the slot of a source that ends here: lane by lane, sources are read before it is written. */
 bool may_share(const Statement& s) {
   static const std::set<std::string> NOT = {"shfl", "match",    "redux", "vote",  "atom", "movmatrix", "mma",
                                             "wmma", "ldmatrix", "mov",   "elect", "ld",   "set"};
   return s.operands.size() > 1 && s.operands[0].kind == OperandKind::Register && NOT.count(s.op) == 0;
-}
-
-template <class Visit>
-void visit_registers(const Operand& o, const Visit& visit) {
-  if (o.reg >= 0) visit(o.reg);
-  for (const Operand& item : o.items) visit_registers(item, visit);
-}
-
-struct Access1 {
-  std::vector<int> reads, writes;
-};
-
-Access1 registers_of(const Statement& s) {
-  Access1 access;
-  const bool writes = has_destination(s);
-  for (size_t n = 0; n < s.operands.size(); ++n) {
-    const bool is_destination = n == 0 && writes && s.operands[n].kind != OperandKind::Address;
-    visit_registers(s.operands[n], [&](int reg) {
-      (is_destination ? access.writes : access.reads).push_back(reg);
-      if (is_destination && s.guard >= 0) access.reads.push_back(reg);  // lanes that do not write keep it
-    });
-  }
-  if (s.guard >= 0) access.reads.push_back(s.guard);
-  return access;
 }
 
 class Bits {
@@ -116,7 +82,7 @@ std::vector<Interval> live_intervals(const Function& f) {
     blocks.back().end = n + 1;
     block_of[n] = blocks.size() - 1;
   }
-  std::vector<Access1> accesses;
+  std::vector<RegisterUse> accesses;
   accesses.reserve(f.statements.size());
   for (const Statement& s : f.statements) accesses.push_back(registers_of(s));
   for (size_t b = 0; b < blocks.size(); ++b) {
@@ -182,6 +148,7 @@ class Lower final : public Lowering {
   std::unique_ptr<Kernel> run() {
     lay_out_variables();
     allocate_registers();
+    waiting_ = waiting_loads(program_, function_);
     std::vector<size_t> at(function_.statements.size());
     for (size_t n = 0; n < function_.statements.size(); ++n) {
       current_ = &function_.statements[n];
@@ -210,6 +177,7 @@ class Lower final : public Lowering {
   // --- Lowering ------------------------------------------------------------------------------------------------------
 
   const Statement& statement() const override { return *current_; }
+  bool waits() const override { return waiting_[static_cast<size_t>(current_ - function_.statements.data())]; }
 
   unsigned register_bytes(const Operand& o) const override {
     if (o.reg < 0) return 8;
@@ -489,6 +457,7 @@ class Lower final : public Lowering {
   std::map<unsigned, uint32_t> sinks_;
   std::map<std::string, uint64_t> shared_, locals_;
   std::vector<uint32_t> slots_;
+  std::vector<bool> waiting_;
   uint32_t frame_ = 0;
   std::string why_;  // the statement at hand is not carried
 };

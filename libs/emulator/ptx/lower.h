@@ -29,6 +29,8 @@ class Lowering {
   virtual void address(const Operand& operand, Ins& ins) = 0;
   virtual Extra& extra(Ins& ins) = 0;
   virtual const Statement& statement() const = 0;
+  /** The statement is a volatile load with which a loop waits. */
+  virtual bool waits() const = 0;
   virtual uint32_t constant(uint64_t bits, unsigned bytes) = 0;
 };
 

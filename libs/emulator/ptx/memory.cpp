@@ -742,6 +742,10 @@ const Ins* copy_wait(Warp& w, const Ins* i) {
 }
 
 const Ins* no_effect(Warp&, const Ins* i) { return i + 1; }
+const Ins* fence(Warp& w, const Ins* i) {
+  if (w.block->shadow && w.active(i)) w.block->shadow->fenced(w);
+  return i + 1;
+}
 
 bool lower_copy(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
@@ -817,8 +821,9 @@ bool lower_load_store(Lowering& l, Ins& ins) {
   ins.count = static_cast<uint8_t>(count);
   ins.bytes = static_cast<uint8_t>(memory_bytes);
   ins.read_only = has(s, "nc");
-  ins.volatile_access = has(s, "volatile") || has(s, "relaxed") || has(s, "acquire") || has(s, "release");
-  if (loads && ins.volatile_access) {
+  if (has(s, "volatile")) ins.sharing = l.waits() ? Sharing::Synchronised : Sharing::Volatile;
+  if (has(s, "relaxed") || has(s, "acquire") || has(s, "release")) ins.sharing = Sharing::Synchronised;
+  if (loads && ins.sharing != Sharing::Plain) {
     l.extra(ins).readers[0] = reinterpret_cast<void (*)()>(ins.fn);
     ins.fn = look_again;
   }
@@ -870,12 +875,12 @@ bool lower_memory(Lowering& l, Ins& ins) {
   if (s.op == "atom" || s.op == "red") return lower_atomic(l, ins);
   if (s.op == "cp") return lower_copy(l, ins);
   if (s.op == "cvta") return lower_cvta(l, ins);
-  if (s.op == "prefetch" || s.op == "prefetchu" || s.op == "membar" || s.op == "applypriority" || s.op == "discard") {
+  if (s.op == "prefetch" || s.op == "prefetchu" || s.op == "applypriority" || s.op == "discard") {
     ins.fn = no_effect;
     return true;
   }
-  if (s.op == "fence") {
-    ins.fn = no_effect;
+  if (s.op == "membar" || s.op == "fence") {
+    ins.fn = fence;
     return true;
   }
   return false;

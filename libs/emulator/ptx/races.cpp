@@ -11,9 +11,9 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-constexpr Mark IN_FLIGHT = 1ull << 31;
+constexpr Mark IN_FLIGHT = 1ull << 31, VOLATILE = 1ull << 30;
 constexpr Mark THREAD_BITS = 1023, WARP_BITS = 31 << 5;
-constexpr uint64_t PLACES = 1 << 21;
+constexpr uint64_t PLACES = 1 << 20;
 
 uint32_t stamp_of(Mark mark) { return static_cast<uint32_t>(mark >> 32); }
 unsigned thread_of(Mark mark) { return static_cast<unsigned>(mark & THREAD_BITS); }
@@ -29,6 +29,7 @@ bool orders_global_memory(const Function& function) {
   });
 }
 
+const char* why_volatile(Mark either) { return either & VOLATILE ? " (volatile orders nothing)" : ""; }
 const char* verb(bool writes) { return writes ? " writes" : " reads"; }
 
 }  // namespace
@@ -54,6 +55,7 @@ void Shadow::begin(const BlockRun& block) {
   block_began_ = since_ = ++stamp_;
   seen_epoch_ = block.epoch;
   warps_.assign((block.threads() + LANES - 1) / LANES, Seen());
+  fenced_.assign(warps_.size(), ~block.epoch);
 }
 
 void Shadow::end() {
@@ -69,13 +71,27 @@ Mark Shadow::mark(Warp& w, const Ins* i) {
   Seen& seen = warps_[w.index];
   if (seen.block_epoch != block_->epoch || seen.warp_epoch != w.epoch) seen = {block_->epoch, w.epoch, ++stamp_};
   const uint64_t place = i->place < PLACES ? i->place : 0;
-  return static_cast<Mark>(seen.stamp) << 32 | place << 10 | w.index << 5;
+  return static_cast<Mark>(seen.stamp) << 32 | (i->sharing == Sharing::Volatile ? VOLATILE : 0) | place << 10 |
+         w.index << 5;
 }
+
+void Shadow::fenced(const Warp& w) { fenced_[w.index] = block_->epoch; }
 
 bool Shadow::unordered(Mark earlier, Mark now) const {
   if (earlier & IN_FLIGHT) return stamp_of(earlier) > block_began_;
   if (stamp_of(earlier) <= since_ || !((earlier ^ now) & THREAD_BITS)) return false;
   return ((earlier ^ now) & WARP_BITS) || stamp_of(earlier) == stamp_of(now);
+}
+
+/**
+ * PTX's volatile is .relaxed.sys: an access of its own, which orders no other one. With fences on both sides something
+ * else may have ordered the two, a flag or a lock; and whoever writes a flag may do it together with others.
+ */
+bool Shadow::meant_to_meet(Mark earlier, bool earlier_wrote, Mark now, bool writes) const {
+  if (!((earlier | now) & VOLATILE) || (earlier & IN_FLIGHT)) return false;
+  if (earlier_wrote && writes && (earlier & now & VOLATILE)) return true;
+  const auto passed_fence = [&](Mark mark) { return fenced_[thread_of(mark) / LANES] == block_->epoch; };
+  return passed_fence(earlier) && passed_fence(now);
 }
 
 /** Cells of so many bytes from now on: two threads may write the halves of a word. */
@@ -105,9 +121,9 @@ inline bool Shadow::touched_since_barrier(const Cell& cell) const {
 }
 
 void Shadow::check_write(Warp& w, const Cell& cell, Mark now, uint32_t byte, unsigned bytes) {
-  if (unordered(cell.writer, now)) report(w, cell.writer, true, now, true, byte, bytes);
+  if (races(cell.writer, true, now, true)) report(w, cell.writer, true, now, true, byte, bytes);
   for (const Mark reader : {cell.reader, cell.other_warp, cell.same_warp})
-    if (unordered(reader, now)) report(w, reader, false, now, true, byte, bytes);
+    if (races(reader, false, now, true)) report(w, reader, false, now, true, byte, bytes);
 }
 
 template <class Visit>
@@ -126,7 +142,8 @@ inline void Shadow::each_cell(uint32_t m, unsigned bytes, const uint32_t* offset
 
 void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets) {
   const Mark now = mark(w, i);
-  const bool meant_to_meet = access == Access::ReadWrite || i->volatile_access;
+  const bool meant_to_meet = access == Access::ReadWrite || i->sharing == Sharing::Synchronised;
+  if (access == Access::ReadWrite) fenced(w);
   if (access != Access::Write) {
     // Of lanes that read one address two stand for all.
     const uint32_t readers = m == ALL ? two_of_each(offsets) : m;
@@ -137,7 +154,7 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
       if (__builtin_expect(stamp_of(writer) - block_began_ - 1 >= ordered || (writer & IN_FLIGHT), 0)) {
         if (stamp_of(writer) < block_began_) note_unwritten(w, i, lane, byte, bytes);
         if (meant_to_meet && !(writer & IN_FLIGHT)) return;
-        if (unordered(writer, now | lane)) report(w, writer, true, now | lane, false, byte, bytes);
+        if (races(writer, true, now | lane, false)) report(w, writer, true, now | lane, false, byte, bytes);
       } else if (meant_to_meet) {
         return;
       }
@@ -180,6 +197,7 @@ void Shadow::written_from_outside(uint32_t offset, unsigned bytes) {
 }
 
 void Shadow::global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint64_t* addresses) {
+  if (access == Access::ReadWrite) fenced(w);
   GlobalShadow::instance().access(*this, w, i, m, bytes, access, addresses, mark(w, i));
 }
 
@@ -216,7 +234,7 @@ void Shadow::report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool wr
   else
     fault.message = what + ", which thread " + describe(theirs) + (earlier_wrote ? " wrote" : " read") + " at " +
                     other + ", with no __syncthreads()" + ((earlier ^ now) & WARP_BITS ? "" : " or __syncwarp()") +
-                    " between them";
+                    " between them" + why_volatile(earlier | now);
   fault.threads.push_back({fault.thread, std::string(writes ? "write" : "read") + " at " + fault.place});
   fault.threads.push_back({theirs, std::string(earlier_wrote ? "write" : "read") + " at " + other});
   fault.threads_total = 2;
@@ -322,15 +340,17 @@ void GlobalShadow::forget(uint64_t address) {
     regions_.erase(region);
 }
 
-bool GlobalShadow::races(const Shadow& shadow, const Touch& earlier, const Touch& now) {
+bool GlobalShadow::races(const Shadow& shadow, const Touch& earlier, bool earlier_wrote, const Touch& now,
+                         bool writes) {
   if (earlier.launch != now.launch) return false;
-  return earlier.block != now.block ? !shadow.orders_blocks() : shadow.unordered(earlier.mark, now.mark);
+  if (earlier.block == now.block) return shadow.races(earlier.mark, earlier_wrote, now.mark, writes);
+  return !shadow.orders_blocks() && !(earlier_wrote && writes && (earlier.mark & now.mark & VOLATILE));
 }
 
 void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access,
                           const uint64_t* addresses, Mark mark) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const bool meant_to_meet = access == Access::ReadWrite || i->volatile_access;
+  const bool meant_to_meet = access == Access::ReadWrite || i->sharing == Sharing::Synchronised;
   Region* region = nullptr;
   if (i->read_only) {
     region = region_of(addresses[__builtin_ctz(m)]);
@@ -359,7 +379,8 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
         continue;
       }
       const bool writes = access == Access::Write;
-      if (races(shadow, cell.writer, now)) report(shadow, w, i, cell.writer, true, now, writes, address + done, bytes);
+      if (races(shadow, cell.writer, true, now, writes))
+        report(shadow, w, i, cell.writer, true, now, writes, address + done, bytes);
       if (!writes) {
         const bool another = cell.reader.launch == now.launch &&
                              (cell.reader.block != now.block || shadow.unordered(cell.reader.mark, now.mark));
@@ -367,7 +388,8 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
         continue;
       }
       for (const Touch* reader : {&cell.reader, &cell.other})
-        if (races(shadow, *reader, now)) report(shadow, w, i, *reader, false, now, true, address + done, bytes);
+        if (races(shadow, *reader, false, now, true))
+          report(shadow, w, i, *reader, false, now, true, address + done, bytes);
       cell.writer = now;
     }
   }
@@ -397,7 +419,8 @@ void GlobalShadow::report(const Shadow& shadow, Warp& w, const Ins* i, const Tou
                   fault.buffer + " at " + fault.place + ", which thread " + describe(theirs) + " of " +
                   (same_block ? "the same block" : "block " + describe(their_block)) +
                   (earlier_wrote ? " wrote" : " read") + " at " + other + ", with " +
-                  (same_block ? "no barrier" : "nothing that orders the blocks") + " between them";
+                  (same_block ? "no barrier" : "nothing that orders the blocks") + " between them" +
+                  why_volatile(earlier.mark | now.mark);
   fault.threads.push_back({fault.thread, std::string(writes ? "write" : "read") + " at " + fault.place});
   fault.threads.push_back({theirs, std::string(earlier_wrote ? "write" : "read") + " at " + other});
   fault.threads_total = 2;

@@ -14,7 +14,8 @@ namespace flashcore::emu::ptx {
 
 /**
  * An access in 64 bits, from the top: when (32; grows with each barrier of the block and each meeting of the warp),
- * whether it is a cp.async in flight (1), the source line's number (21), the warp (5) and the lane (5).
+ * whether it is a cp.async in flight (1) and whether volatile (1), the source line's number (20), the warp (5) and the
+ * lane (5).
  */
 using Mark = uint64_t;
 
@@ -32,8 +33,17 @@ class Shadow {
   void written_from_outside(uint32_t offset, unsigned bytes);
   void global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint64_t* addresses);
 
+  /** The warp has passed a fence, or done something atomic. */
+  void fenced(const Warp& w);
+
   /** Whether two accesses of this block may come in either order. */
   bool unordered(Mark earlier, Mark now) const;
+  /** Whether that is a mistake. */
+  bool races(Mark earlier, bool earlier_wrote, Mark now, bool writes) const {
+    return unordered(earlier, now) && !meant_to_meet(earlier, earlier_wrote, now, writes);
+  }
+  /** Of two accesses that one at least does not want to meet. */
+  bool meant_to_meet(Mark earlier, bool earlier_wrote, Mark now, bool writes) const;
   const BlockRun& block() const { return *block_; }
   unsigned linear_block() const { return linear_block_; }
   /** Blocks are never ordered, but a kernel that has fences or atomics of global memory may order them itself. */
@@ -75,6 +85,7 @@ class Shadow {
     uint32_t block_epoch = 0, warp_epoch = 0, stamp = 0;
   };
   std::vector<Seen> warps_;
+  std::vector<uint32_t> fenced_;  // by warp: the block's epoch at its latest fence
   std::optional<Fault> unwritten_;  // the first read of this epoch of what nobody has written
 };
 
@@ -113,7 +124,7 @@ class GlobalShadow {
     bool is_unwritten(uint64_t address) const;
   };
   Region* region_of(uint64_t address);
-  static bool races(const Shadow& shadow, const Touch& earlier, const Touch& now);
+  static bool races(const Shadow& shadow, const Touch& earlier, bool earlier_wrote, const Touch& now, bool writes);
   [[noreturn]] static void report(const Shadow& shadow, Warp& w, const Ins* i, const Touch& earlier, bool earlier_wrote,
                                   const Touch& now, bool writes, uint64_t address, unsigned bytes);
   [[noreturn]] static void report_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes);

@@ -57,6 +57,15 @@ struct Extra {
   std::vector<Ins> addresses;  // of an instruction with several of them: base, offset, width and space of each
 };
 
+/** What an access has to do with others of the same bytes that may come before or after it. */
+enum class Sharing : uint8_t {
+  Plain,
+  /** It is an access of its own, but orders nothing. */
+  Volatile,
+  /** An atomic, an access that synchronises, or a look at a flag. */
+  Synchronised
+};
+
 /** A decoded instruction. d, a, b, c are byte offsets of slots in the warp's register file. */
 struct Ins {
   Handler fn = nullptr;
@@ -68,7 +77,7 @@ struct Ins {
   uint32_t place = 0;
   uint32_t cache = 0;  // of the allocation that it last touched
   uint8_t space = 0, bytes = 0, count = 1, wide_address = 0;
-  bool volatile_access = false;
+  Sharing sharing = Sharing::Plain;
   bool read_only = false;  // ld.global.nc
   uint32_t statement = 0;  // it was made of: index into Function::statements
 };

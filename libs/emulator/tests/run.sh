@@ -14,7 +14,7 @@ if [ -n "$LIBRARY" ]; then ln -s "$LIBRARY" "$BUILD/libcuda_emu.so"; else build_
 for source in "$HERE"/kernels/*.cu; do
   name=$(basename "$source" .cu)
   case $name in
-    calls) ;;  # by tests/ptx.sh
+    calls | volatile) ;;  # by tests/ptx.sh
     static_shared_*) build_module "$source" "$name" "" "" ;;    # the driver's own check is tested with these
     *) build_module "$source" "$name" "" "$LIMIT" ;;
   esac
@@ -29,7 +29,7 @@ grep -q "uses too much shared data" "$BUILD/refused.txt"
 
 failed=0
 for source in "$HERE"/*_test.cpp; do
-  case $(basename "$source") in ptx_test.cpp | hopper_test.cpp | calls_test.cpp | counters_test.cpp) continue ;; esac  # by tests/ptx.sh
+  case $(basename "$source") in ptx_test.cpp | hopper_test.cpp | calls_test.cpp | counters_test.cpp | volatile_test.cpp) continue ;; esac  # by tests/ptx.sh
   name=$(basename "$source" _test.cpp)
   build_test "$name" -O1
   if FLASHCORE_TEST_MODULES="$BUILD/modules" $RUNNER "$BUILD/$name"; then echo "ok   $name"; else echo "FAIL $name"; failed=1; fi

@@ -25,7 +25,7 @@ test("the PTX engine: divergence, an H200's answers, bounds, faulty kernels, ncu
   const answers = (program: string) => spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0;
   const hasNvcc = answers('nvcc');
   const names = ['ptx', 'hopper'];
-  if (hasNvcc || answers('clang++-19')) names.push('calls', 'warps', 'matrices', 'races', 'memory');
+  if (hasNvcc || answers('clang++-19')) names.push('calls', 'warps', 'matrices', 'races', 'memory', 'volatile');
   if (hasNvcc) names.push('counters', 'probes/faulty');
   if (answers('python3')) names.push('opcodes');
   for (const [path, built] of [['host', library], ...lowerPaths()] as [string, string][]) {

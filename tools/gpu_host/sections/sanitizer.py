@@ -27,6 +27,7 @@ RUNS = (
     ("wrong_membermask", "synccheck"),
     ("barrier_in_branches", "synccheck"),
     ("lost_copy_wait", "racecheck"),
+    ("volatile_exchange", "racecheck"),
 )
 
 
