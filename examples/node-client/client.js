@@ -49,6 +49,7 @@ const starts = {
       noFallback: true,
       verify: { shapes, seedCount: 1 },
       benchmark: { shapes, protocol: { maxSeconds: 0.5 } },
+      profile: { shape: shapes[0] },
     }),
 };
 
