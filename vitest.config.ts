@@ -41,7 +41,7 @@ export default defineConfig({
     // Most tests start real processes and wait for them: with one file a core, two fifths of the processors were idle.
     maxWorkers: Math.min(2 * availableParallelism(), availableParallelism() + 4),
     sequence: { sequencer: MixedOrder },
-    globalSetup: ['./tools/leftovers.ts'],
+    globalSetup: ['./tools/leftovers.ts', './tools/build-for-tests.ts'],
     // A machine that CI shares can be too busy for a limit; a fault fails three times.
     retry: process.env['CI'] ? 2 : 0,
     testTimeout: 60_000,
@@ -53,6 +53,7 @@ export default defineConfig({
       // decides about them. Removed with node_modules, and by `npm ci`.
       FLASHCORE_LIBRARY_CACHE: `${CACHE}/libraries`,
       FLASHCORE_BUILD_CACHE: `${CACHE}/builds`,
+      FLASHCORE_PROGRAMS: `${import.meta.dirname}/apps/runner/dist/testing`,
     },
     projects: [
       project('emulator', 'libs/emulator'),

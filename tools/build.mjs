@@ -2,6 +2,7 @@
 // so that starting them reads little. Run by `npm ci` (prepare), `npm start`, `npm test` and nx.
 //   node tools/build.mjs [runner] [tui] [test]     all of these when none is named
 //   node tools/build.mjs bench                     what `npm run bench` measures of fa-tui's screens
+//   node tools/build.mjs testing                   what tests start often, and would start from sources
 // When no file that a program's last build read has changed, it is left as it is.
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
@@ -16,12 +17,12 @@ const banner =
 // These packages read .proto files beside their own code: the files are copied into dist/protos, and their __dirname
 // leads there.
 const packagesWithProtos = { 'grpc-health-check': 'proto', '@grpc/reflection': 'build/proto/grpc' };
-const bundleProtos = {
+const bundleProtos = (outdir) => ({
   name: 'bundle-protos',
   setup({ onLoad }) {
     for (const [name, protos] of Object.entries(packagesWithProtos)) {
       const folder = `${root}node_modules/${name}`;
-      cpSync(`${folder}/${protos}`, `${root}apps/runner/dist/protos/${name}/${protos}`, { recursive: true });
+      cpSync(`${folder}/${protos}`, `${root}${outdir}/protos/${name}/${protos}`, { recursive: true });
       onLoad({ filter: new RegExp(`node_modules/${name}/build/src/.*\\.js$`) }, ({ path }) => ({
         contents: readFileSync(path, 'utf8').replaceAll(
           '__dirname',
@@ -30,7 +31,7 @@ const bundleProtos = {
       }));
     }
   },
-};
+});
 
 /**
  * Modules of apps/tui/src that are loaded on demand and in one piece. esbuild makes a file of what each set of such
@@ -104,7 +105,7 @@ const programs = {
       worker: 'apps/runner/worker/main.ts',
       'profile-once': 'apps/runner/worker/profile-once.ts',
     },
-    plugins: [bundleProtos],
+    plugins: [bundleProtos('apps/runner/dist')],
   },
   test: {
     outdir: 'test/dist',
@@ -124,6 +125,17 @@ const programs = {
     entryPoints: { main: 'apps/tui/src/main.tsx' },
     splitting: true,
     plugins: [fastInkBuild, tuiPieces],
+  },
+  // As deep as their sources: what they find from where they lie is the same.
+  testing: {
+    outdir: 'apps/runner/dist/testing',
+    entryPoints: {
+      worker: 'apps/runner/worker/main.ts',
+      'profile-once': 'apps/runner/worker/profile-once.ts',
+      'fake-runner-main': 'apps/runner/src/testing/fake-runner-main.ts',
+      'fake-gateway-main': 'apps/runner/src/testing/fake-gateway-main.ts',
+    },
+    plugins: [bundleProtos('apps/runner/dist/testing')],
   },
   bench: {
     outdir: 'test/dist/bench',

@@ -69,7 +69,7 @@ function copy(from: string, to: string): void {
   cpSync(join(ROOT, from), join(stage, to), {
     recursive: true,
     dereference: true,
-    filter: (path) => !path.endsWith('.map') && !/\/(__pycache__|compiled)$/.test(path),
+    filter: (path) => !path.endsWith('.map') && !/\/(__pycache__|compiled|dist\/testing)$/.test(path),
   });
 }
 

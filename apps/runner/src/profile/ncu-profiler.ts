@@ -9,9 +9,9 @@ import { makeTemporary } from '../store/temporary.ts';
 import { explainFailure, ncuArguments, ncuImportArguments, parseProgress } from './ncu-command.ts';
 import { MAX_CSV_BYTES, readNcuReport } from './ncu-import.ts';
 import { readProgram } from '../sandbox/run.ts';
+import { workerProgram } from '../worker-program.ts';
 import { toolEnvironment } from './tool-environment.ts';
 import { parseNcuCsv } from './ncu-report.ts';
-import { profileOnceEntry } from './profile-once-entry.ts';
 import { notMeasured, type Profiler } from './profiler.ts';
 import { profileResult } from './profile-result.ts';
 
@@ -67,7 +67,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
         skip: count * (RUNS - 1),
         count,
         report,
-        program: [process.execPath, profileOnceEntry(), join(folder.path, 'job.json')],
+        program: [process.execPath, workerProgram('profile-once', 'profile-once.ts'), join(folder.path, 'job.json')],
       });
       onProgress({ message: 'starting ncu', passesDone: 0, passes: 0 });
       const onLine = (line: string): void => {

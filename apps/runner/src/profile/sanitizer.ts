@@ -5,8 +5,8 @@ import { type LaunchPlan } from '@flashcore/shared/kernels';
 import type { ProfileOnceJob } from '../../worker/messages.ts';
 import { makeTemporary } from '../store/temporary.ts';
 import { runProgram } from '../sandbox/run.ts';
+import { workerProgram } from '../worker-program.ts';
 import { toolEnvironment } from './tool-environment.ts';
-import { profileOnceEntry } from './profile-once-entry.ts';
 import { parseSanitizerReport, type SanitizerError } from './sanitizer-report.ts';
 
 export const SANITIZER_TOOLS = ['memcheck', 'racecheck', 'synccheck', 'initcheck'] as const;
@@ -67,7 +67,7 @@ export async function runSanitizer(
     '--show-backtrace',
     'no',
     process.execPath,
-    profileOnceEntry(),
+    workerProgram('profile-once', 'profile-once.ts'),
     file,
   ];
   const { exitCode, lines } = await runProgram(program, args, {

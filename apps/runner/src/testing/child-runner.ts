@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 
 /** The daemon with the fake planner as a process of its own. */
 export interface ChildRunner extends AsyncDisposable {
@@ -40,8 +40,13 @@ export async function startChildGateway(file: string, folder: string, ...flags: 
   return start([process.execPath, GATEWAY, file, folder, 'serve', ...flags], process.env);
 }
 
-const GATEWAY = fileURLToPath(new URL('./fake-gateway-main.ts', import.meta.url));
-const MAIN = fileURLToPath(new URL('./fake-runner-main.ts', import.meta.url));
+/** In one file where tests have built it (tools/build-for-tests.ts). */
+const program = (name: string): string => {
+  const folder = process.env['FLASHCORE_PROGRAMS'];
+  return folder ? join(folder, `${name}.js`) : join(import.meta.dirname, `${name}.ts`);
+};
+const GATEWAY = program('fake-gateway-main');
+const MAIN = program('fake-runner-main');
 
 async function start([program, ...args]: string[], environment: NodeJS.ProcessEnv): Promise<ChildRunner> {
   const child = spawn(program!, args, { stdio: ['ignore', 'pipe', 'pipe'], env: environment });

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { findBox } from '../sandbox/find-box.ts';
 import { boxedWorker, gpuNodes, listDevicesOf } from './worker-entry.ts';
 import { WorkerProcess } from './worker-process.ts';
@@ -26,6 +26,16 @@ test('a boxed worker that is killed as it starts is gone, also while its box is 
     await new Promise((resolve) => setTimeout(resolve, round % 5));
     expect(await worker.stop(), `killed after ${round % 5} ms`).toBe(true);
   }
+});
+
+test('from its sources, too, a worker runs in its box', async ({ skip, onTestFinished }) => {
+  const box = await findBox('auto');
+  if (box.kind === 'none') return skip(box.detail);
+  vi.stubEnv('FLASHCORE_PROGRAMS', undefined);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const { program, args } = await boxedWorker(box, []);
+  expect(program).not.toBe(process.execPath);
+  expect(args.at(-1)).toMatch(/worker\/main\.ts$/);
 });
 
 test('a GPU whose driver does not open in the box has its worker without one, and that is said', async ({ skip }) => {

@@ -1,19 +1,15 @@
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { randomUUID } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import type { DeviceFacts, Executor } from '../../worker/messages.ts';
 import type { Box } from '../sandbox/box.ts';
 import { tellingLine } from '../sandbox/probe.ts';
 import { runSync, type SyncEnd } from '../sandbox/run-sync.ts';
+import { workerProgram } from '../worker-program.ts';
 
-/** dist/worker.js beside the bundle; worker/main.ts when the runner runs from its sources (Node strips the types). */
-export function workerEntry(): string {
-  const bundled = new URL('./worker.js', import.meta.url);
-  return fileURLToPath(existsSync(bundled) ? bundled : new URL('../../worker/main.ts', import.meta.url));
-}
+const workerEntry = (): string => workerProgram('worker', 'main.ts');
 
 /** How a worker process is started. */
 export interface WorkerCommand {
