@@ -6,6 +6,7 @@
 #include "exec/alignment.cpp"
 #include "exec/async_copy.cpp"
 #include "exec/block.cpp"
+#include "exec/context_switch.cpp"
 #include "exec/device_memory.cpp"
 #include "exec/device_printf.cpp"
 #include "exec/fault.cpp"

@@ -44,28 +44,33 @@ FLASHCORE_HOT Fibre* Block::pop_ready() {
   return fibre;
 }
 
-FLASHCORE_HOT void Block::switch_to(Fibre* fibre) {
+/** Goes on as `fibre`. Returns, once this one goes on, its answer. To be the last thing that a caller does. */
+FLASHCORE_HOT void* Block::switch_to(Fibre* fibre) {
   Fibre* from = current_fibre();
-  if (from == fibre) return;
+  fibre->waits_for = nullptr;
+  if (from == fibre) return fibre->answer;
   ++counters_.thread_switches;
   flashcore_emu_thread = fibre;
-  switch_context(&from->context, fibre->context);
+  return switch_context(&from->context, fibre->context, fibre->answer);
 }
 
-FLASHCORE_HOT void Block::switch_to_next() {
+FLASHCORE_HOT void* Block::switch_to_next() {
   if (Fibre* fibre = pop_ready()) return switch_to(fibre);
   if (live_ != 0) report_deadlock("all threads of the block wait and none can go on");
-  void* abandoned;
-  switch_context(&abandoned, main_context_);
+  leave();
 }
 
-FLASHCORE_HOT void Block::block_current(FibreState state, const char* what, Place place) {
-  Fibre* fibre = current_fibre();
+FLASHCORE_HOT void Block::wait_in(Fibre* fibre, FibreState state, const char* what, Place place) {
   fibre->state = state;
   fibre->waits_for = what;
   fibre->place = place;
-  switch_to_next();
-  fibre->waits_for = nullptr;
+  fibre->answer = nullptr;
+}
+
+void Block::leave() {
+  void* abandoned;
+  switch_context(&abandoned, main_context_, nullptr);
+  __builtin_unreachable();
 }
 
 void Block::yield() {
@@ -89,7 +94,7 @@ bool Block::run(const LaunchPlan& plan, uint3 index) {
   ++counters_.blocks;
   Fibre* first = pop_ready();
   flashcore_emu_thread = first;
-  switch_context(&main_context_, first->context);
+  switch_context(&main_context_, first->context, nullptr);
   flashcore_emu_thread = nullptr;
   if (!faulted_)
     if (const char* slack = shared_.overwritten_slack()) {
@@ -115,38 +120,38 @@ void Block::prepare_fibres(uint3 index) {
   live_ = thread_count_;
   barrier_epoch_ = 1;
   for (Barrier& barrier : barriers_) barrier.reset();
+  for (size_t known = fibres_.size(); known < thread_count_; ++known) {
+    if (known == fibres_.size()) fibres_.resize(thread_count_);
+    fibres_[known].stack_top = stacks_.top(known);
+  }
   warps_.resize((thread_count_ + 31) / 32);
   for (unsigned w = 0; w < warps_.size(); ++w) {
     const unsigned lanes = std::min(32u, thread_count_ - w * 32);
-    warps_[w].first_thread = w * 32;
+    warps_[w].block = this;
+    warps_[w].lanes = &fibres_[w * 32];
     warps_[w].existing = warps_[w].live = lanes == 32 ? ~0u : (1u << lanes) - 1;
     warps_[w].epoch = 1;
     warps_[w].meetings_in_use = 0;
     for (Meeting& meeting : warps_[w].meetings) meeting.arrived = 0;
-  }
-  while (fibres_.size() < thread_count_) {
-    fibres_.push_back(std::make_unique<Fibre>());
-    fibres_.back()->stack_top = stacks_.top(fibres_.size() - 1);
-    fibres_.back()->block = this;
   }
   ready_head_ = ready_tail_ = nullptr;
   unsigned linear = 0;
   for (unsigned z = 0; z < size.z; ++z)
     for (unsigned y = 0; y < size.y; ++y)
       for (unsigned x = 0; x < size.x; ++x, ++linear) {
-        Fibre& fibre = *fibres_[linear];
+        Fibre& fibre = fibres_[linear];
         fibre.thread_index = {x, y, z};
         fibre.block_index = index;
         fibre.block_dim = size;
         fibre.grid_dim = plan_->grid;
         fibre.linear_index = linear;
         fibre.lane = linear % 32;
-        fibre.warp = linear / 32;
+        fibre.warp = &warps_[linear / 32];
         fibre.dynamic_shared = shared_.dynamic_part().base;
         fibre.dynamic_shared_bytes = plan_->dynamic_shared_bytes;
         fibre.context = prepare_stack(fibre.stack_top, &Block::fibre_start);
         fibre.atomic_calls = 0;
-        fibre.computes_for_warp = false;
+        fibre.answer = nullptr;
         fibre.waits_for = nullptr;
         fibre.copies.clear();
         fibre.open_group = 0;
@@ -170,7 +175,7 @@ void Block::exit_current() {
   Fibre* fibre = current_fibre();
   fibre->state = FibreState::Exited;
   --live_;
-  Warp& warp = warps_[fibre->warp];
+  Warp& warp = *fibre->warp;
   warp.live &= ~(1u << fibre->lane);
   complete_meetings_after_exit(warp);
   complete_barriers_after_exit();
@@ -180,13 +185,12 @@ void Block::exit_current() {
 
 // --- barriers --------------------------------------------------------------------------------------------------
 
-int Block::arrive_at_barrier(unsigned id, unsigned count, int reduction, int predicate, const char* what, Place place) {
+FLASHCORE_HOT int Block::arrive_at_barrier(unsigned id, unsigned count, int reduction, int predicate, const char* what,
+                                           Place place) {
   Barrier& barrier = count_arrival(id, count, place);
   barrier.accumulate(reduction, predicate);
   Fibre* fibre = current_fibre();
-  fibre->waits_for = what;
-  fibre->place = place;
-  fibre->state = FibreState::AtBarrier;
+  wait_in(fibre, FibreState::AtBarrier, what, place);
   fibre->next = nullptr;
   if (barrier.waiting_tail)
     barrier.waiting_tail->next = fibre;
@@ -194,9 +198,7 @@ int Block::arrive_at_barrier(unsigned id, unsigned count, int reduction, int pre
     barrier.waiting_head = fibre;
   barrier.waiting_tail = fibre;
   if (is_complete(barrier)) complete_barrier(barrier);
-  switch_to_next();
-  fibre->waits_for = nullptr;
-  return fibre->reduction_result;
+  return static_cast<int>(reinterpret_cast<intptr_t>(switch_to_next()));
 }
 
 void Block::count_at_barrier(unsigned id, unsigned count, Place place) {
@@ -204,13 +206,8 @@ void Block::count_at_barrier(unsigned id, unsigned count, Place place) {
   if (is_complete(barrier)) complete_barrier(barrier);
 }
 
-Barrier& Block::count_arrival(unsigned id, unsigned count, Place place) {
-  if (id >= barriers_.size()) {
-    Fault fault;
-    fault.kind = "TRAP";
-    fault.message = "barrier " + std::to_string(id) + " does not exist: a block has 16";
-    fail(std::move(fault));
-  }
+FLASHCORE_HOT Barrier& Block::count_arrival(unsigned id, unsigned count, Place place) {
+  if (__builtin_expect(id >= barriers_.size(), 0)) fail_without_barrier(id);
   Barrier& barrier = barriers_[id];
   if (!barrier.in_use()) {
     barrier.first_place = place;
@@ -222,7 +219,7 @@ Barrier& Block::count_arrival(unsigned id, unsigned count, Place place) {
   return barrier;
 }
 
-bool Block::is_complete(const Barrier& barrier) const {
+FLASHCORE_HOT bool Block::is_complete(const Barrier& barrier) const {
   return barrier.in_use() && barrier.arrived >= (barrier.expected ? barrier.expected : live_);
 }
 
@@ -230,12 +227,12 @@ void Block::complete_barrier(Barrier& barrier) {
   if (barrier.divergent) report_deadlock("divergent barrier: threads of one block came to different __syncthreads()");
   ++counters_.barriers;
   ++barrier_epoch_;
-  const int result = barrier.accumulated;
+  void* const result = reinterpret_cast<void*>(static_cast<intptr_t>(barrier.accumulated));
   Fibre* fibre = barrier.waiting_head;
   barrier.reset();
   while (fibre) {
     Fibre* next = fibre->next;
-    fibre->reduction_result = result;
+    fibre->answer = result;
     push_ready_back(fibre);
     fibre = next;
   }
@@ -248,34 +245,26 @@ void Block::complete_barriers_after_exit() {
 
 // --- meetings of a warp ----------------------------------------------------------------------------------------
 
-void** Block::arrive_at_meeting(int operation, unsigned mask, void* deposit, const char* what, Place place) {
+FLASHCORE_HOT void** Block::arrive_at_meeting(int operation, unsigned mask, void* deposit, const char* what,
+                                              Place place) {
   Fibre* fibre = current_fibre();
-  Warp& warp = warps_[fibre->warp];
+  Warp& warp = *fibre->warp;
   const unsigned my_bit = 1u << fibre->lane;
-  if ((mask & my_bit) == 0) {
-    Fault fault;
-    fault.kind = "INVALID_WARP_MASK";
-    fault.place = std::string(place.file) + ":" + std::to_string(place.line);
-    fault.message =
-        std::string(what) + " was called by lane " + std::to_string(fibre->lane) + ", which its mask does not name";
-    fail(std::move(fault));
-  }
+  if (__builtin_expect((mask & my_bit) == 0, 0)) fail_outside_mask(what, place);
   mask &= warp.existing;
   const unsigned slot = warp.find_or_open(operation, mask);
   Meeting& meeting = warp.meetings[slot];
   meeting.arrived |= my_bit;
   meeting.deposits[fibre->lane] = deposit;
-  fibre->meeting = slot;
-  if ((meeting.arrived & warp.live) == (mask & warp.live)) return meeting.deposits;
-  block_current(FibreState::AtWarpMeeting, what, place);
-  if (!fibre->computes_for_warp) return nullptr;
-  fibre->computes_for_warp = false;
-  return meeting.deposits;
+  fibre->meeting = static_cast<unsigned char>(slot);
+  if (((meeting.arrived ^ mask) & warp.live) == 0) return meeting.complete();
+  wait_in(fibre, FibreState::AtWarpMeeting, what, place);
+  return static_cast<void**>(switch_to_next());
 }
 
-void Block::release_meeting() {
+FLASHCORE_HOT void Block::release_meeting() {
   Fibre* fibre = current_fibre();
-  Warp& warp = warps_[fibre->warp];
+  Warp& warp = *fibre->warp;
   Meeting& meeting = warp.meetings[fibre->meeting];
   ++counters_.warp_meetings;
   ++warp.epoch;
@@ -286,7 +275,7 @@ void Block::release_meeting() {
   while (waiting) {
     const unsigned lane = 31 - __builtin_clz(waiting);
     waiting &= ~(1u << lane);
-    push_ready_front(fibres_[warp.first_thread + lane].get());
+    push_ready_front(&warp.lanes[lane]);
   }
 }
 
@@ -295,8 +284,9 @@ void Block::complete_meetings_after_exit(Warp& warp) {
   for (Meeting& meeting : warp.meetings)
     if (meeting.arrived != 0 && (meeting.arrived & warp.live) == (meeting.mask & warp.live)) {
       const unsigned leader = 31 - __builtin_clz(meeting.arrived);
-      Fibre* fibre = fibres_[warp.first_thread + leader].get();
-      fibre->computes_for_warp = true;
+      Fibre* fibre = &warp.lanes[leader];
+      if (fibre->state == FibreState::Ready) continue;  // told by an exit before
+      fibre->answer = meeting.complete();
       push_ready_front(fibre);
     }
 }
@@ -313,9 +303,7 @@ void Block::fail(Fault fault) {
   }
   fault_ = std::move(fault);
   faulted_ = true;
-  void* abandoned;
-  switch_context(&abandoned, main_context_);
-  __builtin_unreachable();
+  leave();
 }
 
 namespace {
@@ -340,8 +328,8 @@ void Block::describe_waiting_threads(Fault& fault, const Fibre* running) const {
   std::vector<Group> groups;
   fault.threads_total = thread_count_;
   for (unsigned i = 0; i < thread_count_; ++i) {
-    const std::string place = waiting_place(*fibres_[i], running);
-    if (fault.threads.size() < MAX_LISTED) fault.threads.push_back({fibres_[i]->thread_index, place});
+    const std::string place = waiting_place(fibres_[i], running);
+    if (fault.threads.size() < MAX_LISTED) fault.threads.push_back({fibres_[i].thread_index, place});
     auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.place == place; });
     if (group == groups.end())
       groups.push_back({place, 1, i});
@@ -369,6 +357,22 @@ void Block::fail_at_time_limit(Fault fault) {
   fault.has_thread = true;
   fault.thread = running->thread_index;
   describe_waiting_threads(fault, running);
+  fail(std::move(fault));
+}
+
+void Block::fail_outside_mask(const char* what, Place place) {
+  Fault fault;
+  fault.kind = "INVALID_WARP_MASK";
+  fault.place = std::string(place.file) + ":" + std::to_string(place.line);
+  fault.message = std::string(what) + " was called by lane " + std::to_string(current_fibre()->lane) +
+                  ", which its mask does not name";
+  fail(std::move(fault));
+}
+
+void Block::fail_without_barrier(unsigned id) {
+  Fault fault;
+  fault.kind = "TRAP";
+  fault.message = "barrier " + std::to_string(id) + " does not exist: a block has 16";
   fail(std::move(fault));
 }
 

@@ -39,7 +39,7 @@ class Block {
   void count_at_barrier(unsigned id, unsigned count, Place place);
   void** arrive_at_meeting(int operation, unsigned mask, void* deposit, const char* what, Place place);
   void release_meeting();
-  unsigned active_mask() const { return warps_[current_fibre()->warp].live; }
+  unsigned active_mask() const { return current_fibre()->warp->live; }
   void yield();
     /** Ends the block: the fibres are abandoned where they stand. */
   [[noreturn]] void fail(Fault fault);
@@ -51,7 +51,6 @@ class Block {
   const LaunchPlan& plan() const { return *plan_; }
   RaceDetector* races() { return races_.get(); }
   uint32_t barrier_epoch() const { return barrier_epoch_; }
-  uint32_t warp_epoch(unsigned warp) const { return warps_[warp].epoch; }
   unsigned thread_count() const { return thread_count_; }
   /** The position within the block of the thread with this linear index. */
   uint3 thread_index(unsigned linear) const;
@@ -60,9 +59,12 @@ class Block {
   static void fibre_start();
   void prepare_fibres(uint3 index);
   [[noreturn]] void exit_current();
-  void block_current(FibreState state, const char* what, Place place);
-  void switch_to(Fibre* fibre);
-  void switch_to_next();
+  void wait_in(Fibre* fibre, FibreState state, const char* what, Place place);
+  [[noreturn]] void leave();
+  [[noreturn]] void fail_outside_mask(const char* what, Place place);
+  [[noreturn]] void fail_without_barrier(unsigned id);
+  void* switch_to(Fibre* fibre);
+  void* switch_to_next();
   void push_ready_back(Fibre* fibre);
   void push_ready_front(Fibre* fibre);
   Fibre* pop_ready();
@@ -71,13 +73,13 @@ class Block {
   void complete_barrier(Barrier& barrier);
   void complete_barriers_after_exit();
   void complete_meetings_after_exit(Warp& warp);
-  void report_deadlock(const char* headline);
+  [[noreturn]] void report_deadlock(const char* headline);
   void describe_waiting_threads(Fault& fault, const Fibre* running = nullptr) const;
 
   const LaunchPlan* plan_ = nullptr;
   void* main_context_ = nullptr;
   StackPool stacks_;
-  std::vector<std::unique_ptr<Fibre>> fibres_;
+  std::vector<Fibre> fibres_;  // grown between blocks
   unsigned thread_count_ = 0;
   unsigned live_ = 0;
   Fibre* ready_head_ = nullptr;
@@ -92,6 +94,6 @@ class Block {
   Counters counters_;
 };
 
-inline Block& current_block() { return *current_fibre()->block; }
+inline Block& current_block() { return *current_fibre()->warp->block; }
 
 }  // namespace flashcore::emu

@@ -7,6 +7,7 @@
 namespace flashcore::emu {
 
 class Block;
+struct Warp;
 
 /** A cp.async that has been issued and not yet carried out. */
 struct AsyncCopy {
@@ -19,19 +20,18 @@ struct AsyncCopy {
 
 enum class FibreState : unsigned char { Ready, AtBarrier, AtWarpMeeting, Exited };
 
-struct Fibre : ThreadState {
+/** A switch touches the second cache line, and `answer`. */
+struct alignas(64) Fibre : ThreadState {
   void* context = nullptr;      // where it stands while it does not run
-  char* stack_top = nullptr;
-  Block* block = nullptr;
   Fibre* next = nullptr;        // in the ready queue or in a barrier's list
-  unsigned warp = 0;
-  FibreState state = FibreState::Ready;
-  bool computes_for_warp = false;  // woken as the lane that computes, since the last one expected has exited
-  int reduction_result = 0;
-  unsigned meeting = 0;         // slot within its warp
+  Warp* warp = nullptr;
   const char* waits_for = nullptr;
   Place place{};
+  FibreState state = FibreState::Ready;
+  unsigned char meeting = 0;    // slot within its warp
 
+  void* answer = nullptr;       // what the call that it waits in will return
+  char* stack_top = nullptr;
   std::vector<AsyncCopy> copies;
   unsigned open_group = 0;
 };

@@ -47,7 +47,7 @@ void RaceDetector::access(Block& block, const char* address, unsigned bytes, boo
     return;
   }
   const Fibre* fibre = current_fibre();
-  const Access now{block.barrier_epoch(), block.warp_epoch(fibre->warp), fibre->linear_index, program_counter};
+  const Access now{block.barrier_epoch(), fibre->warp->epoch, fibre->linear_index, program_counter};
   for (unsigned i = 0; i < bytes && i < available; ++i) {
     Cell& cell = cells[i];
     if (races(cell.writer, now)) report(block, address + i, bytes, is_write, cell.writer, true, now);

@@ -3,21 +3,27 @@
 #pragma once
 #include <cstdint>
 
-#include "../include/flashcore_emulator/abi.h"
+#include "fibre.h"
 
 namespace flashcore::emu {
 
-struct Meeting {
+class Block;
+
+struct alignas(64) Meeting {
+  void* deposits[32];
   int operation = 0;
   unsigned mask = 0;
   unsigned arrived = 0;  // lanes; 0: the slot is free
-  void* deposits[32];
+
+  /** The deposits once no more lanes are expected: null for those that take no part. */
+  void** complete();
 };
 
 struct Warp {
   static constexpr unsigned MAX_MEETINGS = 32;  // masks of lanes that wait are disjoint or differ: never more
 
-  unsigned first_thread = 0;  // linear index of lane 0
+  Block* block = nullptr;
+  Fibre* lanes = nullptr;  // the fibre of lane 0; the others follow
   unsigned existing = 0;  // lanes that the block has in this warp
   unsigned live = 0;  // of those, lanes that have not exited
   uint32_t epoch = 1;  // counts meetings: what lies between two of them is ordered
@@ -26,9 +32,26 @@ struct Warp {
 
   /** The open meeting of this operation and mask, or a free slot for it. */
   unsigned find_or_open(int operation, unsigned mask);
+
+ private:
+  unsigned open(unsigned slot, int operation, unsigned mask);
+  unsigned find_among_several(int operation, unsigned mask);
 };
 
 inline unsigned Warp::find_or_open(int operation, unsigned mask) {
+  const Meeting& first = meetings[0];  // nearly always the only one
+  if (first.arrived != 0 && first.operation == operation && first.mask == mask) return 0;
+  return meetings_in_use == 0 ? open(0, operation, mask) : find_among_several(operation, mask);
+}
+
+inline unsigned Warp::open(unsigned slot, int operation, unsigned mask) {
+  meetings[slot].operation = operation;
+  meetings[slot].mask = mask;
+  ++meetings_in_use;
+  return slot;
+}
+
+__attribute__((noinline)) inline unsigned Warp::find_among_several(int operation, unsigned mask) {
   unsigned free_slot = MAX_MEETINGS;
   unsigned seen = 0;
   for (unsigned slot = 0; slot < MAX_MEETINGS; ++slot) {
@@ -41,12 +64,12 @@ inline unsigned Warp::find_or_open(int operation, unsigned mask) {
     if (meeting.operation == operation && meeting.mask == mask) return slot;
     ++seen;
   }
-  Meeting& opened = meetings[free_slot];
-  opened.operation = operation;
-  opened.mask = mask;
-  ++meetings_in_use;
-  for (void*& deposit : opened.deposits) deposit = nullptr;
-  return free_slot;
+  return open(free_slot, operation, mask);
+}
+
+inline void** Meeting::complete() {
+  for (unsigned absent = ~arrived; absent != 0; absent &= absent - 1) deposits[__builtin_ctz(absent)] = nullptr;
+  return deposits;
 }
 
 }  // namespace flashcore::emu

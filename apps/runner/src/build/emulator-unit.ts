@@ -23,6 +23,11 @@ const LIMIT_MS = 180_000;
 const DYNAMIC_SHARED = /\bextern\s{1,200}__shared__\s{1,200}/g;
 /** The longest declaration that is rewritten; one that is longer does not compile. */
 const MAX_DECLARATION = 1_000;
+/** `#pragma unroll` with a number or none, before a loop; elsewhere g++ would take it for an error. */
+const UNROLL =
+  /^([ \t]{0,200}#[ \t]{0,20}pragma[ \t]{1,20})unroll(?:[ \t]{0,20}\(?(\d{1,9})\)?)?(?=[ \t\r]{0,200}\n\s{0,1000}(?:for|while|do)\b)/gm;
+/** More makes flashcore_v6 no faster, and longer to compile. */
+const MOST_UNROLLED = 16;
 
 /**
  * The C++ compiler's run that makes a module for the emulator of a kernel (libs/emulator/README.md, section b).
@@ -34,11 +39,17 @@ export function emulatorUnit(options: EmulatorModuleOptions): CompileUnit {
     '-DFLASHCORE_EMULATOR=1',
     ...options.defines,
   ];
+  // clang++ reads the pragma as it is. With hooks at each access the copies of a loop cost more than they save.
+  const unrolls = options.cxx.name === 'g++' && !options.instrumented;
   const includes = ['-I', 'emulator/include', '-I', 'kernels', '-I', 'kernel'];
   return {
     compiler: options.cxx,
     target: options.instrumented ? 'emulator, instrumented' : 'emulator',
-    files: [{ path: 'unit.cpp', text: unitText(options) }, ...options.files.map(rewritten), ...options.emulatorFiles],
+    files: [
+      { path: 'unit.cpp', text: unitText(options) },
+      ...options.files.map(rewritten).map((file) => (unrolls ? unrolled(file) : file)),
+      ...options.emulatorFiles,
+    ],
     // Linked apart: with -fsanitize=thread the linker would look for a library that is not wanted.
     stages: [
       [{ arguments: ['-x', 'c++', ...flags, ...includes, '-c', 'unit.cpp', '-o', 'unit.o'] }],
@@ -63,6 +74,13 @@ function unitText({ entries, unit }: EmulatorModuleOptions): string {
     ...entries.map((entry) => `FLASHCORE_ENTRY(${entry})`),
     '',
   ].join('\n');
+}
+
+/** Kernels are written for a compiler that unrolls: arrays stay in registers, conditions on the counter fall away. */
+function unrolled({ path, text }: SnapshotFile): SnapshotFile {
+  const asGcc = (_: string, pragma: string, times = String(MOST_UNROLLED)): string =>
+    `${pragma}GCC unroll ${Math.min(Number(times), MOST_UNROLLED)}`;
+  return { path, text: text.replace(UNROLL, asGcc) };
 }
 
 /** `extern __shared__ T name[];` can't be a macro; lines keep their numbers and, by #line, their file's name. */

@@ -6,25 +6,29 @@
 
 #include "../vector_types.h"
 
-#define FLASHCORE_EMULATOR_ABI 1
+#define FLASHCORE_EMULATOR_ABI 2
 
 // Last parameters of what threads wait in: the line that called it, for deadlock reports.
 #define FLASHCORE_PLACE_PARAMETERS const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 namespace flashcore::emu {
 
-/** What a CUDA thread knows of itself. The emulator keeps one a fibre and points at the running one. */
+/**
+ * What a CUDA thread knows of itself. The emulator keeps one a fibre and points at the running one. The first 64 bytes
+ * are what a thread is asked for at its start; the emulator goes on where they end with what each switch touches.
+ */
 struct ThreadState {
   uint3 thread_index;
   uint3 block_index;
   dim3 block_dim;
   dim3 grid_dim;
-  unsigned linear_index;  // of the thread within its block: x fastest
-  unsigned lane;          // linear_index % 32
   char* dynamic_shared;   // ends at a guard page
   unsigned dynamic_shared_bytes;
+  unsigned linear_index;  // of the thread within its block: x fastest
+  unsigned lane;          // linear_index % 32
   unsigned atomic_calls;  // by this thread; see atomics.h
 };
+static_assert(offsetof(ThreadState, lane) == 64, "a cache line");
 
 /** What a warp does together. Lanes meet only with lanes that do the same with the same mask. */
 enum WarpOperation : int {

@@ -33,9 +33,22 @@ __forceinline__ std::common_type_t<A, B> max(A a, B b) {
     return T(a) < T(b) ? T(b) : T(a);
 }
 
-// libm's fmaxf and fminf are calls; these become two instructions. A NaN loses against a number.
-__forceinline__ float flashcore_fmaxf(float a, float b) { return a > b || b != b ? a : b; }
-__forceinline__ float flashcore_fminf(float a, float b) { return a < b || b != b ? a : b; }
+// libm's fmaxf and fminf are calls; these are an instruction and a branch that is never taken, which the empty asm keeps
+// from becoming a detour through an integer register. A NaN loses against a number.
+__forceinline__ float flashcore_fmaxf(float a, float b) {
+  if (__builtin_expect(b != b, 0)) {
+    __asm__("");
+    return a;
+  }
+  return a > b ? a : b;
+}
+__forceinline__ float flashcore_fminf(float a, float b) {
+  if (__builtin_expect(b != b, 0)) {
+    __asm__("");
+    return a;
+  }
+  return a < b ? a : b;
+}
 namespace std {
 using ::flashcore_fmaxf;
 using ::flashcore_fminf;
