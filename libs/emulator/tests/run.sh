@@ -1,25 +1,29 @@
 #!/bin/sh
 # Builds the emulator, the test kernels and the tests, and runs the tests. Prints one line a test; fails if one does.
 #   tests/run.sh [build folder]
-# LIBRARY: a libcuda_emu.so that is built already. CXX: the compiler (default c++). ARCH_FLAGS: default -march=native (-mcpu=native on aarch64). RUNNER: what runs the tests,
+# TESTS: which, by name; default: all of these. LIBRARY: a libcuda_emu.so that is built already. CXX: the compiler
+# (default c++). ARCH_FLAGS: default -march=native (-mcpu=native on aarch64). RUNNER: what runs the tests,
 # e.g. CXX=aarch64-linux-gnu-g++ ARCH_FLAGS=-march=armv8.2-a RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
 set -e
 HERE=$(cd "$(dirname "$0")" && pwd)
 EMULATOR=$(dirname "$HERE")
 BUILD=${1:-$(mktemp -d)}
 CXX=${CXX:-c++}
+TESTS=${TESTS:-conversions driver faults matrices memory races warps}
 export CXX BUILD EMULATOR
 . "$HERE/build.sh"
 if [ -n "$LIBRARY" ]; then ln -s "$LIBRARY" "$BUILD/libcuda_emu.so"; else build_library; fi
+wanted() { case " $TESTS " in *" $1 "*) ;; *) return 1 ;; esac; }
 for source in "$HERE"/kernels/*.cu; do
   name=$(basename "$source" .cu)
   case $name in
     calls | volatile) ;;  # by tests/ptx.sh
     static_shared_*) build_module "$source" "$name" "" "" ;;    # the driver's own check is tested with these
-    *) build_module "$source" "$name" "" "$LIMIT" ;;
+    memory) build_module "$source" "$name" "" "$LIMIT" ;;  # driver has no kernels of its own
+    *) if wanted "$name"; then build_module "$source" "$name" "" "$LIMIT"; fi ;;
   esac
 done
-build_module "$HERE/kernels/races.cu" races_instrumented -fsanitize=thread "$LIMIT"
+if wanted races; then build_module "$HERE/kernels/races.cu" races_instrumented -fsanitize=thread "$LIMIT"; fi
 build_module "$HERE/kernels/static_shared_49152.cu" accepted "" "$LIMIT"
 if build_module "$HERE/kernels/static_shared_49153.cu" refused "" "$LIMIT" 2> "$BUILD/refused.txt"; then
   echo "48 KB and 1 byte of static shared memory linked" >&2
@@ -28,9 +32,7 @@ fi
 grep -q "uses too much shared data" "$BUILD/refused.txt"
 
 failed=0
-for source in "$HERE"/*_test.cpp; do
-  case $(basename "$source") in ptx_test.cpp | hopper_test.cpp | calls_test.cpp | counters_test.cpp | volatile_test.cpp) continue ;; esac  # by tests/ptx.sh
-  name=$(basename "$source" _test.cpp)
+for name in $TESTS; do
   build_test "$name" -O1
   if FLASHCORE_TEST_MODULES="$BUILD/modules" $RUNNER "$BUILD/$name"; then echo "ok   $name"; else echo "FAIL $name"; failed=1; fi
 done

@@ -5,6 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
+const ALL_TESTS = process.env['FLASHCORE_TESTS'] === 'all';
+const answers = (program: string) => spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0;
+const hasNvcc = answers('nvcc');
+const hasPtx = hasNvcc || answers('clang++-19');
+
 const build = mkdtempSync(join(tmpdir(), 'fc-emulator-'));
 afterAll(() => rmSync(build, { recursive: true }));
 
@@ -22,16 +27,14 @@ function compiled(...flags: string[]): string {
 }
 
 test("the PTX engine: divergence, an H200's answers, bounds, faulty kernels, ncu's counters", () => {
-  const answers = (program: string) => spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0;
-  const hasNvcc = answers('nvcc');
   const names = ['ptx', 'hopper'];
-  if (hasNvcc || answers('clang++-19')) names.push('calls', 'warps', 'matrices', 'races', 'memory', 'volatile');
+  if (hasPtx) names.push('calls', 'warps', 'matrices', 'races', 'memory', 'volatile');
   if (hasNvcc) names.push('counters', 'probes/faulty');
   if (answers('python3')) names.push('opcodes');
   for (const [path, built] of [['host', library], ...lowerPaths()] as [string, string][]) {
     const output = execFileSync('sh', [join(import.meta.dirname, 'ptx.sh'), join(build, `ptx-${path}`)], {
       encoding: 'utf8',
-      env: { ...process.env, LIBRARY: built },
+      env: { ...process.env, LIBRARY: built, ...(path !== 'host' && { MODULES: join(build, 'ptx-host/modules') }) },
     });
     expect([path, ...output.trim().split('\n')]).toEqual([path, ...names.map((name) => `ok   ${name}`)]);
   }
@@ -41,7 +44,7 @@ test("the PTX engine: divergence, an H200's answers, bounds, faulty kernels, ncu
 
 /** Libraries for less than this processor has, which it runs too: in the long run of the tests. */
 function lowerPaths(): [string, string][] {
-  if (process.env['FLASHCORE_TESTS'] !== 'all') return [];
+  if (!ALL_TESTS) return [];
   const all = [...compiled('--vectors', 'all').matchAll(/^emulator for (\S+): (.*)$/gm)].map(
     ([, path, built]): [string, string] => [path!, built!],
   );
@@ -55,15 +58,19 @@ function primitivesOn(library: string): string {
   return execFileSync(process.execPath, [program, '--ptx-engine', library], { encoding: 'utf8', env });
 }
 
-test('conversions, driver, faults, matrices, memory, races, warps', () => {
+// Where there is PTX, the test above has the others too, and what runs on fibres is in the long run of the tests.
+const shared = ALL_TESTS || !hasPtx ? ['matrices', 'memory', 'races', 'warps'] : [];
+const onFibres = ['conversions', 'driver', 'faults', ...shared];
+
+test(`on fibres: ${onFibres.join(', ')}`, () => {
   const output = execFileSync('sh', [join(import.meta.dirname, 'run.sh'), build], {
     encoding: 'utf8',
-    env: { ...process.env, LIBRARY: library },
+    env: { ...process.env, LIBRARY: library, TESTS: onFibres.join(' ') },
   });
   expect(
     output
       .trim()
       .split('\n')
       .map((line) => line.replace(/^ok +/, '')),
-  ).toEqual(['conversions', 'driver', 'faults', 'matrices', 'memory', 'races', 'warps']);
+  ).toEqual(onFibres);
 }, 300_000);
