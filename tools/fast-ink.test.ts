@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
 // eslint-disable-next-line @nx/enforce-module-boundaries -- the root's configuration has no package name
 import config from '../vitest.config.ts';
-import { fastInkTests, withFastOutput, withoutFetch } from './fast-ink.mjs';
+import { fastInkTests, withFastOutput, withLateTables, withoutFetch } from './fast-ink.mjs';
 
 const ink = dirname(createRequire(import.meta.url).resolve('ink'));
 const renderer = join(ink, 'renderer.js');
@@ -27,6 +28,23 @@ test("the installed yoga-layout decodes its WebAssembly itself; another one's is
   expect(() => withoutFetch('fetch()', 'yoga.js')).toThrow(
     'Adapt tools/fast-ink.mjs to this version of yoga-layout: yoga.js has no one',
   );
+});
+
+test('the installed string-width measures alike when its tables come late; another one is refused', async () => {
+  const widths = createRequire(join(import.meta.dirname, '../apps/tui/package.json')).resolve('string-width');
+  const changed = withLateTables(readFileSync(widths, 'utf8'), widths).replaceAll(
+    /from '(.*)'/g,
+    (_, name: string) => `from ${JSON.stringify(pathToFileURL(createRequire(widths).resolve(name)).href)}`,
+  );
+  expect(changed).not.toMatch(/^const .*(Segmenter|RGI_Emoji)/m);
+  interface Widths {
+    default: (text: string) => number;
+  }
+  const { default: stringWidth } = (await import(pathToFileURL(widths).href)) as Widths;
+  const late = (await import(`data:text/javascript,${encodeURIComponent(changed)}`)) as Widths;
+  for (const text of ['plain', 'naïve', '日本語', '👩‍👩‍👧', '🇩🇪!', '1️⃣', 'e\u0301', '\u200b', '한글'])
+    expect(late.default(text), text).toBe(stringWidth(text));
+  expect(() => withLateTables('', 'index.js')).toThrow('Adapt tools/fast-ink.mjs to this version of string-width');
 });
 
 test('an Ink that imports its output in another way is refused', () => {
