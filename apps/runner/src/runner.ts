@@ -30,7 +30,7 @@ import { serveMetrics } from './operation/prometheus.ts';
 import { Tracing, type TraceTarget } from './operation/tracing.ts';
 import { BEGIN_WITHIN_MS, listen } from './rpc/listen.ts';
 import { STREAM_LIMITS, type StreamLimits } from './rpc/open-streams.ts';
-import { createRpcServer } from './rpc/server.ts';
+import { createRpcServer, type RpcServerOptions } from './rpc/server.ts';
 import type { OwnerOf } from './rpc/services.ts';
 import { noGroups, type ProcessGroups } from './sandbox/groups.ts';
 import { UsageError } from './usage-error.ts';
@@ -170,12 +170,11 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
         writes.failed(error);
         throw error;
       });
-    // An embedded runner's clients have the .proto files, and wait for its start.
     const callers = new Set<string>();
     const { ownerOf = () => undefined } = options;
-    const rpc = createRpcServer({
+    const rpc = await createRpcServer({
       services: { jobs, planner, kernels, sources, artifacts, history, leaderboard, decisions, host, quotas, ownerOf },
-      reflection: options.reflection && !embedded,
+      standard: standardServices(options),
       access: guardCalls({ identify: identifierOf(options), quotas, logger }),
       cleanText,
       streams: { ...STREAM_LIMITS, perClient: options.maxStreamsPerClient, ...options.streams },
@@ -268,6 +267,12 @@ function identifierOf({ security, dataDirectory }: RunnerOptions): Identify {
   return security.clients === 'token'
     ? identifyByToken(new TokenFile(dataDirectory))
     : identifyByCertificate(new RevokedCertificates(dataDirectory));
+}
+
+/** An embedded runner's clients have the .proto files, and wait for its start. */
+function standardServices({ embedded, reflection }: RunnerOptions): RpcServerOptions['standard'] {
+  if (embedded) return 'none';
+  return reflection ? 'health and reflection' : 'health';
 }
 
 /** Every build takes headers from there: without the folder each job would end as a fault of the runner. */

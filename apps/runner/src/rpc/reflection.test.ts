@@ -37,6 +37,13 @@ test('the health service knows the runner as a whole and the service by name', a
   await expect(check('other.Service')).rejects.toMatchObject({ code: 5 });
 });
 
+test('an embedded runner has neither: its only client asks for none', async () => {
+  await using fixture = await startTestRunner({ embedded: true });
+  const { address } = fixture.runner;
+  await expect(call(address, '/grpc.health.v1.Health/Check', Buffer.alloc(0))).rejects.toMatchObject({ code: 12 });
+  await expect(reflect(address, 'grpc.reflection.v1', field(7, '*'))).rejects.toMatchObject({ code: 12 });
+});
+
 /** Each file after those it depends on. Throws when one is missing. */
 function orderByDependency(files: FileDescriptorProto[]): FileDescriptorProto[] {
   const ordered = new Set<FileDescriptorProto>();

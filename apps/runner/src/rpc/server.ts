@@ -5,9 +5,8 @@ import {
   type ServiceDefinition,
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
-import { HealthImplementation } from 'grpc-health-check';
 import { JOB_RPCS, SERVER_OPTIONS, serviceDefinition } from '@flashcore/shared/client';
-import { KernelRunnerService, type CleanText } from '@flashcore/shared/contract';
+import type { CleanText } from '@flashcore/shared/contract';
 import type { Logger } from '../log.ts';
 import { benchmark } from './benchmark.ts';
 import { build } from './build.ts';
@@ -26,7 +25,6 @@ import { listJobs } from './list-jobs.ts';
 import { listKernels } from './list-kernels.ts';
 import { profile } from './profile.ts';
 import { readArtifact } from './read-artifact.ts';
-import { addReflection } from './reflection.ts';
 import { runExperiment } from './run-experiment.ts';
 import { OpenStreams, type StreamLimits } from './open-streams.ts';
 import type { Services } from './services.ts';
@@ -38,14 +36,14 @@ import { watchJob } from './watch-job.ts';
 
 export interface RpcServer {
   server: Server;
-  /** Says in the standard health service whether new work is taken. */
+  /** Says in the standard health service, where there is one, whether new work is taken. */
   setServing(serving: boolean): void;
 }
 
 export interface RpcServerOptions {
   services: Services;
-  /** Whether to serve reflection, which takes a quarter of a runner's start. */
-  reflection: boolean;
+  /** Whether to serve the standard health service, and reflection too. */
+  standard: 'none' | 'health' | 'health and reflection';
   /** Stands before every call, and says who makes it. */
   access: ServerInterceptor;
   /** What is taken out of all texts of errors. */
@@ -58,9 +56,9 @@ export interface RpcServerOptions {
   logger: Logger;
 }
 
-/** Makes the gRPC server: our service, the standard health service, and reflection. It does not listen yet. */
-export function createRpcServer(options: RpcServerOptions): RpcServer {
-  const { services, reflection, access, cleanText, streams, onCall, synced, logger } = options;
+/** Makes the gRPC server: our service and the standard ones. It does not listen yet. */
+export async function createRpcServer(options: RpcServerOptions): Promise<RpcServer> {
+  const { services, standard, access, cleanText, streams, onCall, synced, logger } = options;
   const server = new Server({
     ...SERVER_OPTIONS,
     interceptors: [access, rememberTransports(onCall), ...(SERVER_OPTIONS.interceptors ?? [])],
@@ -69,14 +67,9 @@ export function createRpcServer(options: RpcServerOptions): RpcServer {
     definitionOfStoredEvents(),
     handlers(services, callWrappers({ logger, streams: new OpenStreams(streams), cleanText, synced })),
   );
-  const health = new HealthImplementation();
-  const setServing = (serving: boolean): void => {
-    for (const name of ['', KernelRunnerService.typeName]) health.setStatus(name, serving ? 'SERVING' : 'NOT_SERVING');
-  };
-  setServing(true);
-  health.addToServer(server);
-  if (reflection) addReflection(server);
-  return { server, setServing };
+  if (standard === 'none') return { server, setServing: () => undefined };
+  const { addStandardServices } = await import('./standard-services.ts');
+  return { server, setServing: addStandardServices(server, { reflection: standard === 'health and reflection' }) };
 }
 
 function handlers(
