@@ -16,18 +16,28 @@
 constexpr int READY = 1, TURN = 2, Q_READ = 6;  // named barriers; of the last two, one a warpgroup
 constexpr float LOG2_E = 1.4426950408889634f;
 
-// One thread feeds the ring, for all of this CTA's work. Where keys are divided, each group's K comes before anyone's
-// V.
+// What one thread does: it says what comes next and feeds the ring, for all of this CTA's work.
 template <class T>
-__device__ __forceinline__ void produce(const Problem& problem, uint32_t smem, typename T::Barriers barriers) {
-  const uint32_t K_ring = smem + T::Q_BYTES, V_ring = smem + T::V_OFFSET;
-  const int first_part = T::CLUSTER > 1 ? cluster_rank() * T::WGS_KV : 0;
-  RingPlace<T::STAGES> place;
-  int Q_parity = 0;
-  for (int round = 0, index = blockIdx.x; index >= 0; index = T::PERSISTENT ? work_of_round<T>(++round, problem) : -1) {
-    const Work<T> work(index, problem);
+struct Producer {
+  const Problem& problem;
+  const uint32_t smem;
+  Work<T>* const announced;
+  const typename T::Barriers barriers;
+  RingPlace<T::STAGES> place = {};
+  int Q_parity = 0, slot = 0;
+
+  // Where keys are divided, each group's K comes before anyone's V.
+  __device__ __forceinline__ void bring(const Work<T>& work) {
     mbarrier_wait(barriers.Q_empty(), Q_parity ^ 1);  // the first wait passes at once: nothing has to be emptied
+    Q_parity ^= 1;
+    if constexpr (T::PERSISTENT) {
+      announced[slot] = work;
+      slot = next_slot(slot);
+      if (work.is_end()) return mbarrier_arrive(barriers.Q_full());
+    }
     load_tile<T::BLOCK_Q, T::PANELS>(smem, problem.Q_map, barriers.Q_full(), work.first_row, work.head);
+    const uint32_t K_ring = smem + T::Q_BYTES, V_ring = smem + T::V_OFFSET;
+    const int first_part = T::CLUSTER > 1 ? cluster_rank() * T::WGS_KV : 0;
 #pragma unroll 1
     for (int first = first_part; first < work.kv_tiles; first += T::KV_PARTS) {
       const int tiles = min(T::WGS_KV, work.kv_tiles - first);
@@ -49,9 +59,18 @@ __device__ __forceinline__ void produce(const Problem& problem, uint32_t smem, t
         V_place.step(1);
       }
     }
-    Q_parity ^= 1;
   }
-}
+
+  __device__ __forceinline__ void run() {
+    if constexpr (!T::PERSISTENT) return bring(Work<T>::of_grid(problem));
+    const Rounds<T> rounds{problem};
+    for (int round = 0;; ++round) {
+      const Work<T> work = rounds.work(round);
+      bring(work);
+      if (work.is_end()) break;
+    }
+  }
+};
 
 // A consumer warpgroup, for all of this CTA's work: one stream of tiles, whichever work they belong to. The first
 // scores of a work run beside the last product of the work before, and O is stored while other warpgroups multiply.
@@ -61,6 +80,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
   // A stage always serves the same group: one that waited for a stage two laps ahead would take the last lap's parity
   // for its own.
   static_assert(T::STAGES % T::WGS_KV == 0);
+  static_assert(sizeof(Work<T>) == WORK_BYTES);
   const int consumer = __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0) - 1, q_part = consumer % T::WGS_Q,
             group = consumer / T::WGS_Q;
   const int lane = threadIdx.x % WARP,
@@ -69,6 +89,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
       threadIdx.x % WARPGROUP == 0;  // one arrival a warpgroup: wgmma_wait has waited for all four warps' products
   const uint32_t Q_smem = smem_base + q_part * WGMMA_M * PANEL_ROW_BYTES, K_smem = smem_base + T::Q_BYTES,
                  V_smem = smem_base + T::V_OFFSET, ones_smem = smem_base + T::ONES_OFFSET;
+  const Work<T>* const announced = reinterpret_cast<const Work<T>*>(smem + T::WORK_OFFSET);
   const int rank = T::CLUSTER > 1 ? cluster_rank() : 0, part = rank * T::WGS_KV + group;
   const float scale_log2 = problem.scale * LOG2_E;
   const int S = problem.S, causal = problem.causal;
@@ -87,9 +108,17 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
   const auto next_turn = [&] {
     if constexpr (T::PING_PONG) named_barrier_arrive(TURN + (consumer + 1) % T::CONSUMERS, 2 * WARPGROUP);
   };
+  // Whose scores S_rmem holds, and whose outputs O_rmem. Of a persistent CTA's only what each tile needs stays in
+  // registers; the rest is read again where O is stored.
+  Work<T> work = Work<T>::of_grid(problem), O_work = work;
+  int slot = 0, O_slot = 0;
   const auto take_Q = [&] {
     mbarrier_wait(barriers.Q_full(), Q_parity);
     Q_parity ^= 1;
+    if constexpr (T::PERSISTENT) {
+      work = announced[slot];
+      if (work.is_end()) return;
+    }
     if constexpr (!T::Q_IN_REGISTERS) return;
     load_Q_fragments<T>(Q_rmem, Q_smem);
     if constexpr (T::PERSISTENT) {
@@ -107,8 +136,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
     start_values<T>(O_rmem, P_rmem, V_smem + V_place.stage * T::V_BYTES, ones_smem, accumulate);
     next_turn();
   };
-  int round = 0, tile = part;
-  Work<T> work(blockIdx.x, problem), O_work = work;  // whose scores S_rmem holds, and whose outputs O_rmem
+  int tile = part;
   const auto scores_there = [&] {
     wgmma_hold(S_rmem);
     if constexpr (T::PERSISTENT && !T::Q_IN_REGISTERS)  // the products read Q to the work's last tile
@@ -121,14 +149,14 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
     if (signals) mbarrier_arrive(barriers.V_empty(V_place.stage));
     V_place.step(T::WGS_KV);
   };
-  const auto softmax = [&](const Work<T>& work, int tile) {
+  const auto softmax = [&] {
     const int first_key = tile * T::BLOCK_KV, row = work.first_row + row_in_tile;
     if (first_key + T::BLOCK_KV > (causal ? min(S, row - (lane >> 2) + 1) : S))
       mask_scores<T>(S_rmem, row, first_key, S, causal, lane);
     raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2);
     weigh<T>(S_rmem, row_max, row_sum, scale_log2);
   };
-  const auto store = [&](const Work<T>& work, float (&sums)[2]) {
+  const auto store = [&](float (&sums)[2]) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       if constexpr (T::SUMS_BY_ONES) {
@@ -141,16 +169,19 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
     if constexpr (T::WGS_KV > 1) merge_groups<T>(O_rmem, row_max, sums, smem + T::MERGE_OFFSET, consumer, lane);
     if constexpr (T::CLUSTER > 1)
       if (group == 0) merge_cluster<T>(O_rmem, row_max, sums, smem + T::CLUSTER_MERGE_OFFSET, rank, lane);
+    if constexpr (T::PERSISTENT) O_work = announced[O_slot];
     if (group == 0 && rank == 0)
-      store_rows<T>(O_rmem, sums, problem.O + size_t(work.head) * S * T::HEAD_DIM, work.first_row + row_in_tile, S,
+      store_rows<T>(O_rmem, sums, problem.O + size_t(O_work.head) * S * T::HEAD_DIM, O_work.first_row + row_in_tile, S,
                     lane);
   };
 
   // A warpgroup whose rows all lie above a tile leaves it to the others (in a persistent CTA all keep step).
-  const int own_end = T::PERSISTENT || !causal
-                          ? work.kv_tiles
-                          : min(work.kv_tiles, (work.first_row + (q_part + 1) * WGMMA_M - 1) / T::BLOCK_KV + 1);
-  if (part < own_end) {
+  int own_end = 0;
+  if constexpr (!T::PERSISTENT) {
+    own_end =
+        causal ? min(work.kv_tiles, (work.first_row + (q_part + 1) * WGMMA_M - 1) / T::BLOCK_KV + 1) : work.kv_tiles;
+  }
+  if (T::PERSISTENT || part < own_end) {
     if constexpr (T::PING_PONG)
       if (consumer == T::CONSUMERS - 1) next_turn();  // the first turn is the first warpgroup's
     take_Q();
@@ -158,7 +189,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
     next_turn();
     wgmma_wait<0>();
     scores_there();
-    softmax(work, tile);
+    softmax();
     bool first_tile = true;
     // The loop is cut where the softmax ends: what follows waits for the product that ran beside it, and ptxas moves
     // that wait to the front of its basic block (with it inside the loop nothing overlapped: 281 instead of 265 us at
@@ -170,19 +201,19 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
       if (started) {
         values_there();
         if (T::PERSISTENT && first_tile) {
-          store(O_work, O_sum);
-          O_work = work;
+          store(O_sum);
+          O_slot = slot;
         }
       }
       round_weights<T>(P_rmem, S_rmem);
       tile += T::KV_PARTS;
       const bool last_tile = tile >= (T::PERSISTENT ? work.kv_tiles : own_end);
       if (last_tile) {
-        const int index = T::PERSISTENT ? work_of_round<T>(++round, problem) : -1;
-        if (index < 0) break;
-        work = Work<T>(index, problem);
-        tile = 0;
+        if constexpr (!T::PERSISTENT) break;
+        slot = next_slot(slot);
         take_Q();
+        if (work.is_end()) break;
+        tile = 0;
       }
       multiply_scores();
       rescale<T>(O_rmem, alpha);  // beside the product just started, which does not touch O
@@ -194,7 +225,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
 #pragma unroll
         for (int h = 0; h < 2; ++h) O_sum[h] = row_sum[h], row_sum[h] = 0.0f, row_max[h] = NO_ROW_MAX;
       }
-      softmax(work, tile);
+      softmax();
     }
     rescale<T>(O_rmem, alpha);
     my_turn();
@@ -211,7 +242,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
       mbarrier_wait(barriers.V_full(K_place.stage), K_place.parity);
       if (signals) mbarrier_arrive(barriers.K_empty(K_place.stage)), mbarrier_arrive(barriers.V_empty(K_place.stage));
     }
-  store(O_work, row_sum);
+  store(row_sum);
 }
 
 // The column of ones, before any product reads it: by the consumers, while the first copies are under way.
@@ -243,7 +274,8 @@ __device__ __forceinline__ void attention(const Problem& problem) {
       if (threadIdx.x == 0) barriers.initialise();
       __syncwarp();
       named_barrier_arrive(READY, T::CONSUMER_THREADS + WARP);  // the producer itself need not wait for anyone
-      if (threadIdx.x == 0) produce<T>(problem, smem_base, barriers);
+      if (threadIdx.x == 0)
+        Producer<T>{problem, smem_base, reinterpret_cast<Work<T>*>(smem + T::WORK_OFFSET), barriers}.run();
     }
   } else {
     registers_increase<T::CONSUMER_REGISTERS>();
@@ -323,9 +355,9 @@ struct D128Short : D128Rows128 {  // where heads are short a third stage is wort
   extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                     \
       NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,          \
            const __grid_constant__ CUtensorMap V_map, half* O, int heads, int S, float scale, int causal, \
-           int heads_together) {                                                                          \
+           int paired_heads) {                                                                            \
     if constexpr (FLASHCORE_WANTED(NAME))                                                                 \
-      attention<Tiling<CUT>>({&Q_map, &K_map, &V_map, O, heads, S, scale, causal, heads_together});       \
+      attention<Tiling<CUT>>({&Q_map, &K_map, &V_map, O, heads, S, scale, causal, paired_heads});         \
   }
 
 static_assert(PANEL == BOX_COLUMNS, "a tensor map's box is a panel wide");
@@ -339,7 +371,7 @@ FLASHCORE_V12_ENTRY(flashcore_v12_d64_causal, D64Causal, ONE_CONSUMER, D64_CAUSA
 FLASHCORE_V12_ENTRY(flashcore_v12_d64_rows128, D64Rows128, TWO_CONSUMERS, D64_ROWS128_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d64_keys192, D64Keys192, TWO_CONSUMERS, D64_KEYS192_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d64_rows192, D64Rows192, THREE_CONSUMERS, D64_ROWS192_BYTES)
-FLASHCORE_V12_ENTRY(flashcore_v12_d128_small, D128Small, ONE_CONSUMER, D128_ROWS64_BYTES)
+FLASHCORE_V12_ENTRY(flashcore_v12_d128_small, D128Small, ONE_CONSUMER, D128_SMALL_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_cluster, D128Cluster, TWO_CONSUMERS, D128_CLUSTER_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_rows64, D128Rows64, ONE_CONSUMER, D128_ROWS64_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_rows128, D128Rows128, TWO_CONSUMERS, D128_ROWS128_BYTES)

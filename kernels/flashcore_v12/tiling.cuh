@@ -8,6 +8,10 @@
 #include "primitives/cluster.cuh"
 
 constexpr int WARP = 32, WARPGROUP = 128, WGMMA_M = 64, WGMMA_K = 16;
+constexpr int WORK_BYTES = 12;
+// What was announced is read again when its outputs are stored, while the next work is under way and the one after that
+// may be announced.
+constexpr int WORK_SLOTS = 3;
 
 // A launch's arguments. Tensors are [heads][S][HEAD_DIM], heads of all batches in a row.
 struct Problem {
@@ -16,7 +20,7 @@ struct Problem {
   int heads, S;
   float scale;
   int causal;
-  int heads_together;  // persistent CTAs finish so many heads before the next ones; 0: all at once
+  int paired_heads;  // see Rounds; even, 0 without a mask
 };
 
 // What follows from how a CTA is cut: CUT::WGS_Q x CUT::WGS_KV consumer warpgroups in each of CUT::CLUSTER CTAs; each
@@ -51,43 +55,67 @@ struct Tiling : CUT {
   static constexpr int MERGE_OFFSET = ONES_OFFSET + ONES_BYTES;
   static constexpr int CLUSTER_MERGE_OFFSET = MERGE_OFFSET + (CONSUMERS - WGS_Q) * Merge::SLOT_BYTES;
   static constexpr int BARRIERS_OFFSET = CLUSTER_MERGE_OFFSET + (CLUSTER - 1) * Merge::SLOT_BYTES;
-  static constexpr int SMEM_BYTES = BARRIERS_OFFSET + Barriers::BYTES;
+  static constexpr int WORK_OFFSET = BARRIERS_OFFSET + Barriers::BYTES;
+  static constexpr int SMEM_BYTES = WORK_OFFSET + (PERSISTENT ? WORK_SLOTS * WORK_BYTES : 0);
 };
 
-// One unit of work: BLOCK_Q rows of one head. A grid of (heads, tiles of rows) has one work a CTA or cluster; persistent
-// CTAs divide them. Under a causal mask the last rows see the most keys: they come first, of all heads or of
-// `heads_together`, so that the short ones fill the gaps at the end. Without one a CTA's neighbours work on the same
-// head, whose K and V then come from device memory once.
+// One unit of work: BLOCK_Q rows of one head. A grid of (heads, tiles of rows) has one a CTA or cluster. A persistent CTA
+// takes one a round: its producer works out which and announces it beside Q, for a division that consumers waited for
+// would cost them up to 9 % at short heads.
 template <class T>
 struct Work {
   int head, first_row, kv_tiles;
-  __device__ __forceinline__ Work(int index, const Problem& problem) {
-    const int q_tiles = (problem.S + T::BLOCK_Q - 1) / T::BLOCK_Q;
-    int q_tile = blockIdx.y;
-    head = blockIdx.x;  // no division where it is waited for
-    if constexpr (T::PERSISTENT) {
-      int heads = problem.heads, first_head = 0;
-      if (problem.heads_together > 0) {
-        first_head = index / (problem.heads_together * q_tiles) * problem.heads_together;
-        heads = min(problem.heads_together, heads - first_head);
-        index -= first_head * q_tiles;
-      }
-      const int divisor = problem.causal ? heads : q_tiles, quotient = index / divisor,
-                rest = index - quotient * divisor;
-      head = first_head + (problem.causal ? rest : quotient);
-      q_tile = problem.causal ? quotient : rest;
-    }
-    first_row = (problem.causal ? q_tiles - 1 - q_tile : q_tile) * T::BLOCK_Q;
-    const int keys = problem.causal ? min(problem.S, first_row + T::BLOCK_Q) : problem.S;
-    kv_tiles = (keys + T::BLOCK_KV - 1) / T::BLOCK_KV;
+
+  __device__ __forceinline__ static Work of(int head, int q_tile, const Problem& problem) {
+    const int first_row = q_tile * T::BLOCK_Q,
+              keys = problem.causal ? min(problem.S, first_row + T::BLOCK_Q) : problem.S;
+    return {head, first_row, (keys + T::BLOCK_KV - 1) / T::BLOCK_KV};
   }
+  // Under a causal mask the last rows see the most keys: they come first.
+  __device__ __forceinline__ static Work of_grid(const Problem& problem) {
+    return of(blockIdx.x, problem.causal ? gridDim.y - 1 - blockIdx.y : blockIdx.y, problem);
+  }
+  __device__ __forceinline__ static Work end() { return {0, 0, 0}; }
+  __device__ __forceinline__ bool is_end() const { return kv_tiles == 0; }
 };
 
-// A persistent CTA's work of that round, -1 after the last. Every other round goes backwards: who had the longest of
-// one gets the shortest of the next.
+__device__ __forceinline__ int next_slot(int slot) { return slot + 1 < WORK_SLOTS ? slot + 1 : 0; }
+
+// The works of a persistent CTA. Without a mask its neighbours work on the same head, whose K and V then come from
+// device memory once.
+// Under a causal mask few works are taken longest first, of all heads, so that the short ones fill the gaps at the end:
+// every other round goes backwards, and who had the longest of one gets the shortest of the next. Of many heads at once K
+// and V would not stay in L2: `paired_heads` of them come before the others, two by two, a long work of one with a short
+// one of the other, which are equally long together.
 template <class T>
-__device__ __forceinline__ int work_of_round(int round, const Problem& problem) {
-  const int works = problem.heads * ((problem.S + T::BLOCK_Q - 1) / T::BLOCK_Q);
-  const int index = round * gridDim.x + (round & 1 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
-  return index < works ? index : -1;
-}
+struct Rounds {
+  const Problem& problem;
+  const int q_tiles = (problem.S + T::BLOCK_Q - 1) / T::BLOCK_Q;
+
+  __device__ __forceinline__ Work<T> work(int round) const {
+    const int ctas = gridDim.x, cta = blockIdx.x;
+    int ahead = 0;  // CTAs that come to the unpaired works first, for they have a pair less
+    if (problem.paired_heads > 0) {
+      const int pairs = problem.paired_heads / 2 * q_tiles, full_rounds = pairs / ctas,
+                rest = pairs - full_rounds * ctas;
+      const int own_pairs = full_rounds + (cta < rest);
+      if (round < 2 * own_pairs) {
+        const int pair = (round >> 1) * ctas + cta, couple = pair / q_tiles, shorter = pair - couple * q_tiles;
+        return Work<T>::of(2 * couple + (round & 1), round & 1 ? shorter : q_tiles - 1 - shorter, problem);
+      }
+      round -= 2 * own_pairs;
+      ahead = rest > 0 ? ctas - rest : 0;
+      if (cta >= ctas - ahead && round-- == 0) return unpaired(cta - rest);
+    }
+    return unpaired(ahead + round * ctas + (round & 1 ? ctas - 1 - cta : cta));
+  }
+
+ private:
+  __device__ __forceinline__ Work<T> unpaired(int index) const {
+    const int heads = problem.heads - problem.paired_heads, divisor = problem.causal ? heads : q_tiles,
+              quotient = index / divisor, rest = index - quotient * divisor;
+    if (index >= heads * q_tiles) return Work<T>::end();
+    return problem.causal ? Work<T>::of(problem.paired_heads + rest, q_tiles - 1 - quotient, problem)
+                          : Work<T>::of(quotient, rest, problem);
+  }
+};
