@@ -147,6 +147,10 @@ struct RowVector {
   typedef float type __attribute__((vector_size(4 * COLS)));
 };
 
+/** Elements i and i + 1 of a lane, i even, are neighbours in a row of floats. */
+template <class Accumulator>
+constexpr bool in_pairs = Accumulator::ROWS == 16 && std::is_same_v<typename Accumulator::element_type, float>;
+
 template <int M, int N, int K, class D, class A, class B, class C>
 __attribute__((noinline)) void multiply_for_all(MultiplyDeposit<D, A, B, C>* const* lanes) {
   require_whole_warp(reinterpret_cast<void* const*>(lanes), "mma_sync needs all 32 lanes of the warp");
@@ -164,14 +168,22 @@ __attribute__((noinline)) void multiply_for_all(MultiplyDeposit<D, A, B, C>* con
     if constexpr (B::DISTINCT < 8)
       for (int i = 0; i < B::DISTINCT; ++i)
         b_elements[lane * B::DISTINCT + i] = static_cast<float>(lanes[lane]->b->x[i]);
-    for (int i = 0; i < C::DISTINCT; ++i)
-      c_elements[C::row_of(lane, i) * N + C::col_of(lane, i)] = static_cast<float>(lanes[lane]->c->x[i]);
+    if constexpr (in_pairs<C>)
+      for (int i = 0; i < C::DISTINCT; i += 2)
+        memcpy(&c_elements[C::row_of(lane, i) * N + C::col_of(lane, i)], &lanes[lane]->c->x[i], 8);
+    else
+      for (int i = 0; i < C::DISTINCT; ++i)
+        c_elements[C::row_of(lane, i) * N + C::col_of(lane, i)] = static_cast<float>(lanes[lane]->c->x[i]);
   }
   multiply_add(a, b, c);
   for (int lane = 0; lane < 32; ++lane)
-    for (int i = 0; i < D::DISTINCT; ++i)
-      lanes[lane]->d->x[i] =
-          static_cast<typename D::element_type>(c_elements[D::row_of(lane, i) * N + D::col_of(lane, i)]);
+    if constexpr (in_pairs<D>)
+      for (int i = 0; i < D::DISTINCT; i += 2)
+        memcpy(&lanes[lane]->d->x[i], &c_elements[D::row_of(lane, i) * N + D::col_of(lane, i)], 8);
+    else
+      for (int i = 0; i < D::DISTINCT; ++i)
+        lanes[lane]->d->x[i] =
+            static_cast<typename D::element_type>(c_elements[D::row_of(lane, i) * N + D::col_of(lane, i)]);
 }
 
 }  // namespace detail
