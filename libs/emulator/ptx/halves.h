@@ -1,4 +1,4 @@
-// 32 halves to 32 floats and back: the one file with a processor's own instructions.
+// 32 halves to 32 floats and back.
 #pragma once
 #include <cstdint>
 
@@ -8,10 +8,8 @@
 #include <memory>
 #include <string>
 #include <vector>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
+#include "vectors.h"
 // Last: its names for kernels are macros that the standard library's headers do not survive.
 #include "../include/flashcore_emulator/half_bits.h"
 #undef __noinline__
@@ -19,26 +17,23 @@
 namespace flashcore::emu::ptx {
 
 inline void floats_of(const uint16_t* halves, float* floats, int count) {
-#if defined(__AVX512F__)
+#if defined(FLASHCORE_WIDE_VECTORS)
   for (; count >= 16; count -= 16, halves += 16, floats += 16)
-    _mm512_storeu_ps(floats, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves))));
+    vectors::put(floats, vectors::floats_of_halves_at(halves));
 #endif
-#if defined(__F16C__)
-  for (; count >= 8; count -= 8, halves += 8, floats += 8)
-    _mm256_storeu_ps(floats, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves))));
+#if defined(FLASHCORE_EIGHT_HALVES)
+  for (; count >= 8; count -= 8, halves += 8, floats += 8) vectors::eight_halves_to_floats(halves, floats);
 #endif
   for (int i = 0; i < count; ++i) floats[i] = half_to_float(halves[i]);
 }
 
 /** Of pairs of halves the low ones and the high ones. */
 inline void floats_of_pairs(const uint32_t* pairs, float* low, float* high, int count) {
-#if defined(__AVX512F__)
+#if defined(FLASHCORE_WIDE_VECTORS)
   for (; count >= 16; count -= 16, pairs += 16, low += 16, high += 16) {
-    const __m512i both = _mm512_loadu_si512(pairs);
-    const __m512 l = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(both));
-    const __m512 h = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(both, 16)));
-    _mm512_storeu_ps(low, l);
-    _mm512_storeu_ps(high, h);
+    const vectors::Words both = vectors::words_at(pairs);
+    vectors::put(low, vectors::floats_of_lower(both));
+    vectors::put(high, vectors::floats_of_upper(both));
   }
 #endif
   alignas(64) uint16_t halves[2][32];
@@ -53,18 +48,16 @@ inline void floats_of_pairs(const uint32_t* pairs, float* low, float* high, int 
  * `end`; false, and nothing is read, where they do not, or the processor can't choose among them at once.
  */
 inline bool words_nearby(const char* base, uint32_t end, const uint32_t* addresses, uint32_t offset, uint32_t* words) {
-#if defined(__AVX512F__)
+#if defined(FLASHCORE_WIDE_VECTORS)
+  using namespace vectors;
   const uint32_t first = addresses[0] + offset;
   if (first > end || end - first < 128 || (first & 3)) return false;
-  const __m512i start = _mm512_set1_epi32(static_cast<int>(addresses[0])), size = _mm512_set1_epi32(128);
-  const __m512i a = _mm512_sub_epi32(_mm512_loadu_si512(addresses), start);
-  const __m512i b = _mm512_sub_epi32(_mm512_loadu_si512(addresses + 16), start);
-  const auto outside = _mm512_cmpge_epu32_mask(a, size) | _mm512_cmpge_epu32_mask(b, size) |
-                       _mm512_test_epi32_mask(_mm512_or_si512(a, b), _mm512_set1_epi32(3));
-  if (outside) return false;
-  const __m512i low = _mm512_loadu_si512(base + first), high = _mm512_loadu_si512(base + first + 64);
-  _mm512_storeu_si512(words, _mm512_permutex2var_epi32(low, _mm512_srli_epi32(a, 2), high));
-  _mm512_storeu_si512(words + 16, _mm512_permutex2var_epi32(low, _mm512_srli_epi32(b, 2), high));
+  const Words start = all_words(addresses[0]), size = all_words(128);
+  const Words a = words_at(addresses) - start, b = words_at(addresses + 16) - start;
+  if (which_at_least(a, size) | which_at_least(b, size) | which_have(a | b, all_words(3))) return false;
+  const Words low = words_at(base + first), high = words_at(base + first + 64);
+  put(words, chosen(low, high, a >> 2));
+  put(words + 16, chosen(low, high, b >> 2));
   return true;
 #else
   (void)base, (void)end, (void)addresses, (void)offset, (void)words;
@@ -75,9 +68,8 @@ inline bool words_nearby(const char* base, uint32_t end, const uint32_t* address
 /** Rounded to nearest even; a NaN becomes 0x7fff, as a GPU writes it. */
 inline void halves_of(const float* floats, uint16_t* halves, int count) {
   int i = 0;
-#if defined(__F16C__)
-  for (; i + 8 <= count; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(halves + i), _mm256_cvtps_ph(_mm256_loadu_ps(floats + i), 0));
+#if defined(FLASHCORE_EIGHT_HALVES)
+  for (; i + 8 <= count; i += 8) vectors::eight_floats_to_halves(floats + i, halves + i);
 #endif
   for (; i < count; ++i) halves[i] = float_to_half(floats[i]);
   for (i = 0; i < count; ++i) halves[i] = floats[i] != floats[i] ? 0x7fff : halves[i];
@@ -86,33 +78,14 @@ inline void halves_of(const float* floats, uint16_t* halves, int count) {
 /** While it lives, subnormal floats are read and written as 0, as .ftz wants it. */
 class FlushSubnormals {
  public:
-  explicit FlushSubnormals(bool on) {
-#if defined(__x86_64__)
-    saved_ = _mm_getcsr();
-    _mm_setcsr(on ? saved_ | 0x8040 : saved_ & ~0x8040u);
-#elif defined(__aarch64__)
-    __asm__ volatile("mrs %0, fpcr" : "=r"(saved_));
-    const uint64_t wanted = on ? saved_ | 1ull << 24 : saved_ & ~(1ull << 24);
-    __asm__ volatile("msr fpcr, %0" : : "r"(wanted));
-#else
-    (void)on;
-#endif
+  explicit FlushSubnormals(bool on) : saved_(vectors::float_mode()) {
+    vectors::set_float_mode(on ? saved_ | vectors::FLUSHES : saved_ & ~vectors::FLUSHES);
   }
-  ~FlushSubnormals() {
-#if defined(__x86_64__)
-    _mm_setcsr(saved_);
-#elif defined(__aarch64__)
-    __asm__ volatile("msr fpcr, %0" : : "r"(saved_));
-#endif
-  }
+  ~FlushSubnormals() { vectors::set_float_mode(saved_); }
   FlushSubnormals(const FlushSubnormals&) = delete;
 
  private:
-#if defined(__aarch64__)
-  uint64_t saved_;
-#else
-  unsigned saved_ = 0;
-#endif
+  const vectors::FloatMode saved_;
 };
 
 }  // namespace flashcore::emu::ptx

@@ -1,15 +1,11 @@
-// Addresses and words of 32 lanes at once. With halves.h and products.h the only files that have a processor's own
-// instructions; each function has a plain loop for processors without AVX-512.
+// Addresses and words of 32 lanes at once: each function with wide vectors, and as a plain loop where there are none.
 #pragma once
 #include <cstdint>
 #include <cstring>
 
 #include "halves.h"
+#include "vectors.h"
 #include "warp.h"
-#if defined(__AVX512F__) && defined(__AVX512BW__)
-#include <immintrin.h>
-#define FLASHCORE_VECTOR_LANES 1
-#endif
 
 namespace flashcore::emu::ptx {
 
@@ -17,15 +13,12 @@ enum class Pattern : uint8_t { Uniform, Contiguous, Scattered };
 
 /** offsets = a + add; whether all of them are at most `last` and have no bit of `low`. */
 inline bool offsets_inside(const uint32_t* a, uint32_t add, uint32_t last, uint32_t low, uint32_t* offsets) {
-#if defined(FLASHCORE_VECTOR_LANES)
-  const __m512i more = _mm512_set1_epi32(static_cast<int>(add)), end = _mm512_set1_epi32(static_cast<int>(last));
-  const __m512i bits = _mm512_set1_epi32(static_cast<int>(low));
-  const __m512i first = _mm512_add_epi32(_mm512_loadu_si512(a), more);
-  const __m512i second = _mm512_add_epi32(_mm512_loadu_si512(a + 16), more);
-  _mm512_storeu_si512(offsets, first);
-  _mm512_storeu_si512(offsets + 16, second);
-  return !(_mm512_cmpgt_epu32_mask(_mm512_max_epu32(first, second), end) |
-           _mm512_test_epi32_mask(_mm512_or_si512(first, second), bits));
+#if defined(FLASHCORE_WIDE_VECTORS)
+  using namespace vectors;
+  const Words first = words_at(a) + all_words(add), second = words_at(a + 16) + all_words(add);
+  put(offsets, first);
+  put(offsets + 16, second);
+  return !(which_above(larger(first, second), all_words(last)) | which_have(first | second, all_words(low)));
 #else
   uint32_t high = 0, ones = 0;
   for (int k = 0; k < LANES; ++k) {
@@ -40,17 +33,14 @@ inline bool offsets_inside(const uint32_t* a, uint32_t add, uint32_t last, uint3
 /** at = a + add; whether all of them lie in [first, last] and have no bit of `low`. */
 inline bool addresses_inside(const uint64_t* a, uint64_t add, uint64_t first, uint64_t last, uint64_t low,
                              uint64_t* at) {
-#if defined(FLASHCORE_VECTOR_LANES)
-  const __m512i more = _mm512_set1_epi64(static_cast<int64_t>(add)),
-                bits = _mm512_set1_epi64(static_cast<int64_t>(low));
-  const __m512i from = _mm512_set1_epi64(static_cast<int64_t>(first)),
-                to = _mm512_set1_epi64(static_cast<int64_t>(last));
-  __mmask8 outside = 0;
+#if defined(FLASHCORE_WIDE_VECTORS)
+  using namespace vectors;
+  const Longs more = all_longs(add), bits = all_longs(low), from = all_longs(first), to = all_longs(last);
+  uint32_t outside = 0;
   for (int n = 0; n < LANES; n += 8) {
-    const __m512i here = _mm512_add_epi64(_mm512_loadu_si512(a + n), more);
-    _mm512_storeu_si512(at + n, here);
-    outside |=
-        _mm512_cmplt_epu64_mask(here, from) | _mm512_cmpgt_epu64_mask(here, to) | _mm512_test_epi64_mask(here, bits);
+    const Longs here = longs_at(a + n) + more;
+    put(at + n, here);
+    outside |= which_above(from, here) | which_above(here, to) | which_have(here, bits);
   }
   return !outside;
 #else
@@ -64,17 +54,15 @@ inline bool addresses_inside(const uint64_t* a, uint64_t add, uint64_t first, ui
 }
 
 inline Pattern pattern_of(const uint32_t* offsets, uint32_t step) {
-#if defined(FLASHCORE_VECTOR_LANES)
-  const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-  const __m512i start = _mm512_set1_epi32(static_cast<int>(offsets[0])),
-                each = _mm512_set1_epi32(static_cast<int>(step));
-  const __m512i low = _mm512_sub_epi32(_mm512_loadu_si512(offsets), start);
-  const __m512i high = _mm512_sub_epi32(_mm512_loadu_si512(offsets + 16), start);
-  if (!_mm512_test_epi32_mask(_mm512_or_si512(low, high), _mm512_set1_epi32(-1))) return Pattern::Uniform;
-  const __m512i wanted = _mm512_mullo_epi32(lanes, each);
-  if (_mm512_cmpneq_epi32_mask(low, wanted)) return Pattern::Scattered;
-  const __m512i rest = _mm512_add_epi32(wanted, _mm512_slli_epi32(each, 4));
-  return _mm512_cmpneq_epi32_mask(high, rest) ? Pattern::Scattered : Pattern::Contiguous;
+#if defined(FLASHCORE_WIDE_VECTORS)
+  using namespace vectors;
+  const Words lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const Words start = all_words(offsets[0]), each = all_words(step);
+  const Words low = words_at(offsets) - start, high = words_at(offsets + 16) - start;
+  if (!which_have(low | high, all_words(ALL))) return Pattern::Uniform;
+  const Words wanted = lanes * each;
+  if (which_differ(low, wanted)) return Pattern::Scattered;
+  return which_differ(high, wanted + (each << 4)) ? Pattern::Scattered : Pattern::Contiguous;
 #else
   uint32_t uneven = 0, apart = 0;
   for (uint32_t k = 0; k < LANES; ++k) {
@@ -99,10 +87,10 @@ inline Pattern pattern_of(const char* const* at, uint64_t step) {
 
 /** Lanes whose word is `wanted`. */
 inline uint32_t lanes_with(const uint32_t* words, uint32_t wanted) {
-#if defined(FLASHCORE_VECTOR_LANES)
-  const __m512i value = _mm512_set1_epi32(static_cast<int>(wanted));
-  return static_cast<uint32_t>(_mm512_cmpeq_epi32_mask(_mm512_loadu_si512(words), value)) |
-         static_cast<uint32_t>(_mm512_cmpeq_epi32_mask(_mm512_loadu_si512(words + 16), value)) << 16;
+#if defined(FLASHCORE_WIDE_VECTORS)
+  using namespace vectors;
+  const Words value = all_words(wanted);
+  return which_equal(words_at(words), value) | which_equal(words_at(words + 16), value) << 16;
 #else
   uint32_t lanes = 0;
 #pragma GCC ivdep
@@ -113,14 +101,12 @@ inline uint32_t lanes_with(const uint32_t* words, uint32_t wanted) {
 
 /** At least the first two lanes of each address, and as few more as is quickly found. */
 inline uint32_t two_of_each(const uint32_t* offsets) {
-#if defined(FLASHCORE_VECTOR_LANES) && defined(__AVX512CD__)
-  // Of each half of the warp: earlier lanes with the same address, as bits.
-  const __m512i low = _mm512_conflict_epi32(_mm512_loadu_si512(offsets));
-  const __m512i high = _mm512_conflict_epi32(_mm512_loadu_si512(offsets + 16));
-  const __m512i one = _mm512_set1_epi32(1);
-  const uint32_t more = static_cast<uint32_t>(_mm512_test_epi32_mask(low, _mm512_sub_epi32(low, one))) |
-                        static_cast<uint32_t>(_mm512_test_epi32_mask(high, _mm512_sub_epi32(high, one))) << 16;
-  return ~more;
+#if defined(FLASHCORE_WIDE_VECTORS)
+  using namespace vectors;
+  // Of each half of the warp.
+  const Words low = equal_before(words_at(offsets)), high = equal_before(words_at(offsets + 16));
+  const Words one = all_words(1);
+  return ~(which_have(low, low - one) | which_have(high, high - one) << 16);
 #else
   uint32_t uneven = 0;
   for (int k = 0; k < LANES; ++k) uneven |= offsets[k] ^ offsets[0];
@@ -130,35 +116,45 @@ inline uint32_t two_of_each(const uint32_t* offsets) {
 
 /** to[lane] = from[lanes[lane] & 31]; none of them may overlap. */
 inline void permute_lanes(const uint32_t* from, const uint32_t* lanes, uint32_t* to) {
-#if defined(FLASHCORE_VECTOR_LANES)
-  const __m512i low = _mm512_loadu_si512(from), high = _mm512_loadu_si512(from + 16);
-  _mm512_storeu_si512(to, _mm512_permutex2var_epi32(low, _mm512_loadu_si512(lanes), high));
-  _mm512_storeu_si512(to + 16, _mm512_permutex2var_epi32(low, _mm512_loadu_si512(lanes + 16), high));
+#if defined(FLASHCORE_WIDE_VECTORS)
+  using namespace vectors;
+  const Words low = words_at(from), high = words_at(from + 16);
+  put(to, chosen(low, high, words_at(lanes)));
+  put(to + 16, chosen(low, high, words_at(lanes + 16)));
 #else
   for (int k = 0; k < LANES; ++k) to[k] = from[lanes[k] & 31];
 #endif
 }
 
+#if defined(FLASHCORE_WIDE_VECTORS)
+/**
+ * Of four vectors with four rows of four words each: the first words of all rows, the second ones … Twice is where it
+ * began: 4 x 4 words of each quarter are transposed.
+ */
+FLASHCORE_OPERATION void columns_of(const vectors::Words* rows, vectors::Words* columns) {
+  using namespace vectors;
+  const Words low01 = interleaved_low(rows[0], rows[1]), high01 = interleaved_high(rows[0], rows[1]);
+  const Words low23 = interleaved_low(rows[2], rows[3]), high23 = interleaved_high(rows[2], rows[3]);
+  columns[0] = joined_low(low01, low23);
+  columns[1] = joined_high(low01, low23);
+  columns[2] = joined_low(high01, high23);
+  columns[3] = joined_high(high01, high23);
+}
+#endif
+
 /** Rows of 16 bytes, one a lane, to four registers. `at` gives a lane's address. */
 template <class At>
 inline void rows_to_registers(const At& at, uint32_t* const* registers) {
-#if defined(FLASHCORE_VECTOR_LANES)
-  const auto row = [&](int lane) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at(lane))); };
+#if defined(FLASHCORE_WIDE_VECTORS)
+  using namespace vectors;
   for (int begin = 0; begin < LANES; begin += 16) {
-    __m512i rows[4];
+    Words rows[4], columns[4];
 #pragma GCC unroll 4
-    for (int n = 0; n < 4; ++n) {
-      rows[n] = _mm512_castsi128_si512(row(begin + n));
-      rows[n] = _mm512_inserti32x4(rows[n], row(begin + n + 4), 1);
-      rows[n] = _mm512_inserti32x4(rows[n], row(begin + n + 8), 2);
-      rows[n] = _mm512_inserti32x4(rows[n], row(begin + n + 12), 3);
-    }
-    const __m512i low01 = _mm512_unpacklo_epi32(rows[0], rows[1]), high01 = _mm512_unpackhi_epi32(rows[0], rows[1]);
-    const __m512i low23 = _mm512_unpacklo_epi32(rows[2], rows[3]), high23 = _mm512_unpackhi_epi32(rows[2], rows[3]);
-    _mm512_storeu_si512(registers[0] + begin, _mm512_unpacklo_epi64(low01, low23));
-    _mm512_storeu_si512(registers[1] + begin, _mm512_unpackhi_epi64(low01, low23));
-    _mm512_storeu_si512(registers[2] + begin, _mm512_unpacklo_epi64(high01, high23));
-    _mm512_storeu_si512(registers[3] + begin, _mm512_unpackhi_epi64(high01, high23));
+    for (int n = 0; n < 4; ++n)
+      rows[n] = rows_at(at(begin + n), at(begin + n + 4), at(begin + n + 8), at(begin + n + 12));
+    columns_of(rows, columns);
+#pragma GCC unroll 4
+    for (int n = 0; n < 4; ++n) put(registers[n] + begin, columns[n]);
   }
 #else
   typedef uint32_t Words __attribute__((vector_size(16)));
@@ -184,48 +180,38 @@ inline void rows_to_registers(const At& at, uint32_t* const* registers) {
  */
 inline bool shared_rows_to_registers(const char* base, uint32_t end, const uint32_t* addresses, uint32_t add,
                                      uint32_t* const* registers) {
-#if defined(FLASHCORE_VECTOR_LANES)
+#if defined(FLASHCORE_WIDE_VECTORS)
+  using namespace vectors;
   if (end < 16) return false;
-  const __m512i more = _mm512_set1_epi32(static_cast<int>(add));
-  const __m512i low = _mm512_add_epi32(_mm512_loadu_si512(addresses), more);
-  const __m512i high = _mm512_add_epi32(_mm512_loadu_si512(addresses + 16), more);
-  if (_mm512_cmpgt_epu32_mask(_mm512_max_epu32(low, high), _mm512_set1_epi32(static_cast<int>(end - 16))) |
-      _mm512_test_epi32_mask(_mm512_or_si512(low, high), _mm512_set1_epi32(15)))
-    return false;
+  const Words low = words_at(addresses) + all_words(add), high = words_at(addresses + 16) + all_words(add);
+  if (which_above(larger(low, high), all_words(end - 16)) | which_have(low | high, all_words(15))) return false;
   // Eight lanes each with one row.
-  const __m512i eights = _mm512_set_epi32(8, 8, 8, 8, 8, 8, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0);
-  if (!(_mm512_cmpneq_epi32_mask(low, _mm512_permutexvar_epi32(eights, low)) |
-        _mm512_cmpneq_epi32_mask(high, _mm512_permutexvar_epi32(eights, high)))) {
+  if (!(which_differ(low, first_of_eights(low)) | which_differ(high, first_of_eights(high)))) {
     for (int begin = 0; begin < LANES; begin += 16) {
-      const auto row = [&](int lane) {
-        return _mm512_broadcast_i32x4(
-            _mm_loadu_si128(reinterpret_cast<const __m128i*>(base + (addresses[lane] + add))));
-      };
-      const __m512i rows = _mm512_mask_mov_epi64(row(begin), 0xf0, row(begin + 8));
-      _mm512_storeu_si512(registers[0] + begin, _mm512_shuffle_epi32(rows, _MM_PERM_AAAA));
-      _mm512_storeu_si512(registers[1] + begin, _mm512_shuffle_epi32(rows, _MM_PERM_BBBB));
-      _mm512_storeu_si512(registers[2] + begin, _mm512_shuffle_epi32(rows, _MM_PERM_CCCC));
-      _mm512_storeu_si512(registers[3] + begin, _mm512_shuffle_epi32(rows, _MM_PERM_DDDD));
+      const Words rows = rows_at(base + (addresses[begin] + add), base + (addresses[begin + 8] + add));
+      put(registers[0] + begin, word_of_quarters<0>(rows));
+      put(registers[1] + begin, word_of_quarters<1>(rows));
+      put(registers[2] + begin, word_of_quarters<2>(rows));
+      put(registers[3] + begin, word_of_quarters<3>(rows));
     }
     return true;
   }
   // All within 128 bytes.
   const uint32_t first = addresses[0] + add;
-  const __m512i start = _mm512_set1_epi32(static_cast<int>(first)), size = _mm512_set1_epi32(128);
-  const __m512i a = _mm512_sub_epi32(low, start), b = _mm512_sub_epi32(high, start);
-  if (end - first < 128 || _mm512_cmpge_epu32_mask(_mm512_max_epu32(a, b), size)) {
+  const Words a = low - all_words(first), b = high - all_words(first);
+  if (end - first < 128 || which_at_least(larger(a, b), all_words(128))) {
     rows_to_registers([&](int lane) { return base + (addresses[lane] + add); }, registers);
     return true;
   }
-  const __m512i near = _mm512_loadu_si512(base + first), far = _mm512_loadu_si512(base + first + 64);
-  const bool alike = !_mm512_cmpneq_epi32_mask(a, b);  // the second half of the warp reads what the first one does
-  __m512i from_a = _mm512_srli_epi32(a, 2), from_b = _mm512_srli_epi32(b, 2);
+  const Words near = words_at(base + first), far = words_at(base + first + 64);
+  const bool alike = !which_differ(a, b);  // the second half of the warp reads what the first one does
+  Words from_a = a >> 2, from_b = b >> 2;
   for (int n = 0; n < 4; ++n) {
-    const __m512i words = _mm512_permutex2var_epi32(near, from_a, far);
-    _mm512_storeu_si512(registers[n], words);
-    _mm512_storeu_si512(registers[n] + 16, alike ? words : _mm512_permutex2var_epi32(near, from_b, far));
-    from_a = _mm512_add_epi32(from_a, _mm512_set1_epi32(1));
-    from_b = _mm512_add_epi32(from_b, _mm512_set1_epi32(1));
+    const Words words = chosen(near, far, from_a);
+    put(registers[n], words);
+    put(registers[n] + 16, alike ? words : chosen(near, far, from_b));
+    from_a += all_words(1);
+    from_b += all_words(1);
   }
   return true;
 #else
@@ -238,17 +224,13 @@ inline bool shared_rows_to_registers(const char* base, uint32_t end, const uint3
 
 /** Whether each eight lanes' words, at addresses[lane] + add, lie side by side, and all of them below `end`. */
 inline bool eights_of_words(uint32_t end, const uint32_t* addresses, uint32_t add) {
-#if defined(FLASHCORE_VECTOR_LANES)
+#if defined(FLASHCORE_WIDE_VECTORS)
+  using namespace vectors;
   if (end < 4) return false;
-  const __m512i more = _mm512_set1_epi32(static_cast<int>(add));
-  const __m512i low = _mm512_add_epi32(_mm512_loadu_si512(addresses), more);
-  const __m512i high = _mm512_add_epi32(_mm512_loadu_si512(addresses + 16), more);
-  const __m512i eights = _mm512_set_epi32(8, 8, 8, 8, 8, 8, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0);
-  const __m512i steps = _mm512_set_epi32(28, 24, 20, 16, 12, 8, 4, 0, 28, 24, 20, 16, 12, 8, 4, 0);
-  return !(_mm512_cmpgt_epu32_mask(_mm512_max_epu32(low, high), _mm512_set1_epi32(static_cast<int>(end - 4))) |
-           _mm512_test_epi32_mask(_mm512_or_si512(low, high), _mm512_set1_epi32(3)) |
-           _mm512_cmpneq_epi32_mask(_mm512_sub_epi32(low, _mm512_permutexvar_epi32(eights, low)), steps) |
-           _mm512_cmpneq_epi32_mask(_mm512_sub_epi32(high, _mm512_permutexvar_epi32(eights, high)), steps));
+  const Words low = words_at(addresses) + all_words(add), high = words_at(addresses + 16) + all_words(add);
+  const Words steps = {0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28};
+  return !(which_above(larger(low, high), all_words(end - 4)) | which_have(low | high, all_words(3)) |
+           which_differ(low - first_of_eights(low), steps) | which_differ(high - first_of_eights(high), steps));
 #else
   uint32_t high = 0, apart = 0;
   for (int k = 0; k < LANES; ++k) {
@@ -263,17 +245,14 @@ inline bool eights_of_words(uint32_t end, const uint32_t* addresses, uint32_t ad
 /** Four registers to rows of 16 bytes, lane after lane. */
 template <class At>
 inline void registers_to_rows(const uint32_t* const* registers, const At& at) {
-#if defined(FLASHCORE_VECTOR_LANES)
+#if defined(FLASHCORE_WIDE_VECTORS)
+  using namespace vectors;
   for (int begin = 0; begin < LANES; begin += 16) {
-    const __m512i a = _mm512_loadu_si512(registers[0] + begin), b = _mm512_loadu_si512(registers[1] + begin);
-    const __m512i c = _mm512_loadu_si512(registers[2] + begin), d = _mm512_loadu_si512(registers[3] + begin);
-    const __m512i ab_low = _mm512_unpacklo_epi32(a, b), ab_high = _mm512_unpackhi_epi32(a, b);
-    const __m512i cd_low = _mm512_unpacklo_epi32(c, d), cd_high = _mm512_unpackhi_epi32(c, d);
-    // rows[n]: of lanes n, n + 4, n + 8, n + 12
-    const __m512i rows[4] = {_mm512_unpacklo_epi64(ab_low, cd_low), _mm512_unpackhi_epi64(ab_low, cd_low),
-                             _mm512_unpacklo_epi64(ab_high, cd_high), _mm512_unpackhi_epi64(ab_high, cd_high)};
+    Words columns[4], rows[4];  // rows[n]: of lanes n, n + 4, n + 8, n + 12
+    for (int n = 0; n < 4; ++n) columns[n] = words_at(registers[n] + begin);
+    columns_of(columns, rows);
     alignas(64) char t[4][64];
-    for (int n = 0; n < 4; ++n) _mm512_storeu_si512(t[n], rows[n]);
+    for (int n = 0; n < 4; ++n) put(t[n], rows[n]);
     for (int lane = 0; lane < 16; ++lane) memcpy(at(begin + lane), t[lane % 4] + lane / 4 * 16, 16);
   }
 #else
@@ -284,33 +263,35 @@ inline void registers_to_rows(const uint32_t* const* registers, const At& at) {
 #endif
 }
 
-#if defined(FLASHCORE_VECTOR_LANES)
-inline __attribute__((always_inline)) __m512 factor(const char* registers, uint32_t slot, int half) {
-  if (half == 0) return _mm512_load_ps(registers + slot);
-  const __m512i pairs = _mm512_load_si512(registers + slot);
-  return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(half == 1 ? pairs : _mm512_srli_epi32(pairs, 16)));
+#if defined(FLASHCORE_WIDE_VECTORS)
+FLASHCORE_OPERATION vectors::Floats factor(const char* registers, uint32_t slot, int half) {
+  using namespace vectors;
+  if (half == 0) return floats_at(registers + slot);
+  const Words pairs = words_at(registers + slot);
+  return floats_of_lower(half == 1 ? pairs : pairs >> 16);
 }
 #endif
 
 /** to = c + all a * b of the chain, each fused, in order; `c` and `to` may be one register. */
 inline void multiply_add_chain(const char* registers, const Chain& chain, const Link* links, float* to) {
-#if defined(FLASHCORE_VECTOR_LANES)
-  __m512 low = _mm512_load_ps(registers + chain.c), high = _mm512_load_ps(registers + chain.c + 64);
+#if defined(FLASHCORE_WIDE_VECTORS)
+  using namespace vectors;
+  Floats low = floats_at(registers + chain.c), high = floats_at(registers + chain.c + 64);
   if (chain.floats) {
     for (const Link* link = links; link != links + chain.count; ++link) {
       const char *a = registers + link->a, *b = registers + link->b;
-      low = _mm512_fmadd_ps(_mm512_load_ps(a), _mm512_load_ps(b), low);
-      high = _mm512_fmadd_ps(_mm512_load_ps(a + 64), _mm512_load_ps(b + 64), high);
+      low = fused(floats_at(a), floats_at(b), low);
+      high = fused(floats_at(a + 64), floats_at(b + 64), high);
     }
   } else {
     for (const Link* link = links; link != links + chain.count; ++link) {
       const int a = link->a_half, b = link->b_half;
-      low = _mm512_fmadd_ps(factor(registers, link->a, a), factor(registers, link->b, b), low);
-      high = _mm512_fmadd_ps(factor(registers, link->a + 64, a), factor(registers, link->b + 64, b), high);
+      low = fused(factor(registers, link->a, a), factor(registers, link->b, b), low);
+      high = fused(factor(registers, link->a + 64, a), factor(registers, link->b + 64, b), high);
     }
   }
-  _mm512_store_ps(to, low);
-  _mm512_store_ps(to + 16, high);
+  put(to, low);
+  put(to + 16, high);
 #else
   alignas(64) float sum[LANES], halves[2][LANES], others[LANES];
   memcpy(sum, registers + chain.c, sizeof sum);
@@ -335,19 +316,20 @@ inline void multiply_add_chain(const char* registers, const Chain& chain, const 
 /** Four such chains of floats at once: what they have in common is read once. For all lanes. */
 inline void multiply_add_four(char* registers, const Chain* chains, const Link* links) {
   const uint32_t count = chains[0].count;
-#if defined(FLASHCORE_VECTOR_LANES)
+#if defined(FLASHCORE_WIDE_VECTORS)
+  using namespace vectors;
   for (uint32_t half = 0; half < 128; half += 64) {
-    __m512 sums[4];
+    Floats sums[4];
 #pragma GCC unroll 4
-    for (int n = 0; n < 4; ++n) sums[n] = _mm512_load_ps(registers + half + chains[n].c);
+    for (int n = 0; n < 4; ++n) sums[n] = floats_at(registers + half + chains[n].c);
     for (uint32_t at = 0; at < count; ++at) {
-      const __m512 a = _mm512_load_ps(registers + half + links[at].a);
+      const Floats a = floats_at(registers + half + links[at].a);
 #pragma GCC unroll 4
       for (uint32_t n = 0; n < 4; ++n)
-        sums[n] = _mm512_fmadd_ps(a, _mm512_load_ps(registers + half + links[n * count + at].b), sums[n]);
+        sums[n] = fused(a, floats_at(registers + half + links[n * count + at].b), sums[n]);
     }
 #pragma GCC unroll 4
-    for (int n = 0; n < 4; ++n) _mm512_store_ps(registers + half + chains[n].d, sums[n]);
+    for (int n = 0; n < 4; ++n) put(registers + half + chains[n].d, sums[n]);
   }
 #else
   for (uint32_t n = 0; n < 4; ++n)

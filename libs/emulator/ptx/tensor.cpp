@@ -52,7 +52,7 @@ inline void exponents_of(const float* from, int32_t* to, int count, int least) {
 /**
  * acc[rows][8] += a[rows][depth] * b[depth][8] as an H200's tensor cores add: the products of one instruction and the
  * accumulator are cut, toward zero, at 2^-25 of the largest exponent among them (a product's is the sum of its factors'
- * exponents); their sum is exact, and is cut to fp32. Fitted to docs/results/h200-opcodes-2026-11-22.
+ * exponents); their sum is exact, and is cut to fp32. Fitted to docs/results/h200-opcodes-2026-11-23.
  */
 template <int ROWS, int DEPTH>
 inline void multiply(float (*a)[16], float (*b)[8], Row8* acc, int least) {
@@ -151,11 +151,11 @@ inline void left_in(Warp& w, Number type, const uint32_t* slots, int depth, floa
     }
 }
 
-#if defined(FLASHCORE_VECTOR_PRODUCTS)
+#if defined(FLASHCORE_WIDE_VECTORS)
 /** d[16][8] = a * b + c by registers, for a whole warp; half_c, half_d: accumulators of halves. False: not done. */
 bool multiply_registers(Warp& w, const LeftOperand& left, const RightOperand& right, const uint32_t* c, bool half_c,
                         const uint32_t* d, bool half_d) {
-  __m512 sums[8];
+  vectors::Floats sums[8];
   if (half_c) {
     const uint32_t* registers[] = {w.reg<uint32_t>(c[0]), w.reg<uint32_t>(c[1])};
     read_half_sums(registers, sums);
@@ -190,7 +190,7 @@ const Ins* mma(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const Extra& x = *i->extra;
     const auto type = static_cast<Number>(x.options[1]);
-#if defined(FLASHCORE_VECTOR_PRODUCTS)
+#if defined(FLASHCORE_WIDE_VECTORS)
     if (DEPTH == 16 && m == ALL && type == Number::Half) {
       const OperandRegisters at(w, x.a.data(), x.b.data());
       RecentOperands& recent = *w.block->recent;
@@ -641,13 +641,13 @@ const Ins* wmma_multiply(Warp& w, const Ins* i) {
     const auto type = static_cast<Number>(x.options[2]);
     const bool half_c = x.options[3] != 0, half_d = x.options[4] != 0;
     for (int top = 0; top < shape.rows; top += 16) {
-#if defined(FLASHCORE_VECTOR_PRODUCTS)
+#if defined(FLASHCORE_WIDE_VECTORS)
       const bool vectors = m == ALL && type == Number::Half && shape.rows >= 16;
       LeftOperand left;
       if (vectors) left.read(OperandRegisters(w, x.a.data() + top / 16 * 4, x.b.data()).left);
 #endif
       for (int column = 0; column < shape.columns; column += 8) {
-#if defined(FLASHCORE_VECTOR_PRODUCTS)
+#if defined(FLASHCORE_WIDE_VECTORS)
         const int at = top / 4 + column / 2;
         if (vectors) {
           RightOperand right;

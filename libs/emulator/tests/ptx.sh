@@ -76,7 +76,7 @@ if [ -z "$RUNNER" ] && command -v python3 > "$BUILD/python3.txt"; then
   definitions=
   if [ "$FLASHCORE_TESTS" = all ]; then definitions=--definitions; fi
   if python3 "$EMULATOR/conformance/answers.py" "$BUILD/libcuda_emu.so" $definitions \
-    --against "$EMULATOR/../../docs/results/h200-opcodes-2026-11-22/opcodes.json" >&2; then echo "ok   opcodes"; else
+    --against "$EMULATOR/../../docs/results/h200-opcodes-2026-11-23/opcodes.json" >&2; then echo "ok   opcodes"; else
     echo "FAIL opcodes"
     failed=1
   fi

@@ -64,7 +64,7 @@ def measure(m):
                 "image": str(images[kernel]),
                 "launchLimitMs": 0,
                 "shape": {"batch": 1, "heads": 4, "sequenceLength": 128, "headDim": 64, "causal": False},
-                "plan": {"workspace": [], "launches": [launch]},
+                "plan": {"dtype": "fp16", "workspace": [], "launches": [launch]},
             },
         }
         (m.work / "job.json").write_text(json.dumps(job), encoding="utf8")
