@@ -1,72 +1,130 @@
 /**
- * `npm run front-ends [kernel …]`: every kernel of the ladder and every faulty one on the emulator's PTX engine, with
- * the PTX of nvcc and with that of clang on a host without a CUDA toolkit: verdicts of the covering builds, and
- * findings with their lines. Prints a line a build and writes docs/results/emulator-<date>/front-ends.json, from which
- * `npm run ladder` makes the table in docs/emulator.md. Exit code 1: clang's says something else than nvcc's.
+ * `npm run front-ends [-- --with nvcc,nvrtc,clang] [-- --few] [kernel …]`: every kernel of the ladder and every faulty
+ * one on the emulator's PTX engine, with the PTX of each front end that is here or that `--with` names (nvrtc: as on a
+ * host with its library and CUDA's headers only; clang: as on one without a toolkit): verdicts of the covering builds,
+ * and findings with their lines. `--few`: two small cases a build in the place of the parity cases. Prints a line a
+ * build and writes docs/results/emulator-<date>/front-ends.<front end>.json, from which `npm run ladder` makes the
+ * table in docs/emulator.md; a file of the same day and the same compilers keeps the rows of kernels that are not asked
+ * for.
+ * Exit code 1: one says something else than the first.
  */
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
 import { FindingKind, Outcome, type GetJobResponse } from '@flashcore/shared/contract';
 import { formatShape, parseManifest } from '@flashcore/shared/kernels';
-import type { FrontEndComparison } from '@flashcore/tools/front-ends-table';
+import { FRONT_ENDS, type FrontEndName, type FrontEndReport } from '@flashcore/tools/front-ends-table';
 import { ladderSteps } from '@flashcore/tools/ladder-steps';
-import { withoutToolkit } from '../support/front-ends.ts';
+import { nvrtcFolder, withNvrtcOnly, withoutToolkit } from '../support/front-ends.ts';
 import { Home, ROOT } from '../support/home.ts';
 import { coveringBuilds, fewShapesOf, shapesOf, variantArguments, type LadderBuild } from './builds.ts';
 
 const LIMIT_MS = 600_000;
 const FAULTY = join(ROOT, 'kernels/faulty');
 
-const wanted = process.argv.slice(2);
-const isWanted = (id: string): boolean => wanted.length === 0 || wanted.includes(id);
+interface FrontEnd {
+  name: FrontEndName;
+  address: string;
+  home: Home;
+  report: FrontEndReport;
+}
 
-await using toolkit = new Home();
-await using bare = new Home(withoutToolkit());
-const runners = { nvcc: await serve(toolkit), clang: await serve(bare) };
-type FrontEnd = keyof typeof runners;
+const { values: options, positionals: wanted } = parseArgs({
+  options: { with: { type: 'string' }, few: { type: 'boolean', default: false } },
+  allowPositionals: true,
+});
+const isWanted = (id: string): boolean => wanted.length === 0 || wanted.includes(id);
 
 const folder = join(ROOT, 'docs/results', `emulator-${new Date().toISOString().slice(0, 10)}`);
 mkdirSync(folder, { recursive: true });
-const tools = { nvcc: toolsOf('nvcc'), clang: toolsOf('clang') };
-const rows: FrontEndComparison[] = [];
+await using homes = new AsyncDisposableStack();
+const frontEnds: FrontEnd[] = [];
+for (const name of chosen()) frontEnds.push(await serve(name));
+let differ = false;
+
 for (const step of (await ladderSteps()).filter(({ id }) => isWanted(id))) {
   const [byDefault, ...others] = coveringBuilds(step);
-  const parity = shapesOf(step).parity;
-  compare(step.id, [byDefault!], [...fewShapesOf(step), ...parity]);
-  compare(step.id, others, fewShapesOf(step).slice(0, 1));
+  const few = fewShapesOf(step);
+  verify(step.id, [byDefault!], options.few ? few.slice(0, 2) : [...few, ...shapesOf(step).parity]);
+  verify(step.id, others, few.slice(0, options.few ? 2 : 1));
 }
 for (const id of readdirSync(FAULTY).filter((name) => !name.includes('.') && isWanted(name))) {
   const path = join(FAULTY, id, 'kernel.yaml');
-  const { faulty } = parseManifest(readFileSync(path, 'utf8'), path);
-  const shape = formatShape(faulty!.shape);
-  const found = (by: FrontEnd) =>
-    findingsOf(ask(by, ['run', id, '--seeds', '2', '--shape', shape, '--max-seconds', '0.2']));
-  add({ kernel: id, build: 'faulty', nvcc: found('nvcc'), clang: found('clang') });
+  const shape = formatShape(parseManifest(readFileSync(path, 'utf8'), path).faulty!.shape);
+  const args = ['run', id, '--seeds', '2', '--shape', shape, '--max-seconds', '0.2'];
+  compare(id, 'faulty', (by) => findingsOf(ask(by, args)));
 }
-if (rows.some(({ nvcc, clang }) => nvcc !== clang)) process.exitCode = 1;
+if (differ) process.exitCode = 1;
 
-async function serve(home: Home): Promise<{ home: Home; address: string }> {
+function chosen(): FrontEndName[] {
+  const here = FRONT_ENDS.filter(isHere);
+  if (options.with === undefined) return here;
+  const names = options.with.split(',');
+  const wrong = names.find((name) => !here.some((each) => each === name));
+  if (wrong !== undefined) {
+    console.error(`--with ${wrong}: must be one that this machine has: ${here.join(', ') || 'it has none'}`);
+    process.exit(2);
+  }
+  return FRONT_ENDS.filter((name) => names.includes(name));
+}
+
+function isHere(name: FrontEndName): boolean {
+  if (name === 'nvrtc') return nvrtcFolder() !== undefined;
+  const programs = { nvcc: ['nvcc'], clang: ['clang++', 'clang++-19'] }[name];
+  return programs.some((program) => spawnSync(program, ['--version'], { stdio: 'ignore' }).status === 0);
+}
+
+async function serve(name: FrontEndName): Promise<FrontEnd> {
+  const home = homes.use(new Home());
+  if (name === 'clang') Object.assign(home.env, withoutToolkit());
+  if (name === 'nvrtc') Object.assign(home.env, withNvrtcOnly(home.path));
   const { address } = await home.startDaemonAt(`unix:${join(home.path, 'runner.sock')}`, '--emulator-engine', 'ptx');
-  return { home, address };
+  const command = ['npm run front-ends', ...(options.few ? ['-- --few'] : [])].join(' ');
+  const cases = options.few ? 'two small ones' : 'small and parity ones of the default builds, a small one of others';
+  const tools = toolsOf({ home, address });
+  const before = existsSync(fileOf(name))
+    ? (JSON.parse(readFileSync(fileOf(name), 'utf8')) as FrontEndReport)
+    : undefined;
+  const goesOn = wanted.length > 0 && before?.cases === cases && before.tools.join() === tools.join();
+  return { name, address, home, report: { frontEnd: name, command, cases, tools, rows: goesOn ? before.rows : [] } };
 }
 
-function ask(by: FrontEnd, args: string[]): GetJobResponse {
-  const { home, address } = runners[by];
+function fileOf(name: FrontEndName): string {
+  return join(folder, `front-ends.${name}.json`);
+}
+
+function ask({ home, address }: Pick<FrontEnd, 'home' | 'address'>, args: string[]): GetJobResponse {
   return home.runJson([...args, '--runner', address], { timeoutMs: LIMIT_MS }).response;
 }
 
-function compare(id: string, builds: readonly LadderBuild[], shapes: readonly string[]): void {
+function verify(id: string, builds: readonly LadderBuild[], shapes: readonly string[]): void {
   for (const build of builds) {
-    const cases = shapes.flatMap((shape) => ['--shape', shape]);
-    const verdict = (by: FrontEnd) => {
-      const response = ask(by, ['verify', id, ...variantArguments(build), '--seeds', '1', ...cases]);
-      return Outcome[response.job!.outcome];
-    };
-    const label = variantArguments(build)
-      .filter((each) => each !== '--set')
-      .join(' ');
-    add({ kernel: id, build: label === '' ? 'default' : label, nvcc: verdict('nvcc'), clang: verdict('clang') });
+    const variant = variantArguments(build);
+    const args = ['verify', id, ...variant, '--seeds', '1', ...shapes.flatMap((shape) => ['--shape', shape])];
+    const label = variant.filter((each) => each !== '--set').join(' ');
+    compare(id, label === '' ? 'default' : label, (by) => verdictOf(ask(by, args)));
   }
+}
+
+function verdictOf(response: GetJobResponse): string {
+  const { outcome } = response.job!;
+  return outcome === Outcome.PASSED ? 'PASSED' : `${Outcome[outcome]}: ${findingsOf(response)}`;
+}
+
+/** What was found so far is kept: a run takes a quarter of an hour. */
+function compare(kernel: string, build: string, outcomeOf: (by: FrontEnd) => string): void {
+  const outcomes = frontEnds.map((by) => {
+    const outcome = outcomeOf(by);
+    const { rows } = by.report;
+    const known = rows.findIndex((row) => row.kernel === kernel && row.build === build);
+    rows.splice(known < 0 ? rows.length : known, 1, { kernel, build, outcome });
+    writeFileSync(fileOf(by.name), `${JSON.stringify(by.report, undefined, 2)}\n`);
+    return outcome;
+  });
+  const same = outcomes.every((outcome) => outcome === outcomes[0]);
+  differ ||= !same;
+  console.log([kernel, build, ...outcomes, same ? '' : 'DIFFER'].join(' | '));
 }
 
 /** Kinds with their lines, in alphabetical order. */
@@ -77,15 +135,7 @@ function findingsOf({ result }: GetJobResponse): string {
   return [...new Set(found)].sort().join(', ') || 'none';
 }
 
-function toolsOf(by: FrontEnd): string[] {
+function toolsOf(by: Pick<FrontEnd, 'home' | 'address'>): string[] {
   const { result } = ask(by, ['verify', 'fa_v1_baseline', '--seeds', '1', '--shape', '1x1x64x64']);
   return result!.provenance!.tools.map(({ name, version }) => `${name} ${version}`);
-}
-
-/** What was found so far is kept: a run takes a quarter of an hour. */
-function add(row: FrontEndComparison): void {
-  rows.push(row);
-  const report = { command: 'npm run front-ends', tools, rows };
-  writeFileSync(join(folder, 'front-ends.json'), `${JSON.stringify(report, undefined, 2)}\n`);
-  console.log([row.kernel, row.build, row.nvcc, row.clang, row.nvcc === row.clang ? '' : 'DIFFER'].join(' | '));
 }

@@ -1,36 +1,69 @@
-/** What the emulator says of the same kernels compiled by nvcc and by clang without a CUDA toolkit. */
+/** What the emulator says of the same kernels with the PTX of each front end. */
 import { markdownTable } from './markdown.ts';
 import { foldersWith, jsonOf } from './results.ts';
 
-export interface FrontEndComparison {
+export const FRONT_ENDS = ['nvcc', 'nvrtc', 'clang'] as const;
+export type FrontEndName = (typeof FRONT_ENDS)[number];
+
+/** docs/results/emulator-<date>/front-ends.<front end>.json */
+export interface FrontEndReport {
+  frontEnd: FrontEndName;
+  command: string;
+  /** Which ones were verified, in words. */
+  cases: string;
+  /** Of its provenance, with versions. */
+  tools: string[];
+  rows: FrontEndRow[];
+}
+
+interface FrontEndRow {
   kernel: string;
   /** Its parameters; "default"; "faulty". */
   build: string;
   /** The job's outcome; of a faulty kernel its findings with their lines. */
-  nvcc: string;
-  clang: string;
+  outcome: string;
 }
 
-interface Report {
-  command: string;
-  tools: { nvcc: string[]; clang: string[] };
-  rows: FrontEndComparison[];
-}
+const TITLES: Record<FrontEndName, string> = { nvcc: 'nvcc', nvrtc: 'NVRTC', clang: 'clang alone' };
 
-/** For docs/emulator.md, from the newest run of `npm run front-ends`. */
+/** For docs/emulator.md, from each front end's newest run of `npm run front-ends`. */
 export function frontEndsMarkdown(): string {
-  const folder = foldersWith(/^front-ends\.json$/).findLast((name) => name.startsWith('emulator-'));
-  if (folder === undefined) return 'Not compared yet.\n';
-  const { tools, rows } = jsonOf<Report>(folder, 'front-ends.json')!;
-  const same = rows.filter(({ nvcc, clang }) => nvcc === clang).length;
+  const [first, ...others] = FRONT_ENDS.flatMap((name) => newestOf(name) ?? []);
+  if (first === undefined) return 'Not compared yet.\n';
+  const keyOf = ({ kernel, build }: FrontEndRow): string => `${kernel} ${build}`;
+  const columns = others.map(({ report }) => new Map(report.rows.map((row) => [keyOf(row), row.outcome])));
+  const saysSame = others.map(({ report, file }, n) => {
+    const compared = first.report.rows.filter((row) => columns[n]!.has(keyOf(row)));
+    const same = compared.filter((row) => columns[n]!.get(keyOf(row)) === row.outcome).length;
+    return `${same} of ${compared.length} builds are judged alike with the PTX of ${compilerOf(first.report)} and of ${compilerOf(report)} (${file}; cases: ${report.cases}).`;
+  });
   return [
-    `${same} of ${rows.length} builds are judged alike with the PTX of ${compilerOf(tools.nvcc)} and of ${compilerOf(tools.clang)} without a toolkit (docs/results/${folder}/front-ends.json).\n`,
+    `${[...saysSame, `nvcc's: ${first.file}; cases: ${first.report.cases}.`].join(' ')}\n`,
     markdownTable(
-      ['kernel', 'build', 'nvcc', 'clang alone'],
-      rows.map(({ kernel, build, nvcc, clang }) => [kernel, build, nvcc, clang === nvcc ? 'the same' : `**${clang}**`]),
+      ['kernel', 'build', TITLES[first.report.frontEnd], ...others.map(({ report }) => TITLES[report.frontEnd])],
+      first.report.rows.map((row) => {
+        const rest = columns.map((column) => column.get(keyOf(row)));
+        return [row.kernel, row.build, row.outcome, ...rest.map((outcome) => comparedTo(row.outcome, outcome))];
+      }),
     ),
   ].join('\n');
 }
 
-const compilerOf = (tools: readonly string[]): string =>
-  tools.find((tool) => /^(?:nvcc|clang(?:\+\+)?) /.test(tool)) ?? 'nothing';
+function comparedTo(wanted: string, outcome: string | undefined): string {
+  if (outcome === undefined) return 'not compared';
+  return outcome === wanted ? 'the same' : `**${outcome}**`;
+}
+
+function newestOf(name: FrontEndName): { file: string; report: FrontEndReport } | undefined {
+  const file = `front-ends.${name}.json`;
+  const folder = foldersWith(new RegExp(`^front-ends\\.${name}\\.json$`)).findLast((each) =>
+    each.startsWith('emulator-'),
+  );
+  if (folder === undefined) return undefined;
+  return { file: `docs/results/${folder}/${file}`, report: jsonOf<FrontEndReport>(folder, file)! };
+}
+
+const compilerOf = ({ tools, frontEnd }: FrontEndReport): string => {
+  const compiler = tools.find((tool) => /^(?:nvcc|nvrtc|clang(?:\+\+)?) /.test(tool)) ?? 'nothing';
+  return frontEnd === 'clang' ? `${compiler} without a toolkit` : compiler;
+};
