@@ -193,7 +193,7 @@ bool BlockRun::step() {
         observed->executed(w, i);
         i = i->fn(w, i);
       }
-    else if (shadow)
+    else if (kernel_->watches_products)
       while (i) {
         products[w.index].check(w, i);
         i = i->fn(w, i);

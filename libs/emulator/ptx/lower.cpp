@@ -143,6 +143,7 @@ class Lower final : public Lowering {
     kernel_->program = &program;
     kernel_->function = simplified_.get();
     kernel_->simplified = std::move(simplified_);
+    kernel_->watches_products = program.races && has_asynchronous_products(function_);
   }
 
   std::unique_ptr<Kernel> run() {

@@ -151,7 +151,10 @@ void resolve_global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
     if (askew) misaligned(w, i, k, address[k], bytes, access, DeviceMemory::instance().describe(address[k]));
   }
   for (int k = 0; k < LANES; ++k) p.at[k] = reinterpret_cast<char*>(address[k]);
-  if (__builtin_expect(block.shadow != nullptr, 0)) block.shadow->global(w, i, m, bytes, access, address);
+  // All of one allocation that the kernel itself says is read only: whoever writes it all the same is found by the
+  // comparison of the inputs.
+  if (__builtin_expect(block.shadow != nullptr, 0) && !(simple && i->read_only && block.shadow->is_quiet(range.base)))
+    block.shadow->global(w, i, m, bytes, access, address);
   if (__builtin_expect(block.observed != nullptr, 0)) block.observed->global(i, m, bytes, address);
 }
 
@@ -359,6 +362,21 @@ inline bool plainly_shared(Warp& w, const Ins* i) {
   return w.active(i) == ALL && !i->wide_address && !w.block->shadow && !w.block->observed;
 }
 
+/** The same as if nobody noted them, once they are noted. */
+__attribute__((noinline)) const Ins* noted_first(Warp& w, const Ins* i, unsigned bytes, Access access, Handler plain) {
+  BlockRun& block = *w.block;
+  alignas(64) uint32_t offsets[LANES];
+  resolve_shared(w, i, ALL, bytes, access, offsets);
+  Shadow* const shadow = std::exchange(block.shadow, nullptr);
+  const Ins* const next = plain(w, i);  // it does not fault: all is checked
+  block.shadow = shadow;
+  return next;
+}
+/** Whether somebody looks for races, and the access is that of a whole warp. */
+inline bool is_watched(Warp& w, const Ins* i) {
+  return __builtin_expect(w.block->shadow != nullptr, 0) && w.active(i) == ALL && !w.block->observed;
+}
+
 /** Words of eight lanes side by side are copied. */
 __attribute__((noinline)) const Ins* load_shared_eights(Warp& w, const Ins* i) {
   const BlockRun& block = *w.block;
@@ -373,6 +391,7 @@ __attribute__((noinline)) const Ins* load_shared_eights(Warp& w, const Ins* i) {
 
 /** Words that lie close together are chosen among at once. */
 const Ins* load_shared_words(Warp& w, const Ins* i) {
+  if (is_watched(w, i)) return noted_first(w, i, 4, Access::Read, load_shared_words);
   const BlockRun& block = *w.block;
   if (plainly_shared(w, i) && words_nearby(block.shared, block.shared_bytes, w.reg<uint32_t>(i->a),
                                            static_cast<uint32_t>(i->imm), w.reg<uint32_t>(i->d)))
@@ -382,6 +401,7 @@ const Ins* load_shared_words(Warp& w, const Ins* i) {
 
 /** 16 bytes a lane. */
 const Ins* load_shared_words4(Warp& w, const Ins* i) {
+  if (is_watched(w, i)) return noted_first(w, i, 16, Access::Read, load_shared_words4);
   const uint32_t m = w.active(i);
   if (!m) return i + 1;
   const char* const base = w.block->shared;
@@ -429,6 +449,7 @@ const Ins* store(Warp& w, const Ins* i) {
 
 /** The words of eight lanes side by side are copied. */
 const Ins* store_shared_words(Warp& w, const Ins* i) {
+  if (is_watched(w, i)) return noted_first(w, i, 4, Access::Write, store_shared_words);
   const BlockRun& block = *w.block;
   const uint32_t* at = w.reg<uint32_t>(i->a);
   const auto add = static_cast<uint32_t>(i->imm);

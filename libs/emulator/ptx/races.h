@@ -1,5 +1,6 @@
 // Who touched each piece of memory, kept beside a run on demand: races, and reads of what nobody wrote.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -19,19 +20,31 @@ namespace flashcore::emu::ptx {
  */
 using Mark = uint64_t;
 
-/** Watches the shared memory of the block that runs, and reports to GlobalShadow what it does in global memory. */
+/**
+ * Watches the shared memory of the block that runs, and reports to GlobalShadow what it does in global memory.
+ *
+ * Who touched which word is written down as it comes, in a log that a barrier empties. For each 64 bytes it is known
+ * which warps have touched which of them since then, which is enough to see of nearly every access that it is ordered
+ * after all that it meets. Where it is not, the log is played into cells that know the lanes and the source lines, and
+ * from then on what touches these 64 bytes is checked there at once.
+ */
 class Shadow {
  public:
+  Shadow();
   void begin(const BlockRun& block);
   /** The block has ended: throws what could not be told before. */
   void end();
-  void access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets);
+  /** Offset k is lane k's, or all of them are one lane's. */
+  void access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets,
+              int lane = EACH_LANE);
   /** A cp.async writes from now until its wait. */
   void copy_begins(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets);
   void copy_ends(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets);
   /** By another block of the cluster, or a barrier's own bytes: written, and ordered before everything. */
   void written_from_outside(uint32_t offset, unsigned bytes);
   void global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint64_t* addresses);
+  /** Whether reads by ld.global.nc that lie in the allocation around an address need not be noted. */
+  bool is_quiet(uint64_t address);
 
   /** The warp has passed a fence, or done something atomic. */
   void fenced(const Warp& w);
@@ -50,18 +63,58 @@ class Shadow {
   bool orders_blocks() const { return orders_blocks_; }
 
  private:
+  static constexpr int EACH_LANE = -1;
+  /** 64 bytes; a bit a byte. */
+  struct Line {
+    uint64_t written = 0;  // in this block
+    uint64_t copied = 0;  // by a cp.async in flight
+    uint64_t writes = 0, reads = 0;  // since the latest barrier, where the stamps are newer than it
+    uint32_t write_stamp = 0, read_stamp = 0;  // the latest
+    uint32_t write_note = 0, read_note = 0;  // in the log, or NO_NOTE: of several, with one stamp
+    uint16_t writer = 0, reader = 0;  // warps, or SEVERAL
+    bool exact = false;  // noted in cells at once
+  };
+  enum class Kind : uint8_t { Read, Write, CopyBegins, CopyEnds, FromOutside };
+  /** What one instruction did, as it came. */
+  struct Noted {
+    Mark now;
+    uint32_t m;
+    unsigned bytes;
+    Kind kind;
+    int lane;
+    uint32_t offsets[LANES];
+    Mark mark_of(unsigned k) const { return now | (lane == EACH_LANE ? k : static_cast<unsigned>(lane)); }
+  };
   // Of the readers: any one, one of another warp, and another one of the first one's warp. Whoever writes next, one of
   // them is somebody else.
   struct Cell {
     Mark writer = 0, reader = 0, other_warp = 0, same_warp = 0;
   };
   Mark mark(Warp& w, const Ins* i);
+  Noted& note(Kind kind, Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane);
+  template <class Visit>
+  void each_line(uint32_t from, uint32_t to, const Visit& visit);
+  template <class Visit>
+  void each_lane_piece(const Noted& noted, const Visit& visit);
+  template <bool APART, class Visit>
+  void each_piece(const Noted& noted, const Visit& visit);
+  bool meets_write(const Line& line, uint64_t bits, Mark now) const;
+  bool meets_read(const Line& line, uint64_t bits, Mark now) const;
+  bool of_same_lanes(uint32_t stamp, uint32_t index, const Noted& noted) const;
+  void note_write(Line& line, uint64_t bits, Mark now, uint32_t index) const;
+  void drop_what_is_ordered();
+  void make_exact(uint32_t line, const Noted& current, uint32_t before);
+  void play(const Noted& noted, uint32_t lanes, uint32_t line);
+  void look_exactly(Warp& w, const Noted& noted, uint32_t lanes, uint32_t line);
+  void look_at_unwritten(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line);
+  void look_for_copies(Warp& w, const Noted& noted, uint32_t lanes, uint32_t line);
+  void meet(Warp& w, const Ins* i, const Noted& noted, Access access);
   void refine(unsigned bytes);
   void note_reader(Cell& cell, Mark now) const;
   bool touched_since_barrier(const Cell& cell) const;
   void check_write(Warp& w, const Cell& cell, Mark now, uint32_t byte, unsigned bytes);
   template <class Visit>
-  void each_cell(uint32_t m, unsigned bytes, const uint32_t* offsets, const Visit& visit);
+  void each_cell(uint32_t from, uint32_t to, const Visit& visit);
   [[noreturn]] void report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool writes, uint32_t byte,
                            unsigned bytes);
   /**
@@ -77,6 +130,10 @@ class Shadow {
   uint64_t examined_ = 0;  // serial of the kernel that orders_blocks_ is about
   unsigned grain_ = 4;  // bytes of a cell
   std::vector<Cell> cells_;
+  std::vector<Line> lines_;
+  const Kernel* lines_of_ = nullptr;
+  std::unique_ptr<Noted[]> log_;
+  size_t noted_ = 0;  // in the log
   uint32_t stamp_ = 0;  // the newest
   uint32_t block_began_ = 0;  // stamps of this block are greater
   uint32_t since_ = 0;  // the stamp at which everything before is ordered: of the latest barrier
@@ -87,6 +144,12 @@ class Shadow {
   std::vector<Seen> warps_;
   std::vector<uint32_t> fenced_;  // by warp: the block's epoch at its latest fence
   std::optional<Fault> unwritten_;  // the first read of this epoch of what nobody has written
+  /** Allocations of which reads by ld.global.nc need not be noted, as long as the host changes nothing. */
+  struct Quiet {
+    uint64_t base, end;
+  };
+  std::vector<Quiet> quiet_;
+  uint64_t quiet_since_ = 0;
 };
 
 /** The same of device memory, for all blocks of a launch; what was written stays known from launch to launch. */
@@ -95,6 +158,10 @@ class GlobalShadow {
   static GlobalShadow& instance();
   void access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access,
               const uint64_t* addresses, Mark now);
+  /** Grows with whatever the host or another launch may have changed. */
+  uint64_t changes() const { return changes_.load(std::memory_order_relaxed); }
+  /** The allocation around an address if all of it is written. */
+  bool find_written(uint64_t address, uint64_t* base, uint64_t* end);
   /** Nobody has written these bytes. */
   void mark_unwritten(uint64_t address, uint64_t bytes);
   /** The host writes them. */
@@ -129,6 +196,7 @@ class GlobalShadow {
                                   const Touch& now, bool writes, uint64_t address, unsigned bytes);
   [[noreturn]] static void report_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes);
   std::mutex mutex_;
+  std::atomic<uint64_t> changes_{1};
   std::map<uint64_t, Region> regions_;  // by base
 };
 

@@ -155,14 +155,18 @@ void drop_repeated(Function& f) {
 
 }  // namespace
 
+bool has_asynchronous_products(const Function& f) {
+  return std::any_of(f.statements.begin(), f.statements.end(), [](const Statement& s) { return s.op == "wgmma"; });
+}
+
 Function simplified(const Program& program, const Function& function, bool counted) {
   Function f = function;
   widen_halves(f);
   widen_pairs(f);
   join_loads(program, f);
   if (!counted) drop_repeated(f);
-  // A profile counts each multiply-add at its line, and a race check looks at what each of them reads.
-  if (!counted && !program.races) fuse_multiply_adds(f);
+  // A profile counts each multiply-add at its line; of products under way it is looked at what each of them reads.
+  if (!counted && !(program.races && has_asynchronous_products(f))) fuse_multiply_adds(f);
   return f;
 }
 

@@ -11,4 +11,7 @@ namespace flashcore::emu::ptx {
  */
 Function simplified(const Program& program, const Function& function, bool counted);
 
+/** Whether there is a wgmma, whose accumulators are not to be read before a wait. */
+bool has_asynchronous_products(const Function& function);
+
 }  // namespace flashcore::emu::ptx

@@ -11,6 +11,7 @@
 #include "halves.h"
 #include "lower.h"
 #include "products.h"
+#include "races.h"
 
 namespace flashcore::emu::ptx {
 
@@ -532,9 +533,16 @@ Memory matrix_at(Warp& w, const Ins* i, uint32_t m, int lines, unsigned bytes, u
   // All lines of it lie between the first and the last.
   const uint64_t end = w.block->shared_bytes,
                  reach = static_cast<uint64_t>(memory.stride) * static_cast<unsigned>(lines - 1);
-  if (i->space == SHARED_SPACE && !w.block->shadow && memory.stride >= 0 && address + reach + bytes <= end &&
-      address <= end && reach <= end && !((address | static_cast<uint64_t>(memory.stride)) & (element - 1))) {
+  if (i->space == SHARED_SPACE && memory.stride >= 0 && address + reach + bytes <= end && address <= end &&
+      reach <= end && !((address | static_cast<uint64_t>(memory.stride)) & (element - 1))) {
     memory.base = w.block->shared + address;
+    if (w.block->shadow) {
+      uint32_t offsets[LANES] = {};
+      for (int line = 0; line < lines; ++line)
+        offsets[line] = memory.offset + static_cast<uint32_t>(memory.stride) * static_cast<unsigned>(line);
+      const uint32_t all = lines == LANES ? ALL : (1u << lines) - 1;
+      w.block->shadow->access(w, i, all, bytes, access, offsets, static_cast<int>(lane));
+    }
     return memory;
   }
   for (int line = 0; line < lines; ++line) {

@@ -164,6 +164,7 @@ struct Kernel {
   unsigned caches = 0;
   unsigned static_shared = 0, dynamic_offset = 0, local_bytes = 0;
   bool flush_subnormals = false;
+  bool watches_products = false;  // who reads an accumulator of a wgmma under way is found
   std::vector<CountedAccess> counted;  // by statement, for profiles
   std::map<size_t, std::string> reasons;  // why a statement is not carried, where more is known than its opcode
   uint64_t serial = 0;
