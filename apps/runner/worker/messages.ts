@@ -89,6 +89,11 @@ export interface VerifyRequest {
   inputs: SeededInput[];
   /** |out - ref| <= absolute + relative * |ref|. */
   tolerance: { absolute: number; relative: number };
+  /**
+   * The same candidate, watched: it runs the first input in the candidate's place, for it computes the same bits, and
+   * its faults are told besides.
+   */
+  watched?: Candidate | undefined;
   /** Run the first input twice and compare the bits. */
   checkDeterminism: boolean;
   /** Go on after an input that failed; default: stop there. */

@@ -1,6 +1,7 @@
 import { FindingKind, type Finding, type Shape } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import type { SeededInput } from '../../worker/messages.ts';
+import type { WorkerOutcome } from '../workers/worker-process.ts';
 import { candidateFor } from './candidate.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { emitLog, emitWarning, type VariantServices } from './job-services.ts';
@@ -33,11 +34,31 @@ const TOLD: readonly FindingKind[] = [
 export const watchesEveryCase = ({ tools }: Pick<VariantServices, 'tools'>): boolean =>
   tools.emulation().engine === 'ptx';
 
+/** A verification whose cases have their first input watched in passing, until one of them faults. */
+export interface Watching {
+  image: string | undefined;
+  /** How these runs ended. */
+  outcomes: Map<Shape, WorkerOutcome<unknown>>;
+}
+
+/** Whether a watched run ended for another reason than one that it ends for when nobody watches: a deadlock, say. */
+export function endedByWatching(outcome: WorkerOutcome<unknown>, shape: Shape): boolean {
+  const kind = findingOf(outcome, shape)?.kind;
+  return outcome.status === 'fault' ? kind === undefined || TOLD.includes(kind) : outcome.status !== 'done';
+}
+
+export async function watchFirstInputs(instrumented: InstrumentedBuild): Promise<Watching> {
+  const built = await instrumented;
+  return { image: 'image' in built ? built.image : undefined, outcomes: new Map() };
+}
+
 interface RaceCheckOptions {
   instrumented: InstrumentedBuild;
   /** Tried in this order, up to the first finding. */
   shapes: readonly Shape[];
   input: SeededInput;
+  /** How runs ended that were watched already. */
+  watched?: ReadonlyMap<Shape, WorkerOutcome<unknown>> | undefined;
 }
 
 /** Runs cases on the emulator with every access to memory watched. */
@@ -45,13 +66,14 @@ export async function checkRaces(services: VariantServices, options: RaceCheckOp
   const { job, runtime } = services;
   const built = await options.instrumented;
   if ('error' in built) throw built.error;
-  const { shapes, input } = options;
+  const { shapes, input, watched } = options;
   if (!built.image && shapes.length > 0)
     emitWarning(job, 'Data races were not looked for: the instrumented module does not compile');
   if (!built.image) return [];
   for (const shape of shapes) {
     const candidate = candidateFor(services, { image: built.image, shape, instrumented: true });
-    const outcome = await runtime.request({ type: 'run-once', candidate, input }, { signal: job.signal });
+    const outcome =
+      watched?.get(shape) ?? (await runtime.request({ type: 'run-once', candidate, input }, { signal: job.signal }));
     const finding = findingOf(outcome, shape);
     if (finding && TOLD.includes(finding.kind)) return [finding];
     if (outcome.status === 'done') continue;

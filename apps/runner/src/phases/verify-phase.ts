@@ -22,7 +22,7 @@ import {
   type Probes,
   type ShapeFields,
 } from '@flashcore/shared/kernels';
-import type { CaseReport, PreparedCase, SeededInput } from '../../worker/messages.ts';
+import type { Candidate, CaseReport, PreparedCase, SeededInput } from '../../worker/messages.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
 import type { DeviceImage } from '../build/device-image.ts';
 import { candidateFor } from './candidate.ts';
@@ -32,7 +32,14 @@ import { emitFindings, startPhase, type VariantServices } from './job-services.t
 import type { VerifySpec } from '../spec/job-spec.ts';
 import { comparedInputs, openParity } from './parity.ts';
 import type { VariantPhase } from './phase.ts';
-import { checkRaces, watchesEveryCase, startInstrumentedBuild } from './race-check.ts';
+import {
+  checkRaces,
+  endedByWatching,
+  startInstrumentedBuild,
+  watchesEveryCase,
+  watchFirstInputs,
+  type Watching,
+} from './race-check.ts';
 import { sanitize } from './sanitize.ts';
 import { caseFindings, distinctFindings } from '../findings/verify-findings.ts';
 
@@ -100,6 +107,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
   const instrumented = options.races && device.simulated ? startInstrumentedBuild(services) : undefined;
   const inputs = options.inputs ?? drawSeeds(services, spec);
   options.onSeeds(inputs.map(({ seed }) => seed));
+  const watching = instrumented && watchesEveryCase(services) ? await watchFirstInputs(instrumented) : undefined;
   const results = new Map<Shape, CaseResult>();
   const findings: Finding[] = [];
   let stopped: string | undefined;
@@ -116,7 +124,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
       : stopped;
     const ran =
       skipped === undefined
-        ? await runCase(services, { spec, image, shape, inputs })
+        ? await runCase(services, { spec, image, shape, inputs, watching })
         : { result: notRun(shape, skipped), findings: [], ends: false };
     if (ran.ends) stopped = `${FindingKind[ran.findings[0]?.kind ?? 0]} on ${formatShape(shape)} stopped the run`;
     findings.push(...ran.findings);
@@ -130,6 +138,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
       instrumented,
       shapes: raceShapes([...results.values()], watchesEveryCase(services)),
       input: inputs[0]!,
+      watched: watching?.outcomes,
     }));
   const sanitized = spec.sanitize
     ? await sanitize(services, {
@@ -180,6 +189,7 @@ interface CaseOptions {
   image: DeviceImage;
   shape: Shape;
   inputs: readonly SeededInput[];
+  watching: Watching | undefined;
 }
 
 interface ProbeOptions {
@@ -300,7 +310,7 @@ function withInputs(run: CaseRun, { shape, inputs, found }: ProbedInputs): CaseR
 
 async function runCase(services: VariantServices, options: CaseOptions): Promise<CaseRun> {
   const { job, runtime } = services;
-  const { spec, image, shape, inputs } = options;
+  const { spec, image, shape, inputs, watching } = options;
   const { absolute, relative } = spec.tolerance;
   const candidate = candidateFor(services, { image, shape });
   const parity = openParity(services, shape);
@@ -310,27 +320,41 @@ async function runCase(services: VariantServices, options: CaseOptions): Promise
     seedCount: inputs.length,
     shape,
   };
-  const outcome = await runtime.request(
-    {
-      type: 'verify',
-      candidate,
-      inputs: [...inputs],
-      tolerance: { absolute, relative },
-      checkDeterminism: isCheapTwice(services, shape),
-      tellOutputs: 'missing' in parity ? 0 : comparedInputs(services, inputs),
-    },
-    {
-      signal: job.signal,
-      onNotice: (notice) => {
-        if (notice.type === 'output' && !('missing' in parity)) parity.add(notice.output);
-        if (notice.type === 'seed')
-          job.emit({
-            case: 'verifyProgress',
-            value: create(VerifyProgressSchema, { ...progress, seedIndex: notice.index }),
-          });
+  let seed = 0;
+  const verify = (watched?: Candidate) =>
+    runtime.request(
+      {
+        type: 'verify',
+        candidate,
+        watched,
+        inputs: [...inputs],
+        tolerance: { absolute, relative },
+        checkDeterminism: isCheapTwice(services, shape),
+        tellOutputs: 'missing' in parity ? 0 : comparedInputs(services, inputs),
       },
-    },
-  );
+      {
+        signal: job.signal,
+        onNotice: (notice) => {
+          if (notice.type === 'output' && !('missing' in parity)) parity.add(notice.output);
+          if (notice.type !== 'seed') return;
+          seed = notice.index;
+          job.emit({ case: 'verifyProgress', value: create(VerifyProgressSchema, { ...progress, seedIndex: seed }) });
+        },
+      },
+    );
+  const watched = watching?.image
+    ? candidateFor(services, { image: watching.image, shape, instrumented: true })
+    : undefined;
+  let outcome = await verify(watched);
+  if (watching && watched) {
+    const ended = seed === 0 && endedByWatching(outcome, shape);
+    watching.outcomes.set(shape, ended ? outcome : { status: 'done', value: null });
+    if (ended) {
+      // What it does when nobody watches is another question. The cases to come are watched if that is asked for.
+      watching.image = undefined;
+      outcome = await verify();
+    }
+  }
   const run = judge(outcome, { shape, tileRows: tileRowsOf(candidate.plan, shape), tolerance: spec.tolerance });
   Object.assign(run.result, 'missing' in parity ? { sdpaMissing: parity.missing } : await parity.results());
   return run;

@@ -48,6 +48,7 @@ export async function verifyCase(
   reporter: Reporter,
 ): Promise<CaseReport> {
   const started = performance.now();
+  let watched = request.watched && (await CandidateRun.open(driver, request.watched, reporter));
   const run = await CandidateRun.open(driver, request.candidate, reporter);
   const reports: SeedReport[] = [];
   const yardsticks = new Map<string, number>();
@@ -55,6 +56,7 @@ export async function verifyCase(
     await reporter.notice({ type: 'seed', index });
     const report = await verifySeed(run, reference, {
       request,
+      first: watched ?? run,
       book,
       separate,
       input,
@@ -62,6 +64,8 @@ export async function verifyCase(
       checkDeterminism: request.checkDeterminism && index === 0,
       tellOutput: index < request.tellOutputs,
     });
+    watched?.close();
+    watched = undefined;
     reports.push(report);
     if (failed(report) && !request.allInputs) break;
   }
@@ -79,6 +83,8 @@ export interface References {
 
 interface SeedOptions {
   request: VerifyRequest;
+  /** What runs the input first; a second run is the candidate's own. */
+  first: CandidateRun;
   book: ReferenceBook;
   separate: boolean;
   input: SeededInput;
@@ -102,8 +108,8 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   // Its error is told where it is waited for; a fault of the candidate comes first.
   beside?.catch(() => undefined);
   const kernelStarted = performance.now();
-  const output = await run.once(inputs, POISONS[0], options.input.seed);
-  const modified = run.buffers.modified(inputs);
+  const output = await options.first.once(inputs, POISONS[0], options.input.seed);
+  const modified = options.first.buffers.modified(inputs);
   const again = options.checkDeterminism
     ? await run.once(inputs, POISONS[1], options.input.seed, GUARDS[1])
     : undefined;
