@@ -5,7 +5,8 @@
 //
 // Against flashcore_v11: no addition a weight, and what is summed is P as rounded to fp16, so that a weight's rounding
 // error stands in numerator and denominator alike; Q as an operand in shared memory leaves registers for a third
-// warpgroup; persistent CTAs also at HEAD_DIM 64; clusters where a grid leaves SMs idle.
+// warpgroup; persistent CTAs also at HEAD_DIM 64, whose producer says what comes next; clusters where a grid leaves SMs
+// idle.
 #include "direct_rows.cuh"
 #include "tiling.cuh"
 #include "warpgroup_rows.cuh"

@@ -3,6 +3,8 @@ import { fixed, markdownTable } from './markdown.ts';
 import { foldersWith, jsonOf } from './results.ts';
 
 const SWEEP_FILE = 'sweep.json';
+/** Shapes drawn at random after the kernel was finished. */
+const UNSEEN_FILE = 'unseen.json';
 
 interface Ratio {
   readonly ratio: number;
@@ -46,41 +48,50 @@ interface Sweep {
 /** The page of a folder with a sweep; undefined for another folder. */
 export function sweepPage(folder: string): string | undefined {
   const sweep = jsonOf<Sweep>(folder, SWEEP_FILE);
-  return sweep && `# ${folder}\n\n${sweepMarkdown(sweep)}\nThe commands are in [commands.txt](commands.txt).\n`;
+  return (
+    sweep &&
+    `# ${folder}\n\n${sweepMarkdown(sweep, unseenOf(folder))}\nThe commands are in [commands.txt](commands.txt).\n`
+  );
 }
 
 /** Of the newest folder that has a sweep. */
 export function newestSweepMarkdown(): string {
   const folder = newestSweep();
-  return `${sweepMarkdown(jsonOf<Sweep>(folder, SWEEP_FILE)!)}\nFrom docs/results/${folder}.\n`;
+  return `${sweepMarkdown(jsonOf<Sweep>(folder, SWEEP_FILE)!, unseenOf(folder))}\nFrom docs/results/${folder}.\n`;
 }
 
 /** The fastest kernel of the newest sweep in a sentence: the worst shape as well as the best. */
 export function sweepSentence(): string {
-  const { summary, device } = jsonOf<Sweep>(newestSweep(), SWEEP_FILE)!;
+  const folder = newestSweep();
+  const { summary, device, rows } = jsonOf<Sweep>(folder, SWEEP_FILE)!;
   const [kernel, { shapes, geometric_mean, worst, best }] = Object.entries(summary).toSorted(
     ([, a], [, b]) => b.geometric_mean - a.geometric_mean,
   )[0]!;
+  const { low, high } = rows.find(({ shape }) => shape === worst.shape)!.subjects[kernel]!.over_sdpa!;
+  const unseen = unseenOf(folder)?.summary[kernel];
   return (
     `Over ${shapes} shapes on one ${device}, exported to PyTorch and timed by a program of its own, ${kernel} is ` +
     `${fixed(geometric_mean, 2)} times as fast as the fastest SDPA backend (geometric mean): ` +
-    `${fixed(worst.ratio, 3)} at its worst shape, ${worst.shape}, ${fixed(best.ratio, 2)} at its best, ${best.shape}.`
+    `${fixed(worst.ratio, 3)} (95 % interval ${fixed(low, 3)} to ${fixed(high, 3)}) at its worst shape, ${worst.shape}, ` +
+    `${fixed(best.ratio, 2)} at its best, ${best.shape}.` +
+    (unseen ? ` ${unseenSentence(unseen)}` : '')
   );
 }
 
+const unseenSentence = ({ shapes, geometric_mean, worst }: Summary): string =>
+  `Over ${shapes} others, drawn at random once it was finished, it is ${fixed(geometric_mean, 2)} times as fast, ` +
+  `${fixed(worst.ratio, 3)} at the worst, ${worst.shape}.`;
+
+const unseenOf = (folder: string): Sweep | undefined => jsonOf<Sweep>(folder, UNSEEN_FILE);
+
 const newestSweep = (): string => foldersWith(/^sweep\.json$/).at(-1)!;
 
-function sweepMarkdown({ device, pytorch, rounds, rows, summary }: Sweep): string {
+function sweepMarkdown({ device, pytorch, rounds, rows, summary }: Sweep, unseen?: Sweep): string {
   const kernels = Object.keys(summary);
-  const means = kernels.map((kernel) => {
-    const { geometric_mean, worst, best } = summary[kernel]!;
-    return [
-      kernel,
-      fixed(geometric_mean, 3),
-      `${fixed(worst.ratio, 3)} at ${worst.shape}`,
-      `${fixed(best.ratio, 3)} at ${best.shape}`,
-    ];
-  });
+  const means = [
+    ...Object.entries(summary).map((each) => meanRow(each, 'below')),
+    ...Object.entries(unseen?.summary ?? {}).map((each) => meanRow(each, `drawn at random (${UNSEEN_FILE})`)),
+  ];
   const [first] = kernels;
   const table = rows.map(({ shape, subjects, fastest_sdpa }) => {
     const sdpa = fastest_sdpa === undefined ? undefined : subjects[fastest_sdpa];
@@ -102,9 +113,19 @@ function sweepMarkdown({ device, pytorch, rounds, rows, summary }: Sweep): strin
     `fastest backend's median over the kernel's, with its 95 % interval; errors are ${first}'s over that backend's, against`,
     'fp64. Not the program’s own protocol, and large shapes run at the power limit: compare within a row.',
     '',
-    markdownTable(['kernel', 'geometric mean over SDPA', 'least', 'most'], means),
+    markdownTable(['kernel', 'shapes', 'geometric mean over SDPA', 'least', 'most'], means),
     markdownTable(['shape', ...kernels, 'fastest SDPA', `SDPA / ${first}`, 'max error', 'mean error'], table),
   ].join('\n');
+}
+
+function meanRow([kernel, { shapes, geometric_mean, worst, best }]: [string, Summary], which: string): string[] {
+  return [
+    kernel,
+    `${shapes} ${which}`,
+    fixed(geometric_mean, 3),
+    `${fixed(worst.ratio, 3)} at ${worst.shape}`,
+    `${fixed(best.ratio, 3)} at ${best.shape}`,
+  ];
 }
 
 const share = (ours: number | undefined, theirs: number | undefined): number | undefined =>
