@@ -459,6 +459,10 @@ const Ins* store_shared_words(Warp& w, const Ins* i) {
   return i + 1;
 }
 
+/** Whether a vector of such elements is in such registers: bytes are in those of 16 or 32 bits, halves of 32 as well. */
+template <class T, class R>
+constexpr bool in_vectors = sizeof(T) == sizeof(R) || sizeof(R) <= 4;
+
 /** ld.param of a parameter's name: the same for all lanes. */
 template <class T, class R>
 const Ins* load_parameter(Warp& w, const Ins* i) {
@@ -473,7 +477,7 @@ template <class T, class R>
 Handler load_of(unsigned count, bool parameter) {
   if (parameter) return count == 1 ? load_parameter<T, R> : nullptr;
   if (count == 1) return load<T, R, 1>;
-  if constexpr (sizeof(T) == sizeof(R)) {
+  if constexpr (in_vectors<T, R>) {
     if (count == 2) return load<T, R, 2>;
     if constexpr (sizeof(T) < 8)
       if (count == 4) return load<T, R, 4>;
@@ -483,7 +487,7 @@ Handler load_of(unsigned count, bool parameter) {
 template <class T, class R>
 Handler store_of(unsigned count) {
   if (count == 1) return store<T, R, 1>;
-  if constexpr (sizeof(T) == sizeof(R)) {
+  if constexpr (in_vectors<T, R>) {
     if (count == 2) return store<T, R, 2>;
     if constexpr (sizeof(T) < 8)
       if (count == 4) return store<T, R, 4>;

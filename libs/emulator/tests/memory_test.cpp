@@ -51,6 +51,26 @@ void test_globals(const Kernels& kernels) {
   CHECK_OK(kernels.run("globals", {1}, {4}, 0, out.address()));
   CHECK(out.read() == (std::vector<float>{3, 6, 9, 12}));
 }
+
+void test_vectors_of_bytes(const Kernels& kernels) {
+  std::vector<uint8_t> bytes, want;
+  std::vector<int8_t> pairs;
+  std::vector<int16_t> sums;
+  for (int i = 0; i < 128; ++i) bytes.push_back(static_cast<uint8_t>(200 + i));
+  for (int lane = 31; lane >= 0; --lane)
+    for (const int from : {3, 2, -1, 0}) want.push_back(from < 0 ? 0 : bytes[static_cast<size_t>(4 * lane + from)]);
+  for (int lane = 0; lane < 32; ++lane) {
+    const int x = -3 * lane, y = 100 - lane;
+    pairs.insert(pairs.end(), {static_cast<int8_t>(x), static_cast<int8_t>(y)});
+    sums.insert(sums.end(), {static_cast<int16_t>(x + y), static_cast<int16_t>(x - y)});
+  }
+  const Buffer<uint8_t> from(bytes), to(128);
+  const Buffer<int8_t> two(pairs);
+  const Buffer<int16_t> added(64);
+  CHECK_OK(kernels.run("byte_vectors", {1}, {32}, 0, from.address(), two.address(), to.address(), added.address()));
+  CHECK(to.read() == want);
+  CHECK(added.read() == sums);
+}
 }  // namespace
 
 int main() {
@@ -59,4 +79,5 @@ int main() {
   test_cp_async(kernels);
   test_atomics(kernels);
   test_globals(kernels);
+  test_vectors_of_bytes(kernels);
 }

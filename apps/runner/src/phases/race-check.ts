@@ -41,10 +41,14 @@ export interface Watching {
   outcomes: Map<Shape, WorkerOutcome<unknown>>;
 }
 
-/** Whether a watched run ended for another reason than one that it ends for when nobody watches: a deadlock, say. */
+/**
+ * Whether a watched run ended for another reason than one that it ends for when nobody watches: a deadlock, say, or a
+ * process that died.
+ */
 export function endedByWatching(outcome: WorkerOutcome<unknown>, shape: Shape): boolean {
+  if (outcome.status === 'done' || outcome.status === 'crashed') return false;
   const kind = findingOf(outcome, shape)?.kind;
-  return outcome.status === 'fault' ? kind === undefined || TOLD.includes(kind) : outcome.status !== 'done';
+  return outcome.status !== 'fault' || kind === undefined || TOLD.includes(kind);
 }
 
 export async function watchFirstInputs(instrumented: InstrumentedBuild): Promise<Watching> {

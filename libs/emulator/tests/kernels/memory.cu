@@ -1,4 +1,4 @@
-// entries: poisoned copies copies_without_wait two_stages atomics block_lock globals prints spin_value
+// entries: poisoned copies copies_without_wait two_stages atomics block_lock globals prints spin_value byte_vectors
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 #include "primitives/cp_async.cuh"
@@ -62,3 +62,14 @@ __constant__ float table[4];
 extern "C" __global__ void globals(float* out) { out[threadIdx.x] = table[threadIdx.x] * scale_factor; }
 extern "C" __global__ void prints(int value) { printf("thread %d says %d\n", (int)threadIdx.x, value); }
 extern "C" __global__ void spin_value(int* out, int value) { out[threadIdx.x] = value; }
+
+// Vectors of bytes and of shorts, through global and shared memory: their elements are in wider registers.
+extern "C" __global__ void byte_vectors(const uchar4* bytes, const char2* pairs, uchar4* out, short2* sums) {
+  __shared__ uchar4 tile[32];
+  const uchar4 four = bytes[threadIdx.x];
+  tile[threadIdx.x] = make_uchar4(four.w, four.z, 0, four.x);
+  __syncthreads();
+  out[threadIdx.x] = tile[31 - threadIdx.x];
+  const char2 two = pairs[threadIdx.x];
+  sums[threadIdx.x] = make_short2(two.x + two.y, two.x - two.y);
+}
