@@ -12,11 +12,14 @@ import ctypes
 import json
 import pathlib
 import struct
+import subprocess
 import sys
 import zlib
 
 import definitions
-from table import FORMS, LANES, inputs_of, module_of, register_bits
+from table import FORMS, inputs_of, module_of, register_bits
+
+BATCH = 128
 
 
 class Driver:
@@ -59,7 +62,7 @@ class Driver:
         self.module = ctypes.c_void_p()
         self.call("cuModuleLoadData", ctypes.byref(self.module), ctypes.c_char_p(ptx.encode()))
 
-    def run(self, entry, blocks, given, wanted_bytes):
+    def run(self, entry, blocks, lanes, given, wanted_bytes):
         """The output of one launch; an output that is not written stays 0."""
         function = ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), self.module, entry.encode())
@@ -70,7 +73,7 @@ class Driver:
             self.call("cuMemcpyHtoD_v2", pointer, data, ctypes.c_size_t(len(data)))
             pointers.append(pointer)
         arguments = (ctypes.c_void_p * 2)(*(ctypes.addressof(pointer) for pointer in pointers))
-        self.call("cuLaunchKernel", function, blocks, 1, 1, LANES, 1, 1, 0, None, arguments, None)
+        self.call("cuLaunchKernel", function, blocks, 1, 1, lanes, 1, 1, 0, None, arguments, None)
         self.call("cuCtxSynchronize")
         out = ctypes.create_string_buffer(wanted_bytes)
         self.call("cuMemcpyDtoH_v2", out, pointers[1], ctypes.c_size_t(wanted_bytes))
@@ -81,10 +84,10 @@ class Driver:
 
 def answer_of(driver, number, each):
     """[block][result][lane]."""
-    given = b"".join(struct.pack(f"<{LANES}Q", *lanes) for operands in inputs_of(each) for lanes in operands)
-    count = each.blocks * len(each.writes) * LANES
-    flat = struct.unpack(f"<{count}Q", driver.run(f"form{number}", each.blocks, given, 8 * count))
-    lanes = [list(flat[at : at + LANES]) for at in range(0, count, LANES)]
+    given = b"".join(struct.pack(f"<{each.lanes}Q", *lanes) for operands in inputs_of(each) for lanes in operands)
+    count = each.blocks * len(each.writes) * each.lanes
+    flat = struct.unpack(f"<{count}Q", driver.run(f"form{number}", each.blocks, each.lanes, given, 8 * count))
+    lanes = [list(flat[at : at + each.lanes]) for at in range(0, count, each.lanes)]
     results = len(each.writes)
     return [lanes[at : at + results] for at in range(0, len(lanes), results)]
 
@@ -107,11 +110,55 @@ def unpacked(each, text):
         for kind in each.writes:
             width = max(register_bits(kind) // 8, 1)
             results.append(
-                [int.from_bytes(data[at + n * width : at + (n + 1) * width], "little") for n in range(LANES)]
+                [int.from_bytes(data[at + n * width : at + (n + 1) * width], "little") for n in range(each.lanes)]
             )
-            at += LANES * width
+            at += each.lanes * width
         answer.append(results)
     return answer
+
+
+def ask(library, chosen):
+    """What a device says of these forms, and what went wrong."""
+    driver = Driver(library)
+    driver.load(module_of(chosen))
+    answers, wrong = {}, []
+    for number, each in enumerate(chosen):
+        try:
+            answers[each.name] = packed(each, answer_of(driver, number, each))
+        except RuntimeError as error:
+            wrong.append(f"{each.name}: {error}")
+            driver.call("cuDevicePrimaryCtxReset_v2", driver.device)
+            driver.open()
+            driver.load(module_of(chosen))
+    return {"device": driver.name, "driver": driver.version, "answers": answers, "wrong": wrong}
+
+
+def ask_apart(library, first, count):
+    """The same of FORMS[first : first + count] in a process of its own: a driver's compiler may die of a form."""
+    command = [sys.executable, __file__, library, "--range", str(first), str(count)]
+    child = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if child.returncode == 0:
+        return [json.loads(child.stdout)]
+    if count == 1:
+        return [{"answers": {}, "wrong": [f"{FORMS[first].name}: the process ended with {child.returncode}"]}]
+    half = count // 2
+    return ask_apart(library, first, half) + ask_apart(library, first + half, count - half)
+
+
+# A policy of an address range: its bits are the device's own, and only its loads look at them.
+OPAQUE = "createpolicy.range."
+
+
+def compared(each, answer, with_definitions, kept):
+    if each.name.startswith(OPAQUE):
+        return
+    for title, other in (
+        ("the definition", with_definitions and definitions.answer_of(each)),
+        ("what was kept", each.name in kept and unpacked(each, kept[each.name])),
+    ):
+        said = other and definitions.difference(each, answer, other)
+        if said:
+            yield f"{each.name}: differs from {title}: {said}"
 
 
 def main():
@@ -121,33 +168,28 @@ def main():
     parser.add_argument("--against", type=pathlib.Path)
     parser.add_argument("--definitions", action="store_true", help="compare with definitions.py: some seconds")
     parser.add_argument("--forms", default="", help="only those whose name has this in it")
+    parser.add_argument("--range", type=int, nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.range:
+        first, count = options.range
+        print(json.dumps(ask(options.library, FORMS[first : first + count])))
+        return 0
     chosen = [each for each in FORMS if options.forms in each.name]
-    driver = Driver(options.library)
-    driver.load(module_of(chosen))
+    if len(chosen) == len(FORMS):
+        parts = [part for first in range(0, len(FORMS), BATCH) for part in ask_apart(options.library, first, BATCH)]
+    else:
+        parts = [ask(options.library, chosen)]
     kept = json.loads(options.against.read_text(encoding="utf8"))["answers"] if options.against else {}
-    answers, wrong = {}, []
-    for number, each in enumerate(chosen):
-        try:
-            answer = answer_of(driver, number, each)
-        except RuntimeError as error:
-            wrong.append(f"{each.name}: {error}")
-            driver.call("cuDevicePrimaryCtxReset_v2", driver.device)
-            driver.open()
-            driver.load(module_of(chosen))
-            continue
-        answers[each.name] = packed(each, answer)
-        for title, other in (
-            ("the definition", options.definitions and definitions.answer_of(each)),
-            ("what was kept", each.name in kept and unpacked(each, kept[each.name])),
-        ):
-            said = other and definitions.difference(each, answer, other)
-            if said:
-                wrong.append(f"{each.name}: differs from {title}: {said}")
+    answers = {name: answer for part in parts for name, answer in part["answers"].items()}
+    wrong = [line for part in parts for line in part["wrong"]]
+    for each in chosen:
+        if each.name in answers:
+            wrong += compared(each, unpacked(each, answers[each.name]), options.definitions, kept)
+    device, driver = next(((part["device"], part["driver"]) for part in parts if "device" in part), ("no device", ""))
     if options.out:
-        document = {"device": driver.name, "driver": driver.version, "answers": answers}
+        document = {"device": device, "driver": driver, "answers": answers}
         options.out.write_text(json.dumps(document, indent=0) + "\n", encoding="utf8")
-    print("\n".join([*wrong, f"{len(chosen)} forms on {driver.name}: {len(answers)} run, {len(wrong)} differ or fail"]))
+    print("\n".join([*wrong, f"{len(chosen)} forms on {device}: {len(answers)} run, {len(wrong)} differ or fail"]))
     return 1 if wrong else 0
 
 

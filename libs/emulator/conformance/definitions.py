@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from floats import FORMATS, is_negative, number_of, order_of, rounded
 import tensor
-from table import LANES, bit_pattern, inputs_of, register_bits
+from table import bit_pattern, inputs_of, register_bits
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 
@@ -100,6 +100,19 @@ def permuted(a, b, c, mode):
     return sum((data[p & 7] if not p & 8 else (255 if data[p & 7] & 128 else 0)) << 8 * k for k, p in enumerate(picks))
 
 
+def nth_set(mask, base, n):
+    """The n-th set bit from base on, upwards, or downwards where n is below 0."""
+    if n == 0:
+        return base if mask >> base & 1 else 0xFFFFFFFF
+    left, at = abs(n), base
+    while 0 <= at < 32:
+        left -= mask >> at & 1
+        if left == 0 and mask >> at & 1:
+            return at
+        at += 1 if n > 0 else -1
+    return 0xFFFFFFFF
+
+
 def dot(a, b, c, kinds, parts_of_a, parts_of_b):
     def part(x, n, kind, width):
         return signed(x >> n * width, kind[0] + str(width))
@@ -135,6 +148,7 @@ def integer(op, kind, a):
         "mul.wide": lambda: a[0] * a[1],
         "mad.lo": lambda: a[0] * a[1] + a[2],
         "mad.hi": lambda: (a[0] * a[1] >> width) + a[2],
+        "mad.hi.sat": lambda: clamped((a[0] * a[1] >> width) + a[2], kind),
         "mad.wide": lambda: a[0] * a[1] + a[2],
         "add.sat": lambda: clamped(a[0] + a[1], kind),
         "sub.sat": lambda: clamped(a[0] - a[1], kind),
@@ -323,7 +337,7 @@ def float_operation(mods, kind, bits):
     mode = next((m for m in ("rz", "rm", "rp") if m in flags), "rn")
     sign = 1 << (FORMATS[kind].bits - 1)
     ftz = "ftz" in flags and kind != "f16"
-    if op in ("neg", "abs") and not ftz:
+    if op in ("neg", "abs") and "ftz" not in flags:
         return bits[0] ^ sign if op == "neg" else bits[0] & ~sign
     if op == "copysign":
         return bits[1] & ~sign | bits[0] & sign
@@ -343,7 +357,7 @@ def float_operation(mods, kind, bits):
     elif op in ("min", "max"):
         value = smaller_or_larger(op, *[abs(v) if "abs" in flags else v for v in x], "NaN" in flags)
         if "xorsign" in flags and not math.isnan(value):
-            value = math.copysign(value, -1.0 if is_negative(x[0]) != is_negative(x[1]) else 1.0)
+            value = math.copysign(value, -1.0 if (bits[0] ^ bits[1]) & sign else 1.0)
     elif op == "div":
         value, negative = quotient_of(x[0], x[1])
         if "approx" in flags and 2.0**126 < abs(x[1]) < math.inf and math.isfinite(x[0]):
@@ -366,7 +380,14 @@ def float_operation(mods, kind, bits):
     return rounded(value, kind, mode, negative, flush="ftz" in flags)
 
 
-def set_of(test, to, kind, ftz, bits):
+def joined(join, truth, p):
+    """A comparison and, where there is one, a predicate."""
+    if p is None:
+        return truth
+    return {"and": truth and p, "or": truth or p, "xor": truth != p}[join]
+
+
+def set_of(test, to, kind, ftz, bits, join="", p=None):
     """1.0 or a mask as wide as the result where the comparison holds; of pairs a half of it each."""
     pair = kind.endswith("x2")
     part, width = (kind[:-2], 16) if pair else (kind, register_bits(to))
@@ -377,7 +398,7 @@ def set_of(test, to, kind, ftz, bits):
         numbers = [number_of(b, part) if part in FLOATS else signed(b, part) for b in given]
         if ftz:
             numbers = [0.0 if abs(x) < 2.0**-14 else x for x in numbers]
-        if holds(test, *numbers, part):
+        if joined(join, holds(test, *numbers, part), p):
             result |= truth << 16 * n
     return result
 
@@ -454,9 +475,10 @@ def conversion(mods, d, sources, bits):
 
 def packed_integers(mods, bits):
     a, b = signed(bits[0], "s32"), signed(bits[1], "s32")
-    if mods[3] == "s16":
-        return to_bits(clamped(a, "s16"), "b16") << 16 | to_bits(clamped(b, "s16"), "b16")
-    return (bits[2] << 16 | clamped(a, "u8") << 8 | clamped(b, "u8")) & 0xFFFFFFFF
+    width = width_of(mods[3])
+    a, b = (clamped(x, mods[3]) % (1 << width) for x in (a, b))
+    above = bits[2] << 2 * width if len(bits) > 2 else 0
+    return (above | a << width | b) & 0xFFFFFFFF
 
 
 # --- warps ------------------------------------------------------------------------------------------------------------
@@ -549,6 +571,50 @@ def matrix_access(name, given):
     return [[rows[lane][2 * n] | rows[lane][2 * n + 1] << 16 for lane in range(32)] for n in range(4)]
 
 
+# --- atomics ----------------------------------------------------------------------------------------------------------
+
+
+def combined(op, kind, old, value):
+    part, count = parts_of(kind)
+    width = FORMATS[part].bits
+    result = 0
+    for n in range(count):
+        a, b = (number_of(x >> n * width & ((1 << width) - 1), part) for x in (old, value))
+        if op == "add":
+            number, negative = sum_of([a, b], "rn")
+        else:
+            number, negative = smaller_or_larger(op, a, b, False), False
+        result |= rounded(number, part, "rn", negative) << n * width
+    return result
+
+
+def flushed_f32(bits):
+    """Bits of a number, of 0 with its sign where it is subnormal."""
+    return bits if bits >> 23 & 0xFF else bits & 0x80000000
+
+
+def atomic_of(each, given):
+    """[result][lane]: the old values of an atom, what is in memory after a red."""
+    parts = each.name.split(".")
+    kind, op = each.writes[0], "add" if "add" in parts else "max"
+    count, width = len(each.writes), register_bits(kind) // 8
+    if "shared" in parts:
+        return [[combined(op, kind, old, value) for old, value in zip(*given, strict=True)]]
+    memory = b"".join(value.to_bytes(8, "little") for operand in given[:2] for value in operand)
+    results = [[] for _ in range(count)]
+    for lane in range(each.lanes):
+        for n in range(count):
+            at = 16 * lane + n * width
+            old = int.from_bytes(memory[at : at + width], "little")
+            value = given[2 + n][lane]
+            if kind == "f32" and count > 1:
+                added = combined(op, kind, flushed_f32(old), flushed_f32(value))
+                results[n].append(old if parts[0] == "atom" else flushed_f32(added))
+                continue
+            results[n].append(old if parts[0] == "atom" else combined(op, kind, old, value))
+    return results
+
+
 # --- all --------------------------------------------------------------------------------------------------------------
 
 
@@ -563,23 +629,52 @@ def lane_operation(each, bits):
         return None if result is None else [result]
     if mods[0] in ("setp", "set"):
         test = mods[1]
+        p = None
+        if len(bits) > 2:
+            p = bool(bits[2]) != ("negated" in each.name)
         if mods[0] == "set":
-            return [set_of(test, mods[-2], kind, "ftz" in mods, bits)]
+            join = mods[2] if p is not None else ""
+            return [set_of(test, mods[-2], kind, "ftz" in mods, bits, join, p)]
+        if kind.endswith("x2"):  # a predicate each
+            halves = [[number_of(b >> s & 0xFFFF, kind[:-2]) for b in bits[:2]] for s in (0, 16)]
+            return [int(joined(mods[2], holds(test, *numbers, kind[:-2]), p)) for numbers in halves]
         numbers = [number_of(b, kind) if kind in FLOATS else signed(b, kind) for b in bits[:2]]
+        if "ftz" in mods:
+            least = 2.0**-126 if kind == "f32" else 2.0**-14
+            numbers = [0.0 if abs(x) < least else x for x in numbers]
         truth = holds(test, *numbers, kind)
-        if len(bits) < 3:
-            return [int(truth)]
-        p = bool(bits[2]) != ("negated" in each.name)
-        join = {"and": lambda x: x and p, "or": lambda x: x or p, "xor": lambda x: x != p}[mods[2]]
-        return [int(join(truth)), int(join(not truth))][: len(each.writes)]
+        return [int(joined(mods[2], x, p)) for x in (truth, not truth)][: len(each.writes)]
+    if mods[0] == "createpolicy" and mods[1] != "fractional":
+        return [bits[0]] if mods[1] == "cvt" else None
     if mods[0] == "createpolicy":
         return [policy_of(name, float(each.name.split(" ")[1]))] if "and a load" not in each.name else [bits[0]]
     if mods[0] == "testp":
         return [int(has_property(mods[1], bits[0], kind))]
     if mods[0] == "lop3":
         table = int(each.name.split(" ")[1], 16)
-        a, b, c = bits
-        return [sum((table >> ((a >> n & 1) << 2 | (b >> n & 1) << 1 | c >> n & 1) & 1) << n for n in range(32))]
+        a, b, c = bits[:3]
+        d = sum((table >> ((a >> n & 1) << 2 | (b >> n & 1) << 1 | c >> n & 1) & 1) << n for n in range(32))
+        return [d] if len(bits) == 3 else [d, int(joined(mods[1], d != 0, bool(bits[3])))]
+    if mods[0] == "isspacep":
+        inside = {"global": 0, "shared": 1, "shared::cluster": 1, "local": 2}.get(mods[1])
+        return [int(n == inside) for n in range(3)]
+    if mods[0].startswith("vabsdiff"):
+        width = 32 // int(mods[0][-1])
+        part = mods[1][0] + str(width)
+        differences = [abs(signed(bits[0] >> at, part) - signed(bits[1] >> at, part)) for at in range(0, 32, width)]
+        if mods[-1] == "add":
+            return [(bits[2] + sum(differences)) & 0xFFFFFFFF]
+        return [sum(x % (1 << width) << width * n for n, x in enumerate(differences))]
+    if mods[0] == "fns":
+        return [nth_set(bits[0], bits[1], signed(bits[2], "s32"))]
+    if mods[-1] in ("s16x2", "u16x2", "s32") and (mods[-1] != "s32" or "relu" in mods):
+        part = mods[-1].removesuffix("x2")
+        result = 0
+        for at in range(0, 32, width_of(part)):
+            x, y = (signed(b >> at, part) for b in bits)
+            value = {"add": x + y, "min": min(x, y), "max": max(x, y)}[mods[0]]
+            result |= (max(value, 0) if "relu" in mods else value) % (1 << width_of(part)) << at
+        return [result]
     if mods[0] == "shf":
         return [to_bits(shifted_pair(name, *bits), "b32")]
     if mods[0] == "prmt":
@@ -596,6 +691,7 @@ def lane_operation(each, bits):
         return [to_bits(x, "u32") for x in carry_chain(mods[0], *bits)]
     if mods[0] == "slct":
         c = number_of(bits[2], "f32") if kind == "f32" else signed(bits[2], "s32")
+        c = flushed(c) if "ftz" in mods else c
         return [bits[0] if c >= 0 else bits[1]]
     if kind in FLOATS:
         result = float_operation(mods[:-1], kind, bits)
@@ -612,7 +708,7 @@ def lane_operation(each, bits):
 
 def by_warps(each, given, operation):
     results = []
-    for first in range(0, LANES, 32):
+    for first in range(0, each.lanes, 32):
         part = operation(each.name, [lanes[first : first + 32] for lanes in given])
         if part is None:
             return None
@@ -625,14 +721,18 @@ def answer_of(each):
     answer = []
     for given in inputs_of(each):
         op = each.name.split(".")[0]
-        if op in ("shfl", "vote", "match", "redux", "movmatrix"):
+        if op in ("atom", "red"):
+            results = atomic_of(each, given)
+        elif op == "wgmma":
+            results = tensor.warpgroup_product_of(each.name, given)
+        elif op in ("shfl", "vote", "match", "redux", "movmatrix"):
             results = by_warps(each, given, warp_operation)
         elif op in ("ldmatrix", "stmatrix"):
             results = by_warps(each, given, matrix_access)
         elif op == "mma":
             results = by_warps(each, given, tensor.product_of)
         else:
-            lanes = [lane_operation(each, [operand[lane] for operand in given]) for lane in range(LANES)]
+            lanes = [lane_operation(each, [operand[lane] for operand in given]) for lane in range(each.lanes)]
             results = None if None in lanes else [list(column) for column in zip(*lanes, strict=True)]
         if results is None:
             return None
@@ -671,7 +771,7 @@ def difference(each, got, want):
     """The first result that differs by more than the form allows, in words; None if there is none. Two NaN are equal."""
     for block, (results, wanted) in enumerate(zip(got, want, strict=True)):
         for n, kind in enumerate(each.writes):
-            for lane in range(LANES):
+            for lane in range(each.lanes):
                 if differs(results[n][lane], wanted[n][lane], kind, each.ulps):
                     given = [f"{operand[lane]:#x}" for operand in inputs_of(each)[block]]
                     return (

@@ -4,10 +4,12 @@ An operand is named by its type; `text` has {d0}, {d1} … for what is written a
 """
 
 import dataclasses
+import pathlib
 import random
 import struct
+import sys
 
-LANES = 64  # of a block: two warps
+LANES = 64  # of a block: two warps, but where a form has more
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +21,7 @@ class Form:
     writes: tuple
     reads: tuple
     blocks: int = 1
+    lanes: int = LANES
     # How far two implementations may lie apart: in units of the last place of the result. 0: the same bits.
     ulps: int = 0
     # Values of operands that are not drawn from everything: by operand.
@@ -144,6 +147,91 @@ for test in ("gt", "leu"):
     form(f"set.{test}.ftz.f16x2.f16x2", "b32", "f16x2 f16x2")
     form(f"set.{test}.ftz.f16.f16", "b16", "f16 f16")
 
+# Combined with a predicate.
+for test, join, to, t in (
+    ("lt", "and", "u32", "s32"),
+    ("ge", "or", "f32", "f32"),
+    ("ne", "xor", "u32", "f32"),
+    ("gtu", "and", "s32", "f64"),
+    ("lt", "and", "f16x2", "f16x2"),
+    ("neu", "or", "u32", "f16x2"),
+    ("le", "xor", "bf16x2", "bf16x2"),
+    ("eq", "xor", "f16", "f16"),
+    ("ge", "and", "u16", "bf16"),
+):
+    d = {"u16": "b16", "f16x2": "b32", "bf16x2": "b32"}.get(to, to)
+    form(f"set.{test}.{join}.{to}.{t}", d, f"{t} {t} pred")
+    name = f"set.{test}.{join}.{to}.{t}"
+    form(f"{name} negated", d, f"{t} {t} pred", f"{name} {{d0}}, {{a0}}, {{a1}}, !{{a2}};")
+for t in ("u16", "s16", "u64", "s64", "f64"):
+    form(f"set.lt.u32.{t}", "u32", f"{t} {t}")
+    form(f"set.ge.f32.{t}", "f32", f"{t} {t}")
+form("set.ne.s32.b32", "s32", "b32:few b32:few")
+form("set.eq.f32.b64", "f32", "b64:few b64:few")
+for test in ("lt", "neu"):
+    form(f"setp.{test}.ftz.f16", "pred", "f16 f16")
+    form(f"setp.{test}.ftz.f32", "pred", "f32 f32")
+    for t in ("f16x2", "bf16x2"):
+        form(f"setp.{test}.{t}", "pred pred", f"{t} {t}", f"setp.{test}.{t} {{d0}}|{{d1}}, {{a0}}, {{a1}};")
+    form(
+        f"setp.{test}.and.f16x2",
+        "pred pred",
+        "f16x2 f16x2 pred",
+        f"setp.{test}.and.f16x2 {{d0}}|{{d1}}, {{a0}}, {{a1}}, {{a2}};",
+    )
+for t in ("s16x2", "u16x2"):
+    for op in ("add", "min", "max"):
+        form(f"{op}.{t}", "b32", "b32 b32")
+for op in ("min", "max"):
+    form(f"{op}.relu.s32", "s32", "s32 s32")
+    form(f"{op}.relu.s16x2", "b32", "b32 b32")
+for join in ("and", "or"):
+    name = f"lop3.{join}.b32"
+    form(f"{name} 0x6a", "b32 pred", "b32 b32 b32 pred", f"{name} {{d0}}|{{d1}}, {{a0}}, {{a1}}, {{a2}}, 0x6a, {{a3}};")
+for width in "24":
+    for kind in "us":
+        for ending in ("", ".add"):
+            name = f"vabsdiff{width}.{kind}32.{kind}32.{kind}32{ending}"
+            form(name, "b32", "b32 b32 u32", f"{name} {{d0}}, {{a0}}, {{a1}}, {{a2}};")
+form("fns.b32", "b32", "b32 u32:lane s32:few")
+form("mad.hi.sat.s32", "s32", "s32 s32 s32")
+form("slct.ftz.b32.f32", "b32", "b32 b32 f32")
+form("cvt.pack.sat.u4.s32.b32", "b32", "s32 s32 b32")
+form("cvt.pack.sat.s4.s32.b32", "b32", "s32 s32 b32")
+form("cvt.pack.sat.s8.s32.b32", "b32", "s32 s32 b32")
+form("cvt.pack.sat.u2.s32.b32", "b32", "s32 s32 b32")
+form("cvt.pack.sat.u16.s32", "b32", "s32 s32")
+for space in ("shared", "global", "local", "const", "param", "shared::cluster"):
+    form(
+        f"isspacep.{space}",
+        "pred pred pred",
+        "",
+        "{{ .local .align 4 .b8 own[4]; .reg .b64 %at; "
+        f"cvta.global.u64 %at, %in; isspacep.{space} {{d0}}, %at; "
+        f"mov.u64 %at, tile; cvta.shared.u64 %at, %at; isspacep.{space} {{d1}}, %at; "
+        f"mov.u64 %at, own; cvta.local.u64 %at, %at; isspacep.{space} {{d2}}, %at; }}}}",
+    )
+
+# --- atomics ----------------------------------------------------------------------------------------------------------
+
+# A lane has 16 bytes of the first two operands' memory for itself. Two registers of operands are one word of memory.
+OWN = "bar.sync 0; {{ .reg .b64 %at; mul.wide.u32 %at, {tid}, 8; add.u64 %at, %at, %in; "
+
+
+def vector(letter, first, count):
+    names = ", ".join(f"{{{letter}{first + n}}}" for n in range(count))
+    return f"{{{{{names}}}}}" if count > 1 else names
+
+
+def atomic(name, t, count=1):
+    """The old value, or what is in memory after a red."""
+    d, width = vector("d", 0, count), {"f16": 16, "bf16": 16, "f64": 64}.get(t, 32)
+    load = f"ld.global{'.v' + str(count) if count > 1 else ''}.b{width} {d}, [%at];"
+    what = f"{d}, [%at]" if name.startswith("atom") else "[%at]"
+    text = OWN + f"{name} {what}, {vector('a', 2, count)};" + (load if name.startswith("red") else "") + " }}"
+    form(name, " ".join([t] * count), " ".join(["b64", "b64"] + [t] * count), text)
+
+
 # --- floats -----------------------------------------------------------------------------------------------------------
 
 for t in ("f32", "f64"):
@@ -184,7 +272,16 @@ for op in ("sin", "cos"):
 form("tanh.approx.f32", "f32", "f32:small", ulps=-1)
 form("rsqrt.approx.f64", "f64", "f64", ulps=-1)
 form("rcp.approx.ftz.f64", "f64", "f64", ulps=-1)
+for t in ("f16", "f16x2"):
+    for op in ("neg", "abs"):
+        form(f"{op}.ftz.{t}", t, t)
+    for op in ("min", "max"):
+        form(f"{op}.ftz.{t}", t, f"{t} {t}")
+        form(f"{op}.ftz.NaN.{t}", t, f"{t} {t}")
 for t in ("f16", "f16x2", "bf16", "bf16x2"):
+    for op in ("min", "max"):
+        for more in ("", ".NaN"):
+            form(f"{op}{more}.xorsign.abs.{t}", t, f"{t} {t}")
     for op in ("add", "sub", "mul"):
         form(f"{op}.rn.{t}", t, f"{t} {t}")
     form(f"fma.rn.{t}", t, f"{t} {t} {t}")
@@ -324,6 +421,36 @@ form(
     "ld.global.L2::cache_hint.b32 {d0}, [%in], %policy; }}",
 )
 
+RANGE = "min.u32 {s0}, {a1}, {a2}; max.u32 {s1}, {a1}, {a2}; max.u32 {s1}, {s1}, 1;"
+for first in ("evict_last", "evict_normal", "evict_first", "evict_unchanged"):
+    for second in ("", ".L2::evict_first", ".L2::evict_unchanged"):
+        name = f"createpolicy.range.global.L2::{first}{second}.b64"
+        form(
+            name, "b64", "b64:address u32:size u32:size", f"{RANGE} {name} {{d0}}, [{{a0}}], {{s0}}, {{s1}};", blocks=4
+        )
+form("createpolicy.cvt.L2.b64", "b64", "b64:policy")
+
+for t in ("f32", "f64", "f16x2", "bf16x2"):
+    half = ".noftz" if t.endswith("x2") else ""
+    atomic(f"red.global.add{half}.{t}", t)
+    atomic(f"atom.global.add{half}.{t}", t)
+for t in ("f16", "bf16"):
+    atomic(f"red.global.add.noftz.{t}", t)
+for count in (2, 4):
+    atomic(f"red.global.add.v{count}.f32", "f32", count)
+    for t in ("f16x2", "bf16x2"):
+        atomic(f"red.global.add.noftz.v{count}.{t}", t, count)
+        atomic(f"red.global.max.noftz.v{count}.{t}", t, count)
+atomic("atom.global.add.v4.f32", "f32", 4)
+atomic("red.global.add.noftz.v8.bf16", "bf16", 8)
+form(
+    "red.shared.add.f32",
+    "f32",
+    "f32 f32",
+    "shl.b32 {s0}, {tid}, 2; mov.u32 {s1}, tile; add.u32 {s0}, {s0}, {s1}; "
+    "st.shared.f32 [{s0}], {a0}; red.shared.add.f32 [{s0}], {a1}; ld.shared.f32 {d0}, [{s0}];",
+)
+
 # --- tensor cores -----------------------------------------------------------------------------------------------------
 
 
@@ -334,10 +461,10 @@ def registers(first, count, letter):
 def mma(shape, d, a, b, c, counts, kinds, **more):
     """counts: registers of D, A, B, C; kinds: types of the operands that A and B, and C are drawn from."""
     nd, na, nb, nc = counts
-    name = f"mma.sync.aligned.{shape}.row.col.{more.pop('mods', '')}{d}.{a}.{b}.{c}"
+    name = f"mma.sync.aligned.{shape}.row.col.{more.pop('mods', '')}{d}.{a}.{b}.{c}{more.pop('ending', '')}"
     text = f"{name} {registers(0, nd, 'd')}, {registers(0, na, 'a')}, {registers(na, nb, 'a')}, {registers(na + nb, nc, 'a')};"
     form(
-        name,
+        name + more.pop("note", ""),
         " ".join([kinds[2]] * nd),
         " ".join([kinds[0]] * na + [kinds[1]] * nb + [kinds[2]] * nc),
         text,
@@ -347,6 +474,9 @@ def mma(shape, d, a, b, c, counts, kinds, **more):
 
 
 for k, na, nb in ((8, 2, 1), (16, 4, 2)):
+    mma(
+        f"m16n8k{k}", "f32", "f16", "f16", "f32", (4, na, nb, 4), ("f16x2", "f16x2", "f32:product"), note=" of anything"
+    )
     mma(f"m16n8k{k}", "f32", "f16", "f16", "f32", (4, na, nb, 4), ("f16x2:product", "f16x2:product", "f32:product"))
     mma(f"m16n8k{k}", "f16", "f16", "f16", "f16", (2, na, nb, 2), ("f16x2:product", "f16x2:product", "f16x2:product"))
     mma(f"m16n8k{k}", "f32", "bf16", "bf16", "f32", (4, na, nb, 4), ("bf16x2:product", "bf16x2:product", "f32:product"))
@@ -358,14 +488,69 @@ for k, na, nb in ((16, 2, 1), (32, 4, 2)):
             mma(f"m16n8k{k}", "s32", a, b, "s32", (4, na, nb, 4), ("b32", "b32", "s32"))
             mma(f"m16n8k{k}", "s32", a, b, "s32", (4, na, nb, 4), ("b32", "b32", "s32"), mods="satfinite.")
 mma("m8n8k16", "s32", "s8", "s8", "s32", (2, 1, 1, 2), ("b32", "b32", "s32"))
+# ulps: where sums are fp16, the engine cuts them to fp32 first; one in some thousands is then off by one.
 for a in ("e4m3", "e5m2"):
     for b in ("e4m3", "e5m2"):
         mma("m16n8k32", "f32", a, b, "f32", (4, 4, 2, 4), (a + "x4:product", b + "x4:product", "f32:product"))
+        mma("m16n8k16", "f32", a, b, "f32", (4, 2, 1, 4), (a + "x4:product", b + "x4:product", "f32:product"))
+        mma("m16n8k32", "f16", a, b, "f16", (2, 4, 2, 2), (a + "x4:product", b + "x4:product", "f16x2:product"), ulps=1)
+        mma("m16n8k16", "f16", a, b, "f16", (2, 2, 1, 2), (a + "x4:product", b + "x4:product", "f16x2:product"), ulps=1)
+for a in ("s4", "u4"):
+    for b in ("s4", "u4"):
+        for shape, counts in (("m16n8k64", (4, 4, 2, 4)), ("m16n8k32", (4, 2, 1, 4)), ("m8n8k32", (2, 1, 1, 2))):
+            mma(shape, "s32", a, b, "s32", counts, ("b32", "b32", "s32"))
+        mma("m16n8k64", "s32", a, b, "s32", (4, 4, 2, 4), ("b32", "b32", "s32"), mods="satfinite.")
+for op in ("xor", "and"):
+    for shape, counts in (("m16n8k256", (4, 4, 2, 4)), ("m16n8k128", (4, 2, 1, 4)), ("m8n8k128", (2, 1, 1, 2))):
+        mma(shape, "s32", "b1", "b1", "s32", counts, ("b32", "b32", "s32"), ending=f".{op}.popc")
 for k in (8, 16, 4):
     a = "f64"
     counts = {4: (4, 2, 1, 4), 8: (4, 4, 2, 4), 16: (4, 8, 4, 4)}[k]
     mma(f"m16n8k{k}", a, a, a, a, counts, ("f64:product", "f64:product", "f64:product"), mods="")
 mma("m8n8k4", "f64", "f64", "f64", "f64", (2, 1, 1, 2), ("f64:product", "f64:product", "f64:product"))
+
+
+# B is 8 columns of 32 bytes, in two pieces of 8 rows of 16 bytes: the words of the first 64 lanes.
+WGMMA = (
+    "shl.b32 {s0}, {tid}, 2; mov.u32 {s1}, tile; add.u32 {s0}, {s0}, {s1}; st.shared.b32 [{s0}], {a4}; "
+    "fence.proxy.async; bar.sync 0; {{ .reg .b64 %matrix; .reg .b32 %low; shr.u32 %low, {s1}, 4; "
+    "cvt.u64.u32 %matrix, %low; or.b64 %matrix, %matrix, 0x1000080000; "
+)
+
+
+def wgmma(depth, d, a, b, kinds, ending="", count=4):
+    name = f"wgmma.mma_async.sync.aligned.m64n8k{depth}.{d}.{a}.{b}{ending}"
+    moves = " ".join(f"mov.b32 {{d{n}}}, {{a{5 + n}}};" for n in range(count))
+    scales = {"s32": "1"}.get(d, "1, 1, 1, 0" if depth == 16 else "1, 1, 1")
+    text = (
+        f"{WGMMA}{moves} wgmma.fence.sync.aligned; "
+        f"{name} {registers(0, count, 'd')}, {registers(0, 4, 'a')}, %matrix, {scales}; "
+        "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; }}"
+    )
+    form(
+        name,
+        " ".join([kinds[2]] * count),
+        " ".join([kinds[0]] * 4 + [kinds[1]] + [kinds[2]] * count),
+        text,
+        # The engine cuts sums to fp32 before it rounds them to fp16: one in 4,096 is then off by one.
+        ulps=1 if (d, a) == ("f16", "f16") else 0,
+        blocks=8,
+        lanes=128,
+    )
+
+
+for a in ("f16", "bf16"):
+    wgmma(16, "f32", a, a, (a + "x2:product", a + "x2:product", "f32:product"))
+wgmma(16, "f16", "f16", "f16", ("f16x2:product", "f16x2:product", "f16x2:product"), count=2)
+wgmma(8, "f32", "tf32", "tf32", ("f32:product", "f32:product", "f32:product"))
+for a in ("e4m3", "e5m2"):
+    for b in ("e4m3", "e5m2"):
+        wgmma(32, "f32", a, b, (a + "x4:product", b + "x4:product", "f32:product"))
+        wgmma(32, "f16", a, b, (a + "x4:product", b + "x4:product", "f16x2:product"), count=2)
+for a in ("s8", "u8"):
+    for b in ("s8", "u8"):
+        for ending in ("", ".satfinite"):
+            wgmma(32, "s32", a, b, ("b32", "b32", "s32"), ending=ending)
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------------
@@ -440,6 +625,13 @@ def one_value(rng, index, kind, block):
     width = 32 if rule == "32" else bits_of(kind)
     if rule == "shift":
         return rng.getrandbits(3) and rng.getrandbits(7) or rng.getrandbits(32)
+    if rule == "address":  # of 47 bits, at a boundary of some size
+        return rng.getrandbits(47) >> (shift := rng.getrandbits(5)) << shift
+    if rule == "size":
+        return rng.getrandbits(32) >> rng.getrandbits(4)
+    if rule == "policy":  # as createpolicy.fractional makes them, and anything
+        policy = (0x10 | rng.getrandbits(3)) << 56 | rng.getrandbits(4) << 52
+        return rng.getrandbits(64) if rng.getrandbits(3) == 0 else policy
     if rule == "lane":
         return rng.getrandbits(5)
     if rule == "few":
@@ -461,7 +653,7 @@ def inputs_of(each):
     """[block][operand][lane]: the same on every machine."""
     rng = random.Random(each.name)
     return [
-        [[one_value(rng, lane, kind, block) for lane in range(LANES)] for kind in each.reads]
+        [[one_value(rng, lane, kind, block) for lane in range(each.lanes)] for kind in each.reads]
         for block in range(each.blocks)
     ]
 
@@ -493,11 +685,11 @@ def entry_of(number, each):
     lines += ["  ld.param.u64 %in, [in];", "  ld.param.u64 %out, [out];"]
     lines += ["  mov.u32 %lane, %tid.x;", "  mov.u32 %block, %ctaid.x;"]
     for base, count in (("%in", len(each.reads)), ("%out", len(each.writes))):
-        lines.append(f"  mad.lo.u32 %at, %block, {LANES * count}, %lane;")
+        lines.append(f"  mad.lo.u32 %at, %block, {each.lanes * count}, %lane;")
         lines.append(f"  mad.wide.u32 {base}, %at, 8, {base};")
     for n, kind in enumerate(each.reads):
         width = register_bits(kind)
-        place = f"[%in+{8 * LANES * n}]"
+        place = f"[%in+{8 * each.lanes * n}]"
         if width:
             lines.append(f"  ld.global.b{width} %a{n}, {place};")
         else:
@@ -505,7 +697,7 @@ def entry_of(number, each):
     lines.append("  " + each.text.format(**names))
     for n, kind in enumerate(each.writes):
         width = register_bits(kind)
-        place = f"[%out+{8 * LANES * n}]"
+        place = f"[%out+{8 * each.lanes * n}]"
         if width:
             lines.append(f"  st.global.b{width} {place}, %d{n};")
         else:
@@ -513,11 +705,15 @@ def entry_of(number, each):
     return "\n".join([*lines, "  ret;", "}"])
 
 
-def module_of(forms, target="sm_90"):
+def module_of(forms, target="sm_90a"):
     shared = ".shared .align 16 .b8 tile[1024];"
     entries = [entry_of(number, each) for number, each in enumerate(forms)]
-    return "\n".join([".version 8.4", f".target {target}", ".address_size 64", shared, *entries]) + "\n"
+    return "\n".join([".version 8.7", f".target {target}", ".address_size 64", shared, *entries]) + "\n"
 
 
 if __name__ == "__main__":
-    print(module_of(FORMS), end="")
+    if sys.argv[1:2] == ["--apart"]:
+        for form_number, one in enumerate(FORMS):
+            pathlib.Path(sys.argv[2], f"form{form_number}.ptx").write_text(module_of([one]), encoding="utf8")
+    else:
+        print(module_of(FORMS), end="")

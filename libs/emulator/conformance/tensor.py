@@ -8,13 +8,15 @@ from floats import number_of, rounded
 
 # Of a type: elements a register, and bits of one.
 PACKED = {"f16": (2, 16), "bf16": (2, 16), "tf32": (1, 32), "e4m3": (4, 8), "e5m2": (4, 8)}
-PACKED |= {"s8": (4, 8), "u8": (4, 8), "f64": (1, 64)}
+PACKED |= {"s8": (4, 8), "u8": (4, 8), "s4": (8, 4), "u4": (8, 4), "b1": (32, 1), "f64": (1, 64)}
+ACCUMULATORS = ("f16", "f32", "f64", "s32")
 LEAST_EXPONENT = {"f16": -14, "bf16": -126, "tf32": -126, "e4m3": -14, "e5m2": -14}
 
 
 def element_of(bits, kind):
-    if kind in ("s8", "u8"):
-        return bits - 256 if kind == "s8" and bits >= 128 else bits
+    if kind in ("s8", "u8", "s4", "u4", "b1"):
+        width = PACKED[kind][1]
+        return bits - (1 << width) if kind[0] == "s" and bits >> (width - 1) else bits
     if kind == "tf32":
         return number_of(bits >> 13, kind)  # the lower bits are not looked at
     return number_of(bits, kind)
@@ -49,7 +51,14 @@ def fused_sum(pairs, c, least, kept=25):
     return sum(math.trunc(value / unit) for _, value in terms) * unit
 
 
-def sum_of(pairs, c, kinds):
+def plain_sum(pairs, c):
+    """Of what is not all finite: an infinity, or no number."""
+    for x, y in pairs:
+        c += x * y
+    return c
+
+
+def sum_of(pairs, c, kinds, is_asynchronous=False):
     """Bits of one element of D."""
     d, a, b = kinds
     if d == "s32":
@@ -58,22 +67,49 @@ def sum_of(pairs, c, kinds):
         for x, y in pairs:
             c = number_of(rounded(Fraction(x) * Fraction(y) + Fraction(c), "f64"), "f64")
         return rounded(c, "f64")
+    factors = [x for pair in pairs for x in pair] + [c]
+    if not all(math.isfinite(x) for x in factors):
+        return rounded(plain_sum(pairs, c), d)
+    if a in ("e4m3", "e5m2") and is_asynchronous:
+        total = fused_sum(pairs, c, -14, kept=13)
+        if d == "f16":
+            return rounded(total, d)
+        unit = Fraction(2) ** (math.frexp(total)[1] - 14)
+        return rounded(math.trunc(total / unit) * unit, d)
     if a in ("e4m3", "e5m2"):
         # Two products of halves, of the lower and of the upper two bytes of each register; c comes last.
-        total = 0.0
+        total, mode = 0.0, "rz" if d == "f32" else "rn"
         for part in (0, 2):
             chosen = [pair for n, pair in enumerate(pairs) if n % 4 in (part, part + 1)]
-            total = number_of(rounded(fused_sum(chosen, total, -14), "f32", "rz"), "f32")
-        return rounded(Fraction(total) + Fraction(c), "f32")
+            total = number_of(rounded(fused_sum(chosen, total, -14), d, mode), d)
+            if math.isinf(total):
+                return rounded(total + c, d)
+        return rounded(Fraction(total) + Fraction(c), d)
+    if d == "f16" and is_asynchronous:
+        return rounded(fused_sum(pairs, c, LEAST_EXPONENT[a]), "f16")
     total = rounded(fused_sum(pairs, c, LEAST_EXPONENT[a]), "f32", "rz")
     return total if d == "f32" else rounded(number_of(total, "f32"), "f16")
+
+
+def warpgroup_product_of(name, given):
+    """Each warp has 16 rows of A and of the accumulators; the first two warps stored B."""
+    right = [given[4][:32], given[4][32:64]]
+    results = []
+    for first in range(0, 128, 32):
+        own = [lanes[first : first + 32] for lanes in given]
+        results.append(product_of(name, own[:4] + right + own[5:]))
+    return [sum((part[n] for part in results), []) for n in range(len(results[0]))]
 
 
 def product_of(name, given):
     """[result][lane] of a warp."""
     shape = re.search(r"m(\d+)n8k(\d+)", name)
     rows, depth = int(shape.group(1)), int(shape.group(2))
-    d, a, b, c = name.split(".")[-4:]
+    rows = min(rows, 16)  # of a warp
+    types = [part for part in name.split(".") if part in PACKED or part in ACCUMULATORS]
+    d, a, b = types[:3]
+    c = types[3] if len(types) > 3 else d
+    differ = ".xor.popc" in name
     na = rows * depth // 32 // PACKED[a][0]
     nb = 8 * depth // 32 // PACKED[b][0]
     left, right = operand_of(given[:na], a, rows), operand_of(given[na : na + nb], b, 8)
@@ -88,7 +124,10 @@ def product_of(name, given):
                 row, column = lane // 4 + 8 * (place // 2), lane % 4 * 2 + place % 2
                 raw = word >> 16 * e & 0xFFFF if c == "f16" else word
                 start = (raw - (1 << 32) if raw >> 31 else raw) if c == "s32" else number_of(raw, c)
-                value = sum_of(list(zip(left[row], right[column], strict=True)), start, (d, a, b))
+                pairs = list(zip(left[row], right[column], strict=True))
+                if differ:
+                    pairs = [(x ^ y, 1) for x, y in pairs]
+                value = sum_of(pairs, start, (d, a, b), name.startswith("wgmma"))
                 if d == "s32":
                     value = max(-(1 << 31), min((1 << 31) - 1, value)) if "satfinite" in name else value
                     value &= 0xFFFFFFFF

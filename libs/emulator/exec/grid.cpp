@@ -22,6 +22,9 @@ namespace flashcore::emu {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+constexpr Clock::time_point NEVER = Clock::time_point::max();
+
 unsigned worker_count() {
   if (const char* wanted = getenv("FLASHCORE_EMULATOR_THREADS")) {
     const int count = atoi(wanted);
@@ -38,39 +41,55 @@ void tell_limit(Fault& fault, uint64_t milliseconds) {
   if (at != std::string::npos) fault.message.replace(at, 7, text);
 }
 
-/** While it lives it watches a launch: past its limit the threads that run it are told to stop, again until they have. */
+/**
+ * Watches fibre launches: past the limit the threads that run one are told to stop, again until they have. One thread for
+ * all of them, which the next launch finds asleep until an earlier one's limit and leaves so: a thread started for each
+ * cost three times an empty launch.
+ */
 class TimeLimit {
  public:
-  TimeLimit(uint64_t milliseconds, std::vector<std::thread>& workers) {
-    if (milliseconds == 0) return;
-    std::vector<pthread_t> threads{pthread_self()};
-    for (std::thread& worker : workers) threads.push_back(worker.native_handle());
-    watcher_ = std::thread([this, milliseconds, threads] {
-      std::unique_lock<std::mutex> lock(mutex_);
-      auto patience = std::chrono::milliseconds(milliseconds);
-      while (!ended_.wait_for(lock, patience, [this] { return has_ended_; })) {
-        for (const pthread_t thread : threads) pthread_kill(thread, time_limit_signal());
-        patience = AGAIN;
-      }
-    });
-  }
-  TimeLimit(const TimeLimit&) = delete;
-  ~TimeLimit() {
-    if (!watcher_.joinable()) return;
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      has_ended_ = true;
+  void begin(Clock::time_point deadline, std::vector<std::thread>& workers) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!is_watching_) {
+      for (std::thread& worker : workers) threads_.push_back(worker.native_handle());
+      std::thread([this] { watch(); }).detach();
+      is_watching_ = true;
     }
-    ended_.notify_one();
-    watcher_.join();
+    launcher_ = pthread_self();
+    deadline_ = deadline;
+    if (deadline < wakes_at_) sooner_.notify_one();
+  }
+  void end() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    deadline_ = NEVER;
   }
 
  private:
   static constexpr auto AGAIN = std::chrono::milliseconds(20);
+
+  void watch() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+      wakes_at_ = deadline_;
+      if (wakes_at_ == NEVER) {
+        sooner_.wait(lock);
+      } else if (Clock::now() < wakes_at_) {
+        sooner_.wait_until(lock, wakes_at_);
+      } else {
+        pthread_kill(launcher_, time_limit_signal());
+        for (const pthread_t thread : threads_) pthread_kill(thread, time_limit_signal());
+        sooner_.wait_for(lock, AGAIN);
+      }
+    }
+  }
+
   std::mutex mutex_;
-  std::condition_variable ended_;
-  bool has_ended_ = false;
-  std::thread watcher_;
+  std::condition_variable sooner_;
+  bool is_watching_ = false;
+  Clock::time_point deadline_ = NEVER;  // of the launch that runs
+  Clock::time_point wakes_at_ = NEVER;
+  pthread_t launcher_{};
+  std::vector<pthread_t> threads_;
 };
 
 /** The launching thread is worker 0; the others sleep between launches and are woken for grids of several blocks. */
@@ -82,13 +101,14 @@ class WorkerPool {
   }
 
   GridResult run(const LaunchPlan& plan) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     grid_ = dim3(plan.grid.x / plan.cluster.x, plan.grid.y / plan.cluster.y, plan.grid.z / plan.cluster.z);
     const uint64_t blocks = uint64_t(grid_.x) * grid_.y * grid_.z;
+    const uint64_t limit = limit_ms_.load(std::memory_order_relaxed);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       plan_ = &plan;
-      start_ = start;
+      deadline_ = limit ? start + std::chrono::milliseconds(limit) : NEVER;
       total_ = blocks;
       next_.store(0, std::memory_order_relaxed);
       faulted_.store(false, std::memory_order_relaxed);
@@ -96,14 +116,16 @@ class WorkerPool {
       running_ = blocks > 1 ? static_cast<unsigned>(threads_.size()) : 0;
       if (running_) ++generation_;
     }
-    TimeLimit limit(limit_ms_.load(std::memory_order_relaxed), threads_);
+    const bool is_watched = limit && !plan.kernel;  // PTX looks at the clock itself
+    if (is_watched) time_limit_.begin(deadline_, threads_);
     if (blocks > 1) wake_.notify_all();
     work(0);
     std::unique_lock<std::mutex> lock(mutex_);
     done_.wait(lock, [&] { return running_ == 0; });
+    if (is_watched) time_limit_.end();
     ++launches_;
-    if (result_.fault.kind == "TIMED_OUT") tell_limit(result_.fault, limit_ms_.load(std::memory_order_relaxed));
-    seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (result_.fault.kind == "TIMED_OUT") tell_limit(result_.fault, limit);
+    seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
     return std::move(result_);
   }
 
@@ -152,9 +174,7 @@ class WorkerPool {
   void work(unsigned worker) {
     if (plan_->kernel) {
       if (!ptx_blocks_[worker]) ptx_blocks_[worker] = std::make_unique<ptx::ClusterRun>();
-      const uint64_t limit = limit_ms_.load(std::memory_order_relaxed);
-      ptx_blocks_[worker]->set_deadline(limit ? start_ + std::chrono::milliseconds(limit)
-                                              : std::chrono::steady_clock::time_point::max());
+      ptx_blocks_[worker]->set_deadline(deadline_);
       return run_blocks(*ptx_blocks_[worker]);
     }
     if (!blocks_[worker]) {
@@ -195,7 +215,8 @@ class WorkerPool {
   std::vector<std::thread> threads_;
   const LaunchPlan* plan_ = nullptr;
   dim3 grid_;  // of blocks, or of clusters
-  std::chrono::steady_clock::time_point start_;
+  TimeLimit time_limit_;
+  Clock::time_point deadline_ = NEVER;
   uint64_t total_ = 0;
   std::atomic<uint64_t> next_{0};
   std::atomic<bool> faulted_{false};

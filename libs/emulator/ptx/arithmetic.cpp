@@ -118,11 +118,29 @@ T larger(T a, T b) {
 inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
+/** Of a whole number as the hardware has it: the least one is its own negative. */
+template <class T>
+T negative_of(T a) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(0 - static_cast<std::make_unsigned_t<T>>(a));
+  else
+    return -a;
+}
+
+/** Of whole numbers the lower bits: in C++ two of 16 bits would be multiplied as int, and might not fit. */
+template <class T>
+auto product_of(T a, T b) {
+  if constexpr (std::is_integral_v<T> && sizeof(T) < 4)
+    return static_cast<uint32_t>(a) * static_cast<uint32_t>(b);
+  else
+    return a * b;
+}
+
 inline float relu(float x) { return x != x ? x : (x > 0 ? x : 0.0f); }
 
 BINARY(Add, a + b)
 BINARY(Subtract, a - b)
-BINARY(Multiply, a* b)
+BINARY(Multiply, product_of(a, b))
 BINARY(Smaller, smaller(a, b))
 BINARY(Larger, larger(a, b))
 BINARY(SmallerOrNan, a != a ? a : (b != b ? b : smaller(a, b)))
@@ -133,9 +151,9 @@ BINARY(Xor, a ^ b)
 UNARY(Same, a)
 UNARY(Not, ~a)
 UNARY(LogicalNot, a == 0)
-UNARY(Negate, -a)
-UNARY(Magnitude, a < 0 ? -a : a)
-TERNARY(MultiplyAdd, a* b + c)
+UNARY(Negate, negative_of(a))
+UNARY(Magnitude, a < 0 ? negative_of(a) : a)
+TERNARY(MultiplyAdd, product_of(a, b) + c)
 TERNARY(FusedMultiplyAdd, fused(a, b, c))
 BINARY(Divide, a / b)
 
@@ -447,6 +465,17 @@ inline uint32_t test_lanes(const T* a, const T* b) {
   return bits;
 }
 
+/** What .and, .or or .xor (count) make of a comparison and the predicate c. */
+uint32_t combined(Warp& w, const Ins* i, uint32_t bits) {
+  const uint32_t c = i->c == NO_SLOT ? 0 : w.pred(i->c) ^ (i->imm ? ALL : 0);
+  switch (i->count) {
+    case 2: return bits & c;
+    case 3: return bits | c;
+    case 4: return bits ^ c;
+  }
+  return bits;
+}
+
 /** setp: with .and, .or, .xor and a predicate c; the second destination gets the opposite. */
 template <Test TEST, class T>
 const Ins* compare(Warp& w, const Ins* i) {
@@ -456,17 +485,9 @@ const Ins* compare(Warp& w, const Ins* i) {
     write_pred(w, i->d, m, bits);
     return i + 1;
   }
-  const uint32_t c = i->c == NO_SLOT ? 0 : w.pred(i->c) ^ (i->imm ? ALL : 0);
-  const auto combined = [&](uint32_t x) {
-    switch (i->count) {
-      case 2: return x & c;
-      case 3: return x | c;
-      case 4: return x ^ c;
-    }
-    return x;
-  };
-  if (i->b != NO_SLOT && i->extra) write_pred(w, i->extra->d[0], m, combined(~bits));
-  write_pred(w, i->d, m, combined(bits));
+  const uint32_t first = combined(w, i, bits);
+  if (i->b != NO_SLOT && i->extra) write_pred(w, i->extra->d[0], m, combined(w, i, ~bits));
+  write_pred(w, i->d, m, first);
   return i + 1;
 }
 
@@ -490,8 +511,9 @@ const Ins* compare_halves(Warp& w, const Ins* i) {
     low |= holds<TEST>(a[k * WIDTH], b[k * WIDTH]) ? 1u << k : 0;
     if (WIDTH == 2) high |= holds<TEST>(a[2 * k + 1], b[2 * k + 1]) ? 1u << k : 0;
   }
-  write_pred(w, i->d, w.active(i), low);
-  if (WIDTH == 2 && i->extra) write_pred(w, i->extra->d[0], w.active(i), high);
+  const uint32_t m = w.active(i), first = combined(w, i, low);
+  if (WIDTH == 2 && i->extra) write_pred(w, i->extra->d[0], m, combined(w, i, high));
+  write_pred(w, i->d, m, first);
   return i + 1;
 }
 

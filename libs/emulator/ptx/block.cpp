@@ -67,7 +67,9 @@ void BlockRun::fill_specials(Warp& w, bool first_block) {
     const uint32_t slot = special.slot;
     const std::string& name = special.name;
     const auto uniform = [&](unsigned value) { fill(slot, [=](unsigned) { return value; }); };
-    if (name == "%tid.x")
+    if (name == "%is_explicit_cluster")
+      *w.reg<uint32_t>(slot) = cluster->size() > 1 ? ALL : 0;
+    else if (name == "%tid.x")
       fill(slot, [&](unsigned k) { return thread_index(w.linear(k)).x; });
     else if (name == "%tid.y")
       fill(slot, [&](unsigned k) { return thread_index(w.linear(k)).y; });

@@ -28,6 +28,7 @@ struct Copy {
   uint64_t from[LANES];
   uint8_t source_bytes[LANES];
   uint32_t group[LANES];
+  uint64_t number;  // of the block's copies
 };
 
 struct BlockBarrier {
@@ -75,6 +76,7 @@ class BlockRun {
   };
   std::vector<Range> ranges;  // by Ins::cache
   std::vector<Copy> copies;
+  uint64_t copies_issued = 0;
   std::vector<std::array<uint32_t, LANES>> open_groups;  // of cp.async, by warp
   std::array<BlockBarrier, 16> barriers;
   Shadow* shadow = nullptr;      // when races are looked for

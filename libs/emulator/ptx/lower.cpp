@@ -130,6 +130,9 @@ std::vector<Interval> live_intervals(const Function& f) {
 
 // --- the frame ----------------------------------------------------------------------------------------------------
 
+constexpr uint64_t MOST_SHARED_BYTES = 1 << 20;
+constexpr uint64_t MOST_LOCAL_BYTES = 512 * 1024;  // CUDA C++ Programming Guide, "Technical Specifications"
+
 unsigned slot_bytes(unsigned lane_bytes) { return lane_bytes ? lane_bytes * LANES : 4; }
 
 class Lower final : public Lowering {
@@ -254,6 +257,8 @@ class Lower final : public Lowering {
     return found->second;
   }
 
+  unsigned parameter_bytes() const override { return function_.parameter_bytes; }
+
  private:
   std::string place() const { return program_.describe(current_ ? current_->place : function_.place); }
 
@@ -296,10 +301,14 @@ class Lower final : public Lowering {
     return found->second;
   }
   uint32_t special(const std::string& name, unsigned bytes) {
-    if (bytes != 4) throw ProgramError("the emulator does not carry " + name + " of this width", place());
+    // Of the wide ones and the predicates: launches are not numbered, and clusters are what the launch makes them.
+    if (bytes == 8 && (name == "%gridid" || name == "%current_graph_exec")) return constant(0, 8);
+    const bool is_predicate = bytes == 0 && name == "%is_explicit_cluster";
+    if (bytes != 4 && !is_predicate)
+      throw ProgramError("the emulator does not carry " + name + " of this width", place());
     const auto [found, added] = specials_.try_emplace(name, 0);
     if (added) {
-      found->second = new_slot(4);
+      found->second = new_slot(bytes);
       kernel_->specials.push_back(
           {found->second, name, name.compare(0, 6, "%ctaid") == 0 || name.find("cluster") != std::string::npos});
     }
@@ -350,6 +359,10 @@ class Lower final : public Lowering {
       locals_[name] = local;
       local += bytes;
     }
+    if (at > MOST_SHARED_BYTES || local > MOST_LOCAL_BYTES)
+      throw ProgramError(function_.name + " has " + std::to_string(at) + " bytes of shared and " +
+                             std::to_string(local) + " of local memory: more than any GPU",
+                         place());
     kernel_->static_shared = static_cast<unsigned>(at);
     kernel_->dynamic_offset = static_cast<unsigned>((at + align - 1) / align * align);
     if (at == 0) kernel_->dynamic_offset = 0;

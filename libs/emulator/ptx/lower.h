@@ -32,6 +32,8 @@ class Lowering {
   /** The statement is a volatile load with which a loop waits. */
   virtual bool waits() const = 0;
   virtual uint32_t constant(uint64_t bits, unsigned bytes) = 0;
+  /** Of the kernel's parameters, all of them. */
+  virtual unsigned parameter_bytes() const = 0;
 };
 
 /** A function over registers: its handler and the bytes a lane of d, a, b, c (0: a predicate). */

@@ -51,13 +51,17 @@ void Mbarriers::land(BlockRun& block, uint32_t offset, Mbarrier& barrier) {
     carry_out(copy);
     barrier.bytes -= copy.bytes;
   }
+  for (const CopyArrival& arrival : std::exchange(barrier.arriving, {})) {
+    land_copies(block, arrival.warp, arrival.lane, arrival.before);
+    --barrier.pending;
+  }
   complete_if_full(block, offset, barrier);
 }
 
 bool Mbarriers::land_all(BlockRun& block) {
   bool any = false;
   for (auto& [offset, barrier] : barriers_) {
-    if (barrier.coming.empty()) continue;
+    if (!barrier.has_something_coming()) continue;
     any = true;
     land(block, offset, barrier);
   }
@@ -153,10 +157,31 @@ const Ins* arrive(Warp& w, const Ins* i) {
                 "arrived at the " + name_of(*block, offset, barrier) + " more often than the " +
                     std::to_string(barrier.expected) + " times that a phase has");
     }
-    if (barrier.awaited && !barrier.coming.empty())
+    if (barrier.awaited && barrier.has_something_coming())
       block->mbarriers.land(*block, offset, barrier);
     else
       block->mbarriers.complete_if_full(*block, offset, barrier);
+  }
+  return w.others.empty() ? i + 1 : w.go_on_at(i + 1);
+}
+
+/** options 0: whether the arrival is one of those that a phase has (.noinc), or one more. */
+const Ins* arrive_after_copies(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  for (unsigned lane = 0; lane < LANES; ++lane) {
+    if (!(m >> lane & 1)) continue;
+    BlockRun* block;
+    uint32_t offset;
+    Mbarrier& barrier = barrier_at(w, i, lane, address_of(w, i, lane), &block, &offset);
+    if (block != w.block)
+      misused(w, i, lane, "INVALID_BARRIER", "has its copies arrive at an mbarrier of another block");
+    if (!i->extra->options[0]) ++barrier.pending;
+    if (static_cast<int64_t>(barrier.arriving.size()) >= barrier.pending)
+      misused(w, i, lane, "INVALID_BARRIER",
+              "arrived at the " + name_of(*block, offset, barrier) + " more often than the " +
+                  std::to_string(barrier.expected) + " times that a phase has");
+    barrier.arriving.push_back({w.index, lane, block->copies_issued});
+    if (barrier.awaited) block->mbarriers.land(*block, offset, barrier);
   }
   return w.others.empty() ? i + 1 : w.go_on_at(i + 1);
 }
@@ -223,6 +248,13 @@ bool lower_wait(Lowering& l, Ins& ins) {
 
 bool lower_mbarrier(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
+  if (s.op == "cp" && has(s, "mbarrier")) {
+    ins.space = has(s, "shared") || has(s, "shared::cta") ? CLUSTER_SPACE : GENERIC_SPACE;
+    l.address(s.operands[0], ins);
+    l.extra(ins).options[0] = has(s, "noinc");
+    ins.fn = arrive_after_copies;
+    return true;
+  }
   if (s.op != "mbarrier" || has(s, "pending_count") || has(s, "noComplete")) return false;
   ins.space = has(s, "shared::cluster") || has(s, "shared") || has(s, "shared::cta") ? CLUSTER_SPACE : GENERIC_SPACE;
   const size_t address = s.operands[0].kind == OperandKind::Address ? 0 : 1;
@@ -230,6 +262,7 @@ bool lower_mbarrier(Lowering& l, Ins& ins) {
   const Operand* number = s.operands.size() > address + 1 ? &s.operands[address + 1] : nullptr;
   if (has(s, "test_wait") || has(s, "try_wait")) return lower_wait(l, ins);
   if (number) ins.b = l.slot(*number, 4);
+  if (!number && (has(s, "init") || has(s, "expect_tx") || has(s, "complete_tx"))) return false;
   if (has(s, "init")) {
     ins.fn = initialise;
   } else if (has(s, "inval")) {

@@ -27,6 +27,12 @@ struct BulkCopy {
   int32_t at[TENSOR_MAP_RANK];
 };
 
+/** cp.async.mbarrier.arrive: a thread arrives when its cp.async before it have landed. */
+struct CopyArrival {
+  unsigned warp, lane;
+  uint64_t before;  // Copy::number
+};
+
 struct Mbarrier {
   uint32_t expected = 0;  // arrivals a phase
   int64_t pending = 0;    // arrivals that the phase still lacks
@@ -36,6 +42,8 @@ struct Mbarrier {
   const Ins* made = nullptr;       // where it was initialised
   const Ins* announced = nullptr;  // where bytes were announced last
   std::vector<BulkCopy> coming;
+  std::vector<CopyArrival> arriving;
+  bool has_something_coming() const { return !coming.empty() || !arriving.empty(); }
 };
 
 /** Those of a block, by their offset in its shared memory. */
@@ -61,6 +69,9 @@ class Mbarriers {
 
 /** The initialised barrier that a lane names. Faults where there is none. */
 Mbarrier& barrier_at(Warp& w, const Ins* i, unsigned lane, uint64_t address, BlockRun** block, uint32_t* offset);
+
+/** Carries out the cp.async of a lane with numbers below `before`. */
+void land_copies(BlockRun& block, unsigned warp, unsigned lane, uint64_t before);
 
 /** Does what a copy says. */
 void carry_out(const BulkCopy& copy);

@@ -1,5 +1,6 @@
 // Loads, stores, atomics and cp.async, each address checked.
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -481,6 +482,8 @@ Handler load_of(unsigned count, bool parameter) {
     if (count == 2) return load<T, R, 2>;
     if constexpr (sizeof(T) < 8)
       if (count == 4) return load<T, R, 4>;
+    if constexpr (sizeof(T) <= 2)
+      if (count == 8) return load<T, R, 8>;
   }
   return nullptr;
 }
@@ -491,6 +494,8 @@ Handler store_of(unsigned count) {
     if (count == 2) return store<T, R, 2>;
     if constexpr (sizeof(T) < 8)
       if (count == 4) return store<T, R, 4>;
+    if constexpr (sizeof(T) <= 2)
+      if (count == 8) return store<T, R, 8>;
   }
   return nullptr;
 }
@@ -536,11 +541,20 @@ Handler find_store(const std::string& type, unsigned reg, unsigned count) {
 enum class Atomic : uint8_t { Add, Min, Max, And, Or, Xor, Exchange, CompareExchange, Increment, Decrement };
 
 template <class T>
+T smaller_of(T a, T b) {
+  return b < a ? b : a;
+}
+template <class T>
+T larger_of(T a, T b) {
+  return b > a ? b : a;
+}
+
+template <class T>
 T combine(Atomic op, T old, T b, T c) {
   switch (op) {
     case Atomic::Add: return static_cast<T>(old + b);
-    case Atomic::Min: return b < old ? b : old;
-    case Atomic::Max: return b > old ? b : old;
+    case Atomic::Min: return smaller_of(old, b);
+    case Atomic::Max: return larger_of(old, b);
     case Atomic::Exchange: return b;
     case Atomic::CompareExchange: return old == b ? c : old;
     default: break;
@@ -558,33 +572,53 @@ T combine(Atomic op, T old, T b, T c) {
   return old;
 }
 
-/** Two halves at once. */
-template <uint16_t (*TO)(float), float (*FROM)(uint16_t)>
-struct Pair {
-  uint32_t bits;
-  friend Pair operator+(Pair a, Pair b) {
-    const uint16_t low = TO(FROM(static_cast<uint16_t>(a.bits)) + FROM(static_cast<uint16_t>(b.bits)));
-    const uint16_t high = TO(FROM(static_cast<uint16_t>(a.bits >> 16)) + FROM(static_cast<uint16_t>(b.bits >> 16)));
-    return {static_cast<uint32_t>(high) << 16 | low};
+/** One 16-bit float, or two of them. */
+template <uint16_t (*TO)(float), float (*FROM)(uint16_t), class Bits>
+struct Sixteens {
+  Bits bits;
+  template <class F>
+  static Sixteens each(Sixteens a, Sixteens b, const F& of) {
+    Bits out = 0;
+    for (unsigned shift = 0; shift < 8 * sizeof(Bits); shift += 16) {
+      const float x = FROM(static_cast<uint16_t>(a.bits >> shift)), y = FROM(static_cast<uint16_t>(b.bits >> shift));
+      out = static_cast<Bits>(out | static_cast<Bits>(TO(of(x, y))) << shift);
+    }
+    return {out};
   }
-  friend bool operator<(Pair, Pair) { return false; }
-  friend bool operator>(Pair, Pair) { return false; }
-  friend bool operator==(Pair a, Pair b) { return a.bits == b.bits; }
-};
-/** One half. */
-struct OneHalf {
-  uint16_t bits;
-  friend OneHalf operator+(OneHalf a, OneHalf b) {
-    return {float_to_half(half_to_float(a.bits) + half_to_float(b.bits))};
+  friend Sixteens operator+(Sixteens a, Sixteens b) {
+    return each(a, b, [](float x, float y) { return x + y; });
   }
-  friend bool operator<(OneHalf, OneHalf) { return false; }
-  friend bool operator>(OneHalf, OneHalf) { return false; }
-  friend bool operator==(OneHalf a, OneHalf b) { return a.bits == b.bits; }
+  // A number is chosen where the other one is none.
+  friend Sixteens smaller_of(Sixteens a, Sixteens b) {
+    return each(a, b, [](float x, float y) { return x < y || y != y ? x : (x == y && std::signbit(x) ? x : y); });
+  }
+  friend Sixteens larger_of(Sixteens a, Sixteens b) {
+    return each(a, b, [](float x, float y) { return x > y || y != y ? x : (x == y && std::signbit(y) ? x : y); });
+  }
+  friend bool operator==(Sixteens a, Sixteens b) { return a.bits == b.bits; }
 };
-using HalfPair = Pair<float_to_half, half_to_float>;
-using BfloatPair = Pair<float_to_bfloat16, bfloat16_to_float>;
+using OneHalf = Sixteens<float_to_half, half_to_float, uint16_t>;
+using OneBfloat = Sixteens<float_to_bfloat16, bfloat16_to_float, uint16_t>;
+using HalfPair = Sixteens<float_to_half, half_to_float, uint32_t>;
+using BfloatPair = Sixteens<float_to_bfloat16, bfloat16_to_float, uint32_t>;
+/** Combines what lies there with b (and c); what was there before. */
+template <class T, class Bits>
+Bits combine_at(Atomic op, char* place, Bits b, Bits c, bool& changed) {
+  auto* at = reinterpret_cast<Bits*>(place);
+  Bits found = __atomic_load_n(at, __ATOMIC_RELAXED), wanted;
+  do {
+    T was, x, y;
+    memcpy(&was, &found, sizeof was);
+    memcpy(&x, &b, sizeof x);
+    memcpy(&y, &c, sizeof y);
+    const T now = combine<T>(op, was, x, y);
+    memcpy(&wanted, &now, sizeof now);
+  } while (!__atomic_compare_exchange_n(at, &found, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+  changed |= wanted != found;
+  return found;
+}
 
-/** options: 0 the operation, 1 whether the old value is wanted. */
+/** options: 0 the operation. */
 template <class T, class Bits>
 const Ins* atomic(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
@@ -598,22 +632,66 @@ const Ins* atomic(Warp& w, const Ins* i) {
   bool changed = false;
   for (int k = 0; k < LANES; ++k) {
     if (!(m >> k & 1)) continue;
-    auto* at = reinterpret_cast<Bits*>(p.at[k]);
-    Bits found = __atomic_load_n(at, __ATOMIC_RELAXED), wanted;
-    do {
-      T was, x, y;
-      memcpy(&was, &found, sizeof was);
-      memcpy(&x, &b[k], sizeof x);
-      memcpy(&y, &c[k], sizeof y);
-      const T now = combine<T>(op, was, x, y);
-      memcpy(&wanted, &now, sizeof now);
-    } while (!__atomic_compare_exchange_n(at, &found, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
-    old[k] = found;
-    changed |= wanted != found;
+    old[k] = combine_at<T, Bits>(op, p.at[k], b[k], c[k], changed);
   }
   if (!changed) w.budget -= COST_OF_UNCHANGED;
   if (i->d != NO_SLOT) write_lanes<Bits>(w, i->d, m, [&](int k) { return old[k]; });
   return i + 1;
+}
+
+/** What a vector of fp32 adds up in device memory: subnormal numbers are 0, before and after, as on an H200. */
+struct Flushed {
+  float value;
+  float flushed() const { return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value; }
+  friend Flushed operator+(Flushed a, Flushed b) { return {Flushed{a.flushed() + b.flushed()}.flushed()}; }
+  friend Flushed smaller_of(Flushed a, Flushed b) { return b.value < a.value ? b : a; }
+  friend Flushed larger_of(Flushed a, Flushed b) { return a.value < b.value ? b : a; }
+  friend bool operator==(Flushed a, Flushed b) { return a.value == b.value; }
+};
+
+/** Each number of a vector by itself. options: 0 the operation; extra: d, where it is wanted, and b. */
+template <class T, class Bits>
+const Ins* atomic_vector(Warp& w, const Ins* i) {
+  const uint32_t m = w.active(i);
+  if (!m) return i + 1;
+  const Extra& x = *i->extra;
+  const size_t count = x.b.size();
+  const auto op = static_cast<Atomic>(x.options[0]);
+  Pointers p;
+  resolve(w, i, m, static_cast<unsigned>(count * sizeof(Bits)), Access::ReadWrite, p);
+  bool changed = false;
+  for (size_t n = 0; n < count; ++n) {
+    const Bits* b = w.reg<Bits>(x.b[n]);
+    alignas(64) Bits old[LANES] = {};
+    for (int k = 0; k < LANES; ++k)
+      if (m >> k & 1) old[k] = combine_at<T, Bits>(op, p.at[k] + n * sizeof(Bits), b[k], b[k], changed);
+    if (!x.d.empty()) write_lanes<Bits>(w, x.d[n], m, [&](int k) { return old[k]; });
+  }
+  if (!changed) w.budget -= COST_OF_UNCHANGED;
+  return i + 1;
+}
+
+/** A type of numbers that atomics take: its handlers of one and of several. */
+struct AtomicType {
+  unsigned bytes;
+  Handler one, several;
+};
+const std::map<std::string, AtomicType>& atomic_types() {
+  static const std::map<std::string, AtomicType> TYPES = {
+      {"u32", {4, atomic<uint32_t, uint32_t>, nullptr}},
+      {"b32", {4, atomic<uint32_t, uint32_t>, nullptr}},
+      {"s32", {4, atomic<int32_t, uint32_t>, nullptr}},
+      {"u64", {8, atomic<uint64_t, uint64_t>, nullptr}},
+      {"b64", {8, atomic<uint64_t, uint64_t>, nullptr}},
+      {"s64", {8, atomic<int64_t, uint64_t>, nullptr}},
+      {"b16", {2, atomic<uint16_t, uint16_t>, nullptr}},
+      {"f64", {8, atomic<double, uint64_t>, nullptr}},
+      {"f32", {4, atomic<float, uint32_t>, atomic_vector<Flushed, uint32_t>}},
+      {"f16", {2, atomic<OneHalf, uint16_t>, atomic_vector<OneHalf, uint16_t>}},
+      {"bf16", {2, atomic<OneBfloat, uint16_t>, atomic_vector<OneBfloat, uint16_t>}},
+      {"f16x2", {4, atomic<HalfPair, uint32_t>, atomic_vector<HalfPair, uint32_t>}},
+      {"bf16x2", {4, atomic<BfloatPair, uint32_t>, atomic_vector<BfloatPair, uint32_t>}}};
+  return TYPES;
 }
 
 bool lower_atomic(Lowering& l, Ins& ins) {
@@ -626,30 +704,33 @@ bool lower_atomic(Lowering& l, Ins& ins) {
                                                            {"inc", Atomic::Increment}, {"dec", Atomic::Decrement}};
   Extra& extra = l.extra(ins);
   bool known = false;
+  const AtomicType* found_type = nullptr;
   ins.space = GENERIC_SPACE;
   for (const std::string& mod : s.mods) {
     if (mod == "global") ins.space = GLOBAL_SPACE;
     if (mod == "shared" || mod == "shared::cta") ins.space = SHARED_SPACE;
     if (mod == "shared::cluster") ins.space = CLUSTER_SPACE;
     if (mod == "async") return false;
+    const auto type = atomic_types().find(mod);
+    if (type != atomic_types().end()) found_type = &type->second;
     const auto found = OPERATIONS.find(mod);
     if (found == OPERATIONS.end()) continue;
     extra.options[0] = static_cast<int>(found->second);
     known = true;
   }
-  const std::string& type = s.mods.back();
-  const unsigned bytes = type.find("64") != std::string::npos ? 8 : type == "b16" || type == "f16" ? 2 : 4;
-  if (type == "u32" || type == "b32") ins.fn = atomic<uint32_t, uint32_t>;
-  if (type == "s32") ins.fn = atomic<int32_t, uint32_t>;
-  if (type == "u64" || type == "b64") ins.fn = atomic<uint64_t, uint64_t>;
-  if (type == "s64") ins.fn = atomic<int64_t, uint64_t>;
-  if (type == "f32") ins.fn = atomic<float, uint32_t>;
-  if (type == "f64") ins.fn = atomic<double, uint64_t>;
-  if (type == "b16") ins.fn = atomic<uint16_t, uint16_t>;
-  if (type == "f16") ins.fn = atomic<OneHalf, uint16_t>;
-  if (type == "f16x2") ins.fn = atomic<HalfPair, uint32_t>;
-  if (type == "bf16x2") ins.fn = atomic<BfloatPair, uint32_t>;
-  if (!known || !ins.fn) return false;
+  if (!known || !found_type) return false;
+  const unsigned bytes = found_type->bytes;
+  const unsigned count = has(s, "v8") ? 8 : has(s, "v4") ? 4 : has(s, "v2") ? 2 : 1;
+  if (count > 1) {
+    ins.fn = found_type->several;
+    if (!ins.fn || count * bytes > 16) return false;
+    if (returns)
+      for (const Operand& item : s.operands[0].items) extra.d.push_back(l.slot(item, bytes));
+    l.address(s.operands[returns ? 1 : 0], ins);
+    for (const Operand& item : s.operands[returns ? 2 : 1].items) extra.b.push_back(l.slot(item, bytes));
+    return extra.b.size() == count && (!returns || extra.d.size() == count);
+  }
+  ins.fn = found_type->one;
   size_t n = 0;
   if (returns) {
     const Operand& d = s.operands[n++];
@@ -657,12 +738,15 @@ bool lower_atomic(Lowering& l, Ins& ins) {
   }
   l.address(s.operands[n++], ins);
   ins.b = l.slot(s.operands[n++], bytes);
-  if (n < s.operands.size()) ins.c = l.slot(s.operands[n], bytes);
-  return true;
+  if (n < s.operands.size() && !has(s, "L2::cache_hint")) ins.c = l.slot(s.operands[n], bytes);
+  return static_cast<Atomic>(extra.options[0]) != Atomic::CompareExchange || ins.c != NO_SLOT;
 }
 
 // --- cp.async -------------------------------------------------------------------------------------------------------
 
+constexpr int IGNORE = 1, NEGATED_IGNORE = 2;
+
+/** c: bytes to read, the rest are zeros; or (options 1) a predicate: all are zeros where it holds. */
 const Ins* copy_async(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   if (!m) return i + 1;
@@ -673,6 +757,7 @@ const Ins* copy_async(Warp& w, const Ins* i) {
   copy.warp = w.index;
   copy.bytes = i->bytes;
   copy.ins = i;
+  copy.number = block.copies_issued++;
   // Neither a load nor a store to ncu: what it writes is not counted as either.
   Counters* const observed = std::exchange(block.observed, nullptr);
   Shadow* const shadow = std::exchange(block.shadow, nullptr);
@@ -681,11 +766,14 @@ const Ins* copy_async(Warp& w, const Ins* i) {
   block.shadow = shadow;
   uint32_t reading = 0;
   if (shadow) shadow->copy_begins(w, i, m, i->bytes, copy.to);
-  const uint32_t* sizes = i->c == NO_SLOT ? nullptr : w.reg<uint32_t>(i->c);
+  const bool ignores = i->c != NO_SLOT && i->extra->options[1];
+  const uint32_t ignored = ignores ? w.pred(i->c) ^ (i->extra->options[1] == NEGATED_IGNORE ? ALL : 0) : 0;
+  const uint32_t* sizes = i->c == NO_SLOT || ignores ? nullptr : w.reg<uint32_t>(i->c);
   const uint64_t* from = w.reg<uint64_t>(i->b);
   alignas(64) uint64_t addresses[LANES];
   for (unsigned k = 0; k < LANES; ++k) {
     copy.source_bytes[k] = sizes && sizes[k] < i->bytes ? static_cast<uint8_t>(sizes[k]) : i->bytes;
+    if (ignored >> k & 1) copy.source_bytes[k] = 0;
     copy.from[k] = addresses[k] = from[k] + static_cast<uint64_t>(i->extra->options[0]);
     copy.group[k] = block.open_groups[w.index][k];
     reading |= m >> k & 1 && copy.source_bytes[k] == i->bytes ? 1u << k : 0u;
@@ -735,6 +823,26 @@ uint32_t unfinished(const Copy& copy, const Groups& open, uint64_t most) {
   return lanes;
 }
 
+/** What a copy says, for lanes for which it is waited for. */
+void land(BlockRun& block, Copy& copy, uint32_t done) {
+  if (!done) return;
+  if (done == ALL && copy.whole && copy.bytes == 16) {
+    for (int k = 0; k < LANES; ++k) memcpy(block.shared + copy.to[k], reinterpret_cast<const void*>(copy.from[k]), 16);
+  } else {
+    for (unsigned k = 0; k < LANES; ++k) {
+      if (!(done >> k & 1)) continue;
+      char* to = block.shared + copy.to[k];
+      if (copy.source_bytes[k]) memcpy(to, reinterpret_cast<const void*>(copy.from[k]), copy.source_bytes[k]);
+      memset(to + copy.source_bytes[k], 0, copy.bytes - copy.source_bytes[k]);
+    }
+  }
+  if (block.shadow) block.shadow->copy_ends(block.warps()[copy.warp], copy.ins, done, copy.bytes, copy.to);
+  copy.mask &= ~done;
+}
+void forget_landed(std::vector<Copy>& copies) {
+  copies.erase(std::remove_if(copies.begin(), copies.end(), [](const Copy& c) { return c.mask == 0; }), copies.end());
+}
+
 /** imm: how many of the newest committed groups may be unfinished; negative: none, the open one neither. */
 const Ins* copy_wait(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
@@ -744,25 +852,10 @@ const Ins* copy_wait(Warp& w, const Ins* i) {
   for (Copy& copy : block.copies) {
     if (copy.warp != w.index) continue;
     const uint32_t done = copy.mask & m & ~(i->imm < 0 ? 0 : unfinished(copy, open, static_cast<uint64_t>(i->imm)));
-    if (done == ALL && copy.whole && copy.bytes == 16) {
-      for (int k = 0; k < LANES; ++k)
-        memcpy(block.shared + copy.to[k], reinterpret_cast<const void*>(copy.from[k]), 16);
-    } else {
-      for (unsigned k = 0; k < LANES; ++k) {
-        if (!(done >> k & 1)) continue;
-        char* to = block.shared + copy.to[k];
-        if (copy.source_bytes[k]) memcpy(to, reinterpret_cast<const void*>(copy.from[k]), copy.source_bytes[k]);
-        memset(to + copy.source_bytes[k], 0, copy.bytes - copy.source_bytes[k]);
-      }
-    }
-    if (block.shadow && done) block.shadow->copy_ends(w, copy.ins, done, copy.bytes, copy.to);
-    copy.mask &= ~done;
+    land(block, copy, done);
     gone |= copy.mask == 0;
   }
-  if (gone)
-    block.copies.erase(
-        std::remove_if(block.copies.begin(), block.copies.end(), [](const Copy& c) { return c.mask == 0; }),
-        block.copies.end());
+  if (gone) forget_landed(block.copies);
   return i + 1;
 }
 
@@ -794,7 +887,11 @@ bool lower_copy(Lowering& l, Ins& ins) {
     l.extra(ins).options[0] = static_cast<int>(source.imm);
     ins.bytes = static_cast<uint8_t>(s.operands[2].value);
     if (ins.bytes != 4 && ins.bytes != 8 && ins.bytes != 16) return false;
-    if (s.operands.size() > 3) ins.c = l.slot(s.operands[3], 4);
+    const size_t count = s.operands.size() - has(s, "L2::cache_hint");
+    if (count <= 3) return true;
+    const bool ignores = s.operands[3].kind == OperandKind::Register && l.register_bytes(s.operands[3]) == 0;
+    if (ignores) l.extra(ins).options[1] = s.operands[3].negated ? NEGATED_IGNORE : IGNORE;
+    ins.c = l.slot(s.operands[3], ignores ? 0 : 4);
   }
   return ins.fn != nullptr;
 }
@@ -823,7 +920,7 @@ bool lower_load_store(Lowering& l, Ins& ins) {
   const bool loads = s.op != "st";
   ins.space = space_of(s);
   if (has(s, "async")) return false;
-  const unsigned count = has(s, "v4") ? 4 : (has(s, "v2") ? 2 : 1);
+  const unsigned count = has(s, "v8") ? 8 : has(s, "v4") ? 4 : has(s, "v2") ? 2 : 1;
   const Operand& at = s.operands[loads ? 1 : 0];
   const Operand& value = s.operands[loads ? 0 : 1];
   const Operand& first = count > 1 ? value.items[0] : value;
@@ -835,6 +932,9 @@ bool lower_load_store(Lowering& l, Ins& ins) {
   l.address(at, ins);
   // The name of a kernel's parameter; what is passed to a call lies in local memory.
   const bool parameter = ins.space == PARAMETER_SPACE && at.reg < 0;
+  if (parameter && (ins.imm < 0 || memory_bytes * count > l.parameter_bytes() ||
+                    ins.imm > l.parameter_bytes() - memory_bytes * count))
+    return false;
   ins.fn = loads ? find_load(type, bytes, count, parameter) : find_store(type, bytes, count);
   if (!ins.fn) return false;
   if (loads && ins.space == SHARED_SPACE) {
@@ -893,6 +993,12 @@ bool lower_cvta(Lowering& l, Ins& ins) {
 }
 
 }  // namespace
+
+void land_copies(BlockRun& block, unsigned warp, unsigned lane, uint64_t before) {
+  for (Copy& copy : block.copies)
+    if (copy.warp == warp && copy.number < before) land(block, copy, copy.mask & 1u << lane);
+  forget_landed(block.copies);
+}
 
 bool lower_memory(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();

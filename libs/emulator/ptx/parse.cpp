@@ -1,4 +1,5 @@
 // Reads PTX text: one pass over its tokens, with a scope for each pair of braces.
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +13,11 @@ namespace flashcore::emu::ptx {
 namespace {
 
 constexpr size_t MAX_STATEMENTS = 4'000'000;
+constexpr uint64_t MOST_ALIGNMENT = 1 << 16;
+constexpr uint64_t MOST_VARIABLE_BYTES = uint64_t(1) << 40;
+constexpr uint64_t MOST_PARAMETER_BYTES = 1 << 16;
+constexpr int DEEPEST_OPERAND = 16;
+constexpr size_t DEEPEST_SCOPE = 1000;
 
 bool is_word(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%'; }
 
@@ -81,7 +87,9 @@ class Parser {
     }
     if (is_word(c) || c == '.') {
       ++at_;
-      while (at_ < text_.size() && (is_word(text_[at_]) || text_[at_] == '.' ||
+      // Directives may follow one another without a blank: .reg.b16
+      const bool directive = c == '.';
+      while (at_ < text_.size() && (is_word(text_[at_]) || (text_[at_] == '.' && !directive) ||
                                     (text_[at_] == ':' && at_ + 1 < text_.size() && text_[at_ + 1] == ':'))) {
         if (text_[at_] == ':') ++at_;
         ++at_;
@@ -113,7 +121,19 @@ class Parser {
     if (token_.kind != Token::Number) fail("wanted a number, is " + token_.text);
     const auto value = static_cast<int64_t>(strtoull(token_.text.c_str(), nullptr, 0));
     next();
-    return minus ? -value : value;
+    return minus ? negated(value) : value;
+  }
+  static int64_t negated(int64_t value) { return static_cast<int64_t>(0 - static_cast<uint64_t>(value)); }
+  /** Of an array or a place in memory. */
+  uint64_t extent(uint64_t most) {
+    const int64_t value = integer();
+    if (value < 0 || static_cast<uint64_t>(value) > most) fail("a size of " + std::to_string(value));
+    return static_cast<uint64_t>(value);
+  }
+  unsigned alignment() {
+    const uint64_t value = extent(MOST_ALIGNMENT);
+    if (value == 0 || (value & (value - 1)) != 0) fail("an alignment of " + std::to_string(value));
+    return static_cast<unsigned>(value);
   }
   void skip_line() {
     while (at_ < text_.size() && text_[at_] != '\n') ++at_;
@@ -136,9 +156,9 @@ class Parser {
   // --- directives -----------------------------------------------------------------------------------------------
 
   static unsigned type_bytes(const std::string& type) {
-    if (type == ".pred") return 0;
-    const unsigned bits = static_cast<unsigned>(atoi(type.c_str() + (isdigit(type[2]) ? 2 : 3)));
-    return bits / 8;
+    const size_t digits = type.find_first_of("0123456789");
+    if (type == ".pred" || digits == std::string::npos || type.size() > digits + 3) return 0;
+    return static_cast<unsigned>(atoi(type.c_str() + digits)) / 8;
   }
 
   void file_directive() {
@@ -217,7 +237,7 @@ class Parser {
     unsigned vector = 1;
     while (token_.kind == Token::Word && token_.text[0] == '.') {
       type = word();
-      if (type == ".align") variable.align = static_cast<unsigned>(integer());
+      if (type == ".align") variable.align = alignment();
       if (type == ".v2") vector = 2;
       if (type == ".v4") vector = 4;
       if (type == ".attribute") skip_to(")");
@@ -233,7 +253,8 @@ class Parser {
         if (is("]"))
           unsized = true;
         else
-          one.bytes *= static_cast<uint64_t>(integer());
+          one.bytes *= extent(MOST_VARIABLE_BYTES);
+        if (one.bytes > MOST_VARIABLE_BYTES) fail("a variable that is too large");
         expect("]");
       }
       if (unsized) one.bytes = 0;
@@ -274,20 +295,22 @@ class Parser {
       while (token_.kind == Token::Word && token_.text[0] == '.') {
         const std::string part = word();
         if (part == ".align")
-          parameter.align = static_cast<unsigned>(integer());
+          parameter.align = alignment();
         else if (part != ".param" && part != ".ptr" && part != ".global" && part != ".shared" && part != ".const")
           type = part;
       }
       parameter.bytes = type_bytes(type);
       if (parameter.align < parameter.bytes) parameter.align = parameter.bytes;
+      parameter.align = std::max(parameter.align, 1u);
       parameter.name = word();
       if (take("[")) {
-        parameter.bytes *= static_cast<unsigned>(integer());
+        parameter.bytes *= static_cast<unsigned>(extent(MOST_PARAMETER_BYTES));
         expect("]");
       }
       total = (total + parameter.align - 1) / parameter.align * parameter.align;
       parameter.offset = total;
       total += parameter.bytes;
+      if (total > MOST_PARAMETER_BYTES) fail("too many parameters");
       list.push_back(std::move(parameter));
     }
   }
@@ -386,6 +409,7 @@ class Parser {
 
   void statement() {
     if (take("{")) {
+      if (scopes_.size() > DEEPEST_SCOPE) fail("too many braces");
       scopes_.emplace_back();
       return;
     }
@@ -463,6 +487,9 @@ class Parser {
     for (size_t dot; (dot = opcode.find('.', start)) != std::string::npos; start = dot + 1)
       (start == 0 ? s.op = opcode.substr(0, dot) : s.mods.emplace_back(opcode.substr(start, dot - start)));
     (start == 0 ? s.op = opcode.substr(start) : s.mods.emplace_back(opcode.substr(start)));
+    // What simplify.cpp and fuse.cpp make of several instructions is nobody's to write.
+    for (const std::string& mod : s.mods)
+      if (mod == "run" || mod == "low" || mod == "high" || mod == "pair") fail("there is no ." + mod);
     if (s.op == "call") return call(std::move(s));
     while (!is(";")) {
       if (take(",")) continue;
@@ -506,20 +533,21 @@ class Parser {
     function_.statements.push_back(std::move(s));
   }
 
-  Operand operand() {
+  Operand operand(int depth = 0) {
     Operand o;
+    if (depth > DEEPEST_OPERAND) fail("too many braces");
     if (take("!")) {
-      o = operand();
+      o = operand(depth + 1);
       o.negated = true;
       return o;
     }
     if (take("{")) {
       o.kind = OperandKind::Vector;
       while (!take("}"))
-        if (!take(",")) o.items.push_back(operand());
+        if (!take(",")) o.items.push_back(operand(depth + 1));
       return o;
     }
-    if (take("[")) return address();
+    if (take("[")) return address(depth + 1);
     if (is("-") || token_.kind == Token::Number) return immediate();
     if (is("_")) {
       next();
@@ -537,7 +565,7 @@ class Parser {
     return o;
   }
 
-  Operand address() {
+  Operand address(int depth) {
     Operand o;
     o.kind = OperandKind::Address;
     if (token_.kind == Token::Number || is("-")) {
@@ -550,7 +578,7 @@ class Parser {
       else if (is("-"))
         o.value = integer();
     }
-    while (take(",")) o.items.push_back(operand());
+    while (take(",")) o.items.push_back(operand(depth));
     expect("]");
     return o;
   }
@@ -575,7 +603,7 @@ class Parser {
       return o;
     }
     o.value = static_cast<int64_t>(strtoull(text.c_str(), nullptr, 0));
-    if (minus) o.value = -o.value;
+    if (minus) o.value = negated(o.value);
     return o;
   }
 

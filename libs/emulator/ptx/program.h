@@ -14,6 +14,23 @@ struct ProgramError : std::runtime_error {
   std::string place;
 };
 
+/** What a statement has of one kind. To ask for more than it has is an error of the program that was read. */
+template <class T>
+class Listed : public std::vector<T> {
+ public:
+  using std::vector<T>::vector;
+  const T& operator[](size_t n) const { return std::vector<T>::operator[](checked(n)); }
+  T& operator[](size_t n) { return std::vector<T>::operator[](checked(n)); }
+  const T& back() const { return (*this)[this->size() - 1]; }
+  T& back() { return (*this)[this->size() - 1]; }
+
+ private:
+  size_t checked(size_t n) const {
+    if (n >= this->size()) throw ProgramError("an instruction that lacks a modifier or an operand");
+    return n;
+  }
+};
+
 enum class OperandKind : uint8_t { Register, Immediate, Special, Symbol, Address, Vector, Sink };
 
 struct Operand {
@@ -23,15 +40,15 @@ struct Operand {
   int reg = -1;                 // into Function::registers; of an Address: its base, or -1
   int64_t value = 0;            // an immediate's bits; an address's offset
   std::string name;             // of a symbol (an address's base too) or a special register
-  std::vector<Operand> items;   // of a vector {a, b}, of a pair d|p; an address's coordinates
+  Listed<Operand> items;        // of a vector {a, b}, of a pair d|p; an address's coordinates
 };
 
 struct Statement {
   std::string op;                  // "ld", "mma" …
-  std::vector<std::string> mods;   // what follows it, between the dots
+  Listed<std::string> mods;        // what follows it, between the dots
   int guard = -1;                  // predicate register, or -1
   bool guard_negated = false;
-  std::vector<Operand> operands;
+  Listed<Operand> operands;
   int place = 0;                   // into Program::places
   int target = -1;                 // of a branch: index of a statement
   bool is_label = false;           // a place that is jumped to

@@ -48,7 +48,10 @@ const Ins* lane_by_lane(Warp& w, const Ins* i) {
 
 using EachLane = void (*)(Warp&, unsigned, const Word*, Word*);
 
-/** Operands of so many bytes; one of 1 byte lies in a register of any width, and one of 0 is a predicate. */
+/**
+ * Operands of so many bytes; one of 1 byte lies in a register of any width, and one of 0 is a predicate, whose ! is the
+ * caller's to see to.
+ */
 template <class Each>
 bool bind(Lowering& l, Ins& ins, std::initializer_list<unsigned> d, std::initializer_list<unsigned> a, Each each) {
   const Statement& s = l.statement();
@@ -60,7 +63,7 @@ bool bind(Lowering& l, Ins& ins, std::initializer_list<unsigned> d, std::initial
   const Operand& to = s.operands[0];
   size_t n = 0;
   for (const unsigned bytes : d) {
-    const Operand& o = to.kind == OperandKind::Vector ? to.items.at(n) : to;
+    const Operand& o = to.kind == OperandKind::Vector ? to.items[n] : to;
     ++n;
     extra.d.push_back(l.slot(o, width(o, bytes)));
     extra.d_bytes.push_back(static_cast<uint8_t>(width(o, bytes)));
@@ -68,7 +71,7 @@ bool bind(Lowering& l, Ins& ins, std::initializer_list<unsigned> d, std::initial
   n = 1;
   for (const unsigned bytes : a) {
     const Operand& o = s.operands[n++];
-    if (o.negated) return false;
+    if (o.negated && bytes != 0) return false;
     extra.a.push_back(l.slot(o, width(o, bytes)));
     extra.a_bytes.push_back(static_cast<uint8_t>(width(o, bytes)));
   }
@@ -156,7 +159,9 @@ struct IntegerType {
 };
 IntegerType integer_type(const std::string& type) {
   if (type.size() < 2 || (type[0] != 's' && type[0] != 'u')) return {};
-  return {static_cast<unsigned>(atoi(type.c_str() + 1)), type[0] == 's'};
+  const auto bits = static_cast<unsigned>(atoi(type.c_str() + 1));
+  if (bits < 2 || bits > 64 || (bits & (bits - 1)) != 0) return {};
+  return {bits, type[0] == 's'};
 }
 using Wide = __int128;
 Wide value_of(Word bits, const IntegerType& t) {
@@ -217,7 +222,7 @@ bool lower_conversion(Lowering& l, Ins& ins) {
   if (s.mods[0] == "pack" && s.mods.size() >= 4) {
     // cvt.pack.sat.u8.s32.b32 d, a, b, c: c moves up, a and b go below it.
     const IntegerType t = integer_type(s.mods[2]);
-    if (t.bits != 16 && t.bits != 8) return false;
+    if (t.bits != 16 && t.bits != 8 && t.bits != 4 && t.bits != 2) return false;
     const auto packed = [=](Warp&, unsigned, const Word* in, Word* out) {
       const IntegerType word{32, true};
       const Word m = (Word(1) << t.bits) - 1;
@@ -296,8 +301,94 @@ Word dot2(Word a, Word b, Word c, bool a_signed, bool b_signed, bool upper) {
   return static_cast<Word>(sum);
 }
 
+/** add, min and max of 32 bits or of two 16-bit numbers, with .relu no result below 0. */
+bool lower_packed_integers(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  const bool adds = s.op == "add", smallest = s.op == "min", relu = has(s, "relu");
+  if (!adds && !smallest && s.op != "max") return false;
+  IntegerType t;
+  for (const std::string& mod : s.mods) {
+    if (mod == "s16x2" || mod == "u16x2") t = {16, mod[0] == 's'};
+    if (mod == "s32" && relu) t = {32, true};
+  }
+  if (!t.bits || s.mods.size() != (relu ? 2u : 1u)) return false;
+  return bind(l, ins, {4}, {4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
+    for (unsigned shift = 0; shift < 32; shift += t.bits) {
+      const Wide a = value_of(in[0] >> shift, t), b = value_of(in[1] >> shift, t);
+      Wide x = adds ? a + b : (smallest ? std::min(a, b) : std::max(a, b));
+      if (relu && x < 0) x = 0;
+      out[0] |= (static_cast<Word>(x) & ((Word(1) << t.bits) - 1)) << shift;
+    }
+  });
+}
+
+/** vabsdiff2 and vabsdiff4: differences of the parts, or with .add their sum and c. */
+bool lower_differences(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  if (s.op != "vabsdiff2" && s.op != "vabsdiff4") return false;
+  const bool adds = s.mods.back() == "add";
+  const unsigned bits = s.op == "vabsdiff4" ? 8 : 16;
+  if (s.mods.size() != (adds ? 4u : 3u)) return false;
+  const IntegerType a{bits, s.mods[1] == "s32"}, b{bits, s.mods[2] == "s32"};
+  return bind(l, ins, {4}, {4, 4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
+    if (adds) out[0] = in[2];
+    for (unsigned shift = 0; shift < 32; shift += bits) {
+      const Wide apart = value_of(in[0] >> shift, a) - value_of(in[1] >> shift, b);
+      const auto difference = static_cast<Word>(apart < 0 ? -apart : apart);
+      out[0] += adds ? difference : (difference & ((Word(1) << bits) - 1)) << shift;
+    }
+  });
+}
+
+/** The n-th set bit from `base` on, upwards or (n below 0) downwards; all ones where there is none. */
+Word nth_set_bit(uint32_t mask, uint32_t base, int32_t n) {
+  if (n == 0) return base < 32 && (mask >> base & 1) ? base : 0xffffffff;
+  int64_t left = std::abs(static_cast<int64_t>(n)) - 1;
+  for (int64_t at = base; at >= 0 && at < 32; at += n > 0 ? 1 : -1)
+    if ((mask >> at & 1) && left-- == 0) return static_cast<Word>(at);
+  return 0xffffffff;
+}
+
+/** lop3.or.b32 d|p, a, b, c, table, q: p tells whether d has a bit, combined with q. */
+bool lower_tested_logic(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  if (s.op != "lop3" || s.mods.size() != 2 || s.operands[0].kind != OperandKind::Vector) return false;
+  const bool both = s.mods[0] == "and", negated = s.operands[5].negated;
+  if (!both && s.mods[0] != "or") return false;
+  return bind(l, ins, {4, 0}, {4, 4, 4, 4, 0}, [=](Warp&, unsigned, const Word* in, Word* out) {
+    for (unsigned bit = 0; bit < 32; ++bit) {
+      const Word row = (in[0] >> bit & 1) << 2 | (in[1] >> bit & 1) << 1 | (in[2] >> bit & 1);
+      out[0] |= (in[3] >> row & 1) << bit;
+    }
+    const bool q = (in[4] != 0) != negated;
+    out[1] = both ? out[0] && q : out[0] || q;
+  });
+}
+
+/** Which window a generic address lies in; the GPU's own memory has none. */
+bool lower_space_test(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  if (s.op != "isspacep") return false;
+  const std::string& space = s.mods.back();
+  const bool shared = space.rfind("shared", 0) == 0;
+  if (!shared && space != "global" && space != "local" && space != "const" && space.rfind("param", 0) != 0)
+    return false;
+  const uint64_t window = shared ? SHARED_WINDOW : (space == "local" ? LOCAL_WINDOW : PARAMETER_WINDOW);
+  const bool global = space == "global", constant = space == "const";
+  return bind(l, ins, {0}, {8}, [=](Warp&, unsigned, const Word* in, Word* out) {
+    out[0] = !constant && (in[0] & WINDOW_MASK) == (global ? 0 : window);
+  });
+}
+
 bool lower_integers(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
+  if (lower_packed_integers(l, ins) || lower_tested_logic(l, ins) || lower_space_test(l, ins) ||
+      lower_differences(l, ins))
+    return true;
+  if (s.op == "fns")
+    return bind(l, ins, {4}, {4, 4, 4}, [](Warp&, unsigned, const Word* in, Word* out) {
+      out[0] = nth_set_bit(static_cast<uint32_t>(in[0]), static_cast<uint32_t>(in[1]), static_cast<int32_t>(in[2]));
+    });
   const IntegerType t = integer_type(s.mods.back());
   const unsigned bytes = t.bits / 8;
   if (s.op == "bfind" && has(s, "shiftamt"))
@@ -341,6 +432,11 @@ bool lower_integers(Lowering& l, Ins& ins) {
     };
     return accumulates ? bind(l, ins, {4}, {4, 4, 4}, product) : bind(l, ins, {4}, {4, 4}, product);
   }
+  if (s.op == "mad" && has(s, "hi") && has(s, "sat") && t.bits == 32)
+    return bind(l, ins, {4}, {4, 4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
+      const Wide product = value_of(in[0], t) * value_of(in[1], t);
+      out[0] = static_cast<Word>(clamped((product >> 32) + value_of(in[2], t), t));
+    });
   if (s.op == "dp2a" && s.mods.size() == 3) {
     const bool a_signed = s.mods[1] == "s32", b_signed = s.mods[2] == "s32", upper = s.mods[0] == "hi";
     return bind(l, ins, {4}, {4, 4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
@@ -368,10 +464,11 @@ bool lower_integers(Lowering& l, Ins& ins) {
                            : 0;
     });
   if (s.op == "slct" && s.mods.size() >= 2) {
-    const unsigned width = static_cast<unsigned>(atoi(s.mods[0].c_str() + 1)) / 8;
-    const bool by_float = s.mods.back() == "f32";
+    const unsigned width = static_cast<unsigned>(atoi(s.mods[s.mods.size() - 2].c_str() + 1)) / 8;
+    const bool by_float = s.mods.back() == "f32", flush = has(s, "ftz");
     return bind(l, ins, {width}, {width, width, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
-      const bool first = by_float ? number_of(in[2], SINGLE) >= 0 : !(in[2] >> 31 & 1);
+      const double chooser = number_of(in[2], SINGLE);
+      const bool first = by_float ? chooser >= 0 || (flush && chooser > -0x1p-126) : !(in[2] >> 31 & 1);
       out[0] = first ? in[0] : in[1];
     });
   }
@@ -475,33 +572,91 @@ bool lower_flushed_halves(Lowering& l, Ins& ins) {
   return op == 'f' ? bind(l, ins, {bytes}, {bytes, bytes, bytes}, each) : bind(l, ins, {bytes}, {bytes, bytes}, each);
 }
 
-/** Of floats: 1.0 or a mask as wide as the result where the comparison holds; of pairs a half of it each. */
+/** neg, abs, min and max of halves, with .ftz, .NaN and .xorsign.abs: they choose and do not round. */
+bool lower_half_choice(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  const std::string& type = s.mods.back();
+  const bool pair = type.size() > 2 && type.substr(type.size() - 2) == "x2", bfloat = type[0] == 'b';
+  const bool one = s.op == "neg" || s.op == "abs", smallest = s.op == "min";
+  if (!one && !smallest && s.op != "max") return false;
+  if (type != "f16" && type != "f16x2" && type != "bf16" && type != "bf16x2") return false;
+  const unsigned bytes = pair ? 4 : 2;
+  const bool negates = s.op == "neg", flush = has(s, "ftz"), keeps_nan = has(s, "NaN"), xors = has(s, "xorsign");
+  const Format f = bfloat ? BFLOAT : HALF;
+  const auto choice = [=](Word a, Word b) -> Word {
+    const Word sign = 0x8000, magnitude = 0x7fff;
+    if (flush && (a & magnitude) < 0x400) a &= sign;
+    if (flush && (b & magnitude) < 0x400) b &= sign;
+    if (one) return negates ? a ^ sign : a & magnitude;
+    const Word signs = (a ^ b) & sign;
+    if (xors) a &= magnitude, b &= magnitude;
+    const bool no_a = (a & magnitude) > f.infinity(), no_b = (b & magnitude) > f.infinity();
+    if ((no_a && no_b) || (keeps_nan && (no_a || no_b))) return f.nan();
+    const double x = number_of(a, f), y = number_of(b, f);
+    const bool negative_zero = x == 0 && y == 0 && ((a | b) & sign) != 0;
+    Word chosen = no_a ? b : (no_b ? a : ((smallest ? x < y : x > y) ? a : b));
+    if (negative_zero) chosen = smallest ? sign : a & b;
+    return xors ? chosen | signs : chosen;
+  };
+  const auto each = [=](Warp&, unsigned, const Word* in, Word* out) {
+    for (unsigned shift = 0; shift < 8 * bytes; shift += 16)
+      out[0] |= choice(in[0] >> shift & 0xffff, in[1] >> shift & 0xffff) << shift;
+  };
+  return one ? bind(l, ins, {bytes}, {bytes}, each) : bind(l, ins, {bytes}, {bytes, bytes}, each);
+}
+
+bool holds(const std::string& test, Wide a, Wide b) {
+  return test == "eq"                   ? a == b
+         : test == "ne"                 ? a != b
+         : test == "lt" || test == "lo" ? a < b
+         : test == "le" || test == "ls" ? a <= b
+         : test == "gt" || test == "hi" ? a > b
+                                        : a >= b;
+}
+
+/** What `and`, `or` or `xor` make of a comparison and a predicate. */
+bool joined(const std::string& join, bool truth, bool other) {
+  return join == "and" ? truth && other : join == "or" ? truth || other : join == "xor" ? truth != other : truth;
+}
+
+/** 1.0 or a mask as wide as the result where the comparison holds; of pairs of halves a half of it each. */
 bool lower_set(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
-  const bool ftz = has(s, "ftz");
-  if (s.mods.size() != (ftz ? 4 : 3)) return false;
-  const std::string test = s.mods[0], to = s.mods[s.mods.size() - 2], type = s.mods.back();
+  const std::string test = s.mods[0], type = s.mods.back(), join = s.mods[1];
+  const bool ftz = has(s, "ftz"), joins = join == "and" || join == "or" || join == "xor";
+  if (s.mods.size() != 3u + ftz + joins) return false;
+  const std::string& to = s.mods[s.mods.size() - 2];
   const bool pair = type == "f16x2" || type == "bf16x2";
   const Format* const part = pair ? (type == "f16x2" ? &HALF : &BFLOAT) : format_of(type);
-  if (!part) return false;
-  const bool is_one = to == type || (to == "f32" && !pair), mask32 = to == "u32" || to == "s32";
-  if (!is_one && !mask32 && (pair || (to != "u16" && to != "s16"))) return false;
-  const auto from_bytes = static_cast<unsigned>(part->bits()) / 8;
+  IntegerType whole = integer_type(type);
+  if (type[0] == 'b' && !part) whole = {static_cast<unsigned>(atoi(type.c_str() + 1)), false};
+  if (!part && whole.bits != 16 && whole.bits != 32 && whole.bits != 64) return false;
+  const bool is_one = (part && to == type) || (to == "f32" && !pair), mask32 = to == "u32" || to == "s32";
+  if (!is_one && !mask32 && (pair || !part || (to != "u16" && to != "s16"))) return false;
+  const unsigned from_bytes = pair ? 4 : (part ? static_cast<unsigned>(part->bits()) : whole.bits) / 8;
   const unsigned to_bytes = mask32 || to == "f32" || pair ? 4 : (is_one ? from_bytes : 2);
   const Word mask = pair || to_bytes == 2 ? 0xffff : 0xffffffff;
   const Word truth = is_one ? rounded(1.0, to == "f32" ? SINGLE : *part, Rounding::Nearest) : mask;
   const double least = ftz ? (type == "f32" ? 0x1p-126 : 0x1p-14) : 0;
-  return bind(l, ins, {to_bytes}, {pair ? 4 : from_bytes, pair ? 4 : from_bytes},
-              [=](Warp&, unsigned, const Word* in, Word* out) {
-                for (unsigned n = 0; n < (pair ? 32u : 16u); n += 16) {
-                  double x[2];
-                  for (int k = 0; k < 2; ++k) {
-                    x[k] = number_of(pair ? in[k] >> n & 0xffff : in[k], *part);
-                    if (std::fabs(x[k]) < least) x[k] = 0;
-                  }
-                  if (holds(test, x[0], x[1])) out[0] |= truth << n;
-                }
-              });
+  const bool negated = joins && s.operands[3].negated;
+  const auto each = [=](Warp&, unsigned, const Word* in, Word* out) {
+    for (unsigned n = 0; n < (pair ? 32u : 16u); n += 16) {
+      bool found;
+      if (part) {
+        double x[2];
+        for (int k = 0; k < 2; ++k) {
+          x[k] = number_of(pair ? in[k] >> n & 0xffff : in[k], *part);
+          if (std::fabs(x[k]) < least) x[k] = 0;
+        }
+        found = holds(test, x[0], x[1]);
+      } else {
+        found = holds(test, value_of(in[0], whole), value_of(in[1], whole));
+      }
+      if (joined(join, found, (in[2] != 0) != negated)) out[0] |= truth << n;
+    }
+  };
+  return joins ? bind(l, ins, {to_bytes}, {from_bytes, from_bytes, 0}, each)
+               : bind(l, ins, {to_bytes}, {from_bytes, from_bytes}, each);
 }
 
 bool lower_floats(Lowering& l, Ins& ins) {
@@ -522,17 +677,24 @@ bool lower_floats(Lowering& l, Ins& ins) {
     });
   }
   if (s.op == "set") return lower_set(l, ins);
-  if (has(s, "ftz") && (type == "f16" || type == "f16x2")) return lower_flushed_halves(l, ins);
+  if (lower_half_choice(l, ins)) return true;
   if (s.op == "copysign" && type == "f64")
     return bind(l, ins, {8}, {8, 8}, [](Warp&, unsigned, const Word* in, Word* out) {
       out[0] = (in[0] & Word(1) << 63) | (in[1] & ~(Word(1) << 63));
     });
-  if (s.op == "setp" && (type == "f16" || type == "bf16") && s.mods.size() == 2) {
+  if (s.op == "setp" && (type == "f16" || type == "bf16") && s.mods.size() == (has(s, "ftz") ? 3u : 2u)) {
     const std::string test = s.mods[0];
+    const double least = has(s, "ftz") ? 0x1p-14 : 0;
     return bind(l, ins, {0}, {2, 2}, [=](Warp&, unsigned, const Word* in, Word* out) {
-      out[0] = holds(test, number_of(in[0], *f), number_of(in[1], *f));
+      double x[2];
+      for (int k = 0; k < 2; ++k) {
+        x[k] = number_of(in[k], *f);
+        if (std::fabs(x[k]) < least) x[k] = 0;
+      }
+      out[0] = holds(test, x[0], x[1]);
     });
   }
+  if (has(s, "ftz") && (type == "f16" || type == "f16x2")) return lower_flushed_halves(l, ins);
   if ((s.op == "min" || s.op == "max") && has(s, "xorsign") && type == "f32") {
     const bool smallest = s.op == "min", keeps_nan = has(s, "NaN");
     return bind(l, ins, {4}, {4, 4}, [=](Warp&, unsigned, const Word* in, Word* out) {
@@ -568,6 +730,8 @@ bool lower_floats(Lowering& l, Ins& ins) {
  */
 bool lower_policy(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
+  if (has(s, "cvt") && s.operands.size() == 2)
+    return bind(l, ins, {8}, {8}, [](Warp&, unsigned, const Word* in, Word* out) { out[0] = in[0]; });
   if (!has(s, "fractional") || s.mods.size() < 3)
     return bind(l, ins, {8}, {}, [](Warp&, unsigned, const Word*, Word* out) { out[0] = 0; });
   const std::string& first = s.mods[1];

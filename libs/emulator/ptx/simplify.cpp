@@ -41,6 +41,10 @@ void widen_halves(Function& f) {
     bool fits = true;
     for (const Operand& half : move.operands[0].items) {
       if (half.kind == OperandKind::Sink) continue;
+      if (half.kind != OperandKind::Register) {
+        fits = false;
+        break;
+      }
       for (const size_t at : mentions_of.of(half.reg)) {
         fits = fits && (at == n || (at > n && is_conversion(f.statements[at], half.reg)));
         last = std::max(last, at);

@@ -1,6 +1,7 @@
 // Tensor cores. A slot of 32 lanes of two halves is an 8 x 8 matrix in row order: lane 4 * row + column / 2.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -30,14 +31,7 @@ typedef int32_t Whole8 __attribute__((vector_size(32), aligned(32)));
 typedef double Double8 __attribute__((vector_size(64), aligned(64)));
 typedef int64_t Long8 __attribute__((vector_size(64), aligned(64)));
 
-/** acc[rows][8] += a[rows][depth] * b[depth][8], in order of depth, in fp32: for what is not finite. */
-template <int ROWS, int DEPTH>
-void multiply_in_order(const float (*a)[16], const Row8* b, Row8* acc) {
-  for (int r = 0; r < ROWS; ++r)
-    for (int k = 0; k < DEPTH; ++k) acc[r] += a[r][k] * b[k];
-}
-
-constexpr int NO_EXPONENT = -1000;
+constexpr int NO_EXPONENT = -1000, INFINITE_EXPONENT = 2000;  // even an infinity by zero stands out
 /** Of numbers as the operand's format has them: its subnormal numbers keep the least exponent. In eights. */
 inline void exponents_of(const float* from, int32_t* to, int count, int least) {
   for (int n = 0; n < count; n += 8) {
@@ -45,9 +39,40 @@ inline void exponents_of(const float* from, int32_t* to, int count, int least) {
     memcpy(&bits, from + n, sizeof bits);
     bits &= 0x7fffffff;
     const Whole8 exponent = (bits >> 23) - 127, bounded = exponent < least ? Whole8{} + least : exponent;
-    const Whole8 kept = bits == 0 ? Whole8{} + NO_EXPONENT : bounded;
+    const Whole8 finite = bits == 0 ? Whole8{} + NO_EXPONENT : bounded;
+    const Whole8 kept = exponent == 128 ? Whole8{} + INFINITE_EXPONENT : finite;
     memcpy(to + n, &kept, sizeof kept);
   }
+}
+
+constexpr int KEPT = 25;
+
+/** multiply (below), element by element: for what is not finite, and for exponents that a float's scale can't take. */
+template <int ROWS, int DEPTH>
+void multiply_apart(const float (*a)[16], const float (*b)[8], const int32_t (*left)[16], const int32_t (*right)[8],
+                    const int32_t (*own)[8], Row8* acc) {
+  for (int r = 0; r < ROWS; ++r)
+    for (int c = 0; c < 8; ++c) {
+      int top = own[r][c];
+      float in_order = acc[r][c];
+      bool finite = top != INFINITE_EXPONENT;
+      for (int k = 0; k < DEPTH; ++k) {
+        finite = finite && left[r][k] != INFINITE_EXPONENT && right[k][c] != INFINITE_EXPONENT;
+        top = std::max(top, left[r][k] + right[k][c]);
+        in_order += a[r][k] * b[k][c];
+      }
+      if (!finite || top < -126 - KEPT) {
+        acc[r][c] = in_order;
+        continue;
+      }
+      const auto cut = [top](double term) { return std::trunc(std::ldexp(term, KEPT - top)); };
+      double sum = cut(acc[r][c]);
+      for (int k = 0; k < DEPTH; ++k) sum += cut(static_cast<double>(a[r][k]) * b[k][c]);
+      const double wide = std::ldexp(sum, top - KEPT);
+      float narrow = static_cast<float>(wide);
+      if (std::isfinite(narrow) && std::fabs(narrow) > std::fabs(wide)) narrow = std::nextafterf(narrow, 0.0f);
+      acc[r][c] = narrow;
+    }
 }
 
 /**
@@ -56,8 +81,8 @@ inline void exponents_of(const float* from, int32_t* to, int count, int least) {
  * exponents); their sum is exact, and is cut to fp32. Fitted to docs/results/h200-opcodes-2026-11-23.
  */
 template <int ROWS, int DEPTH>
-inline void multiply(float (*a)[16], float (*b)[8], Row8* acc, int least) {
-  constexpr int KEPT = 25, HIGHEST = 100, LOWEST = -100;
+inline void multiply(const float (*a)[16], const float (*b)[8], Row8* acc, int least) {
+  constexpr int HIGHEST = 100, LOWEST = -100;
   const Row8* rows = reinterpret_cast<const Row8*>(b);
   alignas(64) int32_t left[ROWS][16], right[DEPTH][8], own[ROWS][8];
   for (int r = 0; r < ROWS; ++r) exponents_of(a[r], left[r], DEPTH < 8 ? 8 : DEPTH, least);
@@ -77,7 +102,7 @@ inline void multiply(float (*a)[16], float (*b)[8], Row8* acc, int least) {
     tops[r] = top;
   }
   for (int c = 0; c < 8; ++c)
-    if (highest[c] > HIGHEST) return multiply_in_order<ROWS, DEPTH>(a, rows, acc);
+    if (highest[c] > HIGHEST) return multiply_apart<ROWS, DEPTH>(a, b, left, right, own, acc);
   for (int r = 0; r < ROWS; ++r) {
     const Whole8 scale_bits = (KEPT + 127 - tops[r]) << 23;
     Row8 scale;
@@ -153,11 +178,16 @@ inline void left_in(Warp& w, Number type, const uint32_t* slots, int depth, floa
 }
 
 #if defined(FLASHCORE_WIDE_VECTORS)
-/** d[16][8] = a * b + c by registers, for a whole warp; half_c, half_d: accumulators of halves. False: not done. */
+/**
+ * d[16][8] = a * b + c by registers, for a whole warp; half_c, half_d: accumulators of halves; no c: zeros. False: not
+ * done.
+ */
 bool multiply_registers(Warp& w, const LeftOperand& left, const RightOperand& right, const uint32_t* c, bool half_c,
                         const uint32_t* d, bool half_d) {
-  vectors::Floats sums[8];
-  if (half_c) {
+  vectors::Floats sums[8] = {};
+  if (!c) {
+    // nothing to add to
+  } else if (half_c) {
     const uint32_t* registers[] = {w.reg<uint32_t>(c[0]), w.reg<uint32_t>(c[1])};
     read_half_sums(registers, sums);
   } else {
@@ -246,29 +276,41 @@ float fp8_to_float(uint8_t bits, bool wide) {
 
 /**
  * An H200 makes halves of it: one product of the lower two bytes of each register, one of the upper two on top of it,
- * and the accumulator is added at the end.
+ * and the accumulator is added at the end. Where sums are halves, each of the three is rounded to one. options: 0, 1
+ * e5m2; 2 sums are halves.
  */
+template <int DEPTH>
 const Ins* mma_fp8(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const Extra& x = *i->extra;
+    const bool halves = x.options[2] != 0;
     alignas(64) Row8 acc[16], sum[16] = {};
     for (int part = 0; part < 2; ++part) {
       alignas(64) float a[16][16], b[16][8];
       for (int lane = 0; lane < LANES; ++lane)
         for (int byte = 0; byte < 2; ++byte) {
           const int shift = 16 * part + 8 * byte, at = lane % 4 * 2 + byte;
-          for (int n = 0; n < 4; ++n)
+          for (int n = 0; n < DEPTH / 8; ++n)
             a[lane / 4 + 8 * (n & 1)][n / 2 * 8 + at] =
                 fp8_to_float(static_cast<uint8_t>(w.reg<uint32_t>(x.a[n])[lane] >> shift), x.options[0]);
-          for (int n = 0; n < 2; ++n)
+          for (int n = 0; n < DEPTH / 16; ++n)
             b[n * 8 + at][lane / 4] =
                 fp8_to_float(static_cast<uint8_t>(w.reg<uint32_t>(x.b[n])[lane] >> shift), x.options[1]);
         }
-      multiply<16, 16>(a, b, sum, -14);
+      multiply<16, DEPTH / 2>(a, b, sum, -14);
+      if (!halves) continue;
+      for (Row8& row : sum)
+        for (int c = 0; c < 8; ++c) row[c] = half_to_float(float_to_half(row[c]));
     }
-    accumulators_in(w, x.c.data(), acc);
+    if (halves)
+      half_accumulators_in(w, x.c.data(), acc);
+    else
+      accumulators_in(w, x.c.data(), acc);
     for (int r = 0; r < 16; ++r) acc[r] += sum[r];
-    accumulators_out(w, x.d.data(), m, acc);
+    if (halves)
+      half_accumulators_out(w, x.d.data(), m, acc);
+    else
+      accumulators_out(w, x.d.data(), m, acc);
   });
 }
 
@@ -285,21 +327,28 @@ void multiply_elements(int rows, int depth, const Left& a, const Right& b, T (*a
       }
 }
 
-/** Four bytes a register: A row lane / 4, depth 4 (lane % 4) on; B the other way round. options: 0, 1 signed; 2 sat. */
-const Ins* mma_bytes(Warp& w, const Ins* i) {
+/** Numbers of BITS bits in a lane's register: A row lane / 4, 32 / BITS (lane % 4) on; B the other way round. */
+template <unsigned BITS>
+int whole_number(uint32_t bits, int k, bool is_signed) {
+  constexpr unsigned PER = 32 / BITS;
+  const uint32_t kept = bits >> BITS * (static_cast<unsigned>(k) % PER) & ((1u << BITS) - 1);
+  return is_signed && (kept >> (BITS - 1) & 1) ? static_cast<int>(kept) - (1 << BITS) : static_cast<int>(kept);
+}
+
+/** options: 0, 1 signed; 2 sat. */
+template <unsigned BITS>
+const Ins* mma_whole(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
+    constexpr int PER = 32 / BITS, WIDE = 4 * PER;  // numbers of a register, and of a row of a register of all lanes
     const Extra& x = *i->extra;
-    const int rows = x.c.size() == 2 ? 8 : 16, depth = static_cast<int>(x.b.size()) * 16;
-    const auto value = [&](uint32_t slot, int lane, int k, bool is_signed) {
-      const auto byte = static_cast<uint8_t>(w.reg<uint32_t>(slot)[lane] >> (8 * (k % 4)));
-      return is_signed ? static_cast<int>(static_cast<int8_t>(byte)) : static_cast<int>(byte);
-    };
+    const int rows = x.c.size() == 2 ? 8 : 16, depth = static_cast<int>(x.b.size()) * WIDE;
     const auto left = [&](int r, int k) {
-      const size_t n = rows == 8 ? 0 : static_cast<size_t>(r / 8 + 2 * (k / 16));
-      return value(x.a[n], r % 8 * 4 + k % 16 / 4, k, x.options[0] != 0);
+      const size_t n = rows == 8 ? 0 : static_cast<size_t>(r / 8 + 2 * (k / WIDE));
+      return whole_number<BITS>(w.reg<uint32_t>(x.a[n])[r % 8 * 4 + k % WIDE / PER], k, x.options[0] != 0);
     };
     const auto right = [&](int k, int c) {
-      return value(x.b[static_cast<size_t>(k / 16)], 4 * c + k % 16 / 4, k, x.options[1] != 0);
+      return whole_number<BITS>(w.reg<uint32_t>(x.b[static_cast<size_t>(k / WIDE)])[4 * c + k % WIDE / PER], k,
+                                x.options[1] != 0);
     };
     int64_t acc[16][8];
     const auto each = [&](auto visit) {
@@ -312,6 +361,30 @@ const Ins* mma_bytes(Warp& w, const Ins* i) {
       if (x.options[2]) sum = std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX);
       if (m >> lane & 1) w.reg<int32_t>(x.d[n])[lane] = static_cast<int32_t>(sum);
     });
+  });
+}
+
+/** Counts the bits of rows and columns that are both set, or (options 0) that differ. */
+const Ins* mma_bits(Warp& w, const Ins* i) {
+  return whole_warp(w, i, [&](uint32_t m) {
+    const Extra& x = *i->extra;
+    const bool differ = x.options[0] != 0;
+    const size_t halves = x.c.size() / 2;  // of eight rows
+    int32_t acc[4][LANES];
+    for (size_t n = 0; n < x.c.size(); ++n)
+      for (int lane = 0; lane < LANES; ++lane) {
+        acc[n][lane] = w.reg<int32_t>(x.c[n])[lane];
+        const int row = lane / 4, column = lane % 4 * 2 + static_cast<int>(n % 2);
+        for (size_t piece = 0; piece < x.b.size(); ++piece)
+          for (int word = 0; word < 4; ++word) {
+            const uint32_t a = w.reg<uint32_t>(x.a[piece * halves + n / 2])[4 * row + word];
+            const uint32_t b = w.reg<uint32_t>(x.b[piece])[4 * column + word];
+            acc[n][lane] += __builtin_popcount(differ ? a ^ b : a & b);
+          }
+      }
+    for (size_t n = 0; n < x.d.size(); ++n)
+      for (int lane = 0; lane < LANES; ++lane)
+        if (m >> lane & 1) w.reg<int32_t>(x.d[n])[lane] = acc[n][lane];
   });
 }
 
@@ -346,14 +419,39 @@ void slots_of(Lowering& l, const Operand& vector, unsigned bytes, std::vector<ui
   for (const Operand& item : vector.items) slots.push_back(l.slot(item, bytes));
 }
 
+/** Bits of a number of an operand; 0 for what is none. */
+unsigned bits_of_number(const std::string& type) {
+  if (type == "e4m3" || type == "e5m2") return 8;
+  if (type == "tf32") return 32;
+  const size_t digits = type.find_first_of("0123456789");
+  return digits == std::string::npos ? 0 : static_cast<unsigned>(atoi(type.c_str() + digits));
+}
+
+/** Whether each operand of mma has the registers that its shape and types take: 4 bytes, or 8 of f64. */
+bool fits_shape(const Extra& x, const std::string& shape, const std::string& d, const std::string& a,
+                const std::string& b, const std::string& c) {
+  unsigned rows = 0, columns = 0, depth = 0;
+  if (sscanf(shape.c_str(), "m%un%uk%u", &rows, &columns, &depth) != 3 || columns != 8) return false;
+  const auto registers = [](unsigned numbers, const std::string& type) -> size_t {
+    return numbers * bits_of_number(type) / (LANES * (type == "f64" ? 64u : 32u));
+  };
+  return rows <= 16 && depth <= 256 && x.d.size() == registers(rows * columns, d) &&
+         x.a.size() == registers(rows * depth, a) && x.b.size() == registers(columns * depth, b) &&
+         x.c.size() == registers(rows * columns, c);
+}
+
 bool lower_mma(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
-  // mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32, with .satfinite before the types of whole numbers
-  const size_t n = s.mods.size();
-  if (n < 9 || s.mods[3] != "row" || s.mods[4] != "col" || s.operands.size() != 4) return false;
-  const bool saturates = s.mods[5] == "satfinite";
-  if (n != (saturates ? 10u : 9u)) return false;
-  const std::string &shape = s.mods[2], &d = s.mods[n - 4], &a = s.mods[n - 3], &b = s.mods[n - 2], &c = s.mods[n - 1];
+  // mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32, with .satfinite before or after the types of whole numbers, .rn
+  // after those of f64 and .xor.popc or .and.popc after those of bits
+  if (s.mods[0] != "sync" || s.mods[3] != "row" || s.mods[4] != "col" || s.operands.size() != 4) return false;
+  std::vector<std::string> types;
+  for (size_t n = 5; n < s.mods.size(); ++n)
+    if (bits_of_number(s.mods[n])) types.push_back(s.mods[n]);
+  const bool saturates = has(s, "satfinite"), counts = has(s, "popc"), differs = has(s, "xor");
+  const size_t others = saturates + has(s, "rn") + counts + (counts && differs) + (counts && has(s, "and"));
+  if (types.size() != 4 || s.mods.size() != 9 + others) return false;
+  const std::string &shape = s.mods[2], &d = types[0], &a = types[1], &b = types[2], &c = types[3];
   Extra& extra = l.extra(ins);
   extra.what = "mma.sync";
   const unsigned bytes = d == "f64" ? 8 : 4;
@@ -361,6 +459,7 @@ bool lower_mma(Lowering& l, Ins& ins) {
   slots_of(l, s.operands[1], bytes, extra.a);
   slots_of(l, s.operands[2], bytes, extra.b);
   slots_of(l, s.operands[3], bytes, extra.c);
+  if (!fits_shape(extra, shape, d, a, b, c)) return false;
   if (a == b && (a == "f16" || a == "bf16") && (d == "f32" || d == "f16") && (c == "f32" || c == "f16")) {
     extra.options[1] = a == "bf16";
     extra.options[2] = c == "f16";
@@ -369,19 +468,29 @@ bool lower_mma(Lowering& l, Ins& ins) {
     return ins.fn != nullptr;
   }
   const auto is_fp8 = [](const std::string& type) { return type == "e4m3" || type == "e5m2"; };
-  const auto is_byte = [](const std::string& type) { return type == "s8" || type == "u8"; };
+  const auto is_whole = [](const std::string& type, const char* bits) {
+    return (type[0] == 's' || type[0] == 'u') && type.substr(1) == bits;
+  };
   if (a == "tf32" && b == "tf32" && d == "f32" && c == "f32") {
     ins.fn = shape == "m16n8k8" ? mma_tf32<8> : (shape == "m16n8k4" ? mma_tf32<4> : nullptr);
-  } else if (is_fp8(a) && is_fp8(b) && d == "f32" && c == "f32" && shape == "m16n8k32") {
+  } else if (is_fp8(a) && is_fp8(b) && d == c && (d == "f32" || d == "f16")) {
     extra.options[0] = a == "e5m2";
     extra.options[1] = b == "e5m2";
-    ins.fn = mma_fp8;
-  } else if (is_byte(a) && is_byte(b) && d == "s32" && c == "s32") {
-    extra.options[0] = a == "s8";
-    extra.options[1] = b == "s8";
+    extra.options[2] = d == "f16";
+    ins.fn = shape == "m16n8k32" ? mma_fp8<32> : (shape == "m16n8k16" ? mma_fp8<16> : nullptr);
+  } else if (d == "s32" && c == "s32" && !counts) {
+    const bool bytes = is_whole(a, "8") && is_whole(b, "8");
+    if (!bytes && !(is_whole(a, "4") && is_whole(b, "4"))) return false;
+    extra.options[0] = a[0] == 's';
+    extra.options[1] = b[0] == 's';
     extra.options[2] = saturates;
-    ins.fn = mma_bytes;
-    return shape == "m16n8k32" || shape == "m16n8k16" || shape == "m8n8k16";
+    ins.fn = bytes ? mma_whole<8> : mma_whole<4>;
+    return bytes ? shape == "m16n8k32" || shape == "m16n8k16" || shape == "m8n8k16"
+                 : shape == "m16n8k64" || shape == "m16n8k32" || shape == "m8n8k32";
+  } else if (a == "b1" && b == "b1" && d == "s32" && c == "s32" && counts && differs != has(s, "and")) {
+    extra.options[0] = differs;
+    ins.fn = mma_bits;
+    return shape == "m16n8k256" || shape == "m16n8k128" || shape == "m8n8k128";
   } else if (a == "f64" && b == "f64" && d == "f64" && c == "f64") {
     ins.fn = mma_double;
     return shape == "m8n8k4" || shape == "m16n8k4" || shape == "m16n8k8" || shape == "m16n8k16";
@@ -565,11 +674,11 @@ const Ins* wmma_load_operand(Warp& w, const Ins* i) {
     for (int reg = 0; reg < x.options[4]; ++reg) {
       if (x.d[reg] == NO_SLOT) continue;
       uint16_t* slot = w.reg<uint16_t>(x.d[reg]);
-      if (reg >= distinct) {
+      if (reg >= distinct && x.d[reg % distinct] != NO_SLOT) {
         memcpy(slot, w.reg<uint16_t>(x.d[reg % distinct]), 128);
         continue;
       }
-      const Corner corner = corner_of(is_left, shape, reg);
+      const Corner corner = corner_of(is_left, shape, reg % distinct);
       if (along_depth) {
         for (int r = 0; r < 8; ++r)
           memcpy(slot + 8 * r, memory.base + (corner.outer + r) * memory.stride + 2 * corner.depth, 16);
@@ -741,8 +850,12 @@ bool lower_wmma(Lowering& l, Ins& ins) {
     slots_of(l, s.operands[1], 4, extra.a);
     slots_of(l, s.operands[2], 4, extra.b);
     slots_of(l, s.operands[3], 4, extra.c);
+    const auto sums = static_cast<size_t>(shape.rows * shape.columns / LANES);
     ins.fn = wmma_multiply;
-    return true;
+    return extra.a.size() >= static_cast<size_t>(shape.rows / 4) &&
+           extra.b.size() >= static_cast<size_t>(shape.columns / 4) &&
+           extra.c.size() == (extra.options[3] ? sums / 2 : sums) &&
+           extra.d.size() == (extra.options[4] ? sums / 2 : sums);
   }
   const bool loads = what == "load";
   if (!loads && what != "store") return false;
@@ -750,9 +863,9 @@ bool lower_wmma(Lowering& l, Ins& ins) {
   l.address(s.operands[loads ? 1 : 0], ins);
   const bool by_columns = has(s, "col");
   slots_of(l, fragment, 4, extra.d);
-  for (size_t n = 0; n < fragment.items.size(); ++n)
-    if (fragment.items[n].kind == OperandKind::Sink) extra.d[n] = NO_SLOT;
   if (s.mods[1] == "a" || s.mods[1] == "b") {
+    for (size_t n = 0; n < fragment.items.size(); ++n)
+      if (fragment.items[n].kind == OperandKind::Sink) extra.d[n] = NO_SLOT;
     if (type != "f16" && type != "bf16") return false;
     extra.options[2] = s.mods[1] == "a";
     extra.options[3] = (s.mods[1] == "a") != by_columns;
@@ -765,6 +878,7 @@ bool lower_wmma(Lowering& l, Ins& ins) {
     extra.options[4] = type == "f16";
     extra.options[5] = !loads;
     ins.fn = wmma_accumulator;
+    if (extra.d.size() != static_cast<size_t>(extra.options[2]) / (extra.options[4] ? 2 : 1)) return false;
   }
   if (s.operands.size() > 2) {
     ins.b = l.slot(s.operands[2], 4);

@@ -3,6 +3,7 @@
 #include "wgmma.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cluster.h"
 #include "collective.h"
@@ -68,7 +69,12 @@ void read_rows(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first
 }
 
 /** options of wgmma: 0 number type, 1 columns, 2 A in registers, 3 A and 4 B transposed, 5: see Flag. */
-enum Flag { NEGATES = 1, HALF_SUMS = 2, NEGATED_SCALE = 4 };
+enum Flag { NEGATES = 1, HALF_SUMS = 2, NEGATED_SCALE = 4, SATURATES = 8 };
+
+/** Whether D is added: the scale is a predicate. */
+bool adds_to_sums(Warp& w, const Ins* i, unsigned lane) {
+  return ((w.pred(i->c) ^ (i->extra->options[5] & NEGATED_SCALE ? ALL : 0)) >> lane & 1) != 0;
+}
 
 /** A's sixteen rows of this warp as [row][depth]. */
 void left_of(Warp& w, const Ins* i, uint64_t descriptor, float (*a)[16]) {
@@ -105,24 +111,102 @@ void right_of(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first,
     for (int k = 0; k < 16; ++k) b[k][n] = t[16 * n + k];
 }
 
+#if defined(FLASHCORE_WIDE_VECTORS)
+/** Pieces of 8 x 8 halves as registers of mma have them: A's four are rows 0 to 7 and 8 to 15, then the same deeper. */
+void left_words(Warp& w, const Ins* i, const MatrixLayout& layout, uint32_t (*words)[LANES]) {
+  alignas(64) uint16_t bits[16 * 16];
+  read_rows(w, i, layout, w.index % GROUP_WARPS * 16, 16, 0, 2, bits);
+  for (int r = 0; r < 16; ++r)
+    for (int piece = 0; piece < 2; ++piece)
+      memcpy(&words[r / 8 + 2 * piece][4 * (r % 8)], bits + 16 * r + 8 * piece, 16);
+}
+
+/** B's two: eight columns, depth 0 to 7 and 8 to 15. */
+void right_words(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first, uint32_t (*words)[LANES]) {
+  alignas(64) uint16_t bits[16 * 8];
+  if (layout.transposed) {
+    read_rows(w, i, layout, 0, 16, first / 8, 1, bits);
+    for (int piece = 0; piece < 2; ++piece) transpose8(bits + 64 * piece, reinterpret_cast<uint16_t*>(words[piece]));
+    return;
+  }
+  read_rows(w, i, layout, first, 8, 0, 2, bits);
+  for (int n = 0; n < 8; ++n)
+    for (int piece = 0; piece < 2; ++piece) memcpy(&words[piece][4 * n], bits + 16 * n + 8 * piece, 16);
+}
+
+/** Products of halves by the processor's vectors, as mma.sync has them. */
+class WideProduct {
+ public:
+  WideProduct(Warp& w, const Ins* i, uint32_t m, unsigned lane) : w_(w), i_(i) {
+    const Extra& x = *i->extra;
+    fits_ = m == ALL && static_cast<Number>(x.options[0]) == Number::Half && !x.options[3] && !(x.options[5] & NEGATES);
+    if (!fits_) return;
+    alignas(64) uint32_t words[4][LANES];
+    const uint32_t* registers[4];
+    if (!x.options[2]) left_words(w, i, MatrixLayout(w.reg<uint64_t>(i->a)[lane], false), words);
+    for (int n = 0; n < 4; ++n) registers[n] = x.options[2] ? w.reg<uint32_t>(x.a[static_cast<size_t>(n)]) : words[n];
+    left_.read(registers);
+  }
+  /** False, and nothing is changed, where it does not do. */
+  bool multiply(const MatrixLayout& layout, unsigned column, const uint32_t* slots, bool adds, bool halves) {
+    if (!fits_) return false;
+    alignas(64) uint32_t words[2][LANES];
+    right_words(w_, i_, layout, column, words);
+    const uint32_t* registers[] = {words[0], words[1]};
+    RightOperand right;
+    right.read(registers);
+    return multiply_registers(w_, left_, right, adds ? slots : nullptr, halves, slots, halves);
+  }
+
+ private:
+  Warp& w_;
+  const Ins* i_;
+  bool fits_;
+  LeftOperand left_;
+};
+#else
+class WideProduct {
+ public:
+  WideProduct(Warp&, const Ins*, uint32_t, unsigned) {}
+  bool multiply(const MatrixLayout&, unsigned, const uint32_t*, bool, bool) { return false; }
+};
+#endif
+
+/** A as floats, read when it is first needed. */
+class LeftNumbers {
+ public:
+  const float (*of(Warp& w, const Ins* i, unsigned lane))[16] {
+    const Extra& x = *i->extra;
+    if (std::exchange(is_read_, true)) return numbers_;
+    if (x.options[2])
+      left_in(w, static_cast<Number>(x.options[0]), x.a.data(), 16, numbers_);
+    else
+      left_of(w, i, w.reg<uint64_t>(i->a)[lane], numbers_);
+    if (x.options[5] & NEGATES)
+      for (float* n = numbers_[0]; n < numbers_[0] + 16 * 16; ++n) *n = -*n;
+    return numbers_;
+  }
+
+ private:
+  bool is_read_ = false;
+  alignas(64) float numbers_[16][16];
+};
+
 /** a: descriptor of A, or NO_SLOT: extra->a; b: that of B; c: whether D is added, a predicate. */
 const Ins* multiply_async(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const Extra& x = *i->extra;
     const auto first_lane = static_cast<unsigned>(__builtin_ctz(m));
-    alignas(64) float a[16][16], b[16][8];
+    LeftNumbers left;
+    WideProduct wide(w, i, m, first_lane);
+    alignas(64) float b[16][8];
     alignas(64) Row8 acc[16];
-    if (x.options[2])
-      left_in(w, static_cast<Number>(x.options[0]), x.a.data(), 16, a);
-    else
-      left_of(w, i, w.reg<uint64_t>(i->a)[first_lane], a);
-    if (x.options[5] & NEGATES)
-      for (float* n = a[0]; n < a[0] + 16 * 16; ++n) *n = -*n;
     const MatrixLayout layout(w.reg<uint64_t>(i->b)[first_lane], x.options[4] != 0);
-    const bool adds = ((w.pred(i->c) ^ (x.options[5] & NEGATED_SCALE ? ALL : 0)) >> first_lane & 1) != 0;
+    const bool adds = adds_to_sums(w, i, first_lane);
     const bool halves = (x.options[5] & HALF_SUMS) != 0;
     for (unsigned column = 0; column < static_cast<unsigned>(x.options[1]); column += 8) {
       const uint32_t* slots = x.d.data() + column / 8 * (halves ? 2 : 4);
+      if (wide.multiply(layout, column, slots, adds, halves)) continue;
       if (!adds)
         memset(static_cast<void*>(acc), 0, sizeof acc);
       else if (halves)
@@ -130,7 +214,137 @@ const Ins* multiply_async(Warp& w, const Ins* i) {
       else
         accumulators_in(w, slots, acc);
       right_of(w, i, layout, column, b);
-      multiply<16, 16>(a, b, acc, least_exponent(static_cast<Number>(x.options[0])));
+      multiply<16, 16>(left.of(w, i, first_lane), b, acc, least_exponent(static_cast<Number>(x.options[0])));
+      if (halves)
+        half_accumulators_out(w, slots, m, acc);
+      else
+        accumulators_out(w, slots, m, acc);
+    }
+    if (w.block->shadow) w.block->products[w.index].start(*w.block, i);
+  });
+}
+
+// --- tf32, fp8 and whole numbers --------------------------------------------------------------------------------------
+
+constexpr int ROW_BYTES = 32;  // of an instruction's depth, whatever the type
+
+/** Of these options: 0 see Other, 1, 2 and 5 as above, 3 and 4 what A and B are: signed, or e5m2. */
+enum class Other : uint8_t { Tf32, Fp8, Whole };
+
+/** A's sixteen rows of this warp. */
+void left_bytes(Warp& w, const Ins* i, unsigned lane, uint8_t (*a)[ROW_BYTES]) {
+  const Extra& x = *i->extra;
+  if (!x.options[2]) {
+    const MatrixLayout layout(w.reg<uint64_t>(i->a)[lane], false);
+    return read_rows(w, i, layout, w.index % GROUP_WARPS * 16, 16, 0, 2, reinterpret_cast<uint16_t*>(a[0]));
+  }
+  for (size_t n = 0; n < 4; ++n)
+    for (unsigned k = 0; k < LANES; ++k)
+      memcpy(&a[k / 4 + 8 * (n & 1)][16 * (n / 2) + 4 * (k % 4)], &w.reg<uint32_t>(x.a[n])[k], 4);
+}
+
+/** acc[16][8] += a * b of whole numbers. */
+void multiply_whole(Warp& w, const Extra& x, const uint32_t* slots, uint32_t m, bool adds,
+                    const uint8_t (*a)[ROW_BYTES], const uint8_t (*b)[ROW_BYTES]) {
+  const auto value = [](uint8_t byte, int is_signed) { return is_signed ? static_cast<int8_t>(byte) : byte; };
+  for (unsigned n = 0; n < 4; ++n)
+    for (unsigned k = 0; k < LANES; ++k) {
+      if (!(m >> k & 1)) continue;
+      int32_t& d = w.reg<int32_t>(slots[n])[k];
+      const uint8_t *row = a[k / 4 + 8 * (n / 2)], *column = b[k % 4 * 2 + n % 2];
+      int64_t sum = adds ? d : 0;
+      for (int at = 0; at < ROW_BYTES; ++at) sum += value(row[at], x.options[3]) * value(column[at], x.options[4]);
+      if (x.options[5] & SATURATES) sum = std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX);
+      d = static_cast<int32_t>(sum);
+    }
+}
+
+void multiply_tf32(const uint8_t (*a)[ROW_BYTES], const uint8_t (*b)[ROW_BYTES], bool negates, Row8* acc) {
+  alignas(64) float left[16][16] = {}, right[8][8];
+  const auto number = [](const uint8_t* at) {
+    uint32_t bits;
+    memcpy(&bits, at, 4);
+    return bits_float(bits & ~0x1fffu);
+  };
+  for (int k = 0; k < 8; ++k) {
+    for (int r = 0; r < 16; ++r) left[r][k] = negates ? -number(a[r] + 4 * k) : number(a[r] + 4 * k);
+    for (int c = 0; c < 8; ++c) right[k][c] = number(b[c] + 4 * k);
+  }
+  multiply<16, 8>(left, right, acc, -126);
+}
+
+/** A number, not 0, with so many bits after its first; cut toward zero. */
+double cut_to(double number, int bits) {
+  const int digits = bits - std::ilogb(number);
+  return std::ldexp(std::trunc(std::ldexp(number, digits)), -digits);
+}
+
+/**
+ * As an H200 adds: the 32 products and the accumulator are cut, toward zero, at 2^-13 of the largest exponent among
+ * them; their sum is exact, and cut to 13 bits after its first where it is fp32.
+ */
+void multiply_fp8(const Extra& x, const uint8_t (*a)[ROW_BYTES], const uint8_t (*b)[ROW_BYTES], Row8* acc) {
+  constexpr int KEPT = 13, LEAST = -14;
+  const float sign = x.options[5] & NEGATES ? -1.0f : 1.0f;
+  float right[8][ROW_BYTES];
+  for (int c = 0; c < 8; ++c)
+    for (int k = 0; k < ROW_BYTES; ++k) right[c][k] = fp8_to_float(b[c][k], x.options[4] != 0);
+  const auto exponent = [](float number, int least) {
+    return number == 0 ? -1000 : std::max(std::ilogb(number), least);
+  };
+  for (int r = 0; r < 16; ++r) {
+    float left[ROW_BYTES];
+    for (int k = 0; k < ROW_BYTES; ++k) left[k] = sign * fp8_to_float(a[r][k], x.options[3] != 0);
+    for (int c = 0; c < 8; ++c) {
+      const float own = acc[r][c];
+      bool finite = std::isfinite(own);
+      float in_order = own;
+      int top = exponent(own, -126);
+      for (int k = 0; k < ROW_BYTES; ++k) {
+        finite = finite && std::isfinite(left[k]) && std::isfinite(right[c][k]);
+        in_order += left[k] * right[c][k];
+        if (finite) top = std::max(top, exponent(left[k], LEAST) + exponent(right[c][k], LEAST));
+      }
+      if (!finite) {
+        acc[r][c] = in_order;
+        continue;
+      }
+      double sum = std::trunc(std::ldexp(static_cast<double>(own), KEPT - top));
+      for (int k = 0; k < ROW_BYTES; ++k)
+        sum += std::trunc(std::ldexp(static_cast<double>(left[k] * right[c][k]), KEPT - top));
+      const double exact = std::ldexp(sum, top - KEPT);
+      acc[r][c] = static_cast<float>(exact == 0 || x.options[5] & HALF_SUMS ? exact : cut_to(exact, KEPT));
+    }
+  }
+}
+
+const Ins* multiply_other(Warp& w, const Ins* i) {
+  return whole_warp(w, i, [&](uint32_t m) {
+    const Extra& x = *i->extra;
+    const auto lane = static_cast<unsigned>(__builtin_ctz(m));
+    const auto kind = static_cast<Other>(x.options[0]);
+    const bool halves = (x.options[5] & HALF_SUMS) != 0, adds = adds_to_sums(w, i, lane);
+    const MatrixLayout layout(w.reg<uint64_t>(i->b)[lane], false);
+    alignas(64) uint8_t a[16][ROW_BYTES], b[8][ROW_BYTES];
+    alignas(64) Row8 acc[16];
+    left_bytes(w, i, lane, a);
+    for (unsigned column = 0; column < static_cast<unsigned>(x.options[1]); column += 8) {
+      const uint32_t* slots = x.d.data() + column / 8 * (halves ? 2 : 4);
+      read_rows(w, i, layout, column, 8, 0, 2, reinterpret_cast<uint16_t*>(b[0]));
+      if (kind == Other::Whole) {
+        multiply_whole(w, x, slots, m, adds, a, b);
+        continue;
+      }
+      if (!adds)
+        memset(static_cast<void*>(acc), 0, sizeof acc);
+      else if (halves)
+        half_accumulators_in(w, slots, acc);
+      else
+        accumulators_in(w, slots, acc);
+      if (kind == Other::Tf32)
+        multiply_tf32(a, b, x.options[5] & NEGATES, acc);
+      else
+        multiply_fp8(x, a, b, acc);
       if (halves)
         half_accumulators_out(w, slots, m, acc);
       else
@@ -173,17 +387,48 @@ const Ins* wait_for_products(Warp& w, const Ins* i) {
 
 const Ins* no_effect_here(Warp&, const Ins* i) { return i + 1; }
 
+/** Which of the two multiplies, and what it makes of the types; false if neither does. */
+bool choose_types(Ins& ins, Extra& extra, const std::string& depth, const std::string& d, const std::string& a,
+                  const std::string& b) {
+  const auto is_fp8 = [](const std::string& type) { return type == "e4m3" || type == "e5m2"; };
+  const auto is_byte = [](const std::string& type) { return type == "s8" || type == "u8"; };
+  ins.fn = multiply_other;
+  if (a == b && (a == "f16" || a == "bf16")) {
+    extra.options[0] = a == "bf16";
+    ins.fn = multiply_async;
+    return depth == "k16" && (d == "f32" || (d == "f16" && a == "f16"));
+  }
+  if (a == "tf32" && b == "tf32") {
+    extra.options[0] = static_cast<int>(Other::Tf32);
+    return depth == "k8" && d == "f32";
+  }
+  if (is_fp8(a) && is_fp8(b)) {
+    extra.options[0] = static_cast<int>(Other::Fp8);
+    extra.options[3] = a == "e5m2";
+    extra.options[4] = b == "e5m2";
+    return depth == "k32" && (d == "f32" || d == "f16");
+  }
+  extra.options[0] = static_cast<int>(Other::Whole);
+  extra.options[3] = a == "s8";
+  extra.options[4] = b == "s8";
+  return is_byte(a) && is_byte(b) && depth == "k32" && d == "s32";
+}
+
 bool lower_product(Lowering& l, Ins& ins) {
-  // wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 d, a, b, scale-d, scale-a, scale-b, transposed a, transposed b
+  // wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 d, a, b, scale-d, scale-a, scale-b, transposed a, transposed b;
+  // other types have nothing transposed, whole numbers no scale-a and scale-b but perhaps .satfinite
   const Statement& s = l.statement();
-  if (s.mods.size() != 7 || s.operands.size() < 6) return false;
-  const std::string &shape = s.mods[3], &d = s.mods[4], &a = s.mods[5], &b = s.mods[6];
-  const size_t n_at = shape.find('n');
-  if (shape.rfind("m64n", 0) != 0 || shape.compare(shape.size() - 3, 3, "k16") != 0) return false;
+  const bool saturates = has(s, "satfinite");
+  if (s.mods.size() != 7u + saturates || s.mods[1] != "sync") return false;
+  const std::string &shape = s.mods[3], &d = s.mods[4];
+  const size_t n_at = shape.find('n'), k_at = shape.find('k');
+  if (shape.rfind("m64n", 0) != 0 || k_at == std::string::npos) return false;
   const int columns = atoi(shape.c_str() + n_at + 1);
-  if (a != b || (a != "f16" && a != "bf16") || (d != "f32" && !(d == "f16" && a == "f16"))) return false;
   if (columns < 8 || columns > 256 || columns % 8) return false;
   Extra& extra = l.extra(ins);
+  if (!choose_types(ins, extra, shape.substr(k_at), d, s.mods[5], s.mods[6])) return false;
+  const bool plain = ins.fn == multiply_async, whole = d == "s32";
+  if (s.operands.size() < (whole ? 4u : 6u) || (saturates && !whole)) return false;
   extra.what = "wgmma.mma_async";
   for (const Operand& item : s.operands[0].items) extra.d.push_back(l.slot(item, 4));
   if (extra.d.size() != static_cast<size_t>(columns) / (d == "f16" ? 4 : 2)) return false;
@@ -196,14 +441,15 @@ bool lower_product(Lowering& l, Ins& ins) {
   ins.b = l.slot(s.operands[2], 8);
   ins.c = l.slot(s.operands[3], 0);
   const auto number = [&](size_t n) { return n < s.operands.size() ? s.operands[n].value : 0; };
-  extra.options[0] = a == "bf16";
   extra.options[1] = columns;
   extra.options[2] = in_registers;
-  extra.options[3] = !in_registers && number(6) != 0;
-  extra.options[4] = number(in_registers ? 6 : 7) != 0;
-  extra.options[5] = (number(4) * number(5) < 0 ? NEGATES : 0) | (d == "f16" ? HALF_SUMS : 0) |
-                     (s.operands[3].negated ? NEGATED_SCALE : 0);
-  ins.fn = multiply_async;
+  if (plain) {
+    extra.options[3] = !in_registers && number(6) != 0;
+    extra.options[4] = number(in_registers ? 6 : 7) != 0;
+  }
+  const bool negates = !whole && (number(4) < 0) != (number(5) < 0);
+  extra.options[5] = (negates ? NEGATES : 0) | (d == "f16" ? HALF_SUMS : 0) |
+                     (s.operands[3].negated ? NEGATED_SCALE : 0) | (saturates ? SATURATES : 0);
   return true;
 }
 

@@ -62,6 +62,7 @@ CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsi
 CUresult cuLaunchKernelEx(const CUlaunchConfig*, CUfunction, void**, void**);
 int flashcore_emulator_last_fault(char*, size_t);
 void flashcore_emulator_clear_fault();
+int flashcore_emulator_time_limit(uint64_t milliseconds);
 int flashcore_emulator_statistics(char*, size_t);
 int flashcore_emulator_set_profiling(int);
 int flashcore_emulator_profile(char*, size_t);

@@ -47,6 +47,24 @@ void test_bulk_copies(const Kernels& kernels) {
   CHECK(early.read()[0] == -1);  // poison: the copy had not landed
 }
 
+void test_copies_that_arrive(const Kernels& kernels, const Kernels& watched) {
+  const Buffer<int> in(numbers(64)), out(128);
+  for (const int noinc : {0, 1}) {
+    CHECK_OK(kernels.run("copies_arrive", {1}, {64}, 0, in.address(), out.address(), noinc, 1));
+    const std::vector<int> got = out.read();
+    int early = 0;
+    for (int thread = 0; thread < 64; ++thread) {
+      CHECK(got[thread] == (thread == 4 ? 0 : (thread ^ 1) + 1));  // thread 5 ignores its source
+      early += got[64 + thread] == -1;
+    }
+    CHECK(early == 32);  // of the first warp; the second one's land at once, for the first waits by then
+    CHECK_OK(watched.run("copies_arrive", {1}, {64}, 0, in.address(), out.address(), noinc, 0));
+    CHECK_RESULT(watched.run("copies_arrive", {1}, {64}, 0, in.address(), out.address(), noinc, 1),
+                 CUDA_ERROR_LAUNCH_FAILED);
+    expect_fault({"RACE", "hopper.cu:62", "which a cp.async of thread"});
+  }
+}
+
 void test_tensor_maps(const Kernels& kernels) {
   const Buffer<int> in(numbers(12 * 4)), out(32);
   TensorMapBytes map;
@@ -105,6 +123,7 @@ int main() {
   const Kernels kernels("hopper");
   const Kernels watched("hopper_watched");
   test_bulk_copies(kernels);
+  test_copies_that_arrive(kernels, watched);
   test_tensor_maps(kernels);
   test_clusters(kernels);
   test_products(kernels, watched);

@@ -28,6 +28,12 @@ void test_sums_of_products(const Kernels& kernels) {
   }
 }
 
+void test_special_registers(const Kernels& kernels) {
+  const Buffer<int> out(std::vector<int>(2, 7));
+  CHECK_OK(kernels.run("special_registers", {1}, {32}, 0, out.address()));
+  CHECK(out.read() == (std::vector<int>{0, 0}));
+}
+
 void test_bounds(const Kernels& kernels) {
   const Buffer<int> out(8);
   CHECK_RESULT(kernels.run("reads_before", {1}, {1}, 0, out.address()), CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -51,6 +57,61 @@ void test_what_is_not_carried(const Kernels& kernels) {
   CUmodule module;
   CHECK_RESULT(cuModuleLoadData(&module, ".version 8.0\n.target sm_80\n.frobnicate 3;"), CUDA_ERROR_INVALID_PTX);
   expect_fault({"LOAD_FAILED", "PTX line 3"});
+  CUfunction function;
+  CHECK_RESULT(cuModuleGetFunction(&function, kernels.module(), "too_much_local"), CUDA_ERROR_INVALID_PTX);
+  expect_fault({"LOAD_FAILED", "600000 of local memory"});
+}
+
+/** What a fuzzer found (fuzz.sh): each ends in an answer, and nothing is read that the text does not have. */
+void test_hostile_texts() {
+  const std::string head = ".version 8.4\n.target sm_90a\n.shared .align 8 .b64 barrier;\n";
+  const auto entry = [&](const std::string& body) {
+    return head + ".visible .entry hostile(.param .u64 p) {\n.reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .b16 %h<9>; " +
+           ".reg .f32 %f<9>; .reg .pred %p<9>;\n" + body + "\nret;\n}\n";
+  };
+  const std::string many(100'000, '{');
+  // Not loaded.
+  for (const std::string& text :
+       {entry("mov.b32 %r1, " + many), entry(many), entry("bra;"), entry("fma.run.f32 {%f1}, {%f2}, {3};"),
+        head + ".visible .entry hostile(.param .align 0 .b8 p[4]) { ret; }", head + ".global .b8 far[-1];",
+        head + ".global .align 3 .b8 odd[4];", head + ".global .b8 wide[4611686018427387904][16];"}) {
+    CUmodule module;
+    CHECK_RESULT(cuModuleLoadData(&module, text.c_str()), CUDA_ERROR_INVALID_PTX);
+    CHECK_OK(cuCtxSynchronize());
+  }
+  // Loaded, and told when a thread comes there.
+  for (const char* body :
+       {"lop3.b32 %r1, %r2, %r3;", "ld.global.v4.u32 {%r1, %r2}, [%rd1];", "ld.param.u64 %rd1, [p+8];",
+        "ld.param.u64 %rd1, [p+9223372036854775807];", "ld.param.u64 %rd1, [p+-1];", "st.global.u32;",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f1};", "add.cc.u32 %r1;",
+        "mbarrier.init.shared.b64 [barrier];", "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [barrier];",
+        "cvt.u99.u32 %r1, %r2;", "cvt.u32;", "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1}, %rd1, %rd2;",
+        "atom.global.add.v4.f32 {%f1}, [%rd1], {%f1};", "cp.async.ca.shared.global [%r1];"}) {
+    CUmodule module;
+    CUfunction function;
+    CHECK_OK(cuModuleLoadData(&module, entry(body).c_str()));
+    const CUresult found = cuModuleGetFunction(&function, module, "hostile");
+    if (found == CUDA_ERROR_INVALID_PTX) continue;  // by what reads a whole kernel
+    CHECK_OK(found);
+    uint64_t parameter = 0;
+    void* parameters[] = {&parameter, nullptr};
+    CHECK_OK(cuLaunchKernel(function, 1, 1, 1, 128, 1, 1, 0, nullptr, parameters, nullptr));
+    CHECK_RESULT(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_INSTRUCTION);
+    expect_fault({"UNSUPPORTED_INSTRUCTION"});
+  }
+  // Numbers that C++ would not have.
+  for (const char* body :
+       {"mov.b32 %r1, -2147483648; neg.s32 %r1, %r1; abs.s32 %r2, %r1;", "mov.b64 %rd1, -9223372036854775808;",
+        "mov.b16 %h1, 65535; mul.lo.u16 %h2, %h1, %h1; mad.lo.u16 %h2, %h1, %h1, %h1;"}) {
+    CUmodule module;
+    CUfunction function;
+    CHECK_OK(cuModuleLoadData(&module, entry(body).c_str()));
+    CHECK_OK(cuModuleGetFunction(&function, module, "hostile"));
+    uint64_t parameter = 0;
+    void* parameters[] = {&parameter, nullptr};
+    CHECK_OK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr));
+    CHECK_OK(cuCtxSynchronize());
+  }
 }
 
 void test_barriers_in_two_lines(const Kernels& kernels) {
@@ -81,8 +142,10 @@ int main() {
   test_divergence(kernels);
   test_answers(kernels);
   test_sums_of_products(kernels);
+  test_special_registers(kernels);
   test_bounds(kernels);
   test_what_is_not_carried(kernels);
+  test_hostile_texts();
   test_lock(kernels);
   test_deadlock(kernels);
   test_barriers_in_two_lines(kernels);

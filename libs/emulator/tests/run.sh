@@ -12,7 +12,7 @@ CXX=${CXX:-c++}
 TESTS=${TESTS:-conversions driver faults matrices memory races warps}
 export CXX BUILD EMULATOR
 . "$HERE/build.sh"
-if [ -n "$LIBRARY" ]; then ln -s "$LIBRARY" "$BUILD/libcuda_emu.so"; else build_library; fi
+if [ -n "$LIBRARY" ]; then ln -sf "$LIBRARY" "$BUILD/libcuda_emu.so"; else build_library; fi
 wanted() { case " $TESTS " in *" $1 "*) ;; *) return 1 ;; esac; }
 for source in "$HERE"/kernels/*.cu; do
   name=$(basename "$source" .cu)
