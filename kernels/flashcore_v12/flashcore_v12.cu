@@ -132,9 +132,10 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
     my_turn();
     start_scores<T>(S_rmem, Q_rmem, Q_smem, K_smem + K_place.stage * T::KV_BYTES);
   };
+  int seen = 0;  // keys of the tile whose weights P_rmem holds
   const auto multiply_values = [&](bool accumulate) {
     mbarrier_wait(barriers.V_full(V_place.stage), V_place.parity);
-    start_values<T>(O_rmem, P_rmem, V_smem + V_place.stage * T::V_BYTES, ones_smem, accumulate);
+    start_values<T>(O_rmem, P_rmem, V_smem + V_place.stage * T::V_BYTES, ones_smem, accumulate, seen);
     next_turn();
   };
   int tile = part;
@@ -207,6 +208,8 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
         }
       }
       round_weights<T>(P_rmem, S_rmem);
+      if constexpr (T::SHORTENS_LAST)
+        seen = (causal ? min(S, work.first_row + (q_part + 1) * WGMMA_M) : S) - tile * T::BLOCK_KV;
       tile += T::KV_PARTS;
       const bool last_tile = tile >= (T::PERSISTENT ? work.kv_tiles : own_end);
       if (last_tile) {

@@ -40,6 +40,9 @@ struct Tiling : CUT {
   static_assert(!SUMS_BY_ONES || KV_PARTS == 1, "parts are merged with sums of their own");
   // Divided keys are few tiles a warpgroup: nearly each raises some row's maximum.
   static constexpr bool SKIP_RESCALE = KV_PARTS == 1;
+  // Up to two thirds of a last tile of 192 keys no row sees: the product with V leaves them out. With tiles of 128 keys the
+  // branch costs as much as it saves.
+  static constexpr bool SHORTENS_LAST = BLOCK_KV == 192;
   static constexpr int BLOCK_Q = WGS_Q * WGMMA_M, PANELS = HEAD_DIM / PANEL, D_STEPS = HEAD_DIM / WGMMA_K;
   // Accumulators a thread: 64 rows x N over 128 threads. Eight columns of ones beside V make O's last ones row sums.
   static constexpr int SCORES = BLOCK_KV / 2, OUTPUTS = HEAD_DIM / 2, SUMS = SUMS_BY_ONES ? 4 : 0;

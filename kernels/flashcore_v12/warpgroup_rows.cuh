@@ -45,14 +45,15 @@ __device__ __forceinline__ void start_scores(float (&S_rmem)[T::SCORES], const u
   wgmma_commit();
 }
 
-// Starts O = P V, or O += P V; with ones beside V also the row sums, of the weights as rounded to fp16.
-template <class T>
-__device__ __forceinline__ void start_values(float (&O_rmem)[T::OUTPUTS + T::SUMS],
-                                             const uint32_t (&P_rmem)[T::BLOCK_KV / WGMMA_K][4], uint32_t V_smem,
-                                             uint32_t ones_smem, bool accumulate) {
+// Starts O = P V over the first KEYS of the tile, or O += P V; with ones beside V also the row sums, of the weights as
+// rounded to fp16.
+template <class T, int KEYS>
+__device__ __forceinline__ void start_values_of(float (&O_rmem)[T::OUTPUTS + T::SUMS],
+                                                const uint32_t (&P_rmem)[T::BLOCK_KV / WGMMA_K][4], uint32_t V_smem,
+                                                uint32_t ones_smem, bool accumulate) {
   wgmma_fence();
 #pragma unroll
-  for (int step = 0; step < T::BLOCK_KV / WGMMA_K; ++step) {
+  for (int step = 0; step < KEYS / WGMMA_K; ++step) {
     const uint32_t rows_smem = V_smem + step * WGMMA_K * PANEL_ROW_BYTES;
     const uint64_t V = wgmma_descriptor(rows_smem, T::ONES_BYTES > 0 ? ones_smem - rows_smem : T::KV_PANEL_BYTES);
     if constexpr (T::SUMS_BY_ONES && T::HEAD_DIM == 128)
@@ -65,6 +66,19 @@ __device__ __forceinline__ void start_values(float (&O_rmem)[T::OUTPUTS + T::SUM
       wgmma_m64n64k16_rs_bt(O_rmem, P_rmem[step], V, step > 0 || accumulate);
   }
   wgmma_commit();
+}
+
+// The same over the keys that some row of the warpgroup sees: the weights of the others are 0.
+template <class T>
+__device__ __forceinline__ void start_values(float (&O_rmem)[T::OUTPUTS + T::SUMS],
+                                             const uint32_t (&P_rmem)[T::BLOCK_KV / WGMMA_K][4], uint32_t V_smem,
+                                             uint32_t ones_smem, bool accumulate, int seen) {
+  if constexpr (T::SHORTENS_LAST) {
+    static_assert(T::BLOCK_KV == 192);
+    if (seen <= 64) return start_values_of<T, 64>(O_rmem, P_rmem, V_smem, ones_smem, accumulate);
+    if (seen <= 128) return start_values_of<T, 128>(O_rmem, P_rmem, V_smem, ones_smem, accumulate);
+  }
+  start_values_of<T, T::BLOCK_KV>(O_rmem, P_rmem, V_smem, ones_smem, accumulate);
 }
 
 // Keys that a row may not see (past the end, or later than the row) score minus infinity. row: of S_rmem's elements 0

@@ -1,11 +1,11 @@
-// What a kernel of many entries has beside each body, so that a job waits for those alone that it launches:
+// What a kernel of many entries has beside each body, so that they are compiled apart and side by side:
 //
 //   extern "C" __global__ void NAME(…) { if constexpr (FLASHCORE_WANTED(NAME)) attention<…>(…); }
 //
-// The runner compiles a GPU's kernel whole, and at the same time what the job launches: each group of entries that a
-// launch needs together by itself, with -DFLASHCORE_FIRST=1 and -DFLASHCORE_FIRST_<entry>=1 of each. An entry that is not
-// wanted has no body then, and what it alone would instantiate is not compiled. The code of the others is compared
-// afterwards, byte by byte. Entries that share a variable in device memory are not compiled apart.
+// For a GPU the runner compiles each entry by itself, with -DFLASHCORE_FIRST=1 and -DFLASHCORE_FIRST_<entry>=1: those
+// that a job launches first, the others beside what is done with them. An entry that is not wanted has no body then, and
+// what it alone would instantiate is not compiled. Entries of a kernel with variables in device memory, which each part
+// would have anew, are compiled together.
 #pragma once
 
 #ifdef FLASHCORE_FIRST
