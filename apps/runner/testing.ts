@@ -3,7 +3,6 @@ export { CompileCache, type Compilation } from './src/build/compile-cache.ts';
 export type { CompileUnit } from './src/build/compile-unit.ts';
 export { emulatorUnit } from './src/build/emulator-unit.ts';
 export { emulatorLibraryUnit, readSources } from './src/build/host-libraries.ts';
-export { imageOf } from './src/phases/candidate.ts';
 export { nvccUnit } from './src/build/nvcc-unit.ts';
 export { SharedBuilds } from './src/build/shared-builds.ts';
 export { snapshotSources } from './src/build/source-snapshot.ts';

@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { RunnerClient } from '@flashcore/shared/client';
 import { JobState, Outcome } from '@flashcore/shared/contract';
 import { until } from '@flashcore/shared/testing';
-import { startChildRunner, startChildRunnerWithDescriptors } from './testing/child-runner.ts';
+import { startChildRunner, startChildRunnerIn, startChildRunnerWithDescriptors } from './testing/child-runner.ts';
 import { fakePlanner } from './testing/fake-planner.ts';
 import { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder } from './testing/test-runner.ts';
 
@@ -147,6 +147,23 @@ test("50 paused watchers and a flood of log lines: the daemon's memory stays bou
   expect(daemon.rssMiB() - before).toBeLessThan(100);
   for (const watcher of paused) watcher.destroy();
   expect(await collect(client.watch(name))).toHaveLength(60_003);
+});
+
+test('a log on a pipe that nobody reads holds nothing up, and is there for who reads it later', async () => {
+  using folder = temporaryFolder();
+  const flags = ['--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`];
+  await using daemon = await startChildRunnerIn({ ...process.env, FLASHCORE_LOG_LEVEL: 'debug' }, ...flags);
+  daemon.child.stderr!.pause();
+  using client = await RunnerClient.connect({ address: daemon.address });
+  // A line each of some 200 bytes: a pipe has room for 64 KB, a Unix socket for 100 to 300 lines.
+  const refused = Array.from({ length: 1_000 }, (_, number) => client.getJob({ name: `jobs/none${number}` }));
+  expect(new Set((await Promise.allSettled(refused)).map(({ status }) => status))).toEqual(new Set(['rejected']));
+  expect(finished(await collect(client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
+  daemon.child.stderr!.resume();
+  await until(() => daemon.stderr.split('\n').filter((line) => line.includes('a call was refused')).length === 1_000);
+  daemon.child.stderr!.destroy();
+  expect(finished(await collect(client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
+  expect(await daemon.end('SIGTERM')).toBe(0);
 });
 
 test('a second runner on the same data directory is refused with the pid of the first; a killed one holds nothing', async () => {

@@ -29,10 +29,15 @@ export interface SeededInput {
   rule: InputRule;
 }
 
+/**
+ * What a device loads of a kernel: the path of a cubin, or of the emulator's module. Where entries were compiled apart
+ * from each other: that of each entry by its name.
+ */
+export type DeviceImage = string | Readonly<Record<string, string>>;
+
 /** A compiled kernel and what to launch of it. */
 export interface Candidate {
-  /** Path of the cubin, or of the emulator's module. */
-  image: string;
+  image: DeviceImage;
   shape: ShapeFields;
   plan: LaunchPlan;
   /** Limit on one run of all launches; the process is killed when it is exceeded. */
@@ -237,7 +242,7 @@ export interface ProfileOnceJob {
   runs: number;
   /**
    * Everything but the module is made ready, and nothing loaded or launched before this file is there; what it says is
-   * the image's path then, in place of the candidate's.
+   * the image as JSON then, in place of the candidate's.
    */
   waitFor?: string;
   /** This file is made when the last launch has ended, and nothing of the device is used any more. */

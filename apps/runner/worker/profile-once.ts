@@ -7,7 +7,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { CudaError } from './driver/cuda-error.ts';
 import { CudaDriver } from './driver/cuda-driver.ts';
 import { LoadedCandidate } from './driver/loaded-candidate.ts';
-import type { ProfileOnceJob } from './messages.ts';
+import type { DeviceImage, ProfileOnceJob } from './messages.ts';
 import { RunBuffers } from './verify/buffers.ts';
 import { tensorKindOf } from './driver/tensor-bits.ts';
 import { drawInputs, NORMAL } from './verify/inputs.ts';
@@ -23,7 +23,7 @@ function run({ library, deviceOrdinal, candidate, seed, runs, waitFor, done }: P
   buffers.poison(POISONS[0]);
   const loaded = new LoadedCandidate(
     driver,
-    waitFor === undefined ? candidate : { ...candidate, image: toldIn(waitFor) },
+    waitFor === undefined ? candidate : { ...candidate, image: JSON.parse(toldIn(waitFor)) as DeviceImage },
   );
   const prepared = loaded.prepare(buffers.addresses);
   for (let i = 0; i < runs; ++i) {

@@ -34,6 +34,6 @@ export function championOf(job: Job, result: JobResult | undefined, { after }: {
     sourceDigest: provenance?.sourceDigest ?? '',
     job: job.name,
     plan: plan?.name ?? '',
-    ...(hot?.latency && !hot.simulated && { latency: hot.latency }),
+    ...(hot?.latency && hot.valid && { latency: hot.latency }),
   });
 }

@@ -2,7 +2,7 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 import { keyOf, type OtherBuild, type OtherBuilds } from './compile-cache.ts';
 import type { CompiledFiles } from './compile-record.ts';
 import type { CompileUnit } from './compile-unit.ts';
-import { nvccOfVersion, type Nvcc } from './toolchain.ts';
+import { nvccOfVersion, type Nvcc } from './compilers.ts';
 
 /** A compilation that was done elsewhere. */
 export interface AssignedBuild {
@@ -29,12 +29,12 @@ export class AssignedBuilds implements OtherBuilds {
     return this.#builds.size === 0;
   }
 
-  /** The unit as it was compiled already, by an nvcc that this host need not have; undefined: it was not. */
-  unitOf(made: (nvcc: Nvcc) => CompileUnit): CompileUnit | undefined {
+  /** The nvcc by which a unit was compiled already, and which this host need not have; undefined: none has. */
+  nvccOf(made: (nvcc: Nvcc) => CompileUnit): Nvcc | undefined {
     const versions = [...this.#builds.values()].filter(({ compiler }) => compiler === 'nvcc');
     return [...new Set(versions.map(({ version }) => version))]
-      .map((version) => made(nvccOfVersion(version)))
-      .find((unit) => this.#builds.has(keyOf(unit)));
+      .map(nvccOfVersion)
+      .find((nvcc) => this.#builds.has(keyOf(made(nvcc))));
   }
 
   copyTo(own: CompiledFiles, key: string): OtherBuild | undefined {

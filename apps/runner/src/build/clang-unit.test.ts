@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { clangUnit } from './clang-unit.ts';
-import type { Clang } from './toolchain.ts';
+import type { Clang } from './compilers.ts';
 
 const CLANGS = {
   14: ['sm_75', 'sm_80', 'sm_86'],

@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { lutimesSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -70,6 +71,20 @@ test('a failure is not kept', async () => {
   const cache = new CompileCache(folder, artifacts);
   const failed = await cache.compile(unit({ script: 'echo no; exit 3' }), { signal });
   expect([failed.exitCode, failed.outputs, readdirSync(join(folder, 'entries'))]).toEqual([3, [], []]);
+});
+
+test.each([
+  ['a link to a file of the host', 'ln -s "$SECRET" out'],
+  ['a pipe', 'mkfifo out'],
+  ['nothing', 'true'],
+])('a compiler that leaves %s as its output: nothing is read, nothing is kept', async (_, script) => {
+  const secret = join(folder, 'secret');
+  writeFileSync(secret, 'a private key');
+  const cache = new CompileCache(folder, artifacts);
+  const compiled = cache.compile(unit({ script: script.replace('"$SECRET"', secret) }), { signal });
+  await expect(compiled).rejects.toMatchObject({ reason: 'INTERNAL' });
+  const key = createHash('sha256').update('a private key').digest('hex');
+  expect([artifacts.has(key), readdirSync(join(folder, 'entries'))]).toEqual([false, []]);
 });
 
 test('a compiler that does not end is killed and not kept', async () => {

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import type { Box } from '../sandbox/box.ts';
 import { findBox } from '../sandbox/find-box.ts';
+import { sizeOfMade } from '../sandbox/made-file.ts';
 import { storageError } from '../store/storage-error.ts';
 import { untilAborted } from '../async.ts';
 import { KILLED, runStages, type StagesEnd } from './compile-stages.ts';
@@ -153,7 +154,7 @@ export class CompileCache {
     return {
       fileName: output.fileName,
       kind: output.kind,
-      sizeBytes: statSync(path).size,
+      sizeBytes: sizeOfMade(path),
       sha256: this.#files.putFile(path),
     };
   }

@@ -62,16 +62,16 @@ async function compileLibraries(
     const listener = { signal: new AbortController().signal };
     const target = { arch: '', emulated: true };
     const [emulator] = await Promise.all([
-      tools.emulatorLibrary(listener),
-      tools.referenceLibrary(listener),
-      tools.executor(listener),
-      tools.clockStamp(target, listener),
-      tools.canary(target, listener),
+      tools.libraries.emulator(listener),
+      tools.libraries.reference(listener),
+      tools.libraries.executor(listener),
+      tools.libraries.clockStamp(target, listener),
+      tools.libraries.canary(target, listener),
     ]);
     console.log(`emulator: ${emulator}`);
     // The library without the PTX engine has no vectors.
     const paths = vectors === 'all' && tools.emulation().engine === 'ptx' ? vectorPathsOf(process.arch) : [];
-    for (const path of paths) console.log(`emulator for ${path}: ${await tools.emulatorLibrary(listener, path)}`);
+    for (const path of paths) console.log(`emulator for ${path}: ${await tools.libraries.emulator(listener, path)}`);
   } finally {
     rmSync(work, { recursive: true, force: true });
   }

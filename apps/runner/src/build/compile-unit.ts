@@ -1,6 +1,6 @@
 import type { HeaderTree } from './header-trees.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
-import type { Compiler } from './toolchain.ts';
+import type { Compiler } from './compilers.ts';
 
 export interface Command {
   /**
@@ -15,6 +15,8 @@ export interface CompileUnit {
   compiler: Compiler;
   /** "sm_89", "emulator", … */
   target: string;
+  /** Entries of the kernel that it has alone; undefined: all of them. */
+  entries?: readonly string[] | undefined;
   files: readonly SnapshotFile[];
   /** Folders of the host beside them, which arguments name by headersPlace(). */
   headers?: readonly HeaderTree[];

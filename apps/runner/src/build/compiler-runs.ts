@@ -8,23 +8,26 @@ export interface CompilerRun {
   unit: CompileUnit;
   compilation: Compilation;
   diagnostics: CompilerDiagnostic[];
+  /** Calls side by side that it stands for; absent: it is one. */
+  parts?: number;
 }
 
-/** The runs of parts as one of the whole, which has not ended yet. */
+/** Calls side by side as one of a unit that has all of it. */
 export function partsAsOne(runs: readonly CompilerRun[], unit: CompileUnit): CompilerRun {
   const diagnostics = new Map(runs.flatMap((run) => run.diagnostics).map((each) => [JSON.stringify(each), each]));
-  const [first] = runs;
+  const compilations = runs.map(({ compilation }) => compilation);
   return {
     unit,
     compilation: {
-      ...first!.compilation,
+      ...compilations[0]!,
       key: keyOf(unit),
-      seconds: Math.max(...runs.map(({ compilation }) => compilation.seconds)),
-      cacheHit: runs.every(({ compilation }) => compilation.cacheHit),
-      lines: runs.flatMap(({ compilation }) => compilation.lines),
-      outputs: runs.flatMap(({ compilation }) => compilation.outputs),
+      seconds: Math.max(...compilations.map(({ seconds }) => seconds)),
+      cacheHit: compilations.every(({ cacheHit }) => cacheHit),
+      lines: compilations.flatMap(({ lines }) => lines),
+      outputs: compilations.flatMap(({ outputs }) => outputs),
     },
     diagnostics: [...diagnostics.values()],
+    parts: runs.length,
   };
 }
 

@@ -6,21 +6,12 @@ const SECTION_BYTES = 64;
 const SECTION = { name: 0, type: 4, offset: 24, size: 32 };
 const NO_BITS = 8;
 
-/** Entries whose machine code or constants in `part` are not those that they have in `whole`; paths of cubins. */
-export function differingEntries(part: string, whole: string, entries: readonly string[]): string[] {
-  const [ours, theirs] = [sectionsOf(readFileSync(part)), sectionsOf(readFileSync(whole))];
-  const same = (name: string): boolean => {
-    const [own, other] = [ours.get(name), theirs.get(name)];
-    return own !== undefined && other !== undefined && own.equals(other);
-  };
-  return entries.filter((entry) => !same(`.text.${entry}`) || !same(`.nv.constant0.${entry}`));
-}
-
 /** Whether a cubin has variables in device memory, which launches may hand on to each other. */
 export const hasVariables = (path: string): boolean =>
   [...sectionsOf(readFileSync(path)).keys()].some((name) => /^\.nv\.global(?:\.init)?$/.test(name));
 
-function sectionsOf(file: Buffer): Map<string, Buffer> {
+/** Contents of a cubin's sections, by name. */
+export function sectionsOf(file: Buffer): Map<string, Buffer> {
   const table = Number(file.readBigUInt64LE(SECTION_TABLE.offset));
   const headers = Array.from({ length: file.readUInt16LE(SECTION_TABLE.count) }, (_, index) =>
     file.subarray(table + index * SECTION_BYTES, table + (index + 1) * SECTION_BYTES),

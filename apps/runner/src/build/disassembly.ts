@@ -1,6 +1,7 @@
 import { copyFileSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Box, BoxPolicy } from '../sandbox/box.ts';
+import { sizeOfMade } from '../sandbox/made-file.ts';
 import { makeTemporary } from '../store/temporary.ts';
 import { untilAborted } from '../async.ts';
 import { toolchainFolder } from './compile-stages.ts';
@@ -9,6 +10,12 @@ import type { Toolchain } from './toolchain.ts';
 
 /** SASS as cuobjdump prints it, or why there is none. */
 export type Listing = { text: Buffer } | { missing: string };
+
+/** Of several cubins as of one; where one is missing, why. */
+export function joinedListing(listings: readonly Listing[]): Listing {
+  const missing = listings.find((each) => 'missing' in each);
+  return missing ?? { text: Buffer.concat(listings.flatMap((each) => ('text' in each ? [each.text] : []))) };
+}
 
 const LIMIT_MS = 60_000;
 const MAX_FILE_BYTES = 256 * 1024 ** 2;
@@ -45,8 +52,8 @@ export async function disassemble(
   using group = box.group(basename(folder.path));
   const { program, args } = group.enter(box.wrap('/bin/sh', ['-c', SCRIPT, cuobjdump], policy));
   const { exitCode, lines } = await runProgram(program, args, { cwd: folder.path, limitMs: LIMIT_MS, signal });
-  const text = exitCode === 0 ? readFileSync(join(folder.path, 'kernel.sass')) : Buffer.alloc(0);
-  if (text.length > 0) return { text };
+  const listing = join(folder.path, 'kernel.sass');
+  if (exitCode === 0 && sizeOfMade(listing) > 0) return { text: readFileSync(listing) };
   return {
     missing: `cuobjdump ${exitCode === undefined ? `was killed after ${LIMIT_MS / 1000} s` : `ended with exit status ${exitCode}`}: ${lines.findLast((line) => line.trim() !== '') ?? 'it said nothing'}`,
   };

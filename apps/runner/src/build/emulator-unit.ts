@@ -2,7 +2,7 @@ import type { CompileUnit } from './compile-unit.ts';
 import { BUILD_FOLDER } from './compile-stages.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import { isWordCharacter } from './source-tokens.ts';
-import type { Compiler } from './toolchain.ts';
+import type { Compiler } from './compilers.ts';
 
 export interface EmulatorModuleOptions {
   cxx: Compiler;

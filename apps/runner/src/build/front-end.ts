@@ -1,4 +1,6 @@
-import { UnusableCompiler, type Clang, type Nvcc, type Nvrtc, type Toolchain } from './toolchain.ts';
+import type { Clang, Nvcc, Nvrtc } from './compilers.ts';
+import { UnusableCompiler } from './tool-answers.ts';
+import type { Toolchain } from './toolchain.ts';
 
 /**
  * What makes PTX of kernels for the emulator: nvcc, in the run that makes the cubin; NVRTC, with CUDA's headers; or

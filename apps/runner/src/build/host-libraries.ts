@@ -4,7 +4,7 @@ import type { Command, CompileUnit } from './compile-unit.ts';
 import type { EmulatorEngine } from './emulator-engine.ts';
 import { nativeFlag } from './emulator-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
-import type { Compiler } from './toolchain.ts';
+import type { Compiler } from './compilers.ts';
 import { vectorFlags, type VectorPath } from './vector-path.ts';
 
 const LIMIT_MS = 600_000;

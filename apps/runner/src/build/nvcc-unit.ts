@@ -1,7 +1,7 @@
 import type { CompileUnit } from './compile-unit.ts';
 import { type HeaderTree, headersPlace } from './header-trees.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
-import type { Nvcc } from './toolchain.ts';
+import type { Nvcc } from './compilers.ts';
 
 export interface NvccOptions {
   nvcc: Nvcc;
@@ -19,10 +19,10 @@ export interface NvccOptions {
   keepPtx: boolean;
   /** What kernels may include from the host, each by its own names ("cutlass/cutlass.h"). */
   headers?: readonly HeaderTree[];
-  /** Entry points that the manifest launches: several are optimised side by side. Default: one. */
-  entries?: number;
-  /** Of these entry points alone (kernels/mechanisms/first_entries.cuh). Default: all. */
-  first?: readonly string[] | undefined;
+  /** Entry points that the manifest launches: several are optimised side by side. */
+  entries?: readonly string[];
+  /** Of these entry points alone, apart from the others (kernels/mechanisms/first_entries.cuh). Default: all. */
+  apart?: readonly string[] | undefined;
 }
 
 const LIMIT_MS = 180_000;
@@ -42,10 +42,10 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
     '-v',
     ...(options.fastMath ? ['--use_fast_math'] : []),
     ...(options.maxRegisters > 0 ? [`-maxrregcount=${options.maxRegisters}`] : []),
-    ...((options.entries ?? 1) > 1 && canSplit(options.nvcc) ? ['--split-compile=0'] : []),
+    ...((options.apart ?? options.entries ?? []).length > 1 && canSplit(options.nvcc) ? ['--split-compile=0'] : []),
     ...(options.keepPtx ? ['--keep', '--keep-dir', '.'] : []),
     ...options.defines,
-    ...(options.first ? onlyThese(options.first) : []),
+    ...(options.apart ? onlyThese(options.apart) : []),
     '-I',
     'kernel',
     '-I',
@@ -59,26 +59,30 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
     .split('/')
     .at(-1)!
     .replace(/\.[^.]+$/, '')}.ptx`;
+  const name = `${options.apart?.length === 1 ? options.apart[0] : options.name}.${options.arch}`;
   return {
     compiler: options.nvcc,
     target: options.arch,
+    ...(options.apart && { entries: options.apart }),
     files: options.files,
     ...(options.headers && options.headers.length > 0 && { headers: options.headers }),
     stages: [[{ arguments: args }]],
     outputs: [
-      { path: 'kernel.cubin', fileName: `${options.name}.${options.arch}.cubin`, kind: 'cubin' },
-      ...(options.keepPtx
-        ? [{ path: ptx, fileName: `${options.name}.${options.arch}.ptx`, kind: 'ptx' as const }]
-        : []),
+      { path: 'kernel.cubin', fileName: `${name}.cubin`, kind: 'cubin' },
+      ...(options.keepPtx ? [{ path: ptx, fileName: `${name}.ptx`, kind: 'ptx' as const }] : []),
     ],
     limitMs: LIMIT_MS,
   };
 }
 
-/** Other entries have no body where their kernel asks what is wanted, and are not assembled where it doesn't. */
+/**
+ * Other entries have no body and are not assembled. What they alone use would be "declared but never referenced"
+ * (warning 177), of each part something else.
+ */
 const onlyThese = (entries: readonly string[]): string[] => [
   '-DFLASHCORE_FIRST=1',
   ...entries.map((entry) => `-DFLASHCORE_FIRST_${entry}=1`),
+  '-diag-suppress=177',
   '-Xptxas',
   entries.map((entry) => `-e,${entry}`).join(','),
 ];

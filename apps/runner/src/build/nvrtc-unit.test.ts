@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { keyOf } from './compile-cache.ts';
 import { withHeaderFolders } from './header-trees.ts';
 import { nvrtcUnit } from './nvrtc-unit.ts';
-import type { Nvrtc } from './toolchain.ts';
+import type { Nvrtc } from './compilers.ts';
 
 const at = (root: string): Nvrtc => ({
   name: 'nvrtc',

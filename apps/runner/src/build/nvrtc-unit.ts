@@ -1,7 +1,7 @@
 import type { CompileUnit } from './compile-unit.ts';
 import { type HeaderTree, headersPlace } from './header-trees.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
-import type { Nvrtc } from './toolchain.ts';
+import type { Nvrtc } from './compilers.ts';
 
 export interface NvrtcOptions {
   nvrtc: Nvrtc;

@@ -89,6 +89,13 @@ test('a source that is not there is a problem of the manifest', () => {
   ]);
 });
 
+test('a source that is too large is said to be that, and not to be missing', () => {
+  expect(snapshot({ 'k/k.cu': '/'.repeat(2 * 1024 * 1024 + 1) })).toMatchObject({
+    files: [],
+    problems: [{ tool: 'runner', file: 'k.cu', message: 'a source may have at most 2 MiB: this one has more' }],
+  });
+});
+
 test('shownLine() names files as the kernel folder does', () => {
   expect([
     shownLine('kernel/k.cu(9): error: x'),

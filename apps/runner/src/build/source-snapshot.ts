@@ -28,6 +28,7 @@ export interface SourceSnapshot {
 
 const MAX_FILES = 256;
 const MAX_FILE_BYTES = 2 * 1024 * 1024;
+const TOO_LARGE = `a source may have at most ${MAX_FILE_BYTES / 2 ** 20} MiB: this one has more`;
 /** The most that there may be is read in some 300 ms. */
 const READ_LIMIT_MS = 4_000;
 /** Most that are told of a file. */
@@ -100,7 +101,9 @@ function readSources(options: SnapshotOptions): SourceSnapshot {
     problems.push(...refused);
   };
   const unit = `kernel/${posix.normalize(options.source)}`;
-  if (!unit.startsWith('kernel/..') && isSource(hostPath(roots, unit))) visit(unit);
+  const inside = !unit.startsWith('kernel/..');
+  if (inside && isSource(hostPath(roots, unit))) visit(unit);
+  else if (inside && isFile(hostPath(roots, unit))) problems.push(problem(unit, 0, TOO_LARGE));
   else problems.push(problem('kernel/kernel.yaml', 0, `the source ${options.source} is not in the kernel's folder`));
   return { files: [...files.values()], problems };
 }
@@ -200,9 +203,9 @@ function hostPath(roots: { kernel: string; kernels: string }, path: string): str
     : join(roots.kernels, path.slice('kernels/'.length));
 }
 
-function isSource(path: string): boolean {
-  return existsSync(path) && statSync(path).isFile() && statSync(path).size <= MAX_FILE_BYTES;
-}
+const isFile = (path: string): boolean => existsSync(path) && statSync(path).isFile();
+
+const isSource = (path: string): boolean => isFile(path) && statSync(path).size <= MAX_FILE_BYTES;
 
 function problem(path: string, line: number, message: string): CompilerDiagnostic {
   return { severity: 'error', file: shownPath(path), line, column: line > 0 ? 1 : 0, message, tool: 'runner' };

@@ -8,7 +8,7 @@ import {
 } from '@flashcore/shared/contract';
 import type { ReplyByRequest, WorkerRequest, Plain } from '../../worker/messages.ts';
 import type { BuildTools } from '../build/build-tools.ts';
-import type { BuildListener } from '../build/kernel-builder.ts';
+import type { BuildListener } from '../build/build-listener.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import { DeviceNotServing, DeviceWorker, describeOutcome } from '../workers/device-worker.ts';
 import { boxedExecutor, boxedWorker, plainWorker, type WorkerCommand } from '../workers/worker-entry.ts';
@@ -59,10 +59,10 @@ export class DeviceRuntime {
       open: async (signal) => {
         const listener = this.#listener(signal);
         const [library, referenceLibrary, clockStampImage, program] = await Promise.all([
-          device.library ?? tools.emulatorLibrary(listener),
-          tools.referenceLibrary(listener),
-          tools.clockStamp(target, listener),
-          description.simulated && SEPARATE ? tools.executor(listener) : undefined,
+          device.library ?? tools.libraries.emulator(listener),
+          tools.libraries.reference(listener),
+          tools.libraries.clockStamp(target, listener),
+          description.simulated && SEPARATE ? tools.libraries.executor(listener) : undefined,
         ]);
         return {
           ...(program !== undefined && {
@@ -75,7 +75,7 @@ export class DeviceRuntime {
           nvmlLibrary: description.simulated ? undefined : nvmlLibrary(),
         };
       },
-      canary: (signal) => tools.canary(target, this.#listener(signal)),
+      canary: (signal) => tools.libraries.canary(target, this.#listener(signal)),
     });
   }
 

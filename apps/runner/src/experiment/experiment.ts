@@ -22,7 +22,7 @@ import { runPhases, type VariantPhase } from '../phases/phase.ts';
 import { precheckPhase } from '../phases/precheck-phase.ts';
 import { profilePhase, profileReadPhase, profileVerifiedPhase } from '../phases/profile-phase.ts';
 import { verifyPhase } from '../phases/verify-phase.ts';
-import { wholeBuildPhase } from '../phases/whole-build-phase.ts';
+import { restOfBuildPhase } from '../phases/rest-of-build-phase.ts';
 import { acceptabilityOf } from './acceptability.ts';
 import type { MeasuredSteps } from '../store/measured-steps.ts';
 import { runTune } from '../tune/variant-search.ts';
@@ -44,7 +44,7 @@ const PHASES: readonly VariantPhase[] = [
   heldOutPhase,
   profilePhase,
   differencePhase,
-  wholeBuildPhase,
+  restOfBuildPhase,
   gatesPhase,
 ];
 
@@ -136,17 +136,14 @@ function failureText(outcome: Outcome, { gates, findings }: VariantResult): stri
 interface WantedVariant {
   resolved: ResolvedVariant;
   fallback: boolean;
-  /** Nothing of it is compiled apart. */
-  whole?: boolean;
 }
 
 async function runVariant(
   services: JobServices,
   job: JobFound,
-  { resolved, fallback, whole = false }: WantedVariant,
+  { resolved, fallback }: WantedVariant,
 ): Promise<VariantFound> {
   const found = variantFound(job, resolved, { fallback });
-  found.whole = whole;
   const variant = variantServices(services, resolved);
   const { judged } = services.spec;
   if (judged) {
@@ -158,10 +155,7 @@ async function runVariant(
   } finally {
     await found.profiling?.drop();
   }
-  if (found.apart === undefined) return found;
-  emitWarning(services.job, found.apart);
-  job.variants.splice(job.variants.indexOf(found.result), 1);
-  return runVariant(services, job, { resolved, fallback, whole: true });
+  return found;
 }
 
 function ended(services: JobServices, found: JobFound, result: JobResult): JobOutcome {

@@ -55,11 +55,11 @@ test.skipIf(missing('nvcc'))(
       ownReason: 'a target that nothing reaches',
     });
     expect(gateOf(variant!, 'warnings')).toMatchObject({ verdict: Verdict.PASS, level: 'warn' });
-    expect(outcome.summary).toMatch(/plan merge: \d of 5 gates passed, rejected by registers/);
+    expect(outcome.summary).toMatch(/plan merge: \d of 5 gates passed, rejected by "Registers\/thread"/);
     expect(outcome.result).toMatchObject({
       plan: { name: 'merge', default: true, acceptable: true },
       provenance: { plan: 'merge', gatesSource: "kernels/gates.yaml, and fa_v1_baseline's own" },
-      acceptability: { possible: false, reason: 'it did not pass' },
+      acceptability: { possible: false, reason: 'it did not pass: rejected by "Registers/thread"' },
     });
     const index = (find: (payload: JobPayload) => boolean): number => events.findIndex(find);
     const [announced] = withoutBoxWarning(events);
@@ -345,5 +345,10 @@ test(
     const without = await experiment({ noChampion: true });
     expect(without.result.variants[0]!.difference).toBeUndefined();
     expect(without.result.acceptability?.reason).toBe('the request left the champion out');
+    const loose = await experiment({ verify: { ...settings.verify, tolerance: { profile: 'parity', absolute: 100 } } });
+    expect(loose.result.acceptability).toMatchObject({
+      possible: false,
+      reason: expect.stringMatching(/^its correctness is not known: verified with atol 100 rtol 0\.01/) as string,
+    });
   },
 );

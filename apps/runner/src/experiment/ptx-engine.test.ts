@@ -10,7 +10,6 @@ import { formatShape, parseManifest, parseShape, planLaunches, resolveVariant } 
 import { inFull, missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BuildTools } from '../build/build-tools.ts';
-import { imageOf } from '../phases/candidate.ts';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { TEST_HOST } from '../testing/test-host.ts';
 import { DeviceWorker } from '../workers/device-worker.ts';
@@ -141,11 +140,11 @@ describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
     const worker = new DeviceWorker({
       deviceId: 'emulator',
       open: async () => ({
-        library: await tools.emulatorLibrary({ signal }),
-        referenceLibrary: await tools.referenceLibrary({ signal }),
+        library: await tools.libraries.emulator({ signal }),
+        referenceLibrary: await tools.libraries.reference({ signal }),
         deviceOrdinal: 0,
       }),
-      canary: () => tools.canary({ arch: 'sm_89', emulated: true }, { signal }),
+      canary: () => tools.libraries.canary({ arch: 'sm_89', emulated: true }, { signal }),
     });
     try {
       const folder = join(kernelsFolder, 'faulty/endless_loop');
@@ -170,7 +169,7 @@ describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
       const outcome = await worker.request(
         {
           type: 'run-once',
-          candidate: { image: imageOf(image!, plan), shape, plan, launchLimitMs: 500 },
+          candidate: { image: image!, shape, plan, launchLimitMs: 500 },
           input: { seed: '1', rule },
         },
         { signal },

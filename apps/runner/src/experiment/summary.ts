@@ -58,7 +58,10 @@ function benchmarkText({ benchmarks }: VariantResult): string {
   const first = benchmarks[0];
   if (!first?.latency) return '';
   if (first.simulated) return 'timed on the emulator (no GPU time)';
-  return `p50 ${first.latency.p50Us.toFixed(2)} us${MODE_SUFFIX[first.mode]}${first.shape ? ` at ${formatShape(first.shape)}` : ''}`;
+  const place = `${MODE_SUFFIX[first.mode]}${first.shape ? ` at ${formatShape(first.shape)}` : ''}`;
+  return first.valid
+    ? `p50 ${first.latency.p50Us.toFixed(2)} us${place}`
+    : `no valid time${place}: ${first.invalidReason ?? 'no reason given'}`;
 }
 
 function comparisonText({ comparison }: VariantResult): string {
@@ -79,12 +82,15 @@ function gatesText(gates: readonly GateResult[], plan: string): string {
   const of = (verdict: Verdict): GateResult[] => hard.filter((gate) => gate.verdict === verdict);
   const [failed, unknown] = [of(Verdict.FAIL), of(Verdict.NOT_MEASURED)];
   const warnings = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'warn').length;
-  const list = (some: readonly GateResult[]): string => some.map(({ gateId }) => gateId).join(', ');
   return [
     `plan ${plan}: ${of(Verdict.PASS).length} of ${hard.length} gates passed`,
-    ...(failed.length > 0 ? [`rejected by ${list(failed)}`] : []),
-    ...(unknown.length > 0 ? [`not measured: ${list(unknown)}`] : []),
+    ...(failed.length > 0 ? [`rejected by ${gateTitles(failed)}`] : []),
+    ...(unknown.length > 0 ? [`not measured: ${gateTitles(unknown)}`] : []),
     // A gate of level "warn" that fails rejects nothing: next to "passed" it must say so.
-    ...(warnings > 0 ? [`${warnings} shown as missed`] : []),
+    ...(warnings > 0 ? [`${warnings} ${warnings === 1 ? 'warns' : 'warn'}`] : []),
   ].join(', ');
 }
+
+/** In quotes, for a title may have a comma: the words that every table of gates has. */
+export const gateTitles = (gates: readonly GateResult[]): string =>
+  gates.map(({ title, gateId }) => `"${title || gateId}"`).join(', ');

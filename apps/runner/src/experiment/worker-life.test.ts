@@ -5,11 +5,12 @@ import { FindingKind } from '@flashcore/shared/contract';
 import { parseManifest, parseShape, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Candidate, SeededInput, VerifiedOutput, VerifyRequest } from '../../worker/messages.ts';
-import { BuildTools, deviceHeaders, emulatorHeaders } from '../build/build-tools.ts';
+import { BuildTools } from '../build/build-tools.ts';
+import { deviceHeaders, emulatorHeaders } from '../build/emulator-sources.ts';
 import { CompileCache } from '../build/compile-cache.ts';
-import { KernelBuilder, type KernelBuild } from '../build/kernel-builder.ts';
+import type { KernelBuild } from '../build/compiled-kernel.ts';
+import { KernelBuilder } from '../build/kernel-builder.ts';
 import { Toolchain } from '../build/toolchain.ts';
-import { imageOf } from '../phases/candidate.ts';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { TEST_HOST } from '../testing/test-host.ts';
 import { DeviceWorker } from '../workers/device-worker.ts';
@@ -39,11 +40,11 @@ beforeAll(() => {
   worker = new DeviceWorker({
     deviceId: 'emulator',
     open: async () => ({
-      library: await tools.emulatorLibrary({ signal }),
-      referenceLibrary: await tools.referenceLibrary({ signal }),
+      library: await tools.libraries.emulator({ signal }),
+      referenceLibrary: await tools.libraries.reference({ signal }),
       deviceOrdinal: 0,
     }),
-    canary: () => tools.canary({ arch: 'sm_89', emulated: true }, { signal }),
+    canary: () => tools.libraries.canary({ arch: 'sm_89', emulated: true }, { signal }),
   });
 });
 
@@ -77,7 +78,7 @@ async function buildOf(
   return {
     build,
     candidate: {
-      image: imageOf(build.image!, plan),
+      image: build.image!,
       shape: { batch: 1, heads: 1, sequenceLength: 64, headDim: 64, causal: false },
       plan,
       launchLimitMs,

@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { FindingKind, FindingSchema, type Device, type Finding, type Shape } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
+import { EMULATOR_TIMES } from '@flashcore/shared/text';
 import type { LatencyReport } from '../../worker/messages.ts';
 import { implausibleText, isImplausible, type TimedResult } from './least-time.ts';
 
@@ -10,7 +11,6 @@ import { implausibleText, isImplausible, type TimedResult } from './least-time.t
  */
 export const MAX_FRESH_RATIO = { gpu: 1.1, simulated: 2 };
 export const MAX_DROPPED_SHARE = 0.1;
-const EMULATOR_TIMES = 'emulator times are not GPU times';
 
 interface TimedOn {
   device: Device;

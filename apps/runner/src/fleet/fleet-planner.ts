@@ -54,7 +54,7 @@ export interface FleetPlannerOptions extends PlannerOptions {
 export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
   const { pool, settings } = options;
   return {
-    devices: () => pool.devices(),
+    devices: () => pool.devices.list(),
     isolation: async () => {
       const box = await options.builds?.isolation();
       const detail = box ? `this gateway compiles only: ${box.detail}` : 'this gateway runs no foreign code';
@@ -68,13 +68,13 @@ export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
       settings.judging({ heldOutShapes: options.heldOut?.length ?? 0, digest: () => '', logger: options.logger }),
     cacheUse: () => ({ hits: 0, misses: 0 }),
     // Those that are built do not need a pilot yet.
-    capacity: (deviceId) => pool.livePilots(pool.partitionOf(deviceId)) + (options.builds?.atOnce ?? 0),
+    capacity: (deviceId) => pool.roster.connected(pool.devices.partitionOf(deviceId)) + (options.builds?.atOnce ?? 0),
     fleet: options.describe,
     begin: options.begin,
     close: options.close,
     planJob: (method, request, load) => {
       const cases = settings.cases();
-      const devices = pool.devices();
+      const devices = pool.devices.list();
       if (method === 'benchmark' && !request.kernel) {
         const { device } = planSdpa(request as JobRequests['benchmark'], { devices, cases, load });
         return planned({ method, label: 'SDPA', kernelId: '', deviceId: device.deviceId }, request, options);
@@ -100,7 +100,7 @@ function specOf<Method extends JobMethod>(
 ): JobSpec {
   const { pool, kernels, settings, decisions, heldOut = [] } = options;
   return planSpec(method, request, {
-    devices: pool.devices(),
+    devices: pool.devices.list(),
     kernels,
     toolchain: undefined,
     emulation: undefined,
@@ -165,7 +165,7 @@ function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOption
         const made = await building;
         if (made?.ended) return tellAll(made.ended, job);
         const wants = (): NodeWants => (kernel ? wantsOf(spec(), made !== undefined) : NO_WANTS);
-        lease = await pool.take(pool.partitionOf(deviceId), job.name, { signal: job.signal, wants });
+        lease = await pool.take(pool.devices.partitionOf(deviceId), job.name, { signal: job.signal, wants });
         attempt += 1;
         emitAttempt(job, { attempt, lease, reason, table });
       }

@@ -7,8 +7,8 @@ import { untilAborted } from '../async.ts';
 import { BuildTools } from '../build/build-tools.ts';
 import type { Compilation as Compiled } from '../build/compile-cache.ts';
 import type { CompileUnit } from '../build/compile-unit.ts';
-import type { BuildListener } from '../build/kernel-builder.ts';
-import type { Compiler } from '../build/toolchain.ts';
+import type { BuildListener } from '../build/build-listener.ts';
+import type { Compiler } from '../build/compilers.ts';
 import { NoDevice } from '../device/no-device.ts';
 import type { KernelSettings } from '../experiment/kernel-settings.ts';
 import type { PlannerOptions } from '../experiment/planner.ts';
@@ -168,7 +168,10 @@ export class GatewayBuilds {
   /** What a GPU runs of the runner's own. */
   async #buildOwn({ arch }: Device, listener: BuildListener): Promise<void> {
     const target = { arch, emulated: false };
-    for (const path of [await this.#tools.canary(target, listener), await this.#tools.clockStamp(target, listener)])
+    for (const path of [
+      await this.#tools.libraries.canary(target, listener),
+      await this.#tools.libraries.clockStamp(target, listener),
+    ])
       this.#planner.artifacts.putFile(path);
   }
 

@@ -1,5 +1,5 @@
 import { clone, create } from '@bufbuild/protobuf';
-import { DeviceSchema, DeviceState, type Device } from '@flashcore/shared/contract';
+import { DeviceSchema, DeviceState, FlashcoreError, type Device } from '@flashcore/shared/contract';
 import { archLimits, findDataSheet } from '@flashcore/shared/kernels';
 import { UsageError } from '../usage-error.ts';
 import { describeEmulator } from '../device/devices.ts';
@@ -46,4 +46,41 @@ export function asPartition(found: Device, partition: string): Device {
   device.state = DeviceState.READY;
   delete device.stateReason;
   return device;
+}
+
+/** The partitions of a gateway as its devices: as expected, then as the last pilot found it on its node. */
+export class PartitionDevices {
+  readonly #devices: Map<string, Device>;
+
+  constructor(partitions: readonly PartitionSettings[]) {
+    this.#devices = new Map(partitions.map((settings) => [settings.partition, expectedDevice(settings)]));
+  }
+
+  /** In the order of the fleet file. */
+  list(): Device[] {
+    return [...this.#devices.values()];
+  }
+
+  /** Undefined: the fleet file has no such partition. */
+  of(partition: string): Device | undefined {
+    return this.#devices.get(partition);
+  }
+
+  /** The partition that is a device. Errors: DEVICE_UNAVAILABLE. */
+  partitionOf(deviceId: string): string {
+    const found = [...this.#devices].find(([, device]) => device.deviceId === deviceId);
+    if (found) return found[0];
+    throw new FlashcoreError(
+      'DEVICE_UNAVAILABLE',
+      { device_id: deviceId },
+      `${deviceId} is no partition of this gateway`,
+    );
+  }
+
+  /** Notes what a pilot found, and gives it as the partition's. */
+  found(partition: string, onNode: Device): Device {
+    const device = asPartition(onNode, partition);
+    this.#devices.set(partition, device);
+    return device;
+  }
 }

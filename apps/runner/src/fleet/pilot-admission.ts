@@ -2,16 +2,53 @@ import { FlashcoreError, type Device } from '@flashcore/shared/contract';
 import type { Register } from '@flashcore/shared/fleet';
 import { findDataSheet } from '@flashcore/shared/kernels';
 import { plainLine } from '@flashcore/shared/text';
-import type { Admission } from '../store/fleet-table.ts';
+import type { Admission, FleetTable, PilotRow } from '../store/fleet-table.ts';
 import type { PartitionSettings } from './fleet-file.ts';
 import { expectedDevice } from './partition-devices.ts';
 
+const SESSION = /^[\w-]{43}$/;
 const MOST_LACKS = 300;
 /** Clocks that differ by more are named in the pilot's lacks. */
 const CLOCK_SKEW_MS = 5_000;
 
+export interface AdmissionRules {
+  partitions: readonly PartitionSettings[];
+  table: FleetTable;
+  /** Digest of the code that pilots must have. */
+  buildId: string;
+}
+
+/**
+ * Lets a pilot in that shows a token, once, or a session of its own, has the gateway's code, and whose node has the
+ * device of its partition. Errors: UNAUTHENTICATED, INVALID_REQUEST, VERSION_MISMATCH, DEVICE_UNAVAILABLE.
+ */
+export function letIn(
+  asked: Register,
+  { table, buildId, partitions }: AdmissionRules,
+): { row: PilotRow; device: Device } {
+  if (!SESSION.test(asked.session))
+    throw new FlashcoreError('INVALID_REQUEST', {}, 'Give a session of 43 characters of base64url');
+  const row = admitted(table.admit(asked));
+  if (asked.buildId !== buildId)
+    throw new FlashcoreError(
+      'VERSION_MISMATCH',
+      { wanted: buildId, found: asked.buildId },
+      `Put the gateway's own bundle on the nodes: the pilot of job ${row.schedulerJob} is of another build`,
+    );
+  const settings = partitions.find(({ partition }) => partition === row.partition);
+  if (!settings || !asked.device)
+    throw new FlashcoreError(
+      'INVALID_REQUEST',
+      { partition: row.partition },
+      `Cancel job ${row.schedulerJob}: the fleet file has no partition ${row.partition} any more, or the node no device`,
+    );
+  requireModel(asked.device, settings);
+  if (row.use === 'first') table.beginSession(row.id, asked.session);
+  return { row, device: asked.device };
+}
+
 /** Errors: UNAUTHENTICATED. */
-export function admitted(admission: Admission): Exclude<Admission, string> {
+function admitted(admission: Admission): Exclude<Admission, string> {
   if (typeof admission === 'object') return admission;
   throw new FlashcoreError(
     'UNAUTHENTICATED',
@@ -23,7 +60,7 @@ export function admitted(admission: Admission): Exclude<Admission, string> {
 }
 
 /** Times of another model, or of the emulator in a GPU's place, must never stand for the partition's. */
-export function requireModel(found: Device, settings: PartitionSettings): void {
+function requireModel(found: Device, settings: PartitionSettings): void {
   const wanted = expectedDevice(settings);
   const model = (device: Device): string | undefined => findDataSheet(device.name)?.name;
   if (found.simulated === wanted.simulated && model(found) === model(wanted)) return;

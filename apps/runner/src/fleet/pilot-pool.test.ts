@@ -116,13 +116,13 @@ test('a token lets in once, its session again, and nothing else does', () => {
   const again = pilot('1');
   expect(again.said).toEqual(['registered 0 0']);
   expect(said).toEqual(['registered 0 0', 'cut: the same pilot has registered again']);
-  expect(pool.livePilots('gpu')).toBe(1);
+  expect(pool.roster.connected('gpu')).toBe(1);
 });
 
 test('a pilot of another build is refused', () => {
   const { pilot, pool } = fixture();
   expect(() => pilot('1', { buildId: 'b2' })).toThrow("Put the gateway's own bundle on the nodes");
-  expect(pool.livePilots('gpu')).toBe(0);
+  expect(pool.roster.connected('gpu')).toBe(0);
 });
 
 test('a job runs under a lease; what comes under another number is refused and counted', async () => {
@@ -255,7 +255,11 @@ test('a gateway that is started again takes up the lease of a pilot that comes b
   const heard: JobEvent[] = [];
   const end = taken.run(ASSIGNMENT, { onEvent: (event) => heard.push(event), signal: NEVER });
   second.pool.expect(all.table.pilots());
-  expect([second.pool.runningJobs('gpu'), second.pool.livePilots('gpu'), second.pool.stays(1)]).toEqual([1, 0, true]);
+  expect([
+    second.pool.roster.runningJobs('gpu'),
+    second.pool.roster.connected('gpu'),
+    second.pool.roster.stays(1),
+  ]).toEqual([1, 0, true]);
   const again = second.pilot('1', { lease });
   expect(again.said).toEqual([`registered ${lease} 1`]);
   again.session.event(lease, numbered(2));
@@ -273,7 +277,7 @@ test('a job is given back and its pilot takes no other', async () => {
   session.leaving('preempted');
   session.giveBack(lease.number, 'preempted');
   await expect(end).rejects.toThrow('preempted');
-  expect(pool.livePilots('gpu')).toBe(0);
+  expect(pool.roster.connected('gpu')).toBe(0);
   expect(pool.describe(table.pilots(), { queued: () => 0, clients: () => [] }).pilots[0]!.state).toBe(
     PilotState.LEAVING,
   );
@@ -311,7 +315,7 @@ test('a node with another device than its partition has is refused', () => {
   });
   expect(() => pilot('1', { device: emulator })).toThrow('partition gpu has NVIDIA L4, a pilot found flashcore CPU');
   expect(() => pilot('2', { device: create(DeviceSchema, { ...FAKE_DEVICE, name: 'NVIDIA H200' }) })).toThrow('H200');
-  expect(pool.devices()[0]!.name).toBe('NVIDIA L4');
+  expect(pool.devices.list()[0]!.name).toBe('NVIDIA L4');
 });
 
 test('an event that can not be stored ends its job, not its pilot', async () => {
@@ -325,7 +329,7 @@ test('an event that can not be stored ends its job, not its pilot', async () => 
   session.event(lease.number, warning('x'));
   await expect(end).rejects.toThrow('the disk is full');
   expect(said.at(-1)).toBe(`stop ${lease.number}`);
-  expect(pool.livePilots('gpu')).toBe(1);
+  expect(pool.roster.connected('gpu')).toBe(1);
 });
 
 test('a pilot that does not stop its job within four seconds is lost', async () => {
@@ -342,7 +346,7 @@ test('a pilot that does not stop its job within four seconds is lost', async () 
     expect(said.at(-1)).toBe(`stop ${lease.number}`);
     vi.advanceTimersByTime(1);
     await lost;
-    expect(pool.livePilots('gpu')).toBe(0);
+    expect(pool.roster.connected('gpu')).toBe(0);
   } finally {
     vi.useRealTimers();
   }
@@ -355,7 +359,7 @@ test('a job that is stopped while it waits leaves no trace', async () => {
   stopped.abort(new Error('cancelled'));
   await expect(waiting).rejects.toThrow('cancelled');
   pilot('1');
-  expect(pool.runningJobs('gpu')).toBe(0);
+  expect(pool.roster.runningJobs('gpu')).toBe(0);
 });
 
 test('held and used seconds', async () => {
@@ -407,7 +411,7 @@ test('a job that is stopped between its lease and its start is told to its pilot
   expect(said.slice(1)).toEqual([`lease ${lease.number}`, `stop ${lease.number}`]);
   session.event(lease.number, numbered(1, finished()));
   await end;
-  expect(pool.livePilots('gpu')).toBe(1);
+  expect(pool.roster.connected('gpu')).toBe(1);
 });
 
 test('a pilot that is lost between the lease and the start of its job: the job is told', async () => {
@@ -425,10 +429,10 @@ test('a pilot can not be let in while nothing can be stored, and comes again', (
     throw new Error('disk full');
   });
   expect(() => pilot('1')).toThrow('disk full');
-  expect(pool.livePilots('gpu')).toBe(0);
+  expect(pool.roster.connected('gpu')).toBe(0);
   full.mockRestore();
   pilot('1');
-  expect(pool.livePilots('gpu')).toBe(1);
+  expect(pool.roster.connected('gpu')).toBe(1);
 });
 
 const PROFILES = () => ({ needs: [], likes: ['ncu'] });

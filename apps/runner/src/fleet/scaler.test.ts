@@ -213,12 +213,12 @@ test('a job number that the scheduler gives again is another pilot: what the fir
     [2, '1'],
   ]);
   comes('1', 'second');
-  expect([pool.livePilots('gpu'), pool.runningJobs('gpu')]).toEqual([2, 1]);
+  expect([pool.roster.connected('gpu'), pool.roster.runningJobs('gpu')]).toEqual([2, 1]);
   first.lost('its node was lost');
   await scaler.round();
   await expect(run).rejects.toThrow('its Slurm job has ended');
   expect(known()).toEqual([[2, '1']]);
-  expect([pool.livePilots('gpu'), pool.runningJobs('gpu')]).toEqual([1, 0]);
+  expect([pool.roster.connected('gpu'), pool.roster.runningJobs('gpu')]).toEqual([1, 0]);
 });
 
 test('why pilots are not let in is told', async () => {

@@ -90,7 +90,7 @@ export class Scaler {
     const youngest = new Map(rows.map(({ id, schedulerJob }) => [schedulerJob, id]));
     for (const { id, schedulerJob, partition, submitMs, registered } of rows) {
       if (registered) this.#registered.add(id);
-      if (pool.isLive(id)) {
+      if (pool.roster.isConnected(id)) {
         this.#registered.add(id);
         this.#failures.delete(partition);
       } else if (!present.has(schedulerJob) || youngest.get(schedulerJob) !== id) {
@@ -122,8 +122,8 @@ export class Scaler {
   #dismissIdle({ partition, min, idle_seconds: seconds }: PartitionSettings): void {
     const { pool, queued, building } = this.#options;
     if (building(partition) > 0 || queued(partition) > 0 || pool.waitingJobs(partition) > 0) return;
-    const idle = pool.idleSince(partition, this.#nowMs() - seconds * 1000);
-    const mayGo = Math.max(0, pool.livePilots(partition) - min);
+    const idle = pool.roster.idleSince(partition, this.#nowMs() - seconds * 1000);
+    const mayGo = Math.max(0, pool.roster.connected(partition) - min);
     for (const id of idle.slice(0, mayGo)) pool.dismiss(id, `no job for ${seconds} s`);
   }
 
@@ -136,12 +136,12 @@ export class Scaler {
     const there = table
       .pilots()
       .filter((row) => row.partition === partition)
-      .filter(({ id }) => pool.stays(id) || !this.#registered.has(id)).length;
+      .filter(({ id }) => pool.roster.stays(id) || !this.#registered.has(id)).length;
     // Those that are gone for the moment still have their GPUs.
     const room = max - table.pilots().filter((row) => row.partition === partition).length;
     const wanted = Math.min(
       max,
-      Math.max(min, pool.runningJobs(partition) + pool.waitingJobs(partition) + queued(partition)),
+      Math.max(min, pool.roster.runningJobs(partition) + pool.waitingJobs(partition) + queued(partition)),
     );
     let missing = Math.min(wanted - there, room);
     if (missing > 0) missing = Math.min(missing, this.#mostNow(partition));

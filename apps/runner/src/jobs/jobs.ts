@@ -1,44 +1,28 @@
 import { randomUUID } from 'node:crypto';
-import { create, fromBinary } from '@bufbuild/protobuf';
 import {
-  DeviceState,
-  JobKind,
   JobState,
   Outcome,
   FlashcoreError,
-  JobCreatedSchema,
-  JobEventSchema,
-  invalidRequest,
   type CleanText,
   type Job,
   type JobResult,
 } from '@flashcore/shared/contract';
-import { didYouMean, plainText } from '@flashcore/shared/text';
-import { endsWithin } from '../async.ts';
 import type { Logger } from '../log.ts';
 import type { Database } from '../store/database.ts';
-import { EventLog } from '../store/event-log.ts';
 import { isStorageFailure } from '../store/storage-error.ts';
 import type { WriteState } from '../store/write-state.ts';
 import type { HistoryStore } from '../store/history.ts';
-import { labelsText, type Labels } from '../store/labels.ts';
-import { JobTable, type JobQuery, type JobRow } from '../store/job-table.ts';
-import { requireRoom, requireShare, type OwnerShare, type OwnJobs } from './admission.ts';
-import { DeviceQueue } from './device-queue.ts';
-import { EventStreams, type WatchOptions } from './event-streams.ts';
-import type {
-  ClientLoad,
-  PlannedJob,
-  DeviceDescription,
-  DeviceLoad,
-  JobMethod,
-  JobOutcome,
-  JobPlanner,
-} from './job-context.ts';
+import type { Labels } from '../store/labels.ts';
+import type { JobQuery, JobRow } from '../store/job-table.ts';
+import { ActiveRuns } from './active-runs.ts';
+import { requireRoom, requireShare, type OwnerShare } from './admission.ts';
+import { DeviceQueues } from './device-queues.ts';
+import type { WatchOptions } from './event-streams.ts';
+import type { ClientLoad, PlannedJob, DeviceDescription, DeviceLoad, JobMethod, JobPlanner } from './job-context.ts';
 import { jobMessage } from './job-message.ts';
-import { JobRecorder } from './job-recorder.ts';
-import { JobRun, STOP_GRACE_MS, type EndTimes, type JobRunHost } from './job-run.ts';
+import { JobRun, STOP_GRACE_MS, type JobRunHost } from './job-run.ts';
 import { recoverJobs } from './recovery.ts';
+import { StoredJobs } from './stored-jobs.ts';
 
 export interface JobsOptions {
   database: Database;
@@ -76,11 +60,6 @@ export interface StartOptions extends OwnerShare {
   plan: (load: DeviceLoad) => PlannedJob;
 }
 
-/** What a job keeps of its request. */
-type Identity = Pick<StartOptions, 'requestId' | 'requestDigest' | 'owner' | 'labels'> & { weight: number };
-
-const NO_JOBS: OwnJobs = { count: 0, promisedSeconds: 0 };
-
 /** What goes on, in numbers. */
 export interface JobStatistics {
   waiting: number;
@@ -97,29 +76,26 @@ export interface JobStatistics {
 /** All jobs: started, watched, cancelled, found again. What was said to a client about a job is on disk. */
 export class Jobs {
   readonly #options: JobsOptions;
-  readonly #table: JobTable;
-  readonly #log: EventLog;
-  readonly #streams: EventStreams;
-  readonly #queues = new Map<string, DeviceQueue>();
-  readonly #runs = new Map<number, JobRun>();
-  readonly #byOwner = new Map<string, OwnJobs>();
-  readonly #runHost: JobRunHost;
-  /** Told when no job waits or runs. */
-  #onIdle: (() => void) | undefined;
   readonly #nowMs: () => number;
+  readonly #stored: StoredJobs;
+  readonly #queues: DeviceQueues;
+  readonly #runs = new ActiveRuns();
+  readonly #runHost: JobRunHost;
   #draining = false;
   #left = false;
   #recovered = false;
 
   /** Also ends the jobs that an earlier runner left unfinished. */
   constructor(options: JobsOptions) {
+    const { database, history, cleanText, devices, capacity, writes, nowMs = Date.now } = options;
     this.#options = options;
-    this.#nowMs = options.nowMs ?? Date.now;
-    this.#table = new JobTable(options.database);
-    this.#log = new EventLog(options.database);
-    this.#streams = new EventStreams(this.#table, this.#log);
-    this.#runHost = this.#hostOfRuns(options.logger);
-    options.writes?.onChange((writable) => {
+    this.#nowMs = nowMs;
+    const onFailure = (jobId: number, error: unknown): void => this.#runs.get(jobId)?.failed(error);
+    this.#stored = new StoredJobs({ database, history, cleanText, onFailure, nowMs });
+    const mayStart = (): boolean => !this.#left && writes?.failure === undefined;
+    this.#queues = new DeviceQueues({ devices, capacity, mayStart, nowMs });
+    this.#runHost = this.#hostOfRuns();
+    writes?.onChange((writable) => {
       if (writable) this.#resume();
     });
     this.#recover();
@@ -131,9 +107,9 @@ export class Jobs {
     try {
       const recovered = recoverJobs({
         database: this.#options.database,
-        table: this.#table,
-        log: this.#log,
-        markEnded: (row, end, endMs) => this.#markEnded(row, end, { endMs }),
+        table: this.#stored.table,
+        log: this.#stored.log,
+        markEnded: (row, end, endMs) => this.#stored.markEnded(row, end, { endMs }),
         takeUp: (row) => this.#takeUp(row),
       });
       this.#recovered = true;
@@ -148,17 +124,18 @@ export class Jobs {
   /** Goes on with a job that an earlier runner left, where it was kept; one that ran has its place without waiting. */
   #takeUp(row: JobRow): boolean {
     const { keptBody, logger } = this.#options;
-    const kept = this.#table.keptRequest(row.id);
-    if (!kept || !keptBody || this.#runs.has(row.id)) return this.#runs.has(row.id);
+    const kept = this.#stored.table.keptRequest(row.id);
+    const isActive = this.#runs.get(row.id) !== undefined;
+    if (!kept || !keptBody || isActive) return isActive;
     try {
       const { id: jobId, name, owner, device_id: deviceId } = row;
-      const queue = this.#queueOf(deviceId);
+      const queue = this.#queues.open(deviceId);
       const before = { createMs: row.create_ms, startMs: row.start_ms };
       const run = new JobRun(
         { ...kept, jobId, name, owner, deviceId, body: undefined, takesDevice: true, before },
         this.#runHost,
       );
-      this.#enter(run);
+      this.#runs.enter(run);
       if (row.state === JobState.RUNNING) queue.adopt(run);
       else queue.add(run);
       logger.info({ job: name, device: deviceId }, 'goes on with a job of before');
@@ -176,7 +153,7 @@ export class Jobs {
 
   /** Starts the jobs whose devices have room for them now. */
   startWaiting(): void {
-    for (const queue of this.#queues.values()) queue.resume();
+    this.#queues.resume();
   }
 
   /** Jobs that wait for a device. */
@@ -186,7 +163,7 @@ export class Jobs {
 
   /** Who has what of a device, the next one first. */
   clientsOf(deviceId: string): ClientLoad[] {
-    return this.#queues.get(deviceId)?.clients() ?? [];
+    return this.#queues.clientsOf(deviceId);
   }
 
   /** Jobs waiting and running. */
@@ -196,23 +173,23 @@ export class Jobs {
 
   /** When the oldest job that has not ended was made; undefined when all have. */
   get oldestActiveMs(): number | undefined {
-    return this.#table.oldestUnfinishedMs();
+    return this.#stored.table.oldestUnfinishedMs();
   }
 
   statistics(): JobStatistics {
-    const states = [...this.#runs.values()].map(({ state }) => state);
+    const { streams, log, table } = this.#stored;
     return {
-      waiting: states.filter((state) => state === 'queued').length,
-      running: states.filter((state) => state === 'running').length,
-      ...this.#streams.statistics(),
-      eventsStored: this.#log.stored,
-      outcomes: this.#table.countOutcomes(),
+      waiting: this.#runs.countOf('queued'),
+      running: this.#runs.countOf('running'),
+      ...streams.statistics(),
+      eventsStored: log.stored,
+      outcomes: table.countOutcomes(),
     };
   }
 
   /** The devices with the state that jobs give them. */
   devices(): DeviceDescription[] {
-    return this.#options.devices().map((device) => this.#queues.get(device.deviceId)?.device() ?? device);
+    return this.#queues.devices();
   }
 
   /**
@@ -225,63 +202,49 @@ export class Jobs {
     if (this.#options.writes?.failure) throw this.#options.writes.failure;
     requireRoom({
       draining: this.#draining,
-      waiting: [...this.#queues.values()].reduce((sum, queue) => sum + queue.length, 0),
+      waiting: this.#queues.waiting,
       maxQueued: this.#options.maxQueued,
     });
     requireShare(options, {
-      jobs: this.#byOwner.get(options.owner) ?? NO_JOBS,
-      usedSeconds: (sinceMs) => this.#table.deviceSeconds(options.owner, sinceMs),
+      jobs: this.#runs.ofOwner(options.owner),
+      usedSeconds: (sinceMs) => this.#stored.table.deviceSeconds(options.owner, sinceMs),
     });
     const planned = options.plan((deviceId) => this.#queues.get(deviceId)?.jobs ?? 0);
-    const queue = this.#queueOf(planned.deviceId);
+    const queue = this.#queues.open(planned.deviceId);
     const run = this.#accept(options, planned, before);
     this.#options.logger.info(
       { job: run.name, label: planned.label, device: planned.deviceId, owner: options.owner },
       'job accepted',
     );
-    this.#enter(run);
+    this.#runs.enter(run);
     queue.add(run);
     return this.get(run.name).job;
   }
 
-  #enter(run: JobRun): void {
-    this.#runs.set(run.jobId, run);
-    const { count, promisedSeconds } = this.#byOwner.get(run.owner) ?? NO_JOBS;
-    this.#byOwner.set(run.owner, { count: count + 1, promisedSeconds: promisedSeconds + run.maxRunSeconds });
-  }
-
-  #forget(run: JobRun): void {
-    this.#runs.delete(run.jobId);
-    const { count, promisedSeconds } = this.#byOwner.get(run.owner)!;
-    if (count === 1) this.#byOwner.delete(run.owner);
-    else this.#byOwner.set(run.owner, { count: count - 1, promisedSeconds: promisedSeconds - run.maxRunSeconds });
-    if (this.#runs.size === 0) this.#onIdle?.();
-  }
-
   /** A job and, once it has ended, its result. Errors: JOB_NOT_FOUND. */
   get(name: string): { job: Job; result?: JobResult } {
-    const row = this.#find(name);
+    const row = this.#stored.find(name);
     if (row.state !== JobState.ENDED) return { job: this.#message(row) };
-    const result = this.#resultOf(row);
+    const result = this.#stored.resultOf(row);
     return { job: this.#message(row), ...(result && { result }) };
   }
 
   /** A job that has ended, with its number in the store. Errors: JOB_NOT_FOUND, NOT_ACCEPTABLE for one that goes on. */
   ended(name: string): { id: number; job: Job; result: JobResult | undefined } {
-    const row = this.#find(name);
-    if (row.state === JobState.ENDED) return { id: row.id, job: this.#message(row), result: this.#resultOf(row) };
+    const row = this.#stored.find(name);
+    if (row.state === JobState.ENDED)
+      return { id: row.id, job: this.#message(row), result: this.#stored.resultOf(row) };
     throw new FlashcoreError('NOT_ACCEPTABLE', { job: name }, `${name} has not ended: wait for its end, then decide`);
   }
 
   /** The job that the store knows by a number. Errors: JOB_NOT_FOUND. */
   byId(id: number): Job {
-    const row = this.#table.byId(id);
-    return row ? this.#message(row) : jobNotFound(String(id));
+    return this.#message(this.#stored.byId(id));
   }
 
   /** Jobs, newest first, with the id to continue before. */
   list(query: JobQuery): { id: number; job: Job }[] {
-    return this.#table.list(query).map((row) => ({ id: row.id, job: this.#message(row) }));
+    return this.#stored.table.list(query).map((row) => ({ id: row.id, job: this.#message(row) }));
   }
 
   /**
@@ -289,12 +252,12 @@ export class Jobs {
    * INVALID_REQUEST for a number not reached yet.
    */
   async *watch(name: string, options: WatchOptions): AsyncGenerator<Uint8Array[]> {
-    yield* this.#streams.watch(this.#find(name), options);
+    yield* this.#stored.streams.watch(this.#stored.find(name), options);
   }
 
   /** Ends a job; one that has ended stays as it is. Errors: JOB_NOT_FOUND. */
   cancel(name: string): Job {
-    const { id } = this.#find(name);
+    const { id } = this.#stored.find(name);
     this.#runs.get(id)?.stop({ type: 'cancelled' });
     return this.get(name).job;
   }
@@ -305,34 +268,27 @@ export class Jobs {
    */
   async drain(graceMs: number): Promise<void> {
     this.#draining = true;
-    for (const run of this.#runs.values()) if (run.state === 'queued') run.stop({ type: 'runner-stopped' });
-    await this.#allEnded(graceMs);
+    for (const run of this.#runs.all()) if (run.state === 'queued') run.stop({ type: 'runner-stopped' });
+    await this.#runs.allEnded(graceMs);
     this.stopAll();
-    await this.#allEnded(STOP_GRACE_MS + 1_000);
+    await this.#runs.allEnded(STOP_GRACE_MS + 1_000);
   }
 
   /** Leaves all jobs as they are stored, for a runner that goes on with them. */
   leave(): void {
     this.#draining = true;
     this.#left = true;
-    for (const run of this.#runs.values()) run.leave();
+    for (const run of this.#runs.all()) run.leave();
   }
 
   /** Ends all jobs as the runner ends, without more grace. */
   stopAll(): void {
     this.#draining = true;
-    for (const run of this.#runs.values()) run.stop({ type: 'runner-stopped' });
-  }
-
-  async #allEnded(withinMs: number): Promise<void> {
-    if (this.#runs.size === 0) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#onIdle = resolve;
-    await endsWithin(promise, withinMs);
+    for (const run of this.#runs.all()) run.stop({ type: 'runner-stopped' });
   }
 
   #findRepeated({ owner, requestId, requestDigest }: StartOptions): JobRow | undefined {
-    const row = requestId ? this.#table.byRequestId(owner, requestId) : undefined;
+    const row = requestId ? this.#stored.table.byRequestId(owner, requestId) : undefined;
     if (!row || row.request_digest === requestDigest) return row;
     throw new FlashcoreError(
       'REQUEST_ID_REUSED',
@@ -341,115 +297,43 @@ export class Jobs {
     );
   }
 
-  #queueOf(deviceId: string): DeviceQueue {
-    const device = this.#options.devices().find((one) => one.deviceId === deviceId);
-    if (!device) {
-      const ids = this.#options.devices().map((one) => one.deviceId);
-      throw invalidRequest({
-        field: 'options.device_id',
-        description: `must name a device of this host (${ids.join(', ')}), is "${deviceId}"${didYouMean(deviceId, ids)}`,
-      });
-    }
-    const queue =
-      this.#queues.get(deviceId) ??
-      new DeviceQueue({
-        describe: () => this.#options.devices().find((one) => one.deviceId === deviceId) ?? device,
-        mayStart: () => !this.#left && this.#options.writes?.failure === undefined,
-        capacity: this.#options.capacity && (() => this.#options.capacity!(deviceId)),
-        nowMs: this.#nowMs,
-      });
-    this.#queues.set(deviceId, queue);
-    const { state, stateReason } = queue.device();
-    if (state !== DeviceState.QUARANTINED) return queue;
-    throw new FlashcoreError(
-      'DEVICE_UNAVAILABLE',
-      { device_id: deviceId },
-      `${deviceId} is quarantined, ${stateReason ?? 'and nobody knows why'}: use another device, or restart the runner`,
-    );
-  }
-
-  /**
-   * Stores the job and its first event in one transaction, in which the request_id leaves the job that this one goes on
-   * with: one that is refused leaves all as it was.
-   */
-  #accept(
-    { requestId, requestDigest, owner, weight = 1, labels, maxQueueSeconds, maxRunSeconds }: StartOptions,
-    planned: PlannedJob,
-    interrupted: JobRow | undefined,
-  ): JobRun {
-    const { database } = this.#options;
+  /** Stores the job. Errors: DISK_FULL. */
+  #accept(options: StartOptions, planned: PlannedJob, interrupted: JobRow | undefined): JobRun {
+    const { owner, weight = 1, maxQueueSeconds, maxRunSeconds } = options;
+    const { deviceId, body } = planned;
     const name = `jobs/${randomUUID()}`;
-    const { deviceId, body, kept } = planned;
-    const jobId = this.#noting(() =>
-      database.transaction(() => {
-        if (interrupted) this.#table.releaseRequestId(interrupted.id);
-        const identity = { requestId, requestDigest, owner, weight, labels };
-        const id = this.#store(name, identity, planned);
-        if (kept) this.#table.keepRequest(id, { ...kept, weight, maxQueueSeconds, maxRunSeconds });
-        return id;
-      }),
-    );
+    // It is not in the queue yet: all that are there come before it.
+    const ahead = this.#queues.get(deviceId)?.positionOfNext({ owner, weight }) ?? 0;
+    const jobId = this.#noting(() => this.#stored.add({ ...options, name, planned, weight, ahead, interrupted }));
     // Made once the commit has succeeded: a job that was undone must leave no timer behind, because its id is given to
     // the next.
-    const takesDevice = planned.body ? (planned.takesDevice ?? false) : true;
+    const takesDevice = body ? (planned.takesDevice ?? false) : true;
     return new JobRun(
       { jobId, name, owner, weight, deviceId, body, takesDevice, maxQueueSeconds, maxRunSeconds },
       this.#runHost,
     );
   }
 
-  #hostOfRuns(logger: Logger): JobRunHost {
+  #hostOfRuns(): JobRunHost {
+    const { logger, keptBody, writes, onEnded } = this.#options;
+    const { table } = this.#stored;
     return {
       logger,
-      recorderOf: ({ jobId, name }) => this.#recorderOf(jobId, name, this.#table.byId(jobId)!.last_sequence),
+      recorderOf: ({ jobId }) => this.#stored.recorderOf(this.#stored.byId(jobId)),
       keptBodyOf: ({ jobId, deviceId }) => {
-        const { method, request } = this.#table.keptRequest(jobId)!;
-        return this.#options.keptBody!({ method: method as JobMethod, request }, deviceId);
+        const { method, request } = table.keptRequest(jobId)!;
+        return keptBody!({ method: method as JobMethod, request }, deviceId);
       },
-      markStarted: ({ jobId }, startMs) => this.#table.markStarted(jobId, startMs),
-      markEnded: ({ jobId }, end, times) => this.#markEnded(this.#table.byId(jobId)!, end, times),
-      onStoreFailure: (thrown) => this.#options.writes?.failed(thrown),
+      markStarted: ({ jobId }, startMs) => table.markStarted(jobId, startMs),
+      markEnded: ({ jobId }, end, times) => this.#stored.markEnded(this.#stored.byId(jobId), end, times),
+      onStoreFailure: (thrown) => writes?.failed(thrown),
       onLeftQueue: (run) => this.#queues.get(run.deviceId)?.remove(run),
       onEnded: (run) => {
-        this.#forget(run);
-        this.#options.onEnded?.(run.name);
+        this.#runs.remove(run);
+        onEnded?.(run.name);
       },
       nowMs: this.#nowMs,
     };
-  }
-
-  #store(name: string, { requestId, requestDigest, owner, weight, labels }: Identity, planned: PlannedJob): number {
-    const jobId = this.#table.insert({
-      name,
-      kind: planned.kind,
-      label: planned.label,
-      kernel_id: planned.kernelId,
-      device_id: planned.deviceId,
-      request_id: requestId || null,
-      request_digest: requestId ? requestDigest : null,
-      create_ms: this.#nowMs(),
-      owner,
-      labels: labelsText(labels),
-    });
-    const recorder = this.#recorderOf(jobId, name, 0);
-    // It is not in the queue yet: all that are there come before it.
-    const ahead = this.#queues.get(planned.deviceId)?.positionOfNext({ owner, weight }) ?? 0;
-    recorder.record({ case: 'created', value: create(JobCreatedSchema, { job: jobMessage(this.#find(name), ahead) }) });
-    return jobId;
-  }
-
-  #recorderOf(jobId: number, jobName: string, lastSequence: number): JobRecorder {
-    return new JobRecorder({
-      database: this.#options.database,
-      log: this.#log,
-      feed: this.#streams.feed,
-      jobId,
-      jobName,
-      lastSequence,
-      cleanText: this.#options.cleanText,
-      onStored: (events) => this.#streams.stored(events),
-      onFailure: (error) => this.#runs.get(jobId)?.failed(error),
-    });
   }
 
   /** Does what stores something, and tells the store's guard when that fails. */
@@ -462,39 +346,12 @@ export class Jobs {
     }
   }
 
-  #markEnded(
-    { id: jobId, name: jobName, kind, kernel_id: kernelId }: JobRow,
-    { outcome, summary, result }: JobOutcome,
-    { endMs, deviceMs }: EndTimes,
-  ): void {
-    this.#table.markEnded(jobId, { outcome, summary: this.#cleanText(summary), endMs, deviceMs });
-    if (kind === JobKind.EXPERIMENT) this.#options.history.record({ jobId, jobName, kernelId, outcome, endMs, result });
-    this.#options.history.recordSdpa({ jobId, jobName, endMs, result });
-  }
-
-  readonly #cleanText = (text: string): string => (this.#options.cleanText ?? plainText)(text);
-
-  #find(name: string): JobRow {
-    return this.#table.byName(name) ?? jobNotFound(name);
-  }
-
   #message(row: JobRow): Job {
     const run = this.#runs.get(row.id);
-    return jobMessage(row, run ? this.#queues.get(run.deviceId)?.position(run) : 0);
-  }
-
-  /** The result stands in the job's last event. */
-  #resultOf(row: JobRow): JobResult | undefined {
-    const last = this.#log.read(row.id, row.last_sequence);
-    const payload = last && fromBinary(JobEventSchema, last.event).payload;
-    return payload?.case === 'finished' ? payload.value.result : undefined;
+    return jobMessage(row, run && this.#queues.position(run));
   }
 }
 
 /** Whether the job that a request made before is one that the runner's end cut off, and that is to go on. */
 const goesOn = ({ outcome }: JobRow, { resumable = false }: StartOptions): boolean =>
   resumable && outcome === Outcome.INTERRUPTED;
-
-function jobNotFound(name: string): never {
-  throw new FlashcoreError('JOB_NOT_FOUND', { name }, `Unknown job "${name}": name one that ListJobs gives`);
-}

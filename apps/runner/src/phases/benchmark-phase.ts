@@ -10,11 +10,10 @@ import {
 } from '@flashcore/shared/contract';
 import { attentionBytes, attentionFlops, formatShape } from '@flashcore/shared/kernels';
 import { describe, histogram } from '@flashcore/shared/statistics';
-import type { LatencyReport } from '../../worker/messages.ts';
+import type { DeviceImage, LatencyReport } from '../../worker/messages.ts';
 import type { SdpaShape } from '../sdpa/sdpa-benchmark.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import { INPUT_SETS, drawSeeds } from '../spec/benchmark-protocol.ts';
-import type { DeviceImage } from '../build/device-image.ts';
 import { candidateFor } from './candidate.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { LiveSamples } from './live-samples.ts';

@@ -1,6 +1,5 @@
 import { FindingKind, Phase, FlashcoreError } from '@flashcore/shared/contract';
-import type { ImagePart } from '../build/device-image.ts';
-import type { KernelBuild } from '../build/kernel-builder.ts';
+import type { KernelBuild } from '../build/compiled-kernel.ts';
 import { ToolLog } from '../build/tool-log.ts';
 import { variantMessage } from '../spec/variant-message.ts';
 import { INPUT_SETS } from '../spec/benchmark-protocol.ts';
@@ -10,8 +9,8 @@ import { emitFindings, emitLog, emitWarning, startPhase, type VariantServices } 
 import type { VariantFound } from './job-found.ts';
 import type { VariantPhase } from './phase.ts';
 import { profileBeside } from './profile-phase.ts';
-import { comingVerification } from './verify-phase.ts';
-import { launchedEntries } from './whole-build-phase.ts';
+import { comingVerification } from './coming-verification.ts';
+import { launchedEntries } from './rest-of-build-phase.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 
 /** A wait for the device that is longer is told. */
@@ -60,7 +59,7 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
   const profiling = profileBeside(services);
   if (profiling) found.profiling = profiling;
   // A build for another host is whole before that host begins.
-  const first = found.whole || services.compiling ? undefined : launchedEntries(services);
+  const first = services.compiling ? undefined : launchedEntries(services);
   const build = await runBuild(services, first).catch(async (error: unknown) => {
     notNeeded.abort();
     await warm;
@@ -115,10 +114,7 @@ export function stopsAfterBuild({ image, findings }: KernelBuild): boolean {
 }
 
 /** Compiles a variant, streaming what the compilers say; `first`: entries that are waited for. */
-export async function runBuild(
-  services: VariantServices,
-  first?: readonly (readonly string[])[],
-): Promise<KernelBuild> {
+export async function runBuild(services: VariantServices, first?: readonly string[]): Promise<KernelBuild> {
   const { job, tools } = services;
   startPhase(services, Phase.BUILD, 0);
   const log = new ToolLog((source, line) => emitLog(job, source, line));
@@ -130,15 +126,14 @@ export async function runBuild(
   job.emit({ case: 'buildResult', value: build.result });
   if (build.sassMissing !== undefined) emitWarning(job, `No SASS listing was kept: ${build.sassMissing}`);
   emitFindings(services, build.findings);
-  if (build.rest) emitLog(job, 'runner', restText(build.rest.parts, services.build.entries));
+  if (build.complete) emitLog(job, 'runner', restText(first ?? [], services.build.entries));
   if (build.result.succeeded) keepBuild(services, build.result.buildId);
   return build;
 }
 
-function restText(parts: readonly ImagePart[], entries: readonly string[]): string {
-  const first = parts.flatMap((part) => part.entries);
+function restText(first: readonly string[], entries: readonly string[]): string {
   const rest = entries.length - first.length;
-  return `${first.join(', ')} first; the whole kernel, ${rest} ${rest === 1 ? 'entry' : 'entries'} more, is compiled beside what follows, at the lowest priority`;
+  return `${first.join(', ')} first; ${rest} more ${rest === 1 ? 'entry is' : 'entries are'} compiled beside what follows, at the lowest priority`;
 }
 
 /**

@@ -15,9 +15,8 @@ import {
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { COMPARISON_RULE, describe, judgeComparison } from '@flashcore/shared/statistics';
-import type { TimingModeName, WorkerNotice } from '../../worker/messages.ts';
-import type { DeviceImage } from '../build/device-image.ts';
-import type { KernelBuild } from '../build/kernel-builder.ts';
+import type { DeviceImage, TimingModeName, WorkerNotice } from '../../worker/messages.ts';
+import type { KernelBuild } from '../build/compiled-kernel.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import { MODES } from './timing-modes.ts';

@@ -10,7 +10,7 @@ import {
 } from '@flashcore/shared/contract';
 import type { ResolvedVariant } from '@flashcore/shared/kernels';
 import type { Plain, SeededInput } from '../../worker/messages.ts';
-import type { KernelBuild } from '../build/kernel-builder.ts';
+import type { KernelBuild } from '../build/compiled-kernel.ts';
 import type { BuildBeside } from './fallback-build.ts';
 import type { Judging } from './judging.ts';
 
@@ -55,10 +55,6 @@ export interface VariantFound {
   result: VariantResult;
   /** Once it was built. */
   build?: KernelBuild;
-  /** It is compiled whole before anything else. */
-  whole?: boolean;
-  /** Why what was measured is not the whole kernel's. */
-  apart?: string;
   /** The champion's, once it was built. */
   championBuild?: BuildResult | undefined;
   /** An experiment's gates, which are decided while it is measured. */

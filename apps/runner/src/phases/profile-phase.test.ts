@@ -27,7 +27,7 @@ function jobOn(device: { simulated?: boolean }) {
         });
       });
       const { image } = await Promise.race([built, ended]);
-      said.push(`launched ${image}`);
+      said.push(`launched ${image as string}`);
       onLaunched?.();
       await Promise.race([evaluated.promise, ended]);
       return create(ProfileResultSchema, { verdict: Verdict.PASS });

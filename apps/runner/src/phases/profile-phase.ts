@@ -9,10 +9,9 @@ import {
 } from '@flashcore/shared/contract';
 import { accumulateOf, formatShape, planLaunches } from '@flashcore/shared/kernels';
 import { profileFindings } from '../findings/profile-findings.ts';
-import type { KernelBuild } from '../build/kernel-builder.ts';
+import type { KernelBuild } from '../build/compiled-kernel.ts';
 import type { ProfiledBuild } from '../profile/profiler.ts';
 import type { ProfileSpec } from '../spec/job-spec.ts';
-import { imageOf } from './candidate.ts';
 import { countedProfile } from './counted-profile.ts';
 import type { Profiling, VariantFound } from './job-found.ts';
 import { emitFindings, startPhase, type VariantServices } from './job-services.ts';
@@ -41,7 +40,7 @@ export function profileBeside(services: VariantServices): Profiling | undefined 
   );
   return {
     go: (build) => {
-      built.resolve(profiledBuild(services, build, profile));
+      built.resolve(profiledBuild(build, profile));
       return Promise.race([launched.promise, result.then(() => undefined)]);
     },
     result,
@@ -92,7 +91,7 @@ export const profilePhase: VariantPhase = {
     startPhase(services, Phase.PROFILE, 0);
     const counts = spec.device.simulated && tools.emulation().engine === 'ptx';
     const [options, build] = [spec.profile!, found.build!];
-    const built = profiledBuild(services, build, options);
+    const built = profiledBuild(build, options);
     const profile = counts
       ? countedProfile(services, { spec: options, ...built, build: build.result })
       : readCounters(services, { spec: options, built, signal: services.job.signal });
@@ -109,12 +108,8 @@ function keep(services: VariantServices, { result }: VariantFound, profile: Prof
   result.findings.push(...findings);
 }
 
-const profiledBuild = (
-  { spec, resolved }: VariantServices,
-  { image, result }: KernelBuild,
-  { shape }: ProfileSpec,
-): ProfiledBuild => ({
-  image: imageOf(image!, planLaunches(spec.kernel.manifest, resolved, shape)),
+const profiledBuild = ({ image, result }: KernelBuild, { shape }: ProfileSpec): ProfiledBuild => ({
+  image: image!,
   waves: wavesFor(result, shape),
 });
 

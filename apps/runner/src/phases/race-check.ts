@@ -1,13 +1,13 @@
-import { FindingKind, type Finding, type Shape } from '@flashcore/shared/contract';
+import { FindingKind, Verdict, type CaseResult, type Finding, type Shape } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
-import type { SeededInput } from '../../worker/messages.ts';
+import type { DeviceImage, SeededInput } from '../../worker/messages.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
 import { candidateFor } from './candidate.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { emitLog, emitWarning, type VariantServices } from './job-services.ts';
 
 /** The module with the race hooks, or why there is none. */
-type InstrumentedBuild = Promise<{ image: string | undefined } | { error: unknown }>;
+type InstrumentedBuild = Promise<{ image: DeviceImage | undefined } | { error: unknown }>;
 
 /**
  * Compiles the module with the race hooks while the cases run; settles without rejecting, for its user may come late.
@@ -36,7 +36,7 @@ export const watchesEveryCase = ({ tools }: Pick<VariantServices, 'tools'>): boo
 
 /** A verification whose cases have their first input watched in passing, until one of them faults. */
 export interface Watching {
-  image: string | undefined;
+  image: DeviceImage | undefined;
   /** How these runs ended. */
   outcomes: Map<Shape, WorkerOutcome<unknown>>;
 }
@@ -94,4 +94,21 @@ export async function checkRaces(services: VariantServices, options: RaceCheckOp
       `race check on ${shapes.map(formatShape).join(', ')}: every access to ${watchesEveryCase(services) ? 'memory' : 'shared memory'} watched, no race found`,
     );
   return [];
+}
+
+/** The smallest shape that fails, else the smallest that ran; undefined when a fault already says what is wrong. */
+export function raceShape(results: readonly CaseResult[]): Shape | undefined {
+  const ran = results.filter(({ verdict }) => verdict !== Verdict.NOT_MEASURED);
+  if (ran.some(({ verdict, elements }) => verdict === Verdict.FAIL && elements === 0n)) return undefined;
+  return (ran.find(({ verdict }) => verdict === Verdict.FAIL) ?? ran[0])?.shape;
+}
+
+/** Every shape that ran, the one that says most first; only that one where watching is slow. */
+export function raceShapes(results: readonly CaseResult[], all: boolean): Shape[] {
+  const first = raceShape(results);
+  if (!first) return [];
+  const others = results.flatMap(({ verdict, shape }) =>
+    all && shape && shape !== first && verdict !== Verdict.NOT_MEASURED ? [shape] : [],
+  );
+  return [first, ...others];
 }

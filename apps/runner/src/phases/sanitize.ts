@@ -3,8 +3,7 @@ import { FindingKind, FindingSchema, type Finding, type Shape } from '@flashcore
 import { formatShape, planLaunches } from '@flashcore/shared/kernels';
 import { SANITIZER_TOOLS } from '../profile/sanitizer.ts';
 import type { SanitizerError } from '../profile/sanitizer-report.ts';
-import type { DeviceImage } from '../build/device-image.ts';
-import { imageOf } from './candidate.ts';
+import type { DeviceImage } from '../../worker/messages.ts';
 import { emitLog, emitWarning, type VariantServices } from './job-services.ts';
 
 /** Runs a case under each tool of compute-sanitizer; what it finds becomes findings, with thread and line. */
@@ -29,7 +28,7 @@ export async function sanitize(
   for (const tool of SANITIZER_TOOLS) {
     const answer = await run({
       tool,
-      image: imageOf(image, plan),
+      image,
       shape,
       plan,
       signal: job.signal,

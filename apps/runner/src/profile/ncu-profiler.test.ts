@@ -112,7 +112,7 @@ cp "$go" "\${0%/*}/launched"; cat ${RECORDED}; echo report > "$2.ncu-rep"
   expect(readdirSync(folder)).not.toContain('launched');
   resolve(BUILT);
   expect((await profiled).verdict).toBe(Verdict.PASS);
-  expect(readFileSync(join(folder, 'launched'), 'utf8')).toBe('kernel.cubin');
+  expect(readFileSync(join(folder, 'launched'), 'utf8')).toBe('"kernel.cubin"');
 });
 
 test('that the device is free is told while ncu still writes', async () => {

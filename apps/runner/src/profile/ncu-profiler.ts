@@ -80,7 +80,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
         void built.then(({ image }) => {
           if (ended.signal.aborted) return;
           // Whole when it is there.
-          writeFileSync(`${job.waitFor!}.part`, image);
+          writeFileSync(`${job.waitFor!}.part`, JSON.stringify(image));
           renameSync(`${job.waitFor!}.part`, job.waitFor!);
         });
       const stopLooking = onceThere(job.done, onLaunched);

@@ -45,6 +45,16 @@ test('a counter that was not read leaves its metric out, so that its gate is not
   expect(of(result, 'achieved_occupancy_percent')).toBeUndefined();
 });
 
+test('where the time of one of two launches was not read, nobody knows the time of both, nor a rate by it', () => {
+  const [first, second] = recorded('sm_90.two-launches.csv');
+  const untimed = new Map(second!.counters);
+  untimed.delete('gpu__time_duration.sum');
+  const result = h200([first!, { ...second!, counters: untimed }]);
+  const rates = ['gpu_time_us', 'achieved_tflops', 'roofline_percent'].map((name) => of(result, name));
+  expect(rates).toEqual([undefined, undefined, undefined]);
+  expect(of(h200([first!, second!]), 'achieved_tflops')).toBeGreaterThan(0);
+});
+
 test('stalls come largest first', () => {
   expect(
     h200()

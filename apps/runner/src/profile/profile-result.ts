@@ -77,7 +77,7 @@ export function profileResult({
   const all = [
     ...withTotalTime(metrics, launches),
     ...named,
-    ...roofline(launches.reduce((sum, launch) => sum + timeOf(launch), 0) / 1e9, { deviceName, shape, dtype }),
+    ...roofline(totalNs(launches) / 1e9, { deviceName, shape, dtype }),
   ];
   const figures = {
     metric: (name: string) => all.find((metric) => metric.name === name)?.value,
@@ -98,15 +98,19 @@ export function profileResult({
   });
 }
 
-/** The time of all launches instead of the longest one's. */
+/** Of all launches; NaN where ncu did not give the time of one. */
+const totalNs = (launches: readonly ProfiledLaunch[]): number =>
+  launches.reduce((sum, { counters }) => sum + (counters.get(DURATION_COUNTER) ?? NaN), 0);
+
+/** The time of all launches instead of the longest one's; none where one is missing. */
 function withTotalTime(metrics: readonly Metric[], launches: readonly ProfiledLaunch[]): Metric[] {
   if (launches.length === 1) return [...metrics];
-  const total = launches.reduce((sum, { counters }) => sum + (counters.get(DURATION_COUNTER) ?? 0), 0) / 1e3;
-  return metrics.map((metric) =>
-    metric.name === 'gpu_time_us'
-      ? { ...metric, value: total, source: `ncu ${DURATION_COUNTER}, sum of ${launches.length} launches` }
-      : metric,
-  );
+  const value = totalNs(launches) / 1e3;
+  const source = `ncu ${DURATION_COUNTER}, sum of ${launches.length} launches`;
+  return metrics.flatMap((metric) => {
+    if (metric.name !== 'gpu_time_us') return [metric];
+    return Number.isNaN(value) ? [] : [{ ...metric, value, source }];
+  });
 }
 
 /** Where the kernel stands under the device's roofline; nothing for a device without a data sheet. */
@@ -115,7 +119,7 @@ function roofline(
   { deviceName, shape, dtype }: Pick<ProfiledKernel, 'deviceName' | 'shape' | 'dtype'>,
 ): Metric[] {
   const sheet = findDataSheet(deviceName);
-  if (!sheet || seconds <= 0) return [];
+  if (!sheet || !(seconds > 0)) return [];
   const [flops, bytes] = [attentionFlops(shape), attentionBytes(shape, dtype)];
   const source = `${flops} FLOPs, ${bytes} B (Q, K, V and O once), ncu's time, ${sheet.source}`;
   const ridge = (sheet.fp16TensorTflops * 1e12) / (sheet.memoryGbPerSecond * 1e9);

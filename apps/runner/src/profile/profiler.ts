@@ -8,11 +8,11 @@ import {
   type Shape,
 } from '@flashcore/shared/contract';
 import { attentionBytes, attentionFlops, type LaunchPlan, type TensorDtype } from '@flashcore/shared/kernels';
+import type { DeviceImage } from '../../worker/messages.ts';
 
 /** What the profiler needs of a build. */
 export interface ProfiledBuild {
-  /** Path of the cubin. */
-  image: string;
+  image: DeviceImage;
   /** How the launch fills the device; undefined: not known. */
   waves: LaunchWaves | undefined;
 }

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Shape } from '@flashcore/shared/contract';
 import { type LaunchPlan } from '@flashcore/shared/kernels';
-import type { ProfileOnceJob } from '../../worker/messages.ts';
+import type { DeviceImage, ProfileOnceJob } from '../../worker/messages.ts';
 import { makeTemporary } from '../store/temporary.ts';
 import { runProgram } from '../sandbox/run.ts';
 import { workerProgram } from '../worker-program.ts';
@@ -29,7 +29,7 @@ const FOUND_STATUS = 86;
 
 interface SanitizerRun {
   tool: SanitizerTool;
-  image: string;
+  image: DeviceImage;
   shape: Shape;
   plan: LaunchPlan;
   signal: AbortSignal;

@@ -36,7 +36,7 @@ const DEFAULT_HALF_WIDTH = 0.005;
 const WARM_UP_SECONDS = 5;
 /** On the emulator times are shown and judged by nobody, and a user waits for them. */
 const SIMULATED_MAX_SECONDS = 0.3;
-const SIMULATED_WARM_UP_SECONDS = 0.1;
+const SIMULATED_WARM_UP_SECONDS = 0.02;
 
 const MODE_NAMES: Partial<Record<TimingMode, TimingModeName>> = { [TimingMode.COLD]: 'cold', [TimingMode.HOT]: 'hot' };
 

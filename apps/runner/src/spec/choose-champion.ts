@@ -10,6 +10,7 @@ import {
   type KernelVariant,
 } from '@flashcore/shared/contract';
 import { type Manifest, type TensorDtype, planLaunches, requireShape, resolveVariant } from '@flashcore/shared/kernels';
+import { EMULATOR_TIMES } from '@flashcore/shared/text';
 import type { TimingModeName } from '../../worker/messages.ts';
 import type { JobMethod } from '../jobs/job-context.ts';
 import type { ResolvedKernel } from '../kernels.ts';
@@ -108,7 +109,7 @@ export function planAccepted(
     return none(`no champion of ${device.name} by ${PROTOCOL_VERSION} on these shapes yet: fa-tui accept makes one`);
   try {
     const champion = acceptedSpec(found, { ...options, benchmark });
-    return { champion, noChampion: device.simulated ? 'emulator times are not GPU times' : undefined };
+    return { champion, noChampion: device.simulated ? EMULATOR_TIMES : undefined };
   } catch (error) {
     // What was accepted may not build here any more; the candidate is judged without it, and says so.
     if (!(error instanceof FlashcoreError)) throw error;

@@ -72,10 +72,10 @@ interface Tolerances {
   dtype: TensorDtype;
 }
 
+/** Numbers of the request's own have no profile's name: what passes within them has not passed the profile. */
 export function chooseTolerance(asked: Tolerance | undefined, { cases, dtype }: Tolerances): VerifySpec['tolerance'] {
-  if (asked?.absolute !== undefined && asked.relative !== undefined)
-    return { ...(asked.profile && { profile: asked.profile }), absolute: asked.absolute, relative: asked.relative };
   const profile = asked?.profile || cases.defaults.tolerance;
   const { atol, rtol } = toleranceProfile(cases, profile, dtype);
-  return { profile, absolute: asked?.absolute ?? atol, relative: asked?.relative ?? rtol };
+  const { absolute = atol, relative = rtol } = asked ?? {};
+  return { ...(absolute === atol && relative === rtol && { profile }), absolute, relative };
 }

@@ -32,3 +32,17 @@ test('list() gives summaries, newest first, by pages and by kernel', () => {
     },
   ]);
 });
+
+test('a time that is not valid stands in no list; the emulator’s does, and says what it is', () => {
+  const database = databaseOf(
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 30, valid: false } },
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 40, valid: false, simulated: true } },
+  );
+  const told = new HistoryStore(database)
+    .list({ limit: 5 })
+    .map(({ summary: { simulated, p50Us, timings } }) => ({ simulated, p50Us, timings: timings.length }));
+  expect(told).toEqual([
+    { simulated: true, p50Us: 40, timings: 2 },
+    { simulated: false, p50Us: undefined, timings: 0 },
+  ]);
+});

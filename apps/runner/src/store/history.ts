@@ -207,7 +207,8 @@ function summarise(result: JobResult): ExperimentSummary {
   const { cases = [], probes = [] } = variant?.verify ?? {};
   const gates = (verdict: Verdict): number => (variant?.gates ?? []).filter((gate) => gate.verdict === verdict).length;
   const hard = (variant?.gates ?? []).filter(({ level }) => level === 'hard');
-  const hot = variant?.benchmarks.find(({ mode }) => mode === TimingMode.HOT);
+  const timed = (variant?.benchmarks ?? []).filter(isTold);
+  const hot = timed.find(({ mode }) => mode === TimingMode.HOT);
   return create(ExperimentSummarySchema, {
     deviceName: result.provenance?.device?.name ?? '',
     simulated: result.provenance?.device?.simulated ?? false,
@@ -227,11 +228,14 @@ function summarise(result: JobResult): ExperimentSummary {
     gatesNotMeasured: gates(Verdict.NOT_MEASURED) + gates(Verdict.NOT_JUDGED),
     sourceDigest: result.provenance?.sourceDigest ?? '',
     ...mostRegisters(variant),
-    timings: (variant?.benchmarks ?? []).flatMap(({ shape, mode, latency }) =>
+    timings: timed.flatMap(({ shape, mode, latency }) =>
       latency === undefined || shape === undefined ? [] : [{ shape, mode, p50Us: latency.p50Us }],
     ),
   });
 }
+
+/** A time that is not valid is told with its reason in the result, and in no list; the emulator's are marked there. */
+const isTold = ({ valid, simulated }: BenchmarkResult): boolean => valid || simulated;
 
 function mostRegisters(variant: VariantResult | undefined): { registersPerThread?: number } {
   const entries = variant?.build?.entries ?? [];

@@ -24,7 +24,7 @@ const runner = await startRunner({
   version: '0.0.0',
   buildId: 'test',
   repositoryRoot: REPOSITORY_ROOT,
-  logger: createLogger('silent'),
+  logger: createLogger(process.env['FLASHCORE_LOG_LEVEL'] ?? 'silent'),
   createPlanner: () => fakePlanner(),
 });
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());

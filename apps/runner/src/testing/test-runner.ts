@@ -6,7 +6,8 @@ import { RunnerClient, type ClientSecurity } from '@flashcore/shared/client';
 import { type JobEvent, type JobFinished } from '@flashcore/shared/contract';
 import { createLogger } from '../log.ts';
 import { KEEP_ALL } from '../operation/retention.ts';
-import { startRunner, type Runner, type RunnerOptions } from '../runner.ts';
+import { startRunner, type Runner } from '../runner.ts';
+import type { RunnerOptions } from '../runner-options.ts';
 import { fakePlanner } from './fake-planner.ts';
 import { TEST_HOST } from './test-host.ts';
 

@@ -4,21 +4,20 @@ import type { BufferAddresses } from './arguments.ts';
 import { prepareLaunches, type PreparedLaunches } from './arguments.ts';
 import type { CudaDriver, Handle } from './cuda-driver.ts';
 
-/** A candidate's module on the device, with the entries that its plan launches. */
+/** A candidate's modules on the device, with the entries that its plan launches. */
 export class LoadedCandidate {
   readonly candidate: Candidate;
   readonly #driver: CudaDriver;
-  readonly #module: Handle;
+  readonly #modules = new Map<string, Handle>();
   readonly #functions: ReadonlyMap<PlannedLaunch, Handle>;
 
   constructor(driver: CudaDriver, candidate: Candidate) {
     this.candidate = candidate;
     this.#driver = driver;
-    this.#module = driver.loadModule(candidate.image);
     this.#functions = new Map(
       candidate.plan.launches.map((launch) => [
         launch,
-        driver.function(this.#module, launch.entry, {
+        driver.function(this.#moduleWith(launch.entry), launch.entry, {
           sharedBytes: launch.sharedBytes,
           cluster: launch.cluster !== undefined && driver.facts.clusters,
         }),
@@ -48,6 +47,15 @@ export class LoadedCandidate {
       this.#driver.resetPersistingL2();
       this.#driver.allowPersistingL2(0);
     }
-    this.#driver.unloadModule(this.#module);
+    for (const module of this.#modules.values()) this.#driver.unloadModule(module);
+  }
+
+  #moduleWith(entry: string): Handle {
+    const { image } = this.candidate;
+    const path = typeof image === 'string' ? image : image[entry];
+    if (path === undefined) throw new Error(`No part of the build has ${entry}`);
+    const loaded = this.#modules.get(path) ?? this.#driver.loadModule(path);
+    this.#modules.set(path, loaded);
+    return loaded;
   }
 }

@@ -9,10 +9,12 @@ import { create } from '@bufbuild/protobuf';
 import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { expect, onTestFinished, test } from 'vitest';
 import { RunnerClient } from './client.ts';
+import { listedJobs } from './listed-jobs.ts';
 import { errorFromStatus, statusFromError } from '../contract/error-status.ts';
 import { FlashcoreError } from '../contract/errors.ts';
 import { HostSchema } from '../generated/flashcore/runner/v1/capabilities_pb.js';
 import type { JobEvent } from '../generated/flashcore/runner/v1/job_event_pb.js';
+import { ListJobsResponseSchema, ReadArtifactResponseSchema } from '../generated/flashcore/runner/v1/service_pb.js';
 import { Random } from '../statistics/random.ts';
 import { sha256Of } from '../kernels/source-tree.ts';
 import { cutting, fail, JOB, recordedEvents, replay, serve } from '../testing/fake-runner.ts';
@@ -325,6 +327,34 @@ test('uploadFolder() throws what the runner answers in the middle of an upload',
     reason: 'INVALID_MANIFEST',
     metadata: { path: join(folder, 'inner', 'kernel.yaml') },
   });
+});
+
+test('what a runner tells without an end comes to one: pages, artifacts, events that it says it no longer has', async () => {
+  let pages = 0;
+  const expired = new FlashcoreError('EVENTS_EXPIRED', { first: '5' }, 'no longer kept');
+  const runner = await started({
+    listJobs: (call, answer) => {
+      pages += 1;
+      const jobs = call.request.pageToken === '' ? [{ name: JOB }] : [];
+      answer(null, create(ListJobsResponseSchema, { jobs, nextPageToken: `page ${pages}` }));
+    },
+    readArtifact: (call) => {
+      for (let piece = 0; piece < 20; ++piece)
+        call.write(create(ReadArtifactResponseSchema, { data: new Uint8Array(1024) }));
+      call.end();
+    },
+    watchJob: (call) => fail(call, expired),
+  });
+  const client = await connectTo(runner.address);
+  const names: string[] = [];
+  for await (const { name } of listedJobs(client, {})) names.push(name);
+  expect([names, pages]).toEqual([[JOB], 2]);
+  const read = client.readArtifact(sha256Of('x'), { mostBytes: 10 * 1024 });
+  expect((await rejection(read)).error).toMatchObject({ reason: 'DIGEST_MISMATCH' });
+  const firsts: bigint[] = [];
+  const watched = collect(client.watch(JOB, { onExpired: (first) => firsts.push(first) }));
+  expect((await rejection(watched)).error).toMatchObject({ reason: 'EVENTS_EXPIRED' });
+  expect(firsts).toEqual([5n]);
 });
 
 test('readArtifact() goes on where a stream was cut, and refuses bytes of another digest', async () => {

@@ -42,6 +42,8 @@ const UPLOAD_TIMEOUT_MS = 300_000;
 /** Pauses before a cut call is made again. */
 const AGAIN_AFTER_MS = [50, 200, 500];
 const UPLOAD_PIECE_BYTES = 64 * 1024;
+/** Of an artifact: it is held in memory. Profiles of ncu, the largest, have some MiB. */
+const MOST_ARTIFACT_BYTES = 1024 ** 3;
 
 export interface ConnectOptions {
   /** "host:port" or "unix:/path". */
@@ -59,6 +61,11 @@ export interface CallOptions {
   signal?: AbortSignal | undefined;
   /** Default 30 s. */
   timeoutMs?: number | undefined;
+}
+
+export interface ArtifactOptions extends ResumeOptions {
+  /** More than so many are refused; default 1 GiB. */
+  mostBytes?: number | undefined;
 }
 
 export interface WatchOptions extends ResumeOptions {
@@ -205,7 +212,8 @@ export class RunnerClient {
    * An artifact's bytes, checked against the digest; goes on where a dropped stream ended. Errors: ARTIFACT_NOT_FOUND,
    * DIGEST_MISMATCH, RUNNER_UNREACHABLE.
    */
-  async readArtifact(sha256: string, options: ResumeOptions = {}): Promise<Buffer> {
+  async readArtifact(sha256: string, options: ArtifactOptions = {}): Promise<Buffer> {
+    const { mostBytes = MOST_ARTIFACT_BYTES } = options;
     const pieces: Uint8Array[] = [];
     let offset = 0n;
     const policy = new ResumePolicy(this.#channel, this.address, options);
@@ -219,6 +227,7 @@ export class RunnerClient {
         )) {
           pieces.push(data);
           offset += BigInt(data.length);
+          if (offset > BigInt(mostBytes)) throw tooLarge(sha256, mostBytes);
           policy.progress();
         }
         complete = true;
@@ -274,7 +283,8 @@ export class RunnerClient {
         cause = error;
       }
       const first = firstKept(cause);
-      if (first === undefined || !options.onExpired) {
+      // What is kept lies ahead: a runner that says otherwise would be asked the same for ever.
+      if (first === undefined || first - 1n <= afterSequence || !options.onExpired) {
         await policy.waitAfter(cause, name ?? 'a new job');
         continue;
       }
@@ -345,6 +355,13 @@ interface Greeting {
   readonly caller: Caller | undefined;
   readonly judgingDigest: string;
 }
+
+const tooLarge = (sha256: string, mostBytes: number) =>
+  new FlashcoreError(
+    'DIGEST_MISMATCH',
+    { wanted: sha256 },
+    `The artifact ${sha256} has more than ${mostBytes} bytes, and is not read: look at the runner`,
+  );
 
 /** Number of the first event that the runner still keeps, where a stream asked for earlier ones. */
 function firstKept(cause: unknown): bigint | undefined {

@@ -13,3 +13,4 @@ export {
   SERVER_OPTIONS,
   serviceDefinition,
 } from './grpc.ts';
+export { listedJobs } from './listed-jobs.ts';

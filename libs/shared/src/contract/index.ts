@@ -106,6 +106,7 @@ export {
   BenchmarkResultSchema,
   type BuildResult,
   BuildResultSchema,
+  CompilerRunSchema,
   type CaseResult,
   type CodeFrame,
   CaseResultSchema,

@@ -6,7 +6,7 @@ import { HOSTILE_TEXT, hostileMessage } from '../testing/hostile-message.ts';
 import { plainMessage } from './plain-message.ts';
 
 const JSON_OF_HOSTILE = JSON.stringify(HOSTILE_TEXT).slice(1, -1);
-const CONTROL = /\\u00[01]|[\0-\x08\x0b-\x1f\x7f-\x9f\u202e]/;
+const CONTROL = /\\u00[01]|[\0-\x08\x0b-\x1f\x7f-\x9f\u202e\u200b\u{e0069}]/u;
 
 test('plainMessage() cleans a text in every field of every event, and nothing else', () => {
   const oneof = JobEventSchema.oneofs.find(({ localName }) => localName === 'payload')!;

@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { gitState } from './git-state.ts';
 
 let root = '';
@@ -38,4 +38,64 @@ test('a folder in a repository: commit, branch, remote without its password, and
 test('a folder in no repository has no state', async () => {
   expect(await gitState(root)).toBeUndefined();
   expect(await gitState(join(root, 'none'))).toBeUndefined();
+});
+
+describe('a folder of a stranger', () => {
+  const folder = () => join(root, 'mine');
+  const ran = () => existsSync(join(root, 'ran'));
+  /** Tracked, and touched: git has to read it again to say whether it changed. */
+  const source = (at: string) => {
+    writeFileSync(join(at, 'k.cu'), 'int x;\n');
+    git('add', '-f', join(at, 'k.cu'));
+    git('commit', '-q', '-m', 'first');
+    utimesSync(join(at, 'k.cu'), 1, 1);
+  };
+  const touch = () => `touch ${join(root, 'ran')}`;
+
+  beforeEach(() => {
+    git('init', '-q');
+    mkdirSync(folder());
+  });
+
+  test.each(['filter.evil.clean', 'filter.evil.process', 'filter.a=b.clean', 'core.fsmonitor'])(
+    'whose repository sets %s to a program: it is not run',
+    async (key) => {
+      source(folder());
+      git('config', key, `${touch()}; cat`);
+      writeFileSync(join(root, '.git/info/attributes'), `*.cu filter=${key.split('.')[1]}\n`);
+      expect([await gitState(folder()), ran()]).toMatchObject([{ dirty: false }, false]);
+      // Plain git does run it.
+      git('status');
+      expect(ran()).toBe(true);
+    },
+  );
+
+  test('that is a repository itself, as a clone may have it among its files: it is none', async () => {
+    rmSync(join(root, '.git'), { recursive: true });
+    const inner = (...args: string[]) => git('-C', folder(), ...args);
+    writeFileSync(join(folder(), 'k.cu'), 'int x;\n');
+    inner('init', '-q');
+    inner('add', '.');
+    inner('commit', '-q', '-m', 'first');
+    cpSync(join(folder(), '.git'), folder(), { recursive: true });
+    rmSync(join(folder(), '.git'), { recursive: true });
+    utimesSync(join(folder(), 'k.cu'), 1, 1);
+    writeFileSync(
+      join(folder(), 'config'),
+      `[core]\nrepositoryformatversion = 0\nbare = false\nworktree = .\n[filter "evil"]\nclean = "${touch()}; cat"\n`,
+    );
+    writeFileSync(join(folder(), '.gitattributes'), '*.cu filter=evil\n');
+    expect([await gitState(folder()), ran()]).toEqual([undefined, false]);
+  });
+
+  test('whose objects are to be fetched by a program: nothing is fetched', async () => {
+    source(folder());
+    git('config', 'extensions.partialClone', 'origin');
+    git('config', 'core.repositoryFormatVersion', '1');
+    git('config', 'remote.origin.url', `ext::sh -c ${touch().replace(' ', '% ')}`);
+    git('config', 'protocol.ext.allow', 'always');
+    rmSync(join(root, '.git/objects'), { recursive: true });
+    mkdirSync(join(root, '.git/objects'));
+    expect([await gitState(folder()), ran()]).toMatchObject([{ dirty: true }, false]);
+  });
 });

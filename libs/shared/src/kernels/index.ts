@@ -11,6 +11,7 @@ export {
 export { DTYPE_BYTES, type Fill, type TensorDtype, bfloatBits, bitsOf } from './dtype.ts';
 export { DATA_SHEETS, type DataSheet, archLimits, findDataSheet, occupancy, rooflineSeconds } from './devices.ts';
 export { type Estimate, estimateLatency } from './estimate.ts';
+export { FEWEST_SAMPLES } from './fewest-samples.ts';
 export { type Expression, ExpressionError, evaluate, parseExpression } from './expression.ts';
 export {
   CPP,

@@ -44,7 +44,10 @@ const constantName = cIdentifier.refine((name) => !isReserved(name), {
 
 /** Whether the compiler may be given a constant of this name: capitals, as for a parameter. */
 export const isMacroName = (name: string): boolean => MACRO_NAME.test(name);
-const sourceFile = matching(/^(?!.*(^|\/)\.)[\w./-]{1,128}\.cu$/, "a .cu file of the kernel's folder");
+const sourceFile = matching(
+  /^(?!.*(^|\/)\.)[\w./-]{1,128}\.cu$/,
+  "a .cu file of the kernel's folder, named with a to z, A to Z, 0 to 9, _ . - and /",
+);
 const archName = matching(/^sm_\d{2,3}[af]?$/, 'an architecture such as sm_80');
 
 /** An expression's text, or a number. */

@@ -1,7 +1,8 @@
 /** A kernel folder by content, as it travels to a runner that never saw it. */
 import { createHash } from 'node:crypto';
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { lstatSync } from 'node:fs';
+import { readdir, readFile, realpath, stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { FlashcoreError } from '../contract/errors.ts';
 import { type SourceTree, SourceTreeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
@@ -39,20 +40,44 @@ export function treeDigest({ files }: Pick<SourceTree, 'files'>): string {
  * INVALID_REQUEST where the folder is too large.
  */
 export async function readSourceTree(folder: string): Promise<LocalSourceTree> {
+  const manifest = lstatSync(join(folder, MANIFEST_FILE), { throwIfNoEntry: false });
+  if (manifest?.isSymbolicLink()) await sourceFile(folder, MANIFEST_FILE, MAX_TREE_BYTES);
   await loadManifest(folder);
   const contents = new Map<string, Uint8Array>();
   const files: { path: string; sha256: string; sizeBytes: bigint }[] = [];
   let bytes = 0;
   for (const path of (await sourcePaths(folder, '', 0)).sort()) {
-    const content = await readFile(join(folder, path));
+    const content = await readFile(await sourceFile(folder, path, MAX_TREE_BYTES - bytes));
     const sha256 = sha256Of(content);
     bytes += content.length;
-    if (bytes > MAX_TREE_BYTES) throw tooLarge(folder, `at most ${MAX_TREE_BYTES / 2 ** 20} MiB of sources`);
     contents.set(sha256, content);
     files.push({ path, sha256, sizeBytes: BigInt(content.length) });
   }
   return { tree: create(SourceTreeSchema, { files }), contents };
 }
+
+/**
+ * Where a file of at most so many bytes lies. A link may come with a folder that somebody else made: it must lead to
+ * what is a source by its own name, never to a key, a device or a pipe.
+ */
+async function sourceFile(folder: string, path: string, most: number): Promise<string> {
+  const file = await realpath(join(folder, path)).catch((cause: unknown) => {
+    throw badLink(folder, path, 'it leads nowhere', cause);
+  });
+  if (!SOURCE_NAME.test(basename(file))) throw badLink(folder, path, `it leads to ${basename(file)}`);
+  const found = await stat(file);
+  if (!found.isFile()) throw badLink(folder, path, 'it leads to what is no file');
+  if (found.size > most) throw tooLarge(folder, `at most ${MAX_TREE_BYTES / 2 ** 20} MiB of sources`);
+  return file;
+}
+
+const badLink = (folder: string, path: string, found: string, cause?: unknown) =>
+  new FlashcoreError(
+    'INVALID_REQUEST',
+    { path: join(folder, path) },
+    `Kernel folder ${folder}: ${path} is a link that must lead to a source file, and ${found}: put the file in its place`,
+    { cause, violations: [{ field: 'kernel.tree', description: `${path} must lead to a source file` }] },
+  );
 
 async function sourcePaths(folder: string, below: string, depth: number): Promise<string[]> {
   const paths: string[] = [];
@@ -60,7 +85,7 @@ async function sourcePaths(folder: string, below: string, depth: number): Promis
     const path = below === '' ? entry.name : `${below}/${entry.name}`;
     if (entry.isDirectory() && !entry.name.startsWith('.') && entry.name !== 'node_modules' && depth < MAX_DEPTH)
       paths.push(...(await sourcePaths(folder, path, depth + 1)));
-    // Links to files count as files; links to folders could lead anywhere.
+    // Links to source files count as files; links to folders could lead anywhere.
     else if (
       (entry.isFile() || entry.isSymbolicLink()) &&
       SOURCE_NAME.test(entry.name) &&

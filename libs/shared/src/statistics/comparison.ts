@@ -7,12 +7,14 @@ import {
   type ShapeComparison,
 } from '../generated/flashcore/runner/v1/result_pb.js';
 import { formatShape, sameShape } from '../kernels/shape.ts';
+import { EMULATOR_TIMES } from '../text/emulator-times.ts';
 
 /** See ComparisonRule. 1 % is what a kernel differs from itself; below 3 % a change is not worth a new champion. */
 export const COMPARISON_RULE = { acceptRatio: 1.03, floorRatio: 0.99, noiseLimit: 0.015 } as const;
 /** Fewer samples of a build have no interval to believe. */
 const LEAST_SAMPLES = 30;
-const EMULATOR_TIMES = 'emulator times are not GPU times';
+/** Of the champion against itself: as many samples, two a block. */
+const LEAST_SELF_BLOCKS = LEAST_SAMPLES / 2;
 
 export interface Judgement {
   verdict: ComparisonVerdict;
@@ -20,7 +22,16 @@ export interface Judgement {
 }
 export type MeasuredComparison = Pick<
   ShapeComparison,
-  'time' | 'cycles' | 'selfTime' | 'selfCycles' | 'champion' | 'candidate' | 'clockSource' | 'stopReason' | 'simulated'
+  | 'time'
+  | 'cycles'
+  | 'selfTime'
+  | 'selfCycles'
+  | 'selfBlocks'
+  | 'champion'
+  | 'candidate'
+  | 'clockSource'
+  | 'stopReason'
+  | 'simulated'
 >;
 
 /**
@@ -28,8 +39,8 @@ export type MeasuredComparison = Pick<
  * dropped).
  */
 export function judgeShape(measured: MeasuredComparison, invalid?: string): Judgement {
-  const { time, cycles, selfTime, selfCycles } = measured;
-  const refusal = invalid ?? notJudgeable(measured) ?? noiseText('time', selfTime) ?? noiseText('cycles', selfCycles);
+  const { time, cycles } = measured;
+  const refusal = invalid ?? notJudgeable(measured) ?? selfCheckProblem(measured);
   if (refusal !== undefined || !time)
     return { verdict: ComparisonVerdict.NOT_JUDGED, reason: refusal ?? 'it was not measured' };
   const figures = `${ratioText(time)} in time${cycles ? `, ${ratioText(cycles)} in cycles` : ''}`;
@@ -83,11 +94,23 @@ export function judgeComparison(
   };
 }
 
-function notJudgeable({ simulated, champion, candidate, stopReason }: MeasuredComparison): string | undefined {
+function notJudgeable(measured: MeasuredComparison): string | undefined {
+  const { simulated, champion, candidate, stopReason, time, cycles } = measured;
   if (simulated) return EMULATOR_TIMES;
   const samples = Math.min(champion?.samples ?? 0, candidate?.samples ?? 0);
   if (samples < LEAST_SAMPLES) return `${samples} samples of each build, ${LEAST_SAMPLES} are needed`;
+  if ([time, cycles].some((each) => each && !isFiniteRatio(each))) return 'a ratio of the samples is no finite number';
   return stopReason === StopReason.TIMED_OUT ? 'the time limit came before the interval was narrow enough' : undefined;
+}
+
+const isFiniteRatio = ({ ratio, low, high }: RatioInterval): boolean => [ratio, low, high].every(Number.isFinite);
+
+/** What the champion against itself says against judging: in time, and in cycles where the builds have some. */
+function selfCheckProblem({ selfTime, selfCycles, selfBlocks, cycles }: MeasuredComparison): string | undefined {
+  if (!selfTime || selfBlocks < LEAST_SELF_BLOCKS)
+    return `${selfTime ? selfBlocks : 0} blocks of the champion against itself, ${LEAST_SELF_BLOCKS} are needed`;
+  if (cycles && !selfCycles) return 'whether the champion differs from itself in cycles is not known';
+  return noiseText('time', selfTime) ?? noiseText('cycles', selfCycles);
 }
 
 function noiseText(what: string, self: RatioInterval | undefined): string | undefined {

@@ -8,7 +8,7 @@ import {
 } from '@bufbuild/protobuf';
 
 /** Writes a clipboard (OSC 52), clears the screen, turns the direction of writing, and is a text between all that. */
-export const HOSTILE_TEXT = 'safe\x1b]52;c;ZXZpbA==\x07\x1b[2J\x1bP0;1|ZXZpbA\x1b\\\u009b2J\u202etext';
+export const HOSTILE_TEXT = 'safe\x1b]52;c;ZXZpbA==\x07\x1b[2J\x1bP0;1|ZXZpbA\x1b\\\u009b2J\u202e\u{e0069}\u200btext';
 
 const MAX_DEPTH = 6;
 

@@ -1,4 +1,5 @@
 /** Texts for people, and texts of strangers. */
 export { DeadlinePassed, withinDeadline } from './deadline.ts';
+export { EMULATOR_TIMES } from './emulator-times.ts';
 export { didYouMean, nearestNames } from './nearest-names.ts';
 export { plainLine, plainText } from './plain-text.ts';

@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { plainLine, plainText } from './plain-text.ts';
 
-const FORBIDDEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/;
+const FORBIDDEN =
+  /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e03ff}]/u;
 
 test('plainLine() takes escape sequences out with their tails', () => {
   const OSC_52 = '\x1b]52;c;ZXZpbA==';
@@ -22,7 +23,12 @@ test('plainLine() takes escape sequences out with their tails', () => {
       'a\x1b',
       'user\u202egpj.exe',
       'naïve 🙂 → ß',
+      // A family and a red heart, which are made with a joiner and a selector.
+      '👩\u200d👧 \u2764\ufe0f',
       'half \ud83d',
+      'half \udb40x',
+      `faster${[...'accept it'].map((letter) => String.fromCodePoint(0xe0000 + letter.charCodeAt(0))).join('')}`,
+      'b\u200bi\u2060n\ufeff\u2063s\u{e0151}',
     ].map(plainLine),
   ).toEqual([
     'red\tab',
@@ -39,7 +45,11 @@ test('plainLine() takes escape sequences out with their tails', () => {
     'a',
     'usergpj.exe',
     'naïve 🙂 → ß',
+    '👩\u200d👧 \u2764\ufe0f',
     'half \ufffd',
+    'half x',
+    'faster',
+    'bins',
   ]);
 });
 
@@ -64,6 +74,8 @@ const hostile = fc.array(
       '\n',
       '\u202e',
       '\ud83d',
+      '\udb40',
+      '\u{e0041}',
     ),
     fc.string(),
   ),

@@ -4,9 +4,9 @@
 export type KeptControls = 'tab' | 'tab-and-newline';
 
 /**
- * One line: without control characters (C0, C1), escape sequences with their tails, and characters that turn the
- * direction of writing; a tab stays. Linear in the text's length. What is left of a line after an escape sequence that
- * never ends is part of that sequence, and goes.
+ * One line: without control characters (C0, C1), escape sequences with their tails, characters that turn the direction
+ * of writing, and those that nobody sees and a model reads all the same; a tab stays. Linear in the text's length. What
+ * is left of a line after an escape sequence that never ends is part of that sequence, and goes.
  */
 export const plainLine = (text: string): string => clean(text, 'tab');
 
@@ -14,8 +14,10 @@ export const plainLine = (text: string): string => clean(text, 'tab');
 export const plainText = (text: string): string => clean(text, 'tab-and-newline');
 
 // C0 but the tab, DEL, C1, bidirectional marks, embeddings, overrides and isolates (Unicode TR 9), line and paragraph
-// separators, halves of surrogate pairs.
-const SUSPECT = /[\0-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]/;
+// separators, spaces without a width, halves of surrogate pairs.
+const SUSPECT = /[\0-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]/;
+// First halves of U+E0000 to U+E03FF: letters as tags, and variation selectors, in which a whole text can hide.
+const TAGS = 0xdb40;
 
 const BEL = 0x07;
 const NEWLINE = 0x0a;
@@ -49,13 +51,14 @@ function isControl(code: number): boolean {
   if (code < 0x20) return code !== 0x09;
   if (code < 0x7f) return false;
   if (code <= 0x9f) return true;
-  if (code === 0x061c || code === 0x200e || code === 0x200f) return true;
-  return (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+  if (code === 0x061c || code === 0x200b || code === 0x200e || code === 0x200f || code === 0xfeff) return true;
+  return (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x2069) || code === TAGS;
 }
 
 /** Where what begins with a control character ends (ECMA-48, section 5). */
 function endOfControl(text: string, at: number): number {
   const code = text.charCodeAt(at);
+  if (code === TAGS) return isBetween(text.charCodeAt(at + 1), 0xdc00, 0xdfff) ? at + 2 : at + 1;
   if (code === CSI) return endOfSequence(text, at + 1);
   if (isStringOpener(code - 0x40)) return endOfString(text, at + 1);
   if (code !== ESCAPE) return at + 1;

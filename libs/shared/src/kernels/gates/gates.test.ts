@@ -299,6 +299,37 @@ gates:
   - { id: tail_p99, metric: latency_us, mode: hot, statistic: p99, op: "<", target: 9, unit: us, why: jitter hurts }
 `;
 
+test('four samples have a median, and no interval of it to be judged by', () => {
+  const text = `
+default: mine
+gates:
+  - { id: median, metric: latency_us, op: "<", target: 30, why: speed }
+  - { id: upper, metric: latency_us, statistic: p50_high, op: "<", target: 30, why: speed }
+plans:
+  mine: { title: Mine, about: all, from: here, gates: { median: hard, upper: hard } }
+`;
+  const own = parseGates(text, 'mine.yaml');
+  const gates = plannedGates(own, { plan: findPlan(own, ''), own: [], arch });
+  const answers = (samples: number) => {
+    const variant = create(VariantResultSchema, { benchmarks: [{ ...cold, latency: { ...latency(20), samples } }] });
+    const seen = { undocumented: [], noChampion: undefined, verified: [], benchmarked: [canonical] };
+    return evaluateGates(gates, { cases, variant, ...seen }).map(({ verdict, valueHigh }) => [
+      Verdict[verdict],
+      valueHigh,
+    ]);
+  };
+  expect([answers(4), answers(5)]).toEqual([
+    [
+      ['PASS', undefined],
+      ['NOT_MEASURED', undefined],
+    ],
+    [
+      ['PASS', 20 * 1.01],
+      ['PASS', undefined],
+    ],
+  ]);
+});
+
 test('what a kernel says of gates travels with it: targets, excuses with their reason, gates of its own', () => {
   const own = parseManifest(MANIFEST, 'kernel.yaml').gates;
   const planned = (plan: string, on: string) =>

@@ -28,6 +28,4 @@ export interface GateContext {
 
 export type Measure = (context: GateContext, metric: Metric, target: number) => MetricAnswer;
 
-export const EMULATOR_TIMES = 'emulator times are not GPU times';
-
 export const plural = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;

@@ -8,10 +8,12 @@ import {
   TimingMode,
 } from '../../../generated/flashcore/runner/v1/result_pb.js';
 import type { Cases } from '../../cases.ts';
+import { FEWEST_SAMPLES } from '../../fewest-samples.ts';
 import { formatShape, sameShape } from '../../shape.ts';
+import { EMULATOR_TIMES } from '../../../text/emulator-times.ts';
 import type { Metric } from '../metrics.ts';
 import { shapesNamed } from '../plan-gates.ts';
-import { EMULATOR_TIMES, type GateContext, type Measure, type MetricAnswer, plural } from './answer.ts';
+import { type GateContext, type Measure, type MetricAnswer, plural } from './answer.ts';
 
 const MODES = { cold: TimingMode.COLD, hot: TimingMode.HOT } as const;
 /** Below 1 less is better, so that the worst of several shapes is known. */
@@ -77,18 +79,24 @@ const LATENCY: Readonly<Record<string, (latency: LatencyStatistics) => number>> 
   p50_low: ({ p50LowUs }) => p50LowUs,
   p50_high: ({ p50HighUs }) => p50HighUs,
 };
-/** Fewer samples than this say no more of a percentile than their greatest does. */
-const LEAST_SAMPLES: Readonly<Record<string, number>> = { p90: 10, p95: 20, p99: 100 };
+const { interval: LEAST_OF_INTERVAL, deviation, ...PERCENTILES } = FEWEST_SAMPLES;
+const LEAST_SAMPLES: Readonly<Record<string, number>> = {
+  ...PERCENTILES,
+  stddev: deviation,
+  p50_low: LEAST_OF_INTERVAL,
+  p50_high: LEAST_OF_INTERVAL,
+};
 
 function latencyOf({ latency }: BenchmarkResult, statistic: string): MetricAnswer {
   const { samples, p50LowUs, p50HighUs } = latency!;
   const least = LEAST_SAMPLES[statistic] ?? 1;
   if (samples < least) return { notMeasured: `${plural(samples, 'sample')} give no ${statistic}: ${least} are needed` };
-  const interval = statistic === 'p50' ? { low: p50LowUs, high: p50HighUs } : {};
+  const value = LATENCY[statistic]!(latency!);
+  if (samples < LEAST_OF_INTERVAL) return { value, detail: plural(samples, 'sample') };
   return {
-    value: LATENCY[statistic]!(latency!),
+    value,
     detail: `${plural(samples, 'sample')}, 95 % interval of the median ${p50LowUs.toFixed(2)} to ${p50HighUs.toFixed(2)} us`,
-    ...interval,
+    ...(statistic === 'p50' && { low: p50LowUs, high: p50HighUs }),
   };
 }
 

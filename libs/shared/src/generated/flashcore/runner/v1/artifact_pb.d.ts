@@ -43,6 +43,13 @@ export declare type Artifact = Message<"flashcore.runner.v1.Artifact"> & {
    * @generated from field: int64 size_bytes = 4;
    */
   sizeBytes: bigint;
+
+  /**
+   * Of a cubin or PTX that has some of the kernel's entries alone: which; empty: all of them.
+   *
+   * @generated from field: repeated string entries = 5;
+   */
+  entries: string[];
 };
 
 /**

@@ -1158,7 +1158,7 @@ export declare type BuildResult = Message<"flashcore.runner.v1.BuildResult"> & {
 export declare const BuildResultSchema: GenMessage<BuildResult>;
 
 /**
- * CompilerRun is one call of a compiler.
+ * CompilerRun is one call of a compiler, or the calls for a kernel whose entries were compiled apart, side by side.
  *
  * @generated from message flashcore.runner.v1.CompilerRun
  */
@@ -1185,14 +1185,14 @@ export declare type CompilerRun = Message<"flashcore.runner.v1.CompilerRun"> & {
   target: string;
 
   /**
-   * Arguments, without paths of the host.
+   * Arguments, without paths of the host; of calls side by side, those that would compile all entries in one.
    *
    * @generated from field: repeated string arguments = 4;
    */
   arguments: string[];
 
   /**
-   * Seconds it took when it ran; of the first run for a cache hit.
+   * Seconds it took when it ran, of calls side by side the longest; of the first run for a cache hit.
    *
    * @generated from field: double seconds = 5;
    */
@@ -1218,6 +1218,13 @@ export declare type CompilerRun = Message<"flashcore.runner.v1.CompilerRun"> & {
    * @generated from field: string host_name = 8;
    */
   hostName: string;
+
+  /**
+   * Calls side by side that it stands for; 0: it is one.
+   *
+   * @generated from field: int32 parts = 9;
+   */
+  parts: number;
 };
 
 /**

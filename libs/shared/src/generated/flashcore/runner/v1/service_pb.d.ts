@@ -1244,7 +1244,7 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
   maxAbsError: number;
 
   /**
-   * Hot median on the first shape, microseconds; absent when not measured. Not a GPU time when simulated.
+   * Hot median on the first shape, microseconds; absent when not measured, or not valid. Not a GPU time when simulated.
    *
    * @generated from field: optional double p50_us = 7;
    */
@@ -1343,7 +1343,7 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
   registersPerThread?: number | undefined;
 
   /**
-   * What was timed, in the order of the job; not GPU times when simulated.
+   * What was timed and is valid, in the order of the job; not GPU times when simulated.
    *
    * @generated from field: repeated flashcore.runner.v1.ExperimentTiming timings = 21;
    */

@@ -1,0 +1,261 @@
+/** What compilers made of a kernel, as the result that a job tells and the image that a device loads. */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import {
+  ArtifactKind,
+  BuildResultSchema,
+  type Artifact,
+  type ArtifactSchema,
+  type BuildResult,
+  type CompilerRunSchema,
+  type Finding,
+} from '@flashcore/shared/contract';
+import type { DeviceImage } from '../../worker/messages.ts';
+import type { ArtifactStore } from '../store/artifacts.ts';
+import {
+  compileFailedFinding,
+  compileTimedOutFinding,
+  dynamicSmemFinding,
+  missingEntryFinding,
+  smemLimitFinding,
+  spillFinding,
+} from './build-findings.ts';
+import { codeFrame, type SourceText } from './code-frame.ts';
+import { keyOf, type Compilation } from './compile-cache.ts';
+import type { CompileUnit, OutputKind } from './compile-unit.ts';
+import { flagsDigest, partsAsOne, type CompilerRun } from './compiler-runs.ts';
+import type { CompilerDiagnostic } from './diagnostics.ts';
+import type { Listing } from './disassembly.ts';
+import type { Emulation } from './emulation.ts';
+import { entryResources } from './entry-resources.ts';
+import type { BuildSpec } from './kernel-units.ts';
+import { readPtxEntries, smemExcessOf, type PtxEntry } from './ptx-entries.ts';
+import { parsePtxasReport, parseSmemExcess, type SmemExcess } from './ptxas-report.ts';
+import { sharedBuffers } from './shared-buffers.ts';
+import { digestOf, shownPath, type SnapshotFile } from './source-snapshot.ts';
+import type { Compiler } from './compilers.ts';
+
+export interface KernelBuild {
+  result: BuildResult;
+  findings: Finding[];
+  /** What the device loads; undefined when there is none. */
+  image: DeviceImage | undefined;
+  /** Why there is no SASS listing where one was asked for of a kernel that compiles; undefined: none is missing. */
+  sassMissing: string | undefined;
+  /** SHA-256 over all sources that went into it. */
+  sourceDigest: string;
+  /** They themselves, as the kernel folder names them. */
+  sources: SourceText[];
+  /** Where it has the first entries alone: the build with all of them, some of which are compiled still. */
+  complete?: Promise<KernelBuild>;
+}
+
+/** What is compiled of a kernel. */
+export interface CompiledKernel {
+  spec: BuildSpec;
+  files: SnapshotFile[];
+  /** What is wrong with the sources before any compiler sees them. */
+  problems: CompilerDiagnostic[];
+  /** What would compile all of it, whether or not entries were compiled apart. */
+  units: readonly CompileUnit[];
+  runs: CompilerRun[];
+  listing: Listing | undefined;
+  seconds: number;
+  /** Undefined for a GPU's build. */
+  emulation: Emulation | undefined;
+}
+
+const ARTIFACT_KINDS: Record<OutputKind, ArtifactKind> = {
+  cubin: ArtifactKind.CUBIN,
+  ptx: ArtifactKind.PTX,
+  sass: ArtifactKind.SASS,
+  'emulator-module': ArtifactKind.EMULATOR_MODULE,
+  library: ArtifactKind.UNSPECIFIED,
+};
+
+/** Whose reports have what ptxas says. */
+const WITH_PTXAS: readonly string[] = ['nvcc', 'nvrtc'] satisfies Compiler['name'][];
+
+export const compiled = (problems: readonly CompilerDiagnostic[], runs: readonly CompilerRun[]): boolean =>
+  problems.length === 0 && runs.every(({ compilation }) => compilation.exitCode === 0);
+
+function imageKind(emulation: Emulation | undefined): OutputKind {
+  if (!emulation) return 'cubin';
+  return emulation.engine === 'ptx' ? 'ptx' : 'emulator-module';
+}
+
+/** Where the sources, the listing and what compilers made are kept. */
+export class KernelAssembly {
+  readonly #artifacts: ArtifactStore;
+
+  constructor(artifacts: ArtifactStore) {
+    this.#artifacts = artifacts;
+  }
+
+  /** Errors: DISK_FULL. */
+  build(kernel: CompiledKernel): KernelBuild {
+    const { spec, files, problems, units, runs, listing, emulation } = kernel;
+    const assembled = runs.filter(({ unit }) => WITH_PTXAS.includes(unit.compiler.name));
+    const inPtxas = assembled.flatMap(({ compilation }) => parsePtxasReport(compilation.lines));
+    const inPtx = assembled.length > 0 ? undefined : this.#entriesInPtx(runs);
+    const excess = [
+      ...runs.flatMap(({ compilation }) => parseSmemExcess(compilation.lines)),
+      ...smemExcessOf(inPtx ?? []),
+    ];
+    const succeeded = compiled(problems, runs) && excess.length === 0;
+    const sources = files.map(({ path, text }): SourceText => ({ path: shownPath(path), text }));
+    const resources = entryResources(inPtxas, spec.launches, spec.multiprocessors);
+    const told = toldRuns(units, runs);
+    const result = create(BuildResultSchema, {
+      buildId: buildIdOf(kernel),
+      succeeded,
+      cacheHit: told.length > 0 && told.every(({ compilation }) => compilation.cacheHit),
+      seconds: kernel.seconds,
+      runs: told.map(runMessage),
+      entries: resources,
+      entriesMissing: entriesMissing(resources.length, {
+        assembled: assembled.length > 0,
+        problems,
+        succeeded,
+        nvccProblem: emulation?.nvccProblem,
+      }),
+      artifacts: [
+        ...runs.flatMap(({ unit, compilation }) => compilation.outputs.map((output) => artifactOf(output, unit))),
+        ...this.#keepListing(spec, listing),
+        ...files.map((file) => this.#keepSource(file)),
+      ],
+      diagnostics: [...problems, ...told.flatMap(({ diagnostics }) => diagnostics)].map((diagnostic) => ({
+        ...diagnostic,
+        frame: codeFrame(sources, diagnostic),
+      })),
+      arch: spec.arch,
+      flagsDigest: flagsDigest(told),
+      smemRefusedBytes: excess[0]?.bytes ?? 0,
+    });
+    const found = (assembled.length > 0 ? inPtxas : inPtx)?.map(({ entry }) => entry);
+    return {
+      result,
+      findings: findingsOf(kernel, { excess, found, result }),
+      image: succeeded ? this.#imageOf(runs, emulation) : undefined,
+      sassMissing: listing && 'missing' in listing ? listing.missing : undefined,
+      sourceDigest: digestOf(files),
+      sources,
+    };
+  }
+
+  #imageOf(runs: readonly CompilerRun[], emulation: Emulation | undefined): DeviceImage | undefined {
+    const loaded = runs.flatMap(({ unit, compilation }) => {
+      const output = compilation.outputs.find(({ kind }) => kind === imageKind(emulation));
+      return output ? [{ entries: unit.entries, path: this.#artifacts.path(output.sha256) }] : [];
+    });
+    if (loaded[0] && !loaded[0].entries) return loaded[0].path;
+    return Object.fromEntries(loaded.flatMap(({ entries = [], path }) => entries.map((entry) => [entry, path])));
+  }
+
+  /** What clang's PTX has, where there is no ptxas that tells; undefined: no PTX was made. */
+  #entriesInPtx(runs: readonly CompilerRun[]): PtxEntry[] | undefined {
+    const ptx = runs.flatMap(({ compilation }) => compilation.outputs).find(({ kind }) => kind === 'ptx');
+    return ptx && readPtxEntries(readFileSync(this.#artifacts.path(ptx.sha256), 'utf8'));
+  }
+
+  #keepListing({ kernelId, arch }: BuildSpec, listing: Listing | undefined): MessageInitShape<typeof ArtifactSchema>[] {
+    if (!listing || 'missing' in listing) return [];
+    const { text } = listing;
+    return [
+      {
+        sha256: this.#artifacts.put(text),
+        kind: ArtifactKind.SASS,
+        fileName: `${kernelId}.${arch}.sass`,
+        sizeBytes: BigInt(text.byteLength),
+      } satisfies Partial<Artifact>,
+    ];
+  }
+
+  /** The source stays with the result: what two jobs differ in can be shown whatever became of the folder. */
+  #keepSource({ path, text }: SnapshotFile): MessageInitShape<typeof ArtifactSchema> {
+    const bytes = Buffer.from(text);
+    return {
+      sha256: this.#artifacts.put(bytes),
+      kind: ArtifactKind.SOURCE,
+      fileName: shownPath(path),
+      sizeBytes: BigInt(bytes.byteLength),
+    } satisfies Partial<Artifact>;
+  }
+}
+
+interface FindingParts {
+  excess: SmemExcess[];
+  /** Entries of the compiled code; undefined: not known. */
+  found: string[] | undefined;
+  result: BuildResult;
+}
+
+function findingsOf(kernel: CompiledKernel, { excess, found, result }: FindingParts): Finding[] {
+  const { spec, files, problems, runs } = kernel;
+  const timedOut = runs.find(({ compilation }) => compilation.timedOut);
+  if (timedOut) return [compileTimedOutFinding(timedOut.unit.compiler.name, timedOut.compilation.seconds)];
+  if (excess[0])
+    return [
+      smemLimitFinding(excess[0], sharedBuffers(files, { ...spec.resolved.parameters, ...spec.resolved.constants })),
+    ];
+  if (!result.succeeded)
+    return [compileFailedFinding([...problems, ...runs.flatMap(({ diagnostics }) => diagnostics)])];
+  const missing = found ? spec.entries.filter((entry) => !found.includes(entry)) : [];
+  if (missing.length > 0) return [missingEntryFinding(missing, found!)];
+  return result.entries.flatMap((entry) =>
+    [dynamicSmemFinding(entry), spillFinding(entry)].filter((finding) => finding !== undefined),
+  );
+}
+
+interface BuildEnd {
+  assembled: boolean;
+  problems: readonly CompilerDiagnostic[];
+  succeeded: boolean;
+  nvccProblem: string | undefined;
+}
+
+function entriesMissing(count: number, { assembled, problems, succeeded, nvccProblem }: BuildEnd): string | undefined {
+  if (count > 0) return undefined;
+  if (problems.length > 0) return 'nothing was compiled';
+  if (!assembled) return nvccProblem ?? 'no nvcc on this host';
+  return succeeded ? 'the compiled code has none of the entries that the manifest launches' : 'it does not compile';
+}
+
+/** A run for each unit: calls for entries apart as one. */
+function toldRuns(units: readonly CompileUnit[], runs: readonly CompilerRun[]): readonly CompilerRun[] {
+  return runs.some(({ unit }) => unit.entries) ? [partsAsOne(runs, units[0]!)] : runs;
+}
+
+const runMessage = ({ unit, compilation, parts = 0 }: CompilerRun): MessageInitShape<typeof CompilerRunSchema> => ({
+  compiler: unit.compiler.name,
+  version: unit.compiler.version,
+  target: unit.target,
+  arguments: unit.stages[0]![0]!.arguments,
+  seconds: compilation.seconds,
+  exitCode: compilation.exitCode,
+  cacheHit: compilation.cacheHit,
+  hostName: compilation.host ?? '',
+  parts,
+});
+
+function artifactOf(
+  { sha256, kind, fileName, sizeBytes }: Compilation['outputs'][number],
+  { entries }: CompileUnit,
+): MessageInitShape<typeof ArtifactSchema> {
+  return {
+    sha256,
+    kind: ARTIFACT_KINDS[kind],
+    fileName,
+    sizeBytes: BigInt(sizeBytes),
+    entries: [...(entries ?? [])],
+  } satisfies Partial<Artifact>;
+}
+
+/** Digest of all that goes into the build. */
+function buildIdOf({ spec, files, units }: CompiledKernel): string {
+  const keys = units.map(keyOf).sort();
+  return createHash('sha256')
+    .update(JSON.stringify([spec.kernelId, spec.arch, keys, keys.length > 0 ? '' : digestOf(files)]))
+    .digest('hex');
+}

@@ -1,0 +1,107 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { cudaVersionIn, type NvrtcPlace } from './nvrtc-place.ts';
+import { versionIn } from './tool-answers.ts';
+
+/** A compiler found on this host. */
+export interface Compiler {
+  name: 'nvcc' | 'nvrtc' | 'g++' | 'clang++';
+  path: string;
+  /** For example "13.0.88" or "12.2.0". */
+  version: string;
+  /** What `-march=native` means here, and the like: part of every digest. */
+  identity: string;
+  /** The same of code that is not made for this host's very processor; undefined: as `identity`. */
+  anyProcessor?: string;
+}
+
+export interface Nvcc extends Compiler {
+  /** Architectures that it makes code for: "sm_80" … */
+  archs: string[];
+}
+
+/** One that makes PTX: Apple's, for one, does not. */
+export interface Clang extends Compiler {
+  /** Architectures that it knows by name: "sm_80" … */
+  archs: string[];
+}
+
+/** libnvrtc, by the program that this repository has for it. */
+export interface Nvrtc extends Compiler {
+  /** Architectures that it makes code for: "sm_80" … */
+  archs: string[];
+  place: NvrtcPlace;
+  /** Of CUDA's headers: "13.0". */
+  headersVersion: string;
+}
+
+/** By what it says of its version; its architectures are asked apart. Errors, here as below: UnusableCompiler. */
+export const nvccThatSays = (path: string, said: string): Nvcc => ({
+  ...nvccOfVersion(versionIn(said, /V(\d+\.\d+\.\d+)/, path)),
+  path,
+});
+
+/** Of nvcc's list of code. */
+export const archsIn = (said: string): string[] =>
+  withFeatureArchs(said.split(/\s+/).filter((code) => /^sm_\d+$/.test(code)));
+
+/** An nvcc of another host: what it compiled is known by its version. */
+export const nvccOfVersion = (version: string): Nvcc => ({
+  name: 'nvcc',
+  path: '',
+  version,
+  identity: `nvcc ${version}`,
+  archs: [],
+});
+
+export function nvrtcThatSays(program: string, said: string, place: NvrtcPlace): Nvrtc {
+  const version = versionIn(said, /^V(\d+\.\d+\.\d+)/, place.libraries);
+  const headersVersion = cudaVersionIn(place.includes[0]!);
+  return {
+    name: 'nvrtc',
+    path: program,
+    version,
+    identity: `nvrtc ${version}, CUDA's headers ${headersVersion}`,
+    archs: withFeatureArchs(said.match(/\bsm_\d+\b/g) ?? []),
+    place,
+    headersVersion,
+  };
+}
+
+/** By its list of PTX targets; undefined where it has none. */
+export function clangThatSays(path: string, said: string): Clang | undefined {
+  const version = /\bversion (\d+\.\d+\.\d+)/.exec(said)?.[1];
+  const archs = said.match(/\bsm_\d+[af]?\b/g);
+  return version && archs
+    ? { name: 'clang++', path, version, identity: `clang++ ${version}`, archs: [...archs] }
+    : undefined;
+}
+
+/** A C++ compiler, for this host. */
+export function cxxThatSays(path: string, said: string): Compiler {
+  const version = versionIn(said, /(\d+\.\d+\.\d+)/, path);
+  // On macOS g++ is clang.
+  const name = /clang/i.test(said) ? 'clang++' : 'g++';
+  const release = said.split('\n')[0]!;
+  return {
+    name,
+    path,
+    version,
+    identity: `${release} ${hostProcessor()}`,
+    anyProcessor: `${release} ${process.platform} ${process.arch}`,
+  };
+}
+
+/** nvcc lists sm_90 and takes sm_90a (instructions of exactly that architecture) too; it exists from 9.0 on. */
+function withFeatureArchs(codes: string[]): string[] {
+  const sorted = [...new Set(codes)].sort((a, b) => Number(a.slice(3)) - Number(b.slice(3)));
+  return sorted.flatMap((code) => (Number(code.slice(3)) >= 90 ? [code, `${code}a`] : [code]));
+}
+
+/** Code made with -march=native is right for processors with the same features only. */
+function hostProcessor(): string {
+  const flags = existsSync('/proc/cpuinfo')
+    ? (/^(?:flags|Features)\s*:.*$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[0] ?? '')
+    : '';
+  return `${process.platform} ${process.arch} ${cpus()[0]?.model ?? ''} ${flags}`;
+}

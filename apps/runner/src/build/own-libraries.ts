@@ -1,0 +1,153 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import type { AssignedBuilds } from './assigned-builds.ts';
+import type { BuildListener } from './build-listener.ts';
+import type { Compilation, CompileCache } from './compile-cache.ts';
+import type { CompileUnit } from './compile-unit.ts';
+import type { Compiler, Nvcc } from './compilers.ts';
+import type { EmulatorEngine } from './emulator-engine.ts';
+import { emulatorHeaders } from './emulator-sources.ts';
+import { emulatorUnit } from './emulator-unit.ts';
+import { emulatorLibraryUnit, executorUnit, nvrtcProgramUnit, referenceUnit } from './host-libraries.ts';
+import type { LibraryFiles } from './library-files.ts';
+import { missingCompiler } from './missing-compiler.ts';
+import { nvccUnit } from './nvcc-unit.ts';
+import type { SnapshotFile } from './source-snapshot.ts';
+import { UnusableCompiler } from './tool-answers.ts';
+import type { Toolchain } from './toolchain.ts';
+import type { VectorPath } from './vector-path.ts';
+
+/** What a kernel of the runner's own is compiled for. */
+export interface KernelTarget {
+  arch: string;
+  emulated: boolean;
+}
+
+export interface OwnLibrariesOptions {
+  toolchain: Toolchain;
+  cache: CompileCache;
+  files: LibraryFiles;
+  kernelsFolder: string;
+  runnerFolder: string;
+  emulatorFolder: string;
+  /** Once it is known. Errors: DecidedEmulation.decided(). */
+  engine: () => Promise<EmulatorEngine>;
+  /** Of the PTX engine on this host. */
+  vectors: VectorPath;
+  /** What another host compiled for the job; default: nothing. */
+  assigned?: AssignedBuilds | undefined;
+}
+
+/** What the runner itself needs on this host, compiled on first use; each call gives a path. */
+export class OwnLibraries {
+  readonly #options: OwnLibrariesOptions;
+
+  constructor(options: OwnLibrariesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * libcuda_emu.so, for another path than this host's where `vectors` says so. Errors: COMPILER_MISSING, INTERNAL where
+   * it does not compile.
+   */
+  async emulator(listener: BuildListener, vectors = this.#options.vectors): Promise<string> {
+    const engine = await this.#options.engine();
+    return this.#make(emulatorLibraryUnit(this.#cxx(), this.#options.emulatorFolder, { engine, vectors }), listener);
+  }
+
+  /** The program that candidates run in. Errors as above. */
+  async executor(listener: BuildListener): Promise<string> {
+    await this.#options.toolchain.askCompilers();
+    return this.#make(executorUnit(this.#cxx(), this.#options.emulatorFolder), listener);
+  }
+
+  /** The CPU reference. Errors as above. */
+  async reference(listener: BuildListener): Promise<string> {
+    await this.#options.toolchain.askCompilers();
+    return this.#make(referenceUnit(this.#cxx(), this.#options.kernelsFolder), listener);
+  }
+
+  /** The program that runs NVRTC. Errors: COMPILER_MISSING. */
+  async nvrtcProgram(): Promise<string> {
+    const unit = nvrtcProgramUnit(this.#cxx(), this.#options.emulatorFolder);
+    try {
+      return await this.#make(unit, { signal: new AbortController().signal });
+    } catch (error) {
+      if (error instanceof FlashcoreError && error.reason === 'INTERNAL')
+        throw new UnusableCompiler(unit.compiler.path, error.message, { lasting: true });
+      throw error;
+    }
+  }
+
+  /** The kernel that a device must run before it serves again after a fault. Errors as above. */
+  canary(target: KernelTarget, listener: BuildListener): Promise<string> {
+    return this.#kernel({ name: 'canary', entry: 'flashcore_canary' }, target, listener);
+  }
+
+  /** The kernel that stamps the clock around samples. Errors as above. */
+  clockStamp(target: KernelTarget, listener: BuildListener): Promise<string> {
+    return this.#kernel({ name: 'clock-stamp', entry: 'flashcore_clock_stamp' }, target, listener);
+  }
+
+  /** A kernel of the runner's own. */
+  async #kernel(
+    { name, entry }: { name: string; entry: string },
+    target: KernelTarget,
+    listener: BuildListener,
+  ): Promise<string> {
+    const { toolchain, runnerFolder, emulatorFolder, assigned } = this.#options;
+    await toolchain.askCompilers();
+    const source = ownSource(runnerFolder, name);
+    const common = { files: [source], unit: source.path, name, defines: [] };
+    if (target.emulated) {
+      const emulatorFiles = emulatorHeaders(emulatorFolder);
+      const unit = emulatorUnit({ ...common, cxx: this.#cxx(), emulatorFiles, entries: [entry], instrumented: false });
+      return this.#make(unit, listener);
+    }
+    const unitBy = (nvcc: Nvcc): CompileUnit =>
+      nvccUnit({ ...common, nvcc, arch: target.arch, fastMath: false, maxRegisters: 0, keepPtx: false });
+    const nvcc = assigned?.nvccOf(unitBy) ?? toolchain.nvcc();
+    if (!nvcc) throw missingCompiler('nvcc');
+    return this.#make(unitBy(nvcc), listener);
+  }
+
+  async #make(unit: CompileUnit, { signal, onLine, onCompiled }: BuildListener): Promise<string> {
+    const { cache, files } = this.#options;
+    const { name, version } = unit.compiler;
+    const compilation = await cache.compile(unit, {
+      signal,
+      onLine: onLine && ((line) => onLine(name, line)),
+      onStart: () =>
+        onLine?.(
+          'runner',
+          `compiling ${unit.outputs[0]?.fileName} with ${name} ${version}; the next job finds it in the cache`,
+        ),
+    });
+    onCompiled?.(unit, compilation);
+    const output = compilation.outputs[0];
+    if (output) return files.path(output.sha256);
+    throw doesNotCompile(unit, compilation);
+  }
+
+  #cxx(): Compiler {
+    const cxx = this.#options.toolchain.cxx();
+    if (!cxx) throw missingCompiler('g++');
+    return cxx;
+  }
+}
+
+/** Of apps/runner/worker/<name>.cu. */
+export const ownSource = (runnerFolder: string, name: string): SnapshotFile => ({
+  path: `kernel/${name}.cu`,
+  text: readFileSync(join(runnerFolder, `worker/${name}.cu`), 'utf8'),
+});
+
+function doesNotCompile({ target, compiler }: CompileUnit, { lines, exitCode }: Compilation): FlashcoreError {
+  const by = `${compiler.name} ${compiler.version}`;
+  return new FlashcoreError(
+    'INTERNAL',
+    { target, compiler: by },
+    `${target} does not compile with ${by}: ${lines.find((line) => /error/.test(line)) ?? `exit status ${exitCode}`}`,
+  );
+}

@@ -1,0 +1,101 @@
+import type { JobEvent, JobFinished } from '@flashcore/shared/contract';
+import type { Assignment } from '@flashcore/shared/fleet';
+import type { LeaseRow } from '../store/fleet-table.ts';
+import type { LeaseOptions, PilotLink } from './pilot-link.ts';
+
+/** Less than a stopped job has (STOP_GRACE_MS), so that the partition never counts as held. */
+const STOP_WITHIN_MS = 4_000;
+
+interface WorkOptions {
+  sinceMs: number;
+  /** Notes in the store how far the pilot's events are. */
+  note: (heard: number) => void;
+}
+
+/** The pilot that has it. */
+interface Holder {
+  /** Undefined: it is away, or lost. */
+  link: () => PilotLink | undefined;
+  /** Told when it does not stop. */
+  onUnstopped: () => void;
+  /** Undefined: the pilot has the job already. */
+  assignment: Assignment | undefined;
+}
+
+/** A job that a pilot has under a lease: how far its events are, and how it ends. */
+export class PilotWork {
+  readonly lease: number;
+  readonly job: string;
+  readonly sinceMs: number;
+  readonly #note: WorkOptions['note'];
+  readonly #end = Promise.withResolvers<JobFinished>();
+  #onEvent: LeaseOptions['onEvent'] = () => undefined;
+  /** The pilot's number of the last event. */
+  #heard: number;
+  #stopping = false;
+
+  constructor({ number, job, heard }: Pick<LeaseRow, 'number' | 'job' | 'heard'>, { sinceMs, note }: WorkOptions) {
+    this.lease = number;
+    this.job = job;
+    this.sinceMs = sinceMs;
+    this.#heard = heard;
+    this.#note = note;
+    // The pilot may be lost before its job runs.
+    this.#end.promise.catch(() => undefined);
+  }
+
+  get heard(): number {
+    return this.#heard;
+  }
+
+  /** The pilot was told to stop it, or is to be once it is back. */
+  get stopping(): boolean {
+    return this.#stopping;
+  }
+
+  /** Has the pilot do it, or go on with it, until it ends. Errors: those of fail(). */
+  async run({ onEvent, signal }: LeaseOptions, { link, onUnstopped, assignment }: Holder): Promise<JobFinished> {
+    this.#onEvent = onEvent;
+    let unanswered: NodeJS.Timeout | undefined;
+    const stop = (): void => {
+      this.#stopping = true;
+      link()?.stop(this.lease);
+      unanswered ??= setTimeout(onUnstopped, STOP_WITHIN_MS);
+    };
+    if (assignment) link()?.assign(assignment);
+    if (signal.aborted) stop();
+    signal.addEventListener('abort', stop);
+    try {
+      return await this.#end.promise;
+    } finally {
+      clearTimeout(unanswered);
+      signal.removeEventListener('abort', stop);
+    }
+  }
+
+  /** Where an event stands after those that were heard; one that was told before, ahead of a cut, is passed over. */
+  placeOf({ sequence }: JobEvent): 'next' | 'heard before' | 'after a gap' {
+    const number = Number(sequence);
+    // The pilot's own word, where its runner has none.
+    if (number === 0) return 'next';
+    if (number <= this.#heard) return 'heard before';
+    return number === this.#heard + 1 ? 'next' : 'after a gap';
+  }
+
+  hear({ sequence }: JobEvent): void {
+    this.#heard = Math.max(this.#heard, Number(sequence));
+  }
+
+  /** Passes an event on that was heard. Errors: it can't be stored. */
+  relay(event: JobEvent): void {
+    this.#onEvent(event, () => this.#note(this.#heard));
+  }
+
+  finish(result: JobFinished): void {
+    this.#end.resolve(result);
+  }
+
+  fail(error: unknown): void {
+    this.#end.reject(error);
+  }
+}

@@ -1,0 +1,59 @@
+import type { NodeWants } from './node-wants.ts';
+import type { Lease } from './pilot-link.ts';
+
+export interface WaitingJob {
+  partition: string;
+  job: string;
+  wants: () => NodeWants;
+}
+
+interface PilotOffer {
+  /** Whether there is any pilot to have. */
+  isOpen: () => boolean;
+  /** Undefined: the job waits for a better node. What it throws ends the job's wait. */
+  leaseFor: (job: WaitingJob) => Lease | undefined;
+}
+
+/** Jobs that wait for a pilot, in the order in which they came. */
+export class WaitingJobs {
+  #waiting: (WaitingJob & { promise: PromiseWithResolvers<Lease> })[] = [];
+
+  count(partition: string): number {
+    return this.#waiting.filter((one) => one.partition === partition).length;
+  }
+
+  /** Waits for a lease. Errors: the signal's reason, the offer's. */
+  async wait(job: WaitingJob, signal: AbortSignal): Promise<Lease> {
+    const waiting = { ...job, promise: Promise.withResolvers<Lease>() };
+    const leave = (): void => {
+      this.#remove(waiting);
+      waiting.promise.reject(signal.reason as Error);
+    };
+    this.#waiting.push(waiting);
+    signal.addEventListener('abort', leave, { once: true });
+    try {
+      return await waiting.promise.promise;
+    } finally {
+      signal.removeEventListener('abort', leave);
+    }
+  }
+
+  /** Who waits for a better node keeps nobody. */
+  serve(partition: string, { isOpen, leaseFor }: PilotOffer): void {
+    for (const waiting of this.#waiting.filter((one) => one.partition === partition)) {
+      if (!isOpen()) return;
+      try {
+        const lease = leaseFor(waiting);
+        if (!lease) continue;
+        waiting.promise.resolve(lease);
+      } catch (error) {
+        waiting.promise.reject(error);
+      }
+      this.#remove(waiting);
+    }
+  }
+
+  #remove(job: WaitingJob): void {
+    this.#waiting = this.#waiting.filter((one) => one !== job);
+  }
+}

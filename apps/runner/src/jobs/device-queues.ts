@@ -1,0 +1,92 @@
+import { DeviceState, FlashcoreError, invalidRequest } from '@flashcore/shared/contract';
+import { didYouMean } from '@flashcore/shared/text';
+import { DeviceQueue } from './device-queue.ts';
+import type { ClientLoad, DeviceDescription } from './job-context.ts';
+import type { JobRun } from './job-run.ts';
+
+export interface DeviceQueuesOptions {
+  /** The host's devices, the default first. */
+  devices: () => DeviceDescription[];
+  /** Jobs that a device runs side by side; default: one. */
+  capacity?: ((deviceId: string) => number) | undefined;
+  /** Whether jobs may start now. */
+  mayStart: () => boolean;
+  nowMs: () => number;
+}
+
+/** The queue of each device; one is made for the first job that wants it. */
+export class DeviceQueues {
+  readonly #options: DeviceQueuesOptions;
+  readonly #queues = new Map<string, DeviceQueue>();
+
+  constructor(options: DeviceQueuesOptions) {
+    this.#options = options;
+  }
+
+  /** Jobs that wait, over all devices. */
+  get waiting(): number {
+    return [...this.#queues.values()].reduce((sum, queue) => sum + queue.length, 0);
+  }
+
+  /** Undefined: no job has wanted the device yet. */
+  get(deviceId: string): DeviceQueue | undefined {
+    return this.#queues.get(deviceId);
+  }
+
+  /** The queue for one more job. Errors: INVALID_REQUEST where there is no such device; DEVICE_UNAVAILABLE. */
+  open(deviceId: string): DeviceQueue {
+    const device = this.#require(deviceId);
+    const queue = this.#queues.get(deviceId) ?? this.#queueFor(device);
+    const { state, stateReason } = queue.device();
+    if (state !== DeviceState.QUARANTINED) return queue;
+    throw new FlashcoreError(
+      'DEVICE_UNAVAILABLE',
+      { device_id: deviceId },
+      `${deviceId} is quarantined, ${stateReason ?? 'and nobody knows why'}: use another device, or restart the runner`,
+    );
+  }
+
+  /** Jobs before this one; 0 when it does not wait. */
+  position(run: JobRun): number {
+    return this.#queues.get(run.deviceId)?.position(run) ?? 0;
+  }
+
+  /** The devices with the state that jobs give them. */
+  devices(): DeviceDescription[] {
+    return this.#options.devices().map((device) => this.#queues.get(device.deviceId)?.device() ?? device);
+  }
+
+  /** Who has what of a device, the next one first. */
+  clientsOf(deviceId: string): ClientLoad[] {
+    return this.#queues.get(deviceId)?.clients() ?? [];
+  }
+
+  /** Starts the jobs whose devices have room for them now. */
+  resume(): void {
+    for (const queue of this.#queues.values()) queue.resume();
+  }
+
+  #queueFor(device: DeviceDescription): DeviceQueue {
+    const { devices, capacity, mayStart, nowMs } = this.#options;
+    const { deviceId } = device;
+    const queue = new DeviceQueue({
+      describe: () => devices().find((one) => one.deviceId === deviceId) ?? device,
+      mayStart,
+      capacity: capacity && (() => capacity(deviceId)),
+      nowMs,
+    });
+    this.#queues.set(deviceId, queue);
+    return queue;
+  }
+
+  #require(deviceId: string): DeviceDescription {
+    const devices = this.#options.devices();
+    const device = devices.find((one) => one.deviceId === deviceId);
+    if (device) return device;
+    const ids = devices.map((one) => one.deviceId);
+    throw invalidRequest({
+      field: 'options.device_id',
+      description: `must name a device of this host (${ids.join(', ')}), is "${deviceId}"${didYouMean(deviceId, ids)}`,
+    });
+  }
+}

@@ -1,0 +1,145 @@
+import { create, fromBinary } from '@bufbuild/protobuf';
+import {
+  FlashcoreError,
+  JobCreatedSchema,
+  JobEventSchema,
+  JobKind,
+  type CleanText,
+  type JobResult,
+} from '@flashcore/shared/contract';
+import { plainText } from '@flashcore/shared/text';
+import type { Database } from '../store/database.ts';
+import { EventLog } from '../store/event-log.ts';
+import type { HistoryStore } from '../store/history.ts';
+import { JobTable, type JobRow } from '../store/job-table.ts';
+import { labelsText, type Labels } from '../store/labels.ts';
+import { EventStreams } from './event-streams.ts';
+import type { JobOutcome, PlannedJob } from './job-context.ts';
+import { jobMessage } from './job-message.ts';
+import { JobRecorder } from './job-recorder.ts';
+import type { EndTimes } from './job-run.ts';
+
+export interface StoredJobsOptions {
+  database: Database;
+  history: HistoryStore;
+  /** What is taken out of all texts of events. */
+  cleanText?: CleanText | undefined;
+  /** Told of a job whose events can't be stored. */
+  onFailure: (jobId: number, error: unknown) => void;
+  nowMs: () => number;
+}
+
+/** A job that was planned, and what is kept of its request. */
+export interface AcceptedJob {
+  name: string;
+  planned: PlannedJob;
+  /** Empty: none. */
+  requestId: string;
+  requestDigest: string;
+  owner: string;
+  weight: number;
+  labels: Labels;
+  maxQueueSeconds: number;
+  maxRunSeconds: number;
+  /** Jobs before it. */
+  ahead: number;
+  /** The job that this one goes on with. */
+  interrupted: JobRow | undefined;
+}
+
+/** Jobs as the store has them: their rows, their events with who watches them, and their place in the history. */
+export class StoredJobs {
+  readonly table: JobTable;
+  readonly log: EventLog;
+  readonly streams: EventStreams;
+  readonly #options: StoredJobsOptions;
+
+  constructor(options: StoredJobsOptions) {
+    this.#options = options;
+    this.table = new JobTable(options.database);
+    this.log = new EventLog(options.database);
+    this.streams = new EventStreams(this.table, this.log);
+  }
+
+  /** Errors: JOB_NOT_FOUND, here as below. */
+  find(name: string): JobRow {
+    return this.table.byName(name) ?? jobNotFound(name);
+  }
+
+  /** By its number in the store. */
+  byId(id: number): JobRow {
+    return this.table.byId(id) ?? jobNotFound(String(id));
+  }
+
+  /** The result stands in the job's last event. */
+  resultOf(row: JobRow): JobResult | undefined {
+    const last = this.log.read(row.id, row.last_sequence);
+    const payload = last && fromBinary(JobEventSchema, last.event).payload;
+    return payload?.case === 'finished' ? payload.value.result : undefined;
+  }
+
+  /**
+   * Stores a job and its first event in one transaction, in which the request_id leaves the job that this one goes on
+   * with: one that is refused leaves all as it was. Gives its number.
+   */
+  add(job: AcceptedJob): number {
+    return this.#options.database.transaction(() => {
+      const { interrupted, planned, weight, maxQueueSeconds, maxRunSeconds } = job;
+      if (interrupted) this.table.releaseRequestId(interrupted.id);
+      const id = this.#insert(job);
+      if (planned.kept) this.table.keepRequest(id, { ...planned.kept, weight, maxQueueSeconds, maxRunSeconds });
+      return id;
+    });
+  }
+
+  #insert({ name, planned, requestId, requestDigest, owner, labels, ahead }: AcceptedJob): number {
+    const jobId = this.table.insert({
+      name,
+      kind: planned.kind,
+      label: planned.label,
+      kernel_id: planned.kernelId,
+      device_id: planned.deviceId,
+      request_id: requestId || null,
+      request_digest: requestId ? requestDigest : null,
+      create_ms: this.#options.nowMs(),
+      owner,
+      labels: labelsText(labels),
+    });
+    const row = this.byId(jobId);
+    this.recorderOf(row).record({
+      case: 'created',
+      value: create(JobCreatedSchema, { job: jobMessage(row, ahead) }),
+    });
+    return jobId;
+  }
+
+  /** Of the job's events from now on. */
+  recorderOf({ id: jobId, name: jobName, last_sequence: lastSequence }: JobRow): JobRecorder {
+    const { database, cleanText, onFailure } = this.#options;
+    return new JobRecorder({
+      database,
+      log: this.log,
+      feed: this.streams.feed,
+      jobId,
+      jobName,
+      lastSequence,
+      cleanText,
+      onStored: (events) => this.streams.stored(events),
+      onFailure: (error) => onFailure(jobId, error),
+    });
+  }
+
+  /** Stores a job's outcome; part of a transaction. */
+  markEnded({ id: jobId, name: jobName, kind, kernel_id: kernelId }: JobRow, end: JobOutcome, times: EndTimes): void {
+    const { history, cleanText = plainText } = this.#options;
+    const { outcome, summary, result } = end;
+    const { endMs } = times;
+    this.table.markEnded(jobId, { outcome, summary: cleanText(summary), ...times });
+    if (kind === JobKind.EXPERIMENT) history.record({ jobId, jobName, kernelId, outcome, endMs, result });
+    history.recordSdpa({ jobId, jobName, endMs, result });
+  }
+}
+
+function jobNotFound(name: string): never {
+  throw new FlashcoreError('JOB_NOT_FOUND', { name }, `Unknown job "${name}": name one that ListJobs gives`);
+}

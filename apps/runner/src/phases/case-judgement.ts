@@ -1,0 +1,98 @@
+import { create } from '@bufbuild/protobuf';
+import {
+  FindingKind,
+  Verdict,
+  CaseResultSchema,
+  FlashcoreError,
+  type CaseResult,
+  type Finding,
+  type Shape,
+} from '@flashcore/shared/contract';
+import { formatShape, type LaunchPlan } from '@flashcore/shared/kernels';
+import type { CaseReport } from '../../worker/messages.ts';
+import { findingOf } from '../findings/fault-findings.ts';
+import { caseFindings } from '../findings/verify-findings.ts';
+import type { VerifySpec } from '../spec/job-spec.ts';
+import type { WorkerOutcome } from '../workers/worker-process.ts';
+
+export interface CaseRun {
+  result: CaseResult;
+  findings: Finding[];
+  /** The kernel did not come to an end: running it on larger shapes would only take longer. */
+  ends: boolean;
+}
+
+interface JudgedCase {
+  readonly shape: Shape;
+  readonly plan: LaunchPlan;
+  readonly tolerance: VerifySpec['tolerance'];
+}
+
+/** What a run of a case says. Errors: INTERNAL where the worker could not verify it. */
+export function judge(outcome: WorkerOutcome<CaseReport>, judged: JudgedCase): CaseRun {
+  const { shape } = judged;
+  if (outcome.status === 'done') {
+    const findings = caseFindings(outcome.value, shape);
+    return { result: caseResult(outcome.value, judged, findings), findings, ends: false };
+  }
+  if (outcome.status === 'failed')
+    throw new FlashcoreError(
+      'INTERNAL',
+      { shape: formatShape(shape) },
+      `The worker could not verify ${formatShape(shape)}: ${outcome.message}`,
+    );
+  const finding = findingOf(outcome, shape)!;
+  const result = create(CaseResultSchema, { shape, verdict: Verdict.FAIL, reason: reasonOf([finding], shape) });
+  return { result, findings: [finding], ends: true };
+}
+
+/** "NAN_OUTPUT: 8192 of 8192 elements are NaN": findings of a case, whose shape stands beside them. */
+const reasonOf = (findings: readonly Finding[], shape: Shape): string =>
+  findings
+    .map(({ kind, message }) => `${FindingKind[kind]}: ${message.replace(`${formatShape(shape)}: `, '')}`)
+    .join('; ');
+
+function caseResult(
+  { figures, flashAttentionRule }: CaseReport,
+  { shape, plan, tolerance }: JudgedCase,
+  findings: readonly Finding[],
+): CaseResult {
+  const right = findings.length === 0;
+  return create(CaseResultSchema, {
+    ...figures,
+    shape,
+    ...worstOfLimit(figures.worst, tolerance),
+    // Which head is wrong says where to look; of a case that passes nobody asks.
+    errorMap: { ...figures.errorMap, tileRows: tileRowsOf(plan, shape), ...(right && { headMaxAbsError: [] }) },
+    verdict: right ? Verdict.PASS : Verdict.FAIL,
+    ...(!right && { reason: reasonOf(findings, shape) }),
+    flashAttentionRule: flashAttentionRule ? Verdict.PASS : Verdict.FAIL,
+  });
+}
+
+/** Where the reference or the output is not finite there is no share to tell. */
+function worstOfLimit(
+  worst: CaseReport['figures']['worst'],
+  { absolute, relative }: VerifySpec['tolerance'],
+): { worstOfLimit?: number } {
+  if (worst === undefined || worst === null) return {};
+  const share = Math.abs(worst.got - worst.want) / (absolute + relative * Math.abs(worst.want));
+  return Number.isFinite(share) ? { worstOfLimit: share } : {};
+}
+
+/** A case that did not run, and why. */
+export const notRun = (shape: Shape, reason: string): CaseRun => ({
+  result: create(CaseResultSchema, { shape, verdict: Verdict.NOT_MEASURED, reason }),
+  findings: [],
+  ends: false,
+});
+
+/**
+ * Rows of S that a CTA computes: S over the CTAs of a head in the last launch, to whole fragments of 8 rows; 0 when the
+ * heads do not share the grid evenly.
+ */
+function tileRowsOf({ launches }: LaunchPlan, { batch, heads, sequenceLength }: Shape): number {
+  const ctas = launches.at(-1)?.grid.reduce((product, extent) => product * extent, 1) ?? 0;
+  const tiles = ctas / (batch * heads);
+  return Number.isInteger(tiles) && tiles > 0 ? Math.ceil(sequenceLength / tiles / 8) * 8 : 0;
+}

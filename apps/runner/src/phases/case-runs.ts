@@ -1,0 +1,130 @@
+import { create } from '@bufbuild/protobuf';
+import { Verdict, InputResultSchema, VerifyProgressSchema, type Shape } from '@flashcore/shared/contract';
+import { attentionFlops, formatShape } from '@flashcore/shared/kernels';
+import type { Candidate, CaseReport, DeviceImage, SeededInput } from '../../worker/messages.ts';
+import type { VerifySpec } from '../spec/job-spec.ts';
+import { candidateFor } from './candidate.ts';
+import { judge, type CaseRun } from './case-judgement.ts';
+import { probesOf } from './coming-verification.ts';
+import type { VariantServices } from './job-services.ts';
+import { comparedInputs, openParity } from './parity.ts';
+import { endedByWatching, type Watching } from './race-check.ts';
+
+interface CaseOptions {
+  spec: VerifySpec;
+  image: DeviceImage;
+  shape: Shape;
+  inputs: readonly SeededInput[];
+  watching: Watching | undefined;
+}
+
+export async function runCase(services: VariantServices, options: CaseOptions): Promise<CaseRun> {
+  const { job, runtime } = services;
+  const { spec, image, shape, inputs, watching } = options;
+  const { absolute, relative } = spec.tolerance;
+  const candidate = candidateFor(services, { image, shape });
+  const parity = openParity(services, shape);
+  const progress = {
+    caseIndex: spec.shapes.indexOf(shape),
+    caseCount: spec.shapes.length,
+    seedCount: inputs.length,
+    shape,
+  };
+  let seed = 0;
+  const verify = (watched?: Candidate) =>
+    runtime.request(
+      {
+        type: 'verify',
+        candidate,
+        watched,
+        inputs: [...inputs],
+        tolerance: { absolute, relative },
+        checkDeterminism: isCheapTwice(services, shape),
+        tellOutputs: 'missing' in parity ? 0 : comparedInputs(services, inputs),
+      },
+      {
+        signal: job.signal,
+        onNotice: (notice) => {
+          if (notice.type === 'output' && !('missing' in parity)) parity.add(notice.output);
+          if (notice.type !== 'seed') return;
+          seed = notice.index;
+          job.emit({ case: 'verifyProgress', value: create(VerifyProgressSchema, { ...progress, seedIndex: seed }) });
+        },
+      },
+    );
+  const watched = watching?.image
+    ? candidateFor(services, { image: watching.image, shape, instrumented: true })
+    : undefined;
+  let outcome = await verify(watched);
+  if (watching && watched) {
+    const ended = seed === 0 && endedByWatching(outcome, shape);
+    watching.outcomes.set(shape, ended ? outcome : { status: 'done', value: null });
+    if (ended) {
+      // What it does when nobody watches is another question. The cases to come are watched if that is asked for.
+      watching.image = undefined;
+      outcome = await verify();
+    }
+  }
+  const run = judge(outcome, { shape, plan: candidate.plan, tolerance: spec.tolerance });
+  Object.assign(run.result, 'missing' in parity ? { sdpaMissing: parity.missing } : await parity.results());
+  return run;
+}
+
+/** On the emulator a second run of every case would take as long as the first. */
+const SIMULATED_TWICE_FLOPS = 3e8;
+
+function isCheapTwice({ spec: { device } }: VariantServices, shape: Shape): boolean {
+  return !device.simulated || attentionFlops(shape) <= SIMULATED_TWICE_FLOPS;
+}
+
+interface ProbeOptions {
+  spec: VerifySpec;
+  image: DeviceImage;
+  seed: string;
+}
+
+/** Runs probes up to one that does not come to an end. */
+export async function runProbes(services: VariantServices, { spec, image, seed }: ProbeOptions): Promise<CaseRun[]> {
+  const { job, runtime } = services;
+  const runs: CaseRun[] = [];
+  for (const { shape, inputs } of probesOf(services, spec, seed)) {
+    if (runs.some(({ ends }) => ends)) break;
+    const candidate = candidateFor(services, { image, shape });
+    const outcome = await runtime.request(
+      {
+        type: 'verify',
+        candidate,
+        inputs,
+        tolerance: { absolute: spec.tolerance.absolute, relative: spec.tolerance.relative },
+        checkDeterminism: true,
+        allInputs: true,
+        tellOutputs: 0,
+      },
+      { signal: job.signal },
+    );
+    const run = judge(outcome, { shape, plan: candidate.plan, tolerance: spec.tolerance });
+    runs.push(outcome.status === 'done' ? withInputs(run, { shape, inputs, found: outcome.value.inputs }) : run);
+  }
+  return runs;
+}
+
+interface ProbedInputs {
+  shape: Shape;
+  inputs: readonly SeededInput[];
+  found: CaseReport['inputs'];
+}
+
+/** Says of each input what was found on it, and in texts on which the kernel was wrong. */
+function withInputs(run: CaseRun, { shape, inputs, found }: ProbedInputs): CaseRun {
+  run.result.inputs = inputs.map(({ rule }, index) =>
+    create(InputResultSchema, {
+      distribution: rule.name,
+      verdict: found[index]!.failed ? Verdict.FAIL : Verdict.PASS,
+      maxAbsError: found[index]!.maxAbsError,
+    }),
+  );
+  const failed = inputs.filter((_, index) => found[index]!.failed).map(({ rule }) => rule.name);
+  for (const finding of run.findings)
+    finding.message = finding.message.replace(formatShape(shape), `${formatShape(shape)} on ${failed.join(', ')}`);
+  return run;
+}

@@ -1,0 +1,84 @@
+import { randomBytes } from 'node:crypto';
+import type { Shape } from '@flashcore/shared/contract';
+import { attentionFlops, checkShape, type Probes, type ShapeFields } from '@flashcore/shared/kernels';
+import type { PreparedCase, SeededInput } from '../../worker/messages.ts';
+import type { VerifySpec } from '../spec/job-spec.ts';
+import type { VariantServices } from './job-services.ts';
+
+/** What a verification will run, in its order. */
+export interface ComingVerification {
+  inputs: SeededInput[];
+  cases: PreparedCase[];
+}
+
+/** Every shape that a verification may launch. */
+export const verifiedShapes = (services: VariantServices, spec: VerifySpec): Shape[] => [
+  ...spec.shapes,
+  ...(spec.probes ? probesOf(services, spec, '').map(({ shape }) => shape) : []),
+];
+
+/** Draws the seeds of a verification before the kernel is built. */
+export function comingVerification(services: VariantServices, spec: VerifySpec): ComingVerification {
+  const { kernel } = services.spec;
+  const inputs = drawSeeds(services, spec);
+  const cases = smallestFirst(spec)
+    .filter((shape) => checkShape(kernel.manifest, services.resolved, shape) === undefined)
+    .map((shape) => ({ shape, inputs }));
+  const probes = spec.probes ? probesOf(services, spec, inputs[0]!.seed) : [];
+  const { inputs: dtype } = kernel.manifest.math;
+  return {
+    inputs,
+    cases: [...probes, ...cases].map((each) => ({
+      kind: { shape: plainShape(each.shape), dtype },
+      inputs: each.inputs,
+    })),
+  };
+}
+
+const plainShape = ({ batch, heads, sequenceLength, headDim, causal }: Shape): ShapeFields => ({
+  batch,
+  heads,
+  sequenceLength,
+  headDim,
+  causal,
+});
+
+export const smallestFirst = ({ shapes }: VerifySpec): Shape[] =>
+  shapes.toSorted((a, b) => attentionFlops(a) - attentionFlops(b));
+
+interface Probe {
+  shape: Shape;
+  inputs: SeededInput[];
+}
+
+/**
+ * The first probe that the kernel takes without a mask, and the first with one, on every input that breaks a known
+ * mistake; and the long one where it is wanted.
+ */
+export function probesOf(
+  { resolved, cases: { probes }, spec: { kernel } }: VariantServices,
+  { longProbes }: VerifySpec,
+  seed: string,
+): Probe[] {
+  const first = ({ shapes, distributions }: Pick<Probes, 'shapes' | 'distributions'>, causal: boolean): Probe[] => {
+    const shape = shapes.find(
+      (each) => each.causal === causal && checkShape(kernel.manifest, resolved, each) === undefined,
+    );
+    return shape && distributions.length > 0 ? [{ shape, inputs: distributions.map((rule) => ({ seed, rule })) }] : [];
+  };
+  return [...first(probes, false), ...first(probes, true), ...(longProbes ? first(probes.long, false) : [])];
+}
+
+/**
+ * The first input is N(0, 1); those after it walk through the other distributions of cases.yaml. Seeds are drawn here,
+ * where no kernel can know them, and are
+ * reported afterwards.
+ */
+export function drawSeeds({ cases }: VariantServices, { seeds, seedCount }: VerifySpec): SeededInput[] {
+  const chosen = seeds.length > 0 ? seeds : Array.from({ length: seedCount }, () => randomBytes(8).toString('hex'));
+  const names = [
+    cases.defaults.distribution,
+    ...Object.keys(cases.distributions).filter((name) => name !== cases.defaults.distribution),
+  ];
+  return chosen.map((seed, index) => ({ seed, rule: cases.distributions[names[index % names.length]!]! }));
+}

@@ -1,0 +1,47 @@
+import { Phase } from '@flashcore/shared/contract';
+import { checkShape, planLaunches } from '@flashcore/shared/kernels';
+import { emitFindings, type VariantServices } from './job-services.ts';
+import type { VariantPhase } from './phase.ts';
+import { verifiedShapes } from './coming-verification.ts';
+
+/**
+ * Entries that a job launches on a GPU, where the kernel has others too: they are compiled first, the others beside
+ * what is done with them. Undefined: all are compiled first.
+ */
+export function launchedEntries(services: VariantServices): string[] | undefined {
+  const { spec, resolved, build } = services;
+  if (spec.device.simulated) return undefined;
+  const shapes = [
+    ...spec.shapes,
+    ...(spec.verify ? verifiedShapes(services, spec.verify) : []),
+    ...(spec.benchmark?.shapes ?? []),
+    ...(spec.profile ? [spec.profile.shape] : []),
+    ...(spec.champion?.shapes ?? []),
+    ...spec.heldOut,
+  ];
+  const { manifest } = spec.kernel;
+  const launched = shapes
+    .filter((shape) => checkShape(manifest, resolved, shape) === undefined)
+    .flatMap((shape) => planLaunches(manifest, resolved, shape).launches.map(({ entry }) => entry));
+  const entries = [...new Set(launched)];
+  return entries.length < build.entries.length ? entries : undefined;
+}
+
+/** Takes the build with all entries in place of that with the first, which stay what they are. */
+export const restOfBuildPhase: VariantPhase = {
+  phase: Phase.BUILD,
+  wants: (_services, { build }) => build?.complete !== undefined,
+  evenStopped: true,
+  async run(services, found) {
+    const { complete, findings } = found.build!;
+    const build = await complete!;
+    found.build = build;
+    found.result.build = build.result;
+    services.job.emit({ case: 'buildResult', value: build.result });
+    const known = new Set(findings.map(({ message }) => message));
+    const others = build.findings.filter(({ message }) => !known.has(message));
+    emitFindings(services, others);
+    found.result.findings.push(...others);
+    return build.image === undefined ? 'the kernel was not built' : undefined;
+  },
+};

@@ -1,0 +1,73 @@
+import { realpathSync } from 'node:fs';
+import { readHeldOut } from './held-out-file.ts';
+import type { JobPlanner } from './jobs/job-context.ts';
+import type { Logger } from './log.ts';
+import type { RunnerOptions } from './runner-options.ts';
+import type { RunnerStores } from './runner-stores.ts';
+import { noGroups } from './sandbox/groups.ts';
+import { FleetTable } from './store/fleet-table.ts';
+import { MeasuredSteps } from './store/measured-steps.ts';
+import { UsageError } from './usage-error.ts';
+
+/** The planner, on stores whose lock the caller has. Errors: UsageError where a box is required and none works. */
+export async function makePlanner(
+  options: RunnerOptions,
+  stores: RunnerStores,
+  undo: DisposableStack,
+): Promise<JobPlanner> {
+  const { logger, findGroups, dataDirectory } = options;
+  const isolation = isolationFor(options);
+  const { database, artifacts, sources, kernels, decisions } = stores;
+  // Within the lock: the groups of a folder are of one runner.
+  const groups = undo.adopt(findGroups?.(realpathSync(dataDirectory)) ?? noGroups('none were asked for'), (made) =>
+    made.close(),
+  );
+  if (findGroups) logger[groups.limited ? 'info' : 'warn']({ detail: groups.detail }, 'cgroups of boxes');
+  const planner = options.createPlanner({
+    version: options.version,
+    buildId: options.buildId,
+    repositoryRoot: options.repositoryRoot,
+    kernelsDirectory: options.kernelsDirectory,
+    dataDirectory,
+    artifacts,
+    sources,
+    kernels,
+    decisions,
+    steps: new MeasuredSteps(database),
+    fleet: new FleetTable(database),
+    logger,
+    isolation,
+    groups,
+    emulator: options.emulator,
+    emulatorEngine: options.emulatorEngine,
+    headers: options.headers,
+    rates: options.rates,
+    heldOut: readHeldOut(options.heldOut),
+    host: options.host,
+  });
+  // A gateway without a box compiles nothing: its nodes do, in theirs.
+  if (isolation === 'required' && !options.fleet) await requireBox(planner, options);
+  else if (!options.fleet) void warnWithoutBox(planner, logger);
+  return planner;
+}
+
+/**
+ * Where clients show credentials the runner keeps keys and other people's results: not without a box, but by request.
+ */
+const isolationFor = ({ isolation, security }: RunnerOptions): RunnerOptions['isolation'] =>
+  isolation === 'auto' && security ? 'required' : isolation;
+
+async function requireBox(planner: JobPlanner, { isolation }: RunnerOptions): Promise<void> {
+  const { kind, detail } = await planner.isolation();
+  if (kind !== 'none') return;
+  const remedy =
+    isolation === 'required'
+      ? 'leave out --isolation required'
+      : 'give --isolation none, with which every client can read tokens, keys and results';
+  throw new UsageError(`${detail}: make bubblewrap work, or ${remedy}`);
+}
+
+async function warnWithoutBox(planner: JobPlanner, logger: Logger): Promise<void> {
+  const { kind, detail } = await planner.isolation();
+  if (kind === 'none') logger.warn({ detail }, 'there is no box around compilers and kernels');
+}

@@ -1,0 +1,56 @@
+import { realpathSync } from 'node:fs';
+import { join } from 'node:path';
+import { KernelCatalog } from './kernels.ts';
+import type { RunnerOptions } from './runner-options.ts';
+import { PROTOCOL_VERSION } from './spec/benchmark-protocol.ts';
+import { ArtifactStore } from './store/artifacts.ts';
+import { BuildStore } from './store/builds.ts';
+import { openDatabase, refuseEmptyDatabase, type Database } from './store/database.ts';
+import { DecisionStore } from './store/decisions.ts';
+import { HistoryStore } from './store/history.ts';
+import { Leaderboard } from './store/leaderboard.ts';
+import { SourceStore } from './store/sources.ts';
+import { clearTemporary } from './store/temporary.ts';
+import { WriteState } from './store/write-state.ts';
+
+/** What a runner keeps in its data folder. */
+export interface RunnerStores {
+  database: Database;
+  writes: WriteState;
+  history: HistoryStore;
+  leaderboard: Leaderboard;
+  decisions: DecisionStore;
+  sources: SourceStore;
+  artifacts: ArtifactStore;
+  kernels: KernelCatalog;
+  /** Resolves when all that was stored is on the disk. Errors: DISK_FULL, of which the write state is told. */
+  synced: () => Promise<void>;
+}
+
+/** Opens the stores of a data folder whose lock the caller has; `undo` closes them. */
+export function openStores(
+  { dataDirectory, kernelsDirectory, logger }: RunnerOptions,
+  undo: DisposableStack,
+): RunnerStores {
+  clearTemporary(dataDirectory);
+  refuseEmptyDatabase(dataDirectory);
+  const database = undo.adopt(openDatabase(join(dataDirectory, 'flashcore.db')), (opened) => opened.close());
+  const writes = undo.adopt(new WriteState({ database, dataDirectory, logger }), (state) => state.close());
+  const sources = new SourceStore(join(dataDirectory, 'sources'));
+  return {
+    database,
+    writes,
+    history: new HistoryStore(database),
+    leaderboard: new Leaderboard(database, { protocol: PROTOCOL_VERSION }),
+    decisions: new DecisionStore(database),
+    sources,
+    // By its real name: a box shows its workers no link.
+    artifacts: new ArtifactStore(join(realpathSync(dataDirectory), 'artifacts')),
+    kernels: new KernelCatalog(kernelsDirectory, sources, new BuildStore(database)),
+    synced: () =>
+      database.synced().catch((error: unknown) => {
+        writes.failed(error);
+        throw error;
+      }),
+  };
+}

@@ -1,0 +1,66 @@
+import { create } from '@bufbuild/protobuf';
+import { TunedVariantSchema, Verdict, type TunedVariant, type VerifyResult } from '@flashcore/shared/contract';
+import type { ResolvedVariant } from '@flashcore/shared/kernels';
+import type { KernelBuild } from '../build/compiled-kernel.ts';
+import type { JobPayload } from '../jobs/job-context.ts';
+import { runBuild, stopsAfterBuild } from '../phases/build-phase.ts';
+import { variantServices, type JobServices, type VariantServices } from '../phases/job-services.ts';
+
+/** A variant in a search. */
+export interface Contender {
+  readonly services: VariantServices;
+  readonly row: TunedVariant;
+  build?: KernelBuild;
+  verify?: VerifyResult;
+}
+
+export const contenderOf = (services: JobServices, resolved: ResolvedVariant): Contender => ({
+  services: variantServices({ ...services, job: quiet(services.job) }, resolved),
+  row: rowOf(resolved),
+});
+
+/** Builds it, and drops it where what ptxas says leaves it no chance. */
+export async function buildContender(contender: Contender): Promise<void> {
+  const { row, services } = contender;
+  const build = await runBuild(services);
+  contender.build = build;
+  const { entries, buildId } = build.result;
+  Object.assign(row, { buildId, ...resourcesOf(entries) });
+  if (stopsAfterBuild(build)) row.dropped = build.findings[0]?.message ?? 'it does not compile';
+  else if (entries.some(({ ctasPerSm }) => ctasPerSm === 0)) row.dropped = 'no CTA of it fits on a multiprocessor';
+  else if (row.spillBytes > 0) row.dropped = `${row.spillBytes} bytes of registers spilled`;
+}
+
+const rowOf = ({ label, parameters }: ResolvedVariant): TunedVariant =>
+  create(TunedVariantSchema, {
+    label,
+    parameters: Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, BigInt(value)])),
+    verified: Verdict.NOT_MEASURED,
+  });
+
+/** The highest of the entries that the shapes launch. */
+function resourcesOf(
+  entries: KernelBuild['result']['entries'],
+): Pick<TunedVariant, 'registers' | 'smemBytes' | 'spillBytes' | 'ctasPerSm'> {
+  const most = (value: (entry: (typeof entries)[number]) => number): number => Math.max(0, ...entries.map(value));
+  return {
+    registers: most(({ registersPerThread }) => registersPerThread),
+    smemBytes: most(({ staticSmemBytes, dynamicSmemBytes }) => staticSmemBytes + dynamicSmemBytes),
+    spillBytes: most(({ spillStoreBytes, spillLoadBytes }) => spillStoreBytes + spillLoadBytes),
+    ctasPerSm: entries.length === 0 ? 0 : Math.min(...entries.map(({ ctasPerSm }) => ctasPerSm)),
+  };
+}
+
+const TOLD: ReadonlySet<JobPayload['case']> = new Set<JobPayload['case']>([
+  'logLine',
+  'comparisonProgress',
+  'deviceConditions',
+]);
+
+/** A variant's own build, cases and findings are in its row; the job's events would say them as the job's. */
+const quiet = (job: JobServices['job']): JobServices['job'] => ({
+  ...job,
+  emit: (payload) => {
+    if (TOLD.has(payload.case)) job.emit(payload);
+  },
+});

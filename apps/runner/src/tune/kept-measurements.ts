@@ -1,0 +1,124 @@
+import {
+  FindingKind,
+  ShapeComparisonSchema,
+  Verdict,
+  VerifyResultSchema,
+  type CaseResult,
+  type Shape,
+  type ShapeComparison,
+  type VerifyResult,
+} from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import { compareShape } from '../phases/comparison-phase.ts';
+import type { JobServices } from '../phases/job-services.ts';
+import { runVerify, type Verification } from '../phases/verify-phase.ts';
+import { INPUTS_VERSION } from '../spec/benchmark-protocol.ts';
+import type { MeasuredSteps, StepKey } from '../store/measured-steps.ts';
+import type { Contender } from './contender.ts';
+import { stepKey } from './step-key.ts';
+
+const RACE_SECONDS = 3;
+
+interface KeptMeasurementsOptions {
+  readonly services: JobServices;
+  readonly steps: MeasuredSteps;
+  /** Everything is measured, whatever was before. */
+  readonly remeasure: boolean;
+  readonly onSeeds: (seeds: readonly string[]) => void;
+}
+
+/** What is measured of contenders. What was measured before, also by a job that was cut off, is not measured again. */
+export class KeptMeasurements {
+  readonly #options: KeptMeasurementsOptions;
+
+  constructor(options: KeptMeasurementsOptions) {
+    this.#options = options;
+  }
+
+  /** Verifies a contender that is built, and drops one that is wrong. */
+  async verify(contender: Contender): Promise<void> {
+    const { row } = contender;
+    const { spec } = this.#options.services;
+    const verify = spec.verify!;
+    const of = [
+      row.buildId!,
+      verify.seedCount,
+      INPUTS_VERSION,
+      `${verify.probes} ${verify.longProbes}`,
+      ...verify.shapes.map(formatShape),
+    ];
+    const key = this.#key(['verify', ...of]);
+    const known = this.#known(VerifyResultSchema, key);
+    const { result, findings, passed } = known
+      ? { result: known, findings: [], passed: !firstWrong(known) && known.passedCases > 0 }
+      : await this.#verifyNow(contender, key);
+    contender.verify = result;
+    row.reused ||= known !== undefined;
+    row.verified = passed ? Verdict.PASS : Verdict.FAIL;
+    const wrong = firstWrong(result);
+    if (wrong) row.dropped = `wrong on ${formatShape(wrong.shape!)}: ${wrong.reason}`;
+    else if (!passed)
+      row.dropped = findings[0]
+        ? `${FindingKind[findings[0].kind]}: ${findings[0].message}`
+        : 'it takes none of the cases';
+  }
+
+  async #verifyNow({ services, build }: Contender, key: StepKey): Promise<Verification> {
+    const verification = await runVerify(services, {
+      spec: services.spec.verify!,
+      image: build!.image!,
+      races: services.spec.device.simulated,
+      onSeeds: this.#options.onSeeds,
+    });
+    // A race is a finding alone: the result without it would say that the variant is right.
+    if (verification.passed || firstWrong(verification.result))
+      this.#options.steps.keep(VerifyResultSchema, key, verification.result);
+    return verification;
+  }
+
+  /** Both in interleaved blocks; undefined: one of them failed. */
+  async compare(
+    leader: Contender,
+    contender: Contender,
+    { shape, samples }: { shape: Shape; samples: number },
+  ): Promise<ShapeComparison | undefined> {
+    const key = this.#key(['compare', leader.row.buildId!, contender.row.buildId!, formatShape(shape), samples]);
+    const known = this.#known(ShapeComparisonSchema, key);
+    if (known) {
+      contender.row.reused = true;
+      return known;
+    }
+    const { benchmark } = this.#options.services.spec;
+    const sampling = {
+      ...benchmark!.protocol.sampling,
+      minSamples: samples,
+      maxSamples: samples,
+      maxSeconds: RACE_SECONDS,
+      samplesAsked: true,
+    };
+    const { shapes } = await compareShape(contender.services, leader.services, {
+      champion: leader.build!.image!,
+      candidate: contender.build!.image!,
+      spec: { ...benchmark!, protocol: { ...benchmark!.protocol, sampling } },
+      modes: ['hot'],
+      onSeeds: this.#options.onSeeds,
+      shape,
+    });
+    const [comparison] = shapes;
+    if (comparison) this.#options.steps.keep(ShapeComparisonSchema, key, comparison);
+    return comparison;
+  }
+
+  #known<Schema extends typeof VerifyResultSchema | typeof ShapeComparisonSchema>(schema: Schema, key: StepKey) {
+    return this.#options.remeasure ? undefined : this.#options.steps.find(schema, key);
+  }
+
+  #key(of: StepKey): StepKey {
+    const { spec, cases, tools } = this.#options.services;
+    return stepKey(of, { device: spec.device, cases, emulation: () => tools.emulation() });
+  }
+}
+
+/** Probes count as cases do. */
+const firstWrong = ({ probes, cases }: VerifyResult): CaseResult | undefined =>
+  [...probes, ...cases].find(({ verdict }) => verdict === Verdict.FAIL);

@@ -1,0 +1,77 @@
+import { create } from '@bufbuild/protobuf';
+import {
+  HeldOutVerdict,
+  Outcome,
+  TuneResultSchema,
+  Verdict,
+  outcomeOfJob,
+  type ComparisonResult,
+  type HeldOutResult,
+  type JobResult,
+  type TuneResult,
+  type TunedVariant,
+} from '@flashcore/shared/contract';
+import type { JobOutcome } from '../jobs/job-context.ts';
+import type { TuneSpec } from '../spec/job-spec.ts';
+import { paretoFront } from './race.ts';
+
+const RANKED_BY_TIME = 'median latency, by interleaved comparisons with the leader';
+const RANKED_BY_RESOURCES = "registers, then shared memory: the emulator's times judge nothing";
+
+/** A search as far as it has come. */
+export interface SearchFound {
+  /** In the plan's order. */
+  rows: readonly TunedVariant[];
+  winner: TunedVariant | undefined;
+  /** The budget was not used up before all had their turn. */
+  complete: boolean;
+  /** The winner against the champion. */
+  comparison: ComparisonResult | undefined;
+  heldOut: HeldOutResult | undefined;
+}
+
+/** Of a search for a GPU, or on the emulator, whose times judge nothing. */
+export function tuneResultOf(
+  { rows, winner, complete }: SearchFound,
+  { combinations, drawn }: TuneSpec['plan'],
+  simulated: boolean,
+): TuneResult {
+  const figures = rows.map((row) =>
+    row.verified === Verdict.PASS ? [simulated ? row.smemBytes : row.p50Us, row.registers] : [undefined, undefined],
+  );
+  return create(TuneResultSchema, {
+    variants: rows.toSorted((a, b) => (a.rank || Infinity) - (b.rank || Infinity)),
+    pareto: paretoFront(figures).map((place) => rows[place]!.label),
+    ...(winner && { winner: winner.label }),
+    rankedBy: simulated ? RANKED_BY_RESOURCES : RANKED_BY_TIME,
+    paretoOf: simulated ? 'shared memory and registers' : 'median latency and registers',
+    simulated,
+    combinations,
+    drawn,
+    complete: complete && winner !== undefined,
+  });
+}
+
+/** How the job of a search ends that has a result. */
+export function endOfTune(
+  { rows, winner, complete, comparison, heldOut }: SearchFound,
+  { variants }: JobResult,
+): Pick<JobOutcome, 'outcome' | 'summary'> {
+  if (!winner) {
+    const why = complete ? '' : ': the budget was used up';
+    return { outcome: Outcome.FAILED, summary: `none of ${rows.length} variants is right${why}` };
+  }
+  const { label, p50Us, registers } = winner;
+  const figure = p50Us === undefined ? `${registers} registers, not timed` : `${p50Us.toPrecision(4)} us`;
+  const champion = comparison ? `; against ${comparison.champion?.label}: ${comparison.reason}` : '';
+  const unseen = heldOut ? `; ${heldOut.detail}` : '';
+  // A champion that stays ahead is a result of the search, no failure of it.
+  const outcome = outcomeOfJob(
+    [],
+    variants.map((variant) => ({ ...variant, comparison: undefined })),
+  );
+  return {
+    outcome: heldOut?.verdict === HeldOutVerdict.WRONG ? Outcome.FAILED : outcome,
+    summary: `best of ${rows.length} variants: ${label}, ${figure}${champion}${unseen}`,
+  };
+}

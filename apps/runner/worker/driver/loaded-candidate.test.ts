@@ -1,0 +1,37 @@
+import type { PlannedLaunch } from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
+import type { DeviceImage } from '../messages.ts';
+import type { CudaDriver } from './cuda-driver.ts';
+import { LoadedCandidate } from './loaded-candidate.ts';
+
+/** What becomes of an image whose plan launches these entries. */
+function callsFor(image: DeviceImage, entries: readonly string[]): string[] {
+  const calls: string[] = [];
+  const driver = {
+    facts: { clusters: true },
+    loadModule: (path: string) => (calls.push(`load ${path}`), path),
+    function: (module: string, entry: string) => void calls.push(`${entry} of ${module}`),
+    unloadModule: (module: string) => void calls.push(`unload ${module}`),
+  } as unknown as CudaDriver;
+  const launches = entries.map((entry) => ({ entry, l2Persist: [] }) as unknown as PlannedLaunch);
+  const candidate = { image, shape: {}, plan: { launches }, launchLimitMs: 0 } as never;
+  new LoadedCandidate(driver, candidate).unload();
+  return calls;
+}
+
+test('a file is loaded once, whatever the entries that are launched of it', () => {
+  expect(callsFor('k', ['a', 'b'])).toEqual(['load k', 'a of k', 'b of k', 'unload k']);
+});
+
+test('of entries that were compiled apart those are loaded that are launched', () => {
+  expect(callsFor({ a: '1', b: '2', c: '1', d: '3' }, ['a', 'b', 'c'])).toEqual([
+    'load 1',
+    'a of 1',
+    'load 2',
+    'b of 2',
+    'c of 1',
+    'unload 1',
+    'unload 2',
+  ]);
+  expect(() => callsFor({ a: '1' }, ['b'])).toThrow('No part of the build has b');
+});

@@ -1,0 +1,62 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { readSourceTree } from './source-tree.ts';
+
+const MANIFEST = `id: mine
+title: t
+lesson: l
+source: mine.cu
+min_arch: sm_80
+math: { inputs: fp16, accumulate: fp32 }
+launches: [{ entry: k, grid: [1, 1, 1], block: [32, 1, 1], arguments: [Q] }]
+`;
+
+function kernelFolder(): string {
+  const home = mkdtempSync(path.join(tmpdir(), 'fc-tree-'));
+  onTestFinished(() => rmSync(home, { recursive: true }));
+  const folder = path.join(home, 'mine');
+  mkdirSync(folder);
+  writeFileSync(path.join(folder, 'kernel.yaml'), MANIFEST);
+  writeFileSync(path.join(folder, 'mine.cu'), '// nothing');
+  writeFileSync(path.join(home, 'shared.cuh'), '// shared');
+  writeFileSync(path.join(home, 'id_ed25519'), 'a private key');
+  return folder;
+}
+
+test('a link to a source file is uploaded as that file', async () => {
+  const folder = kernelFolder();
+  symlinkSync('../shared.cuh', path.join(folder, 'own.cuh'));
+  symlinkSync('..', path.join(folder, 'up'));
+  const { tree } = await readSourceTree(folder);
+  expect(tree.files.map((file) => file.path)).toEqual(['kernel.yaml', 'mine.cu', 'own.cuh']);
+});
+
+test.each([
+  ['a key', '../id_ed25519', /own\.cuh is a link that must lead to a source file, and it leads to id_ed25519/],
+  ['a device', '/dev/zero', /leads to zero/],
+  ['a folder with the name of a source', '../folder.h', /leads to what is no file/],
+  ['a pipe with the name of a source', '../pipe.h', /leads to what is no file/],
+  ['nothing', '../gone.h', /leads nowhere/],
+])('a link to %s is refused, and nothing of it is read', async (_, target, message) => {
+  const folder = kernelFolder();
+  mkdirSync(path.join(folder, '../folder.h'));
+  execFileSync('mkfifo', [path.join(folder, '../pipe.h')]);
+  symlinkSync(target, path.join(folder, 'own.cuh'));
+  await expect(readSourceTree(folder)).rejects.toThrow(message);
+});
+
+test('a manifest that is a link to another file is refused before it is read', async () => {
+  const folder = kernelFolder();
+  rmSync(path.join(folder, 'kernel.yaml'));
+  symlinkSync('../id_ed25519', path.join(folder, 'kernel.yaml'));
+  await expect(readSourceTree(folder)).rejects.toThrow(/id_ed25519/);
+});
+
+test('a file that is too large is not read first', async () => {
+  const folder = kernelFolder();
+  execFileSync('truncate', ['--size', '3T', path.join(folder, 'huge.h')]);
+  await expect(readSourceTree(folder)).rejects.toThrow(/must have at most 8 MiB of sources/);
+});
