@@ -18,7 +18,7 @@ const RUNNER_ROOMS = {
   sandbox: ['log.ts', 'async.ts'],
   access: ['sandbox', 'usage-error.ts', 'log.ts'],
   // They do not know each other: phases and device join them.
-  build: ['sandbox', 'store', 'usage-error.ts', 'async.ts', 'log.ts'],
+  build: ['sandbox', 'store', 'usage-error.ts', 'async.ts', 'log.ts', '../worker/messages.ts'],
   workers: ['sandbox', 'async.ts', 'worker-program.ts', '../worker/messages.ts'],
   profile: ['sandbox', 'store', 'worker-program.ts', '../worker/messages.ts'],
   sdpa: ['sandbox', 'store', 'async.ts', '../worker/messages.ts'],

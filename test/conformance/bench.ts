@@ -176,13 +176,14 @@ export async function compileImages(
     ? await compile(emulatorLibraryUnit(cxx!, emulator, { engine: simulated ? 'fibres' : 'ptx', vectors }))
     : target;
   const arch = archOf(target, { simulated, engine });
+  const carries = (needs: 'sm_90' | 'sm_90a') => engine || hasArch(arch, needs);
   const emulatorFiles = [
     ...readSources(join(emulator, 'include'), 'emulator/include'),
     { path: 'emulator/static_shared_limit.ld', text: readFileSync(join(emulator, 'static_shared_limit.ld'), 'utf8') },
   ];
   const modules: Record<string, string> = {};
   for (const [name, { entries, needs }] of Object.entries(suite)) {
-    if (needs && !hasArch(arch, needs)) continue;
+    if (needs && !carries(needs)) continue;
     const { files } = snapshotSources({
       folder: join(root, 'test/conformance/kernels'),
       source: `${name}.cu`,
@@ -203,10 +204,13 @@ export async function compileImages(
 
 function archOf(target: string, { simulated, engine }: { simulated: boolean; engine: boolean }): string {
   if (simulated) return '';
-  return engine ? 'sm_90' : new CudaDriver(target, 0).facts.arch;
+  return engine ? EMULATED_ARCH : new CudaDriver(target, 0).facts.arch;
 }
 
-/** The emulator carries what sm_90 has and not what only sm_90a has. */
+/** What the PTX engine's device says that it is. A build for sm_90 has a Hopper's limits there, whatever the device. */
+const EMULATED_ARCH = 'sm_89';
+
+/** The fibre engine, which has no architecture, carries what sm_90 has and not what only sm_90a has. */
 function hasArch(arch: string, needs: 'sm_90' | 'sm_90a'): boolean {
   if (arch === '') return needs === 'sm_90';
   return needs === 'sm_90' ? Number(arch.slice(3)) >= 90 : arch === 'sm_90';

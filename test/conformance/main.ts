@@ -1,6 +1,7 @@
 /**
  * The conformance suite over the cu* seam, for any driver library:
  *   node conformance.js emulator            our CPU emulator, compiled by the host's C++ compiler
+ *   node conformance.js emulator-ptx        its PTX engine; kernels are compiled by the host's nvcc
  *   node conformance.js libcuda.so.1        a GPU's driver; kernels are compiled by the host's nvcc
  * Options: --json FILE writes the report. Exit code 0: all checks passed, 1: some did not, 2: a wrong command line, 3:
  * they could not be run.
@@ -16,8 +17,8 @@ import { readArguments, withPlainErrors } from './command-line.ts';
 import { repositoryRoot } from '../support/repository-root.ts';
 
 const CHECK_LIMIT_MS = 60_000;
-const USAGE = `flashcore-conformance [emulator | libcuda.so.1] [--json FILE]
-Runs the checks of the driver interface on the CPU emulator (the default), or on the GPU of a driver library, whose kernels are compiled by nvcc.`;
+const USAGE = `flashcore-conformance [emulator | emulator-ptx | libcuda.so.1] [--json FILE]
+Runs the checks of the driver interface on the CPU emulator (the default), on its PTX engine, or on the GPU of a driver library, whose kernels are compiled by nvcc.`;
 const { values, positionals } = readArguments(
   { json: { type: 'string' }, check: { type: 'string' }, images: { type: 'string' } },
   USAGE,

@@ -22,7 +22,7 @@ import { Home } from '../support/home.ts';
 import { FA_TUI, openScreen } from '../support/screens.ts';
 
 /** Parts of the hostile text that no program writes by itself: OSC 52, a DCS, C1, an override of direction. */
-const STEERING = /ZXZpbA|\x1b\]52|\x1bP0;1|\u009b|\u202e/;
+const STEERING = /ZXZpbA|\x1b\]52|\x1bP0;1|\u009b|\u202e|\u200b|\u{e0069}/u;
 const HARMLESS = 'safetext';
 
 const PAYLOADS = JobEventSchema.oneofs.find(({ localName }) => localName === 'payload')!.fields;

@@ -55,6 +55,14 @@ test.skipIf(missing('bubblewrap'))(
   },
 );
 
+test.skipIf(missing('bubblewrap'))('so is a data folder that is there and may not be written to', () => {
+  const data = join(folder, 'data');
+  mkdirSync(data);
+  expect(readOnly('host', { HOME: folder, TMPDIR: folder, FLASHCORE_HOME: data }).stderr).toMatch(
+    /^error: .*\/data: its file system is read-only; set FLASHCORE_HOME to a folder that this user can write to/,
+  );
+});
+
 test.skipIf(missing('bubblewrap'))('a read-only TMPDIR is told, where the socket of a runner should lie in it', () => {
   const home = join(folder, 'writable');
   mkdirSync(home);

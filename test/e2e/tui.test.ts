@@ -57,7 +57,8 @@ test.each(SIZES)(
         terminal.output.lastIndexOf('\u001b[?1049h'),
       );
       expect(terminal.output.lastIndexOf('\u001b[?25h')).toBeGreaterThan(terminal.output.lastIndexOf('\u001b[?25l'));
-      expect(terminal.screen.buffer.active.type).toBe('normal');
+      // The screen reads what was printed in its own time.
+      await until(() => terminal.screen.buffer.active.type === 'normal');
     } finally {
       terminal.kill('SIGKILL');
     }

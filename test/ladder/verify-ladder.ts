@@ -36,7 +36,7 @@ interface BuildReport {
   outcome: string;
   summary: string;
   seconds: number;
-  /** What ptxas says for sm_89; empty where there is no nvcc. */
+  /** What ptxas says: for sm_89, of kernels for Hopper for sm_90a; empty where there is no nvcc. */
   entries: ReturnType<typeof resources>;
   cases: {
     shape: string;

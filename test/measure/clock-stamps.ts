@@ -31,7 +31,7 @@ async function main(device: MeasuredDevice): Promise<void> {
   const { arch, simulated } = driver.facts;
   const shape = parseShape(options.shape);
   const { rotation, launchesPerSample } = await timedKernel(device, options.kernel, shape);
-  const stamps = new ClockStamps(driver, await tools.clockStamp({ arch, emulated: simulated }, listener));
+  const stamps = new ClockStamps(driver, await tools.libraries.clockStamp({ arch, emulated: simulated }, listener));
   const hot = [
     new HotSampler(driver, rotation, { launchesPerSample }),
     new HotSampler(driver, rotation, { launchesPerSample, stamps }),

@@ -8,7 +8,6 @@ import {
   HotSampler,
   InputRotation,
   hotLaunches,
-  imageOf,
   loadReference,
   median,
   type Candidate,
@@ -49,7 +48,7 @@ export async function onDevice(
       vectors: (process.env['FLASHCORE_EMULATOR_VECTORS'] || undefined) as VectorsWanted | undefined,
     });
     const library =
-      driverName === 'emulator' ? await tools.emulatorLibrary({ signal: AbortSignal.timeout(300_000) }) : driverName;
+      driverName === 'emulator' ? await tools.libraries.emulator({ signal: AbortSignal.timeout(300_000) }) : driverName;
     await work({ root, tools, driver: new CudaDriver(library, 0), library });
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -87,7 +86,7 @@ export async function compile(
   return {
     id: manifest.id,
     candidate: {
-      image: imageOf(image, plan),
+      image,
       shape: { batch, heads, sequenceLength, headDim, causal },
       plan,
       launchLimitMs: 0,
@@ -104,7 +103,7 @@ export async function timedKernel(
   shape: Shape,
 ): Promise<{ rotation: InputRotation; launchesPerSample: number }> {
   const { candidate } = await compile(tools, driver, join(root, 'kernels', kernelId), shape);
-  const reference = loadReference(await tools.referenceLibrary({ signal: AbortSignal.timeout(300_000) }));
+  const reference = loadReference(await tools.libraries.reference({ signal: AbortSignal.timeout(300_000) }));
   const rotation = new InputRotation(driver, reference, {
     candidate,
     seeds: SEEDS,

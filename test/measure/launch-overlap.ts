@@ -86,7 +86,8 @@ async function main({ root, tools, driver, library }: MeasuredDevice): Promise<v
 function writeJob(jobs: string, id: string, job: ProfileOnceJob): void {
   mkdirSync(jobs, { recursive: true });
   const image = join(jobs, `${id}.cubin`);
-  writeFileSync(image, readFileSync(job.candidate.image));
+  // Compiled for the entries of one shape: a file.
+  writeFileSync(image, readFileSync(job.candidate.image as string));
   writeFileSync(join(jobs, `${id}.json`), JSON.stringify({ ...job, candidate: { ...job.candidate, image } }));
 }
 

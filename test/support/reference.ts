@@ -18,7 +18,7 @@ export async function compiledReference(): Promise<Reference> {
       artifacts: new ArtifactStore(join(folder, 'artifacts')),
       ...TEST_HOST,
     });
-    return loadReference(await tools.referenceLibrary({ signal: AbortSignal.timeout(REFERENCE_LIMIT_MS) }));
+    return loadReference(await tools.libraries.reference({ signal: AbortSignal.timeout(REFERENCE_LIMIT_MS) }));
   } finally {
     rmSync(folder, { recursive: true });
   }

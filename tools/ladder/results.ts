@@ -89,6 +89,7 @@ export interface EmulatorRun {
     label: string;
     sourceDigest: string;
     verdict: string;
+    /** None of a kernel that is not for sm_89. */
     entries: EntryResources[];
     cases: { shape: string; verdict: string; seeds: number; maxAbsError: number }[];
     /** Absent in runs before 2026-11-22. */
@@ -110,7 +111,9 @@ export function emulatorRun(): EmulatorRun | undefined {
     folder,
     builds: run.builds.map((build) => ({
       ...build,
-      entries: (build.entries ?? []).map((entry) => fromJson(EntryResourcesSchema, entry)),
+      entries: (build.entries ?? [])
+        .map((entry) => fromJson(EntryResourcesSchema, entry))
+        .filter(({ arch }) => arch === 'sm_89'),
     })),
   };
 }

@@ -33,3 +33,9 @@ test('ptxas finds no spill and no stack frame for sm_89 in flashcore_v9 and flas
     ),
   ).toEqual([]);
 });
+
+test("a kernel that is for Hopper alone has nothing to tell of sm_89, also where the emulator's ladder has it", () => {
+  const hopper = steps.filter(({ emulated }) => emulated === 'ptx').map(({ id }) => id);
+  const builds = emulatorRun()!.builds.filter(({ kernel }) => hopper.includes(kernel));
+  expect(builds.map(({ kernel, entries }) => [kernel, entries])).toEqual(hopper.map((id) => [id, []]));
+});

@@ -86,7 +86,7 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
         const files = await readSource(place, client);
         const manifest = manifestOf(files);
         const name = file ?? manifest.source;
-        const text = files[name] ?? sharedHeader(name);
+        const text = Object.hasOwn(files, name) ? files[name] : sharedHeader(name);
         if (text === undefined)
           throw new Refused(
             `file: must be one of ${Object.keys(files).join(', ')}, or a header of primitives/ or mechanisms/; there is no ${name}`,

@@ -1,4 +1,4 @@
-import type { RunnerClient } from '@flashcore/shared/client';
+import { listedJobs, type RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { UsageError } from '../usage-error.ts';
 
@@ -15,7 +15,8 @@ export async function resolveJobName(client: RunnerClient, text: string): Promis
     throw new UsageError(`${text}: must be a job's name or its first digits, as fa-tui jobs shows them`);
   if (prefix.length >= UUID_LENGTH) return `jobs/${prefix}`;
   const matches: string[] = [];
-  for await (const name of jobNames(client)) if (name.startsWith(`jobs/${prefix}`)) matches.push(name);
+  for await (const { name } of listedJobs(client, { pageSize: PAGE_SIZE }))
+    if (name.startsWith(`jobs/${prefix}`)) matches.push(name);
   if (matches.length > 1)
     throw new UsageError(
       `${text}: ${matches.length} jobs begin with it; give more digits of one: ${matches
@@ -28,13 +29,4 @@ export async function resolveJobName(client: RunnerClient, text: string): Promis
 
 function notFound(text: string): never {
   throw new FlashcoreError('JOB_NOT_FOUND', { job: text }, `No job's name begins with ${text}; fa-tui jobs lists them`);
-}
-
-async function* jobNames(client: RunnerClient): AsyncIterable<string> {
-  let pageToken = '';
-  do {
-    const page = await client.listJobs({ pageSize: PAGE_SIZE, pageToken });
-    yield* page.jobs.map((job) => job.name);
-    pageToken = page.nextPageToken;
-  } while (pageToken !== '');
 }

@@ -310,14 +310,19 @@ function addQueries(program: Command, define: Define): void {
   query(
     program
       .command('config')
-      .addArgument(new Argument('<action>').choices(['show', 'path', 'validate', 'schema']))
+      .addArgument(
+        new Argument(
+          '<action>',
+          'print the settings, where their file is, what is wrong in it, its JSON Schema',
+        ).choices(['show', 'path', 'validate', 'schema']),
+      )
       .description('the settings file of the terminal program'),
     async (context, _, action) => (await import('./config.ts')).config(action, context),
   );
   query(
     program
       .command('completion')
-      .addArgument(new Argument('<shell>').choices(Object.keys(SHELLS)))
+      .addArgument(new Argument('<shell>', 'the shell to complete in').choices(Object.keys(SHELLS)))
       .description('print the completion script for bash, zsh or fish')
       .addHelpText(
         'after',

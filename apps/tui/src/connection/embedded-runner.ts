@@ -39,7 +39,7 @@ const POLL_MS = 25;
 export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Promise<EmbeddedRunner> {
   const { directory, environment, program = runnerProgram(), signal, notify } = options;
   requireBuilt(program);
-  makeDataFolder(directory);
+  inDataFolder(directory, () => makeFolder(directory));
   const buildId = buildIdOf(program);
   const deadline = Date.now() + START_LIMIT_MS;
   let launch: RunnerLaunch | undefined;
@@ -49,14 +49,15 @@ export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Prom
     if (found && (found.record.buildId === buildId || !(await replaced(found, notify)))) return take(found);
     launch?.throwIfFailed();
     if (Date.now() > deadline) throw givenUp(directory, launch);
-    if (!found) launch ??= launchRunner({ program, directory, environment });
+    if (!found) launch ??= inDataFolder(directory, () => launchRunner({ program, directory, environment }));
     await sleep(POLL_MS, undefined, signal ? { signal } : {});
   }
 }
 
-function makeDataFolder(directory: string): void {
+/** What writes into the data folder; where that can't be, its error says what to do. */
+function inDataFolder<Result>(directory: string, write: () => Result): Result {
   try {
-    makeFolder(directory);
+    return write();
   } catch (cause) {
     const why = whyUnwritable(cause);
     if (why === undefined) throw cause;

@@ -7,11 +7,12 @@ import { manifestOf, readSource, type SourcePlace } from '../search/kernel-sourc
 import type { StartRequest } from '../session/runner-port.ts';
 import type { ExportedKernel } from './exported-kernel.ts';
 import { measuredShapes } from './measured-shapes.ts';
+import { withToldForms } from './told-forms.ts';
 
 /** A kernel that does not build, or for no GPU. */
 export class NothingToExport extends Error {}
 
-/** Errors: NothingToExport; those of the Build RPC, of GetKernel and of ReadArtifact. */
+/** Errors: NothingToExport; withToldForms()'s; those of the Build RPC, of GetKernel and of ReadArtifact. */
 export async function collectKernel(
   connection: Connection,
   place: SourcePlace,
@@ -23,20 +24,22 @@ export async function collectKernel(
   const build = variant?.build;
   if (!variant || !build?.succeeded)
     throw new NothingToExport(`${place.kind === 'id' ? place.id : place.folder} does not build: ${job.summary}`);
-  const cubin = build.artifacts.find(({ kind }) => kind === ArtifactKind.CUBIN);
+  const cubins = build.artifacts.filter(({ kind }) => kind === ArtifactKind.CUBIN);
   const nvcc = build.runs.find(({ compiler }) => compiler === 'nvcc');
-  if (!cubin || !nvcc)
+  if (cubins.length === 0 || !nvcc)
     throw new NothingToExport(
       "There is no machine code to export: the runner's host has no nvcc; install the CUDA toolkit there",
     );
   const manifest = manifestOf(await readSource(place, client));
   const problem = exportProblem(manifest);
   if (problem) throw new NothingToExport(problem);
-  return {
+  return withToldForms({
     manifest,
     parameters: parametersOf(variant),
     arch: build.arch,
-    cubin: await client.readArtifact(cubin.sha256),
+    cubins: await Promise.all(
+      cubins.map(async ({ entries, sha256 }) => ({ entries, bytes: await client.readArtifact(sha256) })),
+    ),
     sources: await sourcesOf(build, (sha256) => client.readArtifact(sha256)),
     flags: nvcc.arguments.filter((each) => /^-(std|O|D|arch|-use_fast_math|maxrregcount|lineinfo)/.test(each)),
     origin: {
@@ -48,7 +51,7 @@ export async function collectKernel(
       sourceDigest: result?.provenance?.sourceDigest ?? '',
     },
     measured: await measuredShapes(client, manifest.id, build.buildId),
-  };
+  });
 }
 
 /** What no format can say of a kernel; undefined: all can say it. */

@@ -7,13 +7,20 @@ export interface SourceText {
   readonly text: string;
 }
 
+export interface ExportedCubin {
+  /** Entries that it has; empty: all of the kernel's. */
+  readonly entries: readonly string[];
+  readonly bytes: Uint8Array;
+}
+
 export interface ExportedKernel {
   readonly manifest: Manifest;
   /** Parameters of the variant by name. */
   readonly parameters: Readonly<Record<string, number>>;
   /** nvcc's target, for example "sm_90a". */
   readonly arch: string;
-  readonly cubin: Uint8Array;
+  /** Machine code: a file, or one for each entry that was compiled apart. */
+  readonly cubins: readonly ExportedCubin[];
   /** The translation unit first, then what it includes. */
   readonly sources: readonly SourceText[];
   /** nvcc's flags that decide the machine code: standard, optimisation, fast math, macros, architecture. */

@@ -15,6 +15,7 @@ import { flashInferFiles } from './flashinfer.ts';
 import { kernelBuilderFiles } from './kernel-builder.ts';
 import { shapesOf } from './measured-shapes.ts';
 import { robustKbenchFiles } from './robust-kbench.ts';
+import { withToldForms } from './told-forms.ts';
 import { base85, torchFile } from './torch-file.ts';
 
 const pythonTest = test.skipIf(missing('python3'));
@@ -39,7 +40,7 @@ function exported(id: string): ExportedKernel {
     manifest,
     parameters,
     arch: 'sm_90a',
-    cubin: CUBIN,
+    cubins: [{ entries: [], bytes: CUBIN }],
     sources,
     flags: ['-std=c++17', '-O3', '--use_fast_math', ...defines],
     origin: {
@@ -75,13 +76,70 @@ const parsePython = (texts: readonly string[]): void =>
 
 const LADDER = ['fa_v1_baseline', 'fa_s512_v3_wmma', 'fa_tc_s512', 'flashcore_v6', 'flashcore_v10', 'flashcore_v11'];
 
+/** The entries and the machine code that a torch file has, as Python reads it. */
+const cubinsIn = (text: string): unknown =>
+  JSON.parse(
+    python(
+      'import ast, base64, json, sys, zlib\ntree = ast.parse(sys.stdin.read())\n' +
+        'cubins = next(n for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "_CUBINS")\n' +
+        'print(json.dumps([[e, zlib.decompress(base64.b85decode(t)).hex()] for e, t in ast.literal_eval(cubins.value)]))',
+      text,
+    ),
+  );
+
 pythonTest.each(LADDER)('%s: the torch file parses, and has the machine code in it', (id) => {
-  const text = torchFile(exported(id));
+  expect(cubinsIn(torchFile(exported(id)))).toEqual([[null, Buffer.from(CUBIN).toString('hex')]]);
+});
+
+pythonTest('entries that were compiled apart have their own machine code in the torch file', () => {
+  const parts = ['one', 'another'].map((entry) => ({ entries: [entry], bytes: Buffer.from(entry) }));
+  expect(cubinsIn(torchFile({ ...exported('flashcore_v11'), cubins: parts }))).toEqual(
+    ['one', 'another'].map((entry) => [[entry], Buffer.from(entry).toString('hex')]),
+  );
+});
+
+pythonTest('three quotes in a source, in a title or in the text of a limit end no string of an exported file', () => {
+  const kernel = exported('fa_v1_baseline');
+  const [unit, ...others] = kernel.sources;
+  const literal = `"''' + open('x', 'w') + r'''"`;
+  const [limit] = kernel.manifest.limits;
+  const hostile: ExportedKernel = {
+    ...kernel,
+    sources: [{ ...unit!, text: `${unit!.text}\nstatic const char* text = ${literal};\n` }, ...others],
+    manifest: {
+      ...kernel.manifest,
+      title: '"""\nimport os',
+      limits: [{ ...limit!, because: "''' + evil() + '''" }],
+    },
+  };
   const program =
-    'import ast, base64, sys, zlib\ntree = ast.parse(sys.stdin.read())\n' +
-    'cubin = next(n for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "_CUBIN")\n' +
-    'print(zlib.decompress(base64.b85decode(ast.literal_eval(cubin.value))).hex())';
-  expect(python(program, text).trim()).toBe(Buffer.from(CUBIN).toString('hex'));
+    'import ast, sys\ntree = ast.parse(sys.stdin.read())\n' +
+    'cuda = next(n for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "CUDA")\n' +
+    'print(ast.literal_eval(cuda.value))';
+  expect(python(program, kernelBenchFiles(hostile)['model_new.py'])).toContain(literal);
+  const names = 'import ast, sys\nprint([type(n).__name__ for n in ast.parse(sys.stdin.read()).body[:3]])';
+  expect(python(names, torchFile(hostile)).trim()).toBe("['Expr', 'Import', 'Import']");
+});
+
+type Lie = Partial<Pick<ExportedKernel, 'arch' | 'flags' | 'parameters'>> & { buildId?: string };
+
+test.each<[what: string, lie: Lie, message: RegExp]>([
+  ['an architecture', { arch: 'sm_90"""\nimport os' }, /the architecture sm_90/],
+  ['a flag', { flags: ['-O3; touch x'] }, /the flag -O3; touch x/],
+  ['a macro', { flags: ['-DX=1\n#include "/etc/passwd"'] }, /the flag -DX=1/],
+  ['a parameter', { parameters: { 'x; import os': 1 } }, /the parameter x; import os/],
+  ['a build', { buildId: '/../../x' }, /the build_id \/\.\.\/\.\.\/x/],
+])('a runner that lies about %s puts nothing into an exported program', (_, { buildId, ...told }, message) => {
+  const kernel = exported('flashcore_v6');
+  const origin = { ...kernel.origin, ...(buildId !== undefined && { buildId }) };
+  expect(() => withToldForms({ ...kernel, ...told, origin })).toThrow(message);
+});
+
+test.each(LADDER)('%s: what a true runner tells stays as it is, and a text has one line', (id) => {
+  const kernel = exported(id);
+  expect(withToldForms(kernel)).toEqual(kernel);
+  const origin = { ...kernel.origin, label: 'A=1\nimport os' };
+  expect(withToldForms({ ...kernel, origin }).origin.label).toBe('A=1import os');
 });
 
 // KernelBench's kernel_static_checker.py, its strict rules as data (HEAD 423217d, 2026-03-05).

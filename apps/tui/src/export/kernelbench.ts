@@ -43,7 +43,7 @@ from torch.utils.cpp_extension import load_inline
 
 # ${kernel.manifest.id} ${kernel.origin.label}, build ${kernel.origin.buildId}, written by fa-tui export
 CUDA = r'''
-${torchExtensionSource(kernel)}'''
+${rawText(torchExtensionSource(kernel))}'''
 
 CPP = "torch::Tensor mha_fwd(torch::Tensor q, torch::Tensor k, torch::Tensor v, bool causal);"
 
@@ -68,6 +68,9 @@ class ModelNew(nn.Module):
         return extension.mha_fwd(q.contiguous(), k.contiguous(), v.contiguous(), False)
 `;
 }
+
+/** Inside of r'''…''': three quotes of a literal in the source would end it, and what follows them would be Python. */
+const rawText = (text: string): string => text.replaceAll("'''", `''' "'''" r'''`);
 
 /** The kernel, its plan and a binding in one translation unit; the checker reads it as text. */
 export function torchExtensionSource(kernel: ExportedKernel): string {

@@ -3,12 +3,12 @@
  * by ctypes through the CUDA driver, as the manifest says.
  */
 import { deflateSync } from 'node:zlib';
-import { exportName, type ExportedKernel } from './exported-kernel.ts';
+import { exportName, type ExportedCubin, type ExportedKernel } from './exported-kernel.ts';
 import { pythonPlan } from './python-plan.ts';
 
 /** The file's text. */
 export function torchFile(kernel: ExportedKernel): string {
-  const { manifest, parameters, arch, cubin, origin, flags } = kernel;
+  const { manifest, parameters, arch, cubins, origin, flags } = kernel;
   const fromDevice = Object.entries(manifest.parameters).filter(([, { ofDevice }]) => ofDevice !== undefined);
   const about = {
     kernel: manifest.id,
@@ -59,12 +59,17 @@ ${pythonPlan(manifest, parameters)}
 
 ${RUNTIME.replaceAll('OPERATOR_NAME', `flashcore::${exportName(kernel)}`)}
 
-# zlib, then base85
-_CUBIN = (
-${inLines(base85(deflateSync(cubin, { level: 9 })))}
+# Machine code, by zlib and then base85, with the entries that each has; None: all.
+_CUBINS = (
+${cubins.map(cubinText).join('\n')}
 )
 `;
 }
+
+const cubinText = ({ entries, bytes }: ExportedCubin): string =>
+  `    (\n${entries.length > 0 ? listText(entries) : '        None,'}\n        (\n${inLines(base85(deflateSync(bytes, { level: 9 })))}\n        ),\n    ),`;
+
+const listText = (entries: readonly string[]): string => `        ${JSON.stringify(entries)},`;
 
 /** As Python's base64.b85decode reads it: RFC 1924's alphabet, four bytes in five digits. */
 export function base85(bytes: Uint8Array): string {
@@ -84,9 +89,9 @@ export function base85(bytes: Uint8Array): string {
   return padding === 0 ? text : text.slice(0, -padding);
 }
 
-const LINE_CHARACTERS = 112;
+const LINE_CHARACTERS = 104;
 const inLines = (text: string): string =>
-  (text.match(new RegExp(`.{1,${LINE_CHARACTERS}}`, 'g')) ?? []).map((line) => `    "${line}"`).join('\n');
+  (text.match(new RegExp(`.{1,${LINE_CHARACTERS}}`, 'g')) ?? []).map((line) => `            "${line}"`).join('\n');
 
 /** Inside of a docstring. */
 const docText = (text: string): string => text.replaceAll('\\', '/').replaceAll('"""', "'''");
@@ -130,16 +135,14 @@ class _Driver:
 
 
 class _Loaded:
-    """The module on one device, and its entries."""
+    """The modules on one device, and their entries."""
 
     def __init__(self, index):
         self._driver = _Driver()
-        self._module = ctypes.c_void_p()
         self._functions = {}
         self._index = index
-        image = zlib.decompress(base64.b85decode(_CUBIN))
         # The device's context is current: PyTorch has just allocated the output there.
-        self._driver.call("cuModuleLoadData", ctypes.byref(self._module), image)
+        self._modules = [(entries, self._load(text)) for entries, text in _CUBINS]
 
     def launch(self, launch, tensors, workspace, stream):
         values = [self._value(argument, tensors, workspace) for argument in launch.arguments]
@@ -168,10 +171,16 @@ class _Loaded:
         )
         self._driver.call("cuLaunchKernelEx", ctypes.byref(config), function, parameters, None)
 
+    def _load(self, text):
+        module = ctypes.c_void_p()
+        self._driver.call("cuModuleLoadData", ctypes.byref(module), zlib.decompress(base64.b85decode(text)))
+        return module
+
     def _function(self, launch):
         if launch.entry not in self._functions:
             function = ctypes.c_void_p()
-            self._driver.call("cuModuleGetFunction", ctypes.byref(function), self._module, launch.entry.encode())
+            module = next(module for entries, module in self._modules if entries is None or launch.entry in entries)
+            self._driver.call("cuModuleGetFunction", ctypes.byref(function), module, launch.entry.encode())
             if launch.cluster is not None:
                 self._driver.call("cuFuncSetAttribute", function, _NON_PORTABLE_CLUSTER, 1)
             self._functions[launch.entry] = [function, 48 * 1024]

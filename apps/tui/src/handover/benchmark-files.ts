@@ -1,16 +1,26 @@
 /** Figures as the files that services for continuous benchmarking read. */
 import type { Figure } from './figures.ts';
-import { figureName, isMeasured } from './figures.ts';
+import { figureName, isMeasured, placeOf, placeTitle } from './figures.ts';
 
 const NS_PER_US = 1000;
 const US_PER_SECOND = 1e6;
 
+/** Figures of a GPU with their names; where they are of several devices or protocols, these are in the names. */
+function named(figures: readonly Figure[]): { figure: Figure; name: string }[] {
+  const measured = figures.filter(isMeasured).map((figure) => ({ figure, place: placeTitle(placeOf(figure)) }));
+  const places = new Set(measured.map(({ place }) => place)).size;
+  return measured.map(({ figure, place }) => ({
+    figure,
+    name: places > 1 ? `${figureName(figure)} (${place})` : figureName(figure),
+  }));
+}
+
 /** github-action-benchmark's customSmallerIsBetter. */
 export const actionBenchmark = (figures: readonly Figure[]): unknown =>
-  figures.filter(isMeasured).map((figure) => {
+  named(figures).map(({ figure, name }) => {
     const { latency } = figure.benchmark;
     return {
-      name: figureName(figure),
+      name,
       unit: 'us',
       value: latency!.p50Us,
       range: `${latency!.p50LowUs.toPrecision(4)} to ${latency!.p50HighUs.toPrecision(4)}`,
@@ -21,24 +31,25 @@ export const actionBenchmark = (figures: readonly Figure[]): unknown =>
 /** Bencher's metric format: latency in nanoseconds, with the interval of the median. */
 export const bencherMetrics = (figures: readonly Figure[]): unknown =>
   Object.fromEntries(
-    figures.filter(isMeasured).map((figure) => {
+    named(figures).map(({ figure, name }) => {
       const { p50Us, p50LowUs, p50HighUs } = figure.benchmark.latency!;
       const latency = {
         value: p50Us * NS_PER_US,
         lower_value: p50LowUs * NS_PER_US,
         upper_value: p50HighUs * NS_PER_US,
       };
-      return [figureName(figure), { latency }];
+      return [name, { latency }];
     }),
   );
 
 /** hyperfine's export, in seconds; it has no samples where they were not fetched. */
 export const hyperfineResults = (figures: readonly Figure[]): unknown => ({
-  results: figures.filter(isMeasured).map((figure) => {
+  results: named(figures).map(({ figure, name }) => {
     const { latency } = figure.benchmark;
+    const { device, protocol } = placeOf(figure);
     const seconds = (us: number): number => us / US_PER_SECOND;
     return {
-      command: figureName(figure),
+      command: name,
       mean: seconds(latency!.meanUs),
       stddev: seconds(latency!.stddevUs),
       median: seconds(latency!.p50Us),
@@ -48,7 +59,7 @@ export const hyperfineResults = (figures: readonly Figure[]): unknown => ({
       max: seconds(latency!.maxUs),
       times: [],
       exit_codes: [],
-      parameters: { job: figure.job, shape: figure.shape, mode: figure.mode },
+      parameters: { job: figure.job, shape: figure.shape, mode: figure.mode, device, protocol },
     };
   }),
 });

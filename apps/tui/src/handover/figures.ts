@@ -7,8 +7,10 @@ import {
   type SdpaResult,
   type VariantResult,
 } from '@flashcore/shared/contract';
+import type { Column } from '../present/blocks.ts';
+import { p50IntervalText } from '../present/sections/timings.ts';
 import { shortName } from '../present/words.ts';
-import { formatShape } from '@flashcore/shared/kernels';
+import { FEWEST_SAMPLES, formatShape } from '@flashcore/shared/kernels';
 
 export interface Figure {
   readonly job: string;
@@ -74,6 +76,17 @@ export const sdpaName = ({ name, reused }: SdpaResult): string =>
 
 /** Emulator times are no GPU times: what is for a dashboard or a table of GPU figures leaves them out. */
 export const isMeasured = ({ benchmark }: Figure): boolean => !benchmark.simulated && benchmark.valid;
+
+/** How far a median may be off; few samples do not say. */
+export const P50_INTERVAL: Column<Figure> = {
+  title: '95 % of p50',
+  align: 'right',
+  cell: ({ benchmark: { latency } }) => (latency!.samples < FEWEST_SAMPLES.interval ? '-' : p50IntervalText(latency!)),
+};
+
+/** Why a figure may not be used; undefined: it may. */
+export const notValidText = ({ benchmark: { valid, invalidReason } }: Pick<Figure, 'benchmark'>): string | undefined =>
+  valid ? undefined : `not valid: ${invalidReason ?? 'no reason given'}`;
 
 /** What charts call a figure. */
 export const figureName = ({ kernel, shape, mode }: Figure): string => `${kernel} ${shape} ${mode}`;

@@ -2,6 +2,7 @@
  * The final report of chosen jobs: figures beside SDPA, parity, gates, success criteria, cost; each row names its job.
  */
 import { GetJobResponseSchema, Verdict, type GateResult, type GetJobResponse } from '@flashcore/shared/contract';
+import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
 import { toJson } from '@bufbuild/protobuf';
 import { chapter, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
 import {
@@ -15,10 +16,9 @@ import {
 } from '../present/numbers.ts';
 import { jobPlots } from '../present/plots/job-plots.ts';
 import { piece } from '../present/roles.ts';
-import { p50IntervalText } from '../present/sections/timings.ts';
 import { reuseText } from '../present/sdpa-reuse.ts';
 import { shortName, VERDICT_MARKS } from '../present/words.ts';
-import { byPlace, fastestSdpa, figuresOf, placeTitle, type Figure } from './figures.ts';
+import { byPlace, fastestSdpa, figuresOf, notValidText, P50_INTERVAL, placeTitle, type Figure } from './figures.ts';
 import { costText, errorText, gatesText, correctText, totalCost } from './job-facts.ts';
 import type { Report } from './report.ts';
 import { saidAndMeasured } from './said-and-measured.ts';
@@ -69,11 +69,12 @@ const LATENCY_COLUMNS: readonly Column<Figure>[] = [
   { title: 'shape', cell: ({ shape }) => shape },
   { title: 'mode', cell: ({ mode }) => mode },
   { title: 'p50', align: 'right', cell: ({ benchmark }) => formatMicroseconds(benchmark.latency!.p50Us) },
-  { title: '95 % of p50', align: 'right', cell: ({ benchmark }) => p50IntervalText(benchmark.latency!) },
+  P50_INTERVAL,
   {
     title: 'p90',
     align: 'right',
-    cell: ({ benchmark: { latency } }) => formatMicroseconds(latency!.p90Us, latency!.p50Us),
+    cell: ({ benchmark: { latency } }) =>
+      latency!.samples < FEWEST_SAMPLES.p90 ? '-' : formatMicroseconds(latency!.p90Us, latency!.p50Us),
   },
   {
     title: 'TFLOP/s',
@@ -102,7 +103,8 @@ const LATENCY_COLUMNS: readonly Column<Figure>[] = [
 ];
 
 function noteOf({ benchmark }: Figure) {
-  if (!benchmark.valid) return piece(`not valid: ${benchmark.invalidReason ?? 'no reason given'}`, 'warn');
+  const problem = notValidText({ benchmark });
+  if (problem !== undefined) return piece(problem, 'warn');
   const reused = fastestSdpa(benchmark)?.reused;
   if (reused) return piece(`SDPA: ${reuseText(reused)}`, 'dim');
   return benchmark.sdpa.length === 0 && benchmark.sdpaMissing

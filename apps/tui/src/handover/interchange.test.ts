@@ -5,6 +5,7 @@ import {
   GetJobResponseSchema,
   JobState,
   Outcome,
+  SdpaReuseSchema,
   Verdict,
   type GetJobResponse,
 } from '@flashcore/shared/contract';
@@ -12,6 +13,8 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import * as z from 'zod';
+import { bencherMetrics } from './benchmark-files.ts';
+import { figuresOf } from './figures.ts';
 import { evalResults, fastP } from './kernelbench-eval.ts';
 import { markerOf, pullRequestComment } from './pull-request.ts';
 import { parseRbkConfig } from './rbk-config.ts';
@@ -186,6 +189,35 @@ test('fast_p of two devices are two, and simulated times are in none', () => {
   const simulated = structuredClone(ladder[0]!);
   for (const { benchmarks } of simulated.result!.variants) for (const each of benchmarks) each.simulated = true;
   expect(fastP([simulated])).toMatchObject([{ place: 'none measured', fast_p: { '0.0': 0 }, geo_mean_speedup: null }]);
+});
+
+test('fast_p compares with what was measured in turns, never with figures of another job', () => {
+  const reused = structuredClone(ladder);
+  for (const { result } of reused)
+    for (const { benchmarks } of result!.variants)
+      for (const { sdpa } of benchmarks)
+        for (const each of sdpa) each.reused = create(SdpaReuseSchema, { job: 'jobs/other' });
+  expect(fastP(reused)).toMatchObject([{ total_count: 3, fast_p: { '0.0': 0 }, geo_mean_speedup: null }]);
+});
+
+test('figures of two devices have names of their own in one file for a service', () => {
+  const elsewhere = structuredClone(run);
+  elsewhere.result!.provenance!.device!.name = 'NVIDIA L4';
+  const names = (jobs: (typeof run)[]) => Object.keys(bencherMetrics(figuresOf(jobs)) as object);
+  const name = 'flashcore_v11 SMS=132 2x8x512x64 hot';
+  expect(names([run])).toContain(name);
+  expect(names([run, elsewhere])).toEqual(
+    expect.arrayContaining([
+      `${name} (NVIDIA H200, flashcore-protocol 3)`,
+      `${name} (NVIDIA L4, flashcore-protocol 3)`,
+    ]),
+  );
+});
+
+test("a figure that is not valid says so in a pull request's comment", () => {
+  const throttled = structuredClone(run);
+  Object.assign(throttled.result!.variants[0]!.benchmarks[0]!, { valid: false, invalidReason: 'throttled by heat' });
+  expect(pullRequestComment([throttled], 'attention')).toContain('not valid: throttled by heat');
 });
 
 test.each([

@@ -9,7 +9,16 @@ import { championsBlocks } from '../present/sections/decisions.ts';
 import { expectationText } from '../present/sections/plan.ts';
 import { outcomeWord, shapeShort, shortName } from '../present/words.ts';
 import { adviceOf, nextSteps } from './advice.ts';
-import { byPlace, fastestSdpa, figuresOf, placeTitle, sdpaName, type Figure, type Place } from './figures.ts';
+import {
+  byPlace,
+  fastestSdpa,
+  figuresOf,
+  P50_INTERVAL,
+  placeTitle,
+  sdpaName,
+  type Figure,
+  type Place,
+} from './figures.ts';
 import { instantOf } from './instants.ts';
 import { errorText, gatesText, correctText, totalCost } from './job-facts.ts';
 import type { Report } from './report.ts';
@@ -102,6 +111,7 @@ const BEST_COLUMNS: readonly Column<Figure>[] = [
   { title: 'mode', cell: ({ mode }) => mode },
   { title: 'build', cell: ({ kernel }) => kernel },
   { title: 'p50', align: 'right', cell: ({ benchmark }) => formatMicroseconds(benchmark.latency!.p50Us) },
+  P50_INTERVAL,
   {
     title: 'TFLOP/s',
     align: 'right',
@@ -124,6 +134,9 @@ const bestData = ({ job, kernel, shape, mode, benchmark }: Figure): unknown => (
   shape,
   mode,
   p50_us: benchmark.latency!.p50Us,
+  p50_low_us: benchmark.latency!.p50LowUs,
+  p50_high_us: benchmark.latency!.p50HighUs,
+  samples: benchmark.latency!.samples,
   tflops: benchmark.tflops ?? null,
   speedup_over_sdpa: fastestSdpa(benchmark)?.speedup ?? null,
 });
@@ -133,7 +146,8 @@ const askedOf = ({ result }: GetJobResponse) => result?.variants.find(({ fallbac
 const hotText = (response: GetJobResponse): string => {
   const hot = askedOf(response)?.benchmarks.find(({ mode, latency }) => mode === TimingMode.HOT && latency);
   if (!hot) return 'not measured';
-  return `${formatMicroseconds(hot.latency!.p50Us)}, ${shapeShort(hot.shape)}${hot.simulated ? ', simulated' : ''}`;
+  const remarks = [hot.simulated && 'simulated', !hot.simulated && !hot.valid && 'not valid'];
+  return [formatMicroseconds(hot.latency!.p50Us), shapeShort(hot.shape), ...remarks].filter(Boolean).join(', ');
 };
 
 const JOB_COLUMNS: readonly Column<GetJobResponse>[] = [

@@ -3,7 +3,7 @@
  * at a shape; a kernel that has no figure is one problem that is not solved.
  */
 import type { GetJobResponse } from '@flashcore/shared/contract';
-import { fastestSdpa, figuresOf, placeOf, placeTitle, type Figure } from './figures.ts';
+import { fastestSdpa, figuresOf, isMeasured, placeOf, placeTitle, type Figure } from './figures.ts';
 import { isRight } from './job-facts.ts';
 
 /** `{"<kernel> <shape>": [sample]}`, milliseconds; hot figures of a GPU alone have a runtime. */
@@ -39,7 +39,7 @@ function problemsOf(response: GetJobResponse): { problem: string; sample: Sample
     : figures.map((figure) => ({ problem: `${job?.kernelId} ${figure.shape}`, sample: { ...sample, figure } }));
 }
 
-const isCounted = ({ mode, benchmark }: Figure): boolean => mode === 'hot' && benchmark.valid && !benchmark.simulated;
+const isCounted = (figure: Figure): boolean => figure.mode === 'hot' && isMeasured(figure);
 
 const UNMEASURED = -1;
 const MS = 1000;
@@ -108,7 +108,8 @@ function summaryOf(place: string, samples: readonly Sample[]): unknown {
 
 /** Means, as KernelBench has it; undefined where no baseline was measured. */
 function speedupOf({ figure }: Sample): number | undefined {
-  const baseline = figure && fastestSdpa(figure.benchmark)?.latency?.meanUs;
+  const inTurns = figure?.benchmark.sdpa.filter(({ reused }) => !reused) ?? [];
+  const baseline = fastestSdpa({ sdpa: inTurns })?.latency?.meanUs;
   const mean = figure?.benchmark.latency?.meanUs;
   return baseline && mean ? baseline / mean : undefined;
 }

@@ -315,6 +315,13 @@ test('every plot that a job has data for can be drawn, with the job in its capti
   }
 });
 
+test('what is read from files can steer no terminal and no reader', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'flashcore-report-'));
+  const job = { name: 'jobs/1', state: 'JOB_STATE_ENDED', label: 'mine\u001b[2J\u202e\u{e0069}' };
+  writeFileSync(path.join(folder, 'job.json'), JSON.stringify({ job, result: {} }));
+  expect(new FileSource([folder]).jobs.map((each) => each.job?.label)).toEqual(['mine']);
+});
+
 test('files that are no results are refused by name; folders are read without them', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'flashcore-report-'));
   const other = path.join(folder, 'other.json');

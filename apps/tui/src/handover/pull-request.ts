@@ -2,9 +2,19 @@
 import type { GetJobResponse } from '@flashcore/shared/contract';
 import { chapter, heading, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
 import { formatInterval, formatMicroseconds } from '../present/numbers.ts';
+import { piece } from '../present/roles.ts';
 import { markdownOf } from '../present/plain/markdown-painter.ts';
 import { COMPARISON_MARKS, MODE_WORDS, outcomeWord, shapeShort, shortName } from '../present/words.ts';
-import { byPlace, fastestSdpa, figuresOf, placeTitle, sdpaName, type Figure } from './figures.ts';
+import {
+  byPlace,
+  fastestSdpa,
+  figuresOf,
+  notValidText,
+  P50_INTERVAL,
+  placeTitle,
+  sdpaName,
+  type Figure,
+} from './figures.ts';
 import { gatesText, correctText } from './job-facts.ts';
 
 /** GitHub refuses a longer one. */
@@ -22,7 +32,7 @@ export function pullRequestComment(jobs: readonly GetJobResponse[], suite: strin
     ...jobs.flatMap(comparisonBlocks),
     ...byPlace(figuresOf(jobs)).flatMap(({ place, figures }) => [
       heading(placeTitle(place)),
-      tableOf(FIGURE_COLUMNS, figures),
+      tableOf(FIGURE_COLUMNS, figures, problemOf),
     ]),
   ];
   const body = `${markerOf(suite)}\n${markdownOf(blocks)}`;
@@ -63,11 +73,17 @@ const comparisonBlocks = (response: GetJobResponse): Block[] => {
   );
 };
 
+const problemOf = (figure: Figure) => {
+  const problem = notValidText(figure);
+  return problem === undefined ? undefined : piece(problem, 'warn');
+};
+
 const FIGURE_COLUMNS: readonly Column<Figure>[] = [
   { title: 'kernel', cell: ({ kernel }) => kernel },
   { title: 'shape', cell: ({ shape }) => shape },
   { title: 'mode', cell: ({ mode }) => mode },
   { title: 'p50', align: 'right', cell: ({ benchmark }) => formatMicroseconds(benchmark.latency!.p50Us) },
+  P50_INTERVAL,
   {
     title: 'over the fastest SDPA',
     align: 'right',

@@ -13,7 +13,7 @@ export function rbkReports(config: RbkConfig, response: GetJobResponse): Record<
   const rows = rowsOf(config, response);
   const files = {
     json: ['rbk_report.json', `${JSON.stringify(reportData(config, response, rows), null, 2)}\n`],
-    csv: ['rbk_report.csv', csvOf(rows)],
+    csv: ['rbk_report.csv', csvOf(response, rows)],
     markdown: ['rbk_report.md', markdownReport(config, response, rows)],
   } as const;
   const wanted = (['json', 'csv', 'markdown'] as const).filter((kind) => config.saves[kind]);
@@ -117,7 +117,10 @@ function markdownReport(config: RbkConfig, { job, result }: GetJobResponse, rows
   ]);
 }
 
-function csvOf(rows: readonly Row[]): string {
+/** The rows with where they are from: a row may leave its file. */
+function csvOf({ result }: GetJobResponse, rows: readonly Row[]): string {
+  const { device, protocol = '' } = result?.provenance ?? {};
+  const place = { device: device?.name ?? '', protocol, simulated: device?.simulated ?? false };
   const columns = [
     ...([
       'name',
@@ -131,11 +134,13 @@ function csvOf(rows: readonly Row[]): string {
       'stddev_us',
       'tflops',
     ] as const),
-    ...(['baseline', 'baseline_mean_us', 'speedup', 'valid'] as const),
+    ...(['baseline', 'baseline_mean_us', 'speedup', 'valid', 'device', 'protocol', 'simulated'] as const),
   ];
-  return [columns.join(','), ...rows.map((row) => columns.map((column) => csvCell(row[column])).join(','))]
-    .map((line) => `${line}\n`)
-    .join('');
+  const lineOf = (row: Row): string => {
+    const cells = { ...row, ...place };
+    return columns.map((column) => csvCell(cells[column])).join(',');
+  };
+  return [columns.join(','), ...rows.map(lineOf)].map((line) => `${line}\n`).join('');
 }
 
 /** RFC 4180; what a spreadsheet would take for a formula is text. */

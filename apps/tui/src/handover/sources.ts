@@ -1,11 +1,12 @@
 /** Where a report's results come from: a runner, or files that the programs wrote. */
 import { readFileSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { fromJson, type JsonObject, type JsonValue } from '@bufbuild/protobuf';
+import { fromJson, type DescMessage, type JsonObject, type JsonValue, type MessageShape } from '@bufbuild/protobuf';
 import {
   GetJobResponseSchema,
   JobState,
   ListChampionsResponseSchema,
+  plainMessage,
   withCurrentNames,
   type Champion,
   type Decision,
@@ -13,7 +14,7 @@ import {
   type Job,
   type Kernel,
 } from '@flashcore/shared/contract';
-import type { RunnerClient } from '@flashcore/shared/client';
+import { listedJobs, type RunnerClient } from '@flashcore/shared/client';
 import { UsageError } from '../usage-error.ts';
 import { secondsOf } from './instants.ts';
 
@@ -50,17 +51,12 @@ export class RunnerSource implements ResultSource {
 
   async #names(kernelId: string, since: number, most: number): Promise<{ found: Job[]; leftOut: boolean }> {
     const found: Job[] = [];
-    let pageToken = '';
-    do {
-      const page = await this.#client.listJobs({ pageSize: PAGE_SIZE, pageToken, kernelId, state: JobState.ENDED });
-      for (const job of page.jobs) {
-        // Newest first: what follows is older still.
-        if (secondsOf(job.createTime) < since) return { found, leftOut: false };
-        if (found.length === most) return { found, leftOut: true };
-        found.push(job);
-      }
-      pageToken = page.nextPageToken;
-    } while (pageToken !== '');
+    for await (const job of listedJobs(this.#client, { pageSize: PAGE_SIZE, kernelId, state: JobState.ENDED })) {
+      // Newest first: what follows is older still.
+      if (secondsOf(job.createTime) < since) return { found, leftOut: false };
+      if (found.length === most) return { found, leftOut: true };
+      found.push(job);
+    }
     return { found, leftOut: false };
   }
 
@@ -86,7 +82,7 @@ export class FileSource implements ResultSource {
     const jobs: GetJobResponse[] = [];
     for (const { file, named } of places.flatMap(filesOf)) {
       const json = readJson(file);
-      if (isJob(json)) jobs.push(fromJson(GetJobResponseSchema, json, { ignoreUnknownFields: true }));
+      if (isJob(json)) jobs.push(messageOf(GetJobResponseSchema, json));
       else if (isTrail(json)) this.#add(json);
       else if (named)
         throw new UsageError(`${file}: must be what --json prints of an ended job or of champions --trail`);
@@ -98,7 +94,7 @@ export class FileSource implements ResultSource {
   }
 
   #add(json: JsonValue): void {
-    const { champions, decisions } = fromJson(ListChampionsResponseSchema, json, { ignoreUnknownFields: true });
+    const { champions, decisions } = messageOf(ListChampionsResponseSchema, json);
     this.#champions.push(...champions);
     this.#decisions.push(...decisions);
   }
@@ -122,6 +118,10 @@ export class FileSource implements ResultSource {
     return Promise.resolve(undefined);
   }
 }
+
+/** Files come from anywhere: their texts are made harmless as a runner's are. */
+const messageOf = <Schema extends DescMessage>(schema: Schema, json: JsonValue): MessageShape<Schema> =>
+  plainMessage(schema, fromJson(schema, json, { ignoreUnknownFields: true }));
 
 function filesOf(place: string): { file: string; named: boolean }[] {
   try {

@@ -16,6 +16,8 @@ export interface CommandRow {
   readonly hint?: string | ((state: AppState) => string);
   /** Whether it does something now; absent: always. */
   readonly when?: (state: AppState) => boolean;
+  /** Why it does nothing now and what would help, for whoever presses the key; absent: that it does nothing. */
+  readonly whyNot?: string;
 }
 
 /** The one after `current`, around at the end. */

@@ -31,6 +31,16 @@ export function commandOf(key: string, state: AppState): Command | undefined {
 
 export const isUsable = ({ when }: Command, state: AppState): boolean => when?.(state) ?? true;
 
+/** What to say of a key that does nothing now, though it does elsewhere; undefined: it has no meaning, or leaves. */
+export function whyNothing(key: string): string | undefined {
+  // Pressed to get out of whatever there is, or in a list that may be empty.
+  if (key === 'escape' || key === 'enter') return undefined;
+  const [command] = COMMANDS.filter(({ keys }) => keys.includes(key));
+  return command && doesNothing(command);
+}
+
+export const doesNothing = ({ help, whyNot }: CommandRow): string => whyNot ?? `"${help}" does nothing here`;
+
 /**
  * Commands whose id, keys or help contain every word of the query: first those with that very key, then those whose
  * name begins so.

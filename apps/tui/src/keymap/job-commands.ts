@@ -19,6 +19,9 @@ function filterOf(state: AppState): string {
   return list === undefined ? '' : state.ui.filters[list];
 }
 
+const NOT_THE_RUNNERS =
+  'Only kernels of the runner run by a key, and 7 lists them: W watches a folder of yours, fa-tui run FOLDER runs it';
+
 export const JOB_COMMANDS = [
   {
     id: 'show-job',
@@ -43,6 +46,7 @@ export const JOB_COMMANDS = [
     help: 'Run the last form again, else this kernel',
     hint: 'rerun',
     when: (state) => kernelToRun(state) !== undefined,
+    whyNot: NOT_THE_RUNNERS,
   },
   {
     id: 'change-form',
@@ -51,6 +55,7 @@ export const JOB_COMMANDS = [
     help: 'The form of the last run, to change and run',
     hint: 'form',
     when: (state) => kernelToRun(state) !== undefined,
+    whyNot: NOT_THE_RUNNERS,
   },
   {
     id: 'cancel',
@@ -59,6 +64,7 @@ export const JOB_COMMANDS = [
     help: 'Cancel the job shown, or in 6 the one marked',
     hint: 'cancel',
     when: (state) => cancellableJob(state) !== undefined,
+    whyNot: 'There is nothing to cancel: no job is shown, or it has ended',
   },
   {
     id: 'pin',
@@ -75,6 +81,7 @@ export const JOB_COMMANDS = [
     help: 'Compare that job with the pinned one, and back',
     hint: 'compare',
     when: (state) => state.ui.pinned !== undefined && chosenJob(state) !== undefined,
+    whyNot: 'There is nothing to compare: b pins a job that has ended, c on another compares the two',
   },
   {
     id: 'accept',

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import type { Overlay } from '../state/app-state.ts';
-import { commandOf, findCommands, isUsable, type Command } from '../keymap/commands.ts';
+import { commandOf, doesNothing, findCommands, isUsable, whyNothing, type Command } from '../keymap/commands.ts';
 import { pressInCopy } from './copy-keys.ts';
 import { pressInDecision } from './decision-keys.ts';
 import { pressInForm } from './form-keys.ts';
@@ -11,14 +11,16 @@ import { HANDLERS } from './handlers.ts';
 import { typedCharacter } from './key-name.ts';
 import { completeFolder, expandHome } from '../watch/complete-path.ts';
 
-/** Carries out what `key` means now. Unknown keys do nothing. */
+/** Carries out what `key` means now; where it means nothing now, it says why. Unknown keys do nothing. */
 export function pressKey(key: string, context: KeyContext): void {
   // The one key that works over every prompt.
   if (key === 'ctrl+c') return context.leave();
   const { overlay } = context.store.state.ui;
   if (overlay === undefined) {
+    context.store.dispatch({ type: 'key' });
     const command = commandOf(key, context.store.state);
     if (command !== undefined) HANDLERS[command.id](context);
+    else tellNothing(whyNothing(key), context);
     return;
   }
   if (overlay.kind === 'help') return pressInHelp(key, overlay, context);
@@ -69,7 +71,11 @@ function runFound(command: Command | undefined, context: KeyContext): void {
   if (command === undefined) return;
   close(context);
   if (isUsable(command, context.store.state)) return HANDLERS[command.id](context);
-  context.store.dispatch({ type: 'notice', text: `"${command.help}" does nothing here`, tone: 'warn' });
+  tellNothing(doesNothing(command), context);
+}
+
+function tellNothing(text: string | undefined, { store }: KeyContext): void {
+  if (text !== undefined) store.dispatch({ type: 'notice', text, tone: 'warn' });
 }
 
 /** The log follows what is typed; Enter keeps the search, Escape goes back to where it was. */

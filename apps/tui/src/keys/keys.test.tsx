@@ -145,6 +145,20 @@ describe('every command of the table', () => {
   }
 });
 
+test('a key that means nothing here says why and what would help, and the next key takes the message away', async () => {
+  const notice = () => terminal.store.state.notice?.text;
+  await terminal.press('c');
+  expect(notice()).toMatch(/nothing to compare: b pins a job/);
+  await terminal.press('P');
+  expect(notice()).toBe('"In the leaderboard: next device, shape, mode" does nothing here');
+  terminal.store.dispatch({ type: 'tick', now: terminal.store.state.now + 2_000 });
+  await terminal.press('5');
+  expect(notice()).toBe(undefined);
+  await terminal.press(ESCAPE);
+  await terminal.press('~');
+  expect(notice()).toBe(undefined);
+});
+
 test('no two commands share a key where both could be meant', () => {
   const byKey = new Map<string, string[]>();
   for (const { id, keys } of COMMANDS) for (const key of keys) byKey.set(key, [...(byKey.get(key) ?? []), id]);

@@ -105,6 +105,7 @@ const SINGULARS: Record<string, string> = {
   registers: 'register',
   shapes: 'shape',
   cases: 'case',
+  parts: 'part',
   wavefronts: 'wavefront',
   instructions: 'instruction',
 };

@@ -12,6 +12,7 @@ import {
   type Shape,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
+import { EMULATOR_TIMES } from '@flashcore/shared/text';
 import type { Role } from './roles.ts';
 
 export const PHASE_WORDS: Record<Phase, string> = {
@@ -41,7 +42,7 @@ export const MODE_WORDS: Record<TimingMode, string> = {
   [TimingMode.HOT]: 'hot',
 };
 
-export const SIMULATED_TEXT = 'simulated: emulator times are not GPU times';
+export const SIMULATED_TEXT = `simulated: ${EMULATOR_TIMES}`;
 
 /** "OUT_OF_BOUNDS" as "out of bounds". */
 export const findingWord = (kind: FindingKind): string =>

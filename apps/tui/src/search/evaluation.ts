@@ -1,4 +1,5 @@
 import {
+  ComparisonVerdict,
   FindingKind,
   HeldOutVerdict,
   Outcome,
@@ -11,6 +12,7 @@ import {
   type VariantResult,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
+import { knowsPercentile } from '@flashcore/shared/statistics';
 import { bounded, compilerText, feedbackText, profileText, verifyText } from './feedback.ts';
 
 /** Version of the document; a reader refuses one that it does not know. */
@@ -139,7 +141,8 @@ interface Scored {
 function scoreOf(of: Scored): number {
   const { correct, variant, metrics, required } = of;
   if (correct) {
-    const speedup = metrics['speedup'] ?? metrics['speedup_over_sdpa'] ?? 1;
+    // What was not judged against its base is no faster than it; SDPA is another scale.
+    const speedup = metrics['speedup'] ?? (variant?.comparison ? 1 : (metrics['speedup_over_sdpa'] ?? 1));
     // Faster on the shapes that it was shown, and not on those that it was not, is no gain.
     const most = stoodHeldOut(variant) ? speedup : Math.min(1, speedup);
     return Math.max(SCORES.RIGHT_AT_LEAST, most);
@@ -185,9 +188,9 @@ function metricsOf(result: JobResult | undefined, variant: VariantResult | undef
     put('spill_bytes', Math.max(...entries.map((entry) => entry.spillStoreBytes + entry.spillLoadBytes)));
     put('ctas_per_sm', Math.min(...entries.map(({ ctasPerSm }) => ctasPerSm)));
   }
-  const hot = variant?.benchmarks.find(({ mode, simulated }) => mode === TimingMode.HOT && !simulated);
+  const hot = hotFigure(variant);
   put('median_us', hot?.latency?.p50Us);
-  put('p90_us', hot?.latency?.p90Us);
+  if (hot?.latency && knowsPercentile(hot.latency.samples, 0.9)) put('p90_us', hot.latency.p90Us);
   put('tflops', hot?.tflops);
   put('speedup_over_sdpa', sdpaSpeedup(hot));
   put('speedup', championSpeedup(variant));
@@ -196,15 +199,22 @@ function metricsOf(result: JobResult | undefined, variant: VariantResult | undef
   return metrics;
 }
 
+/** The one that counts: of a GPU, and valid. */
+const hotFigure = (variant: VariantResult | undefined): BenchmarkResult | undefined =>
+  variant?.benchmarks.find(({ mode, simulated, valid }) => mode === TimingMode.HOT && !simulated && valid);
+
 /** Over the fastest backend: the least of the speed-ups. */
 const sdpaSpeedup = (hot: BenchmarkResult | undefined): number | undefined =>
   hot && hot.sdpa.length > 0 ? Math.min(...hot.sdpa.map(({ speedup }) => speedup)) : undefined;
 
-/** Geometric mean over the shapes, hot, of a comparison on a real device; undefined: not measured. */
+/**
+ * Geometric mean over the shapes, hot, of a comparison on a real device; undefined: not measured, or on some shape not
+ * judged.
+ */
 export function championSpeedup(variant: VariantResult | undefined): number | undefined {
-  const ratios = (variant?.comparison?.shapes ?? []).flatMap(({ time, mode, simulated }) =>
-    time && mode === TimingMode.HOT && !simulated ? [time.ratio] : [],
-  );
+  const hot = (variant?.comparison?.shapes ?? []).filter(({ mode }) => mode === TimingMode.HOT);
+  if (hot.some(({ verdict }) => verdict === ComparisonVerdict.NOT_JUDGED)) return undefined;
+  const ratios = hot.flatMap(({ time, simulated }) => (time && !simulated ? [time.ratio] : []));
   if (ratios.length === 0) return undefined;
   return Math.exp(ratios.reduce((sum, ratio) => sum + Math.log(ratio), 0) / ratios.length);
 }
@@ -237,6 +247,7 @@ function provenanceOf(result: JobResult | undefined, variant: VariantResult | un
 
 function scoredAgainst(variant: VariantResult | undefined): string {
   if (championSpeedup(variant) !== undefined) return variant?.comparison?.champion?.label ?? '';
-  const sdpa = variant?.benchmarks.find(({ mode, simulated }) => mode === TimingMode.HOT && !simulated)?.sdpa ?? [];
+  if (variant?.comparison) return 'nothing: the comparison was not judged, a right kernel scores 1';
+  const sdpa = hotFigure(variant)?.sdpa ?? [];
   return sdpa.length > 0 ? 'the fastest SDPA backend' : 'nothing: not timed on a GPU, a right kernel scores 1';
 }

@@ -3,6 +3,7 @@ import {
   FindingKind,
   TimingMode,
   Verdict,
+  type BenchmarkResult,
   type Finding,
   type JobResult,
   type VariantResult,
@@ -86,11 +87,7 @@ function wrongLines(variant: VariantResult | undefined, required: readonly strin
 }
 
 function rightLines(variant: VariantResult | undefined): string[] {
-  const hot = variant?.benchmarks.find(({ mode }) => mode === TimingMode.HOT);
-  const timed =
-    hot === undefined || hot.simulated
-      ? 'Right. Not timed: the emulator gives no GPU times.'
-      : `Right. ${hot.latency?.p50Us.toPrecision(4)} us (median, hot) on ${formatShape(hot.shape!)}.`;
+  const timed = timedText(variant?.benchmarks.find(({ mode }) => mode === TimingMode.HOT));
   const comparison = variant?.comparison;
   const profile = variant?.profile;
   return [
@@ -100,6 +97,12 @@ function rightLines(variant: VariantResult | undefined): string[] {
     ...(profile?.bottleneck ? [`Bound by: ${profile.bottleneck}`] : []),
     ...(profile?.advice ?? []).slice(0, TOP_FINDINGS).map(({ text, evidence }) => `${text} (${evidence})`),
   ];
+}
+
+function timedText(hot: BenchmarkResult | undefined): string {
+  if (!hot || hot.simulated) return 'Right. Not timed: the emulator gives no GPU times.';
+  if (!hot.valid) return `Right. Not timed: the measurement is not valid, ${hot.invalidReason ?? 'no reason given'}.`;
+  return `Right. ${hot.latency?.p50Us.toPrecision(4)} us (median, hot) on ${formatShape(hot.shape!)}.`;
 }
 
 /** A word alone: a proposer that saw shapes or figures could fit to them. */

@@ -155,6 +155,30 @@ describe('a trial', () => {
   });
 });
 
+test('a comparison that was not judged, and a time that is not valid, score nothing', () => {
+  const [hot] = FASTER.comparison.shapes;
+  const notJudged = {
+    ...FASTER,
+    comparison: {
+      ...FASTER.comparison,
+      verdict: ComparisonVerdict.NOT_JUDGED,
+      shapes: [{ ...hot, verdict: ComparisonVerdict.NOT_JUDGED }],
+    },
+  };
+  expect(judge(notJudged)).toMatchObject({ status: 'valid', score: 2, evaluation: { combined_score: 1 } });
+  const timed = { shape: SHAPE, mode: TimingMode.HOT, latency: { samples: 50, p50Us: 10, p90Us: 11 } };
+  const sdpa = [{ name: 'sdpa/flash', speedup: 7 }];
+  const evaluated = (valid: boolean) =>
+    evaluationOf(
+      ended({ ...RIGHT, benchmarks: [{ ...timed, sdpa, valid, invalidReason: 'the device was throttled' }] }),
+    );
+  expect(evaluated(true)).toMatchObject({ combined_score: 7, metrics: { median_us: 10, speedup_over_sdpa: 7 } });
+  const invalid = evaluated(false);
+  expect(invalid.combined_score).toBe(1);
+  expect(Object.keys(invalid.metrics)).not.toContain('median_us');
+  expect(invalid.text_feedback).toMatch(/^Right\. Not timed: the measurement is not valid, the device was throttled\./);
+});
+
 test('scores climb from not built over wrong to right, and a right kernel that is slow beats every wrong one', () => {
   const score = (variant: Variant) => evaluationOf(ended(variant)).combined_score;
   const cases = [

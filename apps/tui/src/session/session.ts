@@ -13,6 +13,7 @@ import {
 import { quickRequest, type RunnerPort, type StartRequest, type WatchFolder } from './runner-port.ts';
 import { cancelRequest, followSource } from '../watch/follow-source.ts';
 import { acceptedText, rejectedText, undoneText } from '../present/sections/decisions.ts';
+import type { Notice } from '../state/app-state.ts';
 import type { Choice } from '../state/decision.ts';
 import { changedSources, pinnedComparison, samplesOf } from '../state/pinned.ts';
 import type { Store } from './store.ts';
@@ -132,7 +133,7 @@ export class Session {
       folder,
       run,
       upload: (from) => this.#client.uploadFolder(from),
-      onProblem: (error) => this.#report(error),
+      onProblem: (error) => this.#report(error, 'folder'),
       onSave: () => this.#store.dispatch({ type: 'saved' }),
       signal: watching.signal,
     }).catch((error: unknown) => {
@@ -399,14 +400,14 @@ export class Session {
     }
   }
 
-  #report(error: unknown): void {
+  #report(error: unknown, about?: Notice['about']): void {
     const unreachable = error instanceof Error && 'reason' in error && error.reason === 'RUNNER_UNREACHABLE';
     if (unreachable) this.#connection('reconnecting');
     this.#store.dispatch({
       type: 'notice',
       text: error instanceof Error ? error.message : String(error),
       tone: 'bad',
-      ...(unreachable && { about: 'connection' }),
+      about: unreachable ? 'connection' : about,
     });
   }
 

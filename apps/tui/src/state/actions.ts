@@ -56,6 +56,7 @@ export type Action =
   | { type: 'source'; sha256: string; text: string }
   | { type: 'leaderboard'; leaderboard: GetLeaderboardResponse }
   | { type: 'notice'; text: string; tone: Notice['tone']; about?: Notice['about'] }
+  | { type: 'key' }
   | { type: 'tick'; now: number }
   // From the user.
   | { type: 'restore'; view: SavedView }

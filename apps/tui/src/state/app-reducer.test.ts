@@ -111,3 +111,12 @@ test('the list of jobs knows of an end as soon as its event has come', async () 
   const ended = state.jobs.find(({ name }) => name === SAMPLE_JOB);
   expect([ended?.state, ended?.outcome]).toEqual([state.views[SAMPLE_JOB]?.state, state.views[SAMPLE_JOB]?.outcome]);
 });
+
+test('what was wrong with a watched folder is told until it runs again', () => {
+  const broken = after(
+    { type: 'watching', folder: '/k' },
+    { type: 'notice', text: 'kernel.yaml: title: wanted a text', tone: 'bad', about: 'folder' },
+  );
+  expect(reduce(broken, { type: 'key' }).notice?.text).toBe('kernel.yaml: title: wanted a text');
+  expect(reduce(broken, { type: 'version-started', job: 'jobs/2' }).notice).toBeUndefined();
+});

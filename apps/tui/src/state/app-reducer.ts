@@ -10,6 +10,8 @@ import { withSavedView } from './saved-view.ts';
 import { type Timestamp } from '@bufbuild/protobuf/wkt';
 
 const NOTICE_MS = 12_000;
+/** A message that stood so long was read: the next key is about something else. */
+const READ_MS = 1_500;
 
 export function reduce(state: AppState, action: Action): AppState {
   switch (action.type) {
@@ -91,6 +93,10 @@ export function reduce(state: AppState, action: Action): AppState {
       );
     case 'notice':
       return { ...state, notice: { text: action.text, tone: action.tone, time: state.now, about: action.about } };
+    case 'key': {
+      const isRead = state.notice?.about === undefined && state.now - (state.notice?.time ?? 0) > READ_MS;
+      return isRead ? { ...state, notice: undefined } : state;
+    }
     case 'tick': {
       const old = state.notice !== undefined && action.now - state.notice.time > NOTICE_MS;
       return { ...state, now: action.now, notice: old ? undefined : state.notice };
@@ -154,9 +160,13 @@ function withConnection(state: AppState, connection: AppState['connection']): Ap
 
 function withVersion(state: AppState, { job, isRest = false }: Extract<Action, { type: 'version-started' }>): AppState {
   const { watching } = state;
-  return watching === undefined || watching.job === job
-    ? state
-    : { ...state, watching: { ...watching, job, jobBefore: isRest ? watching.jobBefore : watching.job } };
+  if (watching === undefined || watching.job === job) return state;
+  return {
+    ...state,
+    watching: { ...watching, job, jobBefore: isRest ? watching.jobBefore : watching.job },
+    // What was wrong with the folder is no longer.
+    notice: state.notice?.about === 'folder' ? undefined : state.notice,
+  };
 }
 
 function withView(state: AppState, job: string, change: (view: JobView) => JobView): AppState {

@@ -97,8 +97,8 @@ export interface Notice {
   readonly tone: 'info' | 'warn' | 'bad';
   /** Milliseconds since 1970; old ones go. */
   readonly time: number;
-  /** Goes with the state that it tells of: one about the connection when that is back. */
-  readonly about?: 'connection' | undefined;
+  /** Goes with the state that it tells of: the connection when that is back, the watched folder when it runs again. */
+  readonly about?: 'connection' | 'folder' | undefined;
 }
 
 /** A kernel folder whose every save runs. */

@@ -197,3 +197,19 @@ test('the benchmark moves on within a timing mode, and never back', () => {
   }, EMPTY);
   expect(shares).toEqual([0, 0.125, 0.25, 0.25, 0.45]);
 });
+
+test('gates that the end came before are not measured, and the plan keeps them', () => {
+  const gate = { gateId: 'parity', level: 'hard' };
+  const job = replay(
+    eventsOf([
+      { case: 'gatePlan', value: { plan: { name: 'merge', gates: [gate] } } },
+      { case: 'finished', value: { outcome: Outcome.CANCELLED, result: { plan: { name: 'merge' } } } },
+    ]),
+  );
+  const [closed] = variantsOf(job)[0]!.gates;
+  expect([closed?.verdict, closed?.detail, job.plan?.gates.length]).toEqual([
+    Verdict.NOT_MEASURED,
+    'the job ended before (cancelled)',
+    1,
+  ]);
+});

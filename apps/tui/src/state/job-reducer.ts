@@ -2,7 +2,16 @@
  * Takes a job's events in, one by one. Pure: events come in any order and any number of times, the view only moves with
  * the one due next.
  */
-import { JobState, Phase, type AttemptStarted, type JobEvent, type JobResult } from '@flashcore/shared/contract';
+import {
+  JobState,
+  Phase,
+  Verdict,
+  type AttemptStarted,
+  type GateResult,
+  type JobEvent,
+  type JobResult,
+} from '@flashcore/shared/contract';
+import { outcomeWord } from '../present/words.ts';
 import { isActivity, type JobView, type PhaseView } from './job-view.ts';
 import { withComparisonProgress, withComparisonResult, withShapeComparison } from './live-comparison.ts';
 import { measuredModes, withBenchmarkProgress, withBenchmarkResult, withSdpaBenchmark } from './benchmarks.ts';
@@ -173,7 +182,7 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
         endTime: time,
         phases: endPhases(view.phases, time),
       };
-      return result === undefined ? ended : withResult(ended, result);
+      return withGatesClosed(result === undefined ? ended : withResult(ended, result));
     }
     case 'logLine':
     case undefined:
@@ -202,7 +211,8 @@ function withAttempt(view: JobView, { attempt, node, device = view.device, reaso
 function withResult(view: JobView, result: JobResult): JobView {
   return {
     ...view,
-    plan: result.plan ?? view.plan,
+    // Of a job that was stopped the result has the plan's name alone.
+    plan: result.plan?.gates.length ? result.plan : (view.plan ?? result.plan),
     provenance: result.provenance,
     deviceSeconds: result.deviceSeconds,
     costUsd: result.costUsd,
@@ -211,6 +221,14 @@ function withResult(view: JobView, result: JobResult): JobView {
     variants: mergeVariants(view.variants, result.variants),
     device: view.device ?? result.provenance?.device,
   };
+}
+
+/** What the end came before is decided no more: "to come" would wait for nothing. */
+function withGatesClosed(view: JobView): JobView {
+  const why = `the job ended before (${outcomeWord(view.outcome)})`;
+  const close = (gate: GateResult): GateResult =>
+    gate.verdict === Verdict.UNSPECIFIED ? { ...gate, verdict: Verdict.NOT_MEASURED, detail: why } : gate;
+  return { ...view, variants: view.variants.map((variant) => ({ ...variant, gates: variant.gates.map(close) })) };
 }
 
 const endPhases = (phases: readonly PhaseView[], time: number): PhaseView[] =>

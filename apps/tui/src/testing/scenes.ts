@@ -142,6 +142,7 @@ function compareWithV9(terminal: TestTerminal, { sources = false } = {}): void {
         kind: ArtifactKind.SOURCE,
         fileName: name,
         sizeBytes: BigInt(text.length),
+        entries: [],
       });
       store.dispatch({ type: 'source', sha256: digest, text });
     }

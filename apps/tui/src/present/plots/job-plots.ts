@@ -10,9 +10,10 @@ import {
   type ShapeComparison,
   type VariantResult,
 } from '@flashcore/shared/contract';
+import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
 import { plot, type Bar, type NamedHistogram, type Plot, type RoofPoint } from '../blocks.ts';
 import { formatMicroseconds, formatNumber } from '../numbers.ts';
-import { FEWEST, marksOf } from '../sections/timings.ts';
+import { marksOf } from '../sections/timings.ts';
 import { MODE_WORDS, shapeShort, shortName } from '../words.ts';
 
 /** What a plot is of: it stands in every caption. */
@@ -60,7 +61,7 @@ const placeText = ({ shape, mode }: Pick<BenchmarkResult, 'shape' | 'mode'>): st
 /** The histogram, and the ECDF beside those of SDPA. */
 export function distributionPlots(benchmark: BenchmarkResult, subject: PlotSubject): Plot[] {
   const { histogram, latency, sdpa } = benchmark;
-  if (!histogram || histogram.counts.length === 0 || !latency || latency.samples < FEWEST.interval) return [];
+  if (!histogram || histogram.counts.length === 0 || !latency || latency.samples < FEWEST_SAMPLES.interval) return [];
   const beside = sdpa.flatMap(({ name, histogram: samples, latency: times }): NamedHistogram[] =>
     samples && times && samples.counts.length > 0 ? [{ label: name, histogram: samples, p50Us: times.p50Us }] : [],
   );

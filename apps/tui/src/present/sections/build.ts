@@ -72,10 +72,14 @@ export function buildBlocks(build: BuildResult): Block[] {
   ];
 }
 
-function runFact({ compiler, version, target, seconds, cacheHit, exitCode }: CompilerRun): Fact {
-  const how = cacheHit ? `cached (first took ${formatSeconds(seconds)})` : formatSeconds(seconds);
+function runFact({ compiler, version, target, seconds, cacheHit, exitCode, parts }: CompilerRun): Fact {
+  const took = `${formatSeconds(seconds)}${inParts(parts)}`;
+  const how = cacheHit ? `cached (first took ${took})` : took;
   return fact(compiler, `${version} for ${target}, ${how}${exitCode === 0 ? '' : `, exit status ${exitCode}`}`);
 }
+
+/** Of a kernel whose entries were compiled apart; the seconds are the longest part's. */
+export const inParts = (parts: number): string => (parts > 1 ? ` in ${parts} parts` : '');
 
 function ptxasFacts({ entries, entriesMissing }: BuildResult): Fact[] {
   if (entries.length > 0) return [fact('ptxas', [...new Set(entries.map(({ arch }) => arch))].join(', '))];

@@ -19,9 +19,11 @@ const figure =
   (result: CaseResult): Piece =>
     result.verdict === Verdict.NOT_MEASURED ? piece('-', 'dim') : piece(value(result), role?.(result));
 
-// Errors are over finite elements: where there is none, 0 would look like a perfect answer.
+/** Errors are over finite elements: where there is none, 0 would look like a perfect answer. */
+export const hasFinite = ({ nanCount, infCount, elements }: CaseResult): boolean => nanCount + infCount < elements;
+
 const ofError = (value: (result: CaseResult) => string) =>
-  figure((result) => (result.nanCount + result.infCount < result.elements ? value(result) : '-'));
+  figure((result) => (hasFinite(result) ? value(result) : '-'));
 const error = (value: (result: CaseResult) => number) => ofError((result) => formatError(value(result)));
 
 const counting = (count: (result: CaseResult) => bigint) =>
@@ -132,7 +134,12 @@ function complaint(result: CaseResult): Block[] {
     result.unwrittenCount > 0n ? `${formatCount(result.unwrittenCount)} never written` : '',
   ].filter((part) => part !== '');
   const among = counts.length > 0 ? ` (${counts.join(', ')} of ${formatCount(result.elements)} elements)` : '';
-  const worst = result.worst && result.mismatches > 0n ? `; worst ${elementText(result.worst)}` : '';
   const { mark, role } = VERDICT_MARKS[result.verdict];
-  return [notice(`${shape}: ${result.reason ?? 'no reason given'}${among}${worst}`, role, mark)];
+  return [notice(`${shape}: ${result.reason ?? 'no reason given'}${among}${worstOf(result)}`, role, mark)];
+}
+
+/** Where it is furthest off, unless the reason names that element already. */
+function worstOf({ worst, mismatches, reason = '' }: CaseResult): string {
+  if (worst === undefined || mismatches === 0n || reason.includes(`s=${worst.row} d=${worst.column}`)) return '';
+  return `; worst ${elementText(worst)}`;
 }

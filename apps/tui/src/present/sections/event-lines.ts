@@ -27,6 +27,7 @@ import {
   summaryText,
   variantWord,
 } from '../words.ts';
+import { hasFinite } from './cases.ts';
 import { gateTitle, gateValue, gateReason } from './gates.ts';
 import type { Role } from '../roles.ts';
 import { gateTarget, gateMark } from '../gate-marks.ts';
@@ -172,10 +173,12 @@ export function diagnosticText({ severity, file, line, column, message }: Diagno
   return `${place === '' ? '' : `${place}: `}${severity}: ${message}`;
 }
 
-function caseText({ shape, verdict, reason, maxAbsError, meanAbsError }: CaseResult): Described {
+function caseText(result: CaseResult): Described {
+  const { shape, verdict, reason, maxAbsError, meanAbsError } = result;
   const errors = `max ${formatError(maxAbsError)}, mean ${formatError(meanAbsError)}`;
+  const hasErrors = verdict !== Verdict.NOT_MEASURED && hasFinite(result);
   return {
-    text: `${shapeShort(shape)}: ${VERDICT_MARKS[verdict].word}, ${verdict === Verdict.NOT_MEASURED ? (reason ?? '') : errors}`,
+    text: `${shapeShort(shape)}: ${VERDICT_MARKS[verdict].word}, ${hasErrors ? errors : (reason ?? 'no error known')}`,
     tone: verdictTone(verdict),
   };
 }
@@ -198,9 +201,15 @@ function toneOfToolLine(text: string): LogTone {
 /** A gate of level "warn" that fails warns; nothing else looks like a rejection. */
 function gateLine(gate: GateResult): Described {
   const { word, role } = gateMark(gate);
-  const answer =
-    gate.value === undefined ? gateReason(gate) : `${word}, ${gateValue(gate).text} (wanted ${gateTarget(gate)})`;
+  const value = `${word}, ${gateValue(gate).text} (wanted ${gateTarget(gate)})`;
+  const answer = gate.value === undefined ? gateReason(gate) : `${value}${rejectionText(gate)}`;
   return { text: `gate ${gateTitle(gate)}: ${answer}`, tone: GATE_TONES[role] ?? 'plain' };
+}
+
+/** What is wrong, where a gate rejects: of "1 part (wanted = 0 parts)" alone nobody knows which. */
+function rejectionText({ verdict, level, detail, source }: GateResult): string {
+  const [what = ''] = detail.split('; ');
+  return verdict !== Verdict.FAIL || level !== 'hard' || what === '' || what.startsWith(source) ? '' : `: ${what}`;
 }
 
 const GATE_TONES: Partial<Record<Role, LogTone>> = { good: 'good', bad: 'bad', warn: 'warn' };

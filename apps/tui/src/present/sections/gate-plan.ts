@@ -11,12 +11,13 @@ function setText(name: string, caseSets: readonly CaseSet[]): string {
   return set === undefined ? name || 'none' : `${name}, ${counted(set.shapes.length, 'shape')}`;
 }
 
-const titles = ({ gates }: GatePlan, levels: readonly string[]): string[] =>
-  gates.filter(({ level }) => levels.includes(level)).map(({ gateId }) => gateId);
+/** The words that the table of gates has; in quotes, for a title may have a comma. */
+const titles = ({ gates }: GatePlan, wanted: string): string[] =>
+  gates.filter(({ level }) => level === wanted).map(({ title, gateId }) => (title === '' ? gateId : `"${title}"`));
 
-/** "spills, correctness, regression, documented decide; 19 others are only shown". */
+/** '"Register spills", "Parity cases within tolerance" decide; 19 others are only shown'. */
 export function decidingText(plan: GatePlan): string {
-  const [hard, shown, off] = [titles(plan, ['hard']), titles(plan, ['warn']), titles(plan, ['off'])];
+  const [hard, shown, off] = [titles(plan, 'hard'), titles(plan, 'warn'), titles(plan, 'off')];
   const are = (number: number): string => (number === 1 ? 'is' : 'are');
   return [
     hard.length === 0 ? 'no gate decides' : `${hard.join(', ')} ${hard.length === 1 ? 'decides' : 'decide'}`,

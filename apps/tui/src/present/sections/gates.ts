@@ -103,6 +103,11 @@ function evidence(gate: GateResult): string {
     gate.verdict !== Verdict.NOT_MEASURED && gate.source !== '' && !reason.includes(gate.source)
       ? `source: ${gate.source}`
       : '';
-  const own = gate.ownReason === '' ? '' : `by the kernel's own gates: ${gate.ownReason}`;
-  return [reason, source, own].filter((part) => part !== '').join('; ');
+  return [reason, source, ownGateText(gate)].filter((part) => part !== '').join('; ');
+}
+
+/** That the manifest set the target, and why, unless the answer's detail says that already. */
+export function ownGateText({ ownReason, detail }: Pick<GateResult, 'ownReason' | 'detail'>): string {
+  if (ownReason === '') return '';
+  return detail.includes(ownReason) ? "by the kernel's own gates" : `by the kernel's own gates: ${ownReason}`;
 }

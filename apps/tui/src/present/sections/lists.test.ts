@@ -73,9 +73,9 @@ test('history: what a job cost and how it stood against its champion, where ther
     champion: 'flashcore_v9',
   });
   expect(historyReport([compared, refused], PLAIN).slice(0, 3)).toEqual([
-    '  job       outcome       cases   hot p50  vs champion     gates  kernel',
-    '  01234567  wrong result    7/7  5.760 us       1.0712  ✓0 ✗0 –0  fa_v2_wmma US…',
-    '  01234567  wrong result    7/7  5.800 us            -  ✓0 ✗0 –0  fa_v2_wmma US…',
+    '  job       outcome       cases   hot p50  vs champion  gates  kernel',
+    '  01234567  wrong result    7/7  5.760 us       1.0712      -  fa_v2_wmma USE_W…',
+    '  01234567  wrong result    7/7  5.800 us            -      -  fa_v2_wmma USE_W…',
   ]);
 });
 

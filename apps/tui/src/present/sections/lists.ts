@@ -79,10 +79,13 @@ type GateCounts = Pick<
 >;
 
 /** "3 of 4", of the gates that can reject; of an experiment before plans all gates by their answers. */
-export const gatesText = (counts: GateCounts): string =>
-  counts.hardGates > 0
-    ? `${counts.hardGatesPassed} of ${counts.hardGates}`
-    : `✓${counts.gatesPassed} ✗${counts.gatesFailed} –${counts.gatesNotMeasured}`;
+export function gatesText({ hardGates, hardGatesPassed, ...all }: GateCounts): string {
+  if (hardGates > 0) return `${hardGatesPassed} of ${hardGates}`;
+  const { gatesPassed, gatesFailed, gatesNotMeasured } = all;
+  return gatesPassed + gatesFailed + gatesNotMeasured === 0
+    ? '-'
+    : `✓${gatesPassed} ✗${gatesFailed} –${gatesNotMeasured}`;
+}
 
 export const gatesRole = ({ hardGates, hardGatesPassed, gatesFailed }: GateCounts): Role | undefined =>
   (hardGates > 0 ? hardGatesPassed < hardGates : gatesFailed > 0) ? 'bad' : undefined;
@@ -126,7 +129,7 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
     'hot: launches back to back, first shape',
     hasChampion ? 'vs champion: least ratio to the champion of the same job, above 1 faster' : '',
     experiments.some(({ hardGates }) => hardGates > 0) ? 'gates: passed, of those that can reject' : '',
-    experiments.some(({ hardGates }) => hardGates === 0) ? '✓ passed, ✗ failed, – not measured' : '',
+    experiments.some((experiment) => gatesText(experiment).startsWith('✓')) ? '✓ passed, ✗ failed, – not measured' : '',
   ].filter((part) => part !== '');
   return [tableOf(columns, experiments), notice(notes.join('; '), 'dim')];
 }

@@ -8,6 +8,7 @@ import {
   type SdpaResult,
   type Shape,
 } from '@flashcore/shared/contract';
+import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
 import { fact, facts, heading, notice, tableOf, type Block, type Column, type Fact, type PlotMark } from '../blocks.ts';
 import {
   counted,
@@ -36,9 +37,6 @@ export interface Timing {
   /** Its median over the kernel's; above 1 the kernel is faster. */
   readonly speedup?: number | undefined;
 }
-
-/** Of fewer samples a percentile says no more than the greatest sample: 1 / (1 - p). */
-export const FEWEST = { interval: 5, p90: 10, p99: 100 } as const;
 
 const timingOf = (result: BenchmarkResult): Timing => ({
   shape: result.shape,
@@ -77,20 +75,24 @@ const P50: Column<Timing> = {
   cell: statistic(({ p50Us }) => formatMicroseconds(p50Us)),
 };
 const SPREAD: Column<Timing>[] = [
-  { title: '95 % of p50', align: 'right', drop: 6, cell: statistic(p50IntervalText, FEWEST.interval) },
+  { title: '95 % of p50', align: 'right', drop: 6, cell: statistic(p50IntervalText, FEWEST_SAMPLES.interval) },
   {
     title: 'p90',
     align: 'right',
     drop: 5,
-    cell: statistic(({ p90Us, p50Us }) => formatMicroseconds(p90Us, p50Us), FEWEST.p90),
+    cell: statistic(({ p90Us, p50Us }) => formatMicroseconds(p90Us, p50Us), FEWEST_SAMPLES.p90),
   },
-  { title: 'p99', align: 'right', cell: statistic(({ p99Us, p50Us }) => formatMicroseconds(p99Us, p50Us), FEWEST.p99) },
+  {
+    title: 'p99',
+    align: 'right',
+    cell: statistic(({ p99Us, p50Us }) => formatMicroseconds(p99Us, p50Us), FEWEST_SAMPLES.p99),
+  },
   { title: 'mean', align: 'right', drop: 9, cell: statistic(({ meanUs, p50Us }) => formatMicroseconds(meanUs, p50Us)) },
   {
     title: 'sd',
     align: 'right',
     drop: 8,
-    cell: statistic(({ stddevUs, p50Us }) => formatMicroseconds(stddevUs, p50Us), 2),
+    cell: statistic(({ stddevUs, p50Us }) => formatMicroseconds(stddevUs, p50Us), FEWEST_SAMPLES.deviation),
   },
 ];
 const EXTREMES: Column<Timing>[] = [
@@ -131,8 +133,8 @@ export function marksOf(latency: LatencyStatistics | undefined): PlotMark[] {
   const { samples, p50Us, p90Us, p99Us } = latency;
   return [
     { label: 'p50', value: p50Us },
-    ...(samples >= FEWEST.p90 ? [{ label: 'p90', value: p90Us }] : []),
-    ...(samples >= FEWEST.p99 ? [{ label: 'p99', value: p99Us }] : []),
+    ...(samples >= FEWEST_SAMPLES.p90 ? [{ label: 'p90', value: p90Us }] : []),
+    ...(samples >= FEWEST_SAMPLES.p99 ? [{ label: 'p99', value: p99Us }] : []),
   ];
 }
 
@@ -155,16 +157,16 @@ export function spreadFacts({ latency }: Pick<Timing, 'latency'>): Fact[] {
     ...(samples < 2
       ? []
       : [fact('mean', formatMicroseconds(meanUs, p50Us)), fact('sd', formatMicroseconds(stddevUs, p50Us))]),
-    ...(samples < FEWEST.interval ? [] : [fact('95 % of p50', p50IntervalText(latency))]),
-    ...(samples < FEWEST.p99 ? [tooFewFact(samples)] : []),
+    ...(samples < FEWEST_SAMPLES.interval ? [] : [fact('95 % of p50', p50IntervalText(latency))]),
+    ...(samples < FEWEST_SAMPLES.p99 ? [tooFewFact(samples)] : []),
     fact('dropped', String(dropped), dropped > 0 ? 'bad' : undefined),
   ];
 }
 
 const tooFewFact = (samples: number): Fact =>
-  samples < FEWEST.p90
-    ? fact('p90, p99', `take ${FEWEST.p90} and ${FEWEST.p99} samples, got ${samples}`)
-    : fact('p99', `takes ${FEWEST.p99} samples, got ${samples}`);
+  samples < FEWEST_SAMPLES.p90
+    ? fact('p90, p99', `take ${FEWEST_SAMPLES.p90} and ${FEWEST_SAMPLES.p99} samples, got ${samples}`)
+    : fact('p99', `takes ${FEWEST_SAMPLES.p99} samples, got ${samples}`);
 
 /** What stands behind the samples: how many, why no more, what they rest on. */
 export function resultFacts(result: BenchmarkResult): Fact[] {
@@ -251,7 +253,7 @@ export function timingBlocks(result: BenchmarkResult): Block[] {
 function distributionBlocks(timing: Timing): Block[] {
   const { latency, histogram } = timing;
   if (latency === undefined) return [];
-  if (latency.samples < FEWEST.interval) return [notice(fewSamplesText(latency))];
+  if (latency.samples < FEWEST_SAMPLES.interval) return [notice(fewSamplesText(latency))];
   return [
     tableOf([P50, ...SPREAD, ...EXTREMES], [timing]),
     ...(histogram === undefined || histogram.counts.length === 0
@@ -264,5 +266,5 @@ function distributionBlocks(timing: Timing): Block[] {
 function fewSamplesText({ samples, minUs, p50Us, maxUs }: LatencyStatistics): string {
   const time = (value: number): string => formatMicroseconds(value, p50Us);
   const text = samples === 1 ? `${time(p50Us)}, one sample` : `${time(minUs)} to ${time(maxUs)}, median ${time(p50Us)}`;
-  return `${text}; percentiles and intervals need ${FEWEST.interval} samples or more`;
+  return `${text}; percentiles and intervals need ${FEWEST_SAMPLES.interval} samples or more`;
 }

@@ -1,5 +1,6 @@
 /** Latency on the dashboard: the measurement that runs now or ended last, statistics first, then its distribution. */
 import type { LatencyStatistics } from '@flashcore/shared/contract';
+import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
 import { sampleStrip } from '../../present/cells/bars.ts';
 import { histogram, histogramData } from '../../present/cells/histogram.ts';
 import { fitRow, flowRows, labelled, run, textRow, type Row } from '../../present/cells/row.ts';
@@ -8,7 +9,6 @@ import { MODE_WORDS, shapeShort } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView, VariantView } from '../../state/job-view.ts';
 import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
-import { FEWEST } from '../../present/sections/timings.ts';
 import { racePane } from '../latency/tune-race.ts';
 import { nothingYet } from '../pane/nothing.ts';
 import { beside, type Size, type View } from '../pane/view.ts';
@@ -47,7 +47,7 @@ export function samplesText({ latency, expectedSamples = 0, result }: BenchmarkV
 
 /** "±1.9 %": half of the median's 95 % interval; undefined of too few samples. */
 export function halfWidthText({ samples, p50Us, p50LowUs, p50HighUs }: LatencyStatistics): string | undefined {
-  if (samples < FEWEST.interval || p50Us === 0) return undefined;
+  if (samples < FEWEST_SAMPLES.interval || p50Us === 0) return undefined;
   return `±${(((p50HighUs - p50LowUs) / 2 / p50Us) * 100).toFixed(1)} %`;
 }
 
@@ -59,8 +59,11 @@ function bodyRows(state: AppState, shown: BenchmarkView, { width, height }: Size
   const data = histogramData(bins);
   const side = sideRows(state, shown);
   const room = height - 1;
-  if (data === undefined || latency.samples < FEWEST.interval)
-    return [statistics, textRow(`a distribution takes ${FEWEST.interval} samples`, 'dim'), ...side].slice(0, height);
+  if (data === undefined || latency.samples < FEWEST_SAMPLES.interval)
+    return [statistics, textRow(`a distribution takes ${FEWEST_SAMPLES.interval} samples`, 'dim'), ...side].slice(
+      0,
+      height,
+    );
   if (width < WIDE) return [statistics, ...histogram(data, { width, height: room, counts: true })].slice(0, height);
   const plot = histogram(data, { width: width - SIDE_CELLS - 2, height: room, counts: true });
   return [statistics, ...beside(plot, [[], ...side].slice(0, room), { leftWidth: width - SIDE_CELLS - 2 })].slice(
@@ -77,8 +80,8 @@ function statisticsRow(shown: BenchmarkView, latency: LatencyStatistics, width: 
   const half = halfWidthText(latency);
   const groups = [
     labelled('p50', time(p50Us), 'title'),
-    labelled('p90', samples < FEWEST.p90 ? '-' : time(p90Us)),
-    labelled('p99', samples < FEWEST.p99 ? '-' : time(p99Us)),
+    labelled('p90', samples < FEWEST_SAMPLES.p90 ? '-' : time(p90Us)),
+    labelled('p99', samples < FEWEST_SAMPLES.p99 ? '-' : time(p99Us)),
     labelled('min', time(minUs)),
     labelled('max', `${time(maxUs)} ${unit}`),
     labelled('n', samplesText(shown)),

@@ -3,6 +3,7 @@
  * ones marked, the last runs, facts.
  */
 import { TimingMode } from '@flashcore/shared/contract';
+import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
 import { fact, facts, notice } from '../../present/blocks.ts';
 import { sampleStrip, sparkline } from '../../present/cells/bars.ts';
 import { blockRows } from '../../present/cells/cells-painter.ts';
@@ -13,7 +14,7 @@ import { flowRows, run, textRow, type Row } from '../../present/cells/row.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView } from '../../state/job-view.ts';
 import { attachedJob, lastRunsOf } from '../../state/selectors.ts';
-import { FEWEST, STOP_WORDS, marksOf, spreadFacts } from '../../present/sections/timings.ts';
+import { STOP_WORDS, marksOf, spreadFacts } from '../../present/sections/timings.ts';
 import { notMeasured, MODE_WORDS, shapeShort } from '../../present/words.ts';
 import { beside, pageOf, type Size } from '../pane/view.ts';
 
@@ -27,11 +28,11 @@ export function distributionRows(state: AppState, chosen: BenchmarkView, { width
   const facts = [...resultFacts(chosen, width), ...stripRows(chosen, width), ...lastRuns(state, chosen, width)];
   if (bins === undefined) return [title, textRow('no samples yet', 'dim'), ...facts].slice(0, height);
   const { samples = 0, minUs = 0, maxUs = 0 } = chosen.latency ?? {};
-  if (samples > 0 && samples < FEWEST.interval)
+  if (samples > 0 && samples < FEWEST_SAMPLES.interval)
     return [
       title,
       textRow(
-        `${samples} sample${samples === 1 ? '' : 's'}, ${formatMicroseconds(minUs, maxUs)} to ${formatMicroseconds(maxUs)}: a distribution takes ${FEWEST.interval}`,
+        `${samples} sample${samples === 1 ? '' : 's'}, ${formatMicroseconds(minUs, maxUs)} to ${formatMicroseconds(maxUs)}: a distribution takes ${FEWEST_SAMPLES.interval}`,
         'dim',
       ),
       ...facts,

@@ -8,7 +8,7 @@ import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts'
 import type { AppState } from '../../state/app-state.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import type { Size, View } from '../pane/view.ts';
-import { tallyText, GATE_COLUMNS, tallyOf, gateReason, gateTitle } from '../../present/sections/gates.ts';
+import { tallyText, GATE_COLUMNS, tallyOf, gateReason, gateTitle, ownGateText } from '../../present/sections/gates.ts';
 import { planRows } from './plan.ts';
 import { standingOf } from './standing.ts';
 import { gateMark } from '../../present/gate-marks.ts';
@@ -119,7 +119,7 @@ function reasonRows(gate: GateResult, { width, selected, hasSource }: GateLook):
     gate.verdict === Verdict.NOT_JUDGED ||
     (gate.verdict === Verdict.FAIL && gate.level !== 'off');
   const source = selected && !hasSource && gate.source !== '' ? ` [${gate.level}, by ${gate.source}]` : '';
-  const own = selected && gate.ownReason !== '' ? ` [the kernel's own gate: ${gate.ownReason}]` : '';
+  const own = selected && gate.ownReason !== '' ? ` [${ownGateText(gate)}]` : '';
   const text = `${gateReason(gate)}${source}${own}`.trim();
   return wanted && text !== ''
     ? wrapRows(text, width, { role: gate.verdict === Verdict.FAIL ? 'text' : 'dim', indent: 4, hang: 4 })

@@ -89,12 +89,12 @@ export function nothingText(state: AppState, subject: Subject): string {
   const words = WORDS[subject];
   if (job.kind === JobKind.UNSPECIFIED) return 'Reading the job.';
   if (!words.kinds.includes(job.kind))
-    return `A ${KIND_WORDS[job.kind]} job ${words.other}: 7, then Enter, runs the whole experiment of a kernel.`;
+    return `A ${KIND_WORDS[job.kind]} job ${words.other}: 7, then Enter, runs the whole experiment.`;
   if (job.state !== JobState.ENDED) return (job.kind === TUNE ? words.ofSearch : undefined) ?? words.pending;
   if (job.lastSequence === 0) return 'Reading the job.';
   return job.outcome === Outcome.PASSED
     ? `The job ended ${words.before}.`
-    : `The job ended (${outcomeWord(job.outcome)}) ${words.before}: 1 shows why.`;
+    : `The job ended (${outcomeWord(job.outcome)}) ${words.before}${state.ui.view === 'run' ? '' : ': 1 shows why'}.`;
 }
 
 export const nothingRows = (state: AppState, subject: Subject, { width }: Size): Row[] =>

@@ -4,13 +4,13 @@ import { labelledBars } from '../../present/cells/bars.ts';
 import { formatSeconds, formatPercent } from '../../present/numbers.ts';
 import { textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import { table } from '../../present/cells/table.ts';
-import { isLaunched, ENTRY_COLUMNS } from '../../present/sections/build.ts';
+import { inParts, isLaunched, ENTRY_COLUMNS } from '../../present/sections/build.ts';
 import { notMeasured } from '../../present/words.ts';
 
 export function buildReport(build: BuildResult, width: number): Row[] {
   const runs = build.runs.map(
-    ({ compiler, version, target, seconds, cacheHit }) =>
-      `${compiler} ${version} for ${target}: ${cacheHit ? 'cached' : formatSeconds(seconds)}`,
+    ({ compiler, version, target, seconds, cacheHit, parts }) =>
+      `${compiler} ${version} for ${target}: ${cacheHit ? 'cached' : formatSeconds(seconds)}${inParts(parts)}`,
   );
   const compilers = runs.flatMap((text) => wrapRows(text, width, { role: 'dim', hang: 2 }));
   const title = textRow(`Compiler's report${build.arch === '' ? '' : `, ${build.arch}`}`, 'title');

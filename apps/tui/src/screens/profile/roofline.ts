@@ -1,5 +1,6 @@
 /** The roofline of the device with the kernel's measurements on it, and in words how far below the roof they are. */
 import { TimingMode, type Device } from '@flashcore/shared/contract';
+import { EMULATOR_TIMES } from '@flashcore/shared/text';
 import { formatMicroseconds, formatNumber } from '../../present/numbers.ts';
 import { ridgeOf, roofAt, roofline, type RooflinePoint } from '../../present/cells/roofline.ts';
 import { textRow, wrapRows, type Row } from '../../present/cells/row.ts';
@@ -30,11 +31,9 @@ export function rooflineRows(state: AppState, { benchmarks }: VariantView, { wid
     return [
       title,
       ...wrapRows(`${ridge} (${roof.source})`, width, { role: 'dim' }),
-      ...wrapRows(
-        device.simulated ? notMeasured('emulator times are not GPU times') : 'no shape was timed in this job',
-        width,
-        { role: 'dim' },
-      ),
+      ...wrapRows(device.simulated ? notMeasured(EMULATOR_TIMES) : 'no shape was timed in this job', width, {
+        role: 'dim',
+      }),
     ];
   return [
     title,

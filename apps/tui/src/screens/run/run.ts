@@ -157,6 +157,8 @@ function correctLine(state: AppState, width: number): Row {
   const failed = variant.cases.some(({ verdict }) => verdict === Verdict.FAIL);
   const worst = worstCase(variant);
   const { verifying } = variant;
+  // The limit grows with the value: the largest error need not be the one nearest to its limit.
+  const largest = Math.max(...variant.cases.map(({ maxAbsError }) => maxAbsError));
   const limit = worst === undefined ? '' : limitText(worst);
   return line(
     'correct',
@@ -168,7 +170,7 @@ function correctLine(state: AppState, width: number): Row {
         : [run(`  ● ${shapeShort(verifying.shape)} seed ${verifying.seedIndex + 1}/${verifying.seedCount}`, 'accent')]),
       ...(worst === undefined
         ? []
-        : [run(`  max err ${formatError(worst.maxAbsError)}${limit === '' ? '' : `, ${limit} of the limit`}`, 'dim')]),
+        : [run(`  max err ${formatError(largest)}${limit === '' ? '' : `, at most ${limit} of a limit`}`, 'dim')]),
     ],
     width,
   );

@@ -25,7 +25,7 @@ export function experimentRows(experiment: ExperimentSummary | undefined, width:
         labelled('cases', parityShort(experiment), isParity(experiment) ? undefined : 'bad'),
         ...(cases === 0 ? [] : [labelled('max err', formatError(maxAbsError))]),
         ...(registersPerThread === undefined ? [] : [labelled('registers/thread', String(registersPerThread))]),
-        labelled('gates', gatesText(experiment)),
+        ...(gatesText(experiment) === '-' ? [] : [labelled('gates', gatesText(experiment))]),
       ],
       width,
     ),

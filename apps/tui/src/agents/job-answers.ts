@@ -1,0 +1,91 @@
+import { ComparisonVerdict, JobState, Outcome, Verdict, type Job, type JobResult } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import * as z from 'zod';
+import { askedVariant, evaluationOf } from '../search/evaluation.ts';
+import { bounded, findingText } from '../search/feedback.ts';
+import { tuneText } from '../search/tune-report.ts';
+import type { ResourceLink } from './answers.ts';
+
+const MAX_FINDING = 1500;
+const MAX_FINDINGS = 3;
+const MAX_GATES = 10;
+/** Of a tune's table: an answer has at most 8 kB. */
+const MAX_TABLE_LINES = 20;
+const MAX_TABLE_LINE = 200;
+
+/** What every answer about a job has. */
+export const jobState = {
+  job: z.string(),
+  state: z.enum(['queued', 'running', 'ended']),
+  outcome: z.string().optional().describe('set once it has ended; PASSED, FAILED, COMPILE_FAILED, WRONG_RESULT …'),
+  summary: z.string().optional(),
+};
+
+type Answer = Record<string, unknown>;
+
+export function stateOf({ name, state, outcome, summary }: Job): Answer {
+  if (state !== JobState.ENDED) return { job: name, state: state === JobState.RUNNING ? 'running' : 'queued' };
+  return { job: name, state: 'ended', outcome: Outcome[outcome], summary: bounded(summary, MAX_FINDING) };
+}
+
+/** Of a job that has ended. */
+export function resultAnswer(job: Job, result: JobResult | undefined): Answer {
+  const evaluation = evaluationOf({ job, result });
+  const variant = askedVariant(result);
+  const findings = (variant?.findings ?? [])
+    .slice(0, MAX_FINDINGS)
+    .map((finding) => bounded(findingText(finding), MAX_FINDING));
+  const { text_feedback: feedback, correct } = evaluation;
+  return {
+    ...stateOf(job),
+    correct,
+    stage: evaluation.stage,
+    simulated: result?.provenance?.device?.simulated ?? false,
+    findings,
+    // What findings say already is not said twice.
+    feedback: bounded(findings.length > 0 && !correct ? lastLine(feedback) : feedback, MAX_FINDING),
+    metrics: evaluation.metrics,
+    ...(result?.tune && {
+      table: tuneText(result.tune)
+        .slice(0, MAX_TABLE_LINES)
+        .map((line) => bounded(line, MAX_TABLE_LINE)),
+    }),
+    gates_failed: (variant?.gates ?? [])
+      .filter(({ verdict }) => verdict === Verdict.FAIL)
+      .slice(0, MAX_GATES)
+      .map(
+        ({ title, value, comparison, target, unit, level }) =>
+          `${title}: ${value ?? '?'} ${unit}, wanted ${comparison} ${target} (${level})`,
+      ),
+  };
+}
+
+/** Of a job that has ended, and that was to compare. */
+export function comparisonAnswer(job: Job, result: JobResult | undefined): Answer {
+  const comparison = askedVariant(result)?.comparison;
+  return {
+    ...stateOf(job),
+    verdict: comparison ? ComparisonVerdict[comparison.verdict] : 'NOT_JUDGED',
+    reason: bounded(
+      comparison?.reason ?? 'the candidate did not come as far as the comparison: read its result',
+      MAX_FINDING,
+    ),
+    ratios: (comparison?.shapes ?? []).flatMap(({ shape, time, simulated }) =>
+      shape && time && !simulated
+        ? [{ shape: formatShape(shape), ratio: time.ratio, low: time.low, high: time.high }]
+        : [],
+    ),
+  };
+}
+
+/** What a result has no place for. */
+export const linksOf = (job: string): ResourceLink[] =>
+  [
+    ['log', 'text/plain'],
+    ['compiler', 'text/plain'],
+    ['cases', 'text/plain'],
+    ['profile', 'text/plain'],
+    ['result', 'application/json'],
+  ].map(([name, mimeType]) => ({ name: name!, uri: `flashcore://${job}/${name}`, mimeType: mimeType! }));
+
+const lastLine = (text: string): string => text.trimEnd().split('\n').at(-1) ?? '';

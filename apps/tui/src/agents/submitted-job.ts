@@ -1,0 +1,104 @@
+import { create } from '@bufbuild/protobuf';
+import { JobOptionsSchema, KernelVariantSchema, VariantSchema, type Job } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import type { Connection } from '../connection/connect.ts';
+import type { StartRequest } from '../session/runner-port.ts';
+import { Refused } from './answers.ts';
+import type { ToolContext } from './tool-context.ts';
+
+export const ACTIONS = ['build', 'verify', 'bench', 'profile', 'run', 'tune'] as const;
+
+/** A job as an agent asks for it. */
+export interface Submitted {
+  readonly action: (typeof ACTIONS)[number];
+  readonly kernel: string;
+  readonly parameters: Record<string, number>;
+  readonly shapes: string[];
+  readonly seeds?: number | undefined;
+  readonly samples?: number | undefined;
+  readonly champion?: string | undefined;
+  readonly champion_parameters?: Record<string, number>;
+  readonly device?: string | undefined;
+  readonly labels: Record<string, string>;
+  /** Of tune. */
+  readonly values?: Record<string, number[]>;
+  readonly max_variants?: number | undefined;
+  readonly max_device_seconds?: number | undefined;
+}
+
+const COMPARING: readonly Submitted['action'][] = ['bench', 'run', 'tune'];
+
+/** What only some actions heed is refused with the others. Errors: Refused. */
+function requireHeeded({ action, champion, values = {}, max_variants, max_device_seconds }: Submitted): void {
+  if (champion !== undefined && !COMPARING.includes(action))
+    throw new Refused(`champion: only ${COMPARING.join(', ')} compare; the action is ${action}`);
+  if (action === 'tune') return;
+  const given = Object.entries({ max_variants, max_device_seconds }).filter(([, value]) => value !== undefined);
+  const names = [...(Object.keys(values).length > 0 ? ['values'] : []), ...given.map(([name]) => name)];
+  if (names.length > 0) throw new Refused(`${names.join(', ')}: of tune alone; the action is ${action}`);
+}
+
+/** The request to start it; a folder's files are uploaded as they are now. Errors: Refused. */
+export async function requestOf(
+  asked: Submitted,
+  { client }: Connection,
+  { kernelOf, referenceTo }: ToolContext,
+): Promise<StartRequest> {
+  const { action, samples, seeds } = asked;
+  requireHeeded(asked);
+  const shapeList = asked.shapes.map((text) => parseShape(text));
+  const side = async (kernel: string, values: Record<string, number>) => ({
+    kernel: await referenceTo(await kernelOf(kernel), client),
+    variant: create(VariantSchema, {
+      parameters: Object.fromEntries(Object.entries(values).map(([name, value]) => [name, BigInt(value)])),
+    }),
+  });
+  const champion =
+    asked.champion === undefined
+      ? undefined
+      : create(KernelVariantSchema, await side(asked.champion, asked.champion_parameters ?? {}));
+  const common = {
+    options: create(JobOptionsSchema, {
+      requestId: crypto.randomUUID(),
+      deviceId: asked.device ?? '',
+      labels: asked.labels,
+    }),
+    ...(await side(asked.kernel, asked.parameters)),
+  };
+  const verify = { shapes: shapeList, ...(seeds !== undefined && { seedCount: seeds }) };
+  const benchmark = {
+    shapes: shapeList,
+    ...(samples !== undefined && { protocol: { minSamples: samples, maxSamples: samples } }),
+    ...(champion && { champion }),
+  };
+  switch (action) {
+    case 'build':
+      return { method: 'build', request: common };
+    case 'verify':
+      return { method: 'verify', request: { ...common, settings: verify } };
+    case 'bench':
+      return { method: 'benchmark', request: { ...common, settings: benchmark } };
+    case 'profile':
+      return { method: 'profile', request: { ...common, settings: shapeList[0] ? { shape: shapeList[0] } : {} } };
+    case 'run':
+      return { method: 'runExperiment', request: { ...common, verify, benchmark, noFallback: true } };
+    case 'tune':
+      return { method: 'tune', request: { ...common, ...tuneSettings(asked), shapes: shapeList, champion } };
+  }
+}
+
+const tuneSettings = ({ values = {}, max_variants, max_device_seconds }: Submitted) => ({
+  parameters: Object.entries(values).map(([name, all]) => ({ name, values: all.map(BigInt) })),
+  maxTrials: max_variants ?? 0,
+  maxSeconds: max_device_seconds ?? 0,
+  seed: 1,
+});
+
+/** Starts a job and lets it go on: its name is all that is needed. */
+export async function startJob({ client }: Connection, { method, request }: StartRequest): Promise<Job> {
+  for await (const { job } of client.start(method, request)) {
+    const { job: started } = await client.getJob({ name: job });
+    return started!;
+  }
+  throw new Refused('The runner started no job: try again');
+}

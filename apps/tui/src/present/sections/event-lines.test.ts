@@ -1,0 +1,36 @@
+import { Verdict } from '@flashcore/shared/contract';
+import { expect, test } from 'vitest';
+import { eventsOf } from '../../testing/sample-job.ts';
+import { logLinesOf } from './event-lines.ts';
+
+const textsOf = (...payloads: Parameters<typeof eventsOf>[0]) =>
+  eventsOf(payloads).flatMap((event) => logLinesOf(event).map(({ text }) => text));
+
+test('a case that gave no output has no error of 0: its line says why it failed', () => {
+  const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64 };
+  expect(
+    textsOf(
+      { case: 'caseResult', value: { shape, verdict: Verdict.FAIL, reason: 'OUT_OF_BOUNDS: thread 3 read past K' } },
+      {
+        case: 'caseResult',
+        value: { shape, verdict: Verdict.FAIL, elements: 8n, mismatches: 1n, maxAbsError: 0.5, meanAbsError: 0.25 },
+      },
+    ),
+  ).toEqual(['1x2x64x64: FAIL, OUT_OF_BOUNDS: thread 3 read past K', '1x2x64x64: FAIL, max 5.00e-1, mean 2.50e-1']);
+});
+
+test('a gate that rejects says what is wrong, not where its value comes from', () => {
+  const gate = { verdict: Verdict.FAIL, comparison: '==', unit: 'parts', value: 1, source: 'the kernel folder' };
+  const detail = 'NOTES.md is missing; what is not written down is tried again';
+  expect(
+    textsOf(
+      { case: 'gateResult', value: { ...gate, title: 'Documented', level: 'hard', detail } },
+      { case: 'gateResult', value: { ...gate, title: 'Documented', level: 'hard', detail: 'the kernel folder: 1' } },
+      { case: 'gateResult', value: { ...gate, title: 'Documented', level: 'warn', detail } },
+    ),
+  ).toEqual([
+    'gate Documented: FAIL, 1 part (wanted = 0 parts): NOTES.md is missing',
+    'gate Documented: FAIL, 1 part (wanted = 0 parts)',
+    'gate Documented: warns, 1 part (wanted = 0 parts)',
+  ]);
+});
