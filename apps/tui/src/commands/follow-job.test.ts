@@ -4,7 +4,7 @@ import { JobState, Outcome, GetJobResponseSchema, type JobEvent } from '@flashco
 import { expect, test } from 'vitest';
 import { SAMPLE_JOB, eventsOf, sampleEvents } from '../testing/sample-job.ts';
 import { CommandContext } from './context.ts';
-import { followJob, type OpenEvents } from './job-command.ts';
+import { followJob, type OpenEvents } from './follow-job.ts';
 
 const EVENTS = sampleEvents();
 

@@ -7,7 +7,7 @@ import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { UsageError } from '../usage-error.ts';
 import { appearanceOf, isInteractive, wantsFiles } from './interactive.ts';
-import { followJob } from './job-command.ts';
+import { followJob } from './follow-job.ts';
 import { requireOutputs } from '../named-files.ts';
 
 /**

@@ -13,7 +13,7 @@ import {
 } from '@flashcore/shared/contract';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { CommandContext } from './context.ts';
-import { followJob } from './job-command.ts';
+import { followJob } from './follow-job.ts';
 
 let folder: string;
 beforeEach(() => void (folder = mkdtempSync(path.join(tmpdir(), 'fa-'))));

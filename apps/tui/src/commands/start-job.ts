@@ -14,7 +14,7 @@ import type { StartRequest } from '../session/runner-port.ts';
 import type { CommandContext } from './context.ts';
 import { type ExitCode } from './exit-code.ts';
 import { UsageError } from '../usage-error.ts';
-import { detachFromJob, followJob, type OpenEvents } from './job-command.ts';
+import { detachFromJob, followJob, type OpenEvents } from './follow-job.ts';
 import { requireOutputs } from '../named-files.ts';
 import { readRbk } from './rbk.ts';
 import { kernelReference, otherName, parseKernelArgument, storedReference } from './kernel-argument.ts';

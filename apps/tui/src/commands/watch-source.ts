@@ -8,7 +8,7 @@ import { ExitCode } from './exit-code.ts';
 import { UsageError } from '../usage-error.ts';
 import { isInteractive, openTui, wantsFiles } from './interactive.ts';
 import { onInterrupt } from './interrupt.ts';
-import { followJob, type OutputFiles } from './job-command.ts';
+import { followJob, type OutputFiles } from './follow-job.ts';
 import { requireOutputs } from '../named-files.ts';
 import { reportError } from './report-error.ts';
 import { championById, plannedRequest } from './start-job.ts';

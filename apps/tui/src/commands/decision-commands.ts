@@ -1,0 +1,43 @@
+import type { Command } from 'commander';
+import type { Define } from './define-command.ts';
+import { noteOption } from './option-groups.ts';
+import type { GlobalOptions } from './options.ts';
+
+const JOB = ['<job>', 'its name or first digits'] as const;
+
+/** What a user decides about a result, and the champions that follow from it. */
+export function addDecisionCommands(program: Command, define: Define): void {
+  type Noted = GlobalOptions & { note?: string };
+  const decision = (name: string, about: string) =>
+    noteOption(
+      program
+        .command(name)
+        .argument(...JOB)
+        .description(about),
+    );
+  define<Noted>(
+    decision('accept', 'make its build the champion of its kernel, device model, shapes and protocol'),
+    async (context, options, job) => (await import('./decide.ts')).acceptJob(job, options, context),
+  );
+  define<Noted>(
+    decision('reject', 'note that its result is not wanted; a champion that it made is none any more'),
+    async (context, options, job) => (await import('./decide.ts')).rejectJob(job, options, context),
+  );
+  define<Noted>(decision('undo', 'take back the latest decision about it'), async (context, options, job) =>
+    (await import('./decide.ts')).undoDecision(job, options, context),
+  );
+  const noted = program
+    .command('note')
+    .argument(...JOB)
+    .argument('<text>', 'the note')
+    .description('add a note to a result');
+  define(noted, async (context, _, job, text) => (await import('./decide.ts')).noteJob(job, text, context));
+  const champions = program
+    .command('champions')
+    .option('--trail', 'also every decision that was made')
+    .option('--kernel <id>', 'only of this kernel')
+    .description('what experiments are compared with');
+  define<GlobalOptions & { trail?: boolean; kernel?: string }>(champions, async (context, options) =>
+    (await import('./decide.ts')).listChampions(options, context),
+  );
+}

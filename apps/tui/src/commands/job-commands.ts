@@ -1,0 +1,103 @@
+import type { Command } from 'commander';
+import type { Define } from './define-command.ts';
+import type { EvaluateCommandOptions } from './evaluate.ts';
+import type { EvolveCommandOptions } from './evolve.ts';
+import type { ExportCommandOptions } from './export.ts';
+import {
+  againOptions,
+  benchmarkOptions,
+  evaluateOptions,
+  evolveOptions,
+  experimentOptions,
+  exportOptions,
+  jobOptions,
+  profileOptions,
+  rbkOption,
+  saveOption,
+  shapeOption,
+  tuneOptions,
+  variantOptions,
+  verifyOptions,
+} from './option-groups.ts';
+import type { JobCommandOptions } from './options.ts';
+import type { JobCommand } from './start-job.ts';
+import type { TuneCommandOptions } from './tune.ts';
+
+/** Commands that start jobs. */
+export function addJobCommands(program: Command, define: Define): void {
+  const start = (name: JobCommand, about: string, argument = '<kernel or folder>') => {
+    const command = program
+      .command(name)
+      .argument(argument, "id of a runner's kernel, a folder with a kernel.yaml, or a build_id")
+      .description(about);
+    define<JobCommandOptions>(command, async (context, options, kernel) =>
+      (await import('./start-job.ts')).startJob(name, kernel, options, context),
+    );
+    return againOptions(command);
+  };
+  saveOption(experimentOptions(start('run', 'run an experiment: build, verify, bench, profile, then the gates')));
+  jobOptions(variantOptions(start('build', 'compile; report registers, shared memory, spills, occupancy')));
+  jobOptions(variantOptions(verifyOptions(shapeOption(start('verify', 'compare the output with the fp64 reference')))));
+  rbkOption(
+    jobOptions(
+      variantOptions(
+        benchmarkOptions(
+          shapeOption(start('bench', "measure the latency, or without a kernel SDPA's (--sdpa)", '[kernel or folder]')),
+        ),
+      ),
+    ),
+  );
+  saveOption(jobOptions(variantOptions(profileOptions(shapeOption(start('profile', 'read hardware counters'))))));
+  define<EvaluateCommandOptions>(
+    evaluateOptions(
+      program
+        .command('evaluate')
+        .argument('<file or folder>', "a .cu that replaces --base's, or a folder with a kernel.yaml")
+        .description('judge a candidate for a search program: one JSON document, 0 whenever it could be judged'),
+    ),
+    async (context, options, candidate) => (await import('./evaluate.ts')).evaluate(candidate, options, context),
+  );
+  define<TuneCommandOptions>(
+    tuneOptions(
+      program
+        .command('tune')
+        .argument('<kernel or folder>', "id of a runner's kernel, or a folder with a kernel.yaml")
+        .description("search a kernel's variants: build all, verify, race, compare the winner"),
+    ),
+    async (context, options, kernel) => (await import('./tune.ts')).tune(kernel, options, context),
+  );
+  define<EvolveCommandOptions>(
+    evolveOptions(
+      program
+        .command('evolve')
+        .argument('[kernel or folder]', 'where the search begins')
+        .description('search for a faster kernel with a program that proposes candidates'),
+    ),
+    async (context, options, kernel) => (await import('./evolve.ts')).evolveCommand(kernel, options, context),
+  );
+  define<ExportCommandOptions>(
+    exportOptions(
+      program
+        .command('export')
+        .argument('<kernel or folder>', "id of a runner's kernel, or a folder with a kernel.yaml")
+        .description('write a kernel for others to call: PyTorch, KernelBench, FlashInfer-Bench …'),
+    ),
+    async (context, options, kernel) => (await import('./export.ts')).exportKernel(kernel, options, context),
+  );
+  const watched = experimentOptions(
+    program
+      .command('watch-source')
+      .argument('<folder>', 'a folder with a kernel.yaml')
+      .description('run the experiment at every save (in a terminal: in the program); a newer save supersedes')
+      .option('--quick', 'build and run the smallest case first; the rest only if that passes'),
+  );
+  define<JobCommandOptions>(watched, async (context, options, folder) =>
+    (await import('./watch-source.ts')).watchSource(folder, options, context),
+  );
+  const first = experimentOptions(
+    program.command('start').description('the default experiment (npm start); in a terminal, the program opens on it'),
+  );
+  define<JobCommandOptions>(first, async (context, options) =>
+    (await import('./interactive.ts')).startDefault(options, context),
+  );
+}

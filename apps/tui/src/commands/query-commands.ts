@@ -1,0 +1,129 @@
+import { Argument, type Command } from 'commander';
+import { SHELLS } from './completion-scripts.ts';
+import { addDecisionCommands } from './decision-commands.ts';
+import type { Action, Define } from './define-command.ts';
+import type { LeaderboardCommandOptions } from './leaderboard.ts';
+import { fileOptions, leaderboardOptions, pageOptions, reportOptions } from './option-groups.ts';
+import type { GlobalOptions, JobCommandOptions } from './options.ts';
+import type { ReportCommandOptions } from './report.ts';
+
+/** What `fa-tui host` does besides telling. */
+const HOST_ACTIONS = ['install', 'start', 'stop'];
+
+interface PageOptions {
+  readonly limit?: string;
+  readonly kernel?: string;
+  readonly label?: string[];
+}
+
+/** Commands that ask the runner, or show what jobs left behind. */
+export function addQueryCommands(program: Command, define: Define): void {
+  const query = <Options extends object>(command: Command, action: Action<GlobalOptions & Options>) =>
+    define<GlobalOptions & Options>(command, action);
+  query<{ all?: boolean }>(
+    program.command('kernels').description("the runner's kernels").option('--all', 'also the faulty fixtures'),
+    async (context, options) => (await import('./lists.ts')).listKernels(options, context),
+  );
+  const host = program
+    .command('host')
+    .addArgument(new Argument('[action]', 'of a host behind ssh').choices(HOST_ACTIONS))
+    .argument('[runner]', 'ssh://host, or its name (default: --runner)')
+    .option('--bundle <file>', 'install: made by npx nx bundle runner (default: the one in out/)')
+    .description(
+      "devices, tools and isolation of the runner's host; install: bring flashcore there; start, stop: by its hooks",
+    );
+  query<{ bundle?: string }>(host, async (context, options, action, runner) =>
+    action === ''
+      ? (await import('./lists.ts')).showHost(context)
+      : (await import('./host-actions.ts')).hostCommand(action, { ...options, named: runner }, context),
+  );
+  query(
+    program.command('fleet').description('partitions and pilots of the cluster behind a gateway'),
+    async (context) => (await import('./lists.ts')).showFleet(context),
+  );
+  query<PageOptions>(pageOptions(program.command('jobs').description('jobs, newest first')), async (context, options) =>
+    (await import('./lists.ts')).listJobs(options, context),
+  );
+  query<PageOptions>(
+    pageOptions(program.command('history').description('ended experiments, newest first')),
+    async (context, options) => (await import('./lists.ts')).listHistory(options, context),
+  );
+  define<LeaderboardCommandOptions>(
+    leaderboardOptions(
+      program.command('leaderboard').description('the best result of each kernel variant and of SDPA, fastest first'),
+    ),
+    async (context, options) => (await import('./leaderboard.ts')).showLeaderboard(options, context),
+  );
+  query<{ record?: string; junit?: string }>(
+    fileOptions(
+      program
+        .command('watch')
+        .argument('<job>', 'its name or first digits')
+        .description('follow a job from its first event'),
+    ),
+    async (context, options, job) => (await import('./watch.ts')).watchJob(job, context, options),
+  );
+  query<JobCommandOptions & { speed?: string }>(
+    fileOptions(
+      program
+        .command('replay')
+        .argument('<file>', 'made with --record')
+        .description('show a recorded job again, without a runner')
+        .option('--speed <n>', 'times as fast as it happened; 0: no pauses (default 1)'),
+    ),
+    async (context, options, file) => (await import('./replay.ts')).replay(file, options, context),
+  );
+  query(
+    program
+      .command('config')
+      .addArgument(
+        new Argument(
+          '<action>',
+          'print the settings, where their file is, what is wrong in it, its JSON Schema',
+        ).choices(['show', 'path', 'validate', 'schema']),
+      )
+      .description('the settings file of the terminal program'),
+    async (context, _, action) => (await import('./config.ts')).config(action, context),
+  );
+  query(
+    program
+      .command('completion')
+      .addArgument(new Argument('<shell>', 'the shell to complete in').choices(Object.keys(SHELLS)))
+      .description('print the completion script for bash, zsh or fish')
+      .addHelpText(
+        'after',
+        '\nbash: source <(fa-tui completion bash), in ~/.bashrc; zsh: the same in ~/.zshrc after compinit;\nfish: fa-tui completion fish > ~/.config/fish/completions/fa-tui.fish',
+      ),
+    async (context, _, shell) => (await import('./completion.ts')).completion(shell, context),
+  );
+  query(
+    program.command('cancel').argument('<job>', 'its name or first digits').description('end a job'),
+    async (context, _, job) => (await import('./cancel.ts')).cancelJob(job, context),
+  );
+  addDecisionCommands(program, define);
+  query<{ output?: string }>(
+    program
+      .command('artifact')
+      .argument('<sha256>', 'digest, as a report gives it')
+      .description('read a file that a job made')
+      .option('-o, --output <file>', 'write it there'),
+    async (context, options, sha256) => (await import('./artifact.ts')).readArtifact(sha256, options, context),
+  );
+  const report = reportOptions(
+    program
+      .command('report')
+      .argument('[names...]', 'jobs, by name or first digits; for --template kernel or search, its id')
+      .description('results for others: pages (Markdown, HTML, JSON), JUnit, SARIF, annotations, benchmark files'),
+  );
+  define<ReportCommandOptions>(report, async (context, options, names) =>
+    (await import('./report.ts')).report(names === '' ? [] : names.split(' '), options, context),
+  );
+  query<{ out?: string }>(
+    program
+      .command('trace')
+      .argument('<job>', 'its name or first digits')
+      .description("a job's phases as trace events, for Perfetto and chrome://tracing")
+      .option('-o, --out <file>', 'write it there (default: stdout)'),
+    async (context, options, job) => (await import('./report.ts')).traceJob(job, options, context),
+  );
+}
