@@ -13,6 +13,7 @@ import {
   type AcceptRequest,
   type AcceptResponse,
   type Champion,
+  type Job,
   type NoteRequest,
   type NoteResponse,
   type RejectRequest,
@@ -33,7 +34,10 @@ import { Violations } from './validate/violations.ts';
 
 const MAX_NOTE = 4096;
 
-/** Makes the build of an experiment that passed the champion of its kernel, device model, shapes and protocol. */
+/**
+ * Makes the build of an experiment that passed the champion of its kernel, device model, shapes and protocol. Errors:
+ * NOT_ACCEPTABLE where it is that already.
+ */
 export const accept =
   (services: Services): UnaryHandler<AcceptRequest, AcceptResponse> =>
   (request, context) => {
@@ -42,7 +46,9 @@ export const accept =
     const { job, result, id } = jobs.ended(request.job);
     return decisions.once(repeatable, AcceptResponseSchema, () => {
       const champion = championOf(job, result, { after: kernels.after(job.kernelId) ?? '' });
-      const replaced = decisions.champions().find((other) => sharesPlace(other, champion));
+      const held = decisions.champions().filter((other) => sharesPlace(other, champion));
+      refuseAgain(job, held.length === 1 && championEverywhere(champion, held[0]!) ? 'the champion' : undefined);
+      const replaced = held.find((other) => other.job !== job.name);
       const decision = decisions.add({
         kind: DecisionKind.ACCEPTED,
         job: { id, name: job.name, label: job.label },
@@ -56,7 +62,7 @@ export const accept =
     });
   };
 
-/** Notes that a result is not wanted; a champion that it made is none any more. */
+/** Notes that a result is not wanted; a champion that it made is none any more. Errors: NOT_ACCEPTABLE again. */
 export const reject =
   (services: Services): UnaryHandler<RejectRequest, RejectResponse> =>
   (request, context) => {
@@ -64,6 +70,7 @@ export const reject =
     const { jobs, decisions } = services;
     const { job, id } = jobs.ended(request.job);
     return decisions.once(repeatable, RejectResponseSchema, () => {
+      refuseAgain(job, decisions.latestOf(id)?.kind === DecisionKind.REJECTED ? 'rejected' : undefined);
       const removed = decisions.champions().filter((champion) => champion.job === job.name);
       const decision = decisions.add({
         kind: DecisionKind.REJECTED,
@@ -149,6 +156,17 @@ function checkDecision(
   request.requestId = id;
   return { id, client: context.caller.name, digest: requestDigest(schema.typeName, schema, request) };
 }
+
+/** A decision that would change nothing is no entry of the trail. */
+function refuseAgain({ name }: Job, already: string | undefined): void {
+  if (already === undefined) return;
+  const text = `${name} is ${already} already: fa-tui undo ${name} takes that back, fa-tui note adds a note`;
+  throw new FlashcoreError('NOT_ACCEPTABLE', { job: name }, text);
+}
+
+/** Whether a job holds every place that accepting it would give it; one replaced in some of them may have them back. */
+const championEverywhere = (wanted: Champion, held: Champion): boolean =>
+  held.job === wanted.job && held.shapes.length === wanted.shapes.length;
 
 function sharesPlace(a: Champion, b: Champion): boolean {
   const shapes = new Set(b.shapes.map(formatShape));

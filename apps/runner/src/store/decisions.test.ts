@@ -1,9 +1,11 @@
 import { join } from 'node:path';
 import { RunnerClient } from '@flashcore/shared/client';
-import { DecisionKind } from '@flashcore/shared/contract';
+import { DecisionKind, Outcome, type JobResult } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { startChildRunnerIn } from '../testing/child-runner.ts';
+import { acceptable, fakePlanner } from '../testing/fake-planner.ts';
 import { collect, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
 
 async function experiment(client: RunnerClient, kernelId: string): Promise<string> {
@@ -81,6 +83,57 @@ test('what can not be accepted is refused with the reason; bad requests name the
     violations: [{ field: 'request_id' }],
   });
 });
+
+test('a decision that would change nothing is refused and leaves the trail as it was', async () => {
+  await using fixture = await startTestRunner();
+  const { client } = fixture;
+  const job = await experiment(client, 'champion_9');
+  const already = (what: string) => `${job} is ${what} already: fa-tui undo ${job} takes that back`;
+  await client.accept({ job });
+  await expect(client.accept({ job, note: 'twice' })).rejects.toThrow(already('the champion'));
+  await client.reject({ job });
+  await expect(client.reject({ job })).rejects.toThrow(already('rejected'));
+  await client.accept({ job });
+  await expect(client.accept({ job })).rejects.toThrow(already('the champion'));
+  const { decisions } = await client.listChampions({ includeDecisions: true });
+  expect(kinds(decisions)).toEqual([
+    ['ACCEPTED', ''],
+    ['REJECTED', ''],
+    ['ACCEPTED', ''],
+  ]);
+});
+
+test('a champion that was replaced on some of its shapes may have them back', async () => {
+  const measured = [[64, 128], [128]].map((lengths) => onShapes(lengths));
+  const bodies = {
+    measured: () => Promise.resolve({ outcome: Outcome.PASSED, summary: 'passed', result: measured.shift()! }),
+  };
+  await using fixture = await startTestRunner({ createPlanner: () => fakePlanner({ bodies }) });
+  const { client } = fixture;
+  const [both, one] = [await experiment(client, 'measured'), await experiment(client, 'measured')];
+  const champions = async () =>
+    (await client.listChampions()).champions.map(({ job, shapes }) => [
+      job,
+      ...shapes.map(({ sequenceLength }) => sequenceLength),
+    ]);
+  await client.accept({ job: both });
+  await client.accept({ job: one });
+  expect(await champions()).toEqual([
+    [one, 128],
+    [both, 64],
+  ]);
+  expect((await client.accept({ job: both })).replaced).toMatchObject({ job: one });
+  expect(await champions()).toEqual([[both, 64, 128]]);
+});
+
+/** A result that can be accepted, measured at these sequence lengths. */
+function onShapes(lengths: readonly number[]): JobResult {
+  const result = acceptable(9);
+  const [variant] = result.variants;
+  const [benchmark] = variant!.benchmarks;
+  variant!.benchmarks = lengths.map((length) => ({ ...benchmark!, shape: parseShape(`1x1x${length}x64`) }));
+  return result;
+}
 
 test('the same request is the same decision; the trail is never changed', async () => {
   await using fixture = await startTestRunner();

@@ -42,15 +42,17 @@ export function refusalOf(state: DecisionFacts, job: JobView, choice: Choice): s
   const standing = standingDecision(state, job.name);
   switch (choice) {
     case 'accept':
-      return state.champions.some((champion) => champion.job === job.name)
-        ? 'it is the champion already; u takes that back'
-        : acceptRefusal(job);
+      return championEverywhere(state, job) ? 'it is the champion already; u takes that back' : acceptRefusal(job);
     case 'reject':
       return standing?.kind === DecisionKind.REJECTED ? 'it is rejected already; u takes that back' : undefined;
     case 'undo':
       return standing === undefined ? 'it was neither accepted nor rejected, or that was undone already' : undefined;
   }
 }
+
+/** A champion that was replaced on some of its shapes may have them back. */
+const championEverywhere = (state: DecisionFacts, job: JobView): boolean =>
+  state.champions.some((champion) => champion.job === job.name) && replacedBy(state, job).length === 0;
 
 function acceptRefusal({ kind, result }: JobView): string | undefined {
   if (kind !== JobKind.EXPERIMENT)

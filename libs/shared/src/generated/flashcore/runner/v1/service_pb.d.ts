@@ -2031,7 +2031,8 @@ export declare const KernelRunnerService: GenService<{
     output: typeof UploadSourcesResponseSchema;
   },
   /**
-   * Makes the build of an experiment that passed the champion of its kernel, device model, shapes and protocol.
+   * Makes the build of an experiment that passed the champion of its kernel, device model, shapes and protocol. One that
+   * is that already is refused with NOT_ACCEPTABLE: nothing would change.
    *
    * @generated from rpc flashcore.runner.v1.KernelRunnerService.Accept
    */
@@ -2041,7 +2042,8 @@ export declare const KernelRunnerService: GenService<{
     output: typeof AcceptResponseSchema;
   },
   /**
-   * Notes that an experiment's result is not wanted, and why; a champion that it made is taken back.
+   * Notes that an experiment's result is not wanted, and why; a champion that it made is taken back. NOT_ACCEPTABLE where
+   * it is rejected already.
    *
    * @generated from rpc flashcore.runner.v1.KernelRunnerService.Reject
    */
