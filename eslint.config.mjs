@@ -108,7 +108,7 @@ const SHARED_ROOMS = {
   text: [],
   files: ['generated', 'text'],
   contract: ['generated', 'text'],
-  kernels: ['contract', 'generated', 'text'],
+  kernels: ['contract', 'files', 'generated', 'text'],
   statistics: ['kernels', 'generated', 'text'],
   trace: ['kernels', 'contract', 'generated', 'text'],
   client: ['kernels', 'contract', 'files', 'generated', 'text'],

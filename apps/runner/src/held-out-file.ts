@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { FlashcoreError, type Shape } from '@flashcore/shared/contract';
+import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '@flashcore/shared/files';
 import { parseHeldOut } from '@flashcore/shared/kernels';
 import { UsageError } from './usage-error.ts';
 
@@ -7,11 +7,11 @@ import { UsageError } from './usage-error.ts';
 export function readHeldOut(path: string | undefined): readonly Shape[] {
   if (path === undefined) return [];
   try {
-    return parseHeldOut(readFileSync(path, 'utf8'), path);
+    return parseHeldOut(readForeignText(path, HAND_WRITTEN_BYTES), path);
   } catch (error) {
     if (error instanceof FlashcoreError) throw new UsageError(`--held-out ${path}: ${error.message}`);
     const { code } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    throw new UsageError(`--held-out ${path}: cannot be read (${code})`);
+    throw new UsageError(`--held-out ${path}: cannot be read (${whyUnreadable(error)})`);
   }
 }

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import {
@@ -14,7 +14,16 @@ import {
   type SourceTree,
   type Variant,
 } from '@flashcore/shared/contract';
-import { MANIFEST_FILE, parseManifest, treeDigest, type Manifest } from '@flashcore/shared/kernels';
+import { readForeignText } from '@flashcore/shared/files';
+import {
+  MANIFEST_FILE,
+  MAX_TREE_BYTES,
+  NOTES_FILE,
+  parseManifest,
+  readManifestText,
+  treeDigest,
+  type Manifest,
+} from '@flashcore/shared/kernels';
 import { didYouMean, nearestNames } from '@flashcore/shared/text';
 import type { BuildStore } from './store/builds.ts';
 import { readTree } from './store/source-tree.ts';
@@ -40,7 +49,6 @@ export interface ResolvedKernel {
 const FAULTY = ['faulty', 'cheating'] as const;
 /** As manifests name kernels. */
 const KERNEL_ID = /^\w+$/;
-const NOTES_FILE = 'NOTES.md';
 const MAX_NOTES_LENGTH = 128 * 1024;
 
 /**
@@ -199,7 +207,7 @@ export class KernelCatalog {
   }
 
   #parse(folder: string, shownPath: string): Manifest {
-    const text = readFileSync(join(folder, MANIFEST_FILE), 'utf8');
+    const text = readManifestText(folder, shownPath);
     const key = `${shownPath}\n${text}`;
     const manifest = this.#parsed.get(key) ?? parseManifest(text, shownPath);
     if (this.#parsed.size >= 256) this.#parsed.clear();
@@ -258,7 +266,7 @@ function kernelMessage(manifest: Manifest, folder: string, { withFiles }: { with
 /** The lab notes next to the manifest, "" where there are none; a file too long for a message is cut. */
 function readNotes(folder: string): string {
   const path = join(folder, NOTES_FILE);
-  return existsSync(path) ? readFileSync(path, 'utf8').slice(0, MAX_NOTES_LENGTH) : '';
+  return existsSync(path) ? readForeignText(path, MAX_TREE_BYTES).slice(0, MAX_NOTES_LENGTH) : '';
 }
 
 /**

@@ -1,6 +1,7 @@
-import { lstatSync, mkdirSync, readFileSync } from 'node:fs';
+import { lstatSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DeviceState, type Device, type Tool } from '@flashcore/shared/contract';
+import { HAND_WRITTEN_BYTES, readForeignFile } from '@flashcore/shared/files';
 import { AssignedBuilds } from './build/assigned-builds.ts';
 import { createPlanner, type PlannerOptions } from './experiment/planner.ts';
 import { flyPilot, type PilotOptions } from './fleet/pilot.ts';
@@ -85,7 +86,8 @@ function optionsOf(
   const minutes = Number(environment['FLASHCORE_PILOT_MINUTES']);
   return {
     gateway: pilot.gateway,
-    security: pilot.authority === undefined ? undefined : { authority: readFileSync(pilot.authority) },
+    security:
+      pilot.authority === undefined ? undefined : { authority: readForeignFile(pilot.authority, HAND_WRITTEN_BYTES) },
     token,
     endsAtMs: minutes > 0 ? Date.now() + minutes * 60_000 : Infinity,
     logger,

@@ -1,5 +1,6 @@
-import { accessSync, constants, readFileSync, statSync } from 'node:fs';
+import { accessSync, constants, statSync } from 'node:fs';
 import path from 'node:path';
+import { HAND_WRITTEN_BYTES, readForeignFile } from '@flashcore/shared/files';
 import { UsageError } from './usage-error.ts';
 
 /** Files that options name, to be written when there is something to write. */
@@ -32,9 +33,9 @@ function requireOne(option: string, file: string): void {
 
 /** The bytes of a file that an option names. Throws UsageError with the option's name. */
 export function readNamed(option: string, file: string): Buffer {
-  let bytes = Buffer.alloc(0);
+  let bytes: Buffer = Buffer.alloc(0);
   const problem = systemProblem(() => {
-    bytes = readFileSync(file);
+    bytes = readForeignFile(file, HAND_WRITTEN_BYTES);
   });
   if (problem) throw new UsageError(`${option}: can't be read, ${problem}`);
   return bytes;

@@ -1,7 +1,7 @@
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
-import { makeFolder } from '@flashcore/shared/files';
+import { HAND_WRITTEN_BYTES, makeFolder, readForeignFile, whyUnreadable } from '@flashcore/shared/files';
 import { runSync } from '../sandbox/run-sync.ts';
 import { UsageError } from '../usage-error.ts';
 import { requireClientName } from './caller.ts';
@@ -170,10 +170,10 @@ export interface ServerTls {
 export function readServerTls(folder: string): ServerTls {
   const read = (name: string): Buffer => {
     try {
-      return readFileSync(join(folder, name));
+      return readForeignFile(join(folder, name), HAND_WRITTEN_BYTES);
     } catch (error) {
       throw new UsageError(
-        `${join(folder, name)} can't be read (${(error as NodeJS.ErrnoException).code}): make certificates with "flashcore-runner tls init --host <name of this machine>", or give --tls <folder>`,
+        `${join(folder, name)} can't be read (${whyUnreadable(error)}): make certificates with "flashcore-runner tls init --host <name of this machine>", or give --tls <folder>`,
       );
     }
   };

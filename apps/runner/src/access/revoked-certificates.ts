@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { HAND_WRITTEN_BYTES, readForeignFile } from '@flashcore/shared/files';
 import { UsageError } from '../usage-error.ts';
 import { PrivateList } from './private-list.ts';
 
@@ -35,7 +35,7 @@ export class RevokedCertificates {
 
 function readCertificate(file: string): X509Certificate {
   try {
-    return new X509Certificate(readFileSync(file));
+    return new X509Certificate(readForeignFile(file, HAND_WRITTEN_BYTES));
   } catch (cause) {
     throw new UsageError(
       `${file} is no certificate (${(cause as Error).message}): name a client that "tls client" made one for, or its file`,

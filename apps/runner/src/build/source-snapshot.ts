@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
+import { readForeignText } from '@flashcore/shared/files';
 import { DeadlinePassed, withinDeadline } from '@flashcore/shared/text';
 import type { CompilerDiagnostic } from './diagnostics.ts';
 import { readSourceText, unescaped, type SourceText } from './source-text.ts';
@@ -68,7 +69,7 @@ function readSources(options: SnapshotOptions): SourceSnapshot {
   const roots = { kernel: options.folder, kernels: options.kernelsFolder };
   const visit = (path: string): void => {
     if (files.has(path) || files.size >= MAX_FILES) return;
-    const text = readFileSync(hostPath(roots, path), 'utf8');
+    const text = readForeignText(hostPath(roots, path), MAX_FILE_BYTES);
     files.set(path, { path, text });
     const source = readSourceText(text);
     const refused: CompilerDiagnostic[] = source.doubts.map(({ line, reason }) => problem(path, line, reason));

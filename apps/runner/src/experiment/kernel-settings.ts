@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { CaseSetSchema, FlashcoreError, type CaseSet, type GatePlan, type Shape } from '@flashcore/shared/contract';
+import { HAND_WRITTEN_BYTES, readForeignText } from '@flashcore/shared/files';
 import {
   parseCases,
   parseGates,
@@ -67,7 +67,7 @@ export class KernelSettings {
   }
 
   #read<Value>(name: string, parse: (text: string, path: string) => Value): Value {
-    const text = readFileSync(join(this.#folder, name), 'utf8');
+    const text = readForeignText(join(this.#folder, name), HAND_WRITTEN_BYTES);
     const known = this.#parsed.get(name);
     if (known?.text === text) return known.value as Value;
     const value = parse(text, `kernels/${name}`);

@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import * as z from 'zod';
 import { FlashcoreError } from '@flashcore/shared/contract';
+import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '@flashcore/shared/files';
 import { yamlFile } from '@flashcore/shared/kernels';
 import { UsageError } from '../usage-error.ts';
 
@@ -64,12 +64,12 @@ export type PartitionSettings = z.output<typeof partition>;
 /** Reads a fleet file. Errors: UsageError, which names file, line, key, what was wanted and what came. */
 export function readFleetFile(path: string): FleetFile {
   try {
-    return parseFleet(readFileSync(path, 'utf8'), path);
+    return parseFleet(readForeignText(path, HAND_WRITTEN_BYTES), path);
   } catch (error) {
     if (error instanceof FlashcoreError) throw new UsageError(`--slurm ${error.message}`);
     const { code } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    throw new UsageError(`--slurm ${path}: cannot be read (${code})`);
+    throw new UsageError(`--slurm ${path}: cannot be read (${whyUnreadable(error)})`);
   }
 }
 

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { McpServer } from '@modelcontextprotocol/server';
 import { FindingKind } from '@flashcore/shared/contract';
+import { readNotes } from '@flashcore/shared/kernels';
 import * as z from 'zod';
 import { runnerKernels } from '../connection/data-directory.ts';
 import { bounded } from '../search/feedback.ts';
@@ -121,7 +122,7 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
     ({ kernel }) =>
       answered(async () => {
         const place = await kernelOf(kernel);
-        const text = place.kind === 'folder' ? folderNotes(place.folder) : await runnerNotes(place.id);
+        const text = place.kind === 'folder' ? await readNotes(place.folder) : await runnerNotes(place.id);
         const notes = bounded(text, MAX_ANSWER_BYTES - MAX_NOTES);
         return answer({ kernel, notes: notes || 'There are no notes', truncated: notes.length < text.length });
       }, log),
@@ -131,11 +132,6 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
     const { client } = await runner.get();
     return (await client.getKernel({ kernelId: id })).kernel?.notes ?? '';
   }
-}
-
-function folderNotes(folder: string): string {
-  const file = path.join(folder, 'NOTES.md');
-  return existsSync(file) ? readFileSync(file, 'utf8') : '';
 }
 
 function sharedHeader(name: string): string | undefined {

@@ -1,8 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs';
-import path from 'node:path';
 import { randomUUID } from 'node:crypto';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError, type Device } from '@flashcore/shared/contract';
+import { readNotes } from '@flashcore/shared/kernels';
 import {
   benchmarkSettings,
   profileSettings,
@@ -138,8 +137,7 @@ async function rootOf(
 
 async function notesOf(kernel: Exclude<KernelArgument, { kind: 'build' }>, client: RunnerClient): Promise<string> {
   if (kernel.kind === 'id') return (await client.getKernel({ kernelId: kernel.id })).kernel?.notes ?? '';
-  const file = path.join(kernel.folder, 'NOTES.md');
-  return existsSync(file) ? readFileSync(file, 'utf8') : '';
+  return readNotes(kernel.folder);
 }
 
 const settingsOf = (options: JobCommandOptions): ExperimentSettings => ({

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
 import {
   BenchmarkSettingsSchema,
@@ -14,6 +13,7 @@ import {
   type Variant,
   type VerifySettings,
 } from '@flashcore/shared/contract';
+import { readForeignText, whyUnreadable } from '@flashcore/shared/files';
 import { parseShape } from '@flashcore/shared/kernels';
 import { UsageError } from '../usage-error.ts';
 import type { TlsFlags } from '../connection/target.ts';
@@ -178,12 +178,10 @@ export function gatesText({ gates }: JobCommandOptions): string {
   if (gates === undefined) return '';
   let text: string;
   try {
-    text = readFileSync(gates, 'utf8');
+    text = readForeignText(gates, MAX_GATES_BYTES);
   } catch (error) {
-    throw new UsageError(`--gates ${gates}: cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    throw new UsageError(`--gates ${gates}: cannot be read (${whyUnreadable(error)})`);
   }
-  if (Buffer.byteLength(text) > MAX_GATES_BYTES)
-    throw new UsageError(`--gates ${gates}: must have at most ${MAX_GATES_BYTES / 1024} KiB`);
   if (text.trim() === '') throw new UsageError(`--gates ${gates}: is empty`);
   return text;
 }

@@ -1,5 +1,5 @@
 /** Where a report's results come from: a runner, or files that the programs wrote. */
-import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { fromJson, type DescMessage, type JsonObject, type JsonValue, type MessageShape } from '@bufbuild/protobuf';
 import {
@@ -15,6 +15,7 @@ import {
   type Kernel,
 } from '@flashcore/shared/contract';
 import { listedJobs, type RunnerClient } from '@flashcore/shared/client';
+import { readForeignText } from '@flashcore/shared/files';
 import { UsageError } from '../usage-error.ts';
 import { secondsOf } from './instants.ts';
 
@@ -137,11 +138,14 @@ function filesOf(place: string): { file: string; named: boolean }[] {
 
 function readJson(file: string): JsonValue {
   try {
-    return withCurrentNames(JSON.parse(readFileSync(file, 'utf8'))) as JsonValue;
+    return withCurrentNames(JSON.parse(readForeignText(file, MAX_RESULT_BYTES))) as JsonValue;
   } catch (error) {
     throw new UsageError(`${file}: is no JSON (${error instanceof Error ? error.message : String(error)})`);
   }
 }
+
+/** A job's result with all its cases is some 100 KiB. */
+const MAX_RESULT_BYTES = 64 * 2 ** 20;
 
 const isObject = (json: JsonValue): json is JsonObject =>
   typeof json === 'object' && json !== null && !Array.isArray(json);

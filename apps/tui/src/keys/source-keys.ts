@@ -1,5 +1,6 @@
 /** To the source, in the user's editor. */
-import { readFileSync } from 'node:fs';
+import { readForeignFile } from '@flashcore/shared/files';
+import { MAX_TREE_BYTES } from '@flashcore/shared/kernels';
 import { sourceTarget } from '../state/source-place.ts';
 import { sourceFile } from '../watch/source-file.ts';
 import type { KeyContext } from './handler.ts';
@@ -23,9 +24,9 @@ export async function editSource({ store, session, lendTerminal, edit, kernelsDi
     if (source === undefined)
       return tell(`The source of ${target.kernelId} is not on this machine, and the runner kept no copy of it`, 'warn');
     const { file, isCopy } = source;
-    const before = readFileSync(file);
+    const before = readForeignFile(file, MAX_TREE_BYTES);
     await lendTerminal(() => edit({ file, line: target.line, column: target.column }));
-    const isChanged = !before.equals(readFileSync(file));
+    const isChanged = !before.equals(readForeignFile(file, MAX_TREE_BYTES));
     tell(editedText(file, { isCopy, isChanged }), 'info');
   } catch (error) {
     tell(error instanceof Error ? error.message : String(error), 'bad');

@@ -2,7 +2,7 @@
  * A job's events in a file, one JSON document a line in the proto's JSON mapping: for demos, reports of faults, and
  * tests.
  */
-import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { closeSync, openSync, writeSync } from 'node:fs';
 import { fromJson, toJson, type JsonValue } from '@bufbuild/protobuf';
 import {
   FlashcoreError,
@@ -11,6 +11,10 @@ import {
   plainMessage,
   withCurrentNames,
 } from '@flashcore/shared/contract';
+import { readForeignText } from '@flashcore/shared/files';
+
+/** A job's log has limits, and this is far beyond them. */
+const MAX_RECORDING_BYTES = 256 * 2 ** 20;
 
 export interface Recorder {
   write(event: JobEvent): void;
@@ -31,7 +35,7 @@ export function recordTo(file: string): Recorder {
 
 /** The events of a recording. Errors: INVALID_REQUEST with the line where it is none. */
 export function readRecording(file: string): JobEvent[] {
-  const lines = readFileSync(file, 'utf8')
+  const lines = readForeignText(file, MAX_RECORDING_BYTES)
     .split('\n')
     .filter((line) => line.trim() !== '');
   const events = lines.map((line, index) => eventOf(line, file, index + 1));

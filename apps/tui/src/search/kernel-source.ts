@@ -1,8 +1,16 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError } from '@flashcore/shared/contract';
-import { MANIFEST_FILE, SOURCE_NAME, parseManifest, readSourceTree, type Manifest } from '@flashcore/shared/kernels';
+import { readForeignText } from '@flashcore/shared/files';
+import {
+  MANIFEST_FILE,
+  MAX_TREE_BYTES,
+  SOURCE_NAME,
+  parseManifest,
+  readSourceTree,
+  type Manifest,
+} from '@flashcore/shared/kernels';
 
 /** A kernel folder's files as texts, by path. */
 export type SourceFiles = Readonly<Record<string, string>>;
@@ -71,7 +79,7 @@ export function manifestOf(files: SourceFiles): Manifest {
 
 /** A single .cu in the place of a kernel's own translation unit. */
 export function withTranslationUnit(base: SourceFiles, file: string): SourceFiles {
-  return { ...base, [manifestOf(base).source]: readFileSync(file, 'utf8') };
+  return { ...base, [manifestOf(base).source]: readForeignText(file, MAX_TREE_BYTES) };
 }
 
 export const sourceBytes = (files: SourceFiles): number =>

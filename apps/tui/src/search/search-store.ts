@@ -1,13 +1,15 @@
-import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
-import { makeFolder, stateFolder } from '@flashcore/shared/files';
+import { makeFolder, readForeignText, stateFolder } from '@flashcore/shared/files';
 import { isAlive } from '../connection/runner-launch.ts';
 import type { CandidateSource } from './candidate-source.ts';
 import type { SearchConfig } from './population.ts';
 import type { Trial } from './trial.ts';
 
 const VERSION = 1;
+/** Of a search: the longest have a kernel's sources or a job's logs. */
+const MAX_FILE_BYTES = 16 * 2 ** 20;
 
 /** What a search was started with; the same when it goes on. */
 export interface SearchPlan {
@@ -64,7 +66,7 @@ export class SearchStore {
     const file = path.join(folder, 'search.json');
     if (!existsSync(file))
       throw invalid(`There is no search ${path.basename(folder)}: searches lie in ${path.dirname(folder)}`);
-    const plan = JSON.parse(readFileSync(file, 'utf8')) as Omit<SearchPlan, 'version'> & { version: number };
+    const plan = JSON.parse(readForeignText(file, MAX_FILE_BYTES)) as Omit<SearchPlan, 'version'> & { version: number };
     if (plan.version !== VERSION) throw invalid(`${file} is of version ${plan.version}, this program reads ${VERSION}`);
     return new SearchStore(folder, { ...plan, version: VERSION });
   }
@@ -72,7 +74,7 @@ export class SearchStore {
   /** Keeps other processes out while `work` runs. Errors: INVALID_REQUEST with the process that has it. */
   async locked<Result>(work: () => Promise<Result>): Promise<Result> {
     const file = path.join(this.folder, 'lock');
-    const holder = existsSync(file) ? Number(readFileSync(file, 'utf8')) : 0;
+    const holder = existsSync(file) ? Number(readForeignText(file, MAX_FILE_BYTES)) : 0;
     if (holder > 1 && holder !== process.pid && isAlive(holder))
       throw invalid(`Process ${holder} runs the search ${this.plan.id}: end it, or wait for it`);
     writeWhole(file, String(process.pid));
@@ -102,7 +104,7 @@ export class SearchStore {
 
   read(trial: number, name: string): string | undefined {
     const file = path.join(this.folder, 'trials', String(trial).padStart(4, '0'), name);
-    return existsSync(file) ? readFileSync(file, 'utf8') : undefined;
+    return existsSync(file) ? readForeignText(file, MAX_FILE_BYTES) : undefined;
   }
 
   write(trial: number, name: string, text: string): void {

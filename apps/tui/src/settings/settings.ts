@@ -1,8 +1,7 @@
 /** The user's settings: a YAML or JSON file with a schema; what is not in it is as the terminal suggests. */
-import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
-import { configFolder } from '@flashcore/shared/files';
+import { HAND_WRITTEN_BYTES, configFolder, readForeignText } from '@flashcore/shared/files';
 import { yamlFile } from '@flashcore/shared/kernels';
 import * as z from 'zod';
 import { UsageError } from '../usage-error.ts';
@@ -102,7 +101,7 @@ export function readSettings(environment: NodeJS.ProcessEnv): Settings {
 
 function contentOf(file: string): string | undefined {
   try {
-    return readFileSync(file, 'utf8');
+    return readForeignText(file, HAND_WRITTEN_BYTES);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;

@@ -1,9 +1,10 @@
 /** The runners that a user has logged in to: names, addresses and credentials, in a file of its owner alone. */
-import { chmodSync, copyFileSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import * as z from 'zod';
 import type { ClientSecurity } from './client-security.ts';
 import { FlashcoreError } from '../contract/errors.ts';
+import { HAND_WRITTEN_BYTES, readForeignFile, readForeignText } from '../files/foreign-file.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { configFolder } from '../files/user-folders.ts';
 
@@ -127,7 +128,7 @@ export class RunnerProfiles {
   #parse(): Record<string, StoredProfile> {
     let json: unknown;
     try {
-      json = JSON.parse(readFileSync(this.file, 'utf8'));
+      json = JSON.parse(readForeignText(this.file, HAND_WRITTEN_BYTES));
     } catch (cause) {
       throw refused(this.file, `it is no JSON: ${(cause as Error).message}`, cause);
     }
@@ -143,7 +144,7 @@ export class RunnerProfiles {
 
   #readNamed(named: string): Buffer {
     try {
-      return readFileSync(named);
+      return readForeignFile(named, HAND_WRITTEN_BYTES);
     } catch (cause) {
       throw refused(this.file, `it names ${named}, which can't be read: ${(cause as Error).message}`, cause);
     }

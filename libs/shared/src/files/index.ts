@@ -1,4 +1,5 @@
-/** Folders of the user. */
+/** Files and folders of the user, and what others put among them. */
+export { HAND_WRITTEN_BYTES, readForeignFile, readForeignText, whyUnreadable } from './foreign-file.ts';
 export { makeFolder, whyUnwritable } from './make-folder.ts';
 export { configFolder, stateFolder } from './user-folders.ts';
 export { killGroup, killMarked } from './left-processes.ts';

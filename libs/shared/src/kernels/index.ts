@@ -45,7 +45,7 @@ export {
   planLaunches,
   requireShape,
 } from './launch-plan.ts';
-export { MANIFEST_FILE, accumulateOf, loadManifest, parseManifest } from './manifest.ts';
+export { MANIFEST_FILE, accumulateOf, loadManifest, parseManifest, readManifestText } from './manifest.ts';
 export {
   type Manifest,
   type ManifestArgument,
@@ -63,7 +63,16 @@ export {
   shapeScope,
   shapeViolations,
 } from './shape.ts';
-export { MAX_TREE_BYTES, MAX_TREE_FILES, SOURCE_NAME, readSourceTree, sha256Of, treeDigest } from './source-tree.ts';
+export {
+  MAX_TREE_BYTES,
+  MAX_TREE_FILES,
+  NOTES_FILE,
+  SOURCE_NAME,
+  readNotes,
+  readSourceTree,
+  sha256Of,
+  treeDigest,
+} from './source-tree.ts';
 export { type ResolvedVariant, archMismatch, resolveVariant } from './variant.ts';
 export { launchWaves } from './waves.ts';
 export * as yamlFile from './yaml-file.ts';

@@ -2,9 +2,9 @@
  * kernel.yaml: what a kernel is, what it takes, and how it is launched. Data only; adding a kernel touches no
  * TypeScript.
  */
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { FlashcoreError } from '../contract/errors.ts';
+import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '../files/foreign-file.ts';
 import { evaluate, ExpressionError } from './expression.ts';
 import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { compileExpressions } from './manifest-expressions.ts';
@@ -94,14 +94,21 @@ export function accumulateOf(
 }
 
 /** Reads `folder`/kernel.yaml. Errors: INVALID_MANIFEST, also when the file is not there. */
-export async function loadManifest(folder: string): Promise<Manifest> {
+export const loadManifest = (folder: string): Promise<Manifest> =>
+  new Promise((resolve) => resolve(manifestIn(folder)));
+
+function manifestIn(folder: string): Manifest {
   const path = join(folder, MANIFEST_FILE);
-  let text: string;
+  return parseManifest(readManifestText(folder, path), path);
+}
+
+/** The text of `folder`/kernel.yaml; `path` is what texts call it. Errors: as above. */
+export function readManifestText(folder: string, path: string): string {
   try {
-    text = await readFile(path, 'utf8');
+    return readForeignText(join(folder, MANIFEST_FILE), HAND_WRITTEN_BYTES);
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
-    const found = code === 'ENOENT' ? `there is no ${path}` : `${path} cannot be read (${code})`;
+    const found = code === 'ENOENT' ? `there is no ${path}` : `${path} cannot be read (${whyUnreadable(cause)})`;
     throw new FlashcoreError(
       'INVALID_MANIFEST',
       { path },
@@ -109,7 +116,6 @@ export async function loadManifest(folder: string): Promise<Manifest> {
       { cause },
     );
   }
-  return parseManifest(text, path);
 }
 
 const findingNamed = (name: 'NONE' | Exclude<keyof typeof FindingKind, 'UNSPECIFIED'>): FindingKind =>

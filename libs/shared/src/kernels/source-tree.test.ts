@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { readSourceTree } from './source-tree.ts';
+import { readNotes, readSourceTree } from './source-tree.ts';
 
 const MANIFEST = `id: mine
 title: t
@@ -59,4 +59,24 @@ test('a file that is too large is not read first', async () => {
   const folder = kernelFolder();
   execFileSync('truncate', ['--size', '3T', path.join(folder, 'huge.h')]);
   await expect(readSourceTree(folder)).rejects.toThrow(/must have at most 8 MiB of sources/);
+});
+
+test('a manifest that is a pipe is told, and not waited for', async () => {
+  const folder = kernelFolder();
+  rmSync(path.join(folder, 'kernel.yaml'));
+  execFileSync('mkfifo', [path.join(folder, 'kernel.yaml')]);
+  await expect(readSourceTree(folder)).rejects.toMatchObject({
+    reason: 'INVALID_MANIFEST',
+    message: expect.stringContaining('a pipe or a device, and only a file is read') as string,
+  });
+});
+
+test('notes are a file of the folder, or a link to notes: never a key', async () => {
+  const folder = kernelFolder();
+  expect(await readNotes(folder)).toBe('');
+  symlinkSync('../id_ed25519', path.join(folder, 'NOTES.md'));
+  await expect(readNotes(folder)).rejects.toThrow(/leads to id_ed25519/);
+  rmSync(path.join(folder, 'NOTES.md'));
+  writeFileSync(path.join(folder, 'NOTES.md'), 'tried');
+  expect(await readNotes(folder)).toBe('tried');
 });

@@ -1,10 +1,11 @@
 /** A kernel folder by content, as it travels to a runner that never saw it. */
 import { createHash } from 'node:crypto';
 import { lstatSync } from 'node:fs';
-import { readdir, readFile, realpath, stat } from 'node:fs/promises';
+import { readdir, realpath, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { FlashcoreError } from '../contract/errors.ts';
+import { readForeignFile } from '../files/foreign-file.ts';
 import { type SourceTree, SourceTreeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { loadManifest, MANIFEST_FILE } from './manifest.ts';
 
@@ -14,6 +15,7 @@ export const MAX_TREE_BYTES = 8 * 1024 * 1024;
 // keys) stays where it is.
 export const SOURCE_NAME = /^(kernel\.yaml|NOTES\.md|[^.].*\.(cu|cuh|h|hh|hpp|hxx|inc|inl|ipp))$/;
 const MAX_DEPTH = 8;
+export const NOTES_FILE = 'NOTES.md';
 
 export interface LocalSourceTree {
   readonly tree: SourceTree;
@@ -47,7 +49,7 @@ export async function readSourceTree(folder: string): Promise<LocalSourceTree> {
   const files: { path: string; sha256: string; sizeBytes: bigint }[] = [];
   let bytes = 0;
   for (const path of (await sourcePaths(folder, '', 0)).sort()) {
-    const content = await readFile(await sourceFile(folder, path, MAX_TREE_BYTES - bytes));
+    const content = await contentOf(folder, path, MAX_TREE_BYTES - bytes);
     const sha256 = sha256Of(content);
     bytes += content.length;
     contents.set(sha256, content);
@@ -55,6 +57,21 @@ export async function readSourceTree(folder: string): Promise<LocalSourceTree> {
   }
   return { tree: create(SourceTreeSchema, { files }), contents };
 }
+
+/**
+ * The lab notes of a kernel folder, "" where there are none. Errors: INVALID_REQUEST where they are a link to something
+ * else, or too large.
+ */
+export async function readNotes(folder: string): Promise<string> {
+  const found = lstatSync(join(folder, NOTES_FILE), { throwIfNoEntry: false });
+  // As of a folder's sources, only files and links to files count.
+  return found?.isFile() || found?.isSymbolicLink()
+    ? (await contentOf(folder, NOTES_FILE, MAX_TREE_BYTES)).toString('utf8')
+    : '';
+}
+
+const contentOf = async (folder: string, path: string, most: number): Promise<Buffer> =>
+  readForeignFile(await sourceFile(folder, path, most), most);
 
 /**
  * Where a file of at most so many bytes lies. A link may come with a folder that somebody else made: it must lead to
