@@ -13,26 +13,26 @@ const RUNNER_ROOMS = {
   'host-settings.ts': ['build'],
   'heap-growth.ts': [],
   'worker-program.ts': [],
-  '../worker/messages.ts': [],
+  '../worker/messages': [],
   store: ['log.ts', 'async.ts'],
   sandbox: ['log.ts', 'async.ts'],
   access: ['sandbox', 'usage-error.ts', 'log.ts'],
   // They do not know each other: phases and device join them.
-  build: ['sandbox', 'store', 'usage-error.ts', 'async.ts', 'log.ts', '../worker/messages.ts'],
-  workers: ['sandbox', 'async.ts', 'worker-program.ts', '../worker/messages.ts'],
-  profile: ['sandbox', 'store', 'worker-program.ts', '../worker/messages.ts'],
-  sdpa: ['sandbox', 'store', 'async.ts', '../worker/messages.ts'],
+  build: ['sandbox', 'store', 'usage-error.ts', 'async.ts', 'log.ts', '../worker/messages'],
+  workers: ['sandbox', 'async.ts', 'worker-program.ts', '../worker/messages'],
+  profile: ['sandbox', 'store', 'worker-program.ts', '../worker/messages'],
+  sdpa: ['sandbox', 'store', 'async.ts', '../worker/messages'],
   'kernels.ts': ['store'],
   jobs: ['store', 'async.ts', 'log.ts'],
-  spec: ['build', 'jobs', 'store', 'kernels.ts', '../worker/messages.ts'],
-  findings: ['build', 'workers', '../worker/messages.ts'],
+  spec: ['build', 'jobs', 'store', 'kernels.ts', '../worker/messages'],
+  findings: ['build', 'workers', '../worker/messages'],
   device: [
     ...['spec', 'build', 'workers', 'profile', 'sdpa', 'jobs', 'store', 'sandbox', 'host-settings.ts'],
-    '../worker/messages.ts',
+    '../worker/messages',
   ],
   phases: [
     ...['spec', 'findings', 'device', 'build', 'workers', 'profile', 'sdpa', 'jobs', 'store', 'kernels.ts'],
-    '../worker/messages.ts',
+    '../worker/messages',
   ],
   tune: ['phases', 'spec', 'build', 'jobs', 'store'],
   experiment: [
@@ -65,13 +65,13 @@ const RUNNER_ROOMS = {
   '.': ['*', '../package.json'],
 };
 const WORKER_ROOMS = {
-  'messages.ts': [],
-  'reporter.ts': ['messages.ts'],
-  driver: ['messages.ts'],
+  messages: [],
+  'reporter.ts': ['messages'],
+  driver: ['messages'],
   // A model of time, fed with what the emulator did: no device, no files.
-  timing: ['messages.ts'],
-  verify: ['driver', 'messages.ts', 'reporter.ts'],
-  benchmark: ['verify', 'driver', 'messages.ts', 'reporter.ts'],
+  timing: ['messages'],
+  verify: ['driver', 'messages', 'reporter.ts'],
+  benchmark: ['verify', 'driver', 'messages', 'reporter.ts'],
   '.': ['*'],
 };
 const TUI_ROOMS = {

@@ -78,7 +78,9 @@ export const importRooms = {
     const base = join(REPOSITORY, root);
     const roomOf = (path) => {
       const inside = relative(base, path).split(sep).join('/');
-      if (inside.startsWith('../') || inside in rooms) return inside;
+      const listed = Object.keys(rooms).find((room) => inside === room || inside.startsWith(`${room}/`));
+      if (listed !== undefined) return listed;
+      if (inside.startsWith('../')) return inside;
       return inside.includes('/') ? inside.split('/')[0] : '.';
     };
     const from = roomOf(context.filename);

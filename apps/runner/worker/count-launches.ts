@@ -1,5 +1,5 @@
 import type { CudaDriver } from './driver/cuda-driver.ts';
-import type { CountReport, CountRequest, Filling } from './messages.ts';
+import type { CountReport, CountRequest, Filling } from './messages/profiling.ts';
 import type { Reporter } from './reporter.ts';
 import { tensorKindOf } from './driver/tensor-bits.ts';
 import { blocksToTrace, kernelCycles } from './timing/kernel-cycles.ts';

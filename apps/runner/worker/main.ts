@@ -10,14 +10,9 @@ import { listDevices } from './driver/device-facts.ts';
 import { loadReference, type Reference } from './driver/reference.ts';
 import type { NativeLibrary } from './driver/declarations.ts';
 import { ExecutorEnded, RemoteLibrary } from './driver/remote-library.ts';
-import type {
-  ConditionsRequest,
-  OpenRequest,
-  PrepareRequest,
-  Proceed,
-  ReplyByRequest,
-  WorkerRequest,
-} from './messages.ts';
+import type { Proceed, ReplyByRequest, WorkerRequest } from './messages/channel.ts';
+import type { ConditionsRequest, OpenRequest } from './messages/device.ts';
+import type { PrepareRequest } from './messages/verifying.ts';
 import { proceed, reporter, sendToParent } from './reporter.ts';
 import { tensorKindOf } from './driver/tensor-bits.ts';
 import { drawInputs } from './verify/inputs.ts';

@@ -1,4 +1,5 @@
-import type { TimingModeName, WorkerMessage, WorkerNotice } from './messages.ts';
+import type { WorkerMessage, WorkerNotice } from './messages/channel.ts';
+import type { TimingModeName } from './messages/measuring.ts';
 
 /**
  * Sends messages to the parent. Notices are awaited before a blocking call: while one runs, nothing leaves this

@@ -11,7 +11,7 @@ import {
   type CompilerRunSchema,
   type Finding,
 } from '@flashcore/shared/contract';
-import type { DeviceImage } from '../../worker/messages.ts';
+import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import {
   compileFailedFinding,

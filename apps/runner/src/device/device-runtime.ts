@@ -6,7 +6,8 @@ import {
   type Device,
   type DeviceConditions,
 } from '@flashcore/shared/contract';
-import type { ReplyByRequest, WorkerRequest, Plain } from '../../worker/messages.ts';
+import type { ReplyByRequest, WorkerRequest } from '../../worker/messages/channel.ts';
+import type { Plain } from '../../worker/messages/plain.ts';
 import type { BuildTools } from '../build/build-tools.ts';
 import type { BuildListener } from '../build/build-listener.ts';
 import type { JobContext } from '../jobs/job-context.ts';

@@ -4,7 +4,7 @@ import { delimiter, join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { DeviceState, DeviceSchema, type Device } from '@flashcore/shared/contract';
 import { DATA_SHEETS, archLimits, findDataSheet, type DataSheet } from '@flashcore/shared/kernels';
-import type { DeviceFacts } from '../../worker/messages.ts';
+import type { DeviceFacts } from '../../worker/messages/device.ts';
 import type { HostSettings } from '../host-settings.ts';
 import { EMULATOR_ID } from '../spec/device-id.ts';
 import { listDevicesOf } from '../workers/worker-entry.ts';

@@ -7,7 +7,7 @@ import {
   type Finding,
   type Shape,
 } from '@flashcore/shared/contract';
-import type { CudaFault, EmulatorFault } from '../../worker/messages.ts';
+import type { CudaFault, EmulatorFault } from '../../worker/messages/faults.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
 

@@ -3,7 +3,7 @@ import { FindingKind, DeviceSchema, type Device } from '@flashcore/shared/contra
 import { DATA_SHEETS, findDataSheet, parseShape } from '@flashcore/shared/kernels';
 import { describe } from '@flashcore/shared/statistics';
 import { expect, test } from 'vitest';
-import type { LatencyReport, TimingModeName } from '../../worker/messages.ts';
+import type { LatencyReport, TimingModeName } from '../../worker/messages/measuring.ts';
 import { invalidReasons, timingFindings } from './timing-findings.ts';
 import { isImplausible, leastReadBytes, leastTime, type TimedResult } from './least-time.ts';
 

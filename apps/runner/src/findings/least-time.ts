@@ -4,7 +4,7 @@
  */
 import { type BenchmarkResult, type Device, type Shape } from '@flashcore/shared/contract';
 import { attentionBytes, attentionFlops, findDataSheet } from '@flashcore/shared/kernels';
-import type { TimingModeName } from '../../worker/messages.ts';
+import type { TimingModeName } from '../../worker/messages/measuring.ts';
 
 export interface LeastTime {
   leastUs: number;

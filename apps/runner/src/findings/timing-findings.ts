@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { FindingKind, FindingSchema, type Device, type Finding, type Shape } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { EMULATOR_TIMES } from '@flashcore/shared/text';
-import type { LatencyReport } from '../../worker/messages.ts';
+import type { LatencyReport } from '../../worker/messages/measuring.ts';
 import { implausibleText, isImplausible, type TimedResult } from './least-time.ts';
 
 /**

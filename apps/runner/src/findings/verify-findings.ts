@@ -1,7 +1,8 @@
 import { create } from '@bufbuild/protobuf';
 import { FindingKind, FindingSchema, type Finding, type Shape, type ElementError } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
-import type { CaseReport, Plain } from '../../worker/messages.ts';
+import type { Plain } from '../../worker/messages/plain.ts';
+import type { CaseReport } from '../../worker/messages/verifying.ts';
 
 /** What is wrong with a case's output, worst first; empty: nothing. */
 export function caseFindings(report: CaseReport, shape: Shape): Finding[] {

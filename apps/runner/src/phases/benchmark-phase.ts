@@ -10,7 +10,8 @@ import {
 } from '@flashcore/shared/contract';
 import { attentionBytes, attentionFlops, formatShape } from '@flashcore/shared/kernels';
 import { describe, histogram } from '@flashcore/shared/statistics';
-import type { DeviceImage, LatencyReport } from '../../worker/messages.ts';
+import type { DeviceImage } from '../../worker/messages/launchable.ts';
+import type { LatencyReport } from '../../worker/messages/measuring.ts';
 import type { SdpaShape } from '../sdpa/sdpa-benchmark.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import { INPUT_SETS, drawSeeds } from '../spec/benchmark-protocol.ts';

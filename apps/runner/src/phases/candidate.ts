@@ -1,6 +1,6 @@
 import { type Shape } from '@flashcore/shared/contract';
 import { planLaunches, type LaunchPlan } from '@flashcore/shared/kernels';
-import type { Candidate, DeviceImage } from '../../worker/messages.ts';
+import type { Candidate, DeviceImage } from '../../worker/messages/launchable.ts';
 import { launchLimitMs } from '../spec/launch-limit.ts';
 import type { VariantServices } from './job-services.ts';
 import { hasClusters } from './launch-options.ts';

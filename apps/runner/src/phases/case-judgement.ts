@@ -9,7 +9,7 @@ import {
   type Shape,
 } from '@flashcore/shared/contract';
 import { formatShape, type LaunchPlan } from '@flashcore/shared/kernels';
-import type { CaseReport } from '../../worker/messages.ts';
+import type { CaseReport } from '../../worker/messages/verifying.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { caseFindings } from '../findings/verify-findings.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';

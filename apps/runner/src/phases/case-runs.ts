@@ -1,7 +1,8 @@
 import { create } from '@bufbuild/protobuf';
 import { Verdict, InputResultSchema, VerifyProgressSchema, type Shape } from '@flashcore/shared/contract';
 import { attentionFlops, formatShape } from '@flashcore/shared/kernels';
-import type { Candidate, CaseReport, DeviceImage, SeededInput } from '../../worker/messages.ts';
+import type { Candidate, DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
+import type { CaseReport } from '../../worker/messages/verifying.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import { candidateFor } from './candidate.ts';
 import { judge, type CaseRun } from './case-judgement.ts';

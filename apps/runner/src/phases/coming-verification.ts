@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Shape } from '@flashcore/shared/contract';
 import { attentionFlops, checkShape, type Probes, type ShapeFields } from '@flashcore/shared/kernels';
-import type { PreparedCase, SeededInput } from '../../worker/messages.ts';
+import type { SeededInput } from '../../worker/messages/launchable.ts';
+import type { PreparedCase } from '../../worker/messages/verifying.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import type { VariantServices } from './job-services.ts';
 

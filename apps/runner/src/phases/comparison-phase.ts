@@ -15,7 +15,9 @@ import {
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { COMPARISON_RULE, describe, judgeComparison } from '@flashcore/shared/statistics';
-import type { DeviceImage, TimingModeName, WorkerNotice } from '../../worker/messages.ts';
+import type { WorkerNotice } from '../../worker/messages/channel.ts';
+import type { DeviceImage } from '../../worker/messages/launchable.ts';
+import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import { describeOutcome } from '../workers/device-worker.ts';

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { ShapeComparisonSchema, StopReason, type Shape, type ShapeComparison } from '@flashcore/shared/contract';
 import { blockRatioInterval, describe, histogram, judgeShape, type BlockRatio } from '@flashcore/shared/statistics';
-import type { ComparisonReport, PairedSamples } from '../../worker/messages.ts';
+import type { ComparisonReport, PairedSamples } from '../../worker/messages/measuring.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { MAX_DROPPED_SHARE } from '../findings/timing-findings.ts';
 import { MODES } from './timing-modes.ts';

@@ -1,7 +1,7 @@
 /** The profile of a device without counters: the emulator's PTX engine counts what the kernel does. */
 import type { BuildResult, LaunchWaves, ProfileResult } from '@flashcore/shared/contract';
 import { accumulateOf } from '@flashcore/shared/kernels';
-import type { DeviceImage } from '../../worker/messages.ts';
+import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import { modelledResult } from '../profile/modelled-result.ts';
 import { notMeasured } from '../profile/profiler.ts';
 import { fillingOf, timeEstimate } from '../profile/time-estimate.ts';

@@ -1,5 +1,5 @@
 import type { LatencyStatistics } from '@flashcore/shared/contract';
-import type { SamplingProtocol } from '../../worker/messages.ts';
+import type { SamplingProtocol } from '../../worker/messages/measuring.ts';
 
 export type StopRule = Pick<SamplingProtocol, 'minSamples' | 'maxSamples' | 'maxSeconds' | 'targetRelativeHalfWidth'>;
 

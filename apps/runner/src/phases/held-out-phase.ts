@@ -15,7 +15,7 @@ import {
 import { checkShape } from '@flashcore/shared/kernels';
 import { judgeComparison } from '@flashcore/shared/statistics';
 import type { JobContext } from '../jobs/job-context.ts';
-import type { DeviceImage } from '../../worker/messages.ts';
+import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import { runBuild } from './build-phase.ts';
 import { championServices, compareShape } from './comparison-phase.ts';
 import { emitLog, type VariantServices } from './job-services.ts';

@@ -9,7 +9,8 @@ import {
   type DeviceConditions,
 } from '@flashcore/shared/contract';
 import type { ResolvedVariant } from '@flashcore/shared/kernels';
-import type { Plain, SeededInput } from '../../worker/messages.ts';
+import type { SeededInput } from '../../worker/messages/launchable.ts';
+import type { Plain } from '../../worker/messages/plain.ts';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
 import type { BuildBeside } from './fallback-build.ts';
 import type { Judging } from './judging.ts';

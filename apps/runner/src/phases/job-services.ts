@@ -9,7 +9,7 @@ import {
   type Finding,
 } from '@flashcore/shared/contract';
 import { type Cases, type ResolvedVariant } from '@flashcore/shared/kernels';
-import type { WorkerNotice } from '../../worker/messages.ts';
+import type { WorkerNotice } from '../../worker/messages/channel.ts';
 import type { BuildTools } from '../build/build-tools.ts';
 import { FrameBook } from '../findings/frame-book.ts';
 import type { BuildListener } from '../build/build-listener.ts';

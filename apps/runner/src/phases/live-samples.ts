@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { BenchmarkProgressSchema, type Device, type Shape } from '@flashcore/shared/contract';
 import { describe, histogram } from '@flashcore/shared/statistics';
-import type { SamplingProtocol, TimingModeName } from '../../worker/messages.ts';
+import type { SamplingProtocol, TimingModeName } from '../../worker/messages/measuring.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import { expectedSamples } from './expected-samples.ts';
 import { MODES } from './timing-modes.ts';

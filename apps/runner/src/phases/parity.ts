@@ -1,5 +1,5 @@
 import type { Shape } from '@flashcore/shared/contract';
-import type { SeededInput } from '../../worker/messages.ts';
+import type { SeededInput } from '../../worker/messages/launchable.ts';
 import { MAX_COMPARED_ELEMENTS, SdpaParity } from '../sdpa/sdpa-parity.ts';
 import type { VariantServices } from './job-services.ts';
 

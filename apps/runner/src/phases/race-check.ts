@@ -1,6 +1,6 @@
 import { FindingKind, Verdict, type CaseResult, type Finding, type Shape } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
-import type { DeviceImage, SeededInput } from '../../worker/messages.ts';
+import type { DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
 import { candidateFor } from './candidate.ts';
 import { findingOf } from '../findings/fault-findings.ts';

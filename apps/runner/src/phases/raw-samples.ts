@@ -1,6 +1,6 @@
 import { ArtifactKind, type Shape } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
-import type { TimingModeName } from '../../worker/messages.ts';
+import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 
 export interface StoredSamples {

@@ -8,7 +8,7 @@ import {
 } from '@flashcore/shared/contract';
 import { attentionBytes, attentionFlops } from '@flashcore/shared/kernels';
 import { medianInterval } from '@flashcore/shared/statistics';
-import type { SamplingProtocol, TimingModeName } from '../../worker/messages.ts';
+import type { SamplingProtocol, TimingModeName } from '../../worker/messages/measuring.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import type { SdpaBenchmark as SdpaProcesses, SdpaShape } from '../sdpa/sdpa-benchmark.ts';
 import { INPUT_SETS } from '../spec/benchmark-protocol.ts';

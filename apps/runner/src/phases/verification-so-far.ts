@@ -9,7 +9,7 @@ import {
   type VerifyResult,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
-import type { SeededInput } from '../../worker/messages.ts';
+import type { SeededInput } from '../../worker/messages/launchable.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import { notRun, type CaseRun } from './case-judgement.ts';
 

@@ -1,6 +1,6 @@
 import { Phase, Verdict, type Finding, type Shape, type VerifyResult } from '@flashcore/shared/contract';
 import { checkShape } from '@flashcore/shared/kernels';
-import type { DeviceImage, SeededInput } from '../../worker/messages.ts';
+import type { DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
 import { distinctFindings } from '../findings/verify-findings.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import { notRun } from './case-judgement.ts';

@@ -11,7 +11,7 @@ import {
   type Shape,
 } from '@flashcore/shared/contract';
 import { attentionBytes, attentionFlops, findDataSheet, type TensorDtype } from '@flashcore/shared/kernels';
-import type { LaunchCounts } from '../../worker/messages.ts';
+import type { LaunchCounts } from '../../worker/messages/profiling.ts';
 import { adviceFor } from './advice.ts';
 import { evaluateRule, metricRules } from './counters.ts';
 

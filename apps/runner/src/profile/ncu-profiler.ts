@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { ArtifactKind, ArtifactSchema } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
-import type { ProfileOnceJob } from '../../worker/messages.ts';
+import type { ProfileOnceJob } from '../../worker/messages/profiling.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { makeTemporary } from '../store/temporary.ts';
 import { explainFailure, ncuArguments, ncuImportArguments, parseProgress } from './ncu-command.ts';

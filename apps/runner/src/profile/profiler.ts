@@ -8,7 +8,7 @@ import {
   type Shape,
 } from '@flashcore/shared/contract';
 import { attentionBytes, attentionFlops, type LaunchPlan, type TensorDtype } from '@flashcore/shared/kernels';
-import type { DeviceImage } from '../../worker/messages.ts';
+import type { DeviceImage } from '../../worker/messages/launchable.ts';
 
 /** What the profiler needs of a build. */
 export interface ProfiledBuild {

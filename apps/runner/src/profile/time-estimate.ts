@@ -2,7 +2,7 @@
 import { create } from '@bufbuild/protobuf';
 import { TimeEstimateSchema, type EntryResources, type TimeEstimate } from '@flashcore/shared/contract';
 import { findDataSheet, type PlannedLaunch } from '@flashcore/shared/kernels';
-import type { CountReport, Filling } from '../../worker/messages.ts';
+import type { CountReport, Filling } from '../../worker/messages/profiling.ts';
 
 /** Where the errors are from: a test holds these figures against that file. */
 export const ESTIMATE_MODEL = {

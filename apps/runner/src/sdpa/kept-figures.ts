@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { SdpaReuseSchema, type SdpaReuse } from '@flashcore/shared/contract';
 import { quantile } from '@flashcore/shared/statistics';
-import type { TimingModeName } from '../../worker/messages.ts';
+import type { TimingModeName } from '../../worker/messages/measuring.ts';
 
 const MAX_AGE_MS = 60 * 60_000;
 /** As far as a champion may be from itself before a comparison is not believed. */

@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import { SdpaResultSchema, type SdpaResult, type Shape } from '@flashcore/shared/contract';
 import { formatShape, type TensorDtype } from '@flashcore/shared/kernels';
 import { describe, histogram, ratioInterval } from '@flashcore/shared/statistics';
-import type { TimingModeName } from '../../worker/messages.ts';
+import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
 import { KeptFigures, type KeptSamples } from './kept-figures.ts';
 import { untilAborted } from '../async.ts';

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { parseShape } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
 import { afterAll, afterEach, expect, test } from 'vitest';
-import type { VerifiedOutput } from '../../worker/messages.ts';
+import type { VerifiedOutput } from '../../worker/messages/verifying.ts';
 import { SdpaBenchmark } from './sdpa-benchmark.ts';
 import { SdpaParity } from './sdpa-parity.ts';
 

@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { SdpaComparisonSchema, type SdpaComparison, type Shape } from '@flashcore/shared/contract';
-import type { VerifiedOutput } from '../../worker/messages.ts';
+import type { VerifiedOutput } from '../../worker/messages/verifying.ts';
 import { makeTemporary } from '../store/temporary.ts';
 import type { ComparedBackend, SdpaBenchmark } from './sdpa-benchmark.ts';
 

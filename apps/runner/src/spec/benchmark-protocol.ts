@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { TimingMode, type BenchmarkProtocol, type Device } from '@flashcore/shared/contract';
-import type { SamplingProtocol, TimingModeName } from '../../worker/messages.ts';
+import type { SamplingProtocol, TimingModeName } from '../../worker/messages/measuring.ts';
 
 /** Version of the way in which is measured; stands in every result. */
 export const PROTOCOL_VERSION = 'flashcore-protocol 3';

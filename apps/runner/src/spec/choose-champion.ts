@@ -11,7 +11,7 @@ import {
 } from '@flashcore/shared/contract';
 import { type Manifest, type TensorDtype, planLaunches, requireShape, resolveVariant } from '@flashcore/shared/kernels';
 import { EMULATOR_TIMES } from '@flashcore/shared/text';
-import type { TimingModeName } from '../../worker/messages.ts';
+import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import type { JobMethod } from '../jobs/job-context.ts';
 import type { ResolvedKernel } from '../kernels.ts';
 import { PROTOCOL_VERSION } from './benchmark-protocol.ts';

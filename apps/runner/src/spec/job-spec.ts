@@ -1,6 +1,6 @@
 import type { Champion, Device, Shape } from '@flashcore/shared/contract';
 import type { ResolvedVariant } from '@flashcore/shared/kernels';
-import type { TimingModeName } from '../../worker/messages.ts';
+import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import type { JobMethod } from '../jobs/job-context.ts';
 import type { ResolvedKernel } from '../kernels.ts';
 import type { BenchmarkProtocolSpec } from './benchmark-protocol.ts';

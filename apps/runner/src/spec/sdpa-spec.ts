@@ -1,6 +1,6 @@
 import { invalidRequest, type BenchmarkRequest, type Device, type Shape } from '@flashcore/shared/contract';
 import type { Cases } from '@flashcore/shared/kernels';
-import type { TimingModeName } from '../../worker/messages.ts';
+import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { planProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
 import { chooseDevice, type DeviceChoice } from './choose-device.ts';
 import { caseSet } from './case-set.ts';

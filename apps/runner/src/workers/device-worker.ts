@@ -1,5 +1,6 @@
 import { killGroup, killMarked } from '@flashcore/shared/files';
-import type { DeviceFacts, Executor, OpenRequest, ReplyByRequest, WorkerRequest } from '../../worker/messages.ts';
+import type { ReplyByRequest, WorkerRequest } from '../../worker/messages/channel.ts';
+import type { DeviceFacts, Executor, OpenRequest } from '../../worker/messages/device.ts';
 import { untilAborted } from '../async.ts';
 import { plainWorker, type WorkerCommand } from './worker-entry.ts';
 import { WorkerProcess, type RequestOptions, type WorkerOutcome } from './worker-process.ts';

@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { randomUUID } from 'node:crypto';
 import { tmpdir } from 'node:os';
-import type { DeviceFacts, Executor } from '../../worker/messages.ts';
+import type { DeviceFacts, Executor } from '../../worker/messages/device.ts';
 import type { Box } from '../sandbox/box.ts';
 import { tellingLine } from '../sandbox/probe.ts';
 import { runSync, type SyncEnd } from '../sandbox/run-sync.ts';

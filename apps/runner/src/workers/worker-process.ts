@@ -1,13 +1,13 @@
 import { constants } from 'node:os';
 import type {
-  CudaFault,
   Proceed,
   ReplyByRequest,
-  TimingModeName,
   WorkerMessage,
   WorkerNotice,
   WorkerRequest,
-} from '../../worker/messages.ts';
+} from '../../worker/messages/channel.ts';
+import type { CudaFault } from '../../worker/messages/faults.ts';
+import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { onBoundedLines } from '../sandbox/bounded-lines.ts';
 import { Child, type ChildEnd } from '../sandbox/child.ts';
 import { plainWorker, type WorkerCommand } from './worker-entry.ts';

@@ -2,7 +2,7 @@ import koffi, { type LibraryHandle } from 'koffi';
 import { CudaError } from '../driver/cuda-error.ts';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { DeviceConditions } from '@flashcore/shared/contract';
-import type { Plain } from '../messages.ts';
+import type { Plain } from '../messages/plain.ts';
 
 // nvml.h
 const CLOCK_SM = 1;

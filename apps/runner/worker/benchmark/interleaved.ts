@@ -1,6 +1,12 @@
 import { randomInt } from 'node:crypto';
 import { blockRatioInterval } from '@flashcore/shared/statistics';
-import type { CompareRequest, ComparisonReport, PairedSamples, SamplingProtocol, TimingModeName } from '../messages.ts';
+import type {
+  CompareRequest,
+  ComparisonReport,
+  PairedSamples,
+  SamplingProtocol,
+  TimingModeName,
+} from '../messages/measuring.ts';
 import { limitReason, openStamps, type BenchmarkTools } from './latency.ts';
 import type { ClockStamps } from './clock-stamps.ts';
 import { InputRotation } from './input-rotation.ts';

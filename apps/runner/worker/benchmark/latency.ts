@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { medianInterval } from '@flashcore/shared/statistics';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { Reference } from '../driver/reference.ts';
-import type { BenchmarkRequest, LatencyReport, SamplingProtocol, TimingModeName } from '../messages.ts';
+import type { BenchmarkRequest, LatencyReport, SamplingProtocol, TimingModeName } from '../messages/measuring.ts';
 import type { Reporter } from '../reporter.ts';
 import { Audit } from './audit.ts';
 import { ClockStamps } from './clock-stamps.ts';

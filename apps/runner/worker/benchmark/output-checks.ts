@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import type { LatencyReport } from '../messages.ts';
+import type { LatencyReport } from '../messages/measuring.ts';
 import type { Reporter } from '../reporter.ts';
 import type { Audit, AuditReport } from './audit.ts';
 import type { InputRotation, InputSet } from './input-rotation.ts';

@@ -1,7 +1,7 @@
 /** What the measurement of one build and the comparison of two have in common. */
 import { quantile } from '@flashcore/shared/statistics';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
-import type { LatencyReport, TimingModeName } from '../messages.ts';
+import type { LatencyReport, TimingModeName } from '../messages/measuring.ts';
 import type { ClockStamps } from './clock-stamps.ts';
 import { ClockWatch } from './clock-watch.ts';
 import type { Conditions } from './conditions.ts';

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Fill, TensorDtype } from '@flashcore/shared/kernels';
-import type { DeviceFacts, LaunchCounts } from '../messages.ts';
+import type { DeviceFacts } from '../messages/device.ts';
+import type { LaunchCounts } from '../messages/profiling.ts';
 import { cudaErrorOf } from './cuda-error.ts';
 import { DEVICE_ATTRIBUTE, cString, readDeviceFacts } from './device-facts.ts';
 import { launchCounts } from './launch-counts.ts';

@@ -1,4 +1,4 @@
-import type { CudaFault, EmulatorFault } from '../messages.ts';
+import type { CudaFault, EmulatorFault } from '../messages/faults.ts';
 import type { NativeLibrary } from './declarations.ts';
 
 /** A driver call that did not return CUDA_SUCCESS, with all that the driver says about it. */

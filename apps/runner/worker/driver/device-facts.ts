@@ -1,4 +1,4 @@
-import type { DeviceFacts } from '../messages.ts';
+import type { DeviceFacts } from '../messages/device.ts';
 import { cudaErrorOf } from './cuda-error.ts';
 import { loadNativeLibrary, type NativeArgument, type NativeLibrary, type NativeName } from './declarations.ts';
 

@@ -1,4 +1,4 @@
-import type { LaunchCounts } from '../messages.ts';
+import type { LaunchCounts } from '../messages/profiling.ts';
 
 /** What the executor sends is checked: names and numbers, nothing else. */
 export function launchCounts(json: unknown): LaunchCounts[] {

@@ -1,6 +1,6 @@
 import type { PlannedLaunch } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
-import type { DeviceImage } from '../messages.ts';
+import type { DeviceImage } from '../messages/launchable.ts';
 import type { CudaDriver } from './cuda-driver.ts';
 import { LoadedCandidate } from './loaded-candidate.ts';
 

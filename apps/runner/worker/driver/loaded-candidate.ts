@@ -1,5 +1,5 @@
 import type { PlannedLaunch } from '@flashcore/shared/kernels';
-import type { Candidate } from '../messages.ts';
+import type { Candidate } from '../messages/launchable.ts';
 import type { BufferAddresses } from './arguments.ts';
 import { prepareLaunches, type PreparedLaunches } from './arguments.ts';
 import type { CudaDriver, Handle } from './cuda-driver.ts';

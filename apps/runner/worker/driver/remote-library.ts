@@ -3,7 +3,7 @@ import { closeSync, existsSync, ftruncateSync, readFileSync, readSync, writeSync
 import { join } from 'node:path';
 import { killGroup, killMarked } from '@flashcore/shared/files';
 import koffi from 'koffi';
-import type { Executor } from '../messages.ts';
+import type { Executor } from '../messages/device.ts';
 import { AdoptedProcesses } from './adopted-processes.ts';
 import {
   outParameter,

@@ -1,4 +1,4 @@
-import type { Filling } from '../messages.ts';
+import type { Filling } from '../messages/profiling.ts';
 import { orderOf } from './block-order.ts';
 import type { Machine } from './machine.ts';
 import { Multiprocessor, streamsOf } from './multiprocessor.ts';

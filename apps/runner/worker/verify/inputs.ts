@@ -1,7 +1,7 @@
 import type { AttentionInputs, Reference } from '../driver/reference.ts';
 import { elementsOf, emptyTensor, tensorOf, type TensorBits, type TensorKind } from '../driver/tensor-bits.ts';
 import type { InputKind, ShapeFields } from '@flashcore/shared/kernels';
-import type { InputRule, SeededInput } from '../messages.ts';
+import type { InputRule, SeededInput } from '../messages/launchable.ts';
 import { CounterRandom } from './random.ts';
 
 /** N(0, 1) everywhere. */

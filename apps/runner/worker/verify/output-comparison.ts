@@ -2,7 +2,8 @@ import type { Reference } from '../driver/reference.ts';
 import { filledElement, valueReader, type TensorBits } from '../driver/tensor-bits.ts';
 import type { ElementError } from '@flashcore/shared/contract';
 import type { ShapeFields, TensorDtype } from '@flashcore/shared/kernels';
-import type { ErrorBlocks, Plain } from '../messages.ts';
+import type { Plain } from '../messages/plain.ts';
+import type { ErrorBlocks } from '../messages/verifying.ts';
 
 /** What one run's output is against the reference. */
 export interface Comparison {

@@ -1,6 +1,7 @@
 import type { AttentionInputs, Reference } from '../driver/reference.ts';
 import { elementsOf, type TensorKind } from '../driver/tensor-bits.ts';
-import type { PreparedCase, SeededInput } from '../messages.ts';
+import type { SeededInput } from '../messages/launchable.ts';
+import type { PreparedCase } from '../messages/verifying.ts';
 import { drawInputs } from './inputs.ts';
 
 /** Inputs, and what is right for them. */

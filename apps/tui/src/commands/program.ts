@@ -4,7 +4,7 @@ import { DIAL, IDLE } from '../remote/hidden-commands.ts';
 import { COMPLETE } from './completion-scripts.ts';
 import type { CommandContext, Surroundings } from './context.ts';
 import type { Action, Define } from './define-command.ts';
-import { addJobCommands } from './job-commands.ts';
+import { addStartingCommands } from './starting-commands.ts';
 import { addLoginCommands } from './login-commands.ts';
 import type { GlobalOptions } from './options.ts';
 import { addQueryCommands } from './query-commands.ts';
@@ -117,7 +117,7 @@ function buildProgram(define: Define): Command {
       'after',
       '\nWithout a command, in a terminal: the terminal program.\nExit codes: 0 all passed, 1 a check or gate failed, 2 bad usage, 3 the runner\ncould not do it, 130 left by Ctrl-C.',
     );
-  addJobCommands(program, define);
+  addStartingCommands(program, define);
   addQueryCommands(program, define);
   addLoginCommands(program, define);
   addAgentCommand(program, define);

@@ -24,7 +24,7 @@ import type { JobCommand } from './start-job.ts';
 import type { TuneCommandOptions } from './tune.ts';
 
 /** Commands that start jobs. */
-export function addJobCommands(program: Command, define: Define): void {
+export function addStartingCommands(program: Command, define: Define): void {
   const start = (name: JobCommand, about: string, argument = '<kernel or folder>') => {
     const command = program
       .command(name)

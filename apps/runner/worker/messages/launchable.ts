@@ -1,0 +1,25 @@
+import type { Distribution, LaunchPlan, ShapeFields } from '@flashcore/shared/kernels';
+
+/** How Q, K and V are drawn. */
+export type InputRule = Omit<Distribution, 'about' | 'finds'>;
+
+export interface SeededInput {
+  /** Hexadecimal, up to 32 digits. */
+  seed: string;
+  rule: InputRule;
+}
+
+/**
+ * What a device loads of a kernel: the path of a cubin, or of the emulator's module. Where entries were compiled apart
+ * from each other: that of each entry by its name.
+ */
+export type DeviceImage = string | Readonly<Record<string, string>>;
+
+/** A compiled kernel and what to launch of it. */
+export interface Candidate {
+  image: DeviceImage;
+  shape: ShapeFields;
+  plan: LaunchPlan;
+  /** Limit on one run of all launches; the process is killed when it is exceeded. */
+  launchLimitMs: number;
+}
