@@ -42,8 +42,10 @@ class Agent {
       onprogress ? { onprogress: ({ message }) => onprogress(message ?? '') } : {},
     );
     const content = result.content as { type: string; text?: string; uri?: string }[];
+    const text = content.map((part) => part.text ?? '').join('');
+    expect(Buffer.byteLength(text), name).toBeLessThanOrEqual(8 * 1024);
     return {
-      text: content.map(({ text }) => text ?? '').join(''),
+      text,
       isError: result.isError === true,
       document: (result.structuredContent ?? {}) as Record<string, unknown>,
       links: content.flatMap(({ uri }) => (uri === undefined ? [] : [uri])),
@@ -113,8 +115,12 @@ describe.each(ERAS)('era %s', (era) => {
   });
 
   test('reads kernels, their files and notes, a page at a time', async () => {
-    const { document } = await agent.call('list_kernels', { include_faulty: true });
-    const kernels = document['kernels'] as { kernel: string; expected_finding?: string }[];
+    const kernels: { kernel: string; expected_finding?: string }[] = [];
+    for (let offset: unknown = 0; offset !== undefined;) {
+      const { document } = await agent.call('list_kernels', { include_faulty: true, offset });
+      kernels.push(...(document['kernels'] as typeof kernels));
+      offset = document['next_offset'];
+    }
     expect(kernels[0]!.kernel).toBe('fa_v1_baseline');
     expect(kernels.find(({ kernel }) => kernel === 'missing_syncthreads')!.expected_finding).toBe('RACE');
     const first = await agent.call('read_kernel', { kernel: 'fa_s512_v3_wmma' });

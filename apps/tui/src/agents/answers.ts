@@ -1,6 +1,8 @@
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import { FlashcoreError } from '@flashcore/shared/contract';
+import * as z from 'zod';
 import { bounded } from '../search/feedback.ts';
+import { fitted } from './fitted.ts';
 
 /** Most of a tool's answer: what hosts put before a model without cutting it. */
 export const MAX_ANSWER_BYTES = 8 * 1024;
@@ -12,14 +14,22 @@ export interface ResourceLink {
   readonly mimeType: string;
 }
 
-/** An answer with its document, and links to what has no place in it. */
-export const answer = (document: Record<string, unknown>, links: readonly ResourceLink[] = []): CallToolResult => ({
-  content: [
-    { type: 'text', text: JSON.stringify(document) },
-    ...links.map((link) => ({ type: 'resource_link' as const, ...link })),
-  ],
-  structuredContent: document,
-});
+/** What every answer may have. */
+export const leftOut = {
+  left_out: z.array(z.string()).optional().describe('fields that were shortened, with what they had'),
+};
+
+/** An answer with its document, harmless and short enough, and links to what has no place in it. */
+export function answer(document: Record<string, unknown>, links: readonly ResourceLink[] = []): CallToolResult {
+  const told = fitted(document, MAX_ANSWER_BYTES);
+  return {
+    content: [
+      { type: 'text', text: JSON.stringify(told) },
+      ...links.map((link) => ({ type: 'resource_link' as const, ...link })),
+    ],
+    structuredContent: told,
+  };
+}
 
 /** A refusal that says what is wrong and what to do: for the model to read, no error of the protocol. */
 export const refusal = (text: string): CallToolResult => ({

@@ -1,7 +1,7 @@
 import type { McpServer } from '@modelcontextprotocol/server';
 import { Outcome, parityText } from '@flashcore/shared/contract';
 import * as z from 'zod';
-import { answer, answered } from './answers.ts';
+import { answer, answered, leftOut } from './answers.ts';
 import type { ToolContext } from './tool-context.ts';
 
 const MAX_LISTED = 20;
@@ -32,6 +32,7 @@ export function registerHistoryTools(server: McpServer, { runner, log }: ToolCon
             labels: z.record(z.string(), z.string()),
           }),
         ),
+        ...leftOut,
       }),
       annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
     },
@@ -66,7 +67,7 @@ export function registerHistoryTools(server: McpServer, { runner, log }: ToolCon
       description:
         'Makes the build of an experiment that passed the champion, which others are compared with from then on. Ask the person that you work for before.',
       inputSchema: z.object({ job: z.string(), note: z.string().max(4096).default('').describe('why') }),
-      outputSchema: z.object({ champion: z.string(), replaced: z.string().optional() }),
+      outputSchema: z.object({ champion: z.string(), replaced: z.string().optional(), ...leftOut }),
       annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
     },
     ({ job, note }) =>

@@ -3,6 +3,7 @@ import { formatShape } from '@flashcore/shared/kernels';
 import * as z from 'zod';
 import { askedVariant, evaluationOf } from '../search/evaluation.ts';
 import { bounded, findingText } from '../search/feedback.ts';
+import { leftOut } from './answers.ts';
 import { tuneText } from '../search/tune-report.ts';
 import type { ResourceLink } from './answers.ts';
 
@@ -19,6 +20,7 @@ export const jobState = {
   state: z.enum(['queued', 'running', 'ended']),
   outcome: z.string().optional().describe('set once it has ended; PASSED, FAILED, COMPILE_FAILED, WRONG_RESULT …'),
   summary: z.string().optional(),
+  ...leftOut,
 };
 
 type Answer = Record<string, unknown>;
@@ -40,6 +42,7 @@ export function resultAnswer(job: Job, result: JobResult | undefined): Answer {
     ...stateOf(job),
     correct,
     stage: evaluation.stage,
+    device: result?.provenance?.device?.name ?? '',
     simulated: result?.provenance?.device?.simulated ?? false,
     findings,
     // What findings say already is not said twice.

@@ -94,6 +94,7 @@ function registerResult(server: McpServer, { runner, log }: ToolContext): void {
         ...jobState,
         correct: z.boolean().optional(),
         stage: z.string().optional(),
+        device: z.string().optional(),
         simulated: z
           .boolean()
           .optional()

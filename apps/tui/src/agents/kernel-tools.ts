@@ -1,16 +1,20 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { McpServer } from '@modelcontextprotocol/server';
-import { FindingKind } from '@flashcore/shared/contract';
+import { FindingKind, type Kernel } from '@flashcore/shared/contract';
 import { readNotes } from '@flashcore/shared/kernels';
+import { plainText } from '@flashcore/shared/text';
 import * as z from 'zod';
 import { runnerKernels } from '../connection/data-directory.ts';
 import { bounded } from '../search/feedback.ts';
 import { manifestOf, readSource } from '../search/kernel-source.ts';
-import { MAX_ANSWER_BYTES, Refused, answer, answered } from './answers.ts';
+import { MAX_ANSWER_BYTES, Refused, answer, answered, leftOut } from './answers.ts';
+import { documentBytes, fitted, type Document } from './fitted.ts';
 import type { ToolContext } from './tool-context.ts';
 
 const PAGE_CHARACTERS = 6000;
+/** Of the rest of an answer with a page. */
+const MAX_FACTS_BYTES = 3000;
 const MAX_NOTES = 3000;
 const ABOUT = 160;
 
@@ -22,9 +26,10 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
     'list_kernels',
     {
       title: 'List kernels',
-      description: 'Kernels of the runner in the order of the ladder, with what each teaches.',
+      description: 'Kernels of the runner in the order of the ladder, with what each teaches, a page at a time.',
       inputSchema: z.object({
         include_faulty: z.boolean().default(false).describe('also kernels with a fault on purpose'),
+        offset: z.number().int().min(0).default(0),
       }),
       outputSchema: z.object({
         kernels: z.array(
@@ -37,23 +42,18 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
             expected_finding: z.string().optional(),
           }),
         ),
+        next_offset: z.number().optional().describe('set while there is more'),
+        ...leftOut,
       }),
       annotations: readOnly,
     },
-    ({ include_faulty: includeFaulty }) =>
+    ({ include_faulty: includeFaulty, offset }) =>
       answered(async () => {
         const { client } = await runner.get();
         const { kernels } = await client.listKernels({ includeFaulty });
-        return answer({
-          kernels: kernels.map((kernel) => ({
-            kernel: kernel.kernelId,
-            title: bounded(kernel.manifestError ?? kernel.title, ABOUT),
-            lesson: bounded(kernel.lesson, ABOUT),
-            after: kernel.after ?? '',
-            parameters: kernel.parameters.map(({ name, values }) => `${name}=${values.join('|')}`),
-            ...(kernel.expectedFinding && { expected_finding: FindingKind[kernel.expectedFinding] }),
-          })),
-        });
+        const page = kernelsPage(kernels.slice(offset).map(shortKernel));
+        const end = offset + page.length;
+        return answer({ kernels: page, ...(end < kernels.length && { next_offset: end }) });
       }, log),
   );
 
@@ -62,7 +62,7 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
     {
       title: 'Read a kernel',
       description:
-        'A kernel’s manifest facts and one of its files, 6000 characters at a time. Headers of primitives/ and mechanisms/ can be read as files of any kernel.',
+        'A kernel’s manifest facts and one of its files, at most 6000 characters at a time. Headers of primitives/ and mechanisms/ can be read as files of any kernel.',
       inputSchema: z.object({
         kernel: z.string().describe('id of a kernel of the runner, or a folder of this machine with a kernel.yaml'),
         file: z.string().optional().describe('default: the translation unit'),
@@ -77,6 +77,7 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
         file: z.string(),
         text: z.string(),
         next_offset: z.number().optional().describe('set while there is more'),
+        ...leftOut,
       }),
       annotations: readOnly,
     },
@@ -92,8 +93,7 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
           throw new Refused(
             `file: must be one of ${Object.keys(files).join(', ')}, or a header of primitives/ or mechanisms/; there is no ${name}`,
           );
-        const end = offset + PAGE_CHARACTERS;
-        return answer({
+        const facts = {
           kernel: manifest.id,
           title: manifest.title,
           limits: manifest.limits.map(({ require, because }) => `${require.text}: ${because}`),
@@ -103,9 +103,8 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
           ),
           files: Object.entries(files).map(([id, content]) => ({ path: id, characters: content.length })),
           file: name,
-          text: text.slice(offset, end),
-          ...(end < text.length && { next_offset: end }),
-        });
+        };
+        return answer(withPage(fitted(facts, MAX_FACTS_BYTES), plainText(text), offset));
       }, log),
   );
 
@@ -116,7 +115,7 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
       description:
         'Lab notes of a kernel: what people tried, what it brought and what it did not. Read them before a change.',
       inputSchema: z.object({ kernel: z.string() }),
-      outputSchema: z.object({ kernel: z.string(), notes: z.string(), truncated: z.boolean() }),
+      outputSchema: z.object({ kernel: z.string(), notes: z.string(), truncated: z.boolean(), ...leftOut }),
       annotations: readOnly,
     },
     ({ kernel }) =>
@@ -133,6 +132,38 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
     return (await client.getKernel({ kernelId: id })).kernel?.notes ?? '';
   }
 }
+
+const shortKernel = (kernel: Kernel): Document => ({
+  kernel: kernel.kernelId,
+  title: bounded(kernel.manifestError ?? kernel.title, ABOUT),
+  lesson: bounded(kernel.lesson, ABOUT),
+  after: kernel.after ?? '',
+  parameters: kernel.parameters.map(({ name, values }) => `${name}=${values.join('|')}`),
+  ...(kernel.expectedFinding && { expected_finding: FindingKind[kernel.expectedFinding] }),
+});
+
+/** As many as an answer takes, and one at least. */
+function kernelsPage(kernels: readonly Document[]): readonly Document[] {
+  let count = kernels.length;
+  while (count > 1 && documentBytes({ kernels: kernels.slice(0, count), next_offset: 9999 }) > MAX_ANSWER_BYTES)
+    count -= 1;
+  return kernels.slice(0, count);
+}
+
+/** A text from `offset`, as much as an answer with these facts takes. */
+function withPage(facts: Document, text: string, offset: number): Record<string, unknown> {
+  const pageTo = (end: number) => ({
+    ...facts,
+    text: text.slice(offset, end),
+    ...(end < text.length && { next_offset: end }),
+  });
+  let end = offset + PAGE_CHARACTERS;
+  // Quotes, newlines and letters beyond ASCII take more bytes than characters.
+  while (documentBytes(pageTo(end)) > MAX_ANSWER_BYTES) end -= 100;
+  return pageTo(endsInsidePair(text, end) ? end - 1 : end);
+}
+
+const endsInsidePair = (text: string, end: number): boolean => /[\ud800-\udbff]/.test(text.charAt(end - 1));
 
 function sharedHeader(name: string): string | undefined {
   if (!/^(primitives|mechanisms)\/[\w-]+\.cuh$/.test(name)) return undefined;
