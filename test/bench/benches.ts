@@ -59,8 +59,6 @@ const BENCHES = {
     return {
       what: `${EVENTS} log lines stored and streamed`,
       yardstick: 'SQLite inserts of as many rows alone',
-      // Six runs of one evening gave 6 to 24.
-      notCompared: 'the inserts took 10 to 34 ms from run to run',
       measure: () => computed(() => collect(client.start('build', kernel(`flood_${EVENTS}`)))),
       measureYardstick: () => computed(() => insertRows(join(folder, 'rows.db'))),
     };

@@ -7,8 +7,6 @@ export interface Bench {
   /** One measurement of each, milliseconds. */
   measure: () => Promise<number>;
   measureYardstick: () => Promise<number>;
-  /** Why its ratio says too little to be compared from run to run. */
-  notCompared?: string;
 }
 
 export interface Figure {
@@ -41,28 +39,6 @@ export async function figureOf(bench: Bench, keptRounds = ROUNDS): Promise<Figur
 }
 
 export const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1]!;
-
-/** A ratio this many times the earlier one is worse. */
-const WORSE = 1.3;
-const TRIES = 3;
-
-interface Since {
-  /** What was measured just now. */
-  ratio: number;
-  earlier: number;
-  rounds?: number;
-}
-
-/** Measures again what looks worse; worse is what does so in every try. Gives the least ratio of the tries. */
-export async function compared(
-  bench: Bench,
-  { ratio: first, earlier, rounds = ROUNDS }: Since,
-): Promise<{ worse: boolean; least: number }> {
-  let least = first;
-  for (let tries = 1; tries < TRIES && least > WORSE * earlier; tries++)
-    least = Math.min(least, (await figureOf(bench, rounds)).ratio);
-  return { worse: least > WORSE * earlier, least };
-}
 
 /** The bench with its work done twice: what a comparison must notice. */
 export const slowed = (bench: Bench): Bench => ({

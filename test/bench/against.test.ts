@@ -1,0 +1,41 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { ALL_TESTS } from '@flashcore/shared/testing';
+import { expect, test } from 'vitest';
+import { compared } from './comparison.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+
+test('worse is what takes 1.3 times as long in all three tries, not where one is better', () => {
+  expect(compared(() => 1.4)).toEqual({ worse: true, quotients: [1.4, 1.4, 1.4] });
+  expect(compared(() => 1.3)).toEqual({ worse: false, quotients: [1.3] });
+  // One busy moment: the second try is as before.
+  expect(compared((attempt) => [1.4, 1.1][attempt]!)).toEqual({ worse: false, quotients: [1.4, 1.1] });
+});
+
+const against = (args: string[]) => {
+  const program = ['--experimental-transform-types', '--no-warnings', join(import.meta.dirname, 'against.ts')];
+  const { status, stdout, stderr } = spawnSync(process.execPath, [...program, ...args], { encoding: 'utf8' });
+  return { status, stdout, stderr };
+};
+
+test('the program says what it needs: a commit that is there, a bench that there is', () => {
+  const refused: [args: string[], status: number, why: string][] = [
+    [[], 2, 'one commit to compare with is needed'],
+    [['HEAD', '--only', 'x'], 2, 'no bench "x": must be one of rpc, '],
+    [['no-such-commit', '--only', 'start'], 1, 'invalid reference: no-such-commit'],
+  ];
+  for (const [args, status, why] of refused) {
+    const answer = against(args);
+    expect([answer.status, answer.stderr]).toEqual([status, expect.stringContaining(why)]);
+  }
+});
+
+// That nothing is told where nothing changed, each run of CI shows.
+if (ALL_TESTS)
+  test('the program: exit 1 where the work of one is done twice', () => {
+    const head = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: ROOT, encoding: 'utf8' }).trim();
+    const { status, stdout, stderr } = against([head, '--only', 'start', '--short', '--slow', 'start']);
+    expect([stderr, status]).toEqual(['', 1]);
+    expect(stdout).toContain(`slower than the code of ${head}: start`);
+  }, 600_000);

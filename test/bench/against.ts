@@ -1,0 +1,62 @@
+/**
+ * `npm run bench:against -- COMMIT [--short] [--only ID,…]`: what users feel, measured with this code and with that of
+ * a commit, in turns, on this machine. The exit code is 1 where something takes 1.3 times as long as with the
+ * commit's in three tries. --slow ID does the work of one twice, to see that it is noticed.
+ */
+import { parseArgs } from 'node:util';
+import { compared } from './comparison.ts';
+import { earlierCode, thisCode, type MeasuredCode } from './measured-code.ts';
+import { wantedBenches } from './wanted.ts';
+
+const { values, positionals } = parseArgs({
+  options: {
+    only: { type: 'string' },
+    short: { type: 'boolean', default: false },
+    slow: { type: 'string' },
+  },
+  allowPositionals: true,
+});
+const [commit, ...others] = positionals;
+if (commit === undefined || others.length > 0) {
+  console.error('one commit to compare with is needed: npm run bench:against -- HEAD');
+  process.exit(2);
+}
+const ids = wantedBenches(values.only);
+const rounds = values.short ? ['--short'] : [];
+
+const worse: string[] = [];
+{
+  using earlier = earlierCode(commit, rounds);
+  const now = thisCode([...rounds, ...(values.slow === undefined ? [] : ['--slow', values.slow])]);
+  for (const id of ids) {
+    const { text, isWorse } = comparison(id, { earlier, now });
+    console.log(`${id.padEnd(14)} ${text}`);
+    if (isWorse) worse.push(id);
+  }
+}
+if (worse.length > 0) console.log(`slower than the code of ${commit}: ${worse.join(', ')}`);
+process.exit(worse.length > 0 ? 1 : 0);
+
+interface Codes {
+  earlier: MeasuredCode;
+  now: MeasuredCode;
+}
+
+function comparison(id: string, { earlier, now }: Codes): { text: string; isWorse: boolean } {
+  const [before, first] = [earlier.figure(id), now.figure(id)!];
+  if (before?.what !== first.what)
+    return { text: `${first.what}: not compared, the earlier code measures something else`, isWorse: false };
+  const { quotients, worse: isWorse } = compared((attempt) =>
+    attempt === 0 ? first.milliseconds / before.milliseconds : quotientAgain(id, { earlier, now }, attempt),
+  );
+  const [ours, its] = [first, before].map(({ milliseconds }) => milliseconds.toPrecision(3));
+  const told = quotients.map((each) => `${each.toFixed(2)} x`).join(', then ');
+  return { text: `${first.what}: ${ours} ms, before ${its}: ${told}${isWorse ? ': WORSE' : ''}`, isWorse };
+}
+
+/** Whichever is measured first may find the machine busier, so they change places. */
+function quotientAgain(id: string, { earlier, now }: Codes, attempt: number): number {
+  const inTurn = attempt % 2 === 1 ? [now, earlier] : [earlier, now];
+  const taken = new Map(inTurn.map((code) => [code, code.figure(id)!.milliseconds]));
+  return taken.get(now)! / taken.get(earlier)!;
+}
