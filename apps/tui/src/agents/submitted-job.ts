@@ -2,11 +2,12 @@ import { create } from '@bufbuild/protobuf';
 import { JobOptionsSchema, KernelVariantSchema, VariantSchema, type Job } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import type { Connection } from '../connection/connect.ts';
+import { JOB_ACTIONS, jobRequest } from '../session/job-request.ts';
 import type { StartRequest } from '../session/runner-port.ts';
 import { Refused } from './answers.ts';
 import type { ToolContext } from './tool-context.ts';
 
-export const ACTIONS = ['build', 'verify', 'bench', 'profile', 'run', 'tune'] as const;
+export const ACTIONS = [...JOB_ACTIONS, 'tune'] as const;
 
 /** A job as an agent asks for it. */
 export interface Submitted {
@@ -65,26 +66,19 @@ export async function requestOf(
     }),
     ...(await side(asked.kernel, asked.parameters)),
   };
-  const verify = { shapes: shapeList, ...(seeds !== undefined && { seedCount: seeds }) };
-  const benchmark = {
-    shapes: shapeList,
-    ...(samples !== undefined && { protocol: { minSamples: samples, maxSamples: samples } }),
-    ...(champion && { champion }),
-  };
-  switch (action) {
-    case 'build':
-      return { method: 'build', request: common };
-    case 'verify':
-      return { method: 'verify', request: { ...common, settings: verify } };
-    case 'bench':
-      return { method: 'benchmark', request: { ...common, settings: benchmark } };
-    case 'profile':
-      return { method: 'profile', request: { ...common, settings: shapeList[0] ? { shape: shapeList[0] } : {} } };
-    case 'run':
-      return { method: 'runExperiment', request: { ...common, verify, benchmark, noFallback: true } };
-    case 'tune':
-      return { method: 'tune', request: { ...common, ...tuneSettings(asked), shapes: shapeList, champion } };
-  }
+  if (action === 'tune')
+    return { method: 'tune', request: { ...common, ...tuneSettings(asked), shapes: shapeList, champion } };
+  return jobRequest(action, {
+    common,
+    verify: { shapes: shapeList, ...(seeds !== undefined && { seedCount: seeds }) },
+    benchmark: {
+      shapes: shapeList,
+      ...(samples !== undefined && { protocol: { minSamples: samples, maxSamples: samples } }),
+      ...(champion && { champion }),
+    },
+    ...(action === 'profile' && shapeList[0] && { profile: { shape: shapeList[0] } }),
+    experiment: { noFallback: true },
+  });
 }
 
 const tuneSettings = ({ values = {}, max_variants, max_device_seconds }: Submitted) => ({

@@ -10,6 +10,7 @@ import {
   verifySettings,
   type JobCommandOptions,
 } from './options.ts';
+import { jobRequest, type JobAction } from '../session/job-request.ts';
 import type { StartRequest } from '../session/runner-port.ts';
 import type { CommandContext } from './context.ts';
 import { type ExitCode } from './exit-code.ts';
@@ -19,16 +20,12 @@ import { requireOutputs } from '../named-files.ts';
 import { readRbk } from './rbk.ts';
 import { kernelReference, otherName, parseKernelArgument, storedReference } from './kernel-argument.ts';
 
-/** The commands that start a job. */
-export type JobCommand = 'run' | 'build' | 'verify' | 'bench' | 'profile';
-
 /**
  * `fa-tui run|build|verify|bench|profile <kernel or folder>`; an empty text: SDPA alone. All that can be wrong with the
- * command line shows before
- * a runner is asked.
+ * command line shows before a runner is asked.
  */
 export async function startJob(
-  command: JobCommand,
+  command: JobAction,
   kernelText: string,
   options: JobCommandOptions,
   context: CommandContext,
@@ -81,47 +78,23 @@ export type RequestFor = (kernel: KernelReference, champion?: KernelReference) =
  * The request that a command's options ask for, but for its kernel. Errors: UsageError, INVALID_REQUEST for a malformed
  * shape.
  */
-export function plannedRequest(command: JobCommand, options: JobCommandOptions): RequestFor {
+export function plannedRequest(command: JobAction, options: JobCommandOptions): RequestFor {
   const common = { options: jobSettings(options), variant: variantSettings(options) };
-  switch (command) {
-    case 'build':
-      return (kernel) => ({ method: 'build', request: { ...common, kernel } });
-    case 'verify': {
-      const settings = verifySettings(options);
-      return (kernel) => ({ method: 'verify', request: { ...common, settings, kernel } });
-    }
-    case 'bench': {
-      const settings = withChampion(options);
-      return (kernel, champion) => ({
-        method: 'benchmark',
-        request: { ...common, settings: settings(champion), kernel },
-      });
-    }
-    case 'profile': {
-      const settings = profileSettings(options);
-      return (kernel) => ({ method: 'profile', request: { ...common, settings, kernel } });
-    }
-    case 'run': {
-      const verify = verifySettings(options);
-      const benchmark = withChampion(options);
-      const profile = profileSettings(options);
-      const gatesYaml = gatesText(options);
-      return (kernel, champion) => ({
-        method: 'runExperiment',
-        request: {
-          ...common,
-          verify,
-          benchmark: benchmark(champion),
-          profile,
-          noFallback: options.fallback === false,
-          plan: options.plan ?? '',
-          gatesYaml,
-          noChampion: options.champion === false,
-          kernel,
-        },
-      });
-    }
-  }
+  const [verify, benchmark, profile] = [verifySettings(options), withChampion(options), profileSettings(options)];
+  const experiment = {
+    noFallback: options.fallback === false,
+    plan: options.plan ?? '',
+    gatesYaml: gatesText(options),
+    noChampion: options.champion === false,
+  };
+  return (kernel, champion) =>
+    jobRequest(command, {
+      common: { ...common, kernel },
+      verify,
+      benchmark: benchmark(champion),
+      profile,
+      experiment,
+    });
 }
 
 /** The benchmark's settings with the champion in them, where there is one. */

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import type { JobAction } from '../session/job-request.ts';
 import type { Define } from './define-command.ts';
 import type { EvaluateCommandOptions } from './evaluate.ts';
 import type { EvolveCommandOptions } from './evolve.ts';
@@ -20,12 +21,11 @@ import {
   verifyOptions,
 } from './option-groups.ts';
 import type { JobCommandOptions } from './options.ts';
-import type { JobCommand } from './start-job.ts';
 import type { TuneCommandOptions } from './tune.ts';
 
 /** Commands that start jobs. */
 export function addStartingCommands(program: Command, define: Define): void {
-  const start = (name: JobCommand, about: string, argument = '<kernel or folder>') => {
+  const start = (name: JobAction, about: string, argument = '<kernel or folder>') => {
     const command = program
       .command(name)
       .argument(argument, "id of a runner's kernel, a folder with a kernel.yaml, or a build_id")

@@ -1,15 +1,9 @@
 /** Keys while the form before a run is open. */
 import type { Overlay } from '../state/app-state.ts';
-import {
-  formOf,
-  requestOf,
-  valueOf,
-  withKernel,
-  withKeys,
-  withTyping,
-  type FormContext,
-  type RunForm,
-} from '../state/run-form.ts';
+import { formRequest } from '../session/form-request.ts';
+import type { FormContext } from '../state/form-choices.ts';
+import { valueOf } from '../state/form-field.ts';
+import { formOf, withKernel, withKeys, withTyping, type RunForm } from '../state/run-form.ts';
 import { formProblem } from '../state/form-problem.ts';
 import type { AppState } from '../state/app-state.ts';
 import type { KeyContext } from './handler.ts';
@@ -105,5 +99,5 @@ function runForm(context: KeyContext, form: RunForm, defaults: RunForm): void {
 
 export function startForm({ store, session }: KeyContext, form: RunForm, defaults: RunForm): void {
   store.dispatch({ type: 'form-run', form: { form, defaults } });
-  session.start(requestOf(form, defaults));
+  session.start(formRequest(form, defaults));
 }

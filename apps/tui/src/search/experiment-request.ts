@@ -8,6 +8,7 @@ import {
   type Variant,
   type VerifySettings,
 } from '@flashcore/shared/contract';
+import { jobRequest } from '../session/job-request.ts';
 import type { StartRequest } from '../session/runner-port.ts';
 
 /** What every experiment of a search or an evaluation has in common. */
@@ -41,14 +42,15 @@ export interface ExperimentOf {
 export function experimentRequest(settings: ExperimentSettings, of: ExperimentOf): StartRequest {
   const { deviceId, verify, benchmark, profile, plan, maxQueueSeconds, maxRunSeconds } = settings;
   const { candidate, champion, requestId, labels } = of;
-  return {
-    method: 'runExperiment',
-    request: {
+  return jobRequest('run', {
+    common: {
       options: create(JobOptionsSchema, { requestId, deviceId, labels, maxQueueSeconds, maxRunSeconds }),
       ...candidate,
-      verify,
-      benchmark: champion ? { ...benchmark, champion: create(KernelVariantSchema, champion) } : benchmark,
-      profile,
+    },
+    verify,
+    benchmark: champion ? { ...benchmark, champion: create(KernelVariantSchema, champion) } : benchmark,
+    profile,
+    experiment: {
       plan,
       noFallback: true,
       // A search compares with what it names, and with nothing else.
@@ -56,5 +58,5 @@ export function experimentRequest(settings: ExperimentSettings, of: ExperimentOf
       // What leads is tried on shapes that neither this program nor the proposer sees.
       heldOut: champion !== undefined,
     },
-  };
+  });
 }

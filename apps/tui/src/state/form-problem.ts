@@ -3,7 +3,8 @@
  */
 import { FlashcoreError, type Shape } from '@flashcore/shared/contract';
 import { evaluate, formatShape, parseExpression, shapeScope } from '@flashcore/shared/kernels';
-import { AS_USUAL, shapesOf, valueOf, type FormField, type RunForm, matchingChoices } from './run-form.ts';
+import { AS_USUAL, matchingChoices, shapesOf, valueOf, type FormField } from './form-field.ts';
+import type { RunForm } from './run-form.ts';
 
 const MOST_SHAPES = 16;
 

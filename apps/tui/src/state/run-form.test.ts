@@ -3,7 +3,9 @@ import { CaseSetSchema, GatePlanSchema, KernelSchema, TimingMode } from '@flashc
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { formProblem } from './form-problem.ts';
-import { formOf, requestOf, valueOf, withKernel, withKeys, withTyping, type RunForm } from './run-form.ts';
+import { formRequest } from '../session/form-request.ts';
+import { valueOf } from './form-field.ts';
+import { formOf, withKernel, withKeys, withTyping, type RunForm } from './run-form.ts';
 
 const KERNEL = create(KernelSchema, {
   kernelId: 'k',
@@ -44,7 +46,7 @@ test('fields are what the manifest and the compiler allow; what has one value is
 });
 
 test('a form as it opened asks for nothing but the kernel', () => {
-  expect(requestOf(FORM, FORM)).toEqual({
+  expect(formRequest(FORM, FORM)).toEqual({
     method: 'runExperiment',
     request: {
       kernel: { source: { case: 'kernelId', value: 'k' } },
@@ -81,7 +83,7 @@ test('what was chosen is asked for, values go around at their ends', () => {
     champion: { kernel: { source: { case: 'kernelId', value: 'other' } } },
   };
   const profile = { shape, metricSet: 'roofline' };
-  const phases = (change: number) => requestOf(press(form, 'phases', change), FORM);
+  const phases = (change: number) => formRequest(press(form, 'phases', change), FORM);
   expect([0, 1, 2, 3, 4].map(phases)).toEqual([
     { method: 'runExperiment', request: { kernel, variant, verify, benchmark, profile } },
     { method: 'build', request: { kernel, variant } },
@@ -121,13 +123,13 @@ test('the plan is chosen by its title, what it measures and the gates that decid
       'Is it right. verifies parity, 2 shapes, times nothing, reads no counters, compares with no champion. no gate decides',
     ],
   ]);
-  expect(requestOf(form, form).request).not.toHaveProperty('plan');
+  expect(formRequest(form, form).request).not.toHaveProperty('plan');
   const chosen = press(press(form, 'plan', 1), 'champion', 1);
-  expect(requestOf(chosen, form)).toMatchObject({
+  expect(formRequest(chosen, form)).toMatchObject({
     method: 'runExperiment',
     request: { plan: 'explore', noChampion: true },
   });
-  expect(requestOf(chosen, form).request).not.toHaveProperty('benchmark.champion');
+  expect(formRequest(chosen, form).request).not.toHaveProperty('benchmark.champion');
 });
 
 test('a set of cases is chosen by name, and says its shapes; the shapes that are typed are then only timed', () => {
@@ -141,8 +143,8 @@ test('a set of cases is chosen by name, and says its shapes; the shapes that are
     ['as usual', 'parity', 'odd'],
     ['1 shape to verify: 1x4x128x64', expect.stringMatching(/^12 shapes to verify: (1x1x63x64c ){9}…$/)],
   ]);
-  expect(requestOf(press(form, 'cases', 2), form).request).toMatchObject({ verify: { caseSet: 'odd' } });
-  const both = requestOf(press(typed('shape', '2x8x512x64', form), 'cases', 1), form);
+  expect(formRequest(press(form, 'cases', 2), form).request).toMatchObject({ verify: { caseSet: 'odd' } });
+  const both = formRequest(press(typed('shape', '2x8x512x64', form), 'cases', 1), form);
   expect(both.request).toMatchObject({ verify: { caseSet: 'parity' }, benchmark: { shapes: [{ batch: 2 }] } });
   expect(both.request).not.toHaveProperty('verify.shapes');
 });
@@ -155,7 +157,7 @@ const typed = (id: string, text: string, form = FORM): RunForm =>
 
 test('shapes and seeds can be typed; a choice takes the place of what was typed, Backspace takes a character away', () => {
   const form = typed('seeds', '17', typed('shape', '2x8x512x64c, 1x1x65x64'));
-  expect(requestOf(form, FORM).request).toMatchObject({
+  expect(formRequest(form, FORM).request).toMatchObject({
     verify: { shapes: [{ batch: 2, causal: true }, { sequenceLength: 65 }], seedCount: 17 },
     benchmark: { shapes: [{}, {}] },
   });

@@ -1,7 +1,8 @@
 /** The form before a run: a field a row, its value between arrows, below it what it means or what is wrong with it. */
 import { padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, selectRow, windowStart, wrapRows, type Row, type Role } from '../../present/cells/row.ts';
-import { valueOf, type FormField, type RunForm, matchingChoices } from '../../state/run-form.ts';
+import { matchingChoices, valueOf, type FormField } from '../../state/form-field.ts';
+import type { RunForm } from '../../state/run-form.ts';
 import { formProblem } from '../../state/form-problem.ts';
 import type { PaneContent, Size } from '../pane/view.ts';
 

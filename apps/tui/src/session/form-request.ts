@@ -1,0 +1,76 @@
+import type { KernelReference } from '@flashcore/shared/contract';
+import { NONE, shapesOf, valueOf } from '../state/form-field.ts';
+import type { RunForm } from '../state/run-form.ts';
+import { JOB_ACTIONS, jobRequest } from './job-request.ts';
+import type { StartRequest } from './runner-port.ts';
+
+const namedKernel = (id: string): { source: KernelReference['source'] } => ({
+  source: { case: 'kernelId', value: id },
+});
+
+/** The job that a form stands for; what is at its default is left to the runner. */
+export function formRequest({ kernel: { kernelId }, fields }: RunForm, defaults: RunForm): StartRequest {
+  const chosen = (id: string): string | undefined => {
+    const field = fields.find((candidate) => candidate.id === id);
+    const usual = defaults.fields.find((candidate) => candidate.id === id);
+    return field === undefined || (usual !== undefined && valueOf(field) === valueOf(usual))
+      ? undefined
+      : valueOf(field);
+  };
+  const parameters = fields
+    .filter(({ id }) => id.startsWith('param:'))
+    .flatMap(({ id, label }) => {
+      const value = chosen(id);
+      return value === undefined ? [] : [[label, BigInt(value)] as const];
+    });
+  const caseSet = chosen('cases');
+  const [plan, tolerance, seconds, champion, device, registers, metrics] = [
+    chosen('plan'),
+    chosen('tolerance'),
+    chosen('seconds'),
+    chosen('champion'),
+    chosen('device'),
+    chosen('registers'),
+    chosen('metrics'),
+  ];
+  const shapes = shapesOf(chosen('shape') ?? '');
+  const samples = Number(chosen('samples') ?? 0);
+  const profile = {
+    ...(shapes[0] !== undefined && { shape: shapes[0] }),
+    ...(metrics !== undefined && { metricSet: metrics }),
+  };
+  return jobRequest(JOB_ACTIONS.find((action) => action === chosen('phases')) ?? 'run', {
+    common: {
+      ...(device !== undefined && { options: { deviceId: device } }),
+      kernel: namedKernel(kernelId),
+      variant: {
+        parameters: Object.fromEntries(parameters),
+        config: chosen('config') ?? '',
+        arch: chosen('arch') ?? '',
+        ...(registers !== undefined && { maxRegisters: Number(registers) }),
+        ...(chosen('fast-math') !== undefined && { fastMath: true }),
+      },
+    },
+    verify: {
+      ...(caseSet === undefined ? { shapes } : { caseSet }),
+      seedCount: Number(chosen('seeds') ?? 0),
+      ...(tolerance !== undefined && { tolerance: { profile: tolerance } }),
+      ...(chosen('sanitizer') !== undefined && { sanitize: true }),
+    },
+    benchmark: {
+      shapes,
+      ...((seconds !== undefined || samples > 0) && {
+        protocol: {
+          ...(seconds !== undefined && { maxSeconds: Number(seconds) }),
+          ...(samples > 0 && { minSamples: samples, maxSamples: samples }),
+        },
+      }),
+      ...(champion !== undefined && champion !== NONE && { champion: { kernel: namedKernel(champion) } }),
+    },
+    ...(Object.keys(profile).length > 0 && { profile }),
+    experiment: {
+      ...(plan !== undefined && { plan }),
+      ...(champion === NONE && { noChampion: true }),
+    },
+  });
+}
