@@ -1,6 +1,7 @@
-import { create, fromBinary, type DescMessage } from '@bufbuild/protobuf';
+import { clone, create, fromBinary, type DescMessage } from '@bufbuild/protobuf';
 import {
   AttemptStartedSchema,
+  DeviceSchema,
   FlashcoreError,
   JobResultSchema,
   JobOptionsSchema,
@@ -253,8 +254,9 @@ function outcomeOf(
   { job, ahead, lease }: Pick<Relay, 'job' | 'ahead'> & { lease: Lease },
 ): JobOutcome {
   const { acceptability, provenance } = result;
-  // As the scheduler knows it.
-  if (provenance) provenance.hostName = lease.node;
+  // As the pilot was let in, whatever it says itself.
+  const { node: hostName, schedulerJob, device } = lease;
+  if (provenance) Object.assign(provenance, { hostName, schedulerJob, device: clone(DeviceSchema, device) });
   for (const { build } of result.variants) if (build) asBuilt(build, ahead);
   if (acceptability?.command !== undefined)
     acceptability.command = `fa-tui accept ${job.name.replace(/^jobs\//, '').slice(0, 8)}`;

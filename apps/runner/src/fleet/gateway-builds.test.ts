@@ -68,6 +68,9 @@ test('a pilot compiles nothing: it finds what the gateway has built, and the res
   // What took the compiler's time is no part of what the pilot had.
   const phase = result!.phaseTimes.find(({ phase: one }) => one === Phase.BUILD);
   expect(phase!.seconds - phase!.waitSeconds).toBeLessThan(build!.runs[0]!.seconds);
+  // Of the device that the pilot registered with, and of the pilot that the gateway submitted.
+  expect(result!.provenance!.device!.deviceId).toBe('slurm:gpu');
+  expect([...cluster.pilots.keys()]).toContain(result!.provenance!.schedulerJob);
   expect(isGapless(events)).toBe(true);
   expect(logs(events).filter((line) => line.startsWith('building on')).length).toBeLessThanOrEqual(1);
 });

@@ -32,6 +32,8 @@ export class LeaseLost extends Error {
 export interface Lease {
   number: number;
   node: string;
+  /** The scheduler's number of it. */
+  schedulerJob: string;
   device: Device;
   /** Runs a job to its end, and gives it back; one that its pilot has already goes on. Errors: LeaseLost. */
   run(assignment: Omit<Assignment, 'lease' | '$typeName' | '$unknown'>, options: LeaseOptions): Promise<JobFinished>;

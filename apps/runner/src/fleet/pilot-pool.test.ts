@@ -1,4 +1,4 @@
-import { create } from '@bufbuild/protobuf';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { expect, test, vi } from 'vitest';
 import {
   DeviceSchema,
@@ -6,6 +6,7 @@ import {
   Outcome,
   WarningSchema,
   JobFinishedSchema,
+  JobResultSchema,
   PilotState,
   type Device,
   type JobEvent,
@@ -316,6 +317,32 @@ test('a node with another device than its partition has is refused', () => {
   expect(() => pilot('1', { device: emulator })).toThrow('partition gpu has NVIDIA L4, a pilot found flashcore CPU');
   expect(() => pilot('2', { device: create(DeviceSchema, { ...FAKE_DEVICE, name: 'NVIDIA H200' }) })).toThrow('H200');
   expect(pool.devices.list()[0]!.name).toBe('NVIDIA L4');
+});
+
+const H200 = create(DeviceSchema, { ...OWN_DEVICE, name: 'NVIDIA H200' });
+const measured = (result: MessageInitShape<typeof JobResultSchema>) =>
+  create(JobEventSchema, { payload: { case: 'finished', value: { outcome: Outcome.PASSED, result } } });
+
+test.each([
+  ['another device', measured({ provenance: { device: H200, runnerBuildId: 'b1' } }), /tells of NVIDIA H200/],
+  ['another build', measured({ provenance: { device: OWN_DEVICE, runnerBuildId: 'b2' } }), /with build b1.*of b2/],
+  ["the emulator's times", measured({ variants: [{ benchmarks: [{ simulated: true }] }] }), /the emulator's times/],
+  [
+    "the emulator's times while they come",
+    create(JobEventSchema, { payload: { case: 'benchmarkProgress', value: { simulated: true } } }),
+    /the emulator's times/,
+  ],
+])('a pilot that tells of %s loses its job, and nothing of that is passed on', async (_, event, reason) => {
+  const { pool, pilot } = fixture();
+  const { session, said } = pilot('1');
+  const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
+  const heard: JobEvent[] = [];
+  const end = lease.run(ASSIGNMENT, { onEvent: (told) => heard.push(told), signal: NEVER });
+  session.event(lease.number, event);
+  await expect(end).rejects.toThrow(reason);
+  await expect(end).rejects.toThrow(LeaseLost);
+  expect(heard).toEqual([]);
+  expect(said.at(-1)).toMatch(/^dismissed: /);
 });
 
 test('an event that can not be stored ends its job, not its pilot', async () => {

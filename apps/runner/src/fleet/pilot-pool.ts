@@ -6,6 +6,7 @@ import type { Logger } from '../log.ts';
 import type { LeaseRow, PilotRow } from '../store/fleet-table.ts';
 import { FleetAccount } from './fleet-account.ts';
 import { arrivedPilot, awayPilot, hasTime, type LivePilot } from './live-pilot.ts';
+import { contradictionIn } from './pilot-claims.ts';
 import { NO_WANTS, type NodeWants } from './node-wants.ts';
 import { PartitionDevices } from './partition-devices.ts';
 import { letIn, type AdmissionRules } from './pilot-admission.ts';
@@ -155,11 +156,7 @@ export class PilotPool {
       },
       giveBack: (lease, reason) => {
         const work = current(lease);
-        if (!work) return;
-        // What kept it from this job would keep it from the next.
-        pilot.leaving = true;
-        this.#free(pilot, () => work.fail(new LeaseLost(plainLine(reason))));
-        pilot.link?.dismiss(plainLine(reason));
+        if (work) this.#takeBack(pilot, work, plainLine(reason));
       },
       alive: (secondsLeft) => {
         pilot.secondsLeft = secondsLeft || undefined;
@@ -182,10 +179,23 @@ export class PilotPool {
       this.#linkBroke(pilot, reason);
     }
     if (place !== 'next') return;
+    const lie = contradictionIn(event, { device: pilot.device, buildId: this.#options.buildId });
+    if (lie !== undefined) return this.#takeBack(pilot, work, plainLine(lie));
     work.hear(event);
     if (event.payload.case !== 'finished') return this.#relay(pilot, work, event);
     const result = event.payload.value;
     this.#free(pilot, () => work.finish(result));
+  }
+
+  /** What kept a pilot from this job would keep it from the next. */
+  #takeBack(pilot: LivePilot, work: PilotWork, reason: string): void {
+    this.#options.logger.warn(
+      { pilot: pilot.schedulerJob, node: pilot.node, reason },
+      'a job was taken from its pilot',
+    );
+    pilot.leaving = true;
+    this.#free(pilot, () => work.fail(new LeaseLost(reason)));
+    pilot.link?.dismiss(reason);
   }
 
   /** Where an event can't be stored the job is the one that ends, not its pilot. */
@@ -284,6 +294,7 @@ export class PilotPool {
     return {
       number,
       node: pilot.node,
+      schedulerJob: pilot.schedulerJob,
       device: pilot.device,
       run: (assignment, options) =>
         work.run(options, {

@@ -58,8 +58,8 @@ const toolsText = (tools: readonly Tool[]): string =>
     .flatMap(({ name, version }) => (version ? [version.includes(name) ? version : `${name} ${version}`] : []))
     .join(', ') || 'none';
 
-const runnerText = ({ runnerVersion, runnerBuildId, hostName }: Provenance): string =>
-  `${runnerVersion} (build ${runnerBuildId.slice(0, 12)}) on ${hostName}`;
+const runnerText = ({ runnerVersion, runnerBuildId, hostName, schedulerJob }: Provenance): string =>
+  `${runnerVersion} (build ${runnerBuildId.slice(0, 12)}) on ${hostName}${schedulerJob === undefined ? '' : `, pilot of job ${schedulerJob}`}`;
 
 function costText(result: JobResult): string {
   // A build does not open the device, but no other job has it meanwhile.

@@ -1052,6 +1052,14 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
    * @generated from field: string dtype = 17;
    */
   dtype: string;
+
+  /**
+   * The scheduler's number of the pilot that ran the job, as the gateway submitted it; absent on a runner that is no
+   * gateway.
+   *
+   * @generated from field: optional string scheduler_job = 18;
+   */
+  schedulerJob?: string | undefined;
 };
 
 /**
