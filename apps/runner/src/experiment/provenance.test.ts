@@ -46,10 +46,10 @@ test.skipIf(missing('nvcc')).each([
     const { outcome } = await fixture.run(method, request);
     const provenance = outcome.result.provenance!;
     // Only a profile draws no inputs of its own, only an experiment is judged; a kernel of the runner lies in no
-    // repository that the runner knows of.
+    // repository that the runner knows of. A gateway alone has pilots.
     const gates = ['gatesDigest', 'gatesSource', 'plan'];
     const lacking = { profile: ['seeds', ...gates], runExperiment: [], verify: gates, benchmark: gates };
-    expect(unsetFields(provenance)).toEqual([...lacking[method], 'git']);
+    expect(unsetFields(provenance)).toEqual([...lacking[method], 'git', 'schedulerJob']);
     expect(provenance.device).toMatchObject({
       name: expect.stringMatching(/emulator/) as string,
       driverVersion: '13.0',
@@ -164,7 +164,7 @@ test('on a GPU the certificate has what NVML, ncu and PyTorch say, and the tools
       { runner: { version: '0', buildId: 'b', rates: new Map() }, startTime: new Date() },
     ),
   );
-  expect(unsetFields(provenance)).toEqual([]);
+  expect(unsetFields(provenance)).toEqual(['schedulerJob']);
   expect(provenance.tools.map(({ name, version }) => `${name} ${version}`)).toEqual([
     'nvcc 1.2.3',
     'g++ 1.2.3',
