@@ -57,6 +57,19 @@ test('a shape that the kernel does not take: 2, with its limit', async () => {
   expect(stderr).toMatch(/1x1x64x128.*D == 64/);
 });
 
+test('new makes a kernel that builds under its own id; not under the id of a kernel of the runner', async () => {
+  const folder = path.join(home, 'my_kernel');
+  const { code, stdout } = await run('new', folder);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/my_kernel, a copy of fa_v1_baseline: .*my_kernel\.cu\n[^]*fa-tui run \/.*my_kernel /);
+  const built = JSON.parse((await run('build', folder, '--json', '--quiet')).stdout) as { job: object };
+  expect(built.job).toMatchObject({ kernelId: 'my_kernel', outcome: 'OUTCOME_PASSED' });
+  const known = path.join(home, 'fa_v2_wmma');
+  const refused = await run('new', known);
+  expect([refused.code, existsSync(known)]).toEqual([2, false]);
+  expect(refused.stderr).toMatch(/fa_v2_wmma is a kernel of the runner: give another name/);
+});
+
 test('completion knows the kernels and jobs of the runner that is there', async () => {
   const { stdout } = await run('build', 'fa_v1_baseline', '--json', '--quiet');
   const { job } = JSON.parse(stdout) as { job: { name: string } };

@@ -17,6 +17,7 @@ const VALUES: Readonly<Record<string, NameKind>> = {
   '--kernel': 'kernel',
   '--champion': 'kernel',
   '--base': 'kernel',
+  '--from': 'kernel',
   '--device': 'device',
   '--plan': 'plan',
   '--cases': 'case set',

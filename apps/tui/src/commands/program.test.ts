@@ -158,6 +158,13 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
       () => ['export', 'fa_v1_baseline', '--torch', 'my-kernel.py'],
       () => /--torch my-kernel.py: must be a name that Python can import/,
     ],
+    ['a kernel that is there already', () => ['new', folder('empty')], () => /empty exists already: give another name/],
+    [
+      'a kernel of no such name',
+      () => ['new', folder('My-Kernel')],
+      () => /must be of lower-case letters, .* for example my_kernel/,
+    ],
+    ['a kernel in no folder', () => ['new', folder('nowhere/mine')], () => /There is no folder .*nowhere: make it/],
     ['a page size', () => ['jobs', '--limit', '0'], () => /--limit/],
   ])('%s', async (_, args, wanted) => {
     const { code, stdout, stderr } = await run(...args());
@@ -207,6 +214,7 @@ test('--help is on stdout, 0, and names every command', async () => {
     'watch-source',
     'replay',
     'kernels',
+    'new',
     'host',
     'jobs',
     'watch',

@@ -24,6 +24,14 @@ export function addQueryCommands(program: Command, define: Define): void {
     program.command('kernels').description("the runner's kernels").option('--all', 'also the faulty fixtures'),
     async (context, options) => (await import('./lists.ts')).listKernels(options, context),
   );
+  query<{ from?: string }>(
+    program
+      .command('new')
+      .argument('<name>', "the folder to make; its last part becomes the kernel's id")
+      .option('--from <kernel or folder>', 'what it begins as a copy of (default: fa_v1_baseline)')
+      .description('make a kernel folder of your own, manifest and source, as a copy of another'),
+    async (context, options, name) => (await import('./new-kernel.ts')).newKernel(name, options, context),
+  );
   const host = program
     .command('host')
     .addArgument(new Argument('[action]', 'of a host behind ssh').choices(HOST_ACTIONS))

@@ -8,6 +8,7 @@ export {
   parseHeldOut,
   toleranceProfile,
 } from './cases.ts';
+export { copiedKernel } from './copied-kernel.ts';
 export { DTYPE_BYTES, type Fill, type TensorDtype, bfloatBits, bitsOf } from './dtype.ts';
 export { DATA_SHEETS, type DataSheet, archLimits, findDataSheet, occupancy, rooflineSeconds } from './devices.ts';
 export { type Estimate, estimateLatency } from './estimate.ts';
@@ -53,6 +54,7 @@ export {
   TENSOR_NAMES,
   type TensorName,
 } from './manifest-model.ts';
+export { KERNEL_ID } from './manifest-schema.ts';
 export {
   type ShapeFields,
   attentionBytes,

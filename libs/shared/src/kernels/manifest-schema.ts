@@ -29,7 +29,13 @@ const FINDINGS = Object.keys(FindingKind).filter((name) => Number.isNaN(Number(n
   ...FindingName[],
 ];
 
-const kernelId = matching(/^[a-z][a-z0-9_]{0,63}$/, 'lower-case letters, digits and "_", at most 64');
+/** What an id looks like, and that in words. */
+export const KERNEL_ID = {
+  pattern: /^[a-z][a-z0-9_]{0,63}$/,
+  inWords: 'lower-case letters, digits and "_", at most 64',
+} as const;
+
+const kernelId = matching(KERNEL_ID.pattern, KERNEL_ID.inWords);
 const cIdentifier = matching(/^(?!__)[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'a C identifier');
 // A parameter becomes -DNAME=value: capitals keep it from replacing a keyword, a type or a variable.
 const MACRO_NAME = /^[A-Z][A-Z0-9_]{1,63}$/;

@@ -1,0 +1,100 @@
+import { existsSync, mkdirSync } from 'node:fs';
+import path from 'node:path';
+import type { RunnerClient } from '@flashcore/shared/client';
+import { KERNEL_ID, copiedKernel } from '@flashcore/shared/kernels';
+import { readSource, requireSourcePath, writeSource } from '../search/kernel-source.ts';
+import { UsageError } from '../usage-error.ts';
+import type { CommandContext } from './context.ts';
+import { ExitCode } from './exit-code.ts';
+import { parseKernelArgument } from './kernel-argument.ts';
+
+/** The ladder's first step: all of attention in one file, without tensor cores and without another file's help. */
+export const FIRST_KERNEL = 'fa_v1_baseline';
+
+interface NewKernelOptions {
+  readonly from?: string;
+}
+
+/** `fa-tui new <name> [--from <kernel or folder>]`: a kernel folder to start from. Nothing that is there is touched. */
+export async function newKernel(
+  name: string,
+  { from = FIRST_KERNEL }: NewKernelOptions,
+  context: CommandContext,
+): Promise<ExitCode> {
+  const folder = path.resolve(name);
+  const id = idOf(folder, name);
+  requireFree(folder);
+  const original = await parseKernelArgument(from);
+  if (original.kind === 'build')
+    throw new UsageError(`--from ${from}: is a build; give its kernel or a folder, whose sources can be copied`);
+  const files = await context.withRunner(async ({ client }) => {
+    await refuseKnown(id, client);
+    return copiedKernel(await readSource(original, client), id);
+  });
+  Object.keys(files).forEach(requireSourcePath);
+  makeFolder(folder);
+  writeSource(folder, files);
+  if (context.options.json) context.document({ kernel: id, folder, from: original.id, files: Object.keys(files) });
+  else context.report(whatNext({ id, folder, from: original.id, files: Object.keys(files) }));
+  return ExitCode.PASSED;
+}
+
+/** A mistyped path makes no tree of folders. */
+function requireFree(folder: string): void {
+  if (existsSync(folder)) throw new UsageError(`${folder} exists already: give another name`);
+  if (!existsSync(path.dirname(folder)))
+    throw new UsageError(`There is no folder ${path.dirname(folder)}: make it, or give another place`);
+}
+
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder);
+  } catch (error) {
+    throw new UsageError(`${folder} cannot be made (${(error as NodeJS.ErrnoException).code}): give another place`);
+  }
+}
+
+/** The folder's name is the kernel's id. */
+function idOf(folder: string, name: string): string {
+  const id = path.basename(folder);
+  if (KERNEL_ID.pattern.test(id)) return id;
+  const near = id
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '_')
+    .replaceAll(/^[^a-z]+|_+$/g, '')
+    .slice(0, 64);
+  throw new UsageError(
+    `${name}: a kernel's name must be of ${KERNEL_ID.inWords}, beginning with a letter, for example ${near || 'my_kernel'}`,
+  );
+}
+
+/** Two kernels of one id would share history, leaderboard and champions. */
+async function refuseKnown(id: string, client: RunnerClient): Promise<void> {
+  const { kernels } = await client.listKernels({ includeFaulty: true });
+  if (kernels.some(({ kernelId }) => kernelId === id))
+    throw new UsageError(`${id} is a kernel of the runner: give another name, so that their results stay apart`);
+}
+
+interface MadeKernel {
+  readonly id: string;
+  readonly folder: string;
+  readonly from: string;
+  readonly files: readonly string[];
+}
+
+function whatNext({ id, folder, from, files }: MadeKernel): string[] {
+  const relative = path.relative(process.cwd(), folder);
+  const place = relative.startsWith('..') ? folder : `./${relative}`;
+  const commands = [
+    [`fa-tui run ${place}`, 'build, verify, bench, profile, gates'],
+    [`fa-tui watch-source ${place}`, 'the same at every save'],
+    [`fa-tui bench ${place} --champion ${from}`, `is it faster than ${from}?`],
+  ] as const;
+  const width = Math.max(...commands.map(([command]) => command.length));
+  return [
+    `${place}  ${id}, a copy of ${from}: ${files.toSorted().join(', ')}`,
+    '',
+    'Edit it, then:',
+    ...commands.map(([command, about]) => `  ${command.padEnd(width)}  ${about}`),
+  ];
+}

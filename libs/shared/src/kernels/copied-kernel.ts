@@ -1,0 +1,44 @@
+/** A kernel of one's own, begun as a copy of another: the texts of its folder, by path. */
+import { isMap, isNode, isScalar, parseDocument } from 'yaml';
+import { FlashcoreError } from '../contract/errors.ts';
+import { MANIFEST_FILE, parseManifest } from './manifest.ts';
+
+const NOTES_FILE = 'NOTES.md';
+/** Keys that tell of the original: whose copy it is, what its notes claim, that it should not be used any more. */
+const NOT_ITS_OWN = ['after', 'expect', 'deprecated'];
+
+/**
+ * The files of a kernel under an id of its own, which replaces the former one in names and texts; `after` names the
+ * original, and NOTES.md begins anew. Errors: INVALID_MANIFEST.
+ */
+export function copiedKernel(files: Readonly<Record<string, string>>, id: string): Record<string, string> {
+  const { id: original } = parseManifest(files[MANIFEST_FILE] ?? '', MANIFEST_FILE);
+  const renamed = (text: string): string => text.replaceAll(new RegExp(`\\b${original}\\b`, 'g'), id);
+  const copy = Object.fromEntries(Object.entries(files).map(([path, text]) => [renamed(path), renamed(text)]));
+  copy[MANIFEST_FILE] = ownManifest(copy[MANIFEST_FILE]!, original);
+  copy[NOTES_FILE] =
+    `# ${id}\n\nBegun as a copy of ${original}.\n\n## What it changes, and why\n\n## What was measured\n`;
+  parseManifest(copy[MANIFEST_FILE], MANIFEST_FILE);
+  return copy;
+}
+
+/** What is not replaced stays as it was written; a comment above a key belongs to it. */
+function ownManifest(text: string, original: string): string {
+  const { contents } = parseDocument(text);
+  if (!isMap(contents) || contents.flow) throw notInLines();
+  let end = 0;
+  const kept = contents.items.flatMap(({ key, value }) => {
+    if (!isScalar(key) || !isNode(value)) throw notInLines();
+    const lines = text.slice(end, (end = value.range[2])).replace(/\n?$/, '\n');
+    if (key.value === 'lesson') return [lines, `after: ${original}\n`];
+    return NOT_ITS_OWN.includes(String(key.value)) ? [] : [lines];
+  });
+  return kept.join('');
+}
+
+const notInLines = (): FlashcoreError =>
+  new FlashcoreError(
+    'INVALID_MANIFEST',
+    { path: MANIFEST_FILE },
+    `${MANIFEST_FILE}: wanted each key at the beginning of a line, so that it can be copied: write it without outer braces`,
+  );
