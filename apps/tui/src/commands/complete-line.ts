@@ -110,10 +110,7 @@ const argumentsOf = (command: Command, program: Command, before: readonly string
 const firstSentence = (text: string): string => text.split(/[.;(]/, 1)[0]!.trim();
 
 const commandsOf = (program: Command): Candidate[] =>
-  program.commands
-    .filter((command) => command.name() !== 'help')
-    .map((command) => ({ word: command.name(), about: firstSentence(command.description()) }))
-    .concat({ word: 'help', about: 'what a command does and takes' });
+  program.commands.map((command) => ({ word: command.name(), about: firstSentence(command.description()) }));
 
 const optionCandidate = (option: Option): Candidate => ({
   word: option.long ?? option.short ?? '',

@@ -195,10 +195,26 @@ test('a benchmark file without a figure says so on stderr', async () => {
   });
 });
 
-test('without a command and without a terminal: help on stderr, 2', async () => {
-  const { code, stdout, stderr } = await run();
+test('without a command and without a terminal: what to give in a line, 2', async () => {
+  expect(await run()).toEqual({
+    code: 2,
+    stdout: '',
+    stderr:
+      'error: There is no terminal on stdin and stdout for the terminal program: give a command; fa-tui --help lists them\n',
+  });
+});
+
+test.each([
+  [['runn', 'x'], /^error: Unknown command "runn" \(did you mean "run" .*\); fa-tui --help lists them\n$/],
+  [['xyzzy', '--foo'], /^error: Unknown command "xyzzy"; fa-tui --help lists them\n$/],
+  [['help', 'verfy'], /^error: Unknown command "verfy" \(did you mean "verify"\?\); fa-tui --help lists them\n$/],
+  [['--jsn'], /^error: unknown option '--jsn' \(did you mean --json\?\)\nfa-tui --help lists what it takes\n$/],
+  [['run', '--shap', 'x'], /^error: unknown option '--shap' \(did you mean --shape\?\)\nfa-tui run --help lists .*\n$/],
+  [['jobs', 'x'], /^error: too many arguments for 'jobs'\. Expected 0 .*\nfa-tui jobs --help lists what it takes\n$/],
+])('%j: what is wrong and where help is, in at most two lines', async (args, wanted) => {
+  const { code, stdout, stderr } = await run(...args);
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-  expect(stderr).toMatch(/^Usage: fa-tui/);
+  expect(stderr).toMatch(wanted);
 });
 
 test('--help is on stdout, 0, and names every command', async () => {

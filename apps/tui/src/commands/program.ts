@@ -8,6 +8,8 @@ import { addStartingCommands } from './starting-commands.ts';
 import { addLoginCommands } from './login-commands.ts';
 import type { GlobalOptions } from './options.ts';
 import { addQueryCommands } from './query-commands.ts';
+import { unknownCommand } from './unknown-command.ts';
+import { UsageError } from '../usage-error.ts';
 
 const USAGE = 2;
 
@@ -92,7 +94,7 @@ function buildProgram(define: Define): Command {
     )
     .usage('[options] [command]')
     .version(packageJson.version)
-    .helpCommand('help [command]', 'show what a command does and takes')
+    .helpCommand(false)
     .option(
       '--runner <name>',
       'host:port, ssh://host, unix:/path, or a name of fa-tui login; default $FLASHCORE_RUNNER, else a runner on this machine, started on demand',
@@ -112,7 +114,6 @@ function buildProgram(define: Define): Command {
     .option('--inline', 'the terminal program below the prompt: no screen of its own, the log stays in the scrollback')
     .option('--mouse', 'the wheel scrolls and a click selects')
     .configureHelp({ showGlobalOptions: true, visibleGlobalOptions })
-    .showHelpAfterError('(--help lists commands and options)')
     .addHelpText(
       'after',
       '\nWithout a command, in a terminal: the terminal program.\nExit codes: 0 all passed, 1 a check or gate failed, 2 bad usage, 3 the runner\ncould not do it, 130 left by Ctrl-C.',
@@ -121,24 +122,30 @@ function buildProgram(define: Define): Command {
   addQueryCommands(program, define);
   addLoginCommands(program, define);
   addAgentCommand(program, define);
+  addHelpCommand(program, define);
   define(program.argument('[command]').allowExcessArguments(), async (context, _, command) => {
-    if (command)
-      return (await import('./unknown-command.ts')).unknownCommand(
-        command,
-        program.commands.map((known) => known.name()),
-      );
+    if (command) throw new UsageError(unknownCommand(command, program));
     const { isInteractive, openTui } = await import('./interactive.ts');
     if (isInteractive(context)) return openTui(context);
-    program.outputHelp({ error: true });
-    const { stdin, stdout, stderr } = context.surroundings;
+    const { stdin, stdout } = context.surroundings;
     const why =
       stdin.isTTY && stdout.isTTY
         ? "The terminal program can't draw on this terminal (TERM=dumb)"
         : 'There is no terminal on stdin and stdout for the terminal program';
-    stderr.write(`\nerror: ${why}: give a command\n`);
-    return USAGE;
+    throw new UsageError(`${why}: give a command; fa-tui --help lists them`);
   });
   return program;
+}
+
+/** Commander's own would answer an unknown name with the help of all. */
+function addHelpCommand(program: Command, define: Define): void {
+  const help = program.command('help').argument('[command]').description('show what a command does and takes');
+  define(help, (_context, _options, name) => {
+    const command = name === '' ? program : program.commands.find((each) => each.name() === name);
+    if (!command) throw new UsageError(unknownCommand(name, program));
+    command.outputHelp();
+    return Promise.resolve(0);
+  });
 }
 
 function addAgentCommand(program: Command, define: Define): void {
@@ -158,5 +165,22 @@ function configure(program: Command, { stdout, stderr }: Surroundings): void {
     getErrHelpWidth: () => stderr.columns ?? 80,
   };
   for (const command of [program, ...program.commands])
-    command.exitOverride().configureOutput(output).showHelpAfterError('(--help lists commands and options)');
+    command.exitOverride().configureOutput({
+      ...output,
+      outputError: (text, write) => write(usageError(text, command, program)),
+    });
+}
+
+/** What is wrong in a line, then where it is told what there is. */
+function usageError(text: string, command: Command, program: Command): string {
+  const [first = ''] = program.args;
+  // An option of a command that there is not can't be known: the command is what is wrong.
+  if (command === program && first !== '' && !first.startsWith('-'))
+    return `error: ${unknownCommand(first, program)}\n`;
+  const wrong = text
+    .trim()
+    .replace(/\n\(Did/, ' (did')
+    .replace(/\.$/, '');
+  const asked = command === program ? 'fa-tui' : `fa-tui ${command.name()}`;
+  return `${wrong}\n${asked} --help lists what it takes\n`;
 }

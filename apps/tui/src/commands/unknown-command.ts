@@ -1,7 +1,9 @@
+import type { Command } from 'commander';
 import { didYouMean } from '@flashcore/shared/text';
-import { UsageError } from '../usage-error.ts';
 
-/** Throws UsageError with the nearest of the commands that there are. */
-export function unknownCommand(name: string, commands: readonly string[]): never {
-  throw new UsageError(`Unknown command "${name}"${didYouMean(name, commands) || '; fa-tui --help lists them'}`);
-}
+/** That there is no such command, with the nearest of those that there are. */
+export const unknownCommand = (name: string, program: Command): string =>
+  `Unknown command "${name}"${didYouMean(
+    name,
+    program.commands.map((known) => known.name()),
+  )}; fa-tui --help lists them`;
