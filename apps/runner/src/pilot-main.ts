@@ -7,7 +7,7 @@ import { createPlanner, type PlannerOptions } from './experiment/planner.ts';
 import { flyPilot, type PilotOptions } from './fleet/pilot.ts';
 import { lockGpus } from './gpu-lock.ts';
 import { createLogger } from './log.ts';
-import type { PilotSettings, ServeOptions } from './options.ts';
+import type { PilotSettings, ServeOptions } from './serve-options.ts';
 import { startRunner, type Runner } from './runner.ts';
 import { findGroups } from './sandbox/groups.ts';
 import { DirectoryInUse } from './store/directory-lock.ts';

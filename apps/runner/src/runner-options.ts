@@ -2,7 +2,7 @@ import type { PlannerOptions } from './experiment/planner.ts';
 import type { JobPlanner } from './jobs/job-context.ts';
 import type { Logger } from './log.ts';
 import type { TraceTarget } from './operation/tracing.ts';
-import type { ServeOptions } from './options.ts';
+import type { ServeOptions } from './serve-options.ts';
 import type { StreamLimits } from './rpc/open-streams.ts';
 import type { OwnerOf } from './rpc/services.ts';
 import type { ProcessGroups } from './sandbox/groups.ts';
