@@ -12,7 +12,7 @@ import { attentionBytes, attentionFlops, formatShape } from '@flashcore/shared/k
 import { describe, histogram } from '@flashcore/shared/statistics';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { LatencyReport } from '../../worker/messages/measuring.ts';
-import type { SdpaShape } from '../sdpa/sdpa-benchmark.ts';
+import type { SdpaShape } from '../sdpa/sdpa-shape.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import { INPUT_SETS, drawSeeds } from '../spec/benchmark-protocol.ts';
 import { candidateFor } from './candidate.ts';

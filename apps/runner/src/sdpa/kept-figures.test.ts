@@ -3,7 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { parseShape } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { SdpaBenchmark, SdpaShape } from './sdpa-benchmark.ts';
+import { SdpaBenchmark } from './sdpa-benchmark.ts';
+import { SdpaShape } from './sdpa-shape.ts';
 
 const pythonTest = test.skipIf(missing('python3'));
 

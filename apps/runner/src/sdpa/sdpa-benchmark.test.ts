@@ -6,7 +6,8 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { parseShape } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
 import { temporaryFolder } from '../testing/test-runner.ts';
-import { SdpaBenchmark, SdpaShape } from './sdpa-benchmark.ts';
+import { SdpaBenchmark } from './sdpa-benchmark.ts';
+import { SdpaShape } from './sdpa-shape.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
 
 const pythonTest = test.skipIf(missing('python3'));

@@ -1,0 +1,190 @@
+import { create } from '@bufbuild/protobuf';
+import { SdpaResultSchema, type SdpaResult } from '@flashcore/shared/contract';
+import { describe, histogram, ratioInterval } from '@flashcore/shared/statistics';
+import type { TimingModeName } from '../../worker/messages/measuring.ts';
+import type { KeptFigures, KeptSamples } from './kept-figures.ts';
+import { missingText } from './sdpa-missing.ts';
+import type { SdpaProcess } from './sdpa-process.ts';
+
+const ROUND_LIMIT_MS = 60_000;
+/**
+ * How long a backend's turn takes, seconds. Half of the candidate's: four backends measured as long would take most of
+ * a job.
+ */
+const TURN_SECONDS: Record<TimingModeName, number> = { cold: 0.01, hot: 0.02 };
+const MAX_TURN_SAMPLES = 500;
+
+/** A backend as the process prepared it for a shape. */
+export interface Backend {
+  name: string;
+  available: boolean;
+  reason: string;
+  launchesPerSample: number;
+}
+
+/** New samples of a backend, named as in the result ("sdpa/flash"). */
+export type SdpaListener = (mode: TimingModeName, subject: string, samplesUs: readonly number[]) => void;
+
+export interface SdpaTurns {
+  readonly signal: AbortSignal;
+  readonly onSamples: SdpaListener;
+  /** Name of the job, and whether an earlier one's figures will do for it; undefined: none are used or kept. */
+  readonly keeping?: { readonly job: string; readonly reuse: boolean };
+}
+
+interface SdpaTurnsOptions extends SdpaTurns {
+  version: string;
+  backends: readonly Backend[];
+  /** Of the graphs that the process holds. */
+  figures?: KeptFigures | undefined;
+}
+
+/** Turns in which figures that are kept are checked: the first, and one when the kernel has been timed for a while. */
+const CHECK_TURNS: readonly number[] = [1, 5];
+
+/** The backends that take a shape, measured in turns with a candidate. */
+export class SdpaShape {
+  readonly #process: SdpaProcess;
+  readonly #version: string;
+  readonly #backends: readonly Backend[];
+  readonly #signal: AbortSignal;
+  readonly #onSamples: SdpaListener;
+  /** Of each backend, turn by turn, microseconds. */
+  readonly #samples: Record<TimingModeName, Map<string, number[][]>> = { cold: new Map(), hot: new Map() };
+  readonly #turns: Record<TimingModeName, number> = { cold: 0, hot: 0 };
+  readonly #keeping: SdpaTurns['keeping'];
+  readonly #figures: KeptFigures | undefined;
+  /** An earlier job's samples of each mode; removed where a check shows that they are not right any more. */
+  readonly #kept: Partial<Record<TimingModeName, KeptSamples>> = {};
+  #failure: string | undefined;
+
+  constructor(process: SdpaProcess, options: SdpaTurnsOptions) {
+    this.#process = process;
+    this.#version = options.version;
+    this.#backends = options.backends;
+    this.#signal = options.signal;
+    this.#onSamples = options.onSamples;
+    this.#keeping = options.keeping;
+    this.#figures = options.figures;
+    if (!this.#keeping?.reuse) return;
+    const names = this.#backends.filter(({ available }) => available).map(({ name }) => name);
+    for (const mode of ['cold', 'hot'] as const) {
+      const kept = this.#figures?.of(mode, names);
+      if (kept) this.#kept[mode] = kept;
+    }
+  }
+
+  /** Backends that do not take the shape, with PyTorch's reason. */
+  get refused(): string[] {
+    return this.#backends.filter(({ available }) => !available).map(({ name, reason }) => `sdpa/${name}: ${reason}`);
+  }
+
+  /**
+   * One turn of every backend; where an earlier job's figures are used, only in the turns that check them, until one
+   * shows them to be wrong. Errors: the signal's reason; an SDPA that fails says so in missing().
+   */
+  async turn(mode: TimingModeName): Promise<void> {
+    if (this.#failure !== undefined) return;
+    const turn = (this.#turns[mode] += 1);
+    if (this.#kept[mode] && !CHECK_TURNS.includes(turn)) return;
+    await this.#measure(mode);
+    if (this.#drifted(mode) === undefined) return;
+    // It is measured anew: in all turns to come, and now for those that were left out.
+    delete this.#kept[mode];
+    this.#figures?.forget(mode);
+    for (let left = turn - (CHECK_TURNS.indexOf(turn) + 1); left > 0 && this.#failure === undefined; --left)
+      await this.#measure(mode);
+  }
+
+  #own(mode: TimingModeName): ReadonlyMap<string, number[]> {
+    return new Map([...this.#samples[mode]].map(([name, turns]) => [name, turns.flat()]));
+  }
+
+  /** What the check's samples say against the kept ones; undefined: nothing. */
+  #drifted(mode: TimingModeName): string | undefined {
+    return this.#kept[mode]?.drifted(this.#samples[mode]);
+  }
+
+  async #measure(mode: TimingModeName): Promise<void> {
+    try {
+      for (const { name, available } of this.#backends) if (available) await this.#round(name, mode);
+    } catch (error) {
+      this.#signal.throwIfAborted();
+      this.#failure = missingText(error);
+    }
+  }
+
+  async #round(name: string, mode: TimingModeName): Promise<void> {
+    const answer = await this.#process.request(
+      'round',
+      { backend: name, mode, seconds: TURN_SECONDS[mode], maxSamples: MAX_TURN_SAMPLES },
+      { limitMs: ROUND_LIMIT_MS, signal: this.#signal },
+    );
+    const samplesUs = answer['samplesUs'] as number[];
+    const before = this.#samples[mode].get(name) ?? [];
+    this.#samples[mode].set(name, [...before, samplesUs]);
+    this.#onSamples(mode, `sdpa/${name}`, samplesUs);
+  }
+
+  /** Why no turn will bring more samples; undefined: turns do. */
+  get failure(): string | undefined {
+    return this.#failure ?? (this.#backends.some(({ available }) => available) ? undefined : this.#noBackend());
+  }
+
+  /** Samples of each backend so far, microseconds. */
+  samples(mode: TimingModeName): readonly (readonly number[])[] {
+    return [...this.#own(mode).values()];
+  }
+
+  /** Forgets what was measured: it was the warm-up. */
+  restart(mode: TimingModeName): void {
+    this.#samples[mode].clear();
+  }
+
+  /** Without a candidate, fastest backend first; the speedup fields are 0. */
+  alone(mode: TimingModeName): SdpaResult[] {
+    return [...this.#own(mode)].map(([name, samplesUs]) => this.#result(name, samplesUs)).sort(byMedian);
+  }
+
+  #result(name: string, samplesUs: readonly number[]): SdpaResult {
+    return create(SdpaResultSchema, {
+      name: `sdpa/${name}`,
+      latency: describe(samplesUs),
+      version: this.#version,
+      histogram: histogram(samplesUs),
+    });
+  }
+
+  /** Against the candidate's samples in the same mode, fastest backend first. */
+  results(mode: TimingModeName, candidateUs: ArrayLike<number>): SdpaResult[] {
+    const kept = this.#kept[mode];
+    if (this.#drifted(mode) !== undefined) this.#figures?.forget(mode);
+    if (candidateUs.length === 0 || this.#drifted(mode) !== undefined) return [];
+    const own = this.#own(mode);
+    if (!kept && this.#keeping && this.#failure === undefined) this.#figures?.keep(mode, own, this.#keeping.job);
+    const results = [...(kept?.samplesUs ?? own)].map(([name, samplesUs]) => {
+      const { ratio, low, high } = ratioInterval(samplesUs, candidateUs);
+      const reused = kept?.checkedBy(name, this.#samples[mode].get(name) ?? []);
+      return Object.assign(this.#result(name, samplesUs), {
+        speedup: ratio,
+        speedupLow: low,
+        speedupHigh: high,
+        ...(reused && { reused }),
+      });
+    });
+    return results.sort(byMedian);
+  }
+
+  /** Why there is no result, or why some backends are missing from it; undefined when all were measured. */
+  missing(mode: TimingModeName): string | undefined {
+    if (this.#failure !== undefined) return this.#failure;
+    const drifted = this.#drifted(mode);
+    if (drifted !== undefined) return drifted;
+    if (this.#samples[mode].size > 0) return this.refused.length > 0 ? this.refused.join('; ') : undefined;
+    return this.#backends.some(({ available }) => available) ? 'SDPA had no turn' : this.#noBackend();
+  }
+
+  readonly #noBackend = (): string => `no SDPA backend takes the shape: ${this.refused.join('; ')}`;
+}
+
+const byMedian = (a: SdpaResult, b: SdpaResult): number => a.latency!.p50Us - b.latency!.p50Us;
