@@ -3,7 +3,7 @@ import { fixed, markdownTable } from './markdown.ts';
 import { foldersWith, jsonOf } from './results.ts';
 
 const SWEEP_FILE = 'sweep.json';
-/** Shapes drawn at random after the kernel was finished. */
+/** Shapes drawn at random, none of which anybody had looked at before it was measured. */
 const UNSEEN_FILE = 'unseen.json';
 
 interface Ratio {
@@ -70,7 +70,7 @@ export function sweepSentence(): string {
   const { low, high } = rows.find(({ shape }) => shape === worst.shape)!.subjects[kernel]!.over_sdpa!;
   const unseen = unseenOf(folder)?.summary[kernel];
   return (
-    `Over ${shapes} shapes on one ${device}, exported to PyTorch and timed by a program of its own, ${kernel} is ` +
+    `Over ${shapes} shapes on one ${device}, exported to PyTorch and timed by a program of its own, ${kernel} was ` +
     `${fixed(geometric_mean, 2)} times as fast as the fastest SDPA backend (geometric mean): ` +
     `${fixed(worst.ratio, 3)} (95 % interval ${fixed(low, 3)} to ${fixed(high, 3)}) at its worst shape, ${worst.shape}, ` +
     `${fixed(best.ratio, 2)} at its best, ${best.shape}.` +
@@ -79,7 +79,7 @@ export function sweepSentence(): string {
 }
 
 const unseenSentence = ({ shapes, geometric_mean, worst }: Summary): string =>
-  `Over ${shapes} others, drawn at random once it was finished, it is ${fixed(geometric_mean, 2)} times as fast, ` +
+  `Over ${shapes} others, drawn at random and not looked at before, it was ${fixed(geometric_mean, 2)} times as fast, ` +
   `${fixed(worst.ratio, 3)} at the worst, ${worst.shape}.`;
 
 const unseenOf = (folder: string): Sweep | undefined => jsonOf<Sweep>(folder, UNSEEN_FILE);
