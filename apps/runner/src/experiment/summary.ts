@@ -81,10 +81,12 @@ function gatesText(gates: readonly GateResult[], plan: string): string {
   const hard = gates.filter(({ level }) => level === 'hard');
   const of = (verdict: Verdict): GateResult[] => hard.filter((gate) => gate.verdict === verdict);
   const [failed, unknown] = [of(Verdict.FAIL), of(Verdict.NOT_MEASURED)];
+  const modelled = [...of(Verdict.PASS), ...failed].filter((gate) => gate.modelled);
   const warnings = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'warn').length;
   return [
     `plan ${plan}: ${of(Verdict.PASS).length} of ${hard.length} gates passed`,
     ...(failed.length > 0 ? [`rejected by ${gateTitles(failed)}`] : []),
+    ...(modelled.length > 0 ? [`modelled: ${gateTitles(modelled)}`] : []),
     ...(unknown.length > 0 ? [`not measured: ${gateTitles(unknown)}`] : []),
     // A gate of level "warn" that fails rejects nothing: next to "passed" it must say so.
     ...(warnings > 0 ? [`${warnings} ${warnings === 1 ? 'warns' : 'warn'}`] : []),

@@ -57,8 +57,8 @@ export function resultAnswer(job: Job, result: JobResult | undefined): Answer {
       .filter(({ verdict }) => verdict === Verdict.FAIL)
       .slice(0, MAX_GATES)
       .map(
-        ({ title, value, comparison, target, unit, level }) =>
-          `${title}: ${value ?? '?'} ${unit}, wanted ${comparison} ${target} (${level})`,
+        ({ title, value, comparison, target, unit, level, modelled }) =>
+          `${title}: ${value ?? '?'} ${unit}${modelled ? ' (modelled)' : ''}, wanted ${comparison} ${target} (${level})`,
       ),
   };
 }

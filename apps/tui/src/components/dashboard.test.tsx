@@ -146,6 +146,29 @@ test('gates stand with their targets from the start, and change as data arrives'
   expect(benchmarking).toMatch(/– 1 not measured: hardware/);
 });
 
+test("a figure of the emulator's model has its sign in the gates of view 1, and what it means; view 5 has the word", async () => {
+  const events = (): JobEvent[] => {
+    const before = DASHBOARD_MOMENTS.benchmarking();
+    return eventsOf(
+      before.flatMap(({ payload }) => {
+        if (payload.case === undefined) return [];
+        const isCounted = payload.case === 'gateResult' && payload.value.title === 'registers/thread';
+        return [isCounted ? { ...payload, value: { ...payload.value, modelled: true } } : payload];
+      }),
+      before[0]?.job,
+    );
+  };
+  const terminal = openTerminal({ columns: 160, rows: 45, theme: { colors: 'none', ascii: false } });
+  try {
+    await enterScene(terminal, { keys: '1', events });
+    expect(await terminal.screen()).toMatch(/✓ registers\/thread +~61 <= 64[^]*~ modelled on the emulator/);
+    await terminal.press('5');
+    expect(await terminal.screen()).toMatch(/registers\/thread +pass \(modelled\) +~61/);
+  } finally {
+    terminal.close();
+  }
+});
+
 test('the three answers of a gate are told apart without colour, in ASCII too', async () => {
   const terminal = openTerminal({ columns: 120, rows: 40, theme: { colors: 'none', ascii: true } });
   await enterScene(terminal, { keys: '1', events: DASHBOARD_MOMENTS.benchmarking });

@@ -14,10 +14,11 @@ import {
   formatSeconds,
   formatSpeedupInterval,
 } from '../present/numbers.ts';
+import { gateMark } from '../present/gate-marks.ts';
 import { jobPlots } from '../present/plots/job-plots.ts';
 import { piece } from '../present/roles.ts';
 import { reuseText } from '../present/sdpa-reuse.ts';
-import { shortName, VERDICT_MARKS } from '../present/words.ts';
+import { shortName } from '../present/words.ts';
 import { byPlace, fastestSdpa, figuresOf, notValidText, P50_INTERVAL, placeTitle, type Figure } from './figures.ts';
 import { costText, errorText, gatesText, correctText, totalCost } from './job-facts.ts';
 import type { Report } from './report.ts';
@@ -202,7 +203,7 @@ const CRITERIA_COLUMNS: readonly Column<Criterion>[] = [
     align: 'right',
     cell: ({ gate }) => (gate.value === undefined ? '-' : formatInUnit(gate.value, gate.unit)),
   },
-  { title: 'verdict', cell: ({ gate }) => piece(VERDICT_MARKS[gate.verdict].word, VERDICT_MARKS[gate.verdict].role) },
+  { title: 'verdict', cell: ({ gate }) => piece(gateMark(gate).word, gateMark(gate).role) },
   { title: 'level', cell: ({ gate }) => gate.level },
   { title: 'kernel', cell: ({ kernel }) => kernel },
   { title: 'job', cell: ({ job }) => shortName(job) },

@@ -10,6 +10,7 @@ import {
   parityCounts,
   parityText,
 } from '@flashcore/shared/contract';
+import { gateTitle, tallyText } from '../present/sections/gates.ts';
 import { formatCost, formatError, formatSeconds } from '../present/numbers.ts';
 
 export interface GateTally {
@@ -31,15 +32,18 @@ export function tallyOf(gates: readonly GateResult[]): GateTally {
   return { passed, failed: idsOf(true), missed: idsOf(false), open: judged.length - passed - failing.length };
 }
 
+/** As every table of gates counts them, and which rejected and warned, by their titles. */
 export function gatesText(gates: readonly GateResult[]): string {
-  const { passed, failed, missed, open } = tallyOf(gates);
-  const all = passed + failed.length + missed.length + open;
-  if (all === 0) return 'none judged';
+  const { failed, missed } = tallyOf(gates);
+  const titled = (ids: readonly string[]): string =>
+    gates
+      .filter(({ gateId }) => ids.includes(gateId))
+      .map((gate) => `"${gateTitle(gate)}"`)
+      .join(', ');
   const parts = [
-    `${passed} of ${all} passed`,
-    failed.length > 0 && `rejected by ${failed.join(', ')}`,
-    missed.length > 0 && `shown as missed: ${missed.join(', ')}`,
-    open > 0 && `${open} not measured`,
+    gates.length === 0 ? 'none judged' : tallyText(gates),
+    failed.length > 0 && `rejected by ${titled(failed)}`,
+    missed.length > 0 && `warned by ${titled(missed)}`,
   ];
   return parts.filter(Boolean).join('; ');
 }

@@ -34,10 +34,10 @@ function toldIn(jobs: readonly GetJobResponse[]): Problem[] {
       })),
       ...gates
         .filter(({ verdict, level }) => verdict === Verdict.FAIL && level !== 'off')
-        .map(({ gateId, title, level, value, comparison, target, unit }): Problem => ({
+        .map(({ gateId, title, level, value, comparison, target, unit, modelled }): Problem => ({
           rule: `gate-${gateId}`,
           level: level === 'hard' ? 'error' : 'warning',
-          message: `${job?.kernelId ?? ''}: ${title} is ${value === undefined ? 'not known' : formatInUnit(value, unit)}: must be ${comparison} ${formatInUnit(target, unit)}`,
+          message: `${job?.kernelId ?? ''}: ${title} is ${value === undefined ? 'not known' : formatInUnit(value, unit)}${modelled ? ' (modelled)' : ''}: must be ${comparison} ${formatInUnit(target, unit)}`,
           ...NOWHERE,
         })),
     ]),

@@ -18,10 +18,21 @@ const ANSWERS: Record<Verdict, Mark> = {
 export const warnsOnly = ({ verdict, level }: Pick<GateResult, 'verdict' | 'level'>): boolean =>
   verdict === Verdict.FAIL && level !== 'hard';
 
-export function gateMark(gate: Pick<GateResult, 'verdict' | 'level'>, isMeasured = false): Mark {
-  if (warnsOnly(gate)) return WARNS;
-  return gate.verdict === Verdict.UNSPECIFIED && isMeasured ? MEASURING : ANSWERS[gate.verdict];
+export function gateMark(gate: Pick<GateResult, 'verdict' | 'level' | 'modelled'>, isMeasured = false): Mark {
+  if (gate.verdict === Verdict.UNSPECIFIED && isMeasured) return MEASURING;
+  const answer = warnsOnly(gate) ? WARNS : ANSWERS[gate.verdict];
+  return isModelled(gate) ? { ...answer, word: `${answer.word} (modelled)` } : answer;
 }
+
+/** Whether a model's figure decided it: the emulator's counters are no GPU's. */
+export const isModelled = ({ verdict, modelled }: Pick<GateResult, 'verdict' | 'modelled'>): boolean =>
+  modelled && (verdict === Verdict.PASS || verdict === Verdict.FAIL);
+
+export const MODELLED_SIGN = '~';
+
+/** What stands before a figure of a model, also where there is no room for the word. */
+export const modelledSign = (gate: Pick<GateResult, 'verdict' | 'modelled'>): string =>
+  isModelled(gate) ? MODELLED_SIGN : '';
 
 /** A target is exact: it has no digits that only a measured value has. */
 const targetText = (target: number, unit: string): string =>

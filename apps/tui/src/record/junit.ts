@@ -105,8 +105,9 @@ const besideSdpa = ({
 }: SdpaComparison): string =>
   `${backend}: largest difference ${maxAbsDifference}; largest error ${maxAbsError}, its own ${sdpaMaxAbsError}; mean error ${meanAbsError}, its own ${sdpaMeanAbsError}`;
 
-function gateCase({ gateId, title, verdict, value, comparison, target, unit, level, detail }: GateResult): TestCase {
-  const told = `${value === undefined ? 'not measured' : `${value} ${unit}`}, wanted ${comparison} ${target} ${unit}${detail === '' ? '' : `; ${detail}`}`;
+function gateCase(gate: GateResult): TestCase {
+  const { gateId, title, verdict, value, comparison, target, unit, level, detail, modelled } = gate;
+  const told = `${value === undefined ? 'not measured' : `${value} ${unit}`}${modelled ? ' (modelled)' : ''}, wanted ${comparison} ${target} ${unit}${detail === '' ? '' : `; ${detail}`}`;
   return {
     group: 'gates',
     name: `${gateId}: ${title}`,

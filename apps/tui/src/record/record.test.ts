@@ -109,15 +109,17 @@ test('JUnit: a hard gate fails, one that warns does not, what was not measured i
       gate('warn', Verdict.FAIL, 'warn', 2),
       gate('none', Verdict.NOT_MEASURED, 'hard'),
       gate('off', Verdict.FAIL, 'off', 2),
+      { ...gate('counted', Verdict.PASS, 'hard', 1), modelled: true },
     ],
   });
   expect(junitOf('k', { variants: [variant] })).toMatchInlineSnapshot(`
     "<?xml version="1.0" encoding="UTF-8"?>
     <testsuites name="k">
-      <testsuite name="k" tests="3" failures="1" errors="0" skipped="1">
+      <testsuite name="k" tests="4" failures="1" errors="0" skipped="1">
         <testcase classname="gates" name="hard: a &quot;&lt;gate&gt;&quot; &amp; more"><failure message="2 B, wanted &lt;= 1 B; why">2 B, wanted &lt;= 1 B; why</failure><system-out>2 B, wanted &lt;= 1 B; why</system-out></testcase>
         <testcase classname="gates" name="warn: a &quot;&lt;gate&gt;&quot; &amp; more"><system-out>warning: 2 B, wanted &lt;= 1 B; why</system-out></testcase>
         <testcase classname="gates" name="none: a &quot;&lt;gate&gt;&quot; &amp; more"><skipped message="why"/><system-out>not measured, wanted &lt;= 1 B; why</system-out></testcase>
+        <testcase classname="gates" name="counted: a &quot;&lt;gate&gt;&quot; &amp; more"><system-out>1 B (modelled), wanted &lt;= 1 B; why</system-out></testcase>
       </testsuite>
     </testsuites>
     "

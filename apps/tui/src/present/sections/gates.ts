@@ -3,13 +3,13 @@ import { Verdict, type GateResult } from '@flashcore/shared/contract';
 import { heading, tableOf, type Block, type Column } from '../blocks.ts';
 import { counted, formatInUnit, formatPercent } from '../numbers.ts';
 import { marked, piece, type Piece, type Role } from '../roles.ts';
-import { gateMark, gateTarget, warnsOnly } from '../gate-marks.ts';
+import { gateMark, gateTarget, isModelled, modelledSign, warnsOnly } from '../gate-marks.ts';
 import { VERDICT_MARKS } from '../words.ts';
 
 export const gateTitle = ({ title, gateId }: Pick<GateResult, 'title' | 'gateId'>): string => title || gateId;
 
-export const gateValue = ({ value, unit }: Pick<GateResult, 'value' | 'unit'>): Piece =>
-  value === undefined ? piece('-', 'dim') : piece(formatInUnit(value, unit));
+export const gateValue = (gate: Pick<GateResult, 'value' | 'unit' | 'verdict' | 'modelled'>): Piece =>
+  gate.value === undefined ? piece('-', 'dim') : piece(`${modelledSign(gate)}${formatInUnit(gate.value, gate.unit)}`);
 
 /** All but the title. */
 export const GATE_COLUMNS: readonly Column<GateResult>[] = [
@@ -61,6 +61,8 @@ export interface GateTally {
   readonly failed: number;
   readonly open: number;
   readonly warned: number;
+  /** Of those that passed and failed. */
+  readonly modelled: number;
 }
 
 export function tallyOf(gates: readonly GateResult[]): GateTally {
@@ -72,16 +74,18 @@ export function tallyOf(gates: readonly GateResult[]): GateTally {
     failed: count(Verdict.FAIL),
     open: count(Verdict.NOT_MEASURED),
     warned: gates.filter(warnsOnly).length,
+    modelled: hard.filter(isModelled).length,
   };
 }
 
 /** "3 of 4 gates passed, 1 failed, 2 warn": those that can reject are counted. */
 export function tallyText(gates: readonly GateResult[]): string {
-  const { hard, passed, failed, open, warned } = tallyOf(gates);
+  const { hard, passed, failed, open, warned, modelled } = tallyOf(gates);
   return [
     `${passed} of ${counted(hard, 'gate')} passed`,
     ...(failed > 0 ? [`${failed} failed`] : []),
     ...(open > 0 ? [`${open} not measured`] : []),
+    ...(modelled > 0 ? [`${modelled} of them modelled`] : []),
     ...(warned > 0 ? [`${warned} warn${warned === 1 ? 's' : ''}`] : []),
   ].join(', ');
 }

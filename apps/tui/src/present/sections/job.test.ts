@@ -121,6 +121,33 @@ test('a gate has its colour on the mark, not on its title', () => {
   expect(htmlPage('gates', blocks)).toContain('<td><span class="bad">✗</span> parity</td>');
 });
 
+test("a gate decided by a model's figure says so in its answer, its value and the count; one that was measured does not", () => {
+  const gate = (title: string, verdict: Verdict, level: string, modelled: boolean) =>
+    create(GateResultSchema, { title, verdict, level, modelled, value: 3, comparison: '<', target: 5, unit: '%' });
+  const lines = plainLines(
+    gatesBlocks([
+      gate('counted', Verdict.PASS, 'hard', true),
+      gate('slow', Verdict.FAIL, 'hard', true),
+      gate('wide', Verdict.FAIL, 'warn', true),
+      gate('read', Verdict.PASS, 'hard', false),
+    ]),
+    PLAIN,
+  );
+  expect(lines[0]).toBe('Gates  2 of 3 gates passed, 1 failed, 2 of them modelled, 1 warns');
+  const row = (title: string) =>
+    lines
+      .find((line) => line.includes(` ${title} `))
+      ?.trim()
+      .split(/ {2,}/)
+      .slice(0, 3);
+  expect(['counted', 'slow', 'wide', 'read'].map(row)).toEqual([
+    ['✓ counted', 'pass (modelled)', '~3 %'],
+    ['✗ slow', 'FAIL (modelled)', '~3 %'],
+    ['⚠ wide', 'warns (modelled)', '~3 %'],
+    ['✓ read', 'pass', '3 %'],
+  ]);
+});
+
 test('a deadlock names its threads in ranges, an access its place', () => {
   const waiting = Array.from({ length: 40 }, (_, x) => ({
     thread: [x, 0, 0],

@@ -6,7 +6,7 @@ import { cutCells, padCells, takeCells, wrapCells } from '../../present/cells/ce
 import { rowText, run, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
 import { standingOf, type Standing } from '../gates/standing.ts';
 import { tallyText } from '../../present/sections/gates.ts';
-import { gateMark, gateTarget } from '../../present/gate-marks.ts';
+import { MODELLED_SIGN, gateMark, gateTarget, isModelled, modelledSign } from '../../present/gate-marks.ts';
 import { notMeasured } from '../../present/words.ts';
 import { formatInUnit } from '../../present/numbers.ts';
 import { gateTally, isMeasured, isOpen, type GateTally } from '../../state/gate-board.ts';
@@ -113,7 +113,8 @@ function gateRows(
 const figureRole = (gate: GateResult): Run['role'] => (gate.verdict === Verdict.FAIL ? gateMark(gate).role : 'dim');
 
 /** "61", or how far it is; without the unit that the target has anyway. */
-function valueText({ value, unit, verdict, metric }: GateResult, { cases, verifying }: VariantView): string {
+function valueText(gate: GateResult, { cases, verifying }: VariantView): string {
+  const { value, unit, verdict, metric } = gate;
   if (verdict === Verdict.UNSPECIFIED && metric === 'parity_cases_passed' && cases.length > 0) {
     const passed = cases.filter((result) => result.verdict === Verdict.PASS).length;
     return `${passed}/${Math.max(cases.length, verifying?.caseCount ?? 0)} cases`;
@@ -122,10 +123,10 @@ function valueText({ value, unit, verdict, metric }: GateResult, { cases, verify
   const text = formatInUnit(value, unit);
   const bare = text.split(' ')[0] ?? text;
   // Bytes keep theirs: 900 B and 24 KiB are not the same scale.
-  return unit === 'B' || unit === 'bytes' ? text : bare;
+  return `${modelledSign(gate)}${unit === 'B' || unit === 'bytes' ? text : bare}`;
 }
 
-/** "– 9 not measured: hardware counters need a GPU", a line a reason. */
+/** "– 9 not measured: hardware counters need a GPU", a line a reason; above them what the sign of a model says. */
 function openReasons({ gates, build }: VariantView): string[] {
   // Of a kernel that does not compile there is one reason, whatever each gate would have needed.
   if (build?.succeeded === false && gates.some(isOpen))
@@ -135,5 +136,6 @@ function openReasons({ gates, build }: VariantView): string[] {
     const reason = gate.verdict === Verdict.NOT_MEASURED ? notMeasured(gate.detail) : `not judged: ${gate.detail}`;
     counts.set(reason, (counts.get(reason) ?? 0) + 1);
   }
-  return [...counts].map(([reason, count]) => `– ${count} ${reason}`);
+  const modelled = gates.some(isModelled) ? [`${MODELLED_SIGN} modelled on the emulator`] : [];
+  return [...modelled, ...[...counts].map(([reason, count]) => `– ${count} ${reason}`)];
 }

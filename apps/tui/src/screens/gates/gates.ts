@@ -11,7 +11,7 @@ import type { Size, View } from '../pane/view.ts';
 import { tallyText, GATE_COLUMNS, tallyOf, gateReason, gateTitle, ownGateText } from '../../present/sections/gates.ts';
 import { planRows } from './plan.ts';
 import { standingOf } from './standing.ts';
-import { gateMark } from '../../present/gate-marks.ts';
+import { gateMark, modelledSign } from '../../present/gate-marks.ts';
 
 const COMPACT = 60;
 const CURSOR_CELLS = 2;
@@ -159,7 +159,8 @@ const COUNTED = new Set(['registers', 'CTAs', 'shapes']);
 function compactGate(gate: GateResult, { width, cursor }: { width: number; cursor: boolean }): Row[] {
   const { value, unit } = gate;
   const { mark, role } = gateMark(gate);
-  const figure = value === undefined ? '-' : formatInUnit(value, COUNTED.has(unit) ? '' : unit);
+  const figure =
+    value === undefined ? '-' : `${modelledSign(gate)}${formatInUnit(value, COUNTED.has(unit) ? '' : unit)}`;
   const [first = '', ...more] = wrapCells(gateTitle(gate), width - MARK_CELLS - figure.length - 1);
   const row: Row = [
     run(`${mark} `, role),

@@ -69,6 +69,7 @@ function judged(gate: PlannedGate, result: GateResult, answer: Extract<MetricAns
   result.value = answer.value;
   if (answer.low !== undefined) result.valueLow = answer.low;
   if (answer.high !== undefined) result.valueHigh = answer.high;
+  result.modelled = answer.modelled ?? false;
   if (gate.level === 'off') {
     result.verdict = Verdict.NOT_JUDGED;
     result.detail = `${gate.why} (${answer.detail})`;
@@ -95,6 +96,7 @@ export function evaluateGroup(gate: PlannedGate, answers: ReadonlyMap<string, Ga
     return result;
   }
   result.value = passed;
+  result.modelled = members.some(({ modelled }) => modelled);
   if (gate.level === 'off') result.verdict = Verdict.NOT_JUDGED;
   else result.verdict = passed > 0 ? Verdict.PASS : Verdict.FAIL;
   return result;

@@ -368,6 +368,34 @@ test('a gate that is off shows its value unjudged', () => {
   expect(off.detail).toMatch(/^a scalar kernel has none \(/);
 });
 
+test("a gate decided by the emulator's counters says so, and so does the group that it stands in", () => {
+  const text = `
+default: mine
+gates:
+  - { id: conflicts, metric: smem_bank_conflict_percent, op: "<", target: 5, why: serialised }
+  - { id: either, any_of: [conflicts], why: one is enough }
+  - { id: nan, metric: nan_inf_elements, op: "==", target: 0, why: finite }
+plans:
+  mine: { title: Mine, about: all, from: here, gates: { conflicts: hard, either: hard, nan: hard } }
+`;
+  const own = parseGates(text, 'mine.yaml');
+  const gates = plannedGates(own, { plan: findPlan(own, ''), own: [], arch });
+  const answers = (modelled: boolean) => {
+    const variant = create(VariantResultSchema, {
+      profile: { modelled, metrics: [{ name: 'smem_bank_conflict_percent', value: 3, source: 'counted' }] },
+      verify: verified,
+    });
+    const context = { variant, cases, undocumented: [], noChampion: undefined, verified: [], benchmarked: [] };
+    return evaluateGates(gates, context).map((gate) => [gate.gateId, Verdict[gate.verdict], gate.modelled]);
+  };
+  expect(answers(true)).toEqual([
+    ['conflicts', 'PASS', true],
+    ['either', 'PASS', true],
+    ['nan', 'PASS', false],
+  ]);
+  expect(answers(false).map(([, , modelled]) => modelled)).toEqual([false, false, false]);
+});
+
 test('any metric makes a gate: percentiles, single shapes, stalls, counters by their own name', () => {
   const text = `
 default: mine

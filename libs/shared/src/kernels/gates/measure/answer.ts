@@ -6,10 +6,19 @@ import type { Metric } from '../metrics.ts';
 
 /**
  * A value with what stands behind it, or why there is none. `source` is set where it is more exact than the gate's own
- * text; `low` and `high` are the ends of its 95 % interval; `partial`: later data may change it.
+ * text; `low` and `high` are the ends of its 95 % interval; `partial`: later data may change it; `modelled`: no GPU
+ * gave it.
  */
 export type MetricAnswer =
-  | { value: number; detail: string; source?: string; low?: number; high?: number; partial?: boolean }
+  | {
+      value: number;
+      detail: string;
+      source?: string;
+      low?: number;
+      high?: number;
+      partial?: boolean;
+      modelled?: boolean;
+    }
   | { notMeasured: string; source?: string };
 
 /** What gates are evaluated on. */

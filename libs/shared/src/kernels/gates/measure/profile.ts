@@ -27,5 +27,6 @@ export const measureProfile: Measure = ({ variant: { profile } }, { name }) => {
     value: metric.value,
     detail: `${metric.source}${idle && metric.value < 100 ? `; ${idle} ${(100 - metric.value).toFixed(0)} % of the time` : ''}`,
     source: metric.source,
+    modelled: profile.modelled,
   };
 };

@@ -3617,6 +3617,13 @@ export declare type GateResult = Message<"flashcore.runner.v1.GateResult"> & {
    * @generated from field: repeated string any_of = 18;
    */
   anyOf: string[];
+
+  /**
+   * True where the value is a model's, as the emulator's counters are: no GPU gave it.
+   *
+   * @generated from field: bool modelled = 19;
+   */
+  modelled: boolean;
 };
 
 /**
