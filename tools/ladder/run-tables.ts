@@ -63,7 +63,7 @@ const COUNTERS = [
   ['smem_bank_conflict_percent', 'bank conflicts, %'],
   ['sm_busy_percent', 'issue, %'],
   ['registers_per_thread', 'registers'],
-  ['resident_ctas_per_sm', 'CTAs an SM'],
+  ['resident_ctas_per_sm', 'CTAs/SM'],
 ] as const;
 
 /** Warps that were picked, or could have been, do not stall. */

@@ -35,7 +35,7 @@ const NO_STALL = ['selected', 'not_selected'];
 
 const STALL_ADVICE: Record<string, string> = {
   barrier:
-    'Warps wait for each other at __syncthreads: fewer barriers a tile, named barriers between producer and consumer, or more CTAs a multiprocessor to fill the gap',
+    'Warps wait for each other at __syncthreads: fewer barriers a tile, named barriers between producer and consumer, or more CTAs/SM to fill the gap',
   long_scoreboard:
     'Warps wait for device memory or L2: load the next tile with cp.async (or TMA) while this one is computed, two stages or more',
   short_scoreboard:
@@ -106,7 +106,7 @@ function registersOrOccupancy({ metric, occupancyLimiter }: Figures): AdviceText
     ...(ctas === undefined
       ? []
       : [
-          `${ctas} CTAs a multiprocessor (wanted ${MIN_CTAS})${occupancyLimiter ? `, bound by ${occupancyLimiter}` : ''}`,
+          `${ctas} CTA${ctas === 1 ? '' : 's'}/SM (wanted ${MIN_CTAS})${occupancyLimiter ? `, bound by ${occupancyLimiter}` : ''}`,
         ]),
   ].join(', ');
   // A CTA that fills the warps of a multiprocessor leaves room for no other: there is nothing to gain.

@@ -74,7 +74,7 @@ test('the bottleneck and the advice carry their figures', () => {
     'latency: tensor cores 30.5 %, device memory 0.5 %, issue 30.5 %; the most frequent stall is wait',
   );
   expect(result.advice.map(({ evidence }) => evidence)).toEqual([
-    '232 registers a thread (bound 64), 2 CTAs a multiprocessor (wanted 4), bound by registers',
+    '232 registers a thread (bound 64), 2 CTAs/SM (wanted 4), bound by registers',
     'tensor cores 30.5 %, device memory 0.5 %, achieved occupancy 6.5 %, issue 30.5 %',
     'stall wait: 1.31 of 3.28 warp cycles an issued instruction (39.9 %)',
   ]);

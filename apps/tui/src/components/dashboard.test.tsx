@@ -61,6 +61,23 @@ test('of a kernel that does not compile no gate is told one by one, but the sour
   }
 });
 
+test.each([
+  [80, 24],
+  [200, 60],
+] as const)('at %dx%d nothing is promised of a build that failed, while its job goes on', async (columns, rows) => {
+  const terminal = openTerminal({ columns, rows, theme: { colors: 'none', ascii: false } });
+  try {
+    await enterScene(terminal, { keys: '1', events: () => uncompiled().slice(0, -1) });
+    expect(await terminal.screen()).toMatch(/The build failed before a case was run/);
+    await terminal.press('2');
+    const screen = await terminal.screen();
+    expect(screen).toMatch(/The build failed before a case was run/);
+    expect(screen).not.toMatch(/come after/);
+  } finally {
+    terminal.close();
+  }
+});
+
 function uncompiled(): JobEvent[] {
   const [created, started, plan, phase] = DASHBOARD_MOMENTS.building();
   const gates = plan?.payload.case === 'gatePlan' ? (plan.payload.value.plan?.gates ?? []) : [];

@@ -146,7 +146,7 @@ test('a variant with everything measured is judged by each gate', () => {
     comparison: '<=',
     target: 64,
     detail: expect.stringMatching(
-      /^combine: 3 CTAs an SM, 33 % of its warps, bound by shared memory, the highest of 2 entries; 64 registers/,
+      /^combine: 3 CTAs\/SM, 33 % of its warps, bound by shared memory, the highest of 2 entries; 64 registers/,
     ) as string,
   });
   expect(results['success']!.detail).toBe(

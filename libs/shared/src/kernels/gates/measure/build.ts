@@ -16,7 +16,7 @@ interface OfEntry {
 const occupancyText = ({ ctasPerSm, occupancyPercent, occupancyLimiter }: EntryResources): string =>
   occupancyLimiter === undefined
     ? ''
-    : `${ctasPerSm} CTA${ctasPerSm === 1 ? '' : 's'} an SM, ${occupancyPercent.toFixed(0)} % of its warps, bound by ${occupancyLimiter}`;
+    : `${ctasPerSm} CTA${ctasPerSm === 1 ? '' : 's'}/SM, ${occupancyPercent.toFixed(0)} % of its warps, bound by ${occupancyLimiter}`;
 
 const smemBytes = ({ staticSmemBytes, dynamicSmemBytes }: EntryResources): number => staticSmemBytes + dynamicSmemBytes;
 
