@@ -37,21 +37,29 @@ export function frontEndsMarkdown(): string {
     const same = compared.filter((row) => columns[n]!.get(keyOf(row)) === row.outcome).length;
     return `${same} of ${compared.length} builds are judged alike with the PTX of ${compilerOf(first.report)} and of ${compilerOf(report)} (${file}; cases: ${report.cases}).`;
   });
+  const rows = first.report.rows.map((row) => [
+    row.kernel,
+    row.build,
+    row.outcome,
+    ...columns.map((column) => comparedTo(row.outcome, column.get(keyOf(row)))),
+  ]);
   return [
     `${[...saysSame, `nvcc's: ${first.file}; cases: ${first.report.cases}.`].join(' ')}\n`,
+    'Where they differ:\n',
     markdownTable(
       ['kernel', 'build', TITLES[first.report.frontEnd], ...others.map(({ report }) => TITLES[report.frontEnd])],
-      first.report.rows.map((row) => {
-        const rest = columns.map((column) => column.get(keyOf(row)));
-        return [row.kernel, row.build, row.outcome, ...rest.map((outcome) => comparedTo(row.outcome, outcome))];
-      }),
+      rows.filter((row) => row.slice(FIRST_COMPARED).some((cell) => cell !== SAME)),
     ),
   ].join('\n');
 }
 
+const SAME = 'the same';
+/** After kernel, build and the first front end's word. */
+const FIRST_COMPARED = 3;
+
 function comparedTo(wanted: string, outcome: string | undefined): string {
   if (outcome === undefined) return 'not compared';
-  return outcome === wanted ? 'the same' : `**${outcome}**`;
+  return outcome === wanted ? SAME : `**${outcome}**`;
 }
 
 function newestOf(name: FrontEndName): { file: string; report: FrontEndReport } | undefined {
