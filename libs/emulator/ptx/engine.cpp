@@ -23,3 +23,4 @@
 #include "waits.cpp"
 #include "warp.cpp"
 #include "wgmma.cpp"  // after tensor.cpp, whose products it is made of
+#include "wellformed.cpp"

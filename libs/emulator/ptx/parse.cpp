@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "program.h"
+#include "wellformed.h"
 
 namespace flashcore::emu::ptx {
 
@@ -156,6 +157,7 @@ class Parser {
   // --- directives -----------------------------------------------------------------------------------------------
 
   static unsigned type_bytes(const std::string& type) {
+    if (type == ".f16x2") return 4;
     const size_t digits = type.find_first_of("0123456789");
     if (type == ".pred" || digits == std::string::npos || type.size() > digits + 3) return 0;
     return static_cast<unsigned>(atoi(type.c_str() + digits)) / 8;
@@ -389,6 +391,8 @@ class Parser {
     Register reg;
     reg.bytes = type_bytes(type);
     if (reg.bytes == 1) reg.bytes = 2;
+    reg.is_float = type.rfind(".f", 0) == 0;
+    reg.is_integer = type[1] == 's' || type[1] == 'u';
     if (reg.bytes > 8) fail("the emulator does not carry registers of type " + type);
     do {
       const std::string name = word();
@@ -399,8 +403,9 @@ class Parser {
       }
       if (count > 1'000'000 || function_.registers.size() > 2'000'000) fail("too many registers");
       for (int i = 0; i < (count < 0 ? 1 : count); ++i) {
-        scopes_.back().registers[count < 0 ? name : name + std::to_string(i)] =
-            static_cast<int>(function_.registers.size());
+        const std::string one = count < 0 ? name : name + std::to_string(i);
+        const auto number = static_cast<int>(function_.registers.size());
+        if (!scopes_.back().registers.emplace(one, number).second) fail("there are two registers " + one);
         function_.registers.push_back(reg);
       }
     } while (take(","));
@@ -420,7 +425,8 @@ class Parser {
     if (token_.kind == Token::Word && token_.text[0] != '%') {
       std::string name = word();
       if (take(":")) {
-        scopes_.back().labels[name] = static_cast<int>(function_.statements.size());
+        if (!scopes_.back().labels.emplace(name, static_cast<int>(function_.statements.size())).second)
+          fail("there are two labels " + name);
         if (is(".branchtargets")) branch_table(name);
         return;
       }
@@ -491,18 +497,19 @@ class Parser {
     for (const std::string& mod : s.mods)
       if (mod == "run" || mod == "low" || mod == "high" || mod == "pair") fail("there is no ." + mod);
     if (s.op == "call") return call(std::move(s));
-    while (!is(";")) {
-      if (take(",")) continue;
-      Operand o = operand();
-      if (take("|")) {
-        Operand pair;
-        pair.kind = OperandKind::Vector;
-        pair.items = {o, operand()};
-        o = std::move(pair);
-      }
-      s.operands.push_back(std::move(o));
-    }
+    if (!is(";")) do {
+        Operand o = operand();
+        if (take("|")) {
+          Operand pair;
+          pair.kind = OperandKind::Vector;
+          pair.items = {o, operand()};
+          o = std::move(pair);
+        }
+        s.operands.push_back(std::move(o));
+      } while (take(","));
     expect(";");
+    const std::string fault = fault_of(s, function_);
+    if (!fault.empty()) fail(opcode + ": " + fault);
     if (s.op == "bra" || s.op == "brx") {
       const std::string label = s.operands.back().name;
       if (s.op == "bra")
@@ -543,8 +550,9 @@ class Parser {
     }
     if (take("{")) {
       o.kind = OperandKind::Vector;
-      while (!take("}"))
-        if (!take(",")) o.items.push_back(operand(depth + 1));
+      do o.items.push_back(operand(depth + 1));
+      while (take(","));
+      expect("}");
       return o;
     }
     if (take("[")) return address(depth + 1);
@@ -561,6 +569,7 @@ class Parser {
       return o;
     }
     o.kind = name[0] == '%' ? OperandKind::Special : OperandKind::Symbol;
+    if (o.kind == OperandKind::Special && !is_special_register(name)) fail("there is no register " + name);
     if (take("+")) o.value = integer();
     return o;
   }

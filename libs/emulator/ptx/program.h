@@ -56,6 +56,7 @@ struct Statement {
 
 struct Register {
   unsigned bytes = 0;  // of a lane: 2, 4 or 8; 0 for a predicate
+  bool is_float = false, is_integer = false;  // as declared; neither: of bits
 };
 
 enum class Space : uint8_t { Global, Constant, Shared, Local, Parameter };

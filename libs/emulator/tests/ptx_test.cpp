@@ -62,6 +62,57 @@ void test_what_is_not_carried(const Kernels& kernels) {
   expect_fault({"LOAD_FAILED", "600000 of local memory"});
 }
 
+/** What ptxas refuses and would be carried here by luck; each has a neighbour that is right. */
+void test_what_ptxas_refuses() {
+  const auto loads = [](const std::string& body) {
+    const std::string text =
+        ".version 8.4\n.target sm_89\n.const .align 4 .b32 c[4];\n.visible .entry k(.param .u64 p) {\n"
+        ".reg .b32 %r<6>; .reg .b64 %rd<4>; .reg .b16 %h<4>; .reg .f32 %f<4>; .reg .pred %p<4>;\n" +
+        body + "\ndone:\nret;\n}\n";
+    CUmodule module;
+    const CUresult loaded = cuModuleLoadData(&module, text.c_str());
+    if (loaded == CUDA_SUCCESS) CHECK_OK(cuModuleUnload(module));
+    return loaded;
+  };
+  const struct {
+    const char *right, *wrong;
+  } PAIRS[] = {
+      {"mov.b32 %r1, 5;", "mov.b32 5, %r1;"},
+      {"mov.u32 %r1, %tid.x;", "mov.u32 %tid.x, %r1;"},
+      {"mov.u32 %r1, %laneid;", "mov.u32 %r1, %lane_id;"},
+      {"mov.u32 %r5, 1;", "mov.u32 %r6, 1;"},
+      {"mov.b32 %r1, %f1;", "mov.u32 %r1, %f1;"},
+      {"mov.b32 %r1, {%h1, %h2};", "mov.b32 %r1, {%h1 %h2};"},
+      {"mov.b32 {%h1, _}, %r1;", "mov.b32 _, %r1;"},
+      {"add.s32 %r1, %r2, %r3;", "add.s32 %r1, %r2 %r3;"},
+      {"add.s32 %r1, %r2, -1;", "add.s32 %r1, , -1;"},
+      {"add.f32 %f1, %f2, 0f3F800000;", "add.f32 %f1, %f2, 1;"},
+      {"add.s32 %r1, %r2, 1;", "add.s32 %r1, %r2, 1.5;"},
+      {"add.s32 %r1, %r2, %r3;", "add.s32 %r1, %f2, %r3;"},
+      {"and.b32 %r1, %r2, 0f3F800000;", "and.b32 %r1, %r2;"},
+      {"fma.rn.f32 %f1, %f2, %f3, %f1;", "fma.f32 %f1, %f2, %f3, %f1;"},
+      {"cvt.rzi.s32.f32 %r1, %f1;", "cvt.s32.f32 %r1, %f1;"},
+      {"cvt.f32.f16 %f1, %h1;", "cvt.f16.f32 %h1, %f1;"},
+      {"ex2.approx.f32 %f1, %f2;", "ex2.f32 %f1, %f2;"},
+      {"@%p1 bra done;", "@%r1 bra done;"},
+      {"{ .reg .b32 %r1; mov.b32 %r1, 2; }", ".reg .b32 %r1;"},
+      {"one: mov.b32 %r1, 2;", "done: mov.b32 %r1, 2;"},
+      {"ld.relaxed.gpu.global.u32 %r1, [%rd1];", "ld.relaxed.global.u32 %r1, [%rd1];"},
+      {"ld.global.u32 %r1, [%rd1];", "ld.globl.u32 %r1, [%rd1];"},
+      {"ld.const.u32 %r1, [c];", "st.const.u32 [c], %r1;"},
+      {"bar.arrive 0, 128;", "bar.arrive 0;"},
+      {"cp.async.ca.shared.global [%r1], [%rd1], 8;", "cp.async.cg.shared.global [%r1], [%rd1], 8;"},
+      {"cp.async.wait_group 1;", "cp.async.wait_group %r1;"},
+      {"shfl.sync.down.b32 %r1, %r2, 1, 31, -1;", "shfl.sync.away.b32 %r1, %r2, 1, 31, -1;"},
+      {"setp.lt.and.s32 %p1, %r1, %r2, %p2;", "setp.lt.s32 %p1, %r1, %r2, %p2;"},
+  };
+  for (const auto& [right, wrong] : PAIRS) {
+    CHECK_OK(loads(right));
+    CHECK_RESULT(loads(wrong), CUDA_ERROR_INVALID_PTX);
+    expect_fault({"LOAD_FAILED", "PTX line"});
+  }
+}
+
 /** What a fuzzer found (fuzz.sh): each ends in an answer, and nothing is read that the text does not have. */
 void test_hostile_texts() {
   const std::string head = ".version 8.4\n.target sm_90a\n.shared .align 8 .b64 barrier;\n";
@@ -74,16 +125,17 @@ void test_hostile_texts() {
   for (const std::string& text :
        {entry("mov.b32 %r1, " + many), entry(many), entry("bra;"), entry("fma.run.f32 {%f1}, {%f2}, {3};"),
         head + ".visible .entry hostile(.param .align 0 .b8 p[4]) { ret; }", head + ".global .b8 far[-1];",
-        head + ".global .align 3 .b8 odd[4];", head + ".global .b8 wide[4611686018427387904][16];"}) {
+        head + ".global .align 3 .b8 odd[4];", head + ".global .b8 wide[4611686018427387904][16];",
+        entry("lop3.b32 %r1, %r2, %r3;"), entry("add.cc.u32 %r1;"), entry("st.global.u32;")}) {
     CUmodule module;
     CHECK_RESULT(cuModuleLoadData(&module, text.c_str()), CUDA_ERROR_INVALID_PTX);
     CHECK_OK(cuCtxSynchronize());
   }
   // Loaded, and told when a thread comes there.
   for (const char* body :
-       {"lop3.b32 %r1, %r2, %r3;", "ld.global.v4.u32 {%r1, %r2}, [%rd1];", "ld.param.u64 %rd1, [p+8];",
-        "ld.param.u64 %rd1, [p+9223372036854775807];", "ld.param.u64 %rd1, [p+-1];", "st.global.u32;",
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f1};", "add.cc.u32 %r1;",
+       {"ld.global.v4.u32 {%r1, %r2}, [%rd1];", "ld.param.u64 %rd1, [p+8];",
+        "ld.param.u64 %rd1, [p+9223372036854775807];", "ld.param.u64 %rd1, [p+-1];",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1}, {%r1}, {%r2}, {%f1};",
         "mbarrier.init.shared.b64 [barrier];", "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [barrier];",
         "cvt.u99.u32 %r1, %r2;", "cvt.u32;", "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1}, %rd1, %rd2;",
         "atom.global.add.v4.f32 {%f1}, [%rd1], {%f1};", "cp.async.ca.shared.global [%r1];"}) {
@@ -145,6 +197,7 @@ int main() {
   test_special_registers(kernels);
   test_bounds(kernels);
   test_what_is_not_carried(kernels);
+  test_what_ptxas_refuses();
   test_hostile_texts();
   test_lock(kernels);
   test_deadlock(kernels);
