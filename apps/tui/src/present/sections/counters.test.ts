@@ -1,7 +1,28 @@
 import { create } from '@bufbuild/protobuf';
-import { TimeEstimateSchema } from '@flashcore/shared/contract';
+import { ProfileResultSchema, TimeEstimateSchema, Verdict } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
-import { estimateText } from './counters.ts';
+import { PLAIN } from '../../testing/result-fixtures.ts';
+import { plainLines } from '../plain/plain-painter.ts';
+import { estimateText, profileBlocks } from './counters.ts';
+
+test('the counters that a figure is made of stand below it, also in a pipe; a counter is not named twice', () => {
+  const [load, store] = ['ld', 'st'].map((op) => `l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_${op}.sum`);
+  const profile = create(ProfileResultSchema, {
+    verdict: Verdict.PASS,
+    metrics: [
+      { name: 'smem_bank_conflict_percent', value: 3.31, unit: '%', source: `modelled ${load}, ${store}` },
+      { name: load!, value: 384, source: `modelled ${load}` },
+    ],
+  });
+  const lines = plainLines(profileBlocks(profile), { ...PLAIN, uncut: true });
+  expect(lines.slice(1, 6).map((line) => line.trim().split(/ {2,}/))).toEqual([
+    ['counter', 'value', 'source'],
+    ['smem_bank_conflict_percent', '3.31 %'],
+    [`modelled ${load},`],
+    [store],
+    [load, '384', 'modelled'],
+  ]);
+});
 
 test('an estimate is never shown without its device and its errors; where there is none, why', () => {
   const estimate = create(TimeEstimateSchema, {

@@ -2,15 +2,29 @@
 import { Verdict, type Metric, type ProfileResult, type TimeEstimate } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatInUnit, formatNumber } from '../numbers.ts';
-import { piece } from '../roles.ts';
+import { piece, type Piece } from '../roles.ts';
 import { notMeasured, shapeShort } from '../words.ts';
 import { artifactText } from './build.ts';
 
-export const METRIC_COLUMNS: readonly Column<Metric>[] = [
+const METRIC_COLUMNS: readonly Column<Metric>[] = [
   { title: 'counter', cell: ({ name }) => name, shrinkTo: 26 },
   { title: 'value', align: 'right', cell: ({ value, unit }) => formatInUnit(value, unit) },
-  { title: 'source', drop: 1, shrinkTo: 10, cell: ({ source }) => piece(source, 'dim') },
+  {
+    title: 'source',
+    drop: 1,
+    shrinkTo: 10,
+    cell: (metric) => piece(isLongSource(metric) ? '' : sourceText(metric), 'dim'),
+  },
 ];
+
+const LONG_SOURCE = 48;
+
+/** A counter by its own name needs no second time what it is read from. */
+const sourceText = ({ name, source }: Metric): string =>
+  source.endsWith(` ${name}`) ? source.slice(0, -name.length - 1) : source;
+
+/** The counters that a figure is made of stand below it: in the table they would make every line as wide. */
+const isLongSource = (metric: Metric): boolean => sourceText(metric).length > LONG_SOURCE;
 
 const MOST_STALLS = 10;
 
@@ -43,12 +57,15 @@ export function estimateText(estimate: TimeEstimate | undefined): string {
   return `${formatInUnit(latencyUs, 'us')} hot on ${device}, by a model (${error}); not measured, and no gate uses it`;
 }
 
+const longSource = (metric: Metric): Piece | undefined =>
+  isLongSource(metric) ? piece(sourceText(metric), 'dim') : undefined;
+
 export function profileBlocks(profile: ProfileResult): Block[] {
   if (profile.verdict === Verdict.NOT_MEASURED)
     return [heading('Profile'), notice(notMeasured(profile.reason), 'dim', '○')];
   return [
     heading('Profile', `${shapeShort(profile.shape)}, ${launchText(profile)}`),
-    ...(profile.metrics.length === 0 ? [] : [tableOf(METRIC_COLUMNS, profile.metrics)]),
+    ...(profile.metrics.length === 0 ? [] : [tableOf(METRIC_COLUMNS, profile.metrics, longSource)]),
     facts(
       fact('intensity', `${formatNumber(profile.arithmeticIntensity)} FLOP/B`),
       fact('bound by', profile.bottleneck ?? ''),
