@@ -178,6 +178,32 @@ test.skipIf(missing('nvcc'))(
   },
 );
 
+test.skipIf(missing('nvcc'))(
+  'where all variants spill none is dropped for it, and each step of a row is told once',
+  { timeout: 120_000 },
+  async () => {
+    const kernel = fixture.upload({
+      ...KERNEL,
+      'kernel.yaml': KERNEL['kernel.yaml'].replace('limits:', 'compile: { maxrregcount: 24 }\nlimits:'),
+    });
+    const asked = { kernel, shapes: [SHAPE], parameters: [{ name: 'PAD', values: [1n, 2n] }], remeasure: true };
+    const { outcome, events } = await fixture.run('tune', asked);
+    expect(outcome.result.tune!.variants.map(({ rank, spillBytes }) => [rank, spillBytes > 0])).toEqual([
+      [1, true],
+      [2, true],
+    ]);
+    const told = events.flatMap((event) => (event.case === 'tunedVariant' ? [event.value] : []));
+    const steps = told
+      .filter(({ label }) => label.startsWith('PAD=1'))
+      .map((row) => [row.dropped, row.verified, row.rank]);
+    expect(steps).toEqual([
+      [expect.stringMatching(/^\d+ bytes of registers spilled$/), Verdict.NOT_MEASURED, 0],
+      [undefined, Verdict.PASS, 0],
+      [undefined, Verdict.PASS, 1],
+    ]);
+  },
+);
+
 test('a budget of the device leaves out what it has no time for, and says so; dollars need a rate', async () => {
   const asked = { kernel: fixture.upload(KERNEL), shapes: [SHAPE], parameters: [{ name: 'PAD', values: [1n, 2n] }] };
   const { outcome } = await fixture.run('tune', { ...asked, maxSeconds: 1e-6, remeasure: true });

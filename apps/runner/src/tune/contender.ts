@@ -28,8 +28,13 @@ export async function buildContender(contender: Contender): Promise<void> {
   Object.assign(row, { buildId, ...resourcesOf(entries) });
   if (stopsAfterBuild(build)) row.dropped = build.findings[0]?.message ?? 'it does not compile';
   else if (entries.some(({ ctasPerSm }) => ctasPerSm === 0)) row.dropped = 'no CTA of it fits on a multiprocessor';
-  else if (row.spillBytes > 0) row.dropped = `${row.spillBytes} bytes of registers spilled`;
+  else if (row.spillBytes > 0) row.dropped = spillReason(row);
 }
+
+/** Whether spilling alone dropped it. */
+export const isDroppedForSpills = ({ row }: Contender): boolean => row.dropped === spillReason(row);
+
+const spillReason = ({ spillBytes }: TunedVariant): string => `${spillBytes} bytes of registers spilled`;
 
 const rowOf = ({ label, parameters }: ResolvedVariant): TunedVariant =>
   create(TunedVariantSchema, {

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os';
-import { create } from '@bufbuild/protobuf';
+import { clone } from '@bufbuild/protobuf';
 import {
   TunedVariantSchema,
   Verdict,
@@ -18,7 +18,7 @@ import { emitLog, variantServices, type JobServices } from '../phases/job-servic
 import { noteSeeds } from '../phases/verify-phase.ts';
 import type { TuneSpec } from '../spec/job-spec.ts';
 import type { MeasuredSteps } from '../store/measured-steps.ts';
-import { buildContender, contenderOf, type Contender } from './contender.ts';
+import { buildContender, contenderOf, isDroppedForSpills, type Contender } from './contender.ts';
 import { KeptMeasurements } from './kept-measurements.ts';
 import { overShapes, race, type Measured } from './race.ts';
 import { endOfTune, tuneResultOf, type SearchFound } from './tune-result.ts';
@@ -144,11 +144,10 @@ class Tuning {
   /** Where all variants spill, spilling drops none. */
   async #takeSpilledWhereNothingElseIs(): Promise<void> {
     if (this.#contenders.some(({ row }) => row.verified === Verdict.PASS)) return;
-    for (const contender of this.#contenders.filter(({ row }) => row.spillBytes > 0)) {
+    for (const contender of this.#contenders.filter(isDroppedForSpills)) {
       if (!this.#withinBudget()) return this.#leaveOut(contender);
       delete contender.row.dropped;
       await this.#verify(contender);
-      this.#tell(contender);
     }
   }
 
@@ -250,7 +249,7 @@ class Tuning {
 
   #tell({ row }: Contender): void {
     const { job } = this.#parts.services;
-    job.emit({ case: 'tunedVariant', value: create(TunedVariantSchema, row) });
+    job.emit({ case: 'tunedVariant', value: clone(TunedVariantSchema, row) });
     job.keep(this.result());
   }
 }
