@@ -2,27 +2,18 @@
  * The typed client of a runner: unary calls, jobs as event streams that survive dropped connections, source upload,
  * artifacts.
  */
-import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { clone, create } from '@bufbuild/protobuf';
+import { create } from '@bufbuild/protobuf';
 import { Client, status, type ServiceError } from '@grpc/grpc-js';
+import { artifactBytes, type ArtifactOptions } from './artifact-bytes.ts';
 import { callStreaming, callUnary, callUpload } from './calls.ts';
 import { channelCredentials, endOfCertificate, tlsChannelOptions, type ClientSecurity } from './client-security.ts';
 import { connectionError, connectionLost, isCut, versionMismatch, type Attempt } from './connection-error.ts';
 import { errorFromStatus, hasErrorDetails } from '../contract/error-status.ts';
-import { FlashcoreError, invalidRequest } from '../contract/errors.ts';
+import { invalidRequest } from '../contract/errors.ts';
 import type { Host } from '../generated/flashcore/runner/v1/capabilities_pb.js';
-import type { JobEvent } from '../generated/flashcore/runner/v1/job_event_pb.js';
 import { type KernelReference, KernelReferenceSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
-import {
-  type BuildRequestSchema,
-  type Caller,
-  JobOptionsSchema,
-  KernelRunnerService,
-  ReadArtifactRequestSchema,
-  UploadSourcesRequestSchema,
-  WatchJobRequestSchema,
-} from '../generated/flashcore/runner/v1/service_pb.js';
+import { type Caller, KernelRunnerService } from '../generated/flashcore/runner/v1/service_pb.js';
 import {
   API_VERSION,
   CLIENT_CHANNEL_OPTIONS,
@@ -32,18 +23,18 @@ import {
   type RpcResponse,
   type UnaryRpcName,
 } from './grpc.ts';
-import { isServiceError, ResumePolicy, type ResumeOptions } from './resume.ts';
+import { jobEvents, type JobEvents, type Link, type WatchOptions } from './job-events.ts';
+import { once, withRequestId } from './request-id.ts';
+import { isServiceError, type ResumeOptions } from './resume.ts';
+import { uploadPieces } from './upload-pieces.ts';
 import { gitState } from '../files/git-state.ts';
-import { readSourceTree, sha256Of } from '../kernels/source-tree.ts';
+import { readSourceTree } from '../kernels/source-tree.ts';
 
 const CONNECT_TIMEOUT_MS = 2_500;
 const UNARY_TIMEOUT_MS = 30_000;
 const UPLOAD_TIMEOUT_MS = 300_000;
 /** Pauses before a cut call is made again. */
 const AGAIN_AFTER_MS = [50, 200, 500];
-const UPLOAD_PIECE_BYTES = 64 * 1024;
-/** Of an artifact: it is held in memory. Profiles of ncu, the largest, have some MiB. */
-const MOST_ARTIFACT_BYTES = 1024 ** 3;
 
 export interface ConnectOptions {
   /** "host:port" or "unix:/path". */
@@ -63,27 +54,6 @@ export interface CallOptions {
   timeoutMs?: number | undefined;
 }
 
-export interface ArtifactOptions extends ResumeOptions {
-  /** More than so many are refused; default 1 GiB. */
-  mostBytes?: number | undefined;
-}
-
-export interface WatchOptions extends ResumeOptions {
-  /** Number of the last event already seen; default 0: from the first. */
-  afterSequence?: bigint | number | undefined;
-  /** Told the number of the first event still kept when those asked for are not. */
-  onExpired?: ((first: bigint) => void) | undefined;
-}
-
-/** The events of a job. Ending the iteration leaves the job running. */
-export type JobEvents = AsyncGenerator<JobEvent, void, undefined>;
-
-interface StreamBeginning {
-  begin: ((onHeaders: () => void) => AsyncGenerator<{ event?: JobEvent }>) | undefined;
-  name: string | undefined;
-  afterSequence: bigint;
-}
-
 /**
  * A connection to one runner. All methods throw FlashcoreError: with the runner's reason, or RUNNER_UNREACHABLE when it
  * is lost; and the signal's reason when aborted.
@@ -91,7 +61,7 @@ interface StreamBeginning {
 export class RunnerClient {
   /** As texts call it. */
   readonly address: string;
-  readonly #channel: Client;
+  readonly #link: Link;
   readonly #attempt: Attempt;
   #greeting: Greeting | undefined;
 
@@ -103,10 +73,11 @@ export class RunnerClient {
       withCertificate: security?.certificate !== undefined,
       certificateEnds: security?.certificate && endOfCertificate(security.certificate),
     };
-    this.#channel = new Client(address, channelCredentials(address, security), {
+    const channel = new Client(address, channelCredentials(address, security), {
       ...CLIENT_CHANNEL_OPTIONS,
       ...tlsChannelOptions(address, security),
     });
+    this.#link = { channel, address: name };
   }
 
   /**
@@ -171,24 +142,24 @@ export class RunnerClient {
 
   /**
    * Starts a job and gives its events until `finished`. A dropped stream is taken up again through WatchJob. The
-   * request carries a UUID (its own, or a fresh
-   * one), so that a stream which drops before its first event starts no second job. Errors: as the RPC's, before the
+   * request carries a UUID (its own, or a fresh one), so that a stream which drops before its first event starts no
+   * second job. Errors: as the RPC's, before the
    * first event; afterwards RUNNER_UNREACHABLE.
    */
   start<Name extends JobRpcName>(method: Name, request: RpcRequestInit<Name>, options: ResumeOptions = {}): JobEvents {
     const identified = withRequestId(method, request);
     const begin = (onHeaders: () => void) =>
-      callStreaming(this.#channel, method, identified, { signal: options.signal, onHeaders });
-    return this.#events({ begin, name: undefined, afterSequence: 0n }, options);
+      callStreaming(this.#link.channel, method, identified, { signal: options.signal, onHeaders });
+    return jobEvents(this.#link, { begin, name: undefined, afterSequence: 0n }, options);
   }
 
   /**
    * Gives a job's events after a given one until `finished`; a dropped stream is taken up again. Errors: JOB_NOT_FOUND,
-   * EVENTS_EXPIRED (unless `onExpired` takes it: the stream then
-   * starts at the first event still kept), RUNNER_UNREACHABLE.
+   * EVENTS_EXPIRED (unless `onExpired` takes it: the stream then starts at the first event still kept),
+   * RUNNER_UNREACHABLE.
    */
   watch(job: string, { afterSequence = 0n, ...options }: WatchOptions = {}): JobEvents {
-    return this.#events({ begin: undefined, name: job, afterSequence: BigInt(afterSequence) }, options);
+    return jobEvents(this.#link, { begin: undefined, name: job, afterSequence: BigInt(afterSequence) }, options);
   }
 
   /**
@@ -200,7 +171,7 @@ export class RunnerClient {
     if (git) tree.git = git;
     const { missingSha256 } = await this.findMissingSources({ files: tree.files }, options);
     if (missingSha256.length > 0) {
-      await callUpload(this.#channel, uploadPieces(missingSha256, contents), {
+      await callUpload(this.#link.channel, uploadPieces(missingSha256, contents), {
         timeoutMs: UPLOAD_TIMEOUT_MS,
         ...options,
       }).catch(this.#explain);
@@ -212,85 +183,17 @@ export class RunnerClient {
    * An artifact's bytes, checked against the digest; goes on where a dropped stream ended. Errors: ARTIFACT_NOT_FOUND,
    * DIGEST_MISMATCH, RUNNER_UNREACHABLE.
    */
-  async readArtifact(sha256: string, options: ArtifactOptions = {}): Promise<Buffer> {
-    const { mostBytes = MOST_ARTIFACT_BYTES } = options;
-    const pieces: Uint8Array[] = [];
-    let offset = 0n;
-    const policy = new ResumePolicy(this.#channel, this.address, options);
-    for (let complete = false; !complete;) {
-      try {
-        for await (const { data } of callStreaming(
-          this.#channel,
-          'readArtifact',
-          create(ReadArtifactRequestSchema, { sha256, offset }),
-          { signal: options.signal },
-        )) {
-          pieces.push(data);
-          offset += BigInt(data.length);
-          if (offset > BigInt(mostBytes)) throw tooLarge(sha256, mostBytes);
-          policy.progress();
-        }
-        complete = true;
-      } catch (cause) {
-        await policy.waitAfter(cause, `artifact ${sha256}`);
-      }
-    }
-    const bytes = Buffer.concat(pieces);
-    const found = sha256Of(bytes);
-    if (found !== sha256)
-      throw new FlashcoreError(
-        'DIGEST_MISMATCH',
-        { wanted: sha256, found },
-        `The artifact ${sha256} arrived damaged: its bytes have the digest ${found}`,
-      );
-    return bytes;
+  readArtifact(sha256: string, options: ArtifactOptions = {}): Promise<Buffer> {
+    return artifactBytes(this.#link, sha256, options);
   }
 
   /** Ends the connection; it no longer keeps the process alive. Running calls end with an error, jobs go on. */
   close(): void {
-    this.#channel.close();
+    this.#link.channel.close();
   }
 
   [Symbol.dispose](): void {
     this.close();
-  }
-
-  async *#events(from: StreamBeginning, options: WatchOptions): JobEvents {
-    const policy = new ResumePolicy(this.#channel, this.address, options);
-    const onHeaders = () => policy.connected();
-    let { name, afterSequence } = from;
-    for (;;) {
-      let cause: unknown;
-      try {
-        const responses =
-          name === undefined
-            ? from.begin!(onHeaders)
-            : callStreaming(this.#channel, 'watchJob', create(WatchJobRequestSchema, { name, afterSequence }), {
-                signal: options.signal,
-                onHeaders,
-              });
-        for await (const { event } of responses) {
-          if (event === undefined || event.sequence <= afterSequence) continue;
-          // A gap: ask again from the last event that is certain.
-          if (event.sequence !== afterSequence + 1n) break;
-          name = event.job;
-          afterSequence = event.sequence;
-          policy.progress();
-          yield event;
-          if (event.payload.case === 'finished') return;
-        }
-      } catch (error) {
-        cause = error;
-      }
-      const first = firstKept(cause);
-      // What is kept lies ahead: a runner that says otherwise would be asked the same for ever.
-      if (first === undefined || first - 1n <= afterSequence || !options.onExpired) {
-        await policy.waitAfter(cause, name ?? 'a new job');
-        continue;
-      }
-      options.onExpired(first);
-      afterSequence = first - 1n;
-    }
   }
 
   async #unary<Name extends UnaryRpcName>(
@@ -302,7 +205,7 @@ export class RunnerClient {
       KernelRunnerService.method[name].input,
       init as RpcRequestInit<UnaryRpcName>,
     ) as RpcRequest<Name>;
-    const call = () => callUnary(this.#channel, name, request, { timeoutMs: UNARY_TIMEOUT_MS, ...options });
+    const call = () => callUnary(this.#link.channel, name, request, { timeoutMs: UNARY_TIMEOUT_MS, ...options });
     // Every such call may be made twice: it reads, cancels what is then cancelled, or has a request_id. The channel
     // connects anew by itself.
     return this.#again(call).catch(this.#explain);
@@ -336,7 +239,7 @@ export class RunnerClient {
     const request = create(KernelRunnerService.method.getHost.input);
     const deadline = Date.now() + timeoutMs;
     const call = () =>
-      callUnary(this.#channel, 'getHost', request, { signal, timeoutMs: Math.max(1, deadline - Date.now()) });
+      callUnary(this.#link.channel, 'getHost', request, { signal, timeoutMs: Math.max(1, deadline - Date.now()) });
     // Nothing that was never there is waited for, and a certificate that is refused looks like a cut at first.
     const { host, caller, judgingDigest } = await this.#again(call, isCut).catch((error: unknown) => {
       if (!isServiceError(error)) throw error;
@@ -356,48 +259,6 @@ interface Greeting {
   readonly judgingDigest: string;
 }
 
-const tooLarge = (sha256: string, mostBytes: number) =>
-  new FlashcoreError(
-    'DIGEST_MISMATCH',
-    { wanted: sha256 },
-    `The artifact ${sha256} has more than ${mostBytes} bytes, and is not read: look at the runner`,
-  );
-
-/** Number of the first event that the runner still keeps, where a stream asked for earlier ones. */
-function firstKept(cause: unknown): bigint | undefined {
-  if (!isServiceError(cause) || !hasErrorDetails(cause)) return undefined;
-  const { reason, metadata } = errorFromStatus(cause);
-  return reason === 'EVENTS_EXPIRED' && /^[1-9]\d*$/.test(metadata['first'] ?? '')
-    ? BigInt(metadata['first']!)
-    : undefined;
-}
-
-/**
- * The request with a request_id. A copy: the caller's message stays as it is, and starts another job when it is sent
- * again.
- */
-function withRequestId<Name extends JobRpcName>(method: Name, init: RpcRequestInit<Name>): RpcRequest<Name> {
-  const schema = KernelRunnerService.method[method].input as typeof BuildRequestSchema;
-  const message = clone(schema, create(schema, init as RpcRequestInit<'build'>));
-  message.options ??= create(JobOptionsSchema);
-  message.options.requestId ||= randomUUID();
-  return message as RpcRequest<JobRpcName> as RpcRequest<Name>;
-}
-
-function* uploadPieces(digests: readonly string[], contents: ReadonlyMap<string, Uint8Array>) {
-  for (const sha256 of digests) {
-    const bytes = contents.get(sha256);
-    // A digest that was never announced: nothing of this folder has it.
-    if (bytes === undefined) continue;
-    let offset = 0;
-    do {
-      const data = bytes.subarray(offset, offset + UPLOAD_PIECE_BYTES);
-      offset += data.length;
-      yield create(UploadSourcesRequestSchema, { sha256, data, finish: offset === bytes.length });
-    } while (offset < bytes.length);
-  }
-}
-
 /** grpc-js takes nearly any text as an address, and port 443 where none is given. */
 function requireAddress(address: string): void {
   const port = /^(?:\[[0-9a-fA-F:.]+\]|[^\s:/]+):(\d{1,5})$/.exec(address)?.[1];
@@ -409,9 +270,3 @@ function requireAddress(address: string): void {
     return;
   throw invalidRequest({ field: 'address', description: `wanted host:port or unix:/path, found "${address}"` });
 }
-
-/** With a UUID of its own where it has none, so that a cut call which is made again decides once. */
-const once = <Request extends { requestId?: string }>(request: Request): Request => ({
-  ...request,
-  requestId: request.requestId || randomUUID(),
-});

@@ -1,0 +1,78 @@
+import { create } from '@bufbuild/protobuf';
+import type { Client } from '@grpc/grpc-js';
+import { errorFromStatus, hasErrorDetails } from '../contract/error-status.ts';
+import type { JobEvent } from '../generated/flashcore/runner/v1/job_event_pb.js';
+import { WatchJobRequestSchema } from '../generated/flashcore/runner/v1/service_pb.js';
+import { callStreaming } from './calls.ts';
+import { isServiceError, ResumePolicy, type ResumeOptions } from './resume.ts';
+
+export interface WatchOptions extends ResumeOptions {
+  /** Number of the last event already seen; default 0: from the first. */
+  afterSequence?: bigint | number | undefined;
+  /** Told the number of the first event still kept when those asked for are not. */
+  onExpired?: ((first: bigint) => void) | undefined;
+}
+
+/** The events of a job. Ending the iteration leaves the job running. */
+export type JobEvents = AsyncGenerator<JobEvent, void, undefined>;
+
+/** A channel, and what texts call the runner at its end. */
+export interface Link {
+  readonly channel: Client;
+  readonly address: string;
+}
+
+/** Where a job's events come from: a call that starts it, or its name. */
+interface EventsFrom {
+  begin: ((onHeaders: () => void) => AsyncGenerator<{ event?: JobEvent }>) | undefined;
+  name: string | undefined;
+  afterSequence: bigint;
+}
+
+/** A job's events until `finished`, each once and in order, however often the stream drops. */
+export async function* jobEvents({ channel, address }: Link, from: EventsFrom, options: WatchOptions): JobEvents {
+  const policy = new ResumePolicy(channel, address, options);
+  const onHeaders = () => policy.connected();
+  let { name, afterSequence } = from;
+  for (;;) {
+    let cause: unknown;
+    try {
+      const responses =
+        name === undefined
+          ? from.begin!(onHeaders)
+          : callStreaming(channel, 'watchJob', create(WatchJobRequestSchema, { name, afterSequence }), {
+              signal: options.signal,
+              onHeaders,
+            });
+      for await (const { event } of responses) {
+        if (event === undefined || event.sequence <= afterSequence) continue;
+        // A gap: ask again from the last event that is certain.
+        if (event.sequence !== afterSequence + 1n) break;
+        name = event.job;
+        afterSequence = event.sequence;
+        policy.progress();
+        yield event;
+        if (event.payload.case === 'finished') return;
+      }
+    } catch (error) {
+      cause = error;
+    }
+    const first = firstKept(cause);
+    // What is kept lies ahead: a runner that says otherwise would be asked the same for ever.
+    if (first === undefined || first - 1n <= afterSequence || !options.onExpired) {
+      await policy.waitAfter(cause, name ?? 'a new job');
+      continue;
+    }
+    options.onExpired(first);
+    afterSequence = first - 1n;
+  }
+}
+
+/** Number of the first event that the runner still keeps, where a stream asked for earlier ones. */
+function firstKept(cause: unknown): bigint | undefined {
+  if (!isServiceError(cause) || !hasErrorDetails(cause)) return undefined;
+  const { reason, metadata } = errorFromStatus(cause);
+  return reason === 'EVENTS_EXPIRED' && /^[1-9]\d*$/.test(metadata['first'] ?? '')
+    ? BigInt(metadata['first']!)
+    : undefined;
+}
