@@ -46,7 +46,7 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
   },
   'next-place': ({ store, session }) => {
     const place = nextPlace(store.state);
-    if (place !== undefined) void session.refreshLeaderboard(place);
+    if (place !== undefined) void session.lists.leaderboard(place);
   },
   'sort-list': ({ store }) => {
     const { view, historySort, kernelSort } = store.state.ui;
@@ -65,12 +65,12 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
   history: ({ store, session }) => {
     const list = next(JOB_LISTS, store.state.ui.jobList);
     store.dispatch({ type: 'job-list', list });
-    if (list === 'history') void session.refreshExperiments();
-    if (list === 'leaderboard') void session.refreshLeaderboard();
+    if (list === 'history') void session.lists.experiments();
+    if (list === 'leaderboard') void session.lists.leaderboard();
   },
   faulty: ({ store, session }) => {
     store.dispatch({ type: 'toggle', what: 'faulty' });
-    void session.refreshKernels();
+    void session.lists.kernels();
   },
 };
 

@@ -148,7 +148,7 @@ test('a lost runner is told in the header and in words, and found again', async 
   );
   lost = false;
   await vi.waitFor(async () => {
-    await session?.refreshJobs();
+    await session?.lists.jobs();
     expect([store.state.connection, store.state.jobs.length]).toEqual(['connected', 5]);
   });
   expect(store.state.notice).toBeUndefined();

@@ -2,18 +2,12 @@
  * Everything that talks to the runner: one watched job, lists that are asked for again now and then. Leaving never ends
  * a job.
  */
-import type { RpcRequestInit } from '@flashcore/shared/client';
-import {
-  JobState,
-  Outcome,
-  type JobEvent,
-  type KernelReference,
-  type LeaderboardPlace,
-} from '@flashcore/shared/contract';
+import { JobState, Outcome, type JobEvent, type KernelReference } from '@flashcore/shared/contract';
+import { Questions } from './questions.ts';
+import { RunnerLists } from './runner-lists.ts';
 import { quickRequest, type RunnerPort, type StartRequest, type WatchFolder } from './runner-port.ts';
 import { cancelRequest, followSource } from '../watch/follow-source.ts';
 import { acceptedText, rejectedText, undoneText } from '../present/sections/decisions.ts';
-import type { Notice } from '../state/app-state.ts';
 import type { Choice } from '../state/decision.ts';
 import { changedSources, pinnedComparison, samplesOf } from '../state/pinned.ts';
 import type { Store } from './store.ts';
@@ -47,33 +41,28 @@ export class Session {
   readonly #timers: NodeJS.Timeout[] = [];
   #watch: AbortController | undefined;
   #watching: AbortController | undefined;
-  #polling = false;
-  readonly #revive: SessionOptions['revive'];
-  #reviving = false;
+  readonly #questions: Questions;
+  /** What is asked now and then. */
+  readonly lists: RunnerLists;
 
   constructor({ client, store, now = Date.now, revive }: SessionOptions) {
-    this.#revive = revive;
     this.#client = client;
     this.#store = store;
     this.#now = now;
+    this.#questions = new Questions({ store, signal: this.#ended.signal, revive });
+    this.lists = new RunnerLists({ client, store, questions: this.#questions });
   }
 
   /** Loads the lists, then shows the job given, else the one shown last, else one that runs, else the newest. */
   async begin({ start, watchJob, watchFolder, lastJob }: Beginning = {}): Promise<void> {
     this.#every(TICK_MS, () => this.#store.dispatch({ type: 'tick', now: this.#now() }));
-    this.#every(JOBS_EVERY_MS, () => void this.refreshJobs());
-    this.#every(HOST_EVERY_MS, () => void this.refreshHost());
-    this.#every(READINGS_EVERY_MS, () => this.#readHost());
+    this.#every(JOBS_EVERY_MS, () => void this.lists.jobs());
+    this.#every(HOST_EVERY_MS, () => void this.lists.host());
+    this.#every(READINGS_EVERY_MS, () => this.lists.readings());
     if (start !== undefined) this.start(start);
     if (watchJob !== undefined) this.attach(watchJob);
     if (watchFolder !== undefined) this.watchFolder(watchFolder);
-    await Promise.all([
-      this.refreshHost(),
-      this.refreshKernels(),
-      this.refreshJobs(),
-      this.refreshExperiments(),
-      this.refreshChampions(),
-    ]);
+    await this.lists.all();
     const { jobs } = this.#store.state;
     const job =
       jobs.find(({ name }) => name === lastJob) ?? jobs.find(({ state }) => state === JobState.RUNNING) ?? jobs[0];
@@ -133,14 +122,14 @@ export class Session {
       folder,
       run,
       upload: (from) => this.#client.uploadFolder(from),
-      onProblem: (error) => this.#report(error, 'folder'),
+      onProblem: (error) => this.#questions.report(error, 'folder'),
       onSave: () => this.#store.dispatch({ type: 'saved' }),
       signal: watching.signal,
     }).catch((error: unknown) => {
       if (watching.signal.aborted) return;
       // A watch that failed is over: W must ask for a folder again.
       this.stopWatchingFolder();
-      this.#report(error);
+      this.#questions.report(error);
     });
   }
 
@@ -174,7 +163,7 @@ export class Session {
     this.attach(job);
     this.#store.dispatch({ type: 'compare', on: true });
     this.#store.dispatch({ type: 'show', view: 'latency' });
-    await this.#ask(async (signal) => {
+    await this.#questions.ask(async (signal) => {
       await Promise.all([this.#load(job, signal), this.#load(pinned, signal)]);
       const { state } = this.#store;
       const results = [state.views[job], state.views[pinned]]
@@ -229,7 +218,7 @@ export class Session {
   }
 
   async cancel(job: string): Promise<void> {
-    await this.#ask(async (signal) => {
+    await this.#questions.ask(async (signal) => {
       await this.#client.cancelJob({ name: job }, { signal });
       this.#store.dispatch({
         type: 'notice',
@@ -237,20 +226,20 @@ export class Session {
         tone: 'info',
       });
     });
-    await this.refreshJobs();
+    await this.lists.jobs();
   }
 
   /** Reads a job to its end, and who is champion now: what a decision about it rests on. */
   async prepareDecision(job: string): Promise<void> {
-    await Promise.all([this.#ask((signal) => this.#load(job, signal)), this.refreshChampions()]);
+    await Promise.all([this.#questions.ask((signal) => this.#load(job, signal)), this.lists.champions()]);
   }
 
   /** Whether it was decided; a refusal is told. */
   async decide(choice: Choice, job: string, note: string): Promise<boolean> {
-    const decided = await this.#ask(async (signal) =>
+    const decided = await this.#questions.ask(async (signal) =>
       this.#store.dispatch({ type: 'notice', text: await this.#decided(choice, { job, note }, signal), tone: 'info' }),
     );
-    await Promise.all([this.refreshChampions(), this.refreshExperiments()]);
+    await Promise.all([this.lists.champions(), this.lists.experiments()]);
     return decided;
   }
 
@@ -274,82 +263,6 @@ export class Session {
   readonly readArtifact = (sha256: string): Promise<Buffer> =>
     this.#client.readArtifact(sha256, { signal: this.#ended.signal });
 
-  async refreshJobs(): Promise<void> {
-    // A slow runner gets one question at a time.
-    if (this.#polling) return;
-    this.#polling = true;
-    try {
-      await this.#ask(async (signal) =>
-        this.#store.dispatch({ type: 'jobs', jobs: (await this.#client.listJobs({ pageSize: 200 }, { signal })).jobs }),
-      );
-    } finally {
-      this.#polling = false;
-    }
-  }
-
-  #readHost(): void {
-    if (this.#store.state.ui.view === 'host') void this.refreshHost();
-  }
-
-  async refreshHost(): Promise<void> {
-    const readings = this.#store.state.ui.view === 'host';
-    await this.#ask(async (signal) => {
-      const { host, caller, plans, caseSets } = await this.#client.getHost({ readings }, { signal });
-      if (host !== undefined) this.#store.dispatch({ type: 'host', host, caller, plans, caseSets });
-    });
-  }
-
-  async refreshKernels(): Promise<void> {
-    const includeFaulty = this.#store.state.ui.faulty;
-    await this.#ask(async (signal) =>
-      this.#store.dispatch({
-        type: 'kernels',
-        kernels: (await this.#client.listKernels({ includeFaulty }, { signal })).kernels,
-      }),
-    );
-  }
-
-  async refreshExperiments(): Promise<void> {
-    await this.#ask(async (signal) =>
-      this.#store.dispatch({
-        type: 'experiments',
-        experiments: (await this.#client.listExperiments({ pageSize: 200 }, { signal })).experiments,
-      }),
-    );
-  }
-
-  async refreshChampions(): Promise<void> {
-    await this.#ask(async (signal) =>
-      this.#store.dispatch({
-        type: 'champions',
-        champions: await this.#client.listChampions({ includeDecisions: true }, { signal }),
-      }),
-    );
-  }
-
-  /** `place`: another than the one shown; the first time the runner chooses. */
-  async refreshLeaderboard(place = this.#store.state.leaderboard?.place): Promise<void> {
-    await this.#ask(async (signal) =>
-      this.#store.dispatch({
-        type: 'leaderboard',
-        leaderboard: await this.#client.getLeaderboard(place === undefined ? {} : placeRequest(place), { signal }),
-      }),
-    );
-  }
-
-  /** One question; its answer or failure says whether the runner is there. Gives whether it was answered. */
-  async #ask(question: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
-    const { signal } = this.#ended;
-    try {
-      await question(signal);
-      this.#store.dispatch({ type: 'connection', connection: 'connected' });
-      return true;
-    } catch (error) {
-      if (!signal.aborted) this.#report(error);
-      return false;
-    }
-  }
-
   /** Takes a stream's events in until it ends or another job is shown. */
   async #follow(
     open: (signal: AbortSignal, onConnection: (state: 'connected' | 'reconnecting') => void) => AsyncIterable<JobEvent>,
@@ -359,66 +272,19 @@ export class Session {
     const watch = new AbortController();
     this.#watch = watch;
     try {
-      for await (const event of open(watch.signal, (connection) => this.#connection(connection))) {
+      for await (const event of open(watch.signal, (connection) => this.#questions.connection(connection))) {
         if (watch.signal.aborted) return;
         this.#store.dispatch({ type: 'job-event', event });
         if (this.#store.state.attached !== event.job) this.#store.dispatch({ type: 'attach', job: event.job });
         if (event.payload.case === 'created') onJob(event.job);
-        if (event.payload.case === 'finished')
-          void Promise.all([
-            this.refreshJobs(),
-            this.refreshExperiments(),
-            this.refreshHost(),
-            this.refreshChampions(),
-          ]);
+        if (event.payload.case === 'finished') void this.lists.afterJob();
       }
     } catch (error) {
-      if (!watch.signal.aborted) this.#report(error);
+      if (!watch.signal.aborted) this.#questions.report(error);
     }
-  }
-
-  #connection(connection: 'connected' | 'reconnecting'): void {
-    this.#store.dispatch({ type: 'connection', connection });
-    if (connection === 'reconnecting') void this.#bringBack();
-  }
-
-  /** An embedded runner that was killed is started again; what it was running ends as interrupted. */
-  async #bringBack(): Promise<void> {
-    if (this.#revive === undefined || this.#reviving || this.#ended.signal.aborted) return;
-    this.#reviving = true;
-    try {
-      await this.#revive();
-    } catch (error) {
-      this.#store.dispatch({
-        type: 'notice',
-        text: error instanceof Error ? error.message : String(error),
-        tone: 'bad',
-        about: 'connection',
-      });
-    } finally {
-      this.#reviving = false;
-    }
-  }
-
-  #report(error: unknown, about?: Notice['about']): void {
-    const unreachable = error instanceof Error && 'reason' in error && error.reason === 'RUNNER_UNREACHABLE';
-    if (unreachable) this.#connection('reconnecting');
-    this.#store.dispatch({
-      type: 'notice',
-      text: error instanceof Error ? error.message : String(error),
-      tone: 'bad',
-      about: unreachable ? 'connection' : about,
-    });
   }
 
   #every(milliseconds: number, action: () => void): void {
     this.#timers.push(setInterval(action, milliseconds));
   }
 }
-
-const placeRequest = ({ deviceName, shape, mode, protocol }: LeaderboardPlace): RpcRequestInit<'getLeaderboard'> => ({
-  deviceName,
-  mode,
-  protocol,
-  ...(shape && { shape }),
-});

@@ -1,0 +1,105 @@
+import type { RpcRequestInit } from '@flashcore/shared/client';
+import type { LeaderboardPlace } from '@flashcore/shared/contract';
+import type { Questions } from './questions.ts';
+import type { RunnerPort } from './runner-port.ts';
+import type { Store } from './store.ts';
+
+interface ListsOptions {
+  readonly client: RunnerPort;
+  readonly store: Store;
+  readonly questions: Questions;
+}
+
+/** What is asked of the runner now and then: each question brings the store up to date. */
+export class RunnerLists {
+  readonly #client: RunnerPort;
+  readonly #store: Store;
+  readonly #questions: Questions;
+  #polling = false;
+
+  constructor({ client, store, questions }: ListsOptions) {
+    this.#client = client;
+    this.#store = store;
+    this.#questions = questions;
+  }
+
+  /** What a job that ended may have changed. */
+  async afterJob(): Promise<void> {
+    await Promise.all([this.jobs(), this.experiments(), this.host(), this.champions()]);
+  }
+
+  async all(): Promise<void> {
+    await Promise.all([this.afterJob(), this.kernels()]);
+  }
+
+  async jobs(): Promise<void> {
+    // A slow runner gets one question at a time.
+    if (this.#polling) return;
+    this.#polling = true;
+    try {
+      await this.#questions.ask(async (signal) =>
+        this.#store.dispatch({ type: 'jobs', jobs: (await this.#client.listJobs({ pageSize: 200 }, { signal })).jobs }),
+      );
+    } finally {
+      this.#polling = false;
+    }
+  }
+
+  /** While view 8 is open. */
+  readings(): void {
+    if (this.#store.state.ui.view === 'host') void this.host();
+  }
+
+  async host(): Promise<void> {
+    const readings = this.#store.state.ui.view === 'host';
+    await this.#questions.ask(async (signal) => {
+      const { host, caller, plans, caseSets } = await this.#client.getHost({ readings }, { signal });
+      if (host !== undefined) this.#store.dispatch({ type: 'host', host, caller, plans, caseSets });
+    });
+  }
+
+  async kernels(): Promise<void> {
+    const includeFaulty = this.#store.state.ui.faulty;
+    await this.#questions.ask(async (signal) =>
+      this.#store.dispatch({
+        type: 'kernels',
+        kernels: (await this.#client.listKernels({ includeFaulty }, { signal })).kernels,
+      }),
+    );
+  }
+
+  async experiments(): Promise<void> {
+    await this.#questions.ask(async (signal) =>
+      this.#store.dispatch({
+        type: 'experiments',
+        experiments: (await this.#client.listExperiments({ pageSize: 200 }, { signal })).experiments,
+      }),
+    );
+  }
+
+  async champions(): Promise<void> {
+    await this.#questions.ask(async (signal) =>
+      this.#store.dispatch({
+        type: 'champions',
+        champions: await this.#client.listChampions({ includeDecisions: true }, { signal }),
+      }),
+    );
+  }
+
+  /** `place`: another than the one shown; the first time the runner chooses. */
+  async leaderboard(place = this.#store.state.leaderboard?.place): Promise<void> {
+    await this.#questions.ask(async (signal) =>
+      this.#store.dispatch({
+        type: 'leaderboard',
+        leaderboard: await this.#client.getLeaderboard(place === undefined ? {} : placeRequest(place), { signal }),
+      }),
+    );
+  }
+}
+
+const placeRequest = ({ deviceName, shape, mode, protocol }: LeaderboardPlace): RpcRequestInit<'getLeaderboard'> => ({
+  deviceName,
+  mode,
+  protocol,
+  ...(shape && { shape }),
+});
