@@ -1,7 +1,7 @@
 import { clone } from '@bufbuild/protobuf';
 import { DeviceState, DeviceSchema } from '@flashcore/shared/contract';
 import type { ClientLoad, DeviceDescription } from './job-context.ts';
-import { costOf, FairShare } from './fair-share.ts';
+import { costOf, FairShare, processMs } from './fair-share.ts';
 import type { JobRun } from './job-run.ts';
 import { RunningCost } from './running-cost.ts';
 import { WaitingList } from './waiting-list.ts';
@@ -13,7 +13,7 @@ export interface QueuedDevice {
   mayStart?: () => boolean;
   /** Jobs that it runs side by side; default: one. A gateway's device is a partition of a cluster. */
   capacity?: (() => number) | undefined;
-  nowMs?: (() => number) | undefined;
+  elapsedMs?: (() => number) | undefined;
 }
 
 /** Whose job it is, and how much of a device counts as one second of it. */
@@ -35,7 +35,7 @@ export class DeviceQueue {
   readonly #describe: () => DeviceDescription;
   readonly #mayStart: () => boolean;
   readonly #capacity: () => number;
-  readonly #nowMs: () => number;
+  readonly #elapsedMs: () => number;
   readonly #share: FairShare;
   /** By client; who had a turn comes last. No client's list is empty. */
   readonly #waiting = new Map<string, Waiting>();
@@ -43,13 +43,13 @@ export class DeviceQueue {
   readonly #running: RunningCost;
   #length = 0;
 
-  constructor({ describe, mayStart = () => true, capacity = () => 1, nowMs = Date.now }: QueuedDevice) {
+  constructor({ describe, mayStart = () => true, capacity = () => 1, elapsedMs = processMs }: QueuedDevice) {
     this.#describe = describe;
     this.#mayStart = mayStart;
     this.#capacity = capacity;
-    this.#nowMs = nowMs;
-    this.#share = new FairShare(nowMs);
-    this.#running = new RunningCost(nowMs);
+    this.#elapsedMs = elapsedMs;
+    this.#share = new FairShare(elapsedMs);
+    this.#running = new RunningCost(elapsedMs);
   }
 
   /** Jobs that wait. */
@@ -166,7 +166,7 @@ export class DeviceQueue {
     void run.run(this.#describe()).then(() => {
       this.#holders.delete(run);
       this.#running.delete(run);
-      this.#share.charge(run.owner, costOf(run.deviceMs(this.#nowMs())));
+      this.#share.charge(run.owner, costOf(run.deviceMs(this.#elapsedMs())));
       this.#startNext();
     });
   }

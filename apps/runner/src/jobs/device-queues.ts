@@ -11,7 +11,7 @@ export interface DeviceQueuesOptions {
   capacity?: ((deviceId: string) => number) | undefined;
   /** Whether jobs may start now. */
   mayStart: () => boolean;
-  nowMs: () => number;
+  elapsedMs: () => number;
 }
 
 /** The queue of each device; one is made for the first job that wants it. */
@@ -67,13 +67,13 @@ export class DeviceQueues {
   }
 
   #queueFor(device: DeviceDescription): DeviceQueue {
-    const { devices, capacity, mayStart, nowMs } = this.#options;
+    const { devices, capacity, mayStart, elapsedMs } = this.#options;
     const { deviceId } = device;
     const queue = new DeviceQueue({
       describe: () => devices().find((one) => one.deviceId === deviceId) ?? device,
       mayStart,
       capacity: capacity && (() => capacity(deviceId)),
-      nowMs,
+      elapsedMs,
     });
     this.#queues.set(deviceId, queue);
     return queue;

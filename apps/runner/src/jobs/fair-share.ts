@@ -1,3 +1,6 @@
+/** The process's own clock, in whole milliseconds: nobody sets it back, or ahead. */
+export const processMs = (): number => Math.round(performance.now());
+
 /** What a client used of a device counts half after so long. */
 const HALF_LIFE_MS = 15 * 60_000;
 /** Less than this is forgotten; a job costs 1 at least. */

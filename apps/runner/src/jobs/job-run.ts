@@ -57,6 +57,7 @@ export interface JobRunHost {
   /** The job's end is stored. */
   onEnded: (run: JobRun) => void;
   nowMs: () => number;
+  elapsedMs: () => number;
 }
 
 /** When a job ended, and how long it had its device. */
@@ -131,9 +132,9 @@ export class JobRun {
     return (this.#recorder ??= this.#host.recorderOf(this));
   }
 
-  /** How long it has had its device until a time. */
-  deviceMs(nowMs: number): number {
-    return this.#deviceMs + (this.#deviceSinceMs === undefined ? 0 : nowMs - this.#deviceSinceMs);
+  /** How long it has had its device until a time of the clock that only grows. */
+  deviceMs(elapsedMs: number): number {
+    return this.#deviceMs + (this.#deviceSinceMs === undefined ? 0 : elapsedMs - this.#deviceSinceMs);
   }
 
   /** Its limits begin with its first device: what is waited for until then is the queue's. */
@@ -148,7 +149,7 @@ export class JobRun {
         () => this.stop({ type: 'run-limit', seconds: this.maxRunSeconds }),
         leftMs(this.maxRunSeconds, this.#startedMs),
       );
-    const now = this.#host.nowMs();
+    const now = this.#host.elapsedMs();
     this.#deviceMs = this.deviceMs(now);
     this.#deviceSinceMs = has ? now : undefined;
   }
@@ -280,11 +281,12 @@ export class JobRun {
   #storeEnd(end: JobOutcome): boolean {
     const { markEnded, logger } = this.#host;
     const { outcome, summary, result, error } = end;
-    const now = this.#host.nowMs();
+    const endMs = this.#host.nowMs();
+    const deviceMs = this.deviceMs(this.#host.elapsedMs());
     try {
       this.#record(
         { case: 'finished', value: create(JobFinishedSchema, { outcome, summary, result, ...(error && { error }) }) },
-        () => markEnded(this, end, { endMs: now, deviceMs: this.deviceMs(now) }),
+        () => markEnded(this, end, { endMs, deviceMs }),
       );
       logger.info({ job: this.name, outcome: Outcome[outcome], summary }, 'job ended');
       return true;
@@ -305,5 +307,6 @@ export class JobRun {
 
 /** What is left of a time that began then; a limit that passed while no runner was there counts at once. */
 function leftMs(seconds: number, sinceMs: number | null | undefined): number {
-  return Math.max(0, seconds * 1000 - (sinceMs == null ? 0 : Date.now() - sinceMs));
+  // A clock that was set back must not add to it.
+  return Math.max(0, seconds * 1000 - (sinceMs == null ? 0 : Math.max(0, Date.now() - sinceMs)));
 }

@@ -1,4 +1,5 @@
 import { create, fromBinary, toJsonString } from '@bufbuild/protobuf';
+import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import {
   DeviceState,
@@ -23,7 +24,7 @@ import { STOP_GRACE_MS } from './job-run.ts';
 import { Jobs, type JobsOptions, type StartOptions } from './jobs.ts';
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] });
 });
 afterEach(() => {
   vi.useRealTimers();
@@ -257,7 +258,7 @@ async function share(
     await settle();
     const running = runs.find(({ name }) => jobs.get(name).job.state === JobState.RUNNING)!;
     order += running.owner[0];
-    vi.setSystemTime(Date.now() + running.seconds * 1000);
+    vi.advanceTimersByTime(running.seconds * 1000);
     jobs.cancel(running.name);
   }
   for (const { name } of runs) jobs.cancel(name);
@@ -279,10 +280,10 @@ test('what was used long ago does not count', async () => {
   const { jobs, start } = fixture();
   const before = start('hang', { owner: 'ada' });
   await settle();
-  vi.setSystemTime(Date.now() + 600_000);
+  vi.advanceTimersByTime(600_000);
   jobs.cancel(before.name);
   await settle();
-  vi.setSystemTime(Date.now() + 6 * 3_600_000);
+  vi.advanceTimersByTime(6 * 3_600_000);
   const [first, ada, bob] = ['eve', 'ada', 'bob'].map((owner) => start('hang', { owner }));
   await settle();
   expect([ada, bob].map((job) => jobs.get(job!.name).job.queuePosition)).toEqual([1, 2]);
@@ -291,9 +292,9 @@ test('what was used long ago does not count', async () => {
 
 test('a body that takes its device itself is charged for that time alone', async () => {
   const takes: JobBody = ({ hasDevice }) => {
-    vi.setSystemTime(Date.now() + 100_000);
+    vi.advanceTimersByTime(100_000);
     hasDevice(true);
-    vi.setSystemTime(Date.now() + 2_000);
+    vi.advanceTimersByTime(2_000);
     hasDevice(false);
     return Promise.resolve({ outcome: Outcome.PASSED, summary: '', result: create(JobResultSchema) });
   };
@@ -336,6 +337,32 @@ test("a job that the runner's end cut off is queued again by its request_id wher
   expect(after.start('hang', { ...request, resumable: true }).name).toBe(again.name);
   expect(after.jobs.get(first.name).job.outcome).toBe(Outcome.INTERRUPTED);
   jobs.stopAll();
+});
+
+test("a machine's clock that is set back, or ahead, is nobody's device time, and no job ends before it began", async () => {
+  const { promise: over, resolve } = Promise.withResolvers<void>();
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
+  const body: JobBody = async () => {
+    begin();
+    await over;
+    return { outcome: Outcome.PASSED, summary: '', result: create(JobResultSchema) };
+  };
+  const { jobs, start, database } = fixture({ bodies: { body } });
+  const yearMs = 365 * 86_400_000;
+  const job = start('body');
+  await begun;
+  await vi.advanceTimersByTimeAsync(2_000);
+  vi.setSystemTime(Date.now() - yearMs);
+  resolve();
+  await settle();
+  const ended = jobs.get(job.name).job;
+  expect(ended).toMatchObject({ state: JobState.ENDED, outcome: Outcome.PASSED });
+  expect(timestampMs(ended.endTime!)).toBe(timestampMs(ended.startTime!));
+  vi.setSystemTime(Date.now() + 2 * yearMs);
+  start('ok');
+  await settle();
+  const used = database.prepare('SELECT device_ms FROM jobs ORDER BY id').all();
+  expect(used.map((row) => row['device_ms'])).toEqual([2_000, 0]);
 });
 
 test('what is stored of a job does not say where the runner keeps its files', async () => {

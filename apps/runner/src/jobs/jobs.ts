@@ -18,6 +18,7 @@ import { ActiveRuns } from './active-runs.ts';
 import { requireRoom, requireShare, type OwnerShare } from './admission.ts';
 import { DeviceQueues } from './device-queues.ts';
 import type { WatchOptions } from './event-streams.ts';
+import { processMs } from './fair-share.ts';
 import type { ClientLoad, PlannedJob, DeviceDescription, DeviceLoad, JobMethod, JobPlanner } from './job-context.ts';
 import { jobMessage } from './job-message.ts';
 import { JobRun, STOP_GRACE_MS, type JobRunHost } from './job-run.ts';
@@ -40,7 +41,10 @@ export interface JobsOptions {
   cleanText?: CleanText;
   /** Told of each job that has ended. */
   onEnded?: ((name: string) => void) | undefined;
+  /** The time of day; default: the machine's, which may be set back. */
   nowMs?: () => number;
+  /** A clock that only grows, whole; default: `nowMs` where that is given, else the process's. */
+  elapsedMs?: () => number;
   /** Whether the store takes writes; default: always. */
   writes?: Pick<WriteState, 'failure' | 'failed' | 'onChange'>;
 }
@@ -77,6 +81,7 @@ export interface JobStatistics {
 export class Jobs {
   readonly #options: JobsOptions;
   readonly #nowMs: () => number;
+  readonly #elapsedMs: () => number;
   readonly #stored: StoredJobs;
   readonly #queues: DeviceQueues;
   readonly #runs = new ActiveRuns();
@@ -88,12 +93,14 @@ export class Jobs {
   /** Also ends the jobs that an earlier runner left unfinished. */
   constructor(options: JobsOptions) {
     const { database, history, cleanText, devices, capacity, writes, nowMs = Date.now } = options;
+    const { elapsedMs = options.nowMs ?? processMs } = options;
     this.#options = options;
     this.#nowMs = nowMs;
+    this.#elapsedMs = elapsedMs;
     const onFailure = (jobId: number, error: unknown): void => this.#runs.get(jobId)?.failed(error);
     this.#stored = new StoredJobs({ database, history, cleanText, onFailure, nowMs });
     const mayStart = (): boolean => !this.#left && writes?.failure === undefined;
-    this.#queues = new DeviceQueues({ devices, capacity, mayStart, nowMs });
+    this.#queues = new DeviceQueues({ devices, capacity, mayStart, elapsedMs });
     this.#runHost = this.#hostOfRuns();
     writes?.onChange((writable) => {
       if (writable) this.#resume();
@@ -333,6 +340,7 @@ export class Jobs {
         onEnded?.(run.name);
       },
       nowMs: this.#nowMs,
+      elapsedMs: this.#elapsedMs,
     };
   }
 

@@ -119,16 +119,19 @@ export class JobTable {
     );
   }
 
+  /** No job starts before it was made, or ends before it started, where the machine's clock was set back meanwhile. */
   markStarted(id: number, startMs: number): void {
     this.#database
-      .prepare('UPDATE jobs SET state = ?, start_ms = ? WHERE id = ? AND state = ?')
+      .prepare('UPDATE jobs SET state = ?, start_ms = MAX(?, create_ms) WHERE id = ? AND state = ?')
       .run(JobState.RUNNING, startMs, id, JobState.QUEUED);
   }
 
   /** Gives a job its one outcome. Throws when it has one. */
   markEnded(id: number, end: JobEnding): void {
     this.#database
-      .prepare('UPDATE jobs SET state = ?, outcome = ?, summary = ?, end_ms = ?, device_ms = ? WHERE id = ?')
+      .prepare(
+        'UPDATE jobs SET state = ?, outcome = ?, summary = ?, end_ms = MAX(?, COALESCE(start_ms, create_ms)), device_ms = ? WHERE id = ?',
+      )
       .run(
         JobState.ENDED,
         end.outcome,
