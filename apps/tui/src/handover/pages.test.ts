@@ -181,6 +181,19 @@ test('a search’s page has every trial, and its race as a picture', async () =>
   );
 });
 
+test('the right ones of a search stand with their intervals, where they are known', () => {
+  const store = SearchStore.openFolder(SEARCH);
+  const trials = store.trials().map((trial) => {
+    const { evaluation } = trial;
+    if (trial.trial !== 9 || evaluation === undefined) return trial;
+    const metrics = { ...evaluation.metrics, median_low_us: 7.461, median_high_us: 7.474 };
+    return { ...trial, evaluation: { ...evaluation, metrics } };
+  });
+  const page = PAGE_WRITERS.markdown(searchReport(summaryOf(store.plan, trials)));
+  expect(page).toMatch(/\| p50 \| 95 % of p50 \| registers/);
+  expect(page).toContain('| 7.467 us | 7.461 us to 7.474 us |');
+});
+
 const HOSTILE = '</title><script>alert(1)</script>"\'| `x` \u001b[31m\u202e ]]> -->';
 
 function hostileJob(): GetJobResponse {

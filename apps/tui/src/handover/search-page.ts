@@ -1,6 +1,7 @@
 /** A search as a page: what it cost, the race, the best of what was right, and every trial with its parents. */
-import { chapter, fact, facts, notice, plot, tableOf, type Column, type Plot } from '../present/blocks.ts';
+import { chapter, fact, facts, notice, plot, tableOf, type Block, type Column, type Plot } from '../present/blocks.ts';
 import { formatCost, formatMicroseconds, formatPercent, formatSeconds } from '../present/numbers.ts';
+import { p50IntervalText } from '../present/sections/timings.ts';
 import { shortName } from '../present/words.ts';
 import { ranked } from '../search/population.ts';
 import type { SearchSummary } from '../search/search-report.ts';
@@ -35,7 +36,7 @@ export function searchReport(summary: SearchSummary): Report {
       notice('Scores are times as fast as trial 0: ratios of comparisons with the bases, multiplied.'),
       race,
       chapter('Right, best first'),
-      tableOf(RANKED_COLUMNS, ranked(summary.lineage).slice(0, MOST_RANKED)),
+      rankedTable(ranked(summary.lineage).slice(0, MOST_RANKED)),
       chapter('Every trial'),
       tableOf(TRIAL_COLUMNS, summary.lineage),
     ],
@@ -79,6 +80,22 @@ const RANKED_COLUMNS: readonly Column<Trial>[] = [
   { title: 'name', cell: ({ name }) => name },
   { title: 'job', cell: jobOf },
 ];
+
+/** Searches of before kept no intervals. */
+function rankedTable(trials: readonly Trial[]): Block {
+  const known = trials.some((trial) => intervalText(trial) !== '-');
+  const after = RANKED_COLUMNS.findIndex(({ title }) => title === 'p50') + 1;
+  return tableOf(known ? RANKED_COLUMNS.toSpliced(after, 0, INTERVAL_COLUMN) : RANKED_COLUMNS, trials);
+}
+
+function intervalText({ evaluation }: Trial): string {
+  const { median_us: p50Us, median_low_us: p50LowUs, median_high_us: p50HighUs } = evaluation?.metrics ?? {};
+  return p50Us === undefined || p50LowUs === undefined || p50HighUs === undefined
+    ? '-'
+    : p50IntervalText({ p50Us, p50LowUs, p50HighUs });
+}
+
+const INTERVAL_COLUMN: Column<Trial> = { title: '95 % of p50', align: 'right', cell: intervalText };
 
 const TRIAL_COLUMNS: readonly Column<Trial>[] = [
   { title: 'trial', align: 'right', cell: ({ trial }) => String(trial) },

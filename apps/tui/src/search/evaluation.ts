@@ -11,7 +11,7 @@ import {
   type JobResult,
   type VariantResult,
 } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
+import { FEWEST_SAMPLES, formatShape } from '@flashcore/shared/kernels';
 import { knowsPercentile } from '@flashcore/shared/statistics';
 import { bounded, compilerText, feedbackText, profileText, verifyText } from './feedback.ts';
 
@@ -190,6 +190,10 @@ function metricsOf(result: JobResult | undefined, variant: VariantResult | undef
   }
   const hot = hotFigure(variant);
   put('median_us', hot?.latency?.p50Us);
+  if (hot?.latency && hot.latency.samples >= FEWEST_SAMPLES.interval) {
+    put('median_low_us', hot.latency.p50LowUs);
+    put('median_high_us', hot.latency.p50HighUs);
+  }
   if (hot?.latency && knowsPercentile(hot.latency.samples, 0.9)) put('p90_us', hot.latency.p90Us);
   put('tflops', hot?.tflops);
   put('speedup_over_sdpa', sdpaSpeedup(hot));

@@ -101,9 +101,11 @@ export function searchLines(summary: SearchSummary, { unicode }: { readonly unic
 }
 
 function rankLine({ trial, status, score, name, evaluation }: Trial): string {
-  const { median_us: us, registers, smem_bytes: smem } = evaluation?.metrics ?? {};
+  const { median_us: us, median_low_us: low, median_high_us: high } = evaluation?.metrics ?? {};
+  const { registers, smem_bytes: smem } = evaluation?.metrics ?? {};
+  const interval = low === undefined || high === undefined ? '' : ` [${low.toPrecision(4)}, ${high.toPrecision(4)}]`;
   const figures = [
-    us === undefined ? 'not timed' : `${us.toPrecision(4)} us`,
+    us === undefined ? 'not timed' : `${us.toPrecision(4)} us${interval}`,
     registers === undefined ? '' : `${registers} registers`,
     smem === undefined ? '' : `${smem} B shared`,
   ].filter(Boolean);

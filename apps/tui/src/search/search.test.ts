@@ -166,13 +166,20 @@ test('a comparison that was not judged, and a time that is not valid, score noth
     },
   };
   expect(judge(notJudged)).toMatchObject({ status: 'valid', score: 2, evaluation: { combined_score: 1 } });
-  const timed = { shape: SHAPE, mode: TimingMode.HOT, latency: { samples: 50, p50Us: 10, p90Us: 11 } };
+  const timed = {
+    shape: SHAPE,
+    mode: TimingMode.HOT,
+    latency: { samples: 50, p50Us: 10, p90Us: 11, p50LowUs: 9.9, p50HighUs: 10.1 },
+  };
   const sdpa = [{ name: 'sdpa/flash', speedup: 7 }];
   const evaluated = (valid: boolean) =>
     evaluationOf(
       ended({ ...RIGHT, benchmarks: [{ ...timed, sdpa, valid, invalidReason: 'the device was throttled' }] }),
     );
-  expect(evaluated(true)).toMatchObject({ combined_score: 7, metrics: { median_us: 10, speedup_over_sdpa: 7 } });
+  expect(evaluated(true)).toMatchObject({
+    combined_score: 7,
+    metrics: { median_us: 10, median_low_us: 9.9, median_high_us: 10.1, speedup_over_sdpa: 7 },
+  });
   const invalid = evaluated(false);
   expect(invalid.combined_score).toBe(1);
   expect(Object.keys(invalid.metrics)).not.toContain('median_us');

@@ -16,7 +16,7 @@ const place = {
 const entry = (kernelId: string, p50Us: number) => ({
   label: kernelId,
   kernelId,
-  latency: { samples: 107, p50Us, p90Us: p50Us * 1.1 },
+  latency: { samples: 107, p50Us, p90Us: p50Us * 1.1, p50LowUs: p50Us * 0.999, p50HighUs: p50Us * 1.001 },
   job: 'jobs/01234567-89ab-4def-8123-456789abcdef',
   time: timestampFromMs(Date.UTC(2026, 10, 21, 11)),
   owner: 'ada',
@@ -49,15 +49,15 @@ const board = create(GetLeaderboardResponseSchema, {
     },
   ],
 });
-const WIDE = { ...PLAIN, width: 160 };
+const WIDE = { ...PLAIN, width: 190 };
 
-test('a row has p90, TFLOP/s, registers, both speedups, where it comes from, who and when', () => {
+test('a row has p50 with its interval, p90, TFLOP/s, registers, both speedups, where it comes from, who and when', () => {
   expect(plainLines(leaderboardBlocks(board, { limit: 50 }), WIDE)).toEqual([
     'Leaderboard  2x8x512x64 hot on NVIDIA H200, flashcore-protocol 3',
-    '  #  kernel                p50       p90  TFLOP/s  registers  vs baseline    vs SDPA  from                                        who  when         job',
-    '  1  ★ flashcore_v11  5.760 us  6.336 us    186.4        168      18.49 x    1.558 x  search 2026-11-22-1a2b3c4d, trial 7 of 3,5  ada  11-21 11:00  01234567',
-    '  2  sdpa/cudnn       8.980 us  9.878 us        -          -            -          -  PyTorch 2.11.0                              ada  11-21 11:00  01234567',
-    '  3  fa_v1_baseline   106.5 us  117.2 us        -          -          1 x  ≈0.0843 x  -                                           ada  11-21 11:00  01234567',
+    '  #  kernel                p50           95 % of p50       p90  TFLOP/s  registers  vs baseline    vs SDPA  from                                        who  when         job',
+    '  1  ★ flashcore_v11  5.760 us  5.754 us to 5.766 us  6.336 us    186.4        168      18.49 x    1.558 x  search 2026-11-22-1a2b3c4d, trial 7 of 3,5  ada  11-21 11:00  01234567',
+    '  2  sdpa/cudnn       8.980 us  8.971 us to 8.989 us  9.878 us        -          -            -          -  PyTorch 2.11.0                              ada  11-21 11:00  01234567',
+    '  3  fa_v1_baseline   106.5 us  106.4 us to 106.6 us  117.2 us        -          -          1 x  ≈0.0843 x  -                                           ada  11-21 11:00  01234567',
     '  vs baseline: over the best fa_v1_baseline of the same device, shape, mode and protocol',
     '  vs SDPA: over the fastest backend, measured in turns in the same job; ≈: over its row here',
     '  ★ champion',

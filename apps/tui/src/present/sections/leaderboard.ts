@@ -1,10 +1,11 @@
 /** The leaderboard of a place, as a table, with what its figures are over. */
 import type { GetLeaderboardResponse, LeaderboardEntry, LeaderboardPlace } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
+import { FEWEST_SAMPLES, formatShape } from '@flashcore/shared/kernels';
 import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatMicroseconds, formatNumber, formatShortInstant, formatSpeedup } from '../numbers.ts';
 import { piece } from '../roles.ts';
 import { MODE_WORDS, shortName } from '../words.ts';
+import { p50IntervalText } from './timings.ts';
 
 type Ranked = LeaderboardEntry & { readonly rank: number };
 
@@ -19,6 +20,7 @@ const COLUMNS: readonly Column<Ranked>[] = [
     cell: ({ label, champion }) => piece(`${champion ? '★ ' : ''}${label}`, 'title'),
   },
   { title: 'p50', align: 'right', cell: ({ latency }) => or(latency?.p50Us, formatMicroseconds) },
+  { title: '95 % of p50', align: 'right', drop: 1, cell: intervalText },
   { title: 'p90', align: 'right', cell: ({ latency }) => or(latency?.p90Us, formatMicroseconds) },
   { title: 'TFLOP/s', align: 'right', cell: ({ tflops }) => or(tflops, formatNumber) },
   { title: 'registers', align: 'right', drop: 3, cell: ({ registers }) => or(registers, String) },
@@ -37,6 +39,11 @@ const COLUMNS: readonly Column<Ranked>[] = [
   { title: 'when', drop: 2, cell: ({ time }) => formatShortInstant(time) },
   { title: 'job', cell: ({ job }) => shortName(job) },
 ];
+
+/** "5.757 us to 5.763 us"; four samples have a median, and no interval of it. */
+export function intervalText({ latency }: LeaderboardEntry): string {
+  return latency === undefined || latency.samples < FEWEST_SAMPLES.interval ? '-' : p50IntervalText(latency);
+}
 
 /** Told where it was noted: nodes of one model can differ in power limit and cooling. */
 const HOST_COLUMN: Column<Ranked> = { title: 'on', drop: 3, shrinkTo: 8, cell: ({ hostName }) => hostName || '-' };

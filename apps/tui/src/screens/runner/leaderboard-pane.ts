@@ -14,7 +14,7 @@ import {
   formatPercent,
   formatSpeedup,
 } from '../../present/numbers.ts';
-import { originText, sdpaSpeedupText } from '../../present/sections/leaderboard.ts';
+import { intervalText, originText, sdpaSpeedupText } from '../../present/sections/leaderboard.ts';
 import { MODE_WORDS, shortName } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { leaderboardOf } from '../../state/selectors.ts';
@@ -38,6 +38,7 @@ const leaderboardColumns = (state: AppState): Column<Ranked>[] => [
     shrinkTo: 24,
   },
   { title: 'p50', align: 'right', cell: ({ latency }) => or(latency?.p50Us, formatMicroseconds) },
+  { title: '95 % of p50', align: 'right', drop: 1, cell: intervalText },
   { title: 'p90', align: 'right', drop: 4, cell: ({ latency }) => or(latency?.p90Us, formatMicroseconds) },
   { title: 'TFLOP/s', align: 'right', drop: 3, cell: ({ tflops }) => or(tflops, formatNumber) },
   {
