@@ -41,14 +41,14 @@ export async function ensureEmbeddedRunner(options: EmbeddedRunnerOptions): Prom
   requireBuilt(program);
   inDataFolder(directory, () => makeFolder(directory));
   const buildId = buildIdOf(program);
-  const deadline = Date.now() + START_LIMIT_MS;
+  const deadline = performance.now() + START_LIMIT_MS;
   let launch: RunnerLaunch | undefined;
   for (;;) {
     signal?.throwIfAborted();
     const found = await probe(directory);
     if (found && (found.record.buildId === buildId || !(await replaced(found, notify)))) return take(found);
     launch?.throwIfFailed();
-    if (Date.now() > deadline) throw givenUp(directory, launch);
+    if (performance.now() > deadline) throw givenUp(directory, launch);
     if (!found) launch ??= inDataFolder(directory, () => launchRunner({ program, directory, environment }));
     await sleep(POLL_MS, undefined, signal ? { signal } : {});
   }
@@ -121,8 +121,8 @@ async function replaced(
 
 async function stop(pid: number): Promise<void> {
   process.kill(pid, 'SIGTERM');
-  for (const deadline = Date.now() + STOP_LIMIT_MS; isAlive(pid); await sleep(POLL_MS)) {
-    if (Date.now() > deadline)
+  for (const deadline = performance.now() + STOP_LIMIT_MS; isAlive(pid); await sleep(POLL_MS)) {
+    if (performance.now() > deadline)
       throw new FlashcoreError(
         'RUNNER_UNREACHABLE',
         { pid: String(pid) },

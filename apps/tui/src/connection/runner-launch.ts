@@ -37,16 +37,20 @@ export function launchRunner({ program, directory, environment }: LaunchOptions)
   closeSync(log);
   child.unref();
   const launch = { ended: undefined as string | undefined, at: 0 };
-  child.on('error', (error) => Object.assign(launch, { ended: error.message, at: Date.now() }));
+  child.on('error', (error) => Object.assign(launch, { ended: error.message, at: performance.now() }));
   child.on('exit', (code, signal) =>
-    Object.assign(launch, { ended: signal ? `ended by ${signal}` : `ended with status ${code}`, at: Date.now() }),
+    Object.assign(launch, {
+      ended: signal ? `ended by ${signal}` : `ended with status ${code}`,
+      at: performance.now(),
+    }),
   );
   const logTail = () => tailOf(logFile, logStart);
   return {
     logTail,
     abandon: () => void child.kill('SIGKILL'),
     throwIfFailed() {
-      if (launch.ended === undefined || (lostTheRace(logTail()) && Date.now() - launch.at < RACE_LIMIT_MS)) return;
+      if (launch.ended === undefined || (lostTheRace(logTail()) && performance.now() - launch.at < RACE_LIMIT_MS))
+        return;
       throw new FlashcoreError(
         'RUNNER_UNREACHABLE',
         { directory },

@@ -115,7 +115,7 @@ export class Tunnel {
       if (this.#closed) socket.destroy();
       if (!socket.destroyed) this.#carry(socket);
     };
-    const delay = this.#notBefore - Date.now();
+    const delay = this.#notBefore - performance.now();
     if (delay <= 0) return start();
     const timer = setTimeout(start, delay).unref();
     socket.once('close', () => clearTimeout(timer));
@@ -132,7 +132,7 @@ export class Tunnel {
       stdio: ['pipe', 'pipe', 'pipe'],
     });
     this.#links.add(link);
-    const startedAt = Date.now();
+    const startedAt = performance.now();
     let stderr = '';
     let spawnError: NodeJS.ErrnoException | undefined;
     let spoke = false;
@@ -150,8 +150,8 @@ export class Tunnel {
       this.#links.delete(link);
       socket.destroy();
       if (this.#closed) return;
-      if (spoke && Date.now() - startedAt > SETTLED_AFTER_MS) this.#failures = 0;
-      this.#notBefore = Date.now() + Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** this.#failures++);
+      if (spoke && performance.now() - startedAt > SETTLED_AFTER_MS) this.#failures = 0;
+      this.#notBefore = performance.now() + Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** this.#failures++);
       if (!spoke) void this.#tellWhy(stderr, spawnError);
     });
   }

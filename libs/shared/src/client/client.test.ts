@@ -10,6 +10,7 @@ import { Client, credentials, type ServiceError, status } from '@grpc/grpc-js';
 import { expect, onTestFinished, test } from 'vitest';
 import { RunnerClient } from './client.ts';
 import { listedJobs } from './listed-jobs.ts';
+import type { ConnectionState } from './resume.ts';
 import { errorFromStatus, statusFromError } from '../contract/error-status.ts';
 import { FlashcoreError } from '../contract/errors.ts';
 import { HostSchema } from '../generated/flashcore/runner/v1/capabilities_pb.js';
@@ -18,6 +19,7 @@ import { ListJobsResponseSchema, ReadArtifactResponseSchema } from '../generated
 import { Random } from '../statistics/random.ts';
 import { sha256Of } from '../kernels/source-tree.ts';
 import { cutting, fail, JOB, recordedEvents, replay, serve } from '../testing/fake-runner.ts';
+import { until } from '../testing/wait-for.ts';
 
 test('watch() joins the pieces of connections cut at random bytes to the whole log', async () => {
   const events = recordedEvents(120);
@@ -165,13 +167,21 @@ test('a watch of a runner that stays away throws RUNNER_UNREACHABLE after its li
   for (const leave of ['is gone and refuses connections', 'is frozen and accepts them in silence']) {
     using proxy = await cutting(runner.port, () => (frozen ? undefined : Infinity));
     const client = await connectTo(proxy.address);
-    const watching = rejection(collect(client.watch(JOB, { giveUpAfterMs: 700 })));
+    let lost = false;
+    const onConnection = (state: ConnectionState) => (lost ||= state === 'reconnecting');
+    const watching = rejection(collect(client.watch(JOB, { giveUpAfterMs: 700, onConnection })));
     // eslint-disable-next-line flashcore/no-fixed-wait -- the stream is to be open
     await setTimeout(100);
     frozen = leave.startsWith('is frozen');
     if (frozen) proxy.cutAll();
     else proxy[Symbol.dispose]();
+    // It waits no longer where this machine's clock is set back meanwhile.
+    const { now } = Date;
+    await until(() => lost);
+    Date.now = () => now() - 3_600_000;
+    onTestFinished(() => void (Date.now = now));
     const { error, milliseconds } = await watching;
+    Date.now = now;
     expect(error, leave).toMatchObject({
       reason: 'RUNNER_UNREACHABLE',
       metadata: { address: proxy.address, subject: JOB },

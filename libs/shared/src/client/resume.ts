@@ -51,7 +51,7 @@ export class ResumePolicy {
 
   /** The runner answered, with headers or a message. */
   connected(): void {
-    this.#connectedSince ??= Date.now();
+    this.#connectedSince ??= performance.now();
     this.#tell('connected');
   }
 
@@ -70,13 +70,13 @@ export class ResumePolicy {
     const { signal, giveUpAfterMs = GIVE_UP_AFTER_MS } = this.#options;
     signal?.throwIfAborted();
     if (cause !== undefined && !isDrop(cause)) throw isServiceError(cause) ? errorFromStatus(cause) : (cause as Error);
-    if (this.#connectedSince !== undefined && Date.now() - this.#connectedSince > SETTLED_AFTER_MS)
+    if (this.#connectedSince !== undefined && performance.now() - this.#connectedSince > SETTLED_AFTER_MS)
       this.#lostSince = undefined;
     this.#connectedSince = undefined;
-    this.#lostSince ??= Date.now();
+    this.#lostSince ??= performance.now();
     this.#tell('reconnecting');
     for (let problem = cause; ;) {
-      const left = this.#lostSince + giveUpAfterMs - Date.now();
+      const left = this.#lostSince + giveUpAfterMs - performance.now();
       if (left <= 0) throw lost(this.#address, subject, giveUpAfterMs, problem);
       await abortable(sleep(Math.min(this.#nextDelayMs(), left), undefined, { signal }), signal);
       problem = await abortable(connectionProblem(this.#channel, Math.min(CONNECT_TIMEOUT_MS, left)), signal);
