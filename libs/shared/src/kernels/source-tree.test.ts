@@ -61,6 +61,21 @@ test('a file that is too large is not read first', async () => {
   await expect(readSourceTree(folder)).rejects.toThrow(/must have at most 8 MiB of sources/);
 });
 
+test.each([
+  ['no UTF-8', Buffer.from('a\xff.h', 'latin1')],
+  ['a backslash', Buffer.from('a\\b.h')],
+  ['a control character', Buffer.from('a\u001b.h')],
+  ['256 bytes with its folders', Buffer.from(`${'a'.repeat(200)}/${'b'.repeat(53)}.h`)],
+])('a source whose name has %s is named, with what to do', async (_, name) => {
+  const folder = kernelFolder();
+  const file = Buffer.concat([Buffer.from(`${folder}/`), name]);
+  mkdirSync(path.dirname(file.toString('latin1')), { recursive: true });
+  writeFileSync(file, '');
+  await expect(readSourceTree(folder)).rejects.toThrow(
+    /: rename "a.*\.h": a source's path must have at most 255 bytes/,
+  );
+});
+
 test('a manifest that is a pipe is told, and not waited for', async () => {
   const folder = kernelFolder();
   rmSync(path.join(folder, 'kernel.yaml'));

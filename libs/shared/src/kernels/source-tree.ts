@@ -15,6 +15,7 @@ export const MAX_TREE_BYTES = 8 * 1024 * 1024;
 // keys) stays where it is.
 export const SOURCE_NAME = /^(kernel\.yaml|NOTES\.md|[^.].*\.(cu|cuh|h|hh|hpp|hxx|inc|inl|ipp))$/;
 const MAX_DEPTH = 8;
+const MAX_PATH_BYTES = 255;
 export const NOTES_FILE = 'NOTES.md';
 
 export interface LocalSourceTree {
@@ -107,11 +108,25 @@ async function sourcePaths(folder: string, below: string, depth: number): Promis
       (entry.isFile() || entry.isSymbolicLink()) &&
       SOURCE_NAME.test(entry.name) &&
       (entry.name !== MANIFEST_FILE || below === '')
-    )
+    ) {
+      requirePlainName(folder, path);
       paths.push(path);
+    }
     if (paths.length > MAX_TREE_FILES) throw tooLarge(folder, `at most ${MAX_TREE_FILES} source files`);
   }
   return paths;
+}
+
+/** Errors: INVALID_REQUEST for a name that no runner takes; Node reads what is no UTF-8 as "\ufffd". */
+function requirePlainName(folder: string, path: string): void {
+  if (!/[\u0000-\u001f\u007f\\\ufffd]/.test(path) && Buffer.byteLength(path) <= MAX_PATH_BYTES) return;
+  const wanted = `at most ${MAX_PATH_BYTES} bytes of UTF-8, without control characters and backslashes`;
+  throw new FlashcoreError(
+    'INVALID_REQUEST',
+    { path: join(folder, path) },
+    `Kernel folder ${folder}: rename ${JSON.stringify(path)}: a source's path must have ${wanted}`,
+    { violations: [{ field: 'kernel.tree', description: `a path must have ${wanted}` }] },
+  );
 }
 
 const tooLarge = (folder: string, limit: string) =>
