@@ -9,6 +9,7 @@
 #include "control.cpp"
 #include "counters.cpp"
 #include "fuse.cpp"
+#include "global_races.cpp"
 #include "loaded.cpp"
 #include "lower.cpp"
 #include "memory.cpp"
@@ -22,5 +23,5 @@
 #include "trace.cpp"
 #include "waits.cpp"
 #include "warp.cpp"
-#include "wgmma.cpp"  // after tensor.cpp, whose products it is made of
+#include "wgmma.cpp"
 #include "wellformed.cpp"

@@ -1,4 +1,4 @@
-// Products of matrices of halves with wide vectors, with the bits of tensor.cpp's multiply().
+// Products of matrices of halves with wide vectors, with the bits of multiply() (tensor/operands.h).
 #pragma once
 #include <cstdint>
 #include <cstring>

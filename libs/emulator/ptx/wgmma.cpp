@@ -10,6 +10,8 @@
 #include "halves.h"
 #include "lower.h"
 #include "races.h"
+#include "tensor/mma.h"
+#include "tensor/operands.h"
 
 namespace flashcore::emu::ptx {
 

@@ -1,0 +1,194 @@
+// Races in device memory, and what of it was never written.
+#include <algorithm>
+#include <utility>
+
+#include "../exec/device_memory.h"
+#include "lanes.h"
+#include "races.h"
+#include "races/marks.h"
+
+namespace flashcore::emu::ptx {
+
+GlobalShadow& GlobalShadow::instance() {
+  static GlobalShadow shadow;
+  return shadow;
+}
+
+GlobalShadow::Cell& GlobalShadow::Region::cell(uint64_t offset) {
+  std::unique_ptr<Cell[]>& chunk = chunks[offset / CHUNK_BYTES];
+  if (!chunk) chunk = std::make_unique<Cell[]>(CHUNK_BYTES / grain);
+  return chunk[offset % CHUNK_BYTES / grain];
+}
+
+void GlobalShadow::Region::refine(unsigned finer) {
+  const unsigned parts = grain / finer;
+  for (std::unique_ptr<Cell[]>& chunk : chunks) {
+    if (!chunk) continue;
+    auto more = std::make_unique<Cell[]>(CHUNK_BYTES / finer);
+    for (unsigned n = 0; n < CHUNK_BYTES / finer; ++n) more[n] = chunk[n / parts];
+    chunk = std::move(more);
+  }
+  grain = finer;
+}
+
+bool GlobalShadow::Region::is_unwritten(uint64_t address) const {
+  return std::any_of(unwritten.begin(), unwritten.end(),
+                     [=](const auto& range) { return address >= range.first && address < range.second; });
+}
+
+GlobalShadow::Region* GlobalShadow::region_of(uint64_t address) {
+  auto after = regions_.upper_bound(address);
+  if (after != regions_.begin()) {
+    Region& region = std::prev(after)->second;
+    if (address - region.base < region.bytes) return &region;
+  }
+  CUdeviceptr base;
+  size_t size;
+  if (!DeviceMemory::instance().find_visible(address, &base, &size)) return nullptr;  // pinned memory of the host
+  Region& region = regions_[base];
+  region.base = base;
+  region.bytes = size;
+  region.chunks.resize((size + CHUNK_BYTES - 1) / CHUNK_BYTES);
+  return &region;
+}
+
+bool GlobalShadow::find_written(uint64_t address, uint64_t* base, uint64_t* end) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const Region* region = region_of(address);
+  if (!region || !region->unwritten.empty()) return false;
+  *base = region->base;
+  *end = region->base + region->bytes;
+  return true;
+}
+
+void GlobalShadow::mark_unwritten(uint64_t address, uint64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++changes_;
+  Region* region = region_of(address);
+  if (!region) return;
+  region->unwritten.emplace_back(address, address + bytes);
+  for (std::unique_ptr<Cell[]>& chunk : region->chunks) chunk.reset();
+}
+
+void GlobalShadow::note_written(uint64_t address, uint64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++changes_;
+  auto after = regions_.upper_bound(address);
+  if (after == regions_.begin()) return;
+  Region& region = std::prev(after)->second;
+  std::vector<std::pair<uint64_t, uint64_t>> left;
+  for (const auto& [from, to] : region.unwritten) {
+    if (from < std::min(to, address)) left.emplace_back(from, std::min(to, address));
+    if (std::max(from, address + bytes) < to) left.emplace_back(std::max(from, address + bytes), to);
+  }
+  region.unwritten = std::move(left);
+}
+
+void GlobalShadow::forget_unwritten() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++changes_;
+  for (auto& [base, region] : regions_) region.unwritten.clear();
+}
+
+void GlobalShadow::forget(uint64_t address) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++changes_;
+  const auto region = regions_.lower_bound(address);
+  CUdeviceptr base;
+  size_t size;
+  if (region != regions_.end() && DeviceMemory::instance().find(region->first, &base, &size) && base == address)
+    regions_.erase(region);
+}
+
+bool GlobalShadow::races(const Shadow& shadow, const Touch& earlier, bool earlier_wrote, const Touch& now,
+                         bool writes) {
+  if (earlier.launch != now.launch) return false;
+  if (earlier.block == now.block) return shadow.races(earlier.mark, earlier_wrote, now.mark, writes);
+  return !shadow.orders_blocks() && !(earlier_wrote && writes && (earlier.mark & now.mark & VOLATILE));
+}
+
+void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access,
+                          const uint64_t* addresses, Mark mark) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const bool meant_to_meet = access == Access::ReadWrite || i->sharing == Sharing::Synchronised;
+  Region* region = nullptr;
+  for (unsigned k = 0; k < LANES; ++k) {
+    if (!(m >> k & 1)) continue;
+    const uint64_t address = addresses[k];
+    if (!region || address - region->base >= region->bytes) region = region_of(address);
+    if (!region) continue;
+    if (i->read_only && region->unwritten.empty()) continue;
+    const auto measure = static_cast<uint32_t>(bytes | (address - region->base)), finest = measure & -measure;
+    if (finest < region->grain) region->refine(finest);
+    const Touch now{mark | k, shadow.linear_block(), static_cast<uint32_t>(shadow.block().plan().launch)};
+    for (unsigned done = 0; done < bytes; done += region->grain) {
+      Cell& cell = region->cell(address + done - region->base);
+      if (access != Access::Write && !cell.writer.launch && !region->unwritten.empty() &&
+          region->is_unwritten(address + done))
+        report_unwritten(w, i, k, address + done, bytes);
+      if (meant_to_meet) {
+        if (access != Access::Read && !cell.writer.launch) cell.writer.launch = ~0u;  // written; races with nobody
+        continue;
+      }
+      const bool writes = access == Access::Write;
+      if (races(shadow, cell.writer, true, now, writes))
+        report(shadow, w, i, cell.writer, true, now, writes, address + done, bytes);
+      if (!writes) {
+        const bool another = cell.reader.launch == now.launch &&
+                             (cell.reader.block != now.block || shadow.unordered(cell.reader.mark, now.mark));
+        (another ? cell.other : cell.reader) = now;
+        continue;
+      }
+      for (const Touch* reader : {&cell.reader, &cell.other})
+        if (races(shadow, *reader, false, now, true))
+          report(shadow, w, i, *reader, false, now, true, address + done, bytes);
+      cell.writer = now;
+    }
+  }
+}
+
+void GlobalShadow::report(const Shadow& shadow, Warp& w, const Ins* i, const Touch& earlier, bool earlier_wrote,
+                          const Touch& now, bool writes, uint64_t address, unsigned bytes) {
+  const BlockRun& block = shadow.block();
+  const dim3 grid = block.plan().grid;
+  Fault fault;
+  fault.kind = "RACE";
+  fault.buffer = DeviceMemory::instance().describe(address);
+  fault.has_address = true;
+  fault.address = address;
+  fault.access = writes ? "write" : "read";
+  fault.bytes = bytes;
+  fault.has_thread = true;
+  fault.thread = block.thread_index(thread_of(now.mark));
+  fault.place = block.place_of(i);
+  fault.warp = static_cast<int>(w.index);
+  fault.lanes = 1u << (now.mark & 31);
+  const std::string other = place_of(block, earlier.mark);
+  const uint3 theirs = block.thread_index(thread_of(earlier.mark));
+  const uint3 their_block{earlier.block % grid.x, earlier.block / grid.x % grid.y, earlier.block / grid.x / grid.y};
+  const bool same_block = earlier.block == now.block;
+  fault.message = "thread " + describe(fault.thread) + " of block " + describe(block.index()) + verb(writes) + " " +
+                  fault.buffer + " at " + fault.place + ", which thread " + describe(theirs) + " of " +
+                  (same_block ? "the same block" : "block " + describe(their_block)) +
+                  (earlier_wrote ? " wrote" : " read") + " at " + other + ", with " +
+                  (same_block ? "no barrier" : "nothing that orders the blocks") + " between them" +
+                  why_volatile(earlier.mark | now.mark);
+  fault.threads.push_back({fault.thread, std::string(writes ? "write" : "read") + " at " + fault.place});
+  fault.threads.push_back({theirs, std::string(earlier_wrote ? "write" : "read") + " at " + other});
+  fault.threads_total = 2;
+  throw fault;
+}
+
+void GlobalShadow::report_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes) {
+  Fault fault;
+  fault.kind = "UNINITIALISED_READ";
+  fault.buffer = DeviceMemory::instance().describe(address);
+  fault.has_address = true;
+  fault.address = address;
+  fault.access = "read";
+  fault.bytes = bytes;
+  fault.message = "read " + fault.buffer + ", which nobody has written";
+  w.fail(i, lane, std::move(fault));
+}
+
+}  // namespace flashcore::emu::ptx

@@ -1,0 +1,38 @@
+// createpolicy: what caches are told.
+#pragma once
+#include <string>
+
+#include "floats.h"
+#include "lanes.h"
+
+namespace flashcore::emu::ptx {
+
+namespace {
+
+/**
+ * What a load is to wish of a cache. It says nothing of values, so loads do not look at it; the bits of .fractional are
+ * those of ptxas and an H200, those of other forms 0.
+ */
+bool lower_policy(Lowering& l, Ins& ins) {
+  const Statement& s = l.statement();
+  if (has(s, "cvt") && s.operands.size() == 2)
+    return bind(l, ins, {8}, {8}, [](Warp&, unsigned, const Word* in, Word* out) { out[0] = in[0]; });
+  if (!has(s, "fractional") || s.mods.size() < 3)
+    return bind(l, ins, {8}, {}, [](Warp&, unsigned, const Word*, Word* out) { out[0] = 0; });
+  const std::string& first = s.mods[1];
+  const Word kind = first == "L2::evict_normal"  ? 6
+                    : first == "L2::evict_last"  ? 4
+                    : first == "L2::evict_first" ? 2
+                                                 : 0;
+  const Word policy = (0x10 | kind | (s.mods[2] == "L2::evict_first" ? 1 : 0)) << 56;
+  const auto of = [=](double fraction) {
+    return policy | static_cast<Word>(std::min(std::max(std::ceil(16 * fraction), 1.0), 16.0) - 1) << 52;
+  };
+  if (s.operands.size() < 2)
+    return bind(l, ins, {8}, {}, [=](Warp&, unsigned, const Word*, Word* out) { out[0] = of(1); });
+  return bind(l, ins, {8}, {4}, [=](Warp&, unsigned, const Word* in, Word* out) { out[0] = of(as<float>(in[0])); });
+}
+
+}  // namespace
+
+}  // namespace flashcore::emu::ptx
