@@ -14,7 +14,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { compileImages, openBench, PTX_ENGINE, type Argument, type Bench, type Images } from './bench.ts';
 import { readArguments, withPlainErrors } from './command-line.ts';
-import { PRIMITIVES, PRIMITIVE_SUITE, type PrimitiveCase } from './primitives.ts';
+import type { PrimitiveCase } from './primitive-case.ts';
+import { PRIMITIVES, PRIMITIVE_SUITE } from './primitives.ts';
 import { repositoryRoot } from '../support/repository-root.ts';
 
 const RUN_LIMIT_MS = 120_000;
