@@ -55,7 +55,7 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
       of(
         FindingKind.WRONG_RESULT,
         `${share(wrong)} are outside the tolerance, the largest error is ${figures.maxAbsError.toExponential(2)}${figures.worst ? ` ${elementText(figures.worst)}` : ''}`,
-        'The error map shows where: whole tiles point at indexing or a missing barrier, whole rows at the running maximum and sum',
+        'Look where it is wrong, on the error map of fa-tui verify or of view 2: whole tiles point at indexing or a missing barrier, whole rows at the running maximum and sum',
       ),
     );
   }

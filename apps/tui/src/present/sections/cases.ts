@@ -8,7 +8,7 @@ import {
   parityCounts,
   parityText,
 } from '@flashcore/shared/contract';
-import { fact, heading, notice, tableOf, type Block, type Column, type Fact } from '../blocks.ts';
+import { fact, heading, notice, plot, tableOf, type Block, type Column, type Fact } from '../blocks.ts';
 import { formatCount, formatError, formatNumber, formatPair, formatSeconds } from '../numbers.ts';
 import { marked, piece, type Piece, type Role } from '../roles.ts';
 import { VERDICT_MARKS, shapeShort } from '../words.ts';
@@ -118,8 +118,16 @@ export function verifyBlocks(verify: VerifyResult): Block[] {
       ? [notice('max/fp16: max error over that of plain fp16 attention; 2 is allowed', 'dim')]
       : []),
     ...[...cases, ...failedProbes(verify)].flatMap(complaint),
+    ...mapBlocks([...cases, ...failedProbes(verify)]),
     ...sdpaBlocks(cases),
   ];
+}
+
+/** Where the first wrong case is wrong: whole tiles, whole rows, or anywhere. The others' are in view 2. */
+function mapBlocks(results: readonly CaseResult[]): Block[] {
+  const wrong = results.find(({ verdict, errorMap }) => verdict === Verdict.FAIL && (errorMap?.rows ?? 0) > 0);
+  if (wrong?.errorMap === undefined) return [];
+  return [plot(`Error map of ${caseTitle(wrong)}: largest |out - reference|`, { type: 'heat', map: wrong.errorMap })];
 }
 
 function complaint(result: CaseResult): Block[] {

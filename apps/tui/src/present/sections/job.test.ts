@@ -113,6 +113,30 @@ test('a probe that failed stands beside the cases that passed; one that passed n
   ]);
 });
 
+test('the first wrong case has its error map, in ASCII too; right ones have none', () => {
+  const result = (verdict: Verdict, sequenceLength: number) => ({
+    shape: { batch: 1, heads: 2, sequenceLength, headDim: 64 },
+    verdict,
+    seeds: 1,
+    elements: 8192n,
+    errorMap: { rows: 2, columns: 2, blockRows: 32, blockColumns: 32, maxAbsError: [1e-3, 1e-3, 1e-3, 0.5] },
+  });
+  const mapOf = (...verdicts: Verdict[]) => {
+    const cases = verdicts.map((verdict, index) => result(verdict, 64 * (index + 1)));
+    const lines = plainLines(verifyBlocks(create(VerifyResultSchema, { cases })), { ...PLAIN, ascii: true });
+    const from = lines.findIndex((line) => line.includes('Error map of '));
+    return from < 0 ? [] : lines.slice(from, from + 5).map((line) => line.trim());
+  };
+  expect(mapOf(Verdict.PASS)).toEqual([]);
+  expect(mapOf(Verdict.PASS, Verdict.FAIL, Verdict.FAIL)).toEqual([
+    'Error map of 1x2x128x64: largest |out - reference|',
+    'd0       d63',
+    's0',
+    's32         @@@@@@',
+    's32 x d32 a cell, 1.00e-3 to 5.00e-1',
+  ]);
+});
+
 test('a gate has its colour on the mark, not on its title', () => {
   const gate = create(GateResultSchema, { title: 'parity', verdict: Verdict.FAIL, level: 'hard', detail: 'wrong' });
   const blocks = gatesBlocks([gate]);
