@@ -10,6 +10,9 @@ const INTRINSICS =
   /\b(?:\w*mmintrin\.h|immintrin\.h|arm_neon\.h|__m(?:64|128|256|512)[id]?|_mm\d*_\w+|v\w+q_[usf]\d+|__builtin_(?:ia32|neon)_\w+)\b/;
 
 test('only vectors.h has intrinsics', () => {
-  const having = readdirSync(ENGINE).filter((file) => INTRINSICS.test(readFileSync(join(ENGINE, file), 'utf8')));
+  const sources = readdirSync(ENGINE, { recursive: true, encoding: 'utf8' }).filter((file) =>
+    /\.(?:h|cpp)$/.test(file),
+  );
+  const having = sources.filter((file) => INTRINSICS.test(readFileSync(join(ENGINE, file), 'utf8')));
   expect(having).toEqual(['vectors.h']);
 });

@@ -78,6 +78,45 @@ bool adds_to_sums(Warp& w, const Ins* i, unsigned lane) {
   return ((w.pred(i->c) ^ (i->extra->options[5] & NEGATED_SCALE ? ALL : 0)) >> lane & 1) != 0;
 }
 
+/** D of a warp's part of a product, eight columns at a time: sixteen rows of them. */
+class Accumulators {
+ public:
+  Accumulators(Warp& w, const Ins* i, uint32_t m)
+      : w_(w),
+        extra_(*i->extra),
+        active_(m),
+        adds_(adds_to_sums(w, i, static_cast<unsigned>(__builtin_ctz(m)))),
+        halves_((i->extra->options[5] & HALF_SUMS) != 0) {}
+  /** Whether they are added to, and not made anew. */
+  bool adds() const { return adds_; }
+  bool halves() const { return halves_; }
+  unsigned columns() const { return static_cast<unsigned>(extra_.options[1]); }
+  /** The registers of the eight columns from `column` on. */
+  const uint32_t* slots(unsigned column) const { return extra_.d.data() + column / 8 * (halves_ ? 2 : 4); }
+  /** Has `multiply` add to the eight columns from `column` on. */
+  template <class Multiply>
+  void change(unsigned column, const Multiply& multiply) const {
+    alignas(64) Row8 acc[16];
+    if (!adds_)
+      memset(static_cast<void*>(acc), 0, sizeof acc);
+    else if (halves_)
+      half_accumulators_in(w_, slots(column), acc);
+    else
+      accumulators_in(w_, slots(column), acc);
+    multiply(acc);
+    if (halves_)
+      half_accumulators_out(w_, slots(column), active_, acc);
+    else
+      accumulators_out(w_, slots(column), active_, acc);
+  }
+
+ private:
+  Warp& w_;
+  const Extra& extra_;
+  uint32_t active_;
+  bool adds_, halves_;
+};
+
 /** A's sixteen rows of this warp as [row][depth]. */
 void left_of(Warp& w, const Ins* i, uint64_t descriptor, float (*a)[16]) {
   const Extra& x = *i->extra;
@@ -150,14 +189,15 @@ class WideProduct {
     left_.read(registers);
   }
   /** False, and nothing is changed, where it does not do. */
-  bool multiply(const MatrixLayout& layout, unsigned column, const uint32_t* slots, bool adds, bool halves) {
+  bool multiply(const MatrixLayout& layout, unsigned column, const Accumulators& sums) {
     if (!fits_) return false;
     alignas(64) uint32_t words[2][LANES];
     right_words(w_, i_, layout, column, words);
     const uint32_t* registers[] = {words[0], words[1]};
     RightOperand right;
     right.read(registers);
-    return multiply_registers(w_, left_, right, adds ? slots : nullptr, halves, slots, halves);
+    const uint32_t* slots = sums.slots(column);
+    return multiply_registers(w_, left_, right, sums.adds() ? slots : nullptr, sums.halves(), slots, sums.halves());
   }
 
  private:
@@ -170,7 +210,7 @@ class WideProduct {
 class WideProduct {
  public:
   WideProduct(Warp&, const Ins*, uint32_t, unsigned) {}
-  bool multiply(const MatrixLayout&, unsigned, const uint32_t*, bool, bool) { return false; }
+  bool multiply(const MatrixLayout&, unsigned, const Accumulators&) { return false; }
 };
 #endif
 
@@ -202,25 +242,14 @@ const Ins* multiply_async(Warp& w, const Ins* i) {
     LeftNumbers left;
     WideProduct wide(w, i, m, first_lane);
     alignas(64) float b[16][8];
-    alignas(64) Row8 acc[16];
     const MatrixLayout layout(w.reg<uint64_t>(i->b)[first_lane], x.options[4] != 0);
-    const bool adds = adds_to_sums(w, i, first_lane);
-    const bool halves = (x.options[5] & HALF_SUMS) != 0;
-    for (unsigned column = 0; column < static_cast<unsigned>(x.options[1]); column += 8) {
-      const uint32_t* slots = x.d.data() + column / 8 * (halves ? 2 : 4);
-      if (wide.multiply(layout, column, slots, adds, halves)) continue;
-      if (!adds)
-        memset(static_cast<void*>(acc), 0, sizeof acc);
-      else if (halves)
-        half_accumulators_in(w, slots, acc);
-      else
-        accumulators_in(w, slots, acc);
-      right_of(w, i, layout, column, b);
-      multiply<16, 16>(left.of(w, i, first_lane), b, acc, least_exponent(static_cast<Number>(x.options[0])));
-      if (halves)
-        half_accumulators_out(w, slots, m, acc);
-      else
-        accumulators_out(w, slots, m, acc);
+    const Accumulators sums(w, i, m);
+    for (unsigned column = 0; column < sums.columns(); column += 8) {
+      if (wide.multiply(layout, column, sums)) continue;
+      sums.change(column, [&](Row8* acc) {
+        right_of(w, i, layout, column, b);
+        multiply<16, 16>(left.of(w, i, first_lane), b, acc, least_exponent(static_cast<Number>(x.options[0])));
+      });
     }
     if (w.block->shadow) w.block->products[w.index].start(*w.block, i);
   });
@@ -325,32 +354,18 @@ const Ins* multiply_other(Warp& w, const Ins* i) {
     const Extra& x = *i->extra;
     const auto lane = static_cast<unsigned>(__builtin_ctz(m));
     const auto kind = static_cast<Other>(x.options[0]);
-    const bool halves = (x.options[5] & HALF_SUMS) != 0, adds = adds_to_sums(w, i, lane);
+    const Accumulators sums(w, i, m);
     const MatrixLayout layout(w.reg<uint64_t>(i->b)[lane], false);
     alignas(64) uint8_t a[16][ROW_BYTES], b[8][ROW_BYTES];
-    alignas(64) Row8 acc[16];
     left_bytes(w, i, lane, a);
-    for (unsigned column = 0; column < static_cast<unsigned>(x.options[1]); column += 8) {
-      const uint32_t* slots = x.d.data() + column / 8 * (halves ? 2 : 4);
+    for (unsigned column = 0; column < sums.columns(); column += 8) {
       read_rows(w, i, layout, column, 8, 0, 2, reinterpret_cast<uint16_t*>(b[0]));
-      if (kind == Other::Whole) {
-        multiply_whole(w, x, slots, m, adds, a, b);
-        continue;
-      }
-      if (!adds)
-        memset(static_cast<void*>(acc), 0, sizeof acc);
-      else if (halves)
-        half_accumulators_in(w, slots, acc);
+      if (kind == Other::Whole)
+        multiply_whole(w, x, sums.slots(column), m, sums.adds(), a, b);
+      else if (kind == Other::Tf32)
+        sums.change(column, [&](Row8* acc) { multiply_tf32(a, b, x.options[5] & NEGATES, acc); });
       else
-        accumulators_in(w, slots, acc);
-      if (kind == Other::Tf32)
-        multiply_tf32(a, b, x.options[5] & NEGATES, acc);
-      else
-        multiply_fp8(x, a, b, acc);
-      if (halves)
-        half_accumulators_out(w, slots, m, acc);
-      else
-        accumulators_out(w, slots, m, acc);
+        sums.change(column, [&](Row8* acc) { multiply_fp8(x, a, b, acc); });
     }
     if (w.block->shadow) w.block->products[w.index].start(*w.block, i);
   });
