@@ -82,7 +82,7 @@ function launcher(name: string, main: string): void {
 here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
 node="$here/bin/node"
 [ -x "$node" ] || node=node
-exec "$node" "$here/${main}" "$@"
+exec "$node" --min-semi-space-size=32 "$here/${main}" "$@"
 `,
   );
   chmodSync(path, 0o755);

@@ -31,7 +31,7 @@ function workspaceNode() {
 }
 
 function runWith(binary, main) {
-  const child = spawn(binary, [main, ...process.argv.slice(2)], { stdio: 'inherit' });
+  const child = spawn(binary, [...process.execArgv, main, ...process.argv.slice(2)], { stdio: 'inherit' });
   // Ctrl-C reaches the child by itself when both are in a terminal's foreground; a program may take two within a moment
   // for one.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));

@@ -9,7 +9,7 @@ import { waitFor } from '@flashcore/shared/testing';
 
 export const ROOT = join(import.meta.dirname, '../..');
 const BIN = join(ROOT, 'node_modules/.bin');
-const RUNNER = join(ROOT, 'apps/runner/dist/main.js');
+const RUNNER = join(BIN, 'flashcore-runner');
 
 export interface CommandResult {
   exitCode: number | null;
@@ -50,7 +50,7 @@ export class Home implements AsyncDisposable {
 
   /** Runs a command of `flashcore-runner` that ends by itself. */
   runnerCommand(args: string[], options: { timeoutMs?: number; env?: Record<string, string> } = {}): CommandResult {
-    return this.#run(join(BIN, 'node'), [RUNNER, ...args], options);
+    return this.#run(RUNNER, args, options);
   }
 
   #run(
@@ -101,7 +101,7 @@ export class Home implements AsyncDisposable {
   }
 
   async #startRunner(command: string, ...flags: string[]): Promise<{ address: string; process: ChildProcess }> {
-    const daemon = spawn(join(BIN, 'node'), [RUNNER, command, '--data', this.path, ...flags], {
+    const daemon = spawn(RUNNER, [command, '--data', this.path, ...flags], {
       env: this.env,
       stdio: ['ignore', 'ignore', 'pipe'],
     });
