@@ -10,7 +10,7 @@ import { listDevices } from './driver/device-facts.ts';
 import { loadReference, type Reference } from './driver/reference.ts';
 import type { NativeLibrary } from './driver/declarations.ts';
 import { ExecutorEnded, RemoteLibrary } from './driver/remote-library.ts';
-import type { Proceed, ReplyByRequest, WorkerRequest } from './messages/channel.ts';
+import type { Proceed, ReplyByRequest, SentRequest, WorkerRequest } from './messages/channel.ts';
 import type { ConditionsRequest, OpenRequest } from './messages/device.ts';
 import type { PrepareRequest } from './messages/verifying.ts';
 import { proceed, reporter, sendToParent } from './reporter.ts';
@@ -100,11 +100,16 @@ async function openDevice(request: OpenRequest): Promise<ReplyByRequest['open']>
   return driver.facts;
 }
 
-async function answer(request: WorkerRequest): Promise<void> {
+async function answer({ outputEnd, ...request }: SentRequest): Promise<void> {
+  // A line that a kernel left open ends here too.
+  const endOutput = (): boolean => process.stdout.write(`\n${outputEnd}\n`);
   try {
-    await sendToParent({ type: 'done', value: await handle(request) });
+    const value = await handle(request);
+    endOutput();
+    await sendToParent({ type: 'done', value });
   } catch (error) {
     if (error instanceof CudaError) {
+      endOutput();
       await sendToParent({ type: 'fault', fault: error.fault });
       process.exit(EXIT_AFTER_FAULT);
     }
@@ -129,7 +134,7 @@ if (process.argv[2] === 'list-devices') {
 }
 
 dieWithParent();
-process.on('message', (request: WorkerRequest | Proceed) => {
+process.on('message', (request: SentRequest | Proceed) => {
   if (request.type === 'proceed') return proceed();
   answer(request).catch((error: unknown) => {
     process.stderr.write(`worker: no answer could be sent: ${String(error)}\n`);

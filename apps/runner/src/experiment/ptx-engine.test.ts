@@ -54,6 +54,28 @@ describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
     for (const shape of shapes) expect(checked).toContain(shape);
   });
 
+  test('what a kernel prints is in the log of its job, to the last character, however late it comes', async () => {
+    const files = filesOf(join(kernelsFolder, 'fa_v1_baseline'));
+    const text = files['fa_v1_baseline.cu']!.replace('#include <math.h>', '#include <cstdio>\n#include <math.h>');
+    const printing = text.replace(
+      /(?<=__global__[^]*?\) \{\n)/,
+      'if (threadIdx.x + blockIdx.x + blockIdx.y + blockIdx.z == 0) printf("one\\n\\nopen");\n',
+    );
+    const rounds: string[] = [];
+    while (rounds.length < 3) {
+      const { events } = await fixture.run('verify', {
+        kernel: fixture.upload({ ...files, 'fa_v1_baseline.cu': printing }),
+        settings: { shapes: [parseShape('1x1x64x64')], seedCount: 1 },
+      });
+      const lines = events.flatMap((event) => (event.case === 'logLine' ? [event.value] : []));
+      const printed = lines.flatMap(({ source, text: line }) => (source === 'kernel' ? [line] : []));
+      rounds.push(printed.join('\n'));
+    }
+    // Each launch of a request goes on where the one before left the line.
+    expect(rounds[0]).toMatch(/^(one\n\nopen){2,}$/);
+    expect(rounds).toEqual(rounds.map(() => rounds[0]));
+  });
+
   test('what has an initial value has it before each timed launch too, and a champion of another dtype is refused', async () => {
     const request = {
       kernel: fixture.upload(filesOf(join(foreignFolder, 'flash_attention_minimal'))),

@@ -19,6 +19,13 @@ const STAND_IN = `
   appendFileSync(log + '.pids', process.pid + '\\n');
   process.on('message', (request) => {
     appendFileSync(log, request.type + '\\n');
+    const print = () => process.stdout.write((request.image ? 'one\\n\\nopen line' : '') + '\\n' + request.outputEnd + '\\n');
+    if (request.image === 'late') {
+      process.send({ type: 'done', value: null });
+      setTimeout(print, 50);
+      return;
+    }
+    print();
     const failed = { type: 'failed', message: 'the canary kernel wrote 0 at 0, not 7' };
     if (request.type === 'open') process.send({ type: 'done', value: { name: 'stand-in' } });
     else if (request.type === 'canary') process.send(readFileSync(health, 'utf8') === 'sick' ? failed : { type: 'done', value: null });
@@ -68,8 +75,18 @@ function openDevice(
 }
 
 const signal = new AbortController().signal;
-const run = (device: DeviceWorker, kernel: 'good' | 'bad' | 'odd') =>
-  device.request({ type: 'run-once', image: kernel } as never, { signal });
+const run = (device: DeviceWorker, kernel: 'good' | 'bad' | 'odd' | 'late', onOutput?: (line: string) => void) =>
+  device.request({ type: 'run-once', image: kernel } as never, { signal, onOutput });
+
+test("what a kernel printed is its request's, all of it, also where the answer comes before it", async () => {
+  const { device } = openDevice('prints');
+  for (const kernel of ['good', 'late', 'bad'] as const) {
+    const printed: string[] = [];
+    await run(device, kernel, (line) => printed.push(line));
+    expect([kernel, printed]).toEqual([kernel, ['one', '', 'open line']]);
+  }
+  await device.close();
+});
 
 test('after a fault a new process opens the device, and a canary runs before the next request', async () => {
   const { device, asked } = openDevice('canary');

@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import { constants } from 'node:os';
 import type {
   Proceed,
   ReplyByRequest,
+  SentRequest,
   WorkerMessage,
   WorkerNotice,
   WorkerRequest,
@@ -10,6 +12,7 @@ import type { CudaFault } from '../../worker/messages/faults.ts';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { onBoundedLines } from '../sandbox/bounded-lines.ts';
 import { Child, type ChildEnd } from '../sandbox/child.ts';
+import { RequestOutput } from './request-output.ts';
 import { plainWorker, type WorkerCommand } from './worker-entry.ts';
 
 /** How a request to the worker ended. Only `done` leaves the process usable. */
@@ -26,6 +29,8 @@ export type WorkerOutcome<Value> =
    * still there.
    */
   | { status: 'failed'; message: string };
+
+type Ending = WorkerOutcome<never> | { status: 'done'; value: unknown };
 
 /** idle ⇄ busy → ended; ended is final: a new process takes its place. */
 type State = 'idle' | 'busy' | 'ended';
@@ -46,6 +51,8 @@ const FIRST_STEP_LIMIT_MS = 30_000;
 const GRACE_MS = 1_500;
 const KEPT_ERROR_LINES = 20;
 const LAST_WORDS_MS = 50;
+/** What a kernel printed comes another way than the answer; most often it is there already. */
+const OUTPUT_LIMIT_MS = 1_000;
 /**
  * Between a process's exit and the last words that it wrote, or the end of what it ran for: a box exits before what was
  * in it.
@@ -62,8 +69,11 @@ const STOP_LIMIT_MS = 5_000;
 export class WorkerProcess {
   readonly #child: Child;
   readonly #lastWords: string[] = [];
+  readonly #output: RequestOutput;
+  /** The answer has come, what its kernels printed has not. */
+  #answered: (() => void) | undefined;
   #state: State = 'idle';
-  #settle: ((outcome: WorkerOutcome<never> | { status: 'done'; value: unknown }) => void) | undefined;
+  #settle: ((outcome: Ending) => void) | undefined;
   #onNotice: ((notice: WorkerNotice) => void) | undefined;
   #onTurn: RequestOptions['onTurn'];
   #step = 'starting';
@@ -84,7 +94,8 @@ export class WorkerProcess {
       onTrouble: (error) => this.#lastWords.push(error.message),
     });
     // A kernel's printf.
-    onBoundedLines(this.#child.stdout, onOutput);
+    this.#output = new RequestOutput(onOutput);
+    onBoundedLines(this.#child.stdout, (line) => this.#output.hear(line));
     onBoundedLines(this.#child.stderr, (line) => {
       this.#lastWords.push(line);
       if (this.#lastWords.length > KEPT_ERROR_LINES) this.#lastWords.shift();
@@ -117,8 +128,11 @@ export class WorkerProcess {
       const outcome = await new Promise<WorkerOutcome<unknown>>((resolve) => {
         this.#settle = resolve;
         this.#limit(`${request.type} request`, FIRST_STEP_LIMIT_MS);
+        const outputEnd = randomUUID();
+        this.#output.begin(outputEnd);
+        const sent: SentRequest = { ...request, outputEnd };
         // A failed send is followed by the exit, which settles.
-        this.#child.send(request, (error) => this.#lastWords.push(error.message));
+        this.#child.send(sent, (error) => this.#lastWords.push(error.message));
       });
       signal.throwIfAborted();
       return outcome as WorkerOutcome<ReplyByRequest[Request['type']]>;
@@ -156,11 +170,11 @@ export class WorkerProcess {
         this.#takeTurn(message.mode);
         return;
       case 'done':
-        this.#finish('idle', { status: 'done', value: message.value });
+        this.#finishAfterOutput('idle', { status: 'done', value: message.value });
         return;
       case 'fault':
         // It exits by itself; no request may reach it any more.
-        this.#finish('ended', { status: 'fault', fault: message.fault });
+        this.#finishAfterOutput('ended', { status: 'fault', fault: message.fault });
         return;
       case 'crashed':
         this.#crashed(message);
@@ -223,7 +237,17 @@ export class WorkerProcess {
     this.#timer = setTimeout(() => this.#end({ exitCode: null, signalName: 'SIGKILL' }), STOP_LIMIT_MS).unref();
   }
 
-  #finish(state: State, outcome: WorkerOutcome<never> | { status: 'done'; value: unknown }): void {
+  #finishAfterOutput(state: State, outcome: Ending): void {
+    clearTimeout(this.#timer);
+    this.#answered = () => {
+      this.#answered = undefined;
+      this.#finish(state, outcome);
+    };
+    this.#timer = setTimeout(this.#answered, OUTPUT_LIMIT_MS);
+    void this.#output.ended.then(() => this.#answered?.());
+  }
+
+  #finish(state: State, outcome: Ending): void {
     clearTimeout(this.#timer);
     const settle = this.#settle;
     this.#settle = undefined;
@@ -233,7 +257,10 @@ export class WorkerProcess {
 
   #end({ exitCode, signalName, startError }: ChildEnd): void {
     if (this.#hasCrashed) return;
-    if (startError)
+    if (this.#answered) {
+      this.#answered();
+      this.#state = 'ended';
+    } else if (startError)
       this.#finish('ended', {
         status: 'failed',
         message: `the worker process can't be started: ${startError.message}`,

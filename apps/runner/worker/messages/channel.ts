@@ -22,6 +22,12 @@ export type WorkerRequest =
   | CompareRequest
   | ConditionsRequest;
 
+/**
+ * A request as it is sent. `outputEnd` is a line that nobody can guess: the worker writes it to its stdout behind what
+ * the request's kernels have printed there, and then answers.
+ */
+export type SentRequest<Request extends WorkerRequest = WorkerRequest> = Request & { outputEnd: string };
+
 export interface ReplyByRequest {
   open: DeviceFacts;
   canary: null;
