@@ -1,3 +1,4 @@
+import { errorText } from '@flashcore/shared/text';
 import { benchmark } from './benchmark/latency.ts';
 import { compare } from './benchmark/interleaved.ts';
 import { Conditions } from './benchmark/conditions.ts';
@@ -117,7 +118,7 @@ async function answer({ outputEnd, ...request }: SentRequest): Promise<void> {
       await sendToParent({ type: 'crashed', ...(await error.end) });
       process.exit(EXIT_AFTER_FAULT);
     }
-    await sendToParent({ type: 'failed', message: error instanceof Error ? error.message : String(error) });
+    await sendToParent({ type: 'failed', message: errorText(error) });
   }
 }
 

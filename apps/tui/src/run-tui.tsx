@@ -1,6 +1,7 @@
 /** The interactive half of fa-tui. */
 import process from 'node:process';
 import { render } from 'ink';
+import { errorText } from '@flashcore/shared/text';
 import { App, type AppContext } from './components/app.tsx';
 import { runnerKernels } from './connection/data-directory.ts';
 import { inlineRows } from './screens/inline.ts';
@@ -139,6 +140,6 @@ function problemOf(action: () => void): string | undefined {
     action();
     return undefined;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return errorText(error);
   }
 }

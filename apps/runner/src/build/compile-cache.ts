@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
+import { isRunning } from '@flashcore/shared/files';
 import type { Box } from '../sandbox/box.ts';
 import { findBox } from '../sandbox/find-box.ts';
 import { sizeOfMade } from '../sandbox/made-file.ts';
@@ -18,7 +19,6 @@ import {
   type StoredOutput,
 } from './compile-record.ts';
 import type { CompileOptions, CompileOutput, CompileUnit } from './compile-unit.ts';
-import { isRunning } from './is-running.ts';
 
 /** A compilation of another's; one that failed is nothing to keep. */
 export interface OtherBuild extends CompileRecord {

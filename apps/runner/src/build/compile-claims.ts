@@ -1,9 +1,9 @@
 import { lstatSync, lutimesSync, mkdirSync, readlinkSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isRunning } from '@flashcore/shared/files';
 import { untilAborted } from '../async.ts';
 import { storageError } from '../store/storage-error.ts';
-import { isRunning } from './is-running.ts';
 
 const LOOK_EVERY_MS = 50;
 const RENEW_EVERY_MS = 1_000;

@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { DeviceReadingSchema, type Device, type DeviceReading } from '@flashcore/shared/contract';
+import { errorText } from '@flashcore/shared/text';
 import { runProgram, type ProgramEnd } from '../sandbox/run.ts';
 
 const LIMIT_MS = 5_000;
@@ -81,7 +82,7 @@ export class DeviceReadings {
     try {
       end = await runProgram(this.#program, ARGUMENTS, { limitMs: LIMIT_MS, signal: new AbortController().signal });
     } catch (error) {
-      this.#last = `${this.#program} could not be started: ${error instanceof Error ? error.message : String(error)}`;
+      this.#last = `${this.#program} could not be started: ${errorText(error)}`;
       return;
     }
     if (end.exitCode !== 0) {

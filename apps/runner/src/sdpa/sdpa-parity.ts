@@ -2,6 +2,7 @@ import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { SdpaComparisonSchema, type SdpaComparison, type Shape } from '@flashcore/shared/contract';
+import { errorText } from '@flashcore/shared/text';
 import type { VerifiedOutput } from '../../worker/messages/verifying.ts';
 import { makeTemporary } from '../store/temporary.ts';
 import type { ComparedBackend, SdpaBenchmark } from './sdpa-benchmark.ts';
@@ -57,7 +58,7 @@ export class SdpaParity {
           else this.#compared.push({ ours: { maxAbsError, meanAbsError }, ...answer });
         },
         (error: unknown) => {
-          this.#missing ??= error instanceof Error ? error.message : String(error);
+          this.#missing ??= errorText(error);
         },
       );
   }

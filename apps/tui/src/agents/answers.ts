@@ -1,6 +1,7 @@
 import type { CallToolResult } from '@modelcontextprotocol/server';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import * as z from 'zod';
+import { errorText } from '@flashcore/shared/text';
 import { bounded } from '../search/feedback.ts';
 import { fitted } from './fitted.ts';
 
@@ -47,7 +48,7 @@ export async function answered(
   } catch (error) {
     if (error instanceof Refused || error instanceof FlashcoreError) return refusal(error.message);
     log(error instanceof Error ? (error.stack ?? error.message) : String(error));
-    return refusal(`A fault of fa-tui itself: ${error instanceof Error ? error.message : String(error)}`);
+    return refusal(`A fault of fa-tui itself: ${errorText(error)}`);
   }
 }
 

@@ -14,6 +14,7 @@ import {
   type JobEvent,
   type ProfileResult,
 } from '@flashcore/shared/contract';
+import { errorText } from '@flashcore/shared/text';
 import type { Connection } from '../connection/connect.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { jobBlocks } from '../present/sections/job.ts';
@@ -138,10 +139,7 @@ const plainStore = (): Store =>
 function connectionNotes(progress: LiveProgress, revive: Connection['revive']) {
   return (state: ConnectionState) => {
     progress.line(state === 'connected' ? 'runner: connected again' : 'runner: connection lost, trying again');
-    if (state === 'reconnecting')
-      revive?.().catch((error: unknown) =>
-        progress.line(`runner: ${error instanceof Error ? error.message : String(error)}`),
-      );
+    if (state === 'reconnecting') revive?.().catch((error: unknown) => progress.line(`runner: ${errorText(error)}`));
   };
 }
 

@@ -1,4 +1,5 @@
 import { FlashcoreError } from '@flashcore/shared/contract';
+import { errorText } from '@flashcore/shared/text';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { styled } from '../present/plain/report-format.ts';
 import { wrapWords } from '../present/plain/wrap-words.ts';
@@ -28,7 +29,7 @@ function messageOf(error: unknown): string {
   if (error instanceof FlashcoreError) return withMetadata(error);
   if (error instanceof UsageError) return error.message;
   if (isSystemError(error)) return `The system refused it: ${error.message}`;
-  return `A fault of fa-tui itself: ${error instanceof Error ? error.message : String(error)}. FA_TUI_DEBUG=1 shows where`;
+  return `A fault of fa-tui itself: ${errorText(error)}. FA_TUI_DEBUG=1 shows where`;
 }
 
 // The text names what is near or wrong already where its writer was careful; what it does not name comes from the

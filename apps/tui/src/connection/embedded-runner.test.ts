@@ -15,9 +15,9 @@ import { fileURLToPath } from 'node:url';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { until } from '@flashcore/shared/testing';
+import { isRunning } from '@flashcore/shared/files';
 import { readRunnerRecord, runnerProgram } from './data-directory.ts';
 import { ensureEmbeddedRunner, type EmbeddedRunner } from './embedded-runner.ts';
-import { isAlive } from './runner-launch.ts';
 
 const ROOT = fileURLToPath(new URL('../../../..', import.meta.url));
 
@@ -44,8 +44,8 @@ async function ensure(options: { program?: string; notify?: (message: string) =>
 }
 
 async function kill(pid: number): Promise<void> {
-  if (isAlive(pid)) process.kill(pid, 'SIGKILL');
-  await until(() => !isAlive(pid));
+  if (isRunning(pid)) process.kill(pid, 'SIGKILL');
+  await until(() => !isRunning(pid));
 }
 
 /** The built runner with another digest, laid out so that it finds kernels and proto. */
@@ -88,7 +88,7 @@ test('an idle runner of another build is replaced, and says so', async () => {
   const said: string[] = [];
   const newer = await ensure({ notify: (message) => said.push(message) });
   expect(newer.pid).not.toBe(older.pid);
-  expect(isAlive(older.pid)).toBe(false);
+  expect(isRunning(older.pid)).toBe(false);
   expect(said).toEqual([`runner: process ${older.pid} is of another build: replaced`]);
 });
 
@@ -101,7 +101,7 @@ test('a runner of another build that its owner serves is never ended, idle as it
   const said: string[] = [];
   const found = await ensure({ notify: (message) => said.push(message) });
   expect([found.pid, found.address, found.embedded]).toEqual([served.pid, `unix:${socket}`, false]);
-  expect(isAlive(served.pid!)).toBe(true);
+  expect(isRunning(served.pid!)).toBe(true);
   expect(said).toEqual([
     `runner: process ${served.pid} is of another build and was started by \`serve\`: used as it is; to replace it, end it`,
   ]);

@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError } from '@flashcore/shared/contract';
-import { makeFolder, whyUnwritable } from '@flashcore/shared/files';
+import { makeFolder, whyUnwritable, isRunning } from '@flashcore/shared/files';
 import { buildIdOf, readRunnerRecord, runnerProgram, type RunnerRecord } from './data-directory.ts';
-import { isAlive, launchRunner, type RunnerLaunch } from './runner-launch.ts';
+import { launchRunner, type RunnerLaunch } from './runner-launch.ts';
 
 /** The runner of a data directory, ready to take requests. */
 export interface EmbeddedRunner {
@@ -85,7 +85,7 @@ interface FoundRunner {
 // kill -9.
 async function probe(directory: string): Promise<FoundRunner | undefined> {
   const record = readRunnerRecord(directory);
-  if (!record || !isAlive(record.pid)) return undefined;
+  if (!record || !isRunning(record.pid)) return undefined;
   try {
     return { record, client: await RunnerClient.connect({ address: record.address }) };
   } catch (error) {
@@ -121,7 +121,7 @@ async function replaced(
 
 async function stop(pid: number): Promise<void> {
   process.kill(pid, 'SIGTERM');
-  for (const deadline = performance.now() + STOP_LIMIT_MS; isAlive(pid); await sleep(POLL_MS)) {
+  for (const deadline = performance.now() + STOP_LIMIT_MS; isRunning(pid); await sleep(POLL_MS)) {
     if (performance.now() > deadline)
       throw new FlashcoreError(
         'RUNNER_UNREACHABLE',

@@ -73,13 +73,3 @@ function tailOf(file: string, from: number): string {
     .map((line) => `  ${line}`)
     .join('\n')}`;
 }
-
-/** Whether a process exists, also one of another user. */
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
-  }
-}

@@ -16,6 +16,7 @@ import {
 } from '@flashcore/shared/contract';
 import { listedJobs, type RunnerClient } from '@flashcore/shared/client';
 import { readForeignText } from '@flashcore/shared/files';
+import { errorText } from '@flashcore/shared/text';
 import { UsageError } from '../usage-error.ts';
 import { secondsOf } from './instants.ts';
 
@@ -140,7 +141,7 @@ function readJson(file: string): JsonValue {
   try {
     return withCurrentNames(JSON.parse(readForeignText(file, MAX_RESULT_BYTES))) as JsonValue;
   } catch (error) {
-    throw new UsageError(`${file}: is no JSON (${error instanceof Error ? error.message : String(error)})`);
+    throw new UsageError(`${file}: is no JSON (${errorText(error)})`);
   }
 }
 

@@ -1,4 +1,5 @@
 /** Copying what is on the screen. */
+import { errorText } from '@flashcore/shared/text';
 import { copyOf, selectedLine, type CopyFormat } from '../screens/copy.ts';
 import type { Copied } from '../terminal/clipboard.ts';
 import type { Handler, KeyContext } from './handler.ts';
@@ -49,7 +50,7 @@ function tellCopied({ store, copy }: KeyContext, text: string, name: string): vo
   } catch (error) {
     store.dispatch({
       type: 'notice',
-      text: `Copying failed: ${error instanceof Error ? error.message : String(error)}`,
+      text: `Copying failed: ${errorText(error)}`,
       tone: 'bad',
     });
   }

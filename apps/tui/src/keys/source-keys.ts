@@ -1,6 +1,7 @@
 /** To the source, in the user's editor. */
 import { readForeignFile } from '@flashcore/shared/files';
 import { MAX_TREE_BYTES } from '@flashcore/shared/kernels';
+import { errorText } from '@flashcore/shared/text';
 import { sourceTarget } from '../state/source-place.ts';
 import { sourceFile } from '../watch/source-file.ts';
 import type { KeyContext } from './handler.ts';
@@ -29,6 +30,6 @@ export async function editSource({ store, session, lendTerminal, edit, kernelsDi
     const isChanged = !before.equals(readForeignFile(file, MAX_TREE_BYTES));
     tell(editedText(file, { isCopy, isChanged }), 'info');
   } catch (error) {
-    tell(error instanceof Error ? error.message : String(error), 'bad');
+    tell(errorText(error), 'bad');
   }
 }

@@ -12,6 +12,7 @@ import {
   withCurrentNames,
 } from '@flashcore/shared/contract';
 import { readForeignText } from '@flashcore/shared/files';
+import { errorText } from '@flashcore/shared/text';
 
 /** A job's log has limits, and this is far beyond them. */
 const MAX_RECORDING_BYTES = 256 * 2 ** 20;
@@ -48,7 +49,7 @@ function eventOf(line: string, file: string, number: number): JobEvent {
     const json = withCurrentNames(JSON.parse(line)) as JsonValue;
     return plainMessage(JobEventSchema, fromJson(JobEventSchema, json, { ignoreUnknownFields: true }));
   } catch (cause) {
-    throw noRecording(file, number, cause instanceof Error ? cause.message : String(cause), cause);
+    throw noRecording(file, number, errorText(cause), cause);
   }
 }
 

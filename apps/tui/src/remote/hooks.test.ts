@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { FlashcoreError } from '@flashcore/shared/contract';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { isRunning } from '@flashcore/shared/files';
 import { expiredLogin } from './expired-login.ts';
 import { runHook, type Hooks } from './hooks.ts';
-import { isAlive } from '../connection/runner-launch.ts';
 
 let folder: string;
 beforeEach(() => void (folder = mkdtempSync(path.join(tmpdir(), 'fa-hooks-'))));
@@ -64,7 +64,7 @@ test('at its limit it is killed with all that it started', async () => {
   });
   expect(message).toMatch(/did not end within .* and was killed/);
   const pid = Number(readFileSync(path.join(folder, 'pid'), 'utf8'));
-  await expect.poll(() => !isAlive(pid) || readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z')).toBe(true);
+  await expect.poll(() => !isRunning(pid) || readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z')).toBe(true);
   expect(existsSync(path.join(folder, 'pid'))).toBe(true);
 });
 

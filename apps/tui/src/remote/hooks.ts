@@ -1,6 +1,7 @@
 /** The user's commands that start and stop a host: programs with their arguments, without a shell. */
 import { spawn } from 'node:child_process';
 import { FlashcoreError } from '@flashcore/shared/contract';
+import { killProcessGroup } from '@flashcore/shared/files';
 import { expiredLogin } from './expired-login.ts';
 import { lastLines } from './ssh-problem.ts';
 import { withoutSecrets } from './without-secrets.ts';
@@ -54,7 +55,7 @@ export async function runHook(run: HookRun): Promise<void> {
     stream.setEncoding('utf8').on('data', (text: string) => (said = (said + text).slice(-MAX_OUTPUT)));
   const kill = (reason: string): void => {
     why ||= reason;
-    killGroup(child.pid);
+    killProcessGroup(child.pid);
   };
   const timer = setTimeout(
     () => kill(`did not end within ${hooks.limitMinutes} min and was killed`),
@@ -97,15 +98,5 @@ export async function runHook(run: HookRun): Promise<void> {
       { runner },
       `${expired ?? `The ${what} hook of ${runner} failed: correct it, or ${what} the host by hand`}; ${shownCommand(command)} ${how}${tail === '' ? '' : `; it said: ${tail}`}`,
     );
-  }
-}
-
-function killGroup(pid: number | undefined): void {
-  if (pid === undefined) return;
-  try {
-    process.kill(-pid, 'SIGKILL');
-  } catch (error) {
-    // Ended, or another user's: nothing that this can kill.
-    if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   }
 }

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { missing, Sshd } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { isRunning } from '@flashcore/shared/files';
 import { runProgram } from '../commands/program.ts';
 import { readRunnerRecord } from '../connection/data-directory.ts';
-import { isAlive } from '../connection/runner-launch.ts';
 import { GreetingReader, greetingBytes } from './dial-protocol.ts';
 import { digestOf, install, versionOf } from './install.ts';
 import { parseSshAddress } from './ssh-address.ts';
@@ -85,7 +85,7 @@ describe.skipIf(missing('sshd'))('fa-tui host install', () => {
         `(pid ${pid}); it ends when nobody uses it; its log: ${boxHome}/runner.log`,
       ) as string,
     });
-    expect(isAlive(pid)).toBe(true);
+    expect(isRunning(pid)).toBe(true);
     const again = await faTui('jobs', '--runner', `ssh://box${address.slice('unix:'.length)}`);
     expect(again).toMatchObject({ code: 0, text: expect.stringContaining('no jobs') as string });
     expect(readRunnerRecord(boxHome)?.pid).toBe(pid);

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { makeFolder, stateFolder } from '@flashcore/shared/files';
+import { makeFolder, stateFolder, isRunning } from '@flashcore/shared/files';
 import * as z from 'zod';
 
 const RECORD = z.object({
@@ -95,7 +95,7 @@ export class Instance {
   isWatched(): boolean {
     const text = this.#readWatch();
     const pid = Number.parseInt(text, 10);
-    return pid > 1 && text === watcher(pid) && isAlive(pid);
+    return pid > 1 && text === watcher(pid) && isRunning(pid);
   }
 
   get #watchFile(): string {
@@ -132,14 +132,5 @@ function watcher(pid: number): string {
   } catch (error) {
     if (isMissing(error)) return String(pid);
     throw error;
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
 }

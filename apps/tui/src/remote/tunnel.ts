@@ -4,6 +4,7 @@ import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { isRunning } from '@flashcore/shared/files';
 import { GreetingReader, type DialGreeting } from './dial-protocol.ts';
 import { expiredCertificate } from './ssh-certificate.ts';
 import { sshError, type SshError } from './ssh-problem.ts';
@@ -218,13 +219,7 @@ function socketFolder(): string {
 
 function isLeft(name: string): boolean {
   const pid = Number(FOLDER.exec(name)?.[1]);
-  if (!pid) return false;
-  try {
-    process.kill(pid, 0);
-    return false;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ESRCH';
-  }
+  return pid > 0 && !isRunning(pid);
 }
 
 /** Another user's folder is theirs to remove. */

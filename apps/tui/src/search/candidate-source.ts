@@ -1,5 +1,6 @@
 import { applyPatch, parsePatch } from 'diff';
 import { FlashcoreError } from '@flashcore/shared/contract';
+import { errorText } from '@flashcore/shared/text';
 import { MAX_SOURCE_BYTES, manifestOf, requireSourcePath, sourceBytes, type SourceFiles } from './kernel-source.ts';
 import { NoProposal, type Answer } from './protocol.ts';
 
@@ -57,6 +58,6 @@ function readPatch(patch: string): ReturnType<typeof parsePatch> {
   try {
     return parsePatch(patch);
   } catch (error) {
-    throw new NoProposal(`The patch is no unified diff: ${error instanceof Error ? error.message : String(error)}`);
+    throw new NoProposal(`The patch is no unified diff: ${errorText(error)}`);
   }
 }

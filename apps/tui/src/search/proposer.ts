@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
+import { killProcessGroup } from '@flashcore/shared/files';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { MAX_ANSWER_BYTES, NoProposal, type ProposalRequest } from './protocol.ts';
 
@@ -27,7 +28,7 @@ export async function askProposer(request: ProposalRequest, options: ProposerOpt
   let stopped = '';
   const kill = (why: string): void => {
     stopped ||= why;
-    killGroup(child.pid);
+    killProcessGroup(child.pid);
   };
   const timer = setTimeout(
     () => kill(`The proposer did not answer within ${seconds} s and was killed`),
@@ -66,7 +67,7 @@ export async function askProposer(request: ProposalRequest, options: ProposerOpt
     clearTimeout(timer);
     signal.removeEventListener('abort', onAbort);
     // What it left running has no business any more.
-    killGroup(child.pid);
+    killProcessGroup(child.pid);
     // What it printed is in the file when this answers.
     await new Promise<void>((resolve) => {
       log.end(() => resolve());
@@ -83,15 +84,6 @@ function ended(child: ReturnType<typeof spawn>): Promise<string> {
       else resolve(code === 0 ? '' : `ended with status ${code}`);
     });
   });
-}
-
-function killGroup(pid: number | undefined): void {
-  if (pid === undefined) return;
-  try {
-    process.kill(-pid, 'SIGKILL');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
-  }
 }
 
 const TAIL_BYTES = 500;

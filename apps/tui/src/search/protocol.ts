@@ -3,6 +3,7 @@
  * `fa-tui evolve --schema` and in docs/schemas.
  */
 import * as z from 'zod';
+import { errorText } from '@flashcore/shared/text';
 import { MAX_SOURCE_BYTES } from './kernel-source.ts';
 
 /** A proposer refuses a version that it does not know; fields are added without a new one. */
@@ -122,7 +123,7 @@ export function readAnswer(stdout: string): Answer {
   try {
     json = JSON.parse(stdout.slice(from));
   } catch (error) {
-    throw new NoProposal(`The answer is no JSON document: ${error instanceof Error ? error.message : String(error)}`);
+    throw new NoProposal(`The answer is no JSON document: ${errorText(error)}`);
   }
   const parsed = answerSchema.safeParse(json);
   if (parsed.success) return parsed.data;

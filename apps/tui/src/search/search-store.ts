@@ -1,8 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
-import { makeFolder, readForeignText, stateFolder } from '@flashcore/shared/files';
-import { isAlive } from '../connection/runner-launch.ts';
+import { makeFolder, readForeignText, stateFolder, isRunning } from '@flashcore/shared/files';
 import type { CandidateSource } from './candidate-source.ts';
 import type { SearchConfig } from './population.ts';
 import type { Trial } from './trial.ts';
@@ -75,7 +74,7 @@ export class SearchStore {
   async locked<Result>(work: () => Promise<Result>): Promise<Result> {
     const file = path.join(this.folder, 'lock');
     const holder = existsSync(file) ? Number(readForeignText(file, MAX_FILE_BYTES)) : 0;
-    if (holder > 1 && holder !== process.pid && isAlive(holder))
+    if (holder > 1 && holder !== process.pid && isRunning(holder))
       throw invalid(`Process ${holder} runs the search ${this.plan.id}: end it, or wait for it`);
     writeWhole(file, String(process.pid));
     try {

@@ -1,3 +1,4 @@
+import { errorText } from '@flashcore/shared/text';
 import type { Notice } from '../state/app-state.ts';
 import type { Store } from './store.ts';
 
@@ -59,7 +60,7 @@ export class Questions {
   }
 
   #tell(error: unknown, about: Notice['about']): void {
-    const text = error instanceof Error ? error.message : String(error);
+    const text = errorText(error);
     this.#store.dispatch({ type: 'notice', text, tone: 'bad', about });
   }
 }

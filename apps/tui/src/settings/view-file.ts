@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { stateFolder } from '@flashcore/shared/files';
 import * as z from 'zod';
+import { errorText } from '@flashcore/shared/text';
 import { SAVED_VIEW, type SavedView } from '../state/saved-view.ts';
 
 const VERSION = 1;
@@ -32,7 +33,7 @@ export class ViewFile {
       return { view: this.#runners()[runner] };
     } catch (error) {
       const aside = `${this.file}.unreadable`;
-      if (!this.#writable) return { problem: error instanceof Error ? error.message : String(error) };
+      if (!this.#writable) return { problem: errorText(error) };
       renameSync(this.file, aside);
       return { problem: `How you left fa-tui could not be read (${shortly(error)}): the file is now ${aside}` };
     }
@@ -76,5 +77,5 @@ export class ViewFile {
 function shortly(error: unknown): string {
   if (error instanceof z.ZodError)
     return error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`)[0] ?? '';
-  return error instanceof Error ? error.message : String(error);
+  return errorText(error);
 }

@@ -4,6 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError, type KernelReference } from '@flashcore/shared/contract';
 import { readSourceTree, treeDigest } from '@flashcore/shared/kernels';
+import { errorText } from '@flashcore/shared/text';
 
 export interface FollowSourceOptions {
   readonly folder: string;
@@ -68,7 +69,7 @@ async function look(folder: string): Promise<Look> {
     const digest = treeDigest((await readSourceTree(folder)).tree);
     return { key: digest, digest };
   } catch (problem) {
-    return { key: problem instanceof Error ? problem.message : String(problem), problem };
+    return { key: errorText(problem), problem };
   }
 }
 

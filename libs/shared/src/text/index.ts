@@ -1,5 +1,6 @@
 /** Texts for people, and texts of strangers. */
 export { DeadlinePassed, withinDeadline } from './deadline.ts';
 export { EMULATOR_TIMES } from './emulator-times.ts';
+export { errorText } from './error-text.ts';
 export { didYouMean, nearestNames } from './nearest-names.ts';
 export { plainLine, plainText } from './plain-text.ts';
