@@ -175,6 +175,16 @@ test('no two commands share a key where both could be meant', () => {
   ]);
 });
 
+test('the jobs of the rail say that view 6 filters them, and what shows all', async () => {
+  await terminal.press('6/wmma\r1');
+  expect(await terminal.screen()).toMatch(/\d of \d+ jobs?, only "wmma"/);
+  await terminal.press(`6${ESCAPE}`);
+  await terminal.press('/nothing like it\r1');
+  expect(await terminal.screen()).toMatch(/None of \d+ jobs? has "nothing[^]*then Esc/);
+  await terminal.press(`6${ESCAPE}`);
+  expect(await terminal.screen()).not.toMatch(/only "|None of/);
+});
+
 test('/ filters the jobs and the kernels, Enter keeps the filter, Escape shows all rows again', async () => {
   await terminal.press('6/v2\r');
   expect(await terminal.screen()).toMatch(/fa_v2_wmma[^]*only "v2"/);

@@ -3,7 +3,7 @@ import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { JobState, Outcome, type Job } from '@flashcore/shared/contract';
 import { cutCells, padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
-import { formatClock } from '../../present/numbers.ts';
+import { counted, formatClock } from '../../present/numbers.ts';
 import { PHASE_WORDS, jobMark, shortName } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { jobsOf } from '../../state/selectors.ts';
@@ -11,16 +11,25 @@ import type { View } from '../pane/view.ts';
 
 const ID_CELLS = 4;
 const LEAST_LABEL = 8;
+const MOST_FILTER_CELLS = 12;
 
 export const jobsRail: View = ({ state }, { width, height }) => {
   const jobs = jobsOf(state);
-  if (jobs.length === 0)
+  const filter = state.ui.filters.jobs;
+  if (state.jobs.length === 0)
     return { title: 'Jobs', body: wrapRows('None yet: 7, then Enter, runs a kernel.', width, { role: 'dim' }) };
+  if (jobs.length === 0) {
+    const text = `None of ${counted(state.jobs.length, 'job')} has "${filter}": 6, then Esc, shows all.`;
+    return { title: 'Jobs', body: wrapRows(text, width, { role: 'warn' }) };
+  }
   const shown = jobs.findIndex(({ name }) => name === state.attached);
   const start = windowStart({ from: Math.max(0, shown), to: Math.max(0, shown) + 1, count: jobs.length, height });
   return {
     title: 'Jobs',
-    remark: `${jobs.length} job${jobs.length === 1 ? '' : 's'}`,
+    remark:
+      filter === ''
+        ? counted(jobs.length, 'job')
+        : `${jobs.length} of ${counted(state.jobs.length, 'job')}, only "${cutCells(filter, MOST_FILTER_CELLS)}"`,
     body: jobs.slice(start, start + height).map((job) => jobRow(state, job, width)),
   };
 };
