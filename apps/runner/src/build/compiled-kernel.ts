@@ -21,6 +21,7 @@ import {
   smemLimitFinding,
   spillFinding,
 } from './build-findings.ts';
+import { argumentFinding } from './argument-findings.ts';
 import { codeFrame, type SourceText } from './code-frame.ts';
 import { keyOf, type Compilation } from './compile-cache.ts';
 import type { CompileUnit, OutputKind } from './compile-unit.ts';
@@ -30,6 +31,7 @@ import type { Listing } from './disassembly.ts';
 import type { Emulation } from './emulation.ts';
 import { entryResources } from './entry-resources.ts';
 import type { BuildSpec } from './kernel-units.ts';
+import { cubinParameters, ptxParameters, type EntryParameters } from './entry-parameters.ts';
 import { readPtxEntries, smemExcessOf, type PtxEntry } from './ptx-entries.ts';
 import { parsePtxasReport, parseSmemExcess, type SmemExcess } from './ptxas-report.ts';
 import { sharedBuffers } from './shared-buffers.ts';
@@ -136,7 +138,7 @@ export class KernelAssembly {
     const found = (assembled.length > 0 ? inPtxas : inPtx)?.map(({ entry }) => entry);
     return {
       result,
-      findings: findingsOf(kernel, { excess, found, result }),
+      findings: findingsOf(kernel, { excess, found, result, parameters: this.#parametersOf(runs) }),
       image: succeeded ? this.#imageOf(runs, emulation) : undefined,
       sassMissing: listing && 'missing' in listing ? listing.missing : undefined,
       sourceDigest: digestOf(files),
@@ -157,6 +159,15 @@ export class KernelAssembly {
   #entriesInPtx(runs: readonly CompilerRun[]): PtxEntry[] | undefined {
     const ptx = runs.flatMap(({ compilation }) => compilation.outputs).find(({ kind }) => kind === 'ptx');
     return ptx && readPtxEntries(readFileSync(this.#artifacts.path(ptx.sha256), 'utf8'));
+  }
+
+  /** Of each entry, by the cubins, else by the PTX; a fibre module does not tell. */
+  #parametersOf(runs: readonly CompilerRun[]): EntryParameters {
+    const outputs = runs.flatMap(({ compilation }) => compilation.outputs);
+    const cubins = outputs.filter(({ kind }) => kind === 'cubin').map(({ sha256 }) => this.#artifacts.path(sha256));
+    if (cubins.length > 0) return new Map(cubins.flatMap((path) => [...cubinParameters(path)]));
+    const ptx = outputs.find(({ kind }) => kind === 'ptx');
+    return ptx ? ptxParameters(readFileSync(this.#artifacts.path(ptx.sha256), 'utf8')) : new Map();
   }
 
   #keepListing({ kernelId, arch }: BuildSpec, listing: Listing | undefined): MessageInitShape<typeof ArtifactSchema>[] {
@@ -189,9 +200,10 @@ interface FindingParts {
   /** Entries of the compiled code; undefined: not known. */
   found: string[] | undefined;
   result: BuildResult;
+  parameters: EntryParameters;
 }
 
-function findingsOf(kernel: CompiledKernel, { excess, found, result }: FindingParts): Finding[] {
+function findingsOf(kernel: CompiledKernel, { excess, found, result, parameters }: FindingParts): Finding[] {
   const { spec, files, problems, runs } = kernel;
   const timedOut = runs.find(({ compilation }) => compilation.timedOut);
   if (timedOut) return [compileTimedOutFinding(timedOut.unit.compiler.name, timedOut.compilation.seconds)];
@@ -203,6 +215,8 @@ function findingsOf(kernel: CompiledKernel, { excess, found, result }: FindingPa
     return [compileFailedFinding([...problems, ...runs.flatMap(({ diagnostics }) => diagnostics)])];
   const missing = found ? spec.entries.filter((entry) => !found.includes(entry)) : [];
   if (missing.length > 0) return [missingEntryFinding(missing, found!)];
+  const wrongArguments = argumentFinding(spec.launches, parameters);
+  if (wrongArguments) return [wrongArguments];
   return result.entries.flatMap((entry) =>
     [dynamicSmemFinding(entry), spillFinding(entry)].filter((finding) => finding !== undefined),
   );

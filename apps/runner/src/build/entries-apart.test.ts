@@ -65,7 +65,14 @@ function build(name: string, { source = SOURCE, first, entries = ENTRIES, resolv
       emulated: false,
       entries,
       launches: entries.map(
-        (entry) => ({ entry, grid: [1, 1, 1], block: [32, 1, 1], sharedBytes: 0 }) as unknown as ShapeLaunch,
+        (entry) =>
+          ({
+            entry,
+            grid: [1, 1, 1],
+            block: [32, 1, 1],
+            sharedBytes: 0,
+            arguments: [{ kind: 'tensor', tensor: 'O' }],
+          }) as unknown as ShapeLaunch,
       ),
       first,
     },

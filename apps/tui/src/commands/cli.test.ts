@@ -1,9 +1,10 @@
 import { spawn, type ChildProcessByStdio } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
+import { missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readRunnerRecord } from '../connection/data-directory.ts';
 
@@ -69,6 +70,27 @@ test('new makes a kernel that builds under its own id; not under the id of a ker
   expect([refused.code, existsSync(known)]).toEqual([2, false]);
   expect(refused.stderr).toMatch(/fa_v2_wmma is a kernel of the runner: give another name/);
 });
+
+test.skipIf(missing('nvcc'))(
+  "a manifest that forgets one of the kernel's parameters is told before a launch, with what each side has",
+  async () => {
+    const folder = path.join(home, 'forgets');
+    await run('new', folder);
+    const manifest = path.join(folder, 'kernel.yaml');
+    writeFileSync(manifest, readFileSync(manifest, 'utf8').replace('scale, causal]', 'scale]'));
+    const { code, stdout } = await run('verify', folder, '--shape', '1x1x64x64', '--json', '--quiet');
+    const { result } = JSON.parse(stdout) as { result: { variants: { findings: object[]; verify?: object }[] } };
+    expect(code).toBe(1);
+    expect(result.variants[0]).not.toHaveProperty('verify');
+    expect(result.variants[0]!.findings).toMatchObject([
+      {
+        kind: 'FINDING_KIND_WRONG_ARGUMENTS',
+        message:
+          'forgets takes 7 parameters (8, 8, 8, 8, 4, 4, 4 bytes), the manifest gives 6 arguments: Q, K, V, O, int32 64, float32 0.125',
+      },
+    ]);
+  },
+);
 
 test('completion knows the kernels and jobs of the runner that is there', async () => {
   const { stdout } = await run('build', 'fa_v1_baseline', '--json', '--quiet');

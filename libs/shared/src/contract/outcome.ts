@@ -20,6 +20,7 @@ const FINDING_OUTCOMES: Partial<Record<FindingKind, Outcome>> = {
   [FindingKind.COMPILE_FAILED]: Outcome.COMPILE_FAILED,
   [FindingKind.COMPILE_TIMED_OUT]: Outcome.TIMED_OUT,
   [FindingKind.MISSING_ENTRY]: Outcome.FAILED,
+  [FindingKind.WRONG_ARGUMENTS]: Outcome.FAILED,
   [FindingKind.SMEM_LIMIT]: Outcome.FAILED,
   [FindingKind.REGISTER_SPILLS]: Outcome.FAILED,
   [FindingKind.OUT_OF_BOUNDS]: Outcome.CRASHED,

@@ -764,6 +764,13 @@ export enum FindingKind {
    * @generated from enum value: FINDING_KIND_INVALID_WARP_MASK = 23;
    */
   INVALID_WARP_MASK = 23,
+
+  /**
+   * The manifest's arguments are not the parameters of the entry that it launches.
+   *
+   * @generated from enum value: FINDING_KIND_WRONG_ARGUMENTS = 24;
+   */
+  WRONG_ARGUMENTS = 24,
 }
 
 /**

@@ -1,0 +1,56 @@
+/** Launches whose arguments are not the entry's parameters: refused by the driver, or rubbish in the kernel. */
+import { create } from '@bufbuild/protobuf';
+import { FindingKind, FindingSchema, type Finding } from '@flashcore/shared/contract';
+import type { PlannedArgument, PlannedLaunch } from '@flashcore/shared/kernels';
+import type { EntryParameters } from './entry-parameters.ts';
+
+const POINTER_BYTES = 8;
+const TENSOR_MAP_BYTES = 128;
+
+/** The first launch that does not fit; undefined: all do, as far as is known. */
+export function argumentFinding(
+  launches: readonly Pick<PlannedLaunch, 'entry' | 'arguments'>[],
+  parameters: EntryParameters,
+): Finding | undefined {
+  for (const { entry, arguments: given } of launches) {
+    const taken = parameters.get(entry);
+    const problem = taken && problemOf(given, taken);
+    if (problem === undefined) continue;
+    return create(FindingSchema, {
+      kind: FindingKind.WRONG_ARGUMENTS,
+      message: `${entry} ${problem}`,
+      remedy: 'Make `arguments` of this launch in kernel.yaml the parameters of the kernel, in their order',
+    });
+  }
+  return undefined;
+}
+
+function problemOf(given: readonly PlannedArgument[], taken: readonly number[]): string | undefined {
+  const takes = `takes ${counted(taken.length, 'parameter')} (${taken.join(', ')} bytes)`;
+  const gives = `the manifest gives ${counted(given.length, 'argument')}: ${given.map(nameOf).join(', ')}`;
+  if (given.length !== taken.length) return `${takes}, ${gives}`;
+  const wrong = given.findIndex((argument, index) => !fits(argument, taken[index]!));
+  if (wrong < 0) return undefined;
+  return `takes ${taken[wrong]} bytes as parameter ${wrong + 1}, where the manifest gives ${nameOf(given[wrong]!)}; it ${takes}, ${gives}`;
+}
+
+/** A number is passed in a slot of 8 bytes: a parameter that is narrower or wider than an int reads the same value. */
+function fits({ kind }: PlannedArgument, bytes: number): boolean {
+  if (kind === 'tensorMap') return bytes === TENSOR_MAP_BYTES;
+  return kind === 'int32' || kind === 'float32' ? bytes <= POINTER_BYTES : bytes === POINTER_BYTES;
+}
+
+function nameOf(argument: PlannedArgument): string {
+  switch (argument.kind) {
+    case 'tensor':
+      return argument.tensor;
+    case 'workspace':
+      return argument.name;
+    case 'tensorMap':
+      return `tensor map of ${argument.tensor}`;
+    default:
+      return `${argument.kind} ${argument.value}`;
+  }
+}
+
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
