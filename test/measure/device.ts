@@ -14,7 +14,7 @@ import {
   type VectorsWanted,
 } from '@flashcore/runner/testing';
 import { type Shape } from '@flashcore/shared/contract';
-import { parseManifest, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
+import { parseManifest, planLaunches, resolveVariant, shapeFields } from '@flashcore/shared/kernels';
 import { repositoryRoot } from '../support/repository-root.ts';
 
 export interface MeasuredDevice {
@@ -82,12 +82,11 @@ export async function compile(
   );
   if (!image)
     throw new Error(`${manifest.id} does not compile: ${result.diagnostics.map(({ message }) => message).join('; ')}`);
-  const { batch, heads, sequenceLength, headDim, causal } = shape;
   return {
     id: manifest.id,
     candidate: {
       image,
-      shape: { batch, heads, sequenceLength, headDim, causal },
+      shape: shapeFields(shape),
       plan,
       launchLimitMs: 0,
     },

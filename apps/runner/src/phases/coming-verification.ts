@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Shape } from '@flashcore/shared/contract';
-import { attentionFlops, checkShape, type Probes, type ShapeFields } from '@flashcore/shared/kernels';
+import { attentionFlops, checkShape, shapeFields, type Probes } from '@flashcore/shared/kernels';
 import type { SeededInput } from '../../worker/messages/launchable.ts';
 import type { PreparedCase } from '../../worker/messages/verifying.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
@@ -30,19 +30,11 @@ export function comingVerification(services: VariantServices, spec: VerifySpec):
   return {
     inputs,
     cases: [...probes, ...cases].map((each) => ({
-      kind: { shape: plainShape(each.shape), dtype },
+      kind: { shape: shapeFields(each.shape), dtype },
       inputs: each.inputs,
     })),
   };
 }
-
-const plainShape = ({ batch, heads, sequenceLength, headDim, causal }: Shape): ShapeFields => ({
-  batch,
-  heads,
-  sequenceLength,
-  headDim,
-  causal,
-});
 
 export const smallestFirst = ({ shapes }: VerifySpec): Shape[] =>
   shapes.toSorted((a, b) => attentionFlops(a) - attentionFlops(b));

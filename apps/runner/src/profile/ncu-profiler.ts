@@ -2,7 +2,7 @@ import { existsSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { ArtifactKind, ArtifactSchema } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
+import { formatShape, shapeFields } from '@flashcore/shared/kernels';
 import type { ProfileOnceJob } from '../../worker/messages/profiling.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { makeTemporary } from '../store/temporary.ts';
@@ -40,14 +40,13 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
     async profile(request, { signal, onProgress, built, onLaunched }) {
       const { device, shape, plan, metricSet, counters = [] } = request;
       using folder = makeTemporary(dataDirectory, 'ncu');
-      const { batch, heads, sequenceLength, headDim, causal } = shape;
       const waits = built instanceof Promise;
       const job: ProfileOnceJob = {
         library,
         deviceOrdinal: ordinal,
         candidate: {
           image: waits ? '' : built.image,
-          shape: { batch, heads, sequenceLength, headDim, causal },
+          shape: shapeFields(shape),
           plan,
           launchLimitMs: 0,
         },

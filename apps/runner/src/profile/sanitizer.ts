@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Shape } from '@flashcore/shared/contract';
-import { type LaunchPlan } from '@flashcore/shared/kernels';
+import { shapeFields, type LaunchPlan } from '@flashcore/shared/kernels';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { ProfileOnceJob } from '../../worker/messages/profiling.ts';
 import { makeTemporary } from '../store/temporary.ts';
@@ -43,13 +43,12 @@ export async function runSanitizer(
   run: SanitizerRun,
 ): Promise<SanitizerAnswer> {
   using folder = makeTemporary(dataDirectory, 'sanitize');
-  const { batch, heads, sequenceLength, headDim, causal } = run.shape;
   const job: ProfileOnceJob = {
     library,
     deviceOrdinal: ordinal,
     candidate: {
       image: run.image,
-      shape: { batch, heads, sequenceLength, headDim, causal },
+      shape: shapeFields(run.shape),
       plan: run.plan,
       launchLimitMs: 0,
     },

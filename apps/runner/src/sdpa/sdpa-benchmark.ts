@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import type { Shape } from '@flashcore/shared/contract';
-import { formatShape, type TensorDtype } from '@flashcore/shared/kernels';
+import { formatShape, shapeFields, type TensorDtype } from '@flashcore/shared/kernels';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { untilAborted } from '../async.ts';
 import { KeptFigures } from './kept-figures.ts';
@@ -120,7 +120,7 @@ export class SdpaBenchmark {
       const version = await untilAborted(this.#open(), signal);
       const answer = await this.#process!.request(
         'parity',
-        { shape: plainShape(shape), dtype: TORCH_DTYPES[dtype], path },
+        { shape: shapeFields(shape), dtype: TORCH_DTYPES[dtype], path },
         { limitMs: PARITY_LIMIT_MS, signal },
       );
       return { version, backends: answer['backends'] as ComparedBackend[] };
@@ -137,7 +137,7 @@ export class SdpaBenchmark {
     const former = this.#prepared?.process === process ? this.#prepared : undefined;
     if (former?.key === key) return former.backends;
     const parameters = {
-      shape: plainShape(shape),
+      shape: shapeFields(shape),
       dtype: TORCH_DTYPES[dtype],
       inputSets,
       modes,
@@ -185,11 +185,3 @@ export class SdpaBenchmark {
     return this.#opened;
   }
 }
-
-const plainShape = ({ batch, heads, sequenceLength, headDim, causal }: Shape): Record<string, number | boolean> => ({
-  batch,
-  heads,
-  sequenceLength,
-  headDim,
-  causal,
-});

@@ -62,6 +62,7 @@ export {
   formatShape,
   parseShape,
   sameShape,
+  shapeFields,
   shapeScope,
   shapeViolations,
 } from './shape.ts';

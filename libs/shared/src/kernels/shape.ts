@@ -25,6 +25,15 @@ export function parseShape(text: string): Shape {
   return create(ShapeSchema, { batch, heads, sequenceLength, headDim, causal: match[5] !== '' });
 }
 
+/** The fields of a shape alone, of a message of the contract. */
+export const shapeFields = ({ batch, heads, sequenceLength, headDim, causal }: ShapeFields): ShapeFields => ({
+  batch,
+  heads,
+  sequenceLength,
+  headDim,
+  causal,
+});
+
 /** The text that parseShape reads. */
 export function formatShape({ batch, heads, sequenceLength, headDim, causal }: ShapeFields): string {
   return `${batch}x${heads}x${sequenceLength}x${headDim}${causal ? 'c' : ''}`;
