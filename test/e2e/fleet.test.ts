@@ -151,7 +151,8 @@ test.skipIf(missing('slurm-wlm'))('what is wrong with the cluster is said at the
     exitCode: 2,
     stderr: expect.stringContaining('partition nowhere: wanted one of low, high') as string,
   });
-  expect(start({ PATH: '/nowhere' }, 'low')).toMatchObject({
+  // Node is there, Slurm is not.
+  expect(start({ PATH: join(ROOT, 'node_modules/.bin') }, 'low')).toMatchObject({
     exitCode: 2,
     stderr: expect.stringContaining('Install') as string,
   });
