@@ -1,5 +1,5 @@
 /** Everything that a run tells stands on one screen, at every moment and every size. */
-import { FindingKind, Outcome, Verdict, type JobEvent } from '@flashcore/shared/contract';
+import { FindingKind, Outcome, Phase, Verdict, type JobEvent } from '@flashcore/shared/contract';
 import { describe, expect, test } from 'vitest';
 import { DASHBOARD_MOMENTS } from '../testing/dashboard-job.ts';
 import { eventsOf } from '../testing/sample-job.ts';
@@ -73,6 +73,28 @@ test.each([
     const screen = await terminal.screen();
     expect(screen).toMatch(/The build failed before a case was run/);
     expect(screen).not.toMatch(/come after/);
+  } finally {
+    terminal.close();
+  }
+});
+
+test('while a device opens after the build the screen says so, instead of a build at 100 %', async () => {
+  const terminal = openTerminal({ columns: 120, rows: 40, theme: { colors: 'none', ascii: false } });
+  try {
+    const built = (): JobEvent[] => {
+      const events = DASHBOARD_MOMENTS.verifying();
+      return events.slice(
+        0,
+        events.findIndex(({ payload }) => payload.case === 'verifyProgress' || payload.case === 'caseResult'),
+      );
+    };
+    const beforeVerify = (): JobEvent[] =>
+      built().filter(({ payload }) => payload.case !== 'phaseStarted' || payload.value.phase !== Phase.VERIFY);
+    await enterScene(terminal, { keys: '1', events: beforeVerify });
+    terminal.store.dispatch({ type: 'tick', now: terminal.store.state.now + 60_000 });
+    const screen = await terminal.screen();
+    expect(screen).toMatch(/waits for the device \d/);
+    expect(screen).toMatch(/The build is there; cases come once the device is open/);
   } finally {
     terminal.close();
   }

@@ -45,6 +45,15 @@ export function isSimulated(state: AppState): boolean {
 
 export const currentPhase = (job: JobView | undefined): PhaseView | undefined => job?.phases.at(-1);
 
+// As the runner's log does: a shorter wait is not worth a word.
+const TELL_WAIT_MS = 500;
+
+/** Since when a running job waits for its device to open, after a build; undefined: it does not. */
+export function waitsSince({ state, phases }: JobView, now: number): number | undefined {
+  const since = phases.at(-1)?.endTime;
+  return state !== JobState.RUNNING || since === undefined || now - since < TELL_WAIT_MS ? undefined : since;
+}
+
 /** Share of the whole job: phases count alike, the running one by its steps. Undefined before the first phase. */
 export function jobShare(job: JobView | undefined): number | undefined {
   if (job === undefined || job.phases.length === 0) return undefined;

@@ -7,7 +7,7 @@ import { fitRow, rowWidth, run, type Row } from '../../present/cells/row.ts';
 import { fitParts, type Part } from '../../present/cells/table.ts';
 import { VIEWS, VIEW_TITLES, type AppState } from '../../state/app-state.ts';
 import type { JobView, PhaseView } from '../../state/job-view.ts';
-import { attachedJob, currentPhase, elapsedMs, jobShare, shownVariant } from '../../state/selectors.ts';
+import { attachedJob, currentPhase, elapsedMs, jobShare, shownVariant, waitsSince } from '../../state/selectors.ts';
 import { gateTally } from '../../state/gate-board.ts';
 import { liveBenchmark, samplesText } from '../dashboard/latency-live.ts';
 import { tallyRuns } from '../dashboard/gates-rail.ts';
@@ -66,6 +66,10 @@ function progressForms(job: JobView, now: number): Row[] {
   const { mark, role, word } = jobMark(job);
   const clock = run(` ${formatClock(elapsedMs(job, now) / 1000)}`, 'dim');
   if (job.state !== JobState.RUNNING) return [[run(`${mark} ${word}`, role), clock], [run(`${mark} ${word}`, role)]];
+  if (waitsSince(job, now) !== undefined) {
+    const waits = run('waits for the device', 'accent');
+    return [[waits, clock], [waits]];
+  }
   const phase = currentPhase(job);
   const share = jobShare(job);
   const name = run(phase === undefined ? word : PHASE_WORDS[phase.phase], 'accent');

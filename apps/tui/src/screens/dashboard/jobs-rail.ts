@@ -6,7 +6,7 @@ import { fitRow, run, windowStart, wrapRows, type Row } from '../../present/cell
 import { counted, formatClock } from '../../present/numbers.ts';
 import { PHASE_WORDS, jobMark, shortName } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { jobsOf } from '../../state/selectors.ts';
+import { jobsOf, waitsSince } from '../../state/selectors.ts';
 import type { View } from '../pane/view.ts';
 
 const ID_CELLS = 4;
@@ -72,6 +72,8 @@ function tailOf({ views, now }: AppState, { name, state, startTime, endTime, que
   const clock =
     from === undefined ? '' : formatClock(((endTime === undefined ? now : timestampMs(endTime)) - from) / 1000);
   if (state !== JobState.RUNNING) return `${OUTCOMES[outcome]} ${clock}`.trim();
-  const phase = views[name]?.phases.at(-1)?.phase;
-  return `${phase === undefined ? 'running' : PHASE_WORDS[phase]} ${clock}`.trim();
+  const view = views[name];
+  const phase = view?.phases.at(-1)?.phase;
+  const word = phase === undefined ? 'running' : PHASE_WORDS[phase];
+  return `${view !== undefined && waitsSince(view, now) !== undefined ? 'waits' : word} ${clock}`.trim();
 }

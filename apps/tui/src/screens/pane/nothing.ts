@@ -2,7 +2,7 @@
 import { JobKind, JobState, Outcome } from '@flashcore/shared/contract';
 import { wrapRows, type Row } from '../../present/cells/row.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { attachedJob, shownVariant } from '../../state/selectors.ts';
+import { attachedJob, shownVariant, waitsSince } from '../../state/selectors.ts';
 import { KIND_WORDS, outcomeWord } from '../../present/words.ts';
 import type { Size } from './view.ts';
 
@@ -92,6 +92,8 @@ export function nothingText(state: AppState, subject: Subject): string {
     return `A ${KIND_WORDS[job.kind]} job ${words.other}: 7, then Enter, runs the whole experiment.`;
   if (job.state !== JobState.ENDED && shownVariant(state)?.build?.succeeded === false)
     return `The build failed ${words.before}.`;
+  if (subject === 'correct' && waitsSince(job, state.now) !== undefined)
+    return 'The build is there; cases come once the device is open.';
   if (job.state !== JobState.ENDED) return (job.kind === TUNE ? words.ofSearch : undefined) ?? words.pending;
   if (job.lastSequence === 0) return 'Reading the job.';
   return job.outcome === Outcome.PASSED

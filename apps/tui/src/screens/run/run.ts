@@ -20,7 +20,14 @@ import { phaseBars } from '../../present/sections/phase-times.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { gateTally } from '../../state/gate-board.ts';
 import { phaseShare, type JobView, type PhaseView } from '../../state/job-view.ts';
-import { attachedJob, elapsedMs, phaseVerdict, raceOfAttached, shownVariant } from '../../state/selectors.ts';
+import {
+  attachedJob,
+  elapsedMs,
+  phaseVerdict,
+  raceOfAttached,
+  shownVariant,
+  waitsSince,
+} from '../../state/selectors.ts';
 import { shownFinding } from '../../state/shown-finding.ts';
 import { caseTally, limitText, worstCase } from '../dashboard/correct-live.ts';
 import { findingBody } from '../dashboard/finding-pane.ts';
@@ -37,8 +44,6 @@ const LABEL_CELLS = 9;
 const TIME_CELLS = 24;
 // A finding takes at most this share of the pane: the log below has the whole story.
 const FINDING_SHARE = 0.5;
-// As the runner's log does: a shorter wait is not worth a word.
-const TELL_WAIT_MS = 500;
 
 export const runView: View = ({ state, log, search }, size) => {
   const job = attachedJob(state);
@@ -136,10 +141,9 @@ export function phaseRuns(phase: PhaseView, job: JobView, now: number): Row {
   ];
 }
 
-/** After a build a job may wait for its device to open. */
-function waitRuns({ state, phases }: JobView, now: number): Row {
-  const since = phases.at(-1)?.endTime;
-  if (state !== JobState.RUNNING || since === undefined || now - since < TELL_WAIT_MS) return [];
+function waitRuns(job: JobView, now: number): Row {
+  const since = waitsSince(job, now);
+  if (since === undefined) return [];
   return [
     run('   ● ', 'accent'),
     run('waiting for the device', 'title'),
