@@ -80,7 +80,7 @@ let answer;
 try {
   answer = JSON.parse(content.slice(first, last + 1));
 } catch (error) {
-  fail(`the model's object is no JSON: ${error.message}`);
+  fail(`the model's object is not JSON: ${error.message}`);
 }
 const { prompt_tokens: input, completion_tokens: output } = completion.usage ?? {};
 const tokens = input === undefined || output === undefined ? {} : { tokens: { input, output } };

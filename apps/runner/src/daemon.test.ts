@@ -182,7 +182,7 @@ test('a folder of kernels that is not there is refused at the start, and nothing
   using folder = temporaryFolder();
   const dataDirectory = join(folder.path, 'data');
   await expect(startTestRunner({ dataDirectory, kernelsDirectory: '/nonexist' })).rejects.toThrow(
-    "/nonexist is no folder: give --kernels the folder of the runner's kernels",
+    "/nonexist is not a folder: give --kernels the folder of the runner's kernels",
   );
   expect(existsSync(dataDirectory)).toBe(false);
 });

@@ -114,7 +114,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
 /** Every build takes headers from there: without the folder each job would end as a fault of the runner. */
 function requireKernels(folder: string): void {
   if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
-    throw new UsageError(`${folder} is no folder: give --kernels the folder of the runner's kernels`);
+    throw new UsageError(`${folder} is not a folder: give --kernels the folder of the runner's kernels`);
 }
 
 function describerOf(options: RunnerOptions, planner: JobPlanner, cleanText: CleanText): HostDescriber {

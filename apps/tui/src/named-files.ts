@@ -26,7 +26,7 @@ function requireOne(option: string, file: string): void {
   const found = statSync(file, { throwIfNoEntry: false });
   if (found?.isDirectory()) throw new UsageError(`${option}: ${file} is a folder; give a file`);
   if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
-    throw new UsageError(`${option}: ${folder} is no folder; give a file in one that exists`);
+    throw new UsageError(`${option}: ${folder} is not a folder; give a file in one that exists`);
   const problem = systemProblem(() => accessSync(found ? file : folder, constants.W_OK));
   if (problem) throw new UsageError(`${option}: can't be written, ${problem}`);
 }

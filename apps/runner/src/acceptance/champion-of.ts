@@ -17,7 +17,7 @@ export function championOf(job: Job, result: JobResult | undefined, { after }: {
   const { acceptability, provenance, plan } = result ?? {};
   if (!acceptability?.possible) {
     const reason =
-      acceptability?.reason || 'it is no experiment of a runner that knows plans: run it again with fa-tui run';
+      acceptability?.reason || 'it is not an experiment of a runner that knows plans: run it again with fa-tui run';
     throw new FlashcoreError('NOT_ACCEPTABLE', { job: job.name }, `Cannot accept ${job.label}: ${reason}`);
   }
   const variant = result!.variants[0]!;

@@ -54,7 +54,7 @@ export function addAccessCommands(
       say(`made ${certificate} and ${key}: give them to ${name} with ca.crt`);
     });
   ofTls(tls.command('revoke <client>'))
-    .description('lets a certificate, by client name or PEM file, in no longer, from the next call on')
+    .description('shuts a certificate out, by client name or PEM file, from the next call on')
     .action((client: string, flags: Flags) => {
       const named = clientCertificatePath(tlsFolder(flags), client);
       say(`revoked ${new RevokedCertificates(dataFolder(flags)).add(existsSync(named) ? named : resolve(client))}`);
@@ -63,18 +63,18 @@ export function addAccessCommands(
   const token = program.command('token').description('bearer tokens, for serve --clients token');
   const tokens = (flags: Flags): TokenFile => new TokenFile(dataFolder(flags));
   ofData(token.command('add <name>'))
-    .description('makes a token and prints it, this once')
+    .description('makes a token and prints it, only this once')
     .addOption(roleOption())
     .action((name: string, flags: Flags) => say(tokens(flags).add(name, flags.role)));
   ofData(token.command('list'))
-    .description('whose tokens there are: name, role, when it was made')
+    .description('lists the tokens: name, role, when each was made')
     .action((flags: Flags) =>
       tokens(flags)
         .list()
         .forEach(({ name, role, created }) => say(`${name}\t${role}\t${created}`)),
     );
   ofData(token.command('revoke <name>'))
-    .description('lets the token in no longer, from the next call on')
+    .description('shuts the token out, from the next call on')
     .action((name: string, flags: Flags) => tokens(flags).revoke(name));
 }
 

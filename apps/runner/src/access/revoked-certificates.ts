@@ -38,7 +38,7 @@ function readCertificate(file: string): X509Certificate {
     return new X509Certificate(readForeignFile(file, HAND_WRITTEN_BYTES));
   } catch (cause) {
     throw new UsageError(
-      `${file} is no certificate (${(cause as Error).message}): name a client that "tls client" made one for, or its file`,
+      `${file} is not a certificate (${(cause as Error).message}): name a client that "tls client" made one for, or its file`,
     );
   }
 }

@@ -333,7 +333,7 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
       message: expect.stringContaining('this one was revoked') as string,
     });
     await viewer.listJobs();
-    expect(() => revoked.add(join(tls, 'client.key'))).toThrow('is no certificate');
+    expect(() => revoked.add(join(tls, 'client.key'))).toThrow('is not a certificate');
     expect(() => addClient(tls, { name: 'vic', role: 'admin' })).toThrow('another name');
     expect(() => addClient(tls, { name: 'local', role: 'admin' })).toThrow('and not "local"');
     expect(() => addClient(join(tls, 'clients'), { name: 'x', role: 'admin' })).toThrow('no ca.key');

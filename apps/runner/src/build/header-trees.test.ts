@@ -24,7 +24,7 @@ test.each([
   ['cutlass', 'must be a name and a folder'],
   ['=/tmp', 'must be a name and a folder'],
   ['Cutlass=/tmp', 'must be a name and a folder'],
-  ['cutlass=/no/such/folder', 'must name a folder, /no/such/folder is none'],
+  ['cutlass=/no/such/folder', 'must name a folder, and /no/such/folder is not one'],
 ])('--headers %s is refused', (text, why) => {
   expect(() => parseHeaderTrees([text])).toThrow(why);
 });

@@ -31,7 +31,7 @@ export function parseHeaderTrees(texts: readonly string[]): NamedFolder[] {
     if (!NAME.test(name) || folder === '')
       throw new UsageError(`--headers ${text}: must be a name and a folder, for example cutlass=/opt/cutlass/include`);
     if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
-      throw new UsageError(`--headers ${text}: must name a folder, ${folder} is none`);
+      throw new UsageError(`--headers ${text}: must name a folder, and ${folder} is not one`);
     return { name, folder: realpathSync(folder) };
   });
   const twice = trees.find(({ name }, index) => trees.some((other, at) => at < index && other.name === name));

@@ -137,7 +137,7 @@ function messageOf(fault: EmulatorFault, buffer: string | undefined): string {
     );
   const width = fault.bytes ? `${fault.bytes} bytes ` : '';
   const place = fault.place ? `, at ${shorten(fault.place)}` : '';
-  const why = fault.kind === 'MISALIGNED_ADDRESS' ? ', an address that is no multiple of its width' : '';
+  const why = fault.kind === 'MISALIGNED_ADDRESS' ? ', an address that is not a multiple of its width' : '';
   const lanes = lanesOf(fault);
   return `Thread ${triple(fault.thread)} of block ${triple(fault.block)}${lanes} ${ACCESSES[fault.access ?? ''] ?? 'accessed'} ${width}at ${buffer}${why}${place}`;
 }

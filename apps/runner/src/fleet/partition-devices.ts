@@ -73,7 +73,7 @@ export class PartitionDevices {
     throw new FlashcoreError(
       'DEVICE_UNAVAILABLE',
       { device_id: deviceId },
-      `${deviceId} is no partition of this gateway`,
+      `${deviceId} is not a partition of this gateway`,
     );
   }
 

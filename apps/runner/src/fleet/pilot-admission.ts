@@ -55,7 +55,7 @@ function admitted(admission: Admission): Exclude<Admission, string> {
     {},
     admission === 'used'
       ? 'Submit no pilot twice: its token was used before'
-      : 'Let the gateway submit pilots: the token is none that it gave, or its pilot has ended',
+      : 'Let the gateway submit pilots: it gave out no such token, or its pilot has ended',
   );
 }
 

@@ -112,7 +112,7 @@ test('a token lets in once, its session again, and nothing else does', () => {
   const { pilot, pool } = fixture();
   const { said } = pilot('1');
   expect(() => pilot('1', { session: sessionOf('another') })).toThrow('its token was used before');
-  expect(() => pilot('2', { token: 'guess' })).toThrow('the token is none that it gave');
+  expect(() => pilot('2', { token: 'guess' })).toThrow('it gave out no such token');
   expect(() => pilot('3', { session: 'short' })).toThrow('a session of 43 characters');
   const again = pilot('1');
   expect(again.said).toEqual(['registered 0 0']);

@@ -42,17 +42,17 @@ test('a backup made while jobs write is whole; restored, the runner has the jobs
   await firstEvent(fixture.client.start('build', kernel('ok')));
 });
 
-test('what is no backup, or damaged, is refused before anything is touched', () => {
+test('what is not a backup, or damaged, is refused before anything is touched', () => {
   using folder = temporaryFolder();
   const at = (name: string) => join(folder.path, name);
   expect(() => backUp(folder.path, at('b.db'))).toThrow('has no flashcore.db');
   writeFileSync(at('text'), 'no database at all, '.repeat(100));
-  expect(() => restore(folder.path, at('text'))).toThrow('is no backup');
+  expect(() => restore(folder.path, at('text'))).toThrow('is not a backup');
   expect(() => restore(folder.path, at('nothing'))).toThrow('is not there');
   expect(readdirSync(folder.path)).toEqual(['text']);
   writeFileSync(at('flashcore.db'), '');
   expect(() => backUp(folder.path, at('nowhere/b.db'))).toThrow(
-    `${at('nowhere')} is no folder: give a file in one that exists`,
+    `${at('nowhere')} is not a folder: give a file in one that exists`,
   );
 });
 
@@ -71,5 +71,5 @@ test('a backup that lost its end, or has flipped bytes, is refused', async () =>
   const bytes = readFileSync(file);
   writeFileSync(flipped, bytes.fill(0xff, 12_288, 20_480));
   for (const damaged of [cut, flipped])
-    expect(() => restore(folder.path, damaged), damaged).toThrow(/is damaged|is no backup/);
+    expect(() => restore(folder.path, damaged), damaged).toThrow(/is damaged|is not a backup/);
 });

@@ -22,7 +22,7 @@ export function backUp(dataDirectory: string, file: string): Backup {
     throw new UsageError(`${dataDirectory} has no flashcore.db: give --data the data folder of a runner`);
   if (existsSync(file)) throw new UsageError(`${file} exists: give a file that is not there yet`);
   const folder = dirname(resolve(file));
-  if (!existsSync(folder)) throw new UsageError(`${folder} is no folder: give a file in one that exists`);
+  if (!existsSync(folder)) throw new UsageError(`${folder} is not a folder: give a file in one that exists`);
   const temporary = `${resolve(file)}.new`;
   // Nobody else's from its first byte; SQLite takes an empty file.
   writeFileSync(temporary, '', { mode: 0o600 });
@@ -77,7 +77,7 @@ function check(file: string): Backup {
   } catch (error) {
     if (error instanceof UsageError) throw error;
     throw new UsageError(
-      `${file} is no backup (${(error as Error).message}): name one that "flashcore-runner backup" made`,
+      `${file} is not a backup (${(error as Error).message}): name one that "flashcore-runner backup" made`,
     );
   } finally {
     database.close();

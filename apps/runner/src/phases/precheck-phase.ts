@@ -58,13 +58,13 @@ function accumulate({ kernel: { manifest }, resolved }: JobSpec, wanted: string)
 function shapes({ shapes: asked }: JobSpec, multipleOf: number): PrecheckItem {
   const wrong = asked.filter(({ headDim }) => headDim % multipleOf !== 0);
   if (wrong.length > 0)
-    return item('shapes', false, `the head dimension of ${list(wrong)} is no multiple of ${multipleOf}`);
+    return item('shapes', false, `the head dimension of ${list(wrong)} is not a multiple of ${multipleOf}`);
   const ragged = asked.filter(({ sequenceLength }) => sequenceLength % multipleOf !== 0);
   if (ragged.length > 0)
     return item(
       'shapes',
       true,
-      `the length of ${list(ragged)} is no multiple of ${multipleOf}; the kernel's limits allow it`,
+      `the length of ${list(ragged)} is not a multiple of ${multipleOf}; the kernel's limits allow it`,
     );
   return item(
     'shapes',

@@ -62,7 +62,7 @@ export const accept =
     });
   };
 
-/** Notes that a result is not wanted; a champion that it made is none any more. Errors: NOT_ACCEPTABLE again. */
+/** Notes that a result is not wanted; what it made champion no longer is. Errors: NOT_ACCEPTABLE again. */
 export const reject =
   (services: Services): UnaryHandler<RejectRequest, RejectResponse> =>
   (request, context) => {

@@ -27,7 +27,7 @@ export function acceptJob(text: string, { note = '' }: NoteOption, context: Comm
   });
 }
 
-/** `fa-tui reject <job>`: notes that the result is not wanted; a champion that it made is none any more. */
+/** `fa-tui reject <job>`: notes that the result is not wanted; what it made champion no longer is. */
 export function rejectJob(text: string, { note = '' }: NoteOption, context: CommandContext): Promise<ExitCode> {
   return context.withRunner(async ({ client }) => {
     const response = await client.reject({ job: await resolveJobName(client, text), note });
@@ -35,7 +35,7 @@ export function rejectJob(text: string, { note = '' }: NoteOption, context: Comm
     else
       context.show([
         ...decisionBlocks(response.decision),
-        ...response.removed.map(({ label, deviceName }) => notice(`${label} is no champion of ${deviceName} any more`)),
+        ...response.removed.map(({ label, deviceName }) => notice(`${label} is no longer champion of ${deviceName}`)),
       ]);
     return ExitCode.PASSED;
   });

@@ -20,7 +20,7 @@ export function addDecisionCommands(program: Command, define: Define): void {
     async (context, options, job) => (await import('./decide.ts')).acceptJob(job, options, context),
   );
   define<Noted>(
-    decision('reject', 'note that its result is not wanted; a champion that it made is none any more'),
+    decision('reject', 'note that its result is not wanted; what it made champion no longer is'),
     async (context, options, job) => (await import('./decide.ts')).rejectJob(job, options, context),
   );
   define<Noted>(decision('undo', 'take back the latest decision about it'), async (context, options, job) =>

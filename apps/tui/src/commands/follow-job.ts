@@ -86,7 +86,7 @@ export async function followJob(
     let firstKept: bigint | undefined;
     const onExpired = (first: bigint): void => {
       firstKept = first;
-      context.note(`The job's events before number ${first} are no longer kept: told from there`);
+      context.note(`The job's events before number ${first} are no longer kept: shown from there`);
     };
     for await (const event of open({ onConnection: connectionNotes(progress, revive), onExpired })) {
       recorder?.write(event);

@@ -42,7 +42,7 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
     [
       'a report into a folder that is not there',
       () => ['run', 'fa_v2_wmma', '--junit', folder('nowhere/r.xml')],
-      () => /--junit: .*nowhere is no folder; give a file in one that exists/,
+      () => /--junit: .*nowhere is not a folder; give a file in one that exists/,
     ],
     [
       'a recording in the place of a folder',
@@ -115,7 +115,7 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
     ['a file in place of a folder', () => ['run', folder('file.cu')], () => /is a file/],
     ['a folder without a manifest', () => ['run', folder('empty')], () => /empty[\s\S]*kernel\.yaml/],
     ['a wrong manifest', () => ['run', folder('wrong')], () => /wrong[\s\S]*kernel\.yaml[\s\S]*launches/],
-    ['a folder to watch that is not there', () => ['watch-source', folder('nowhere')], () => /nowhere is no folder/],
+    ['a folder to watch that is not there', () => ['watch-source', folder('nowhere')], () => /nowhere is not a folder/],
     ['a recording that is not there', () => ['replay', folder('nowhere')], () => /nowhere does not exist: .*--record/],
     ['a recording that is none', () => ['replay', path.join(folder('wrong'), 'kernel.yaml')], () => /line 1/],
     [

@@ -24,7 +24,7 @@ export async function watchSource(
   context: CommandContext,
 ): Promise<ExitCode> {
   const folder = path.resolve(folderText);
-  if (!isFolder(folder)) throw new UsageError(`${folder} is no folder: give one with a kernel.yaml`);
+  if (!isFolder(folder)) throw new UsageError(`${folder} is not a folder: give one with a kernel.yaml`);
   requireOutputs(options);
   // All that can be wrong with the options shows before a runner is asked. A request is made anew for each version:
   // its id may name one job only.

@@ -249,12 +249,12 @@ head -c 200000 /dev/zero | tr '\0' 'x' >&2; printf '\n\033]0;title\007\033[2Jhos
 });
 
 test.each([
-  ['ssh://-oProxyCommand=x', /no name that ssh can take/],
-  ['ssh://$(id)', /no name that ssh can take/],
-  ['ssh://ada@', /no name that ssh can take/],
+  ['ssh://-oProxyCommand=x', /not a name that ssh can take/],
+  ['ssh://$(id)', /not a name that ssh can take/],
+  ['ssh://ada@', /not a name that ssh can take/],
   ['ssh://ada:secret@box', /a password has no place in an address/],
-  ['ssh://box:70000', /70000 is no port of sshd/],
-  ['ssh://box/0', /0 is no port of a runner/],
+  ['ssh://box:70000', /70000 is not a port of sshd/],
+  ['ssh://box/0', /0 is not a port of a runner/],
   ["ssh://box/a'b", /neither a port nor the path of a socket/],
 ])('%s is refused', (text, why) => {
   expect(() => parseAddress(text)).toThrow(why);

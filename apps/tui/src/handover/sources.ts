@@ -141,7 +141,7 @@ function readJson(file: string): JsonValue {
   try {
     return withCurrentNames(JSON.parse(readForeignText(file, MAX_RESULT_BYTES))) as JsonValue;
   } catch (error) {
-    throw new UsageError(`${file}: is no JSON (${errorText(error)})`);
+    throw new UsageError(`${file}: is not JSON (${errorText(error)})`);
   }
 }
 

@@ -85,7 +85,7 @@ test("a recording without the job's first events is told from there", async () =
     }),
   ).toBe(1);
   expect(text.stderr).toMatch(
-    /events before number 21 are no longer kept: told from there[^]*gate Parity cases within tolerance: FAIL/,
+    /events before number 21 are no longer kept: shown from there[^]*gate Parity cases within tolerance: FAIL/,
   );
   expect(text.stdout).toMatch(/WRONG RESULT/);
 });

@@ -36,13 +36,13 @@ export function parseSshAddress(text: string): SshAddress {
   const parts = PARTS.exec(text);
   if (/^ssh:\/\/[^/]*:[^/]*@/i.test(text))
     throw refuse('a password has no place in an address; ssh asks for it, or uses a key');
-  if (!parts) throw refuse('its host is no name that ssh can take');
+  if (!parts) throw refuse('its host is not a name that ssh can take');
   const [, user, host, port, path = '/'] = parts;
   return {
     text,
     user,
     host: host!.replace(/^\[|\]$/g, ''),
-    port: port === undefined ? undefined : portOf(port, () => refuse(`${port} is no port of sshd`)),
+    port: port === undefined ? undefined : portOf(port, () => refuse(`${port} is not a port of sshd`)),
     runner: runnerOf(path.slice(1), path, refuse),
   };
 }
@@ -50,7 +50,7 @@ export function parseSshAddress(text: string): SshAddress {
 function runnerOf(rest: string, path: string, refuse: (why: string) => UsageError): RunnerThere {
   if (rest === '') return { kind: 'port', port: RUNNER_PORT, isDefault: true };
   if (/^\d+$/.test(rest))
-    return { kind: 'port', port: portOf(rest, () => refuse(`${rest} is no port of a runner`)), isDefault: false };
+    return { kind: 'port', port: portOf(rest, () => refuse(`${rest} is not a port of a runner`)), isDefault: false };
   if (!SOCKET.test(path)) throw refuse('what follows the host is neither a port nor the path of a socket');
   return { kind: 'socket', path };
 }

@@ -34,7 +34,7 @@ export async function expiredCertificate(
 const expanded = (file: string, environment: NodeJS.ProcessEnv): string =>
   file.startsWith('~/') ? path.join(environment['HOME'] || homedir(), file.slice(2)) : file;
 
-/** What ssh-keygen says of a file; empty where it is no certificate. */
+/** What ssh-keygen says of a file; empty where it is not a certificate. */
 function described(file: string, environment: NodeJS.ProcessEnv): Promise<string> {
   const env = withoutSecrets(environment);
   return new Promise((resolve) => {

@@ -58,6 +58,6 @@ function readPatch(patch: string): ReturnType<typeof parsePatch> {
   try {
     return parsePatch(patch);
   } catch (error) {
-    throw new NoProposal(`The patch is no unified diff: ${errorText(error)}`);
+    throw new NoProposal(`The patch is not a unified diff: ${errorText(error)}`);
   }
 }

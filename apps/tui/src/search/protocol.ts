@@ -123,7 +123,7 @@ export function readAnswer(stdout: string): Answer {
   try {
     json = JSON.parse(stdout.slice(from));
   } catch (error) {
-    throw new NoProposal(`The answer is no JSON document: ${errorText(error)}`);
+    throw new NoProposal(`The answer is not a JSON document: ${errorText(error)}`);
   }
   const parsed = answerSchema.safeParse(json);
   if (parsed.success) return parsed.data;

@@ -263,7 +263,7 @@ describe('an answer', () => {
       { patch: '--- a/z.cu\n+++ b/z.cu\n@@ -1,1 +1,1 @@\n-a\n+b\n' },
       /z\.cu, which is not there/,
     ],
-    ['a patch that is none', { patch: 'make it faster' }, /changes no file|no unified diff/],
+    ['a patch that is none', { patch: 'make it faster' }, /changes no file|not a unified diff/],
     ['a path out of the folder', { files: { '../../etc/x.cu': '' } }, /must be kernel\.yaml or a \.cu/],
     ['an absolute path', { files: { '/tmp/x.cu': '' } }, /must be kernel\.yaml or a \.cu/],
     ['a file that is no source', { files: { 'run.sh': '' } }, /must be kernel\.yaml or a \.cu/],
@@ -278,8 +278,8 @@ describe('an answer', () => {
   test('may stand behind other output; anything else is no proposal', () => {
     const document = '{\n "name": "n",\n "thought": "t"\n}\n';
     expect(readAnswer(`thinking { hard }\n${document}`)).toEqual({ name: 'n', thought: 't' });
-    expect(() => readAnswer('')).toThrow(/no JSON document/);
-    expect(() => readAnswer('{"name": "n"')).toThrow(/no JSON document/);
+    expect(() => readAnswer('')).toThrow(/not a JSON document/);
+    expect(() => readAnswer('{"name": "n"')).toThrow(/not a JSON document/);
     expect(() => readAnswer('{"name": "", "parameters": {"A": 1.5}}')).toThrow(/name: .*thought: .*parameters\.A: /);
   });
 });

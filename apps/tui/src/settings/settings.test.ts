@@ -51,7 +51,7 @@ describe('settings', () => {
     ['hooks: { "ssh://box": { start: reboot } }', /hooks\.ssh:\/\/box\.start: wanted a list, found "reboot"/],
     ['hooks: { box: { stop_after_idle_minutes: 5 } }', /wanted a stop command beside it/],
     ['hooks: { box: { usd_per_hour: -1 } }', /usd_per_hour: wanted dollars from 0/],
-    ['a: [', /no valid YAML/],
+    ['a: [', /not valid YAML/],
   ])('%s is refused with file, line and remedy', (text, message) => {
     expect(() => settingsOf(text)).toThrow(message);
   });

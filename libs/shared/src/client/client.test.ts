@@ -213,7 +213,7 @@ test('connect() names an address where nothing, nothing useful or another versio
     ['unix:/tmp/flashcore-nobody-listens-here', 'RUNNER_UNREACHABLE'],
     ['no-such-host.invalid:50051', 'RUNNER_UNREACHABLE', 'No name server knows no-such-host.invalid'],
     [`127.0.0.1:${ports[0]}`, 'RUNNER_UNREACHABLE'],
-    [`127.0.0.1:${ports[1]}`, 'RUNNER_UNREACHABLE', 'what answers there is no runner'],
+    [`127.0.0.1:${ports[1]}`, 'RUNNER_UNREACHABLE', 'what answers there is not a runner'],
     [newer.address, 'VERSION_MISMATCH'],
     ['127.0.0.1', 'INVALID_REQUEST'],
     ['http://127.0.0.1:50051', 'INVALID_REQUEST'],

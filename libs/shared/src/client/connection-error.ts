@@ -38,7 +38,7 @@ export function connectionError(attempt: Attempt, cause: ServiceError): Flashcor
 function whyNoRunner({ code, details }: ServiceError): string {
   if (code === status.UNAVAILABLE && !/protocol error/i.test(details)) return 'nothing answers there';
   if (code === status.DEADLINE_EXCEEDED) return 'what is there does not answer in time';
-  return 'what answers there is no runner';
+  return 'what answers there is not a runner';
 }
 
 /** RUNNER_UNREACHABLE for a connection that had been made, and is lost. */

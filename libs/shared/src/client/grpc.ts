@@ -117,7 +117,7 @@ class MalformedRequest {
     this.error = new FlashcoreError(
       'INVALID_REQUEST',
       { message: schema.name },
-      `The bytes are no ${schema.typeName}: ${(cause as Error).message}`,
+      `The bytes are not a ${schema.typeName}: ${(cause as Error).message}`,
       { cause },
     );
   }

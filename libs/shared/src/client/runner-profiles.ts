@@ -130,7 +130,7 @@ export class RunnerProfiles {
     try {
       json = JSON.parse(readForeignText(this.file, HAND_WRITTEN_BYTES));
     } catch (cause) {
-      throw refused(this.file, `it is no JSON: ${(cause as Error).message}`, cause);
+      throw refused(this.file, `it is not JSON: ${(cause as Error).message}`, cause);
     }
     const { success, data, error } = PROFILES.safeParse(json);
     if (!success)

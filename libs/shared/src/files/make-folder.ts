@@ -22,7 +22,7 @@ const WHY: Readonly<Record<string, string>> = {
   EROFS: 'its file system is read-only',
   EACCES: 'this user may not write there',
   EPERM: 'this user may not write there',
-  ENOTDIR: 'a part of the path is no folder',
+  ENOTDIR: 'a part of the path is not a folder',
   // As under /proc, and for a folder above that is not there.
   ENOENT: 'no folder can be made there',
 };

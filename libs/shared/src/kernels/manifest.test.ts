@@ -215,8 +215,8 @@ test.each([
   ["when: 'USE_WMMA == 0' }", "when: 'USE_WMA' }", 'launches[1].l2_persist.when', /did you mean "USE_WMMA"/],
   ["tensors: [O], when: 'USE_WMMA == 0'", 'tensors: [O]', 'launches[1].l2_persist.when', /l2_persist\.when/],
   ['block: [64, 1, 1]', 'block: [64, 1]', 'launches[1].block', /three expressions/],
-  ['lesson: small', 'lesson: [small', '', /no valid YAML/],
-  ['lesson: small', 'title: small', '', /line 4: no valid YAML: the key "title" stands there twice/],
+  ['lesson: small', 'lesson: [small', '', /not valid YAML/],
+  ['lesson: small', 'title: small', '', /line 4: not valid YAML: the key "title" appears twice/],
 ])('a manifest with %j as %j is refused at %j', (was, is, key, message) => {
   const error = thrown(() => parseManifest(SPLIT_KV.replace(was, is), 'split_kv/kernel.yaml'));
   expect(error.reason).toBe('INVALID_MANIFEST');

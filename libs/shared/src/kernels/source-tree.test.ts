@@ -37,8 +37,8 @@ test('a link to a source file is uploaded as that file', async () => {
 test.each([
   ['a key', '../id_ed25519', /own\.cuh is a link that must lead to a source file, and it leads to id_ed25519/],
   ['a device', '/dev/zero', /leads to zero/],
-  ['a folder with the name of a source', '../folder.h', /leads to what is no file/],
-  ['a pipe with the name of a source', '../pipe.h', /leads to what is no file/],
+  ['a folder with the name of a source', '../folder.h', /does not lead to a file/],
+  ['a pipe with the name of a source', '../pipe.h', /does not lead to a file/],
   ['nothing', '../gone.h', /leads nowhere/],
 ])('a link to %s is refused, and nothing of it is read', async (_, target, message) => {
   const folder = kernelFolder();

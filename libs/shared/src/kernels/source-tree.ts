@@ -84,7 +84,7 @@ async function sourceFile(folder: string, path: string, most: number): Promise<s
   });
   if (!SOURCE_NAME.test(basename(file))) throw badLink(folder, path, `it leads to ${basename(file)}`);
   const found = await stat(file);
-  if (!found.isFile()) throw badLink(folder, path, 'it leads to what is no file');
+  if (!found.isFile()) throw badLink(folder, path, 'it does not lead to a file');
   if (found.size > most) throw tooLarge(folder, `at most ${MAX_TREE_BYTES / 2 ** 20} MiB of sources`);
   return file;
 }

@@ -61,7 +61,7 @@ export function resolveVariant(manifest: Manifest, variant: VariantInput = {}, d
     throw new FlashcoreError(
       'INVALID_VARIANT',
       { kernel: manifest.id },
-      `Cannot build ${manifest.id} so: ${violations.map(({ field, description }) => `${field}: ${description}`).join('; ')}`,
+      `Cannot build ${manifest.id} like this: ${violations.map(({ field, description }) => `${field}: ${description}`).join('; ')}`,
       { violations },
     );
   }

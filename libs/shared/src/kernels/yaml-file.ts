@@ -37,7 +37,7 @@ export function parseYamlFile<Schema extends z.ZodType>(
   const document = documentOf(text, lines, path);
   const [broken] = [...document.errors, ...document.warnings];
   if (broken)
-    throw fileError(path, `line ${lines.linePos(broken.pos[0]).line}: no valid YAML: ${broken.message}`, broken);
+    throw fileError(path, `line ${lines.linePos(broken.pos[0]).line}: not valid YAML: ${broken.message}`, broken);
   refuseRepeatedKeys(document, lines, path);
 
   const lineOf = (key: (string | number)[]): number | undefined => {
@@ -139,7 +139,7 @@ function documentOf(text: string, lineCounter: LineCounter, path: string): Retur
     return parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: false });
   } catch (cause) {
     // Its recursion ends with the stack.
-    if (cause instanceof RangeError) throw fileError(path, 'no usable YAML: it is nested too deeply', cause);
+    if (cause instanceof RangeError) throw fileError(path, 'not usable YAML: it is nested too deeply', cause);
     throw cause;
   }
 }
@@ -153,7 +153,7 @@ function refuseRepeatedKeys(document: ReturnType<typeof parseDocument>, lines: L
         const name = String(key.value);
         if (seen.has(name)) {
           const line = lines.linePos(key.range?.[0] ?? 0).line;
-          throw fileError(path, `line ${line}: no valid YAML: the key "${shown(name)}" stands there twice`);
+          throw fileError(path, `line ${line}: not valid YAML: the key "${shown(name)}" appears twice`);
         }
         seen.add(name);
       }
@@ -165,7 +165,7 @@ function toPlain(document: ReturnType<typeof parseDocument>, path: string): unkn
   try {
     return document.toJS({ maxAliasCount: 100 });
   } catch (error) {
-    throw fileError(path, `no usable YAML: ${(error as Error).message}`, error);
+    throw fileError(path, `not usable YAML: ${(error as Error).message}`, error);
   }
 }
 

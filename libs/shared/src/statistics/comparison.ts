@@ -99,7 +99,8 @@ function notJudgeable(measured: MeasuredComparison): string | undefined {
   if (simulated) return EMULATOR_TIMES;
   const samples = Math.min(champion?.samples ?? 0, candidate?.samples ?? 0);
   if (samples < LEAST_SAMPLES) return `${samples} samples of each build, ${LEAST_SAMPLES} are needed`;
-  if ([time, cycles].some((each) => each && !isFiniteRatio(each))) return 'a ratio of the samples is no finite number';
+  if ([time, cycles].some((each) => each && !isFiniteRatio(each)))
+    return 'a ratio of the samples is not a finite number';
   return stopReason === StopReason.TIMED_OUT ? 'the time limit came before the interval was narrow enough' : undefined;
 }
 

@@ -28,7 +28,7 @@ export const acceptedText = ({ champion, replaced }: AcceptResponse): string =>
 export const rejectedText = ({ decision, removed }: RejectResponse): string =>
   [
     `Rejected: ${decision?.label ?? 'the result'}; u takes it back`,
-    ...removed.map(({ label, deviceName }) => `${label} is no champion of ${deviceName} any more`),
+    ...removed.map(({ label, deviceName }) => `${label} is no longer champion of ${deviceName}`),
   ].join('; ');
 
 export const undoneText = ({ decision, champions }: UndoResponse): string =>

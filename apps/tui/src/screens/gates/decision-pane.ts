@@ -70,7 +70,7 @@ function effectOf(state: AppState, job: JobView, choice: Choice): string {
   if (choice === 'reject')
     return own === undefined
       ? 'Notes that the result is not wanted; it can no longer be accepted by mistake, and u takes this back.'
-      : `Notes that the result is not wanted: ${own.label} is no champion of ${device} any more; u takes this back.`;
+      : `Notes that the result is not wanted: ${own.label} is no longer champion of ${device}; u takes this back.`;
   const shapes = (job.result?.variants[0]?.benchmarks ?? []).map(({ shape }) => shapeShort(shape));
   const replaced = replacedBy(state, job);
   return `Makes this build the champion of ${job.kernelId} on ${device} for ${[...new Set(shapes)].join(', ')} (${job.result?.provenance?.protocol ?? ''}), by plan ${job.plan?.name ?? '-'}. ${

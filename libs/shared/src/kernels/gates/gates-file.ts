@@ -102,7 +102,7 @@ function gateFaults({ gates }: RawFile): YamlFault[] {
       .filter((other) => !single.includes(other))
       .map((other) => ({
         key: ['gates', index, 'any_of'],
-        message: `"${other}" is no gate with a metric${didYouMean(other, single)}`,
+        message: `"${other}" is not a gate with a metric${didYouMean(other, single)}`,
       })),
   ]);
 }
@@ -114,11 +114,11 @@ function planFaults({ gates, plans, default: defaultPlan }: RawFile): YamlFault[
       .filter((id) => !ids.includes(id))
       .map((id) => ({
         key: ['plans', plan, 'gates', id],
-        message: `"${id}" is no gate of this file${didYouMean(id, ids)}`,
+        message: `"${id}" is not a gate of this file${didYouMean(id, ids)}`,
       })),
   );
   if (Object.hasOwn(plans, defaultPlan)) return unknown;
-  const message = `"${defaultPlan}" is no plan of this file${didYouMean(defaultPlan, Object.keys(plans))}`;
+  const message = `"${defaultPlan}" is not a plan of this file${didYouMean(defaultPlan, Object.keys(plans))}`;
   return [...unknown, { key: ['default'], message }];
 }
 

@@ -460,7 +460,7 @@ test.each([
   [
     'metric: spill_bytes',
     'metric: spil_bytes',
-    /gates\[0\]\.metric: "spil_bytes" is no metric \(did you mean "spill_bytes"\?\)/,
+    /gates\[0\]\.metric: "spil_bytes" is not a metric \(did you mean "spill_bytes"\?\)/,
   ],
   ['statistic: ratio', 'statistic: p50', /gates\[2\]\.statistic: wanted one of ratio, low, high, found "p50"/],
   ['metric: local_bytes', 'metric: local_bytes\n    mode: hot', /local_bytes takes shape/],
@@ -469,12 +469,12 @@ test.each([
   [
     '{ spills: hard',
     '{ spils: hard',
-    /plans\.merge\.gates\.spils: "spils" is no gate of this file \(did you mean "spills"\?\)/,
+    /plans\.merge\.gates\.spils: "spils" is not a gate of this file \(did you mean "spills"\?\)/,
   ],
-  ['any_of: [latency,', 'any_of: [latenzy,', /gates\[\d+\]\.any_of: "latenzy" is no gate with a metric/],
+  ['any_of: [latency,', 'any_of: [latenzy,', /gates\[\d+\]\.any_of: "latenzy" is not a gate with a metric/],
   ['target: 64', 'target: many', /target: wanted a number, found "many"/],
   ['id: shared_memory', 'id: registers', /the id "registers" is taken/],
-  ['default: merge', 'default: merg', /default: "merg" is no plan of this file \(did you mean "merge"\?\)/],
+  ['default: merge', 'default: merg', /default: "merg" is not a plan of this file \(did you mean "merge"\?\)/],
 ])('gates.yaml with %j as %j is refused', (was, is, message) => {
   expect(() => parseGates(read('gates.yaml').replace(was, is), 'gates.yaml')).toThrow(message);
 });

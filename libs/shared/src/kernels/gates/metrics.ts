@@ -184,7 +184,7 @@ export function metricFault(metric: Metric): { key: Qualifier | 'metric'; messag
 }
 
 function unknownMetric(name: string): string {
-  return `"${name}" is no metric${didYouMean(name, Object.keys(METRICS))}: wanted one that kernels/README.md lists, stall_<reason>, or a counter of Nsight Compute by its own name`;
+  return `"${name}" is not a metric${didYouMean(name, Object.keys(METRICS))}: wanted one that kernels/README.md lists, stall_<reason>, or a counter of Nsight Compute by its own name`;
 }
 
 /** "cold p90, 2x8x512x64": on what a metric stands; empty where the name says all. */
