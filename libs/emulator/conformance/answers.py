@@ -1,9 +1,10 @@
 """What a device answers to every form of table.py, through the driver API: a GPU's libcuda.so.1, or libcuda_emu.so.
 
-  python3 answers.py LIBRARY [--definitions] [--against answers.json] [--out answers.json]
+  python3 answers.py LIBRARY [--definitions definitions.json] [--against answers.json] [--out answers.json]
 
 Compares with the definitions and with the answers of another device; ends with 1 where a form does not run or differs
-by more than the table allows. --out keeps the answers.
+by more than the table allows. --out keeps the answers. What the definitions say is kept in their file, for other
+libraries of the same run: it takes seconds, and does not depend on the library.
 """
 
 import argparse
@@ -149,11 +150,11 @@ def ask_apart(library, first, count):
 OPAQUE = "createpolicy.range."
 
 
-def compared(each, answer, with_definitions, kept):
+def compared(each, answer, defined, kept):
     if each.name.startswith(OPAQUE):
         return
     for title, other in (
-        ("the definition", with_definitions and definitions.answer_of(each)),
+        ("the definition", defined.get(each.name)),
         ("what was kept", each.name in kept and unpacked(each, kept[each.name])),
     ):
         said = other and definitions.difference(each, answer, other)
@@ -161,12 +162,20 @@ def compared(each, answer, with_definitions, kept):
             yield f"{each.name}: differs from {title}: {said}"
 
 
+def defined_in(path, chosen):
+    """What the definitions answer, by a form's name: from this file, or computed and written there."""
+    known = json.loads(path.read_text(encoding="utf8")) if path.exists() else {}
+    known |= {each.name: definitions.answer_of(each) for each in chosen if each.name not in known}
+    path.write_text(json.dumps(known), encoding="utf8")
+    return known
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--against", type=pathlib.Path)
-    parser.add_argument("--definitions", action="store_true", help="compare with definitions.py: some seconds")
+    parser.add_argument("--definitions", type=pathlib.Path, help="compare with definitions.py; keeps what it says here")
     parser.add_argument("--forms", default="", help="only those whose name has this in it")
     parser.add_argument("--range", type=int, nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -181,10 +190,11 @@ def main():
         parts = [ask(options.library, chosen)]
     kept = json.loads(options.against.read_text(encoding="utf8"))["answers"] if options.against else {}
     answers = {name: answer for part in parts for name, answer in part["answers"].items()}
+    defined = defined_in(options.definitions, chosen) if options.definitions else {}
     wrong = [line for part in parts for line in part["wrong"]]
     for each in chosen:
         if each.name in answers:
-            wrong += compared(each, unpacked(each, answers[each.name]), options.definitions, kept)
+            wrong += compared(each, unpacked(each, answers[each.name]), defined, kept)
     device, driver = next(((part["device"], part["driver"]) for part in parts if "device" in part), ("no device", ""))
     if options.out:
         document = {"device": device, "driver": driver, "answers": answers}

@@ -42,13 +42,14 @@ def exponent_of(x, least):
 
 def fused_sum(pairs, c, least, kept=25):
     """Products and c, each cut toward zero at 2^-kept of the largest exponent among them; their sum is exact."""
-    terms = [(exponent_of(a, least) + exponent_of(b, least), Fraction(a) * Fraction(b)) for a, b in pairs if a and b]
+    # A factor has 12 bits at most, so a float holds a product exactly.
+    terms = [(exponent_of(a, least) + exponent_of(b, least), a * b) for a, b in pairs if a and b]
     if c:
-        terms.append((exponent_of(c, -126), Fraction(c)))
+        terms.append((exponent_of(c, -126), c))
     if not terms:
         return Fraction(0)
-    unit = Fraction(2) ** (max(exponent for exponent, _ in terms) - kept)
-    return sum(math.trunc(value / unit) for _, value in terms) * unit
+    last = max(exponent for exponent, _ in terms) - kept
+    return sum(math.trunc(math.ldexp(value, -last)) for _, value in terms) * Fraction(2) ** last
 
 
 def plain_sum(pairs, c):

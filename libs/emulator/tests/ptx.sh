@@ -3,7 +3,7 @@
 # fibres that are the same for both. Prints one line a test; fails if one does.
 #   tests/ptx.sh [build folder]
 # FRONT_END: nvcc, or clang (19, with the project's own headers, as on a host without a toolkit); default: what there is.
-# MODULES: a folder in which an earlier run made the kernels' PTX.
+# MODULES: a folder in which an earlier run made the kernels' PTX, and told what definitions say.
 # LIBRARY, CXX, ARCH_FLAGS, RUNNER: as tests/run.sh; LIBRARY has the PTX engine.
 set -e
 HERE=$(cd "$(dirname "$0")" && pwd)
@@ -70,11 +70,12 @@ for name in $tests; do
     failed=1
   fi
 done
-# What an H200 answers; in the long run of the tests also each form's definition, which takes some seconds of Python.
-# Python loads the library itself, so it has to be this processor's.
+# What an H200 answers; in the long run of the tests also each form's definition, which takes some seconds of Python (of
+# the first library: it is the same for all). Python loads the library itself, so it has to be this
+# processor's.
 if [ -z "$RUNNER" ] && command -v python3 > "$BUILD/python3.txt"; then
   definitions=
-  if [ "$FLASHCORE_TESTS" = all ]; then definitions=--definitions; fi
+  if [ "$FLASHCORE_TESTS" = all ]; then definitions="--definitions ${MODULES:-$BUILD/modules}/definitions.json"; fi
   if python3 "$EMULATOR/conformance/answers.py" "$BUILD/libcuda_emu.so" $definitions \
     --against "$EMULATOR/../../docs/results/h200-opcodes-2026-11-23/opcodes.json" >&2; then echo "ok   opcodes"; else
     echo "FAIL opcodes"
