@@ -14,7 +14,7 @@ export { addressOf } from './worker/driver/declarations.ts';
 export { TEST_HOST } from './src/testing/test-host.ts';
 export { BuildTools } from './src/build/build-tools.ts';
 export { ColdSampler, EventPair, HotSampler, type Sampler } from './worker/benchmark/samplers.ts';
-export { hotLaunches, median } from './worker/benchmark/sampling.ts';
+export { hotLaunches } from './worker/benchmark/sampling.ts';
 export { LoadedCandidate } from './worker/driver/loaded-candidate.ts';
 export type { Candidate } from './worker/messages/launchable.ts';
 export type { Filling, ProfileOnceJob } from './worker/messages/profiling.ts';

@@ -9,12 +9,12 @@ import {
   InputRotation,
   hotLaunches,
   loadReference,
-  median,
   type Candidate,
   type VectorsWanted,
 } from '@flashcore/runner/testing';
 import { type Shape } from '@flashcore/shared/contract';
 import { parseManifest, planLaunches, resolveVariant, shapeFields } from '@flashcore/shared/kernels';
+import { median } from '@flashcore/shared/statistics';
 import { repositoryRoot } from '../support/repository-root.ts';
 
 export interface MeasuredDevice {

@@ -14,7 +14,6 @@ import {
   RunBuffers,
   blocksToTrace,
   kernelCycles,
-  median,
   operationsOf,
   readTrace,
   type CudaDriver,
@@ -24,6 +23,7 @@ import {
 } from '@flashcore/runner/testing';
 import { findDataSheet, parseManifest, parseShape, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
 import { launchUs, measuredTimes, type EstimateErrors, type EstimateReport } from '@flashcore/tools/time-estimates';
+import { median } from '@flashcore/shared/statistics';
 import { onDevice, type MeasuredDevice } from './device.ts';
 import { repositoryRoot } from '../support/repository-root.ts';
 

@@ -1,6 +1,7 @@
 /** The page of seconds from an edit to the verdict, as `gpu_host --sections seconds` wrote them. */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { median } from '@flashcore/shared/statistics';
 import { fixed, markdownTable } from './markdown.ts';
 import { RESULTS } from './results.ts';
 
@@ -60,9 +61,3 @@ function rowOf(kernel: string, rounds: readonly Round[]): string[] {
 
 const secondsOf = ({ phases }: Round, phase: string): number =>
   phases.filter((one) => one.phase === `PHASE_${phase}`).reduce((sum, { seconds }) => sum + seconds, 0);
-
-function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = Math.floor(sorted.length / 2);
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-}

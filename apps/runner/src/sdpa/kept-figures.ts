@@ -2,7 +2,7 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { SdpaReuseSchema, type SdpaReuse } from '@flashcore/shared/contract';
-import { quantile } from '@flashcore/shared/statistics';
+import { median } from '@flashcore/shared/statistics';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 
 const MAX_AGE_MS = 60 * 60_000;
@@ -10,8 +10,6 @@ const MAX_AGE_MS = 60 * 60_000;
 const DRIFT_LIMIT = 0.015;
 /** Fewer samples of a backend are kept for nobody. */
 const FEWEST_KEPT = 20;
-
-const median = (samplesUs: readonly number[]): number => quantile(samplesUs, 0.5);
 
 /**
  * What was measured on the graphs that PyTorch's process holds of one shape: it goes with them, so that a figure is

@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import { blockRatioInterval } from '@flashcore/shared/statistics';
+import { blockRatioInterval, median } from '@flashcore/shared/statistics';
 import type {
   CompareRequest,
   ComparisonReport,
@@ -21,7 +21,6 @@ import {
   SlowDown,
   type BatchClocks,
   hotLaunches,
-  median,
   outputCheck,
   settled,
   narrowEnough,

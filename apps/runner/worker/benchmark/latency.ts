@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import { medianInterval } from '@flashcore/shared/statistics';
+import { medianInterval, median } from '@flashcore/shared/statistics';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { Reference } from '../driver/reference.ts';
 import type { BenchmarkRequest, LatencyReport, SamplingProtocol, TimingModeName } from '../messages/measuring.ts';
@@ -20,7 +20,6 @@ import {
   SlowDown,
   hotLaunches,
   judgeSlow,
-  median,
   narrowEnough,
   settled,
 } from './sampling.ts';

@@ -1,9 +1,9 @@
-import { blockRatioInterval, medianInterval, Random } from '@flashcore/shared/statistics';
+import { blockRatioInterval, medianInterval, Random, median } from '@flashcore/shared/statistics';
 import { describe, expect, it } from 'vitest';
 import type { ClockStamps } from './clock-stamps.ts';
 import type { Conditions } from './conditions.ts';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
-import { judgeSlow, Looks, median, narrowEnough, SlowDown } from './sampling.ts';
+import { judgeSlow, Looks, narrowEnough, SlowDown } from './sampling.ts';
 
 describe('samples that the device was slow in', () => {
   const clocksMhz = [1980, 1700, 1980];

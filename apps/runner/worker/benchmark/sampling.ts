@@ -1,5 +1,5 @@
 /** What the measurement of one build and the comparison of two have in common. */
-import { quantile } from '@flashcore/shared/statistics';
+import { median } from '@flashcore/shared/statistics';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { LatencyReport, TimingModeName } from '../messages/measuring.ts';
 import type { ClockStamps } from './clock-stamps.ts';
@@ -35,8 +35,6 @@ export function settled(samples: readonly number[]): boolean {
   const before = median(samples.slice(-2 * SETTLE_WINDOW, -SETTLE_WINDOW));
   return Math.abs(recent - before) <= SETTLED_RELATIVE * before;
 }
-
-export const median = (samples: ArrayLike<number>): number => quantile(samples, 0.5);
 
 /**
  * When it is looked whether the samples so far are enough: at the fewest that there are to be, and whenever there are a

@@ -2,4 +2,4 @@
 export { type BlockRatio, blockRatioInterval } from './block-ratio.ts';
 export { COMPARISON_RULE, judgeComparison, judgeShape, ratioText } from './comparison.ts';
 export { Random } from './random.ts';
-export { describe, histogram, knowsPercentile, medianInterval, quantile, ratioInterval } from './statistics.ts';
+export { describe, histogram, knowsPercentile, median, medianInterval, quantile, ratioInterval } from './statistics.ts';

@@ -73,6 +73,8 @@ export const knowsPercentile = (samples: number, share: number): boolean => samp
 export const quantile = (samples: ArrayLike<number>, share: number): number =>
   quantileOfSorted(sortedCopy(samples), share);
 
+export const median = (samples: ArrayLike<number>): number => quantile(samples, 0.5);
+
 /** 95 % bootstrap percentile interval of the median. */
 export const medianInterval = (samples: ArrayLike<number>, options: IntervalOptions = {}): Interval =>
   medianIntervalOfSorted(sortedCopy(samples), options);
