@@ -8,7 +8,10 @@ import { ROOT } from './home.ts';
 /** How long compiling it may take. */
 export const REFERENCE_LIMIT_MS = 120_000;
 
-export async function compiledReference(): Promise<Reference> {
+export const compiledReference = async (): Promise<Reference> => loadReference(await referenceLibrary());
+
+/** Its library, as runners load it. */
+export async function referenceLibrary(): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'flashcore-reference-'));
   try {
     const tools = new BuildTools({
@@ -18,7 +21,7 @@ export async function compiledReference(): Promise<Reference> {
       artifacts: new ArtifactStore(join(folder, 'artifacts')),
       ...TEST_HOST,
     });
-    return loadReference(await tools.libraries.reference({ signal: AbortSignal.timeout(REFERENCE_LIMIT_MS) }));
+    return await tools.libraries.reference({ signal: AbortSignal.timeout(REFERENCE_LIMIT_MS) });
   } finally {
     rmSync(folder, { recursive: true });
   }
