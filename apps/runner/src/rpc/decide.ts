@@ -160,7 +160,8 @@ function checkDecision(
 /** A decision that would change nothing is no entry of the trail. */
 function refuseAgain({ name }: Job, already: string | undefined): void {
   if (already === undefined) return;
-  const text = `${name} is ${already} already: fa-tui undo ${name} takes that back, fa-tui note adds a note`;
+  const short = name.replace(/^jobs\//, '').slice(0, 8);
+  const text = `${short} is ${already} already: fa-tui undo ${short} takes that back, fa-tui note adds a note`;
   throw new FlashcoreError('NOT_ACCEPTABLE', { job: name }, text);
 }
 

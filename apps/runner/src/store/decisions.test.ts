@@ -88,7 +88,8 @@ test('a decision that would change nothing is refused and leaves the trail as it
   await using fixture = await startTestRunner();
   const { client } = fixture;
   const job = await experiment(client, 'champion_9');
-  const already = (what: string) => `${job} is ${what} already: fa-tui undo ${job} takes that back`;
+  const short = job.slice('jobs/'.length, 'jobs/'.length + 8);
+  const already = (what: string) => `${short} is ${what} already: fa-tui undo ${short} takes that back`;
   await client.accept({ job });
   await expect(client.accept({ job, note: 'twice' })).rejects.toThrow(already('the champion'));
   await client.reject({ job });
