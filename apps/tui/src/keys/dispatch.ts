@@ -10,6 +10,7 @@ import type { KeyContext } from './handler.ts';
 import { HANDLERS } from './handlers.ts';
 import { typedCharacter } from './key-name.ts';
 import { completeFolder, expandHome } from '../watch/complete-path.ts';
+import { isFolder } from '../watch/follow-source.ts';
 
 /** Carries out what `key` means now; where it means nothing now, it says why. Unknown keys do nothing. */
 export function pressKey(key: string, context: KeyContext): void {
@@ -106,12 +107,14 @@ function pressInWatchFolder(key: string, overlay: OverlayOf<'watch-folder'>, con
   const { store } = context;
   const { text, quick } = overlay;
   const open = (change: Partial<OverlayOf<'watch-folder'>>): void =>
-    store.dispatch({ type: 'overlay', overlay: { ...overlay, names: [], ...change } });
+    store.dispatch({ type: 'overlay', overlay: { ...overlay, names: [], problem: '', ...change } });
   switch (key) {
     case 'escape':
       return close(context);
     case 'enter':
-      return watchTyped(overlay, context);
+      return text === '' || isFolder(typedFolder(text))
+        ? watchTyped(overlay, context)
+        : open({ problem: 'there is no such folder' });
     case 'tab':
       return open(completeFolder(text));
     case 'ctrl+t':
@@ -125,11 +128,13 @@ function pressInWatchFolder(key: string, overlay: OverlayOf<'watch-folder'>, con
   }
 }
 
+const typedFolder = (text: string): string => path.resolve(expandHome(text));
+
 function watchTyped({ text, quick }: OverlayOf<'watch-folder'>, context: KeyContext): void {
   close(context);
   if (text === '') return;
   context.session.watchFolder({
-    folder: path.resolve(expandHome(text)),
+    folder: typedFolder(text),
     requestFor: (kernel) => ({ method: 'runExperiment', request: { kernel, options: { requestId: randomUUID() } } }),
     quick,
   });

@@ -355,16 +355,17 @@ test('W completes paths with Tab, and Ctrl-T asks for the smallest case first', 
   expect(await terminal.screen()).toMatch(/quick: smallest case first/);
 });
 
-test('W takes ~ for the home folder; a folder that is none is named, and the next W asks again', async () => {
+test('W takes ~ for the home folder; of a folder that is none it says so, and keeps what was typed', async () => {
   await terminal.press('W');
   await terminal.press(CTRL_U);
   await terminal.press('~/no such folder\r');
-  expect([terminal.store.state.watching, terminal.store.state.notice?.text]).toEqual([
-    undefined,
-    `${homedir()}/no such folder: no such folder to watch`,
-  ]);
-  await terminal.press('W');
-  expect(ui().overlay?.kind).toBe('watch-folder');
+  expect(await terminal.screen()).toMatch(/folder to watch: ~\/no such folder█ +there is no such folder/);
+  expect(terminal.store.state.watching).toBeUndefined();
+  await terminal.press('x');
+  expect(await terminal.screen()).not.toMatch(/there is no such folder/);
+  await terminal.press(CTRL_U);
+  await terminal.press('~\r');
+  expect([ui().overlay, terminal.store.state.watching?.folder]).toEqual([undefined, homedir()]);
 });
 
 test('leaving cancels nothing and gives the terminal back', async () => {

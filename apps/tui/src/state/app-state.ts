@@ -77,6 +77,8 @@ export type Overlay =
       readonly text: string;
       /** Folders that begin as the text does, after Tab. */
       readonly names: readonly string[];
+      /** What is wrong with the text, after Enter. */
+      readonly problem?: string;
       /** Every save is tried on the smallest case first. */
       readonly quick: boolean;
     }

@@ -73,7 +73,9 @@ function promptRow(overlay: Prompt, width: number): Row {
     );
   const label = overlay.kind === 'watch-folder' ? ' folder to watch: ' : ' /';
   const names: Row =
-    overlay.kind === 'watch-folder' ? [run(overlay.names.map((name) => `  ${name}`).join(''), 'dim')] : [];
+    overlay.kind === 'watch-folder'
+      ? [run(overlay.names.map((name) => `  ${name}`).join(''), 'dim'), run(`  ${overlay.problem ?? ''}`, 'warn')]
+      : [];
   return fitRow(
     [run(label, 'key'), run(lastCells(overlay.text, width - label.length - 2)), run('█', 'accent'), ...names],
     width,
