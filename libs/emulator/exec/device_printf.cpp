@@ -1,6 +1,7 @@
 // Device printf: collected in a buffer of the size that a GPU gives it (1 MB), written out when the launch has ended.
 #include "device_printf.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <mutex>
@@ -11,7 +12,6 @@
 namespace flashcore::emu {
 
 namespace {
-constexpr size_t BUFFER_BYTES = 1 << 20;
 std::mutex mutex;
 std::string collected;
 size_t dropped = 0;
@@ -27,6 +27,14 @@ void flush_device_printf() {
   dropped = 0;
 }
 
+void collect_printf(const std::string& text) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (collected.size() + text.size() > PRINTF_BUFFER_BYTES)
+    ++dropped;
+  else
+    collected += text;
+}
+
 }  // namespace flashcore::emu
 
 extern "C" __attribute__((visibility("default"))) int flashcore_emu_printf(const char* format, ...) {
@@ -37,11 +45,6 @@ extern "C" __attribute__((visibility("default"))) int flashcore_emu_printf(const
   const int length = vsnprintf(line, sizeof line, format, arguments);
   va_end(arguments);
   if (length < 0) return length;
-  const std::lock_guard<std::mutex> lock(mutex);
-  const size_t bytes = static_cast<size_t>(length) < sizeof line ? static_cast<size_t>(length) : sizeof line - 1;
-  if (collected.size() + bytes > BUFFER_BYTES)
-    ++dropped;
-  else
-    collected.append(line, bytes);
+  collect_printf({line, std::min(static_cast<size_t>(length), sizeof line - 1)});
   return length;
 }

@@ -1,4 +1,5 @@
 // Branches, barriers, ends and the few calls that a kernel makes of the system.
+#include <algorithm>
 #include <chrono>
 #include <string>
 
@@ -176,6 +177,19 @@ T argument(Warp& w, const Ins* i, unsigned lane, uint64_t& at) {
   return value;
 }
 
+/** One conversion's text: `%c` of 0 is a character too. */
+template <class T>
+std::string converted(const std::string& conversion, T value) {
+  char few[512];
+  const int length = snprintf(few, sizeof few, conversion.c_str(), value);
+  if (length < 0) return "";
+  if (static_cast<size_t>(length) < sizeof few) return {few, static_cast<size_t>(length)};
+  std::string text(std::min(static_cast<size_t>(length), PRINTF_BUFFER_BYTES) + 1, 0);
+  snprintf(text.data(), text.size(), conversion.c_str(), value);
+  text.pop_back();
+  return text;
+}
+
 /** printf's text with its arguments, which lie packed in local memory. */
 std::string formatted(Warp& w, const Ins* i, unsigned lane, const std::string& format, uint64_t at) {
   std::string out;
@@ -195,20 +209,18 @@ std::string formatted(Warp& w, const Ins* i, unsigned lane, const std::string& f
     for (; n < format.size() && strchr("lhzjt", format[n]); ++n) longs += format[n] == 'l' || format[n] == 'z';
     if (n >= format.size()) break;
     const char kind = format[n];
-    char text[512] = "";
     if (kind == '%') {
       out += '%';
     } else if (strchr("fFeEgGaA", kind)) {
-      snprintf(text, sizeof text, (one + kind).c_str(), argument<double>(w, i, lane, at));
+      out += converted(one + kind, argument<double>(w, i, lane, at));
     } else if (kind == 's') {
-      snprintf(text, sizeof text, (one + "s").c_str(), text_at(w, i, lane, argument<uint64_t>(w, i, lane, at)).c_str());
+      out += converted(one + 's', text_at(w, i, lane, argument<uint64_t>(w, i, lane, at)).c_str());
     } else if (kind == 'p' || longs) {
       const auto value = argument<int64_t>(w, i, lane, at);
-      snprintf(text, sizeof text, (one + "ll" + (kind == 'p' ? 'x' : kind)).c_str(), static_cast<long long>(value));
+      out += converted(one + "ll" + (kind == 'p' ? 'x' : kind), static_cast<long long>(value));
     } else if (strchr("diouxXc", kind)) {
-      snprintf(text, sizeof text, (one + kind).c_str(), argument<int32_t>(w, i, lane, at));
+      out += converted(one + kind, argument<int32_t>(w, i, lane, at));
     }
-    out += text;
   }
   return out;
 }
@@ -226,7 +238,8 @@ const Ins* call_printf(Warp& w, const Ins* i) {
     if (!(m >> lane & 1)) continue;
     const std::string format = text_at(w, i, lane, passed(w, lane, i->extra->options[0]));
     const std::string text = formatted(w, i, lane, format, passed(w, lane, i->extra->options[1]));
-    const int length = flashcore_emu_printf("%s", text.c_str());
+    collect_printf(text);
+    const int length = static_cast<int>(text.size());
     if (i->extra->options[2] >= 0)
       memcpy(w.block->local + w.linear(lane) * w.block->local_bytes + i->extra->options[2], &length, sizeof length);
   }

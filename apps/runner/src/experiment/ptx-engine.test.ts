@@ -54,22 +54,32 @@ describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
     for (const shape of shapes) expect(checked).toContain(shape);
   });
 
-  test('what a kernel prints is in the log of its job, to the last character, however late it comes', async () => {
+  /** fa_v1_baseline, one of whose threads calls printf so. */
+  const printing = (call: string): Record<string, string> => {
     const files = filesOf(join(kernelsFolder, 'fa_v1_baseline'));
     const text = files['fa_v1_baseline.cu']!.replace('#include <math.h>', '#include <cstdio>\n#include <math.h>');
-    const printing = text.replace(
-      /(?<=__global__[^]*?\) \{\n)/,
-      'if (threadIdx.x + blockIdx.x + blockIdx.y + blockIdx.z == 0) printf("one\\n\\nopen");\n',
-    );
+    const first = 'if (threadIdx.x + blockIdx.x + blockIdx.y + blockIdx.z == 0)';
+    return { ...files, 'fa_v1_baseline.cu': text.replace(/(?<=__global__[^]*?\) \{\n)/, `${first} ${call};\n`) };
+  };
+  const printedBy = async (files: Record<string, string>): Promise<string[]> => {
+    const { events } = await fixture.run('verify', {
+      kernel: fixture.upload(files),
+      settings: { shapes: [parseShape('1x1x64x64')], seedCount: 1 },
+    });
+    const lines = events.flatMap((event) => (event.case === 'logLine' ? [event.value] : []));
+    return lines.flatMap(({ source, text }) => (source === 'kernel' ? [text] : []));
+  };
+
+  test('a zero among what a kernel prints ends no line, and a long conversion is whole', async () => {
+    const printed = await printedBy(printing('printf("%c%*d|%s|%lld\\n", 0, 2000, 7, "text", 1ll << 40)'));
+    expect(new Set(printed)).toEqual(new Set([`\0${' '.repeat(1999)}7|text|1099511627776`]));
+  });
+
+  test('what a kernel prints is in the log of its job, to the last character, however late it comes', async () => {
+    const files = printing('printf("one\\n\\nopen")');
     const rounds: string[] = [];
     while (rounds.length < 3) {
-      const { events } = await fixture.run('verify', {
-        kernel: fixture.upload({ ...files, 'fa_v1_baseline.cu': printing }),
-        settings: { shapes: [parseShape('1x1x64x64')], seedCount: 1 },
-      });
-      const lines = events.flatMap((event) => (event.case === 'logLine' ? [event.value] : []));
-      const printed = lines.flatMap(({ source, text: line }) => (source === 'kernel' ? [line] : []));
-      rounds.push(printed.join('\n'));
+      rounds.push((await printedBy(files)).join('\n'));
     }
     // Each launch of a request goes on where the one before left the line.
     expect(rounds[0]).toMatch(/^(one\n\nopen){2,}$/);
