@@ -123,7 +123,7 @@ await answers[request.trial]();`,
     'wrong',
   ]);
   const why = summary.lineage.map(({ why: text }) => text);
-  expect(why[1]).toMatch(/no JSON document/);
+  expect(why[1]).toMatch(/not a JSON document/);
   expect(why[2]).toMatch(/ended with status 3/);
   expect(why[3]).toMatch(/did not answer within 3 s/);
   expect(why[4]).toMatch(/x\.cu, which is not there/);
