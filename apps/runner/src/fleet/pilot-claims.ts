@@ -1,5 +1,5 @@
 /** What a pilot's events say of the device and the runner, held against what it was let in with. */
-import type { Device, JobEvent, Provenance } from '@flashcore/shared/contract';
+import { Outcome, type Device, type JobEvent, type Provenance } from '@flashcore/shared/contract';
 
 export interface KnownOfPilot {
   /** That it registered with. */
@@ -15,6 +15,13 @@ const SAME = ['name', 'arch', 'multiprocessors', 'simulated'] as const;
 /** What contradicts it, in words; undefined: nothing does. A time of another device must never stand for this one's. */
 export function contradictionIn({ payload }: JobEvent, known: KnownOfPilot): string | undefined {
   if (OF_ITS_QUEUE.includes(payload.case)) return undefined;
+  if (payload.case === 'finished') {
+    const { outcome, result } = payload.value;
+    if (outcome === Outcome.UNSPECIFIED || Outcome[outcome] === undefined)
+      return `it tells of an end with outcome ${outcome}, which is none`;
+    // NaN is neither.
+    if (result && !(result.deviceSeconds >= 0)) return `it tells of ${result.deviceSeconds} seconds of its device`;
+  }
   for (const message of messagesIn(payload.value)) {
     const found = contradictionOf(message, known);
     if (found !== undefined) return found;

@@ -332,6 +332,13 @@ test.each([
     create(JobEventSchema, { payload: { case: 'benchmarkProgress', value: { simulated: true } } }),
     /the emulator's times/,
   ],
+  ['less than no time', measured({ deviceSeconds: -1 }), /of -1 seconds/],
+  ['a time that is no number', measured({ deviceSeconds: NaN }), /of NaN seconds/],
+  [
+    'an end that there is not',
+    create(JobEventSchema, { payload: { case: 'finished', value: { outcome: 99 as Outcome } } }),
+    /outcome 99/,
+  ],
 ])('a pilot that tells of %s loses its job, and nothing of that is passed on', async (_, event, reason) => {
   const { pool, pilot } = fixture();
   const { session, said } = pilot('1');
