@@ -2,6 +2,7 @@
 import { FindingKind, Outcome, Phase, Verdict, type JobEvent } from '@flashcore/shared/contract';
 import { describe, expect, test } from 'vitest';
 import { DASHBOARD_MOMENTS } from '../testing/dashboard-job.ts';
+import { decidedEvents } from '../testing/measured-job.ts';
 import { eventsOf } from '../testing/sample-job.ts';
 import { enterScene } from '../testing/scenes.ts';
 import { openTerminal } from '../testing/terminal.tsx';
@@ -203,6 +204,16 @@ test("a figure of the emulator's model has its sign in the gates of view 1, and 
     expect(await terminal.screen()).toMatch(/✓ registers\/thread +~61 <= 64[^]*~ modelled on the emulator/);
     await terminal.press('5');
     expect(await terminal.screen()).toMatch(/registers\/thread +pass \(modelled\) +~61/);
+  } finally {
+    terminal.close();
+  }
+});
+
+test('where hard gates were not measured, view 1 says so beside what passed', async () => {
+  const terminal = openTerminal({ columns: 80, rows: 24, theme: { colors: 'none', ascii: false } });
+  try {
+    await enterScene(terminal, { keys: '1', events: () => decidedEvents('flashcore_v11.final') });
+    expect(await terminal.screen()).toMatch(/gates +✓\d+ [^\n]*1 of 4 hard gates not measured/);
   } finally {
     terminal.close();
   }

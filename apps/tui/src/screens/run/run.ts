@@ -1,7 +1,7 @@
 /** View 1 where it is one pane: how the job stands, correctness, latency and gates a line each, and the log. */
-import { JobState, Verdict } from '@flashcore/shared/contract';
+import { JobState, Outcome, Verdict, type GateResult } from '@flashcore/shared/contract';
 import { progressBar, sampleStrip } from '../../present/cells/bars.ts';
-import { formatError, formatMicroseconds, formatSeconds } from '../../present/numbers.ts';
+import { counted, formatError, formatMicroseconds, formatSeconds } from '../../present/numbers.ts';
 import { fitRow, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import { standingOf } from '../gates/standing.ts';
 import { gateTarget } from '../../present/gate-marks.ts';
@@ -16,6 +16,7 @@ import {
   summaryText,
   variantWord,
 } from '../../present/words.ts';
+import { tallyOf } from '../../present/sections/gates.ts';
 import { phaseBars } from '../../present/sections/phase-times.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { gateTally } from '../../state/gate-board.ts';
@@ -211,10 +212,17 @@ function gatesLine(state: AppState, width: number): Row {
     [
       ...tallyRuns(gateTally(gates, attachedJob(state))),
       ...(failed === undefined ? [] : [run('  ✗', 'bad'), run(` ${failed.title} ${gateTarget(failed)}`)]),
+      ...(attachedJob(state)?.outcome === Outcome.PASSED ? openRuns(gates) : []),
       ...(standing?.matters ? [run(`  ${standing.text}`, standing.role)] : []),
     ],
     width,
   );
+}
+
+/** A job that passed with gates that nobody measured did not pass those. */
+function openRuns(gates: readonly GateResult[]): Row {
+  const { hard, open } = tallyOf(gates);
+  return open === 0 ? [] : [run(`  ${open} of ${counted(hard, 'hard gate')} not measured`, 'warn')];
 }
 
 function findingRows(state: AppState, size: Size): Row[] {
