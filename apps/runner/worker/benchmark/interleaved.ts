@@ -188,7 +188,10 @@ class Comparison {
       series.takeClocks(this.#slowDown.batch((series.length - from) * BLOCK.length, PLACES));
       await this.#tools.reporter.notice({ type: 'pairs', mode: this.#mode, selfCheck, ...series.since(from) });
       const stopReason = series.stopReason(performance.now() - started);
-      if (stopReason) return series.result(stopReason);
+      if (!stopReason) continue;
+      // Time was up before that block came: its outputs are checked now.
+      if (taken <= secretBlock) await this.#secretCheck(sides);
+      return series.result(stopReason);
     }
   }
 
@@ -217,8 +220,7 @@ class Comparison {
 
   /**
    * New inputs, and a sample of each build that is checked and not counted: they share their outputs, and the device
-   * idles while the CPU computes the reference. Milliseconds
-   * that it took, which are not sampling time.
+   * idles while the CPU computes the reference. Milliseconds that it took, which are not sampling time.
    */
   async #secretCheck(sides: readonly [Side, Side]): Promise<number> {
     const started = performance.now();
@@ -246,7 +248,7 @@ class Comparison {
   }
 }
 
-/** A block that is certainly reached, and that nobody can guess. */
+/** A block that should be reached, by what the warm-up's took, and that nobody can guess. */
 function secretIndex({ minSamples, maxSeconds }: SamplingProtocol, blockUs: number): number {
   const reachable = Math.min(Math.ceil(minSamples / PER_BLOCK), Math.floor((maxSeconds * 1e6) / blockUs));
   return reachable < 2 ? 0 : randomInt(0, Math.max(1, Math.floor(reachable / 2)));

@@ -18,13 +18,13 @@ const AUDIT_LIMIT_MS = 120_000;
 export class OutputChecks {
   readonly #rotation: InputRotation;
   readonly #reporter: Reporter;
-  readonly #indices: ReadonlySet<number>;
+  readonly #indices: Set<number>;
   readonly #problems: string[] = [];
   #audit: AuditReport | undefined;
   #checks = 0;
   #ms = 0;
 
-  /** `reachable`: samples that there will be for certain. */
+  /** `reachable`: samples that there should be, by what the warm-up's took. */
   constructor(rotation: InputRotation, reporter: Reporter, reachable: number) {
     this.#rotation = rotation;
     this.#reporter = reporter;
@@ -35,6 +35,16 @@ export class OutputChecks {
   /** Whether the output of a sample is to be checked. */
   wants(index: number): boolean {
     return this.#indices.has(index) && this.#problems.length === 0 && this.#ms < CHECKS_LIMIT_MS;
+  }
+
+  /** Whether a secret sample has come; a host that got busy after the warm-up may run out of time before. */
+  get reached(): boolean {
+    return this.#checks > 0;
+  }
+
+  /** Has that sample checked too. */
+  demand(index: number): void {
+    this.#indices.add(index);
   }
 
   /** Before a sample that is to be checked. */
