@@ -41,7 +41,7 @@ const COLUMNS: readonly Column<Ranked>[] = [
 ];
 
 /** "5.757 us to 5.763 us"; four samples have a median, and no interval of it. */
-export function intervalText({ latency }: LeaderboardEntry): string {
+function intervalText({ latency }: LeaderboardEntry): string {
   return latency === undefined || latency.samples < FEWEST_SAMPLES.interval ? '-' : p50IntervalText(latency);
 }
 

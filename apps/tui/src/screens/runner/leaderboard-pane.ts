@@ -14,10 +14,11 @@ import {
   formatPercent,
   formatSpeedup,
 } from '../../present/numbers.ts';
-import { intervalText, originText, sdpaSpeedupText } from '../../present/sections/leaderboard.ts';
+import { originText, sdpaSpeedupText } from '../../present/sections/leaderboard.ts';
 import { MODE_WORDS, shortName } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { leaderboardOf } from '../../state/selectors.ts';
+import { halfWidthText } from '../dashboard/latency-live.ts';
 import { list } from '../pane/list.ts';
 import { pinnedMark, sortRemark } from './history.ts';
 import { noAnswer } from '../pane/nothing.ts';
@@ -38,7 +39,7 @@ const leaderboardColumns = (state: AppState): Column<Ranked>[] => [
     shrinkTo: 24,
   },
   { title: 'p50', align: 'right', cell: ({ latency }) => or(latency?.p50Us, formatMicroseconds) },
-  { title: '95 % of p50', align: 'right', drop: 1, cell: intervalText },
+  { title: '95 %', align: 'right', drop: 1, cell: ({ latency }) => (latency && halfWidthText(latency)) ?? '-' },
   { title: 'p90', align: 'right', drop: 4, cell: ({ latency }) => or(latency?.p90Us, formatMicroseconds) },
   { title: 'TFLOP/s', align: 'right', drop: 3, cell: ({ tflops }) => or(tflops, formatNumber) },
   {
