@@ -23,15 +23,20 @@ constexpr int COST_OF_UNCHANGED = 2'000, COST_OF_LOOK = 200;
 
 const char* verb(Access access) { return access == Access::Read ? "read " : "wrote "; }
 
-[[noreturn]] void misaligned(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, Access access,
-                             const std::string& buffer) {
+Fault fault_at(uint64_t address, unsigned bytes, Access access, CUresult error, const char* kind) {
   Fault fault;
-  fault.error = CUDA_ERROR_MISALIGNED_ADDRESS;
-  fault.kind = "MISALIGNED_ADDRESS";
+  fault.error = error;
+  fault.kind = kind;
   fault.has_address = true;
   fault.address = address;
   fault.access = access == Access::Read ? "read" : "write";
   fault.bytes = bytes;
+  return fault;
+}
+
+[[noreturn]] void misaligned(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, Access access,
+                             const std::string& buffer) {
+  Fault fault = fault_at(address, bytes, access, CUDA_ERROR_MISALIGNED_ADDRESS, "MISALIGNED_ADDRESS");
   fault.buffer = buffer;
   fault.message = verb(access) + std::to_string(bytes) + " bytes at an address that is " +
                   std::to_string(address % bytes) + " past a multiple of " + std::to_string(bytes) +
@@ -40,14 +45,7 @@ const char* verb(Access access) { return access == Access::Read ? "read " : "wro
 }
 
 Fault out_of_bounds(uint64_t address, unsigned bytes, Access access) {
-  Fault fault;
-  fault.error = CUDA_ERROR_ILLEGAL_ADDRESS;
-  fault.kind = "OUT_OF_BOUNDS";
-  fault.has_address = true;
-  fault.address = address;
-  fault.access = access == Access::Read ? "read" : "write";
-  fault.bytes = bytes;
-  return fault;
+  return fault_at(address, bytes, access, CUDA_ERROR_ILLEGAL_ADDRESS, "OUT_OF_BOUNDS");
 }
 
 [[noreturn]] void shared_fault(Warp& w, const Ins* i, unsigned lane, uint32_t offset, unsigned bytes, Access access) {
