@@ -3,6 +3,7 @@ import reactHooks from 'eslint-plugin-react-hooks';
 import tseslint from 'typescript-eslint';
 import { noFixedWait } from './tools/lint/fixed-waits.mjs';
 import { importRooms } from './tools/lint/import-rooms.mjs';
+import { noPlainDictionary } from './tools/lint/plain-dictionaries.mjs';
 
 // Who may import whom: a room lists all that it may import from; what is not listed is refused. A file beside the
 // folders that others import is a room too. The tables have no circle, so that there is none of folders.
@@ -11,6 +12,7 @@ const RUNNER_ROOMS = {
   'async.ts': [],
   'log.ts': [],
   'host-settings.ts': ['build'],
+  'address-space.ts': [],
   'heap-growth.ts': [],
   'worker-program.ts': [],
   '../worker/messages': [],
@@ -55,7 +57,7 @@ const RUNNER_ROOMS = {
     ...['experiment', 'phases', 'device', 'spec', 'build', 'jobs', 'rpc', 'access', 'sandbox', 'store'],
     ...['kernels.ts', 'usage-error.ts', 'async.ts', 'log.ts'],
   ],
-  acceptance: ['store', 'jobs'],
+  acceptance: ['access', 'store', 'jobs'],
   'host.ts': ['log.ts', 'store'],
   // An RPC starts jobs and does not know what is in them.
   rpc: ['jobs', 'acceptance', 'access', 'store', 'kernels.ts', 'host.ts', 'usage-error.ts', 'async.ts', 'log.ts'],
@@ -108,7 +110,9 @@ const SHARED_ROOMS = {
   text: [],
   files: ['generated', 'text'],
   contract: ['generated', 'text'],
-  kernels: ['contract', 'files', 'generated', 'text'],
+  data: ['contract', 'text'],
+  problems: ['data', 'contract', 'files', 'text'],
+  kernels: ['problems', 'data', 'contract', 'files', 'generated', 'text'],
   statistics: ['kernels', 'generated', 'text'],
   trace: ['kernels', 'contract', 'generated', 'text'],
   client: ['kernels', 'contract', 'files', 'generated', 'text'],
@@ -121,6 +125,7 @@ const TEST_ROOMS = {
   reliability: ['support'],
   conformance: ['support'],
   bench: [],
+  corpus: ['support'],
   e2e: ['support', 'reliability'],
   fleet: ['support'],
   interop: ['support'],
@@ -129,7 +134,7 @@ const TEST_ROOMS = {
   native: ['support'],
   workspace: ['support'],
 };
-const TOOLS_ROOMS = { lint: [], '.': [], ladder: ['.'] };
+const TOOLS_ROOMS = { lint: [], '.': [], ladder: ['.'], 'bare-root': ['.'] };
 // The shape of lines: Prettier decides it, up to what it can't break. Comments and signatures keep to 120 columns, and
 // so does everything else but strings, patterns and imports.
 const LINES = {
@@ -152,6 +157,20 @@ const NAMED_PARAMETER_TYPES = {
     'TSTypeLiteral[members.length>2]',
   message: 'Give a parameter type of three or more members a name: an interface above the function.',
 };
+// A digest becomes a path: only contract/digest.ts, which reads it, may say that a text is one.
+const CLAIMED_DIGESTS = {
+  selector: ":matches(TSAsExpression, TSTypeAssertion) > TSTypeReference[typeName.name='Sha256']",
+  message: 'Read the text with parseSha256() or isSha256().',
+};
+// In a URL "my code" is my%20code: a path is made of one by fileURLToPath(), and a URL of a path by pathToFileURL().
+const PATHS_OF_URLS = [
+  ':matches(MemberExpression[property.name="pathname"], Property[key.name="pathname"])',
+  'MemberExpression[object.type="MemberExpression"][object.object.type="MetaProperty"][object.property.name="url"]',
+  String.raw`:matches(Literal[value=/^file:\/\//], TemplateElement[value.raw=/^file:\/\//])`,
+].map((selector) => ({
+  selector,
+  message: 'Make a path of a file URL with fileURLToPath(), and a URL of a path with pathToFileURL().',
+}));
 // A program started elsewhere has no time limit, no bounded output and nobody that ends it with the runner.
 const CHILD_PROCESSES = {
   '@typescript-eslint/no-restricted-imports': [
@@ -171,6 +190,8 @@ const STARTS_PROGRAMS = [
   'apps/runner/src/sandbox/**',
   // The executor's pipes are descriptors that it inherits.
   'apps/runner/worker/driver/remote-library.ts',
+  // A reference, whose inputs and outputs only the judge may see.
+  'apps/runner/worker/verify/own-reference.ts',
   // The embedded runner, which outlives fa-tui.
   'apps/tui/src/connection/runner-launch.ts',
   // The user's own: a proposer, an editor, tmux.
@@ -185,7 +206,20 @@ const STARTS_PROGRAMS = [
   '**/*.test.tsx',
   '**/testing/**',
 ];
-const FLASHCORE = { flashcore: { rules: { 'import-rooms': importRooms, 'no-fixed-wait': noFixedWait } } };
+// Rooms that are handed keys by proposers, agents, clients and pilots.
+const TAKES_FOREIGN_KEYS = [
+  ...['search', 'agents'].map((room) => `apps/tui/src/${room}/**/*.ts`),
+  ...['spec', 'rpc', 'fleet'].map((room) => `apps/runner/src/${room}/**/*.ts`),
+];
+const FLASHCORE = {
+  flashcore: {
+    rules: {
+      'import-rooms': importRooms,
+      'no-fixed-wait': noFixedWait,
+      'no-plain-dictionary': noPlainDictionary,
+    },
+  },
+};
 const rooms = (root, table) => ({
   files: [`${root}/**/*.ts`, `${root}/**/*.tsx`],
   plugins: FLASHCORE,
@@ -210,7 +244,7 @@ export default tseslint.config(
     plugins: { '@nx': nx, 'react-hooks': reactHooks },
     rules: {
       ...LINES,
-      'no-restricted-syntax': ['error', NAMED_PARAMETER_TYPES],
+      'no-restricted-syntax': ['error', NAMED_PARAMETER_TYPES, CLAIMED_DIGESTS, ...PATHS_OF_URLS],
       '@nx/enforce-module-boundaries': [
         'error',
         {
@@ -235,7 +269,7 @@ export default tseslint.config(
       'no-empty': ['error', { allowEmptyCatch: false }],
     },
   },
-  { files: ['**/*.mjs'], rules: LINES },
+  { files: ['**/*.mjs'], rules: { ...LINES, 'no-restricted-syntax': ['error', ...PATHS_OF_URLS] } },
   {
     files: ['apps/**/*.ts', 'apps/**/*.tsx', 'libs/shared/src/**/*.ts'],
     ignores: STARTS_PROGRAMS,
@@ -247,6 +281,12 @@ export default tseslint.config(
     ignores: ['test/bench/**', 'test/measure/**', 'test/fleet/**'],
     plugins: FLASHCORE,
     rules: { 'flashcore/no-fixed-wait': 'error' },
+  },
+  {
+    files: TAKES_FOREIGN_KEYS,
+    ignores: ['**/*.test.ts', '**/testing/**'],
+    plugins: FLASHCORE,
+    rules: { 'flashcore/no-plain-dictionary': 'error' },
   },
   rooms('apps/runner/src', RUNNER_ROOMS),
   rooms('apps/runner/worker', WORKER_ROOMS),

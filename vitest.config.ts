@@ -9,6 +9,10 @@ import MixedOrder from './tools/mixed-order.ts';
 
 const CACHE = `${import.meta.dirname}/node_modules/.cache/flashcore-tests`;
 
+// vitest's workers, and this process, which loads reporters.
+const BEFORE_VITEST = /[%#]/.test(import.meta.dirname) ? ['--import', './tools/percent-in-paths.mjs'] : [];
+if (BEFORE_VITEST.length > 0) await import('./tools/percent-in-paths.mjs');
+
 // What Node has compiled once, TypeScript above all, it reads again: tests start hundreds of processes.
 process.env['NODE_COMPILE_CACHE'] ??= `${CACHE}/code`;
 
@@ -45,6 +49,7 @@ export default defineConfig({
     // A machine that CI shares can be too busy for a limit; a fault fails three times.
     retry: process.env['CI'] ? 2 : 0,
     testTimeout: 60_000,
+    execArgv: BEFORE_VITEST,
     hookTimeout: 120_000,
     // In a container the tests are root, and so are the runners that they start.
     env: {

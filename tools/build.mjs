@@ -6,9 +6,10 @@
 // When no file that a program's last build read has changed, it is left as it is.
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { fastInkBuild } from './fast-ink.mjs';
 
-const root = new URL('..', import.meta.url).pathname;
+const root = fileURLToPath(new URL('..', import.meta.url));
 
 // Bundled CommonJS packages call require() for Node's own modules.
 const banner =
@@ -117,6 +118,7 @@ const programs = {
       'busy-host': 'test/measure/busy-host.ts',
       'run-on-inputs': 'test/measure/run-on-inputs.ts',
       'counter-names': 'test/measure/counter-names.ts',
+      corpus: 'test/corpus/main.ts',
     },
   },
   // Split, so that plain commands load neither ink and react nor, for --help, gRPC.

@@ -2,11 +2,12 @@
 // the digest of all that goes into them, so that the first job does not. Never fails an installation: what is missing,
 // a runner compiles when it needs it. Left out where CI is set, and by `npm ci --ignore-scripts`.
 import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 
 const LIMIT_MS = 180_000;
 
 if (!process.env.CI) {
-  const runner = new URL('../apps/runner/bin/flashcore-runner.js', import.meta.url).pathname;
+  const runner = fileURLToPath(new URL('../apps/runner/bin/flashcore-runner.js', import.meta.url));
   const { status, stderr, error } = spawnSync(process.execPath, [runner, 'compile'], {
     encoding: 'utf8',
     timeout: LIMIT_MS,

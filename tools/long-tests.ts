@@ -1,5 +1,8 @@
 /** The test files that do more in `npm run test:all` than in `npm test`. */
-import { matchesGlob } from 'node:path';
+import { globSync, readFileSync } from 'node:fs';
+import { join, matchesGlob } from 'node:path';
+
+const CHECKOUT = join(import.meta.dirname, '..');
 
 /** Only there: campaigns of minutes, every build of the ladder, and what nx, the linter and the formatters do here. */
 export const LONG_TESTS = [
@@ -14,3 +17,15 @@ const SHORT_FORM = /\binFull\(|\bALL_TESTS\b|FLASHCORE_TESTS|\bshort: \d/;
 /** Whether this file, of this text, is among them. */
 export const isLong = (path: string, text: string): boolean =>
   LONG_TESTS.some((pattern) => matchesGlob(path, pattern)) || SHORT_FORM.test(text);
+
+interface TestFile {
+  /** From the checkout on. */
+  readonly path: string;
+  readonly text: string;
+}
+
+/** All of the workspace's. */
+export const testFiles = (): TestFile[] =>
+  globSync('{apps,libs,test,tools}/**/*.test.{ts,tsx}', { cwd: CHECKOUT, exclude: (path) => path === 'node_modules' })
+    .toSorted()
+    .map((path) => ({ path, text: readFileSync(join(CHECKOUT, path), 'utf8') }));

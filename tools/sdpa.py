@@ -5,18 +5,20 @@ A process that lives as long as its parent: PyTorch takes seconds to load. One J
 output: {"id": …, "ok": true, …} or {"id": …, "ok": false, "reason": "NO_TORCH" | "NO_CUDA" | "BAD_REQUEST" | "FAILED", "message": …}.
 
   open     {ordinal}                                    -> {torch, cuda, cudnn, device, backends}
-  prepare  {shape, dtype, inputSets, modes, launchesPerSample} -> {backends: [{name, available, reason, launchesPerSample}]}
+  prepare  {shape, dtype, modes, launchesPerSample}    -> {backends: [{name, available, reason, launchesPerSample}]}
   round    {backend, mode, seconds, maxSamples}         -> {samplesUs}
   parity   {shape, dtype, path}                              -> {backends: [{name, available, reason, maxAbsDifference, meanAbsDifference, maxAbsError, meanAbsError}]}
   release  {}                                           -> {}
 
 shape is {batch, heads, sequenceLength, headDim, causal}; tensors are [B, H, S, D] contiguous of dtype (PyTorch's name of it), scale = 1/sqrt(D).
-hot: a captured graph of n calls that walks through the input sets, time / n. cold: an event pair around one call, after twice the L2's size
-was written; a spinning kernel holds the stream until event, call and event are enqueued, so that the host's time is not in the sample.
+hot: a captured graph of n calls, each on heads of a pool that no other call has together and with an output of its own, time / n. cold: an event
+pair around one call, after twice the L2's size was written. Inputs are drawn and outputs filled before every sample of either; a spinning kernel
+holds the stream until what is timed is enqueued, so that the host's time is not in the sample.
 """
 
 import json
 import os
+import random
 import statistics
 import sys
 import time
@@ -29,6 +31,12 @@ os.dup2(2, 1)
 HOT_SAMPLE_US = 2000
 MAX_HOT_LAUNCHES = 200
 CALIBRATION_SAMPLES = 9
+# A replay is enqueued in less.
+HOT_HOLD_US = 200
+# As apps/runner/worker/messages/launch-pool.ts has them: what the calls of a graph share of Q, K and V, and what each has to itself.
+POOL_BYTES = 24 * 1024**2
+OWN_BYTES = 1024**3
+ALIGNMENT = 16
 # torch.cuda._sleep spins for clock cycles; no NVIDIA GPU runs faster than about 3 GHz.
 CYCLES_PER_US = 3000
 BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION", "math": "MATH"}
@@ -76,15 +84,14 @@ class Session:
             "backends": list(BACKENDS),
         }
 
-    def prepare(self, shape, dtype, inputSets, modes, launchesPerSample):
+    def prepare(self, shape, dtype, modes, launchesPerSample):
         self.release()
         torch = self.require_torch()
         size = (shape["batch"], shape["heads"], shape["sequenceLength"], shape["headDim"])
         kind = getattr(torch, dtype)
-        sets = [tuple(torch.randn(size, dtype=kind, device="cuda") for _ in range(3)) for _ in range(inputSets)]
         answer = []
         for name in BACKENDS:
-            backend = Backend(torch, name, sets, shape["causal"])
+            backend = Backend(torch, name, size, kind, shape["causal"])
             reason = backend.attempt(backend.try_once) or backend.attempt(
                 lambda: backend.prepare(modes, launchesPerSample, self.events)
             )
@@ -112,9 +119,9 @@ class Session:
         reference = torch.frombuffer(data, dtype=torch.float64, offset=tensors.nbytes).reshape(size).cuda()
         answer = []
         for name in BACKENDS:
-            backend = Backend(torch, name, [tuple(inputs)], shape["causal"])
+            backend = Backend(torch, name, size, inputs[0].dtype, shape["causal"])
             figures = {}
-            reason = backend.attempt(lambda: figures.update(backend.against(output, reference)))
+            reason = backend.attempt(lambda: figures.update(backend.against(inputs, output, reference)))
             answer.append({"name": name, "available": reason == "", "reason": reason, **figures})
         return {"backends": answer}
 
@@ -131,26 +138,63 @@ class Session:
         return self.torch
 
 
-class Backend:
-    """One SDPA backend on the input sets of one shape."""
+class Pool:
+    """Heads of Q, K and V, of which each of n calls takes its own: no two have the same pair of a head of Q and a head of K and V."""
 
-    def __init__(self, torch, name, sets, causal):
-        self.torch, self.name, self.sets, self.causal = torch, name, sets, causal
+    def __init__(self, torch, size, dtype, launches):
+        batch, heads, length, width = size
+        count, head_bytes = batch * heads, length * width * dtype.itemsize
+        most = max(2 * count, POOL_BYTES // (3 * head_bytes))
+        own = count * head_bytes
+        self.launches = max(1, min(launches, 2 * (most - count) + 1, OWN_BYTES // own))
+        if head_bytes % ALIGNMENT != 0:
+            self.launches = 1
+        spare = (self.launches - 1 + 1) // 2
+        self.size, self.count = size, count
+        self.tensors = [torch.empty((count + spare, length, width), dtype=dtype, device="cuda") for _ in range(3)]
+        distances = list(range(-spare, spare + 1))
+        random.shuffle(distances)
+        self.places = []
+        for distance in distances[: self.launches]:
+            q = random.randint(max(0, -distance), spare - max(0, distance))
+            self.places.append((q, q + distance))
+
+    def inputs(self, index):
+        q, kv = self.places[index]
+        return [
+            tensor[first : first + self.count].view(self.size)
+            for tensor, first in zip(self.tensors, (q, kv, kv), strict=True)
+        ]
+
+    def renew(self, outputs):
+        """New values; those of the inputs last, so that they are in L2 as far as they fit."""
+        for tensor in (*outputs, *self.tensors):
+            tensor.normal_()
+
+
+class Backend:
+    """One SDPA backend on one shape."""
+
+    def __init__(self, torch, name, size, dtype, causal):
+        self.torch, self.name, self.size, self.dtype, self.causal = torch, name, size, dtype, causal
         self.kind = getattr(torch.nn.attention.SDPBackend, BACKENDS[name])
         self.launches = 0
         self.graph = None
+        self.outputs = []
         self.hold_cycles = 0
+        self.single = Pool(torch, size, dtype, 1)
+        self.pool = self.single
 
-    def call(self, index):
-        q, k, v = self.sets[index % len(self.sets)]
+    def call(self, inputs):
+        q, k, v = inputs
         return self.torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
 
     def selected(self):
         return self.torch.nn.attention.sdpa_kernel([self.kind])
 
-    def against(self, output, reference):
+    def against(self, inputs, output, reference):
         with self.selected():
-            own = self.call(0).double()
+            own = self.call(inputs).double()
         difference, error = (own - output.double()).abs(), (own - reference).abs()
         return {
             "maxAbsDifference": difference.max().item(),
@@ -187,60 +231,67 @@ class Backend:
                 return "; ".join(reasons) or str(error).strip().splitlines()[0]
 
     def try_once(self):
+        self.single.renew([])
         with self.selected():
-            self.call(0)
+            self.call(self.single.inputs(0))
 
     def prepare(self, modes, launches_per_sample, events):
         if "hot" in modes:
-            self.launches = launches_per_sample or self.hot_launches(events)
-            self.graph = self.capture(self.launches)
+            wanted = launches_per_sample or self.hot_launches(events)
+            self.pool = Pool(self.torch, self.size, self.dtype, wanted)
+            self.launches = self.pool.launches
+            self.graph, self.outputs = self.capture(self.pool)
         if "cold" in modes:
             self.hold_cycles = int(3 * self.host_us() * CYCLES_PER_US)
 
-    def capture(self, launches):
+    def capture(self, pool):
+        """A graph of a call on each of the pool's inputs, and the calls' outputs: each has its own."""
         with self.selected():
-            for index in range(3):
-                self.call(index)
+            for _ in range(3):
+                self.call(pool.inputs(0))
             self.torch.cuda.synchronize()
             graph = self.torch.cuda.CUDAGraph()
             # In the stream of all else: docs/measuring.md.
             with self.torch.cuda.graph(graph, stream=self.torch.cuda.current_stream()):
-                for index in range(launches):
-                    self.call(index)
-        return graph
+                outputs = [self.call(pool.inputs(index)) for index in range(pool.launches)]
+        return graph, outputs
 
     def hot_launches(self, events):
-        single = self.capture(1)
-        us = statistics.median(self.time_graph(single, events) for _ in range(CALIBRATION_SAMPLES))
+        single, outputs = self.capture(self.single)
+        us = statistics.median(
+            self.time_graph(single, self.single, outputs, events) for _ in range(CALIBRATION_SAMPLES)
+        )
         return max(1, min(MAX_HOT_LAUNCHES, round(HOT_SAMPLE_US / us)))
 
     def host_us(self):
         """Host time of one call, microseconds."""
         samples = []
         with self.selected():
-            for index in range(CALIBRATION_SAMPLES):
+            for _ in range(CALIBRATION_SAMPLES):
                 self.torch.cuda.synchronize()
                 started = time.perf_counter()
-                self.call(index)
+                self.call(self.single.inputs(0))
                 samples.append((time.perf_counter() - started) * 1e6)
         return statistics.median(samples)
 
-    def time_graph(self, graph, events):
+    def time_graph(self, graph, pool, outputs, events):
         start, end = events
-        # A replay that is not timed keeps the stream busy while the timed one is enqueued.
-        graph.replay()
+        # Every replay is on inputs and outputs of its own, as the runner's are.
+        pool.renew(outputs)
+        self.torch.cuda._sleep(HOT_HOLD_US * CYCLES_PER_US)
         start.record()
         graph.replay()
         end.record()
         end.synchronize()
         return start.elapsed_time(end) * 1e3
 
-    def time_isolated(self, index, flush, events):
+    def time_isolated(self, flush, events):
         start, end = events
+        self.single.renew([])
         flush.zero_()
         self.torch.cuda._sleep(self.hold_cycles)
         start.record()
-        self.call(index)
+        self.call(self.single.inputs(0))
         end.record()
         end.synchronize()
         return start.elapsed_time(end) * 1e3
@@ -249,16 +300,16 @@ class Backend:
         if mode == "hot":
             if self.graph is None:
                 raise RequestError("BAD_REQUEST", "Prepare the shape with mode hot before its round")
-            take = lambda _: self.time_graph(self.graph, events) / self.launches  # noqa: E731
+            take = lambda: self.time_graph(self.graph, self.pool, self.outputs, events) / self.launches  # noqa: E731
         else:
-            take = lambda index: self.time_isolated(index, flush, events)  # noqa: E731
+            take = lambda: self.time_isolated(flush, events)  # noqa: E731
         samples = []
         until = time.perf_counter() + seconds
         with self.selected():
             # The first one pays for the change of process on the device.
-            take(0)
+            take()
             while len(samples) < max_samples:
-                samples.append(take(len(samples)))
+                samples.append(take())
                 if time.perf_counter() > until:
                     break
         return samples

@@ -8,10 +8,12 @@ import { pathToFileURL } from 'node:url';
 
 const WANTED_MAJOR = 24;
 const RUNNER_CANNOT = 3;
+/** Also where npm's settings leave out the scripts of packages, of which one brings Node and another builds. */
+const INSTALL = 'npm ci --ignore-scripts=false';
 
 /** Runs `main` with this process's arguments and ends with its code. */
 export async function startProgram(main) {
-  if (!existsSync(main)) fail(`Wanted the built program at ${main}; it is not there. Run: npm ci`);
+  if (!existsSync(main)) fail(`Wanted the built program at ${main}; it is not there. Run: ${INSTALL}`);
   if (Number(process.versions.node.split('.')[0]) >= WANTED_MAJOR) await import(pathToFileURL(main).href);
   else runWith(workspaceNode(), main);
 }
@@ -23,11 +25,11 @@ function workspaceNode() {
     folder = path.dirname(createRequire(import.meta.url).resolve('node/package.json'));
   } catch {
     fail(
-      `Wanted Node ${WANTED_MAJOR} or later; this is ${process.version}, and the workspace's own Node is not installed. Run: npm ci`,
+      `Wanted Node ${WANTED_MAJOR} or later; this is ${process.version}, and the workspace's own Node is not installed. Run: ${INSTALL}`,
     );
   }
   const binary = ['node', 'node.exe'].map((name) => path.join(folder, 'bin', name)).find((file) => existsSync(file));
-  return binary ?? fail(`Wanted a Node binary in ${path.join(folder, 'bin')}; there is none. Run: npm ci`);
+  return binary ?? fail(`Wanted a Node binary in ${path.join(folder, 'bin')}; there is none. Run: ${INSTALL}`);
 }
 
 function runWith(binary, main) {

@@ -5,7 +5,12 @@
 export { createPlanner, type PlannerOptions } from './src/experiment/planner.ts';
 export type { JobBody } from './src/jobs/job-context.ts';
 export { LATE_MS } from './src/testing/fake-planner.ts';
-export { startChildRunner, startChildRunnerIn, type ChildRunner } from './src/testing/child-runner.ts';
+export {
+  startChildGateway,
+  startChildRunner,
+  startChildRunnerIn,
+  type ChildRunner,
+} from './src/testing/child-runner.ts';
 export {
   collect,
   finished,
@@ -30,3 +35,4 @@ export {
 export { ATTACKS, FIRST_LENGTH, HOSTILE_MANIFEST, chosenAttack, hostileSource } from './src/testing/hostile-kernel.ts';
 export { BadFrame, REPLY_BYTES, decodeReply } from './worker/driver/frames.ts';
 export { ExecutorEnded, RemoteLibrary } from './worker/driver/remote-library.ts';
+export { ownersKernels } from './src/testing/owners-kernels.ts';

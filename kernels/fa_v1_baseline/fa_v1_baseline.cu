@@ -1,7 +1,8 @@
 // fa_v1_baseline: attention without tensor cores, a tile of 32 queries against tiles of 32 keys in shared memory.
-// Limits: fp16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later.
-#include <cuda_fp16.h>
+// Limits: fp16 or bf16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later.
 #include <math.h>
+
+#include "mechanisms/element.cuh"
 
 constexpr int HEAD_DIM = 64;
 // From kernel.yaml: BLOCK_Q query rows and NUM_THREADS threads a CTA.
@@ -11,13 +12,13 @@ constexpr int KEYS_PER_THREAD = BLOCK_KV / THREADS_PER_ROW;    // 8
 constexpr int COLS_PER_THREAD = HEAD_DIM / THREADS_PER_ROW;    // 16
 constexpr int ROW_STRIDE =
     HEAD_DIM + 8;  // rows 36 words apart: 8 rows read at once lie in 8 different groups of 4 banks
-constexpr int CHUNK = 8;  // halves in one 16-byte load
+constexpr int CHUNK = 8;  // elements in one 16-byte load
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr unsigned FULL_WARP = 0xffffffffu;
 
-// Copies `rows` rows of HEAD_DIM halves from device to shared memory; rows past the sequence become 0, so that they add
+// Copies `rows` rows of HEAD_DIM elements from device to shared memory; rows past the sequence become 0, so that they add
 // nothing.
-__device__ __forceinline__ void load_tile(half* tile_smem, const half* rows_gmem, int first_row, int rows,
+__device__ __forceinline__ void load_tile(Element* tile_smem, const Element* rows_gmem, int first_row, int rows,
                                           int seq_len) {
   for (int chunk = threadIdx.x; chunk < rows * HEAD_DIM / CHUNK; chunk += NUM_THREADS) {
     const int row = chunk / (HEAD_DIM / CHUNK);
@@ -29,12 +30,12 @@ __device__ __forceinline__ void load_tile(half* tile_smem, const half* rows_gmem
   }
 }
 
-__device__ __forceinline__ float dot_row(const half* a_smem, const half* b_smem) {
+__device__ __forceinline__ float dot_row(const Element* a_smem, const Element* b_smem) {
   float2 sum = make_float2(0.0f, 0.0f);
 #pragma unroll
   for (int d = 0; d < HEAD_DIM; d += 2) {
-    const float2 a = __half22float2(*reinterpret_cast<const half2*>(a_smem + d));
-    const float2 b = __half22float2(*reinterpret_cast<const half2*>(b_smem + d));
+    const float2 a = to_float2(*reinterpret_cast<const Element2*>(a_smem + d));
+    const float2 b = to_float2(*reinterpret_cast<const Element2*>(b_smem + d));
     sum.x = fmaf(a.x, b.x, sum.x);
     sum.y = fmaf(a.y, b.y, sum.y);
   }
@@ -53,16 +54,16 @@ __device__ __forceinline__ float row_sum_of(float value) {
 
 // 8 CTAs an SM: at most 64 registers a thread.
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8)
-    fa_v1_baseline(const half* __restrict__ Q,  // [B, H, S, HEAD_DIM]
-                   const half* __restrict__ K,  // [B, H, S, HEAD_DIM]
-                   const half* __restrict__ V,  // [B, H, S, HEAD_DIM]
-                   half* __restrict__ O,  // [B, H, S, HEAD_DIM]
+    fa_v1_baseline(const Element* __restrict__ Q,  // [B, H, S, HEAD_DIM]
+                   const Element* __restrict__ K,  // [B, H, S, HEAD_DIM]
+                   const Element* __restrict__ V,  // [B, H, S, HEAD_DIM]
+                   Element* __restrict__ O,  // [B, H, S, HEAD_DIM]
                    int seq_len,
                    float scale,  // 1 / sqrt(HEAD_DIM)
                    int causal) {  // 1: a query sees the keys up to its own position
-  __shared__ __align__(16) half Q_smem[BLOCK_Q * ROW_STRIDE];
-  __shared__ __align__(16) half K_smem[BLOCK_KV * ROW_STRIDE];
-  __shared__ __align__(16) half V_smem[BLOCK_KV * ROW_STRIDE];
+  __shared__ __align__(16) Element Q_smem[BLOCK_Q * ROW_STRIDE];
+  __shared__ __align__(16) Element K_smem[BLOCK_KV * ROW_STRIDE];
+  __shared__ __align__(16) Element V_smem[BLOCK_KV * ROW_STRIDE];
   __shared__ float P_smem[BLOCK_Q][BLOCK_KV + 1];
 
   // Place: a CTA takes 32 query rows of one head; 4 neighbouring threads share a row.
@@ -118,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8)
 #pragma unroll
       for (int c = 0; c < COLS_PER_THREAD; c += 2) {
         const float2 v =
-            __half22float2(*reinterpret_cast<const half2*>(V_smem + key * ROW_STRIDE + c * THREADS_PER_ROW + 2 * part));
+            to_float2(*reinterpret_cast<const Element2*>(V_smem + key * ROW_STRIDE + c * THREADS_PER_ROW + 2 * part));
         O_rmem[c] = fmaf(p, v.x, O_rmem[c]);
         O_rmem[c + 1] = fmaf(p, v.y, O_rmem[c + 1]);
       }
@@ -129,9 +130,9 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8)
   // Normalise and store.
   if (q_index >= seq_len) return;
   const float inverse_sum = 1.0f / row_sum;
-  half* O_row = O + head_offset + (size_t)q_index * HEAD_DIM;
+  Element* O_row = O + head_offset + (size_t)q_index * HEAD_DIM;
 #pragma unroll
   for (int c = 0; c < COLS_PER_THREAD; c += 2)
-    *reinterpret_cast<half2*>(O_row + c * THREADS_PER_ROW + 2 * part) =
-        __floats2half2_rn(O_rmem[c] * inverse_sum, O_rmem[c + 1] * inverse_sum);
+    *reinterpret_cast<uint32_t*>(O_row + c * THREADS_PER_ROW + 2 * part) =
+        pack_elements(O_rmem[c] * inverse_sum, O_rmem[c + 1] * inverse_sum);
 }

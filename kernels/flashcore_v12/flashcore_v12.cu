@@ -151,12 +151,27 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
     if (signals) mbarrier_arrive(barriers.V_empty(V_place.stage));
     V_place.step(T::WGS_KV);
   };
-  const auto softmax = [&] {
+  constexpr bool THREE_IN_TURNS = T::PING_PONG && T::CONSUMERS == 3;
+  const auto weigh_rows = [&] {
+    if constexpr (THREE_IN_TURNS) raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2, 1);
+    weigh<T>(S_rmem, row_max, row_sum, scale_log2, 0);
+    if constexpr (!THREE_IN_TURNS) raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2, 1);
+    weigh<T>(S_rmem, row_max, row_sum, scale_log2, 1);
+  };
+  // The softmax in two parts, around the wait for the product that runs beside it. Only one row's maximum comes before:
+  // ptxas sees the rest as one stretch, and lays the exponentials of one row beside the other's maximum and the rounding
+  // (special-function units beside ALUs). As a whole before that wait: 4 % slower on average, up to 11 %. But where three
+  // warpgroups take turns, the others fill those units: there it stays whole (1x53x5013x64c: 367 us, in parts 402).
+  const auto begin_softmax = [&] {
     const int first_key = tile * T::BLOCK_KV, row = work.first_row + row_in_tile;
     if (first_key + T::BLOCK_KV > (causal ? min(S, row - (lane >> 2) + 1) : S))
       mask_scores<T>(S_rmem, row, first_key, S, causal, lane);
-    raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2);
-    weigh<T>(S_rmem, row_max, row_sum, scale_log2);
+    raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2, 0);
+    if constexpr (THREE_IN_TURNS) weigh_rows();
+  };
+  const auto finish_softmax = [&] {
+    if constexpr (!THREE_IN_TURNS) weigh_rows();
+    round_weights<T>(P_rmem, S_rmem);
   };
   const auto store = [&](float (&sums)[2]) {
 #pragma unroll
@@ -191,9 +206,9 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
     next_turn();
     wgmma_wait<0>();
     scores_there();
-    softmax();
+    begin_softmax();
     bool first_tile = true;
-    // The loop is cut where the softmax ends: what follows waits for the product that ran beside it, and ptxas moves
+    // The loop is cut between the softmax's parts: what follows waits for the product that runs beside it, and ptxas moves
     // that wait to the front of its basic block (with it inside the loop nothing overlapped: 281 instead of 265 us at
     // (4,16,2048,128,n), 176 instead of 166 at (2,16,4096,64,y), H200).
     float O_sum[2];
@@ -207,7 +222,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
           O_slot = slot;
         }
       }
-      round_weights<T>(P_rmem, S_rmem);
+      finish_softmax();
       if constexpr (T::SHORTENS_LAST)
         seen = (causal ? min(S, work.first_row + (q_part + 1) * WGMMA_M) : S) - tile * T::BLOCK_KV;
       tile += T::KV_PARTS;
@@ -229,7 +244,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
 #pragma unroll
         for (int h = 0; h < 2; ++h) O_sum[h] = row_sum[h], row_sum[h] = 0.0f, row_max[h] = NO_ROW_MAX;
       }
-      softmax();
+      begin_softmax();
     }
     rescale<T>(O_rmem, alpha);
     my_turn();

@@ -110,7 +110,9 @@ struct Rounds {
       ahead = rest > 0 ? ctas - rest : 0;
       if (cta >= ctas - ahead && round-- == 0) return unpaired(cta - rest);
     }
-    return unpaired(ahead + round * ctas + (round & 1 ? ctas - 1 - cta : cta));
+    // Who came first had the longest, so the next round goes backwards.
+    const bool backwards = (round & 1) != (ahead > 0);
+    return unpaired(ahead + round * ctas + (backwards ? ctas - 1 - cta : cta));
   }
 
  private:

@@ -28,13 +28,14 @@ __device__ __forceinline__ void load_Q_fragments(uint32_t (&Q_rmem)[T::D_STEPS][
 template <class T>
 __device__ __forceinline__ void start_scores(float (&S_rmem)[T::SCORES], const uint32_t (&Q_rmem)[T::D_STEPS][4],
                                              uint32_t Q_smem, uint32_t K_smem) {
+  const uint64_t Q_start = wgmma_descriptor(Q_smem), K_start = wgmma_descriptor(K_smem);
   wgmma_fence();
 #pragma unroll
   for (int step = 0; step < T::D_STEPS; ++step) {
     const int in_panel = step % 4 * WGMMA_K * 2;
-    const uint64_t K = wgmma_descriptor(K_smem + step / 4 * T::KV_PANEL_BYTES + in_panel);
+    const uint64_t K = wgmma_descriptor_after(K_start, step / 4 * T::KV_PANEL_BYTES + in_panel);
     if constexpr (!T::Q_IN_REGISTERS)
-      wgmma_m64n128k16_ss(S_rmem, wgmma_descriptor(Q_smem + step / 4 * T::Q_PANEL_BYTES + in_panel), K, step > 0);
+      wgmma_m64n128k16_ss(S_rmem, wgmma_descriptor_after(Q_start, step / 4 * T::Q_PANEL_BYTES + in_panel), K, step > 0);
     else if constexpr (T::BLOCK_KV == 192)
       wgmma_m64n192k16_rs(S_rmem, Q_rmem[step], K, step > 0);
     else if constexpr (T::BLOCK_KV == 128)
@@ -51,11 +52,12 @@ template <class T, int KEYS>
 __device__ __forceinline__ void start_values_of(float (&O_rmem)[T::OUTPUTS + T::SUMS],
                                                 const uint32_t (&P_rmem)[T::BLOCK_KV / WGMMA_K][4], uint32_t V_smem,
                                                 uint32_t ones_smem, bool accumulate) {
+  constexpr int STEP_BYTES = WGMMA_K * PANEL_ROW_BYTES;
+  const uint64_t V_start = wgmma_descriptor(V_smem, T::ONES_BYTES > 0 ? ones_smem - V_smem : T::KV_PANEL_BYTES);
   wgmma_fence();
 #pragma unroll
   for (int step = 0; step < KEYS / WGMMA_K; ++step) {
-    const uint32_t rows_smem = V_smem + step * WGMMA_K * PANEL_ROW_BYTES;
-    const uint64_t V = wgmma_descriptor(rows_smem, T::ONES_BYTES > 0 ? ones_smem - rows_smem : T::KV_PANEL_BYTES);
+    const uint64_t V = wgmma_descriptor_after(V_start, step * STEP_BYTES, T::ONES_BYTES > 0 ? -step * STEP_BYTES : 0);
     if constexpr (T::SUMS_BY_ONES && T::HEAD_DIM == 128)
       wgmma_m64n136k16_rs_bt(O_rmem, P_rmem[step], V, step > 0 || accumulate);
     else if constexpr (T::SUMS_BY_ONES)
@@ -95,38 +97,36 @@ __device__ __forceinline__ void mask_scores(float (&S_rmem)[T::SCORES], int row,
   }
 }
 
-// Raises the running row maxima (log2 units) and brings the row sums to the new scale; O follows with alpha when the
-// product in flight has ended. (Letting P grow to 2^8 first spares O nearly all of that, 4 % at (4,16,2048,128,n) and 8
-// % at (2,16,4096,64,y), H200; but a row's greatest weight is then no longer exactly 1 and its rounding shows: max
-// error 1.4e-4 instead of SDPA's 1.0e-4, mean 4 % up. As in flashcore_v10, dropped.)
+// Of row h of a lane's two: raises the running maximum (log2 units) and brings the row sum to the new scale; O follows
+// with alpha when the product in flight has ended. (Letting P grow to 2^8 first spares O nearly all of that, 4 % at
+// (4,16,2048,128,n) and 8 % at (2,16,4096,64,y), H200; but a row's greatest weight is then no longer exactly 1 and its
+// rounding shows: max error 1.4e-4 instead of SDPA's 1.0e-4, mean 4 % up. As in flashcore_v10, dropped.)
 template <class T>
 __device__ __forceinline__ void raise_row_max(const float (&S_rmem)[T::SCORES], float (&row_max)[2],
-                                              float (&row_sum)[2], float (&alpha)[2], float scale_log2) {
+                                              float (&row_sum)[2], float (&alpha)[2], float scale_log2, int h) {
+  float tile_max = fmaxf(S_rmem[2 * h], S_rmem[2 * h + 1]);
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    float tile_max = fmaxf(S_rmem[2 * h], S_rmem[2 * h + 1]);
-#pragma unroll
-    for (int i = 4 + 2 * h; i < T::SCORES; i += 4) tile_max = fmaxf(tile_max, fmaxf(S_rmem[i], S_rmem[i + 1]));
-    tile_max = fmaxf(tile_max, __shfl_xor_sync(0xffffffffu, tile_max, 1));
-    tile_max = fmaxf(tile_max, __shfl_xor_sync(0xffffffffu, tile_max, 2));
-    const float raised = fmaxf(row_max[h], tile_max * scale_log2);
-    alpha[h] = exp2_approx(row_max[h] - raised);
-    row_max[h] = raised;
-    if constexpr (!T::SUMS_BY_ONES) row_sum[h] *= alpha[h];
-  }
+  for (int i = 4 + 2 * h; i < T::SCORES; i += 4) tile_max = fmaxf(tile_max, fmaxf(S_rmem[i], S_rmem[i + 1]));
+  tile_max = fmaxf(tile_max, __shfl_xor_sync(0xffffffffu, tile_max, 1));
+  tile_max = fmaxf(tile_max, __shfl_xor_sync(0xffffffffu, tile_max, 2));
+  const float raised = fmaxf(row_max[h], tile_max * scale_log2);
+  alpha[h] = exp2_approx(row_max[h] - raised);
+  row_max[h] = raised;
+  if constexpr (!T::SUMS_BY_ONES) row_sum[h] *= alpha[h];
 }
 
-// S becomes P = exp2(S - max) in place.
+// S becomes P = exp2(S - max) in place, in row h of a lane's two.
 template <class T>
 __device__ __forceinline__ void weigh(float (&S_rmem)[T::SCORES], const float (&row_max)[2], float (&row_sum)[2],
-                                      float scale_log2) {
+                                      float scale_log2, int h) {
 #pragma unroll
-  for (int i = 0; i < T::SCORES; ++i) {
-    const int h = (i >> 1) & 1;
-    // exp(x - m) as exp2((x - m) * log2e): one FFMA and one MUFU instead of a subtract, a multiply and a MUFU.
-    S_rmem[i] = exp2_approx(fmaf(S_rmem[i], scale_log2, -row_max[h]));
-    if constexpr (!T::SUMS_BY_ONES) row_sum[h] += S_rmem[i];
-  }
+  for (int i = 2 * h; i < T::SCORES; i += 4)
+#pragma unroll
+    for (int j = i; j < i + 2; ++j) {
+      // exp(x - m) as exp2((x - m) * log2e): one FFMA and one MUFU instead of a subtract, a multiply and a MUFU.
+      S_rmem[j] = exp2_approx(fmaf(S_rmem[j], scale_log2, -row_max[h]));
+      if constexpr (!T::SUMS_BY_ONES) row_sum[h] += S_rmem[j];
+    }
 }
 
 template <class T>

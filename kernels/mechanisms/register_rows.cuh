@@ -1,12 +1,10 @@
 // FlashAttention-2 on mma.sync: S and P never leave the registers; K and V come by a cp.async pipeline into swizzled
-// shared memory; the warps of a CTA may divide the keys, too, and merge at the end. fp16, HEAD_DIM 64 or 128, S any
-// length >= 1, sm_80 or later. A kernel says how a CTA is cut; tensors are [heads][S][HEAD_DIM].
+// shared memory; the warps of a CTA may divide the keys, too, and merge at the end. fp16 or bf16, HEAD_DIM 64 or 128, S
+// any length >= 1, sm_80 or later. A kernel says how a CTA is cut; tensors are [heads][S][HEAD_DIM].
 #pragma once
-#include <cuda_fp16.h>
-
+#include "element.cuh"
 #include "merge_parts.cuh"
 #include "primitives/barrier.cuh"
-#include "primitives/convert.cuh"
 #include "primitives/cp_async.cuh"
 #include "primitives/exp2.cuh"
 #include "primitives/ldmatrix.cuh"
@@ -17,7 +15,7 @@ namespace register_rows {
 
 constexpr int WARP = 32, MMA_M = 16, MMA_N = 8, MMA_K = 16;
 constexpr float LOG2_E = 1.4426950408889634f;
-constexpr float NO_ROW_MAX = -1e30f;  // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
+constexpr float NO_ROW_MAX = -1e30f;  // below every logit that is not absurd, and finite: (-inf) - NO_ROW_MAX is no NaN
 
 // What follows from how a CTA is cut: CUT::WARPS_Q x CUT::WARPS_KV warps; each takes WARP_Q query rows and every
 // WARPS_KV-th tile of BLOCK_KV keys.
@@ -43,7 +41,7 @@ struct Tiling : CUT {
 
 // Starts the copies of ROWS rows into a swizzled tile; rows past the sequence's end become zeros.
 template <int ROWS, int HEAD_DIM, int THREADS>
-__device__ __forceinline__ void load_rows(uint32_t tile_smem, const half* rows, int first_row, int S, int thread) {
+__device__ __forceinline__ void load_rows(uint32_t tile_smem, const Element* rows, int first_row, int S, int thread) {
   constexpr int CHUNKS = HEAD_DIM / 8, ROWS_A_PASS = THREADS / CHUNKS;
   const int chunk = thread % CHUNKS;
 #pragma unroll
@@ -96,8 +94,8 @@ __device__ __forceinline__ void scores(float (&S_rmem)[T::M_TILES][T::KV_TILES][
       ldmatrix_x4(K_rmem[0], K_rmem[1], K_rmem[2], K_rmem[3], K_smem + swizzled_offset<T::ROW_BYTES>(row, chunk));
 #pragma unroll
       for (int m = 0; m < T::M_TILES; ++m) {
-        mma_m16n8k16_f32(S_rmem[m][n], A_rmem[m], K_rmem[0], K_rmem[1]);
-        mma_m16n8k16_f32(S_rmem[m][n + 1], A_rmem[m], K_rmem[2], K_rmem[3]);
+        mma_m16n8k16_f32<ELEMENT_IS_BF16>(S_rmem[m][n], A_rmem[m], K_rmem[0], K_rmem[1]);
+        mma_m16n8k16_f32<ELEMENT_IS_BF16>(S_rmem[m][n + 1], A_rmem[m], K_rmem[2], K_rmem[3]);
       }
     }
   }
@@ -159,14 +157,13 @@ __device__ __forceinline__ void raise_row_max(const float (&S_rmem)[T::M_TILES][
 
 // P = exp2(S - max), O += P V; P becomes the A operand in the registers where S stood. The row sums are one more column
 // of O, whose V is all ones: a product more in nine saves two additions a weight, and what is summed is P as rounded to
-// fp16, so that a weight's rounding error stands in numerator and denominator alike (3 to 4 % faster at S >= 2048,
+// an element, so that a weight's rounding error stands in numerator and denominator alike (3 to 4 % faster at S >= 2048,
 // H200).
 template <class T>
 __device__ __forceinline__ void weigh_values(float (&S_rmem)[T::M_TILES][T::KV_TILES][4],
                                              float (&O_rmem)[T::M_TILES][T::D_TILES][4],
                                              const float (&row_max)[T::M_TILES][2], float (&row_sum)[T::M_TILES][4],
                                              uint32_t V_smem, float scale_log2, int lane) {
-  constexpr uint32_t ONES = 0x3C003C00;  // two halves of 1.0
 #pragma unroll
   for (int k = 0; k < T::KV_TILES; k += 2) {
     uint32_t P_rmem[T::M_TILES][4];
@@ -179,10 +176,11 @@ __device__ __forceinline__ void weigh_values(float (&S_rmem)[T::M_TILES][T::KV_T
         // exp(x - m) as exp2((x - m) * log2e): one FFMA and one MUFU instead of a subtract, a multiply and a MUFU.
         const float p0 = exp2_approx(fmaf(pair[2 * h], scale_log2, -row_max[m][h]));
         const float p1 = exp2_approx(fmaf(pair[2 * h + 1], scale_log2, -row_max[m][h]));
-        P_rmem[m][i] = pack_half2(p0, p1);
+        P_rmem[m][i] = pack_elements(p0, p1);
       }
 #pragma unroll
-    for (int m = 0; m < T::M_TILES; ++m) mma_m16n8k16_f32(row_sum[m], P_rmem[m], ONES, ONES);
+    for (int m = 0; m < T::M_TILES; ++m)
+      mma_m16n8k16_f32<ELEMENT_IS_BF16>(row_sum[m], P_rmem[m], ELEMENT2_ONES, ELEMENT2_ONES);
 #pragma unroll
     for (int n = 0; n < T::D_TILES; n += 2) {
       uint32_t V_rmem[4];  // 16 keys x 16 of the head dimension, transposed on the way
@@ -190,8 +188,8 @@ __device__ __forceinline__ void weigh_values(float (&S_rmem)[T::M_TILES][T::KV_T
       ldmatrix_x4_trans(V_rmem[0], V_rmem[1], V_rmem[2], V_rmem[3], V_smem + offset);
 #pragma unroll
       for (int m = 0; m < T::M_TILES; ++m) {
-        mma_m16n8k16_f32(O_rmem[m][n], P_rmem[m], V_rmem[0], V_rmem[1]);
-        mma_m16n8k16_f32(O_rmem[m][n + 1], P_rmem[m], V_rmem[2], V_rmem[3]);
+        mma_m16n8k16_f32<ELEMENT_IS_BF16>(O_rmem[m][n], P_rmem[m], V_rmem[0], V_rmem[1]);
+        mma_m16n8k16_f32<ELEMENT_IS_BF16>(O_rmem[m][n + 1], P_rmem[m], V_rmem[2], V_rmem[3]);
       }
     }
   }
@@ -200,7 +198,7 @@ __device__ __forceinline__ void weigh_values(float (&S_rmem)[T::M_TILES][T::KV_T
 // A warp's rows of O through its own rows of Q's tile, so that they leave as 16-byte stores.
 template <class T>
 __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::M_TILES][T::D_TILES][4],
-                                           const float (&row_sum)[T::M_TILES][4], unsigned char* Q_tile, half* O,
+                                           const float (&row_sum)[T::M_TILES][4], unsigned char* Q_tile, Element* O,
                                            int first_row, int warp_row, int S, int lane) {
   __syncwarp();  // every lane has read the warp's rows of Q
 #pragma unroll
@@ -212,7 +210,7 @@ __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::M_TILES][T::
 #pragma unroll
       for (int n = 0; n < T::D_TILES; ++n)
         *reinterpret_cast<uint32_t*>(Q_tile + swizzled_offset<T::ROW_BYTES>(row, n) + 4 * (lane & 3)) =
-            pack_half2(O_rmem[m][n][2 * h] * norm, O_rmem[m][n][2 * h + 1] * norm);
+            pack_elements(O_rmem[m][n][2 * h] * norm, O_rmem[m][n][2 * h + 1] * norm);
     }
   __syncwarp();
   constexpr int CHUNKS = T::HEAD_DIM / 8;
@@ -251,8 +249,8 @@ __device__ __forceinline__ void merge_groups(float (&O_rmem)[T::M_TILES][T::D_TI
 // One CTA: BLOCK_Q query rows of one head against all their keys. blockIdx.x: batch and head; blockIdx.y: the tile of
 // rows.
 template <class T>
-__device__ __forceinline__ void attention(const half* __restrict__ Q, const half* __restrict__ K,
-                                          const half* __restrict__ V, half* __restrict__ O, int S, float scale,
+__device__ __forceinline__ void attention(const Element* __restrict__ Q, const Element* __restrict__ K,
+                                          const Element* __restrict__ V, Element* __restrict__ O, int S, float scale,
                                           int causal) {
   extern __shared__ __align__(1024) unsigned char smem[];
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;

@@ -1,4 +1,4 @@
-// Two floats to two halves in one instruction, rounded to nearest even, `low` in the lower 16 bits.
+// Two floats to two halves, or two bf16, in one instruction, rounded to nearest even, `low` in the lower 16 bits.
 #pragma once
 #include <cstdint>
 
@@ -10,12 +10,22 @@ __device__ __forceinline__ uint32_t pack_half2(float low, float high) {
   return packed;
 }
 
+__device__ __forceinline__ uint32_t pack_bfloat2(float low, float high) {
+  uint32_t packed;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+
 #else    // the emulated twins
 
 #include "flashcore_emulator/half_bits.h"
 
 inline uint32_t pack_half2(float low, float high) {
   return flashcore::emu::float_to_half(low) | static_cast<uint32_t>(flashcore::emu::float_to_half(high)) << 16;
+}
+
+inline uint32_t pack_bfloat2(float low, float high) {
+  return flashcore::emu::float_to_bfloat16(low) | static_cast<uint32_t>(flashcore::emu::float_to_bfloat16(high)) << 16;
 }
 
 #endif

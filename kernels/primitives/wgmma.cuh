@@ -6,10 +6,18 @@
 
 // A tile of rows of 128 bytes (64 halves) with the 128-byte swizzle, base 1024-byte aligned: eight rows are 1024 bytes
 // apart. K-major (rows run along N): advance 32 bytes a k16 step. MN-major (rows run along K, `bt`): advance 16 rows a
-// step; leading_bytes is then the distance between panels of 64 columns.
+// step; leading_bytes is then the distance between panels of 64 columns. (Of an address the lower 18 bits: in a cluster
+// there is the CTA's rank above them.)
 __device__ __forceinline__ uint64_t wgmma_descriptor(uint32_t tile_smem, int leading_bytes = 16) {
   const uint64_t swizzle_128B = uint64_t{1} << 62, eight_rows = uint64_t{1024 >> 4} << 32;
-  return swizzle_128B | eight_rows | (uint64_t(leading_bytes >> 4) << 16) | uint64_t((tile_smem & 0x3FFFF) >> 4);
+  return swizzle_128B | eight_rows | uint32_t(leading_bytes / 16 * 65536 + (tile_smem & 0x3FFFF) / 16);
+}
+
+// The same `bytes` further in shared memory, its panels `leading_bytes` further apart: one addition, where a descriptor
+// made anew takes four, one after the other, that its product waits for.
+__device__ __forceinline__ uint64_t wgmma_descriptor_after(uint64_t descriptor, int bytes, int leading_bytes = 0) {
+  const uint32_t low = uint32_t(descriptor) + bytes / 16 + leading_bytes / 16 * 65536;
+  return (descriptor & ~uint64_t{0xFFFFFFFF}) | low;
 }
 
 // Before the first wgmma, and between ordinary register writes and a wgmma that reads those registers.

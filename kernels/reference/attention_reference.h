@@ -1,5 +1,5 @@
 // Attention on the CPU, to judge kernels by: exact in fp64, and once more as a plain implementation would compute
-// it; and inputs to judge them on. Tensors are fp16, bf16 or fp32.
+// it; and inputs to judge them on.
 //
 // Build as a shared library: g++ -std=c++17 -O3 -march=native -fno-math-errno -fno-trapping-math -fPIC -shared -pthread
 // attention_reference.cpp (not with -ffast-math: masked scores are -infinity). Plain C ABI; no global state; any number
@@ -13,12 +13,149 @@ extern "C" {
 
 enum {
   FLASHCORE_REFERENCE_OK = 0,
-  FLASHCORE_REFERENCE_BAD_ARGUMENT = 1,  // a null pointer, a dimension < 1, B*H*S*D >= 2^40, or no such dtype
+  // A null pointer, an extent < 1, a product of extents >= 2^40, an unknown dtype, an index outside of its tensor.
+  FLASHCORE_REFERENCE_BAD_ARGUMENT = 1,
   FLASHCORE_REFERENCE_OUT_OF_MEMORY = 2,
 };
 
-// What an element of a tensor is; fp16 and bf16 as bit patterns in uint16_t.
-enum { FLASHCORE_DTYPE_FP16 = 0, FLASHCORE_DTYPE_BF16 = 1, FLASHCORE_DTYPE_FP32 = 2 };
+// Type of a tensor's elements; fp16 and bf16 as bit patterns in uint16_t, fp8 in uint8_t. TF32 is a rounding of products
+// and never stored. The functions that take no struct know the first three.
+enum {
+  FLASHCORE_DTYPE_FP16 = 0,
+  FLASHCORE_DTYPE_BF16 = 1,
+  FLASHCORE_DTYPE_FP32 = 2,
+  FLASHCORE_DTYPE_TF32 = 3,
+  FLASHCORE_DTYPE_FP8_E4M3 = 4,  // without infinity (e4m3fn)
+  FLASHCORE_DTYPE_FP8_E5M2 = 5,
+};
+
+// A tensor to read: element (batch, head, row, column) is data[batch * batch_stride + head * head_stride +
+// row * row_stride + column]. Strides count elements and may be 0, not negative.
+typedef struct {
+  const void* data;
+  int64_t count;  // elements from `data` on: what needs one beyond them is a BAD_ARGUMENT
+  int64_t batch_stride, head_stride, row_stride;
+} flashcore_tensor;
+
+// A tensor to write, and how far each element of an honest kernel's may be off it, as a standard deviation; addressed as
+// above. Rows that no sequence owns stay untouched.
+typedef struct {
+  double* value;  // null: not wanted
+  float* rounding;  // null: not wanted
+  int64_t count;
+  int64_t batch_stride, head_stride, row_stride;
+} flashcore_output;
+
+enum { FLASHCORE_ALIGN_TOP_LEFT = 0, FLASHCORE_ALIGN_BOTTOM_RIGHT = 1 };
+
+// Attention of B sequences. Sequence b has Sq queries and Skv keys, or as many as the offsets and lengths say. Query
+// head h reads the keys of head h / (Hq / Hkv). Query i is at position i of the keys, or with BOTTOM_RIGHT at
+// i + keys - queries, so that the last query is at the last key. All in double precision:
+//   s_j = scale * q . k_j
+//   s_j = softcap * tanh(s_j / softcap)              where softcap is not 0
+//   s_j = s_j - alibi_slopes[h] * |position - j|     where there are slopes
+//   s_j = s_j + bias(b, h, i, j)                     where there is a bias; a key with -infinity is not seen
+//   O = sum of p_j v_j, p_j = exp(s_j) / total       total = sum of exp(s_j), + exp(sinks[h]) where there are sinks
+//   LSE = log(total)
+// over the keys j that the query sees. One that sees none has O = 0 and LSE = -infinity, or LSE = sinks[h].
+// Tensors are never read beyond their counts. Arrays without a count are as long as their brackets say: the caller's
+// promise.
+typedef struct {
+  // Of Q and O: [B, Hq, Sq, D] and [B, Hq, Sq, Dv]; of K and V: [B, Hkv, Skv, D] and [B, Hkv, Skv, Dv]; each >= 1,
+  // Hq a multiple of Hkv; D and Dv at most 2^20, Skv at most 2^24. With offsets or lengths Sq and Skv are upper limits
+  // of them.
+  int32_t B, Hq, Hkv, Sq, Skv, D, Dv;
+  int32_t dtype;  // of Q, K and V
+  // Head strides of K and V count key heads. With key_offsets their batch stride is not used, with a page table it is
+  // that of pages, and rows are those of a page.
+  flashcore_tensor q, k, v;
+
+  // Ragged batches. Null: every sequence has all Sq or Skv rows, from its batch entry's first on.
+  const int32_t* query_offsets;  // [B + 1] ascending: b owns rows [b] to [b + 1] of Q, O and LSE (batch stride unused)
+  const int32_t* key_offsets;  // [B + 1] the same of K and V; not together with a page table
+  const int32_t* key_lengths;  // [B] keys of each sequence, from its first row on: those behind are padding
+
+  // Paged cache. Key j of b is in row j % page_size of page page_table[b * most_pages + j / page_size].
+  const int32_t* page_table;  // [B, most_pages]; null: not paged. Entries that no key needs are not read
+  const int32_t* page_offsets;  // [B + 1] ascending: b's pages begin at page_table[page_offsets[b]]; null: as above
+  int32_t page_size, most_pages;
+
+  // Selected keys, instead of all: the query sees those of its row's list that the masks let it see; one that is listed
+  // twice counts twice. int32 of [B, Hkv, Sq, most_selected], rows by query_offsets as Q's; -1: none.
+  flashcore_tensor selected;  // data null: all keys
+  int32_t most_selected;
+
+  // Masks.
+  int32_t alignment;  // FLASHCORE_ALIGN_*: position of a query
+  int32_t causal;  // not 0: no keys after the position
+  int32_t window_left, window_right;  // keys from position - left to position + right only; -1: unlimited
+
+  // Scores.
+  float scale;  // usually 1 / sqrt(D): the float that the kernel gets
+  float softcap;  // 0: none
+  const float* alibi_slopes;  // [Hq]; null: none
+  const float* sinks;  // [Hq], logits; null: none
+  flashcore_tensor bias;  // [B, Hq, Sq, keys], row r of b the r-th query of b; data null: none
+  int64_t bias_key_stride;  // elements
+  int32_t bias_dtype;
+
+  // Outputs; at least one value is wanted.
+  flashcore_output o;  // [B, Hq, Sq, Dv]
+  flashcore_output lse;  // [B, Hq, Sq]
+  int32_t lse_base_2;  // not 0: log2(total) instead of the natural logarithm
+
+  // What an honest kernel rounds P and O to, a FLASHCORE_DTYPE_* each; read if a rounding is wanted.
+  int32_t weight_dtype, output_dtype;
+} flashcore_attention;
+
+// The outputs of `problem` in double precision; their rounding after the model of flashcore_reference_with_rounding(),
+// with u_P and u_O of the two dtypes: 2^-11 for fp16 and tf32, 2^-8 for bf16, 2^-24 for fp32, 2^-4 for e4m3, 2^-3 for
+// e5m2:
+//   rounding of O^2   = (u_O^2 max(|o|, smallest_O)^2 + u_P^2 (o^2 + sum of max(p, smallest_P)^2 v^2)) / 3
+//   rounding of LSE^2 = (2^-42 max(|LSE|, 1)^2 + u_P^2 sum of max(p, smallest_P)^2) / 3
+// LSE is fp32, 8 roundings of it, and its sum may be one of rounded weights. `smallest` is 2^-14 for fp16 and 0 for the
+// others, but fp8's smallest_P is 2^-6 (e4m3) or 2^-14 (e5m2) of 1 / total * exp(largest s or sink): fp8 kernels round
+// weights whose largest is 1.
+//   threads   worker threads; <= 0: as many as the machine has
+// Returns a FLASHCORE_REFERENCE_* code; writes nothing on BAD_ARGUMENT. Reads no key, page, query or table entry that no
+// sequence owns.
+int flashcore_attention_forward(const flashcore_attention* problem, int32_t threads);
+
+// The backward pass: gradients of a scalar whose gradient with respect to O is dO.
+typedef struct {
+  flashcore_attention forward;  // without a page table; its outputs are not written and may be null
+  flashcore_tensor d_o;  // [B, Hq, Sq, Dv]
+  int32_t d_o_dtype;
+  // At least one value is wanted; `rounding` is null. Rows that no sequence owns stay untouched.
+  flashcore_output d_q;  // [B, Hq, Sq, D]
+  flashcore_output d_k;  // [B, Hkv, Skv, D], over all query heads that read the key head; 0 where no query sees the key
+  flashcore_output d_v;  // [B, Hkv, Skv, Dv]
+  double* d_sinks;  // [Hq]; null: not wanted, or there are no sinks
+} flashcore_attention_gradients;
+
+// In double precision, with the forward's scores recomputed. Not finite elements of Q, K, V or dO may reach any gradient
+// of their head. Arguments as above.
+int flashcore_attention_backward(const flashcore_attention_gradients* problem, int32_t threads);
+
+// Attention over parts of the keys (split-KV), each with its own O and LSE.
+typedef struct {
+  int32_t parts, B, H, S, Dv;  // each >= 1
+  int32_t o_dtype, lse_dtype;
+  flashcore_tensor o;  // [parts, B, H, S, Dv]
+  flashcore_tensor lse;  // [parts, B, H, S]; -infinity: the part has no key of the row, and its O is not read
+  int64_t o_part_stride, lse_part_stride;  // elements
+  int32_t lse_base_2;  // not 0: LSE of the parts and of the result are log2, instead of natural logarithms
+  int32_t output_dtype;  // that a kernel rounds O to; read if its rounding is wanted
+  flashcore_output out_o;  // [B, H, S, Dv]
+  flashcore_output out_lse;  // [B, H, S]; at least one of the values is wanted
+} flashcore_attention_parts;
+
+// O = sum of w_i O_i, w_i = exp(LSE_i - LSE), LSE = log(sum of exp(LSE_i)), in double precision. A row that no part has
+// keys of has O = 0 and LSE = -infinity. With fp32 arithmetic, 8 roundings of it:
+//   rounding of O^2   = (u_O^2 max(|o|, smallest_O)^2 + 2^-42 sum of (w_i O_i)^2) / 3
+//   rounding of LSE^2 = 2^-42 max(|LSE|, 1)^2 / 3      in base 2: max(|LSE|, log2(e))
+// Arguments as above.
+int flashcore_attention_merge(const flashcore_attention_parts* problem, int32_t threads);
 
 // O = softmax(Q K^T * scale) V in double precision throughout.
 //   q, k, v   [B, H, S, D] contiguous, of `dtype`
@@ -29,6 +166,17 @@ enum { FLASHCORE_DTYPE_FP16 = 0, FLASHCORE_DTYPE_BF16 = 1, FLASHCORE_DTYPE_FP32 
 // NaN and infinity in the inputs travel as in IEEE arithmetic. Returns a FLASHCORE_REFERENCE_* code.
 int flashcore_reference_fp64(int32_t dtype, const void* q, const void* k, const void* v, double* out, int32_t B,
                              int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads);
+
+// The same, and how far each element of an honest kernel's output may be off: the standard deviation that rounding P and
+// O to the dtype gives it. With u the unit roundoff of the dtype (2^-11 for fp16, and for fp32 whose products may be
+// tf32; 2^-8 for bf16), `smallest` its smallest normal number, o the element and p, v what it is a sum over:
+//   rounding^2 = u^2 / 3 * (max(|o|, smallest)^2 + o^2 + sum of max(p, smallest)^2 v^2)
+// The first term is O's rounding. The second is P's where all weights are rounded alike, as equal ones are, and the
+// third where each is rounded by itself; `smallest` counts for fp16 alone, whose subnormals are coarse.
+//   rounding  [B, H, S, D] contiguous
+int flashcore_reference_with_rounding(int32_t dtype, const void* q, const void* k, const void* v, double* out,
+                                      float* rounding, int32_t B, int32_t H, int32_t S, int32_t D, float scale,
+                                      int32_t causal, int32_t threads);
 
 // The same in plain arithmetic of the tensors' dtype, as PyTorch's math path does it: Q K^T accumulated in fp32 and
 // rounded to it, times scale and rounded, softmax in fp32 with P rounded, P V accumulated in fp32 and rounded. Its

@@ -91,6 +91,36 @@ std::vector<double> triple_loop(const std::vector<double>& q, const std::vector<
   return out;
 }
 
+// The formula of attention_reference.h for fp16, addend by addend.
+std::vector<double> rounding_by_loops(const std::vector<double>& q, const std::vector<double>& k,
+                                      const std::vector<double>& v, Shape s, double scale) {
+  const double smallest = 0x1p-14;
+  const size_t D = s.D, heads = static_cast<size_t>(s.B) * s.H;
+  std::vector<double> out(heads * s.S * D);
+  for (size_t head = 0; head < heads; ++head)
+    for (int i = 0; i < s.S; ++i) {
+      const size_t base = head * s.S * D;
+      const int keys = s.causal ? i + 1 : s.S;
+      std::vector<double> p(keys);
+      double sum = 0;
+      for (int j = 0; j < keys; ++j) {
+        for (size_t d = 0; d < D; ++d) p[j] += q[base + i * D + d] * k[base + j * D + d];
+        sum += p[j] = std::exp(p[j] * scale);
+      }
+      for (size_t d = 0; d < D; ++d) {
+        double o = 0, spread = 0;
+        for (int j = 0; j < keys; ++j) {
+          const double value = v[base + j * D + d];
+          o += p[j] / sum * value;
+          spread += std::pow(std::fmax(p[j] / sum, smallest) * value, 2);
+        }
+        out[base + i * D + d] =
+            0x1p-11 * std::sqrt((std::pow(std::fmax(std::fabs(o), smallest), 2) + o * o + spread) / 3);
+      }
+    }
+  return out;
+}
+
 bool agrees(Shape s, int threads) {
   const size_t count = static_cast<size_t>(s.B) * s.H * s.S * s.D;
   const auto q = random_halves(count, 1), k = random_halves(count, 2), v = random_halves(count, 3);
@@ -103,19 +133,29 @@ bool agrees(Shape s, int threads) {
   if (flashcore_reference_plain(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), fp16.data(), s.B, s.H, s.S, s.D,
                                 scale, s.causal, threads))
     return false;
+  std::vector<double> again(count, NAN);
+  std::vector<float> rounding(count, NAN);
+  if (flashcore_reference_with_rounding(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), again.data(),
+                                        rounding.data(), s.B, s.H, s.S, s.D, scale, s.causal, threads) ||
+      again != fp64)
+    return false;
   const auto q64 = values_of(q), k64 = values_of(k), v64 = values_of(v);
+  const auto rounding64 = rounding_by_loops(q64, k64, v64, s, scale);
   const auto want64 = triple_loop(q64, k64, v64, s, scale, no_rounding),
              want16 = triple_loop(q64, k64, v64, s, scale, fp16_rounding);
-  double worst64 = 0, worst16 = 0;
+  double worst64 = 0, worst16 = 0, worst_rounding = 0;
   for (size_t i = 0; i < count; ++i) {
+    const double share = std::fabs(rounding[i] / rounding64[i] - 1);
+    worst_rounding = std::fmax(worst_rounding, std::isnan(share) ? INFINITY : share);
     worst64 = std::fmax(worst64, std::isnan(fp64[i]) ? INFINITY : std::fabs(fp64[i] - want64[i]));
     const double got = half_value(fp16[i]);
     worst16 = std::fmax(worst16, std::fabs(got - want16[i]) / (std::fabs(want16[i]) + 1));
   }
   // fp16: sums of the loops differ in the last fp32 bits, which moves a score by at most one fp16 step now and then.
-  const bool good = worst64 < 1e-12 && worst16 < 4e-3;
-  std::printf("%s B%d H%d S%d D%d%s threads %d: fp64 max error %.1e, fp16 %.1e\n", good ? "ok  " : "FAIL", s.B, s.H,
-              s.S, s.D, s.causal ? " causal" : "", threads, worst64, worst16);
+  const bool good = worst64 < 1e-12 && worst16 < 4e-3 && worst_rounding < 1e-6;
+  std::printf("%s B%d H%d S%d D%d%s threads %d: fp64 max error %.1e, fp16 %.1e, rounding %.1e\n",
+              good ? "ok  " : "FAIL", s.B, s.H, s.S, s.D, s.causal ? " causal" : "", threads, worst64, worst16,
+              worst_rounding);
   return good;
 }
 
@@ -258,7 +298,7 @@ bool carries_what_is_not_finite() {
 void time_parity_cases() {
   const Shape parity[] = {{1, 8, 512, 64, false}, {2, 8, 512, 64, false},  {1, 8, 512, 64, true}, {2, 8, 512, 64, true},
                           {1, 4, 128, 64, false}, {1, 16, 256, 64, false}, {4, 8, 512, 64, false}};
-  double seconds64 = 0, seconds16 = 0;
+  double seconds64 = 0, seconds16 = 0, seconds_rounding = 0;
   for (const Shape s : parity) {
     const size_t count = static_cast<size_t>(s.B) * s.H * s.S * s.D;
     const auto q = random_halves(count, 1), k = random_halves(count, 2), v = random_halves(count, 3);
@@ -271,9 +311,15 @@ void time_parity_cases() {
     flashcore_reference_plain(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), fp16.data(), s.B, s.H, s.S, s.D,
                               0.125f, s.causal, 0);
     seconds64 += std::chrono::duration<double>(middle - start).count();
-    seconds16 += std::chrono::duration<double>(std::chrono::steady_clock::now() - middle).count();
+    const auto end = std::chrono::steady_clock::now();
+    seconds16 += std::chrono::duration<double>(end - middle).count();
+    std::vector<float> rounding(count);
+    flashcore_reference_with_rounding(FLASHCORE_DTYPE_FP16, q.data(), k.data(), v.data(), fp64.data(), rounding.data(),
+                                      s.B, s.H, s.S, s.D, 0.125f, s.causal, 0);
+    seconds_rounding += std::chrono::duration<double>(std::chrono::steady_clock::now() - end).count();
   }
-  std::printf("seven parity cases: fp64 %.3f s, fp16 %.3f s\n", seconds64, seconds16);
+  std::printf("seven parity cases: fp64 %.3f s, with rounding %.3f s, fp16 %.3f s\n", seconds64, seconds_rounding,
+              seconds16);
 }
 
 }  // namespace

@@ -6,7 +6,10 @@
 
 #include "attention_reference.h"
 
+// Of 16 and 32 bits.
 inline bool known_dtype(int dtype) { return dtype >= FLASHCORE_DTYPE_FP16 && dtype <= FLASHCORE_DTYPE_FP32; }
+
+inline bool is_fp8(int dtype) { return dtype == FLASHCORE_DTYPE_FP8_E4M3 || dtype == FLASHCORE_DTYPE_FP8_E5M2; }
 
 inline float bits_to_float(uint32_t bits) {
   float value;
@@ -30,15 +33,27 @@ inline float half_to_float(uint16_t half) {
 
 inline float bfloat_to_float(uint16_t bits) { return bits_to_float(static_cast<uint32_t>(bits) << 16); }
 
+// e5m2 is the upper half of fp16. e4m3 is one of its exponents' lower halves, 2^8 smaller; it has one NaN.
+inline float e5m2_to_float(uint8_t bits) { return half_to_float(static_cast<uint16_t>(bits << 8)); }
+inline float e4m3_to_float(uint8_t bits) {
+  const float value = half_to_float(static_cast<uint16_t>((bits & 0x80u) << 8 | (bits & 0x7fu) << 7)) * 0x1p8f;
+  return (bits & 0x7fu) == 0x7fu ? bits_to_float(0x7fc00000u) : value;
+}
+
 // `count` elements of a tensor from element `at` on, `stride` apart in `out`.
 template <typename Real>
 void unpack(int dtype, const void* tensor, size_t at, int count, Real* out, size_t stride = 1) {
   const uint16_t* const bits = static_cast<const uint16_t*>(tensor) + at;
   const float* const floats = static_cast<const float*>(tensor) + at;
+  const uint8_t* const bytes = static_cast<const uint8_t*>(tensor) + at;
   if (dtype == FLASHCORE_DTYPE_FP16)
     for (int i = 0; i < count; ++i) out[i * stride] = half_to_float(bits[i]);
   else if (dtype == FLASHCORE_DTYPE_BF16)
     for (int i = 0; i < count; ++i) out[i * stride] = bfloat_to_float(bits[i]);
-  else
+  else if (dtype == FLASHCORE_DTYPE_FP32)
     for (int i = 0; i < count; ++i) out[i * stride] = floats[i];
+  else if (dtype == FLASHCORE_DTYPE_FP8_E5M2)
+    for (int i = 0; i < count; ++i) out[i * stride] = e5m2_to_float(bytes[i]);
+  else
+    for (int i = 0; i < count; ++i) out[i * stride] = e4m3_to_float(bytes[i]);
 }

@@ -221,3 +221,33 @@ int flashcore_max_abs_error(int32_t dtype, const void* got, const double* want, 
   *out = most;
   return FLASHCORE_REFERENCE_OK;
 }
+
+int flashcore_rounding_ratio(int32_t dtype, const void* got, const double* want, const float* rounding, int32_t heads,
+                             int32_t S, int32_t D, double* out) {
+  if (!known_dtype(dtype) || !got || !want || !rounding || !out || heads < 1 || S < 1 || D < 1)
+    return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+  constexpr int BLOCK_ROWS = 16;
+  std::vector<double> value(D);
+  out[0] = out[1] = 0;
+  for (int64_t head = 0; head < heads; ++head)
+    for (int32_t first = 0; first < S; first += BLOCK_ROWS) {
+      double squares = 0;
+      int64_t counted = 0;
+      for (int32_t row = first; row < std::min(S, first + BLOCK_ROWS); ++row) {
+        const int64_t base = (head * S + row) * D;
+        unpack(dtype, got, static_cast<size_t>(base), D, value.data());
+        for (int32_t d = 0; d < D; ++d) {
+          const double error = value[d] - want[base + d], share = error == 0 ? 0 : error / rounding[base + d];
+          const bool finite = std::fabs(error) < INFINITE;
+          squares += finite ? share * share : 0;
+          counted += finite;
+        }
+      }
+      const double ratio = counted > 0 ? std::sqrt(squares / static_cast<double>(counted)) : 0;
+      if (ratio > out[0]) {
+        out[0] = ratio;
+        out[1] = static_cast<double>((head * S + first) * D);
+      }
+    }
+  return FLASHCORE_REFERENCE_OK;
+}

@@ -43,6 +43,13 @@ int flashcore_compare_output(int32_t dtype, const void* got, const double* want,
 // max|got - want| over [0, count), to out[0]; what is NaN does not count.
 int flashcore_max_abs_error(int32_t dtype, const void* got, const double* want, int64_t count, double* out);
 
+// How far an output is off, in units of what rounding explains: of each head's blocks of 16 rows the root of the mean of
+// ((got - want) / rounding)^2 over the block's finite elements, and of these the largest to out[0], the index of its
+// block's first element to out[1].
+//   rounding       [heads, S, D], of flashcore_reference_with_rounding()
+int flashcore_rounding_ratio(int32_t dtype, const void* got, const double* want, const float* rounding, int32_t heads,
+                             int32_t S, int32_t D, double* out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,6 @@
 /** Conversions and approximations of numbers. */
 import type { PrimitiveCase } from './primitive-case.ts';
-import { range, bytes, halves, largest, normals } from './test-numbers.ts';
+import { range, bfloats, bytes, halves, largest, normals } from './test-numbers.ts';
 
 export function packHalf2(): PrimitiveCase {
   const all = [...new Float16Array(Uint16Array.from(range(0x7c00, (i) => i)).buffer)];
@@ -34,6 +34,25 @@ export function packHalf2(): PrimitiveCase {
     inputs: [bytes(pairs)],
     outputBytes: 4 * count,
     rule: { bits: bytes(packed) },
+  };
+}
+
+export function packBfloat2(): PrimitiveCase {
+  // Every positive bf16, the middle to its neighbour (a tie), and beside it, as bits of fp32; with both signs.
+  const words = range(0x7f7f, (i) => i << 16).flatMap((word) => [word, word + 0x7fff, word + 0x8000, word + 0x8001]);
+  const positive = new Float32Array(Uint32Array.from(words).buffer);
+  const all = [...positive, ...positive.map((value) => -value), Infinity, -Infinity];
+  const values = Float32Array.from(all.slice(all.length % 512));
+  return {
+    name: 'pack_bfloat2',
+    instruction: 'cvt.rn.bf16x2.f32',
+    source: 'primitives',
+    entry: 'pack_bfloat2_all',
+    threads: 256,
+    ctas: values.length / 512,
+    inputs: [bytes(values)],
+    outputBytes: 2 * values.length,
+    rule: { bits: bytes(bfloats([...values])) },
   };
 }
 

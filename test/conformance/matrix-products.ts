@@ -1,10 +1,10 @@
 /** mma and wgmma. */
 import type { PrimitiveCase, Bound } from './primitive-case.ts';
-import { range, bytes, halves, pair, exact, largest } from './test-numbers.ts';
+import { range, bfloats, bfround, bytes, halves, pair, exact, largest } from './test-numbers.ts';
 
 /** [16][16] by rows to registers [lane][4] ("Matrix Fragments for mma.m16n8k16", A). */
-function fragmentsOfA(A: number[]): Uint32Array {
-  const bits = halves(A);
+function fragmentsOfA(A: number[], bitsOf = halves): Uint32Array {
+  const bits = bitsOf(A);
   return Uint32Array.from(
     range(128, (i) => {
       const [lane, register] = [i >> 2, i % 4];
@@ -15,8 +15,8 @@ function fragmentsOfA(A: number[]): Uint32Array {
 }
 
 /** [16][8] by rows to registers [lane][2]. */
-function fragmentsOfB(B: number[]): Uint32Array {
-  const bits = halves(B);
+function fragmentsOfB(B: number[], bitsOf = halves): Uint32Array {
+  const bits = bitsOf(B);
   return Uint32Array.from(
     range(64, (i) => {
       const [lane, register] = [i >> 1, i % 2];
@@ -38,17 +38,19 @@ export function mma(
   accumulate: 'f32' | 'f16',
   values: (count: number, seed: number) => number[],
   name: string,
+  operands: 'f16' | 'bf16' = 'f16',
 ): PrimitiveCase {
+  const [round, bitsOf] = operands === 'bf16' ? [bfround, bfloats] : [Math.f16round, halves];
   const products = range(64, (i) => {
-    const A = values(256, 3 * i + 1).map(Math.f16round);
-    const B = values(128, 3 * i + 2).map(Math.f16round);
+    const A = values(256, 3 * i + 1).map(round);
+    const B = values(128, 3 * i + 2).map(round);
     const C = values(128, 3 * i + 3).map(accumulate === 'f16' ? Math.f16round : Math.fround);
     const lanes = range(32, (lane) => range(4, (each) => placeOfD(lane, each))).flat();
     const D = multiply(A, B, C, [16, 8, 16]);
     const magnitude = multiply(A.map(Math.abs), B.map(Math.abs), C.map(Math.abs), [16, 8, 16]);
     return {
-      A: [...fragmentsOfA(A)],
-      B: [...fragmentsOfB(B)],
+      A: [...fragmentsOfA(A, bitsOf)],
+      B: [...fragmentsOfB(B, bitsOf)],
       C: lanes.map((place) => C[place]!),
       D: lanes.map((place) => D[place]!),
       magnitude: lanes.map((place) => magnitude[place]!),
@@ -61,9 +63,9 @@ export function mma(
   const magnitude = collect('magnitude');
   return {
     name,
-    instruction: `mma.sync.aligned.m16n8k16.row.col.${accumulate}.f16.f16.${accumulate}`,
+    instruction: `mma.sync.aligned.m16n8k16.row.col.${accumulate}.${operands}.${operands}.${accumulate}`,
     source: 'primitives',
-    entry: `mma_${accumulate}_many`,
+    entry: `mma_${accumulate}${operands === 'bf16' ? '_bf16' : ''}_many`,
     threads: 32,
     ctas: 64,
     inputs: [bytes(Uint32Array.from(collect('A'))), bytes(Uint32Array.from(collect('B'))), narrow(collect('C'))],

@@ -3,7 +3,7 @@
  * instruction (PTX ISA), written here the obvious way.
  */
 import type { Suite } from './bench.ts';
-import { packHalf2, exp2Approx } from './conversions.ts';
+import { packBfloat2, packHalf2, exp2Approx } from './conversions.ts';
 import {
   cpAsync,
   namedBarriers,
@@ -20,6 +20,7 @@ import { normals, exact } from './test-numbers.ts';
 
 export const PRIMITIVES: PrimitiveCase[] = [
   packHalf2(),
+  packBfloat2(),
   exp2Approx(),
   ldmatrix(4, false),
   ldmatrix(4, true),
@@ -28,6 +29,8 @@ export const PRIMITIVES: PrimitiveCase[] = [
   stmatrix(),
   mma('f32', exact, 'mma_m16n8k16_f32, exact sums'),
   mma('f32', normals, 'mma_m16n8k16_f32, N(0, 1)'),
+  mma('f32', exact, 'mma_m16n8k16_f32 of bf16, exact sums', 'bf16'),
+  mma('f32', normals, 'mma_m16n8k16_f32 of bf16, N(0, 1)', 'bf16'),
   mma('f16', exact, 'mma_m16n8k16_f16, exact sums'),
   cpAsync(),
   namedBarriers(),

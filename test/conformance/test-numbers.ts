@@ -8,6 +8,16 @@ export const bytes = (array: ArrayBufferView): Uint8Array =>
 
 export const halves = (values: number[]): Uint16Array => new Uint16Array(Float16Array.from(values).buffer);
 
+/** The nearest bf16 of each, ties to even: bfloat16 is the upper half of fp32. */
+export const bfloats = (values: number[]): Uint16Array =>
+  Uint16Array.from(
+    new Uint32Array(Float32Array.from(values).buffer),
+    (word) => (word + 0x7fff + ((word >>> 16) & 1)) >>> 16,
+  );
+/** Its value. */
+export const bfround = (value: number): number =>
+  new Float32Array(Uint32Array.of(bfloats([value])[0]! << 16).buffer)[0]!;
+
 export const pair = (low: number, high: number): number => (low | (high << 16)) >>> 0;
 
 /** Reproducible numbers in [0, 1). */

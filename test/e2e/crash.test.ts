@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { RunnerClient } from '@flashcore/shared/client';
 import { JobState, Outcome, type BenchmarkResult, type JobEvent } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
+import { PATIENT_MS } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { Home } from '../support/home.ts';
 
@@ -12,7 +13,7 @@ test('a job that ran when the daemon was killed is INTERRUPTED after the restart
   const requestId = randomUUID();
   const seen: JobEvent[] = [];
   {
-    using client = await RunnerClient.connect({ address: first.address });
+    using client = await RunnerClient.connect({ address: first.address, timeoutMs: PATIENT_MS });
     for await (const event of client.start('verify', verifyRequest({ requestId }))) {
       seen.push(event);
       if (event.payload.case === 'started') break;
@@ -21,7 +22,7 @@ test('a job that ran when the daemon was killed is INTERRUPTED after the restart
   }
 
   const second = await home.startDaemon();
-  using client = await RunnerClient.connect({ address: second.address });
+  using client = await RunnerClient.connect({ address: second.address, timeoutMs: PATIENT_MS });
   const name = seen[0]!.job;
   const { job } = await client.getJob({ name });
   expect([JobState[job!.state], Outcome[job!.outcome]]).toEqual(['ENDED', 'INTERRUPTED']);
@@ -47,7 +48,7 @@ test('raw samples that a client was told of are there after kill -9', async () =
   const shapes = [{ batch: 1, heads: 1, sequenceLength: 64, headDim: 64 }];
   let result: BenchmarkResult | undefined;
   {
-    using client = await RunnerClient.connect({ address: first.address });
+    using client = await RunnerClient.connect({ address: first.address, timeoutMs: PATIENT_MS });
     for await (const { payload } of client.start('benchmark', {
       kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
       settings: { shapes, protocol: { maxSeconds: 0.3 } },
@@ -59,7 +60,7 @@ test('raw samples that a client was told of are there after kill -9', async () =
     first.process.kill('SIGKILL');
   }
   const second = await home.startDaemon();
-  using client = await RunnerClient.connect({ address: second.address });
+  using client = await RunnerClient.connect({ address: second.address, timeoutMs: PATIENT_MS });
   const { sha256, sizeBytes } = result!.samples!;
   const bytes = await client.readArtifact(sha256);
   expect([bytes.length, BigInt(bytes.length)]).toEqual([

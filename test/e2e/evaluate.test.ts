@@ -49,17 +49,21 @@ test('a wrong candidate is judged with 0: what is wrong and where, in bounds, a 
   expect(found.combined_score).toBeLessThan(0.4);
 });
 
-test('a right one scores 1 on the emulator, says that nothing was timed, and is not run a second time', () => {
-  const { exitCode, found } = evaluate(right);
-  expect([exitCode, found.correct, found.combined_score]).toEqual([0, true, 1]);
-  expect(found.text_feedback).toMatch(/Not timed: the emulator gives no GPU times/);
-  expect(Object.keys(found.metrics)).not.toContain('median_us');
-  expect(Object.values(found.metrics).every((value) => Number.isFinite(value))).toBe(true);
-  expect(found.provenance).toMatchObject({ simulated: true, protocol: expect.stringMatching(/flashcore/) as string });
-  expect(evaluate(right).found).toEqual(found);
-  const again = evaluate(right, '--repeat').found;
-  expect([again.correct, again.experiment === found.experiment]).toEqual([true, false]);
-});
+test(
+  'a right one scores 1 on the emulator, says that nothing was timed, and is not run a second time',
+  { timeout: 180_000 },
+  () => {
+    const { exitCode, found } = evaluate(right);
+    expect([exitCode, found.correct, found.combined_score]).toEqual([0, true, 1]);
+    expect(found.text_feedback).toMatch(/Not timed: the emulator gives no GPU times/);
+    expect(Object.keys(found.metrics)).not.toContain('median_us');
+    expect(Object.values(found.metrics).every((value) => Number.isFinite(value))).toBe(true);
+    expect(found.provenance).toMatchObject({ simulated: true, protocol: expect.stringMatching(/flashcore/) as string });
+    expect(evaluate(right).found).toEqual(found);
+    const again = evaluate(right, '--repeat').found;
+    expect([again.correct, again.experiment === found.experiment]).toEqual([true, false]);
+  },
+);
 
 test('a candidate that does not compile, and a folder whose manifest is wrong, are judged too', () => {
   const broken = join(home.path, 'broken.cu');

@@ -20,11 +20,11 @@ class Agent {
   readonly client: Client;
   readonly #transport: StdioClientTransport;
 
-  constructor(home: Home, mode: (typeof ERAS)[number]) {
+  constructor(home: Home, mode: (typeof ERAS)[number], flags: readonly string[] = []) {
     this.client = new Client({ name: 'scripted-agent', version: '1.0.0' }, { versionNegotiation: { mode } });
     this.#transport = new StdioClientTransport({
       command: join(ROOT, 'node_modules/.bin/fa-tui'),
-      args: ['mcp'],
+      args: ['mcp', ...flags],
       env: home.env,
       cwd: ROOT,
       stderr: 'ignore',
@@ -77,6 +77,20 @@ beforeAll(() => {
 });
 afterAll(() => home[Symbol.asyncDispose]());
 
+test('--no-accept offers every tool but those that decide', async () => {
+  const agent = await new Agent(home, ERAS[0], ['--no-accept']).connect();
+  try {
+    const { tools } = await agent.client.listTools();
+    const names = tools.map(({ name }) => name);
+    expect([names.length, names.filter((name) => ['accept', 'reject', 'undo'].includes(name))]).toEqual([12, []]);
+    await expect(agent.client.callTool({ name: 'accept', arguments: { job: 'jobs/1', over: 'none' } })).rejects.toThrow(
+      /accept/,
+    );
+  } finally {
+    await agent.close();
+  }
+});
+
 describe.each(ERAS)('era %s', (era) => {
   let agent: Agent;
   beforeAll(async () => {
@@ -92,10 +106,16 @@ describe.each(ERAS)('era %s', (era) => {
       'notes',
       'submit',
       'wait',
+      'jobs',
+      'cancel',
       'result',
       'compare',
       'history',
+      'champions',
+      'leaderboard',
       'accept',
+      'reject',
+      'undo',
     ]);
     for (const { name, outputSchema, inputSchema, description } of tools)
       expect([name, outputSchema?.type, inputSchema.type, description !== '']).toEqual([
@@ -106,11 +126,19 @@ describe.each(ERAS)('era %s', (era) => {
       ]);
     const hints = Object.fromEntries(tools.map(({ name, annotations }) => [name, annotations]));
     expect(hints['accept']).toMatchObject({ readOnlyHint: false, destructiveHint: true });
-    expect(tools.filter(({ annotations }) => annotations?.destructiveHint).map(({ name }) => name)).toEqual(['accept']);
+    expect(tools.filter(({ annotations }) => annotations?.destructiveHint).map(({ name }) => name)).toEqual([
+      'cancel',
+      'accept',
+      'reject',
+      'undo',
+    ]);
     expect(tools.filter(({ annotations }) => !annotations?.readOnlyHint).map(({ name }) => name)).toEqual([
       'submit',
+      'cancel',
       'compare',
       'accept',
+      'reject',
+      'undo',
     ]);
   });
 
@@ -148,6 +176,7 @@ describe.each(ERAS)('era %s', (era) => {
       await agent.call('read_kernel', { kernel: 'fa_v1_baseline', file: '../../../etc/passwd' }),
       await agent.call('read_kernel', { kernel: 'fa_v1_baseline', file: 'constructor' }),
       await agent.call('accept', { job: 'jobs/none' }),
+      await agent.call('accept', { job: 'jobs/none', over: 'none' }),
     ];
     expect(refusals.map(({ isError }) => isError)).toEqual(refusals.map(() => true));
     const texts = refusals.map(({ text }) => text);
@@ -156,10 +185,29 @@ describe.each(ERAS)('era %s', (era) => {
     expect(texts[3]).toMatch(/2x8/);
     expect(texts[4]).toMatch(/only bench, run, tune compare/);
     expect(texts[5]).toMatch(/BLOCK_Q.*64.*96/);
-    expect(texts[6]).toMatch(/jobs\/none/);
+    expect(texts[6]).toMatch(/^job: jobs\/none: must be a job's name or its first digits$/);
+    expect(texts[10]).toMatch(/over/);
+    expect(texts[11]).toMatch(/jobs\/none/);
     for (const index of [8, 9]) expect(texts[index]).toMatch(/file: must be one of/);
     const misplaced = { action: 'build', kernel: 'fa_v2_wmma', values: { USE_WMMA: [1, 0] }, max_variants: 3 };
     expect((await agent.call('submit', misplaced)).text).toMatch(/values, max_variants: of tune alone/);
+    const run = { action: 'run', kernel: 'fa_v1_baseline' };
+    const unknown = await agent.call('submit', { ...run, case_set: 'quick' });
+    expect([unknown.isError, unknown.text]).toEqual([true, expect.stringContaining('case_set')]);
+    for (const [asked, told] of [
+      [{ ...run, action: 'build', plan: 'merge' }, /plan: only run has gates; the action is build/],
+      [{ ...run, action: 'bench', cases: 'quick' }, /cases: only verify and run take a case set; the action is bench/],
+      [{ ...run, cases: 'quick', shapes: ['1x1x32x64'] }, /cases, shapes: give one of them/],
+      [{ ...run, plan: 'nonsense' }, /nonsense/],
+      [{ ...run, cases: 'nonsense' }, /nonsense/],
+    ] as const)
+      expect((await agent.call('submit', asked)).text).toMatch(told);
+    expect((await agent.call('champions', { kernel: 'nonsense' })).text).toMatch(/nonsense/);
+    const absent = { job: '0123456789' };
+    for (const name of ['wait', 'result', 'cancel', 'reject', 'undo'])
+      expect((await agent.call(name, absent)).text).toMatch(
+        /^job: no job's name begins with 0123456789: the tools jobs and history list them$/,
+      );
     expect((await agent.call('list_kernels', {})).isError).toBe(false);
   });
 
@@ -208,6 +256,22 @@ describe.each(ERAS)('era %s', (era) => {
     expect(said.join('\n')).toMatch(/build|verify/);
   });
 
+  test('a job is listed while it runs, named by its first digits, and cancelled', { timeout: 60_000 }, async () => {
+    const asked = { action: 'run', kernel: 'fa_v1_baseline', plan: 'merge' };
+    const name = (await agent.call('submit', asked)).document['job'] as string;
+    const listed = async (): Promise<string[]> =>
+      ((await agent.call('jobs', {})).document['jobs'] as { job: string }[]).map(({ job }) => job);
+    expect(await listed()).toContain(name);
+    const digits = name.slice('jobs/'.length, 'jobs/'.length + 13);
+    expect((await agent.call('cancel', { job: digits })).document['job']).toBe(name);
+    const { document } = await agent.finish(digits);
+    expect(document).toMatchObject({ job: name, outcome: 'CANCELLED' });
+    expect(await listed()).not.toContain(name);
+    expect((await agent.call('champions', {})).document['champions']).toEqual([]);
+    const board = await agent.call('leaderboard', {});
+    expect([board.isError, board.document['entries']]).toEqual([false, []]);
+  });
+
   // What the tools do is the same in both: the dearest of them are used in one.
   if (era === 'auto') {
     test('tune searches the variants of a kernel; its result has the table', { timeout: 180_000 }, async () => {
@@ -230,8 +294,20 @@ describe.each(ERAS)('era %s', (era) => {
       });
       const { document: result } = await agent.finish(compared.document['job']);
       expect(result['feedback']).toMatch(/emulator times are not GPU times/);
+      // An agent that chooses its shapes and champion is told why the run decides nothing.
+      expect(result).toMatchObject({
+        ranked: false,
+        not_ranked: expect.arrayContaining(['cases chosen by the client', 'champion chosen by the client']) as string[],
+        acceptable: { possible: false },
+      });
+      const accepted = await agent.call('accept', { job: compared.document['job'], over: 'none' });
+      expect(accepted).toMatchObject({ isError: true, text: expect.stringContaining('not ranked: ') as string });
       const { document: history } = await agent.call('history', { kernel: 'fa_v2_wmma', limit: 1 });
-      expect((history['experiments'] as object[])[0]).toMatchObject({ simulated: true, job: compared.document['job'] });
+      expect((history['experiments'] as object[])[0]).toMatchObject({
+        simulated: true,
+        ranked: false,
+        job: compared.document['job'],
+      });
       expect(JSON.stringify(history)).not.toContain('median_us');
     });
   }

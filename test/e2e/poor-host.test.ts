@@ -71,16 +71,16 @@ test.skipIf(missing('bubblewrap'))('a read-only TMPDIR is told, where the socket
   );
 });
 
-test('too few files for a runner are told at its start', () => {
+test.each([
+  ['files', 'ulimit -n 64', 'Raise the limit of open files (ulimit -n 1024'],
+  ['address space', 'ulimit -v 1200000', 'Raise the limit of address space (ulimit -v unlimited'],
+])('too little of %s for a runner is told at its start', (what, limit, told) => {
   const { status, stderr } = spawnSync(
     '/bin/sh',
-    ['-c', 'ulimit -n 64; exec "$@"', 'sh', NODE, ...PROGRAMS.serve, '--data', join(folder, 'few')],
+    ['-c', `${limit}; exec "$@"`, 'sh', NODE, ...PROGRAMS.serve, '--data', join(folder, what)],
     { encoding: 'utf8', timeout: 30_000 },
   );
-  expect({ status, stderr }).toEqual({
-    status: 2,
-    stderr: expect.stringContaining('Raise the limit of open files (ulimit -n 1024') as string,
-  });
+  expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining(told) as string });
 });
 
 test.skipIf(missing('bubblewrap'))('root serves by request only', () => {

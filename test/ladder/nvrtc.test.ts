@@ -16,7 +16,7 @@ const LIMIT_MS = 600_000;
 test(
   "NVRTC's PTX: a fault with its line, registers, and what it was made with",
   async ({ skip }) => {
-    if (nvrtcFolder() === undefined) return skip('no NVRTC here, or no headers of CUDA');
+    if (nvrtcFolder() === undefined) return skip('no NVRTC here, or no headers of CUDA: install cuda-toolkit');
     await using home = new Home();
     Object.assign(home.env, withNvrtcOnly(home.path));
     const { address } = await home.startDaemonAt(`unix:${join(home.path, 'runner.sock')}`, '--emulator-engine', 'auto');

@@ -35,7 +35,7 @@ const { values: options } = parseArgs({
 async function main(device: MeasuredDevice): Promise<void> {
   const { root, driver } = device;
   const shape = parseShape(options.shape);
-  const { rotation, launchesPerSample } = await timedKernel(device, options.kernel, shape);
+  const { judge, single, several, launchesPerSample } = await timedKernel(device, options.kernel, shape);
   const manifest = await loadManifest(join(root, 'kernels', options.kernel));
   const { defines } = resolveVariant(manifest, {}, driver.facts);
   const source = `kernels/${options.kernel}/${manifest.source}`;
@@ -47,8 +47,8 @@ async function main(device: MeasuredDevice): Promise<void> {
   });
   try {
     const modes = {
-      hot: measure(new HotSampler(driver, rotation, { launchesPerSample }), SAMPLES.hot, host),
-      cold: measure(new ColdSampler(driver, rotation), SAMPLES.cold, host),
+      hot: measure(new HotSampler(driver, { build: several, judge: judge.kernels }), SAMPLES.hot, host),
+      cold: measure(new ColdSampler(driver, single), SAMPLES.cold, host),
     };
     const of = { device: driver.facts, ...options, shape: formatShape(shape), launchesPerSample };
     const load = {
@@ -69,7 +69,7 @@ function measure(sampler: Sampler, samples: number, host: Compilers): object {
     for (const state of BLOCK) {
       host.be(state);
       sampler.sample();
-      for (let sample = 0; sample < samples; ++sample) us[state].push(sampler.sample().us);
+      for (let sample = 0; sample < samples; ++sample) us[state].push(sampler.sample());
     }
   host.be('still');
   const { ratio, low, high } = blockRatioInterval(us.busy, us.still, { perBlock: 2 * samples });

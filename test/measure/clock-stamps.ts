@@ -30,13 +30,13 @@ async function main(device: MeasuredDevice): Promise<void> {
   const listener = { signal: AbortSignal.timeout(300_000) };
   const { arch, simulated } = driver.facts;
   const shape = parseShape(options.shape);
-  const { rotation, launchesPerSample } = await timedKernel(device, options.kernel, shape);
+  const { judge, single, several, launchesPerSample } = await timedKernel(device, options.kernel, shape);
   const stamps = new ClockStamps(driver, await tools.libraries.clockStamp({ arch, emulated: simulated }, listener));
   const hot = [
-    new HotSampler(driver, rotation, { launchesPerSample }),
-    new HotSampler(driver, rotation, { launchesPerSample, stamps }),
+    new HotSampler(driver, { build: several, judge: judge.kernels }),
+    new HotSampler(driver, { build: several, judge: judge.kernels, stamps }),
   ] as const;
-  const cold = [new ColdSampler(driver, rotation), new ColdSampler(driver, rotation, stamps)] as const;
+  const cold = [new ColdSampler(driver, single), new ColdSampler(driver, single, stamps)] as const;
   const nvml = new Conditions(options.nvml, driver);
   const modes = { hot: measure(hot, stamps), cold: measure(cold, stamps) };
   console.log(
@@ -62,7 +62,7 @@ function measure(samplers: readonly [Sampler, Sampler], stamps: ClockStamps): ob
   for (let warmUp = 0; warmUp < 20; ++warmUp) for (const sampler of samplers) sampler.sample();
   stamps.read();
   for (let block = 0; block < Number(options.blocks); ++block) {
-    for (const which of BLOCK) samples[which].push(samplers[which].sample().us);
+    for (const which of BLOCK) samples[which].push(samplers[which].sample());
     clocks.push(...stamps.read());
   }
   const known = clocks.filter((mhz) => mhz > 0);

@@ -5,16 +5,16 @@ import {
   ArtifactStore,
   BuildTools,
   CudaDriver,
-  HotSampler,
-  InputRotation,
-  hotLaunches,
+  Judge,
+  LoadedCandidate,
+  OutputLedger,
   loadReference,
   type Candidate,
+  type TimedBuild,
   type VectorsWanted,
 } from '@flashcore/runner/testing';
 import { type Shape } from '@flashcore/shared/contract';
-import { parseManifest, planLaunches, resolveVariant, shapeFields } from '@flashcore/shared/kernels';
-import { median } from '@flashcore/shared/statistics';
+import { parseManifest, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
 import { repositoryRoot } from '../support/repository-root.ts';
 
 export interface MeasuredDevice {
@@ -86,30 +86,50 @@ export async function compile(
     id: manifest.id,
     candidate: {
       image,
-      shape: shapeFields(shape),
       plan,
       launchLimitMs: 0,
     },
   };
 }
 
-const SEEDS = ['666c617368', '636f7265'];
+const SEED = '666c617368';
 
-/** A kernel on two sets of inputs, as the runner times it, and how many launches a hot sample has. */
+/** A kernel as the runner times it: on pools of inputs, made and judged by the judge's kernels. */
+export interface TimedKernel {
+  judge: Judge;
+  loaded: LoadedCandidate;
+  /** Of a hot sample. */
+  launchesPerSample: number;
+  /** Of one launch, and of launchesPerSample. */
+  single: TimedBuild;
+  several: TimedBuild;
+}
+
+/** A kernel of this id, compiled and ready for samples. */
 export async function timedKernel(
   { root, tools, driver }: MeasuredDevice,
   kernelId: string,
   shape: Shape,
-): Promise<{ rotation: InputRotation; launchesPerSample: number }> {
+): Promise<TimedKernel> {
   const { candidate } = await compile(tools, driver, join(root, 'kernels', kernelId), shape);
-  const reference = loadReference(await tools.libraries.reference({ signal: AbortSignal.timeout(300_000) }));
-  const rotation = new InputRotation(driver, reference, {
-    candidate,
-    seeds: SEEDS,
-    freshSeeds: [],
-    tolerance: { absolute: 1e-2, relative: 1e-2 },
-  });
-  const single = new HotSampler(driver, rotation, { launchesPerSample: 1 });
-  const samples = () => Array.from({ length: 9 }, () => single.sample().us);
-  return { rotation, launchesPerSample: driver.facts.simulated ? 1 : hotLaunches(median(samples())) };
+  const listener = { signal: AbortSignal.timeout(300_000) };
+  const { arch, simulated } = driver.facts;
+  const judge = new Judge(
+    {
+      driver,
+      reference: loadReference(await tools.libraries.reference(listener)),
+      judgeImage: await tools.libraries.judge({ arch, emulated: simulated }, listener),
+    },
+    { builds: [candidate], seed: SEED, tolerance: { absolute: 1e-2, relative: 1e-2 } },
+  );
+  const loaded = new LoadedCandidate(driver, candidate);
+  const ledger = new OutputLedger(candidate.plan);
+  const several = judge.pool(simulated ? 1 : judge.hotLaunches(loaded, ledger));
+  return {
+    judge,
+    loaded,
+    launchesPerSample: several.launches,
+    single: judge.pool(1).build(loaded, ledger),
+    several: several.build(loaded, ledger),
+  };
 }

@@ -99,8 +99,8 @@ async function sweep(wanted: Engine, path: string): Promise<Sweep> {
       for (const shape of shapes) {
         const { candidate } = await compile(tools, driver, join(ROOT, 'kernels', path), shape);
         const loaded = new LoadedCandidate(driver, candidate);
-        const buffers = new RunBuffers(driver, candidate.shape, candidate.plan);
-        buffers.upload(drawInputs({ shape: candidate.shape, dtype: candidate.plan.dtype }, SEED));
+        const buffers = new RunBuffers(driver, candidate.plan);
+        buffers.upload(drawInputs(candidate.plan, SEED));
         const prepared = loaded.prepare(buffers.addresses);
         const before = process.cpuUsage();
         loaded.enqueue(prepared);

@@ -126,8 +126,8 @@ async function rowOf({ tools, driver }: MeasuredDevice, build: Build): Promise<R
   const resources = result.entries.find(({ entry }) => entry === launch?.entry);
   if (!image || !launch || !resources) throw new Error(`${kernel} ${build.label} was not built`);
   const ctas = launch.grid[0] * launch.grid[1] * launch.grid[2];
-  const loaded = new LoadedCandidate(driver, { image, shape, plan, launchLimitMs: 0 });
-  const buffers = new RunBuffers(driver, shape, plan);
+  const loaded = new LoadedCandidate(driver, { image, plan, launchLimitMs: 0 });
+  const buffers = new RunBuffers(driver, plan);
   driver.traceLaunches(blocksToTrace(ctas, shape.causal));
   loaded.enqueue(loaded.prepare(buffers.addresses));
   driver.synchronize();

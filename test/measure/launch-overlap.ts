@@ -93,8 +93,8 @@ function writeJob(jobs: string, id: string, job: ProfileOnceJob): void {
 
 function load(driver: CudaDriver, candidate: Candidate): () => void {
   const loaded = new LoadedCandidate(driver, candidate);
-  const buffers = new RunBuffers(driver, candidate.shape, candidate.plan);
-  buffers.upload(drawInputs({ shape: candidate.shape, dtype: candidate.plan.dtype }, SEED));
+  const buffers = new RunBuffers(driver, candidate.plan);
+  buffers.upload(drawInputs(candidate.plan, SEED));
   const prepared = loaded.prepare(buffers.addresses);
   return () => loaded.enqueue(prepared);
 }

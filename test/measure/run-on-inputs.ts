@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { LoadedCandidate, RunBuffers } from '@flashcore/runner/testing';
 import { FlashcoreError } from '@flashcore/shared/contract';
-import { parseShape } from '@flashcore/shared/kernels';
+import { attention, parseShape, tensorElements } from '@flashcore/shared/kernels';
 import { compile, onDevice, type MeasuredDevice } from './device.ts';
 
 const { values: options } = parseArgs({
@@ -44,12 +44,12 @@ async function outputOf(
   const shape = parseShape(shapeText);
   const { candidate } = await compile(tools, driver, join(root, 'kernels', id), shape);
   const bytes = readFileSync(inputs);
-  const elements = shape.batch * shape.heads * shape.sequenceLength * shape.headDim;
+  const elements = tensorElements(attention(), shape);
   if (bytes.length !== 3 * elements * 2)
     throw new Error(`${inputs} has ${bytes.length} bytes: must be Q, K and V of ${shapeText}, ${3 * elements * 2}`);
   const tensor = (index: number) => new Uint16Array(Uint8Array.from(bytes).buffer, index * elements * 2, elements);
-  const buffers = new RunBuffers(driver, candidate.shape, candidate.plan);
-  buffers.upload({ dtype: 'fp16', Q: tensor(0), K: tensor(1), V: tensor(2) });
+  const buffers = new RunBuffers(driver, candidate.plan);
+  buffers.upload({ Q: tensor(0), K: tensor(1), V: tensor(2) });
   const loaded = new LoadedCandidate(driver, candidate);
   loaded.enqueue(loaded.prepare(buffers.addresses));
   driver.synchronize();

@@ -1,6 +1,6 @@
 /** A kernel's output beside the reference: what the native comparison finds, by hand and by the obvious loop. */
 import { expect, test } from 'vitest';
-import type { ShapeFields } from '@flashcore/shared/kernels';
+import { attentionCase, elementsOfTensor, type ProblemCase, type ShapeFields } from '@flashcore/shared/kernels';
 import { compareOutput, type CompareOptions, type Comparison } from '@flashcore/runner/testing';
 import { compiledReference } from '../support/reference.ts';
 
@@ -19,8 +19,7 @@ test('compareOutput() finds NaN, Inf, unwritten and wrong elements, each for wha
   got[20] = 0xfc00;
   got[63] = halves([5])[0]!;
   const result = compareOutput(reference, got, want, {
-    shape,
-    dtype: 'fp16',
+    compared: attentionCase(shape, 'fp16'),
     poison: POISON,
     tolerance: { absolute: 1e-2, relative: 1e-2 },
   });
@@ -56,8 +55,7 @@ test('the error map names the worst element of each block: the first that is not
   got[at(1, 30, 15)] = 0x7e00;
   got[at(1, 31, 14)] = 0x7e00;
   const { errorMap } = compareOutput(reference, got, want, {
-    shape: blocky,
-    dtype: 'fp16',
+    compared: attentionCase(blocky, 'fp16'),
     poison: POISON,
     tolerance: { absolute: 1e-2, relative: 0 },
   });
@@ -79,8 +77,7 @@ test('each head has a map of its own, NaN where one of its elements is not finit
   got[2 * 128 + 3 * 8 + 5] = halves([3])[0]!;
   got[3 * 128 + 7] = 0x7e00;
   const { errorMap } = compareOutput(reference, got, want, {
-    shape: heads,
-    dtype: 'fp16',
+    compared: attentionCase(heads, 'fp16'),
     poison: POISON,
     tolerance: { absolute: 1e-2, relative: 0 },
   });
@@ -94,8 +91,7 @@ test('each head has a map of its own, NaN where one of its elements is not finit
 test('an exact output has no error and norm ratio 1', () => {
   const want = Float64Array.from({ length: 64 }, (_, i) => (i - 32) / 4);
   const result = compareOutput(reference, halves(want), want, {
-    shape,
-    dtype: 'fp16',
+    compared: attentionCase(shape, 'fp16'),
     poison: POISON,
     tolerance: { absolute: 0, relative: 0 },
   });
@@ -115,27 +111,29 @@ interface Disturbed {
 const singles = (values: ArrayLike<number>): Uint32Array<ArrayBuffer> =>
   new Uint32Array(Float32Array.from(values).buffer);
 /** bf16 by cutting, which is as good as another rounding here. */
-const BITS: Record<CompareOptions['dtype'], (values: Float64Array) => Bits> = {
+const BITS: Record<ProblemCase['dtype'], (values: Float64Array) => Bits> = {
   fp16: halves,
   bf16: (values) => Uint16Array.from(singles(values), (word) => word >>> 16),
   fp32: singles,
 };
-const VALUES: Record<CompareOptions['dtype'], (bits: Bits) => ArrayLike<number>> = {
+const VALUES: Record<ProblemCase['dtype'], (bits: Bits) => ArrayLike<number>> = {
   fp16: (bits) => new Float16Array(bits.buffer),
   bf16: (bits) => new Float32Array(Uint32Array.from(bits, (word) => word << 16).buffer),
   fp32: (bits) => new Float32Array(bits.buffer),
 };
 
 /** One element after another, in double: what compareOutput() promises to the bit. */
-function oneByOne({ got, values, want }: Disturbed, { shape, dtype, poison: word, tolerance }: CompareOptions) {
+function oneByOne({ got, values, want }: Disturbed, { compared, poison: word, tolerance }: CompareOptions) {
+  const { dtype } = compared;
+  const { B, H, S, D } = compared.values as Record<'B' | 'H' | 'S' | 'D', number>;
   const poison = dtype === 'fp32' ? word * 0x10001 : word;
   const sums = { sumAbsError: 0, sumSquareError: 0, got: 0, want: 0 };
   const counts = { mismatches: 0, nanCount: 0, infCount: 0, unwrittenCount: 0 };
   const errors: number[] = [];
-  const [blockRows, blockColumns] = [Math.ceil(shape.sequenceLength / 16), Math.ceil(shape.headDim / 8)];
-  const [rows, columns] = [Math.ceil(shape.sequenceLength / blockRows), Math.ceil(shape.headDim / blockColumns)];
+  const [blockRows, blockColumns] = [Math.ceil(S / 16), Math.ceil(D / 8)];
+  const [rows, columns] = [Math.ceil(S / blockRows), Math.ceil(D / blockColumns)];
   const map = Array.from({ length: rows * columns }, () => ({ error: -1, index: 0 }));
-  const heads = new Float32Array(shape.batch * shape.heads * rows * columns);
+  const heads = new Float32Array(B * H * rows * columns);
   const first: number[] = [];
   let [maxAbsError, maxRelError, worst] = [0, 0, -1];
   for (const [index, wanted] of want.entries()) {
@@ -148,9 +146,9 @@ function oneByOne({ got, values, want }: Disturbed, { shape, dtype, poison: word
       counts.mismatches += 1;
       first.push(index);
     }
-    const row = Math.floor(index / shape.headDim) % shape.sequenceLength;
-    const block = Math.floor(row / blockRows) * columns + Math.floor((index % shape.headDim) / blockColumns);
-    const head = Math.floor(index / (shape.headDim * shape.sequenceLength));
+    const row = Math.floor(index / D) % S;
+    const block = Math.floor(row / blockRows) * columns + Math.floor((index % D) / blockColumns);
+    const head = Math.floor(index / (D * S));
     const place = map[block]!;
     if (!finite) {
       if (got[index] === poison) counts.unwrittenCount += 1;
@@ -170,13 +168,13 @@ function oneByOne({ got, values, want }: Disturbed, { shape, dtype, poison: word
     heads[ofHead] = Math.max(heads[ofHead]!, error);
   }
   const at = (index: number) => {
-    const row = Math.floor(index / shape.headDim);
-    const head = Math.floor(row / shape.sequenceLength);
+    const row = Math.floor(index / D);
+    const head = Math.floor(row / S);
     return {
-      batch: Math.floor(head / shape.heads),
-      head: head % shape.heads,
-      row: row % shape.sequenceLength,
-      column: index % shape.headDim,
+      batch: Math.floor(head / H),
+      head: head % H,
+      row: row % S,
+      column: index % D,
       got: values[index]!,
       want: want[index]!,
     };
@@ -201,17 +199,18 @@ function oneByOne({ got, values, want }: Disturbed, { shape, dtype, poison: word
       worstIndex: map.map(({ index }) => index),
       worstGot: map.map(({ index }) => values[index]!),
       worstWant: map.map(({ index }) => want[index]!),
-      headMaxAbsError: shape.batch * shape.heads <= 64 ? Array.from(heads) : [],
+      headMaxAbsError: B * H <= 64 ? Array.from(heads) : [],
+      outputDims: [B, H, S, D].map(BigInt),
     },
     normRatio: sums.want === 0 ? 1 : Math.sqrt(sums.got / sums.want),
   } satisfies Comparison;
 }
 
 /** Reference values of every size, and outputs off by a rounding, a little, a lot, or not finite in a few places. */
-function disturbed({ shape, dtype }: Pick<CompareOptions, 'shape' | 'dtype'>, wrong: number): Disturbed {
+function disturbed({ dtype, tensors }: ProblemCase, wrong: number): Disturbed {
   let state = 12_345;
   const random = (): number => (state = (state * 1_103_515_245 + 12_345) % 2 ** 31) / 2 ** 31;
-  const elements = shape.batch * shape.heads * shape.sequenceLength * shape.headDim;
+  const elements = elementsOfTensor(tensors.at(-1)!);
   const want = Float64Array.from({ length: elements }, () => (random() - 0.5) * 10 ** (random() * 8 - 6));
   const got = BITS[dtype](want.map((value) => value * (1 + (random() - 0.5) * 1e-2)));
   for (let index = 0; index < wrong; ++index) got[Math.floor(random() * elements)] = WRONG_BITS[dtype][index % 6]!;
@@ -236,9 +235,9 @@ test.each([
 ] as const)(
   'every figure is that of one addition after another: $dtype, $batch x $heads x $sequenceLength x $headDim, $wrong wrong',
   ({ wrong, dtype, ...extent }) => {
-    const of = { ...extent, causal: false };
-    const tried = disturbed({ shape: of, dtype }, wrong);
-    const options = { shape: of, dtype, poison: POISON, tolerance: { absolute: 1e-4, relative: 1e-3 } };
+    const compared = attentionCase({ ...extent, causal: false }, dtype);
+    const tried = disturbed(compared, wrong);
+    const options = { compared, poison: POISON, tolerance: { absolute: 1e-4, relative: 1e-3 } };
     expect(compareOutput(reference, tried.got, tried.want, options)).toEqual(oneByOne(tried, options));
   },
 );

@@ -1,5 +1,6 @@
 /** References computed ahead of a verification: the same as those computed when they are wanted. */
 import { NORMAL, ReferenceBook, drawInputs } from '@flashcore/runner/testing';
+import { attentionCase, parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { compiledReference } from '../support/reference.ts';
 
@@ -7,7 +8,7 @@ type Input = (typeof inputs)[number];
 
 const reference = await compiledReference();
 const shape = { batch: 2, heads: 3, sequenceLength: 96, headDim: 64, causal: true };
-const kind = { shape, dtype: 'fp16' } as const;
+const kind = attentionCase(shape, 'fp16');
 const inputs = ['1', '2', '3'].map((seed) => ({ seed, rule: NORMAL }));
 
 async function until(holds: () => boolean): Promise<void> {
@@ -23,12 +24,18 @@ test('what was prepared is what would be computed, with the yardstick of the fir
   await until(() => book.stateOf(kind, all.at(-1)!) === 'there');
   for (const [index, input] of all.entries()) {
     const drawn = drawInputs(kind, input);
-    const want = reference.fp64(drawn, shape);
+    const answer = reference.withRounding(drawn, kind);
+    const plain = reference.plain(drawn, kind);
     const first = index % inputs.length === 0;
     expect(await book.take(kind, input)).toEqual({
       inputs: drawn,
-      want,
-      plainMaxAbsError: first ? reference.maxAbsError(reference.plain(drawn, shape), want, 'fp16') : undefined,
+      answer,
+      yardstick: first
+        ? {
+            maxAbsError: reference.maxAbsError(plain, answer.want, 'fp16'),
+            roundingRatio: reference.roundingRatio(plain, answer, kind).ratio,
+          }
+        : undefined,
     });
   }
 });
@@ -53,20 +60,20 @@ test('one that is being computed is waited for; nothing of what was forgotten is
   // It begins before the event loop turns, and ends after that.
   for (let step = 0; step < 100 && book.stateOf(kind, inputs[0]!) !== 'computing'; step += 1) await Promise.resolve();
   expect(book.stateOf(kind, inputs[0]!)).toBe('computing');
-  const answer = await book.take(kind, inputs[0]!);
-  expect(answer?.want).toEqual(reference.fp64(drawInputs(kind, inputs[0]!), shape));
+  const taken = await book.take(kind, inputs[0]!);
+  expect(taken?.answer.want).toEqual(reference.fp64(drawInputs(kind, inputs[0]!), kind));
   await book.clear();
   expect(await Promise.all(inputs.map((input) => book.take(kind, input)))).toEqual([undefined, undefined, undefined]);
 });
 
-test('what lies too small to stay where it is, or is too much to keep, is not prepared', async () => {
+test('a case with a tensor so small that a collection may move it, or too large to keep, is not prepared', async () => {
   const book = new ReferenceBook(reference);
-  const small = { ...kind, shape: { ...shape, batch: 1, heads: 1, sequenceLength: 1 } };
-  const large = { ...kind, shape: { ...shape, batch: 64, heads: 64, sequenceLength: 4096 } };
-  book.prepare([
-    { kind: small, inputs },
-    { kind: large, inputs },
-  ]);
-  expect([book.stateOf(small, inputs[0]!), book.stateOf(large, inputs[0]!)]).toEqual([undefined, undefined]);
+  const small = attentionCase({ ...shape, batch: 1, heads: 1, sequenceLength: 1 }, 'fp16');
+  const large = attentionCase({ ...shape, batch: 64, heads: 64, sequenceLength: 4096 }, 'fp16');
+  const narrow = attentionCase(parseShape('1x1x1x1,Dv=4096'), 'fp16');
+  const long = attentionCase(parseShape('1x1x1024x64,Skv=4000000'), 'fp16');
+  const unprepared = [small, large, narrow, long];
+  book.prepare(unprepared.map((each) => ({ kind: each, inputs })));
+  expect(unprepared.map((each) => book.stateOf(each, inputs[0]!))).toEqual(unprepared.map(() => undefined));
   await book.clear();
 });

@@ -10,11 +10,14 @@ import { REFERENCE_LIMIT_MS, referenceLibrary } from '../support/reference.ts';
 const build = mkdtempSync(join(tmpdir(), 'fc-native-'));
 afterAll(() => rmSync(build, { recursive: true }));
 
-test(
-  'the reference, exact and in the plain arithmetic of each dtype, agrees with triple loops',
-  async () => {
-    const program = join(build, 'reference_test');
-    const source = join(ROOT, 'kernels/reference/attention_reference_test.cpp');
+test.each([
+  ['contiguous attention, exact and in the plain arithmetic of each dtype', 'attention_reference_test'],
+  ['attention of drawn problems; hostile ones are refused; dropped keys exceed their rounding', 'attention_test'],
+])(
+  '%s agrees with triple loops',
+  async (_, name) => {
+    const program = join(build, name);
+    const source = join(ROOT, `kernels/reference/${name}.cpp`);
     const native = process.arch === 'arm64' ? '-mcpu=native' : '-march=native';
     const flags = ['-std=c++17', '-O3', native, '-fno-math-errno', '-fno-trapping-math', '-pthread'];
     // The library that runners load, compiled once for all tests.

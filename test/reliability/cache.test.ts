@@ -77,6 +77,6 @@ const unit = (name: string): CompileUnit => ({
 const keptFiles = (folder: string): string[] =>
   ['entries', 'artifacts'].flatMap((part) =>
     readdirSync(join(folder, part), { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile())
+      .filter((entry) => entry.isFile() && !entry.parentPath.endsWith('/quarantine'))
       .map((entry) => join(entry.parentPath, entry.name)),
   );

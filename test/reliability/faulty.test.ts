@@ -13,7 +13,7 @@ import {
   type JobFinished,
   type KernelReference,
 } from '@flashcore/shared/contract';
-import { attentionBytes } from '@flashcore/shared/kernels';
+import { attentionCase } from '@flashcore/shared/kernels';
 import { expect } from 'vitest';
 import { Home } from '../support/home.ts';
 import { descendants } from '../support/process-tree.ts';
@@ -38,7 +38,7 @@ const SIGNATURE = '(const half* Q, const half* K, const half* V, half* O, int se
 const WRITTEN: Record<string, { workspace: string; source: string }> = {
   // All that Q, K, V and O leave, so that it is not refused before: guard bytes make it too much.
   'all memory': {
-    workspace: `workspace: { everything: "MEMORY - ${SHAPES.reduce((bytes, shape) => bytes + attentionBytes(shape), 0)}" }\n`,
+    workspace: `workspace: { everything: "MEMORY - ${SHAPES.reduce((bytes, shape) => bytes + attentionCase(shape, 'fp16').bytes, 0)}" }\n`,
     source: `#include <cuda_fp16.h>\nextern "C" __global__ void written${SIGNATURE} {}\n`,
   },
   children: {

@@ -6,8 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ScalarType, create, toBinary, type DescField, type DescMessage } from '@bufbuild/protobuf';
-import { reflect } from '@bufbuild/protobuf/reflect';
+import { toBinary, type DescMessage } from '@bufbuild/protobuf';
 import { status } from '@grpc/grpc-js';
 import {
   collect,
@@ -23,6 +22,7 @@ import { type Random } from '@flashcore/shared/statistics';
 import { expect } from 'vitest';
 import { jobOf, RawClient, type RawAnswer } from '../support/raw-call.ts';
 import { campaign, inLanes, integer, percentile, pick } from './campaign.ts';
+import { randomMessage } from './random-messages.ts';
 
 const RPCS = Object.keys(KernelRunnerService.method) as RpcName[];
 const NEVER = [status.UNKNOWN, status.INTERNAL, status.DEADLINE_EXCEEDED, status.CANCELLED];
@@ -142,92 +142,4 @@ function randomRequest(random: Random, rpc: RpcName, jobs: string[]): Buffer[] {
     if (way < 0.25 && bytes.length > 0) bytes[integer(random, 0, bytes.length - 1)]! ^= 1 << integer(random, 0, 7);
     return way > 0.95 ? bytes.subarray(0, integer(random, 0, bytes.length)) : bytes;
   });
-}
-
-function randomMessage(random: Random, desc: DescMessage, jobs: string[], depth: number) {
-  const message = create(desc);
-  const target = reflect(desc, message, false);
-  for (const field of desc.fields) {
-    if (random.uniform() < 0.35 || (field.oneof && target.oneofCase(field.oneof))) continue;
-    const value = (): unknown => randomValue(random, field, jobs, depth);
-    if (field.fieldKind === 'list') {
-      const list = target.get(field);
-      for (let left = integer(random, 0, 4); left > 0; left -= 1) list.add(value());
-    } else if (field.fieldKind === 'map') {
-      const map = target.get(field);
-      for (let left = integer(random, 0, 3); left > 0; left -= 1)
-        map.set(randomText(random, 'key', jobs), BigInt(pick(random, INTEGERS)));
-    } else {
-      target.set(field, value());
-    }
-  }
-  return message;
-}
-
-const INTEGERS = [0, 1, -1, 2, 7, 64, 100, 255, 256, 65_535, 2 ** 31 - 1, -(2 ** 31)];
-const DOUBLES = [
-  0,
-  -0,
-  1,
-  -1,
-  0.5,
-  1e-300,
-  1e300,
-  Number.NaN,
-  Number.POSITIVE_INFINITY,
-  Number.NEGATIVE_INFINITY,
-  604_801,
-];
-
-function randomValue(random: Random, field: DescField, jobs: string[], depth: number): unknown {
-  if (field.message)
-    return depth > 4
-      ? reflect(field.message)
-      : reflect(field.message, randomMessage(random, field.message, jobs, depth + 1), false);
-  if (field.enum) return pick(random, [0, 1, 2, 3, -1, 99, 2 ** 31 - 1]);
-  switch (field.scalar) {
-    case ScalarType.STRING:
-      return randomText(random, field.name, jobs);
-    case ScalarType.BYTES:
-      return randomBytes(pick(random, [0, 1, 100, 65_536, 65_537]));
-    case ScalarType.BOOL:
-      return random.uniform() < 0.5;
-    case ScalarType.DOUBLE:
-      return pick(random, DOUBLES);
-    case ScalarType.INT64:
-      return pick(random, [0n, 1n, -1n, 5n, 2n ** 53n, 2n ** 63n - 1n, -(2n ** 63n)]);
-    case ScalarType.INT32:
-      return pick(random, INTEGERS);
-    case ScalarType.UINT32:
-      return pick(random, [0, 1, 2, 2 ** 31, 2 ** 32 - 1]);
-    default:
-      throw new Error(`Wanted a kind of field that the requests have, found ${field.toString()}`);
-  }
-}
-
-const TEXTS = [
-  '',
-  ' ',
-  'ok',
-  'flood_3',
-  'x',
-  '\0',
-  '\u001b[2J',
-  '../..',
-  '/etc/passwd',
-  'é'.repeat(300),
-  '\u{1f600}',
-  '__proto__',
-  '%s%n',
-  "'; DROP TABLE jobs; --",
-  'a'.repeat(200_000),
-];
-
-function randomText(random: Random, name: string, jobs: string[]): string {
-  if (name === 'name' && random.uniform() < 0.6) return pick(random, jobs);
-  if (name === 'sha256' && random.uniform() < 0.6) return pick(random, ['0', 'a', 'f']).repeat(64);
-  if (name === 'kernel_id' && random.uniform() < 0.5) return pick(random, ['ok', 'flood_3', 'error', 'fa_v1_baseline']);
-  if (name === 'request_id' && random.uniform() < 0.8) return '';
-  if (name === 'device_id' && random.uniform() < 0.8) return pick(random, ['', 'gpu0']);
-  return pick(random, TEXTS);
 }

@@ -79,6 +79,15 @@ export const PROMISES = {
       'apps/runner/src/sandbox/groups.test.ts',
     ],
   },
+  protocols: {
+    promise:
+      'A pilot, a coding agent, a proposer or a client leads nobody out of a folder and ends nobody: each name and frame is taken or refused, nothing is deleted, and who reads it serves on',
+    tests: [
+      'test/reliability/protocols.test.ts',
+      'test/reliability/hostile-names.test.ts',
+      'apps/runner/src/store/blob-store.test.ts',
+    ],
+  },
   devices: {
     promise:
       'One job at a time on a device; a device whose holder does not let go is quarantined, and a canary runs before a device serves again',
@@ -126,7 +135,7 @@ export const PROMISES = {
   measurement: {
     promise:
       'A kernel that cheats the measurement or attacks the compiler gets the verdict of its manifest, and gains nothing',
-    tests: ['apps/runner/src/experiment/cheating-kernels.test.ts'],
+    tests: ['apps/runner/src/experiment/cheating-kernels.test.ts', 'apps/runner/src/experiment/drawn-shapes.test.ts'],
   },
   mistakes: {
     promise:

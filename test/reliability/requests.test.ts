@@ -1,6 +1,7 @@
 /** The same request_id and body are the same job, however many send it at once; another body is refused. */
 import { collect, kernel, startTestRunner } from '@flashcore/runner/testing-daemon';
 import { RunnerClient } from '@flashcore/shared/client';
+import { PATIENT_MS } from '@flashcore/shared/testing';
 import { expect } from 'vitest';
 import { campaign, integer, seededUuid } from './campaign.ts';
 
@@ -10,7 +11,7 @@ campaign(
   async ({ random, rounds, figure }) => {
     await using fixture = await startTestRunner();
     const clients = await Promise.all(
-      Array.from({ length: 4 }, () => RunnerClient.connect({ address: fixture.runner.address })),
+      Array.from({ length: 4 }, () => RunnerClient.connect({ address: fixture.runner.address, timeoutMs: PATIENT_MS })),
     );
     let sent = 0;
     for (let round = 0; round < rounds; round += 1) {

@@ -30,7 +30,8 @@ const ofEveryJob = (['build', 'verify', 'benchmark', 'profile', 'runExperiment']
     'a kernel id that is a path',
     rpc,
     { kernel: { source: { case: 'kernelId', value: '../../etc/passwd' } } },
-    'KERNEL_NOT_FOUND',
+    'INVALID_REQUEST',
+    'kernel.kernel_id',
   ],
   [
     'a kernel id of the prototype',
@@ -248,7 +249,7 @@ export const rows: Row[] = [
     'verify',
     { ...V6, settings: { tolerance: { profile: 'toString' } } },
     'INVALID_REQUEST',
-    'settings.tolerance.profile',
+    'tolerance.profile',
   ],
   [
     'seeds that are none',
@@ -322,7 +323,7 @@ export const rows: Row[] = [
     'after_sequence',
   ],
   ['an unknown job', 'cancelJob', { name: NO_JOB }, 'JOB_NOT_FOUND'],
-  ['SQL for a name', 'cancelJob', { name: "' OR 1=1 --" }, 'JOB_NOT_FOUND'],
+  ['SQL for a name', 'cancelJob', { name: "' OR 1=1 --" }, 'INVALID_REQUEST', 'name'],
   ['a state that is none', 'listJobs', { state: -1 as never }, 'INVALID_REQUEST', 'state'],
   ['a page below zero', 'listJobs', { pageSize: -(2 ** 31) }, 'INVALID_REQUEST', 'page_size'],
   ['a token of a megabyte', 'listJobs', { pageToken: LARGE }, 'INVALID_REQUEST', 'page_token'],

@@ -25,22 +25,17 @@ interface RunOptions {
 }
 
 export class Home implements AsyncDisposable {
-  // Short: a Unix socket's path must stay below 108 bytes.
-  readonly path = mkdtempSync(join(tmpdir(), 'fc-'));
-  readonly env = {
-    ...process.env,
-    FLASHCORE_HOME: this.path,
-    // What a user has configured and left on this machine is not the tests' business.
-    XDG_CONFIG_HOME: join(this.path, 'config'),
-    XDG_STATE_HOME: join(this.path, 'state'),
-    NO_COLOR: '1',
-    PATH: `${BIN}${delimiter}${process.env['PATH']}`,
-  };
+  readonly path: string;
+  readonly env: ReturnType<typeof environmentOf>;
   #daemons: ChildProcess[] = [];
 
-  /** `environment` is what its runner and its fa-tui see besides the test's own. */
-  constructor(environment: Record<string, string> = {}) {
-    Object.assign(this.env, environment);
+  /**
+   * `environment` is what its runner and its fa-tui see besides the test's own. The folder's name begins with `prefix`,
+   * which is short: a Unix socket's path must stay below 108 bytes.
+   */
+  constructor(environment: Record<string, string> = {}, prefix = 'fc-') {
+    this.path = mkdtempSync(join(tmpdir(), prefix));
+    this.env = Object.assign(environmentOf(this.path), environment);
   }
 
   /** Runs `fa-tui` to its end; `cwd` is the repository's root. */
@@ -143,6 +138,16 @@ export class Home implements AsyncDisposable {
     rmSync(this.path, { recursive: true, force: true, maxRetries: 3 });
   }
 }
+
+const environmentOf = (home: string) => ({
+  ...process.env,
+  FLASHCORE_HOME: home,
+  // What a user has configured and left on this machine is not the tests' business.
+  XDG_CONFIG_HOME: join(home, 'config'),
+  XDG_STATE_HOME: join(home, 'state'),
+  NO_COLOR: '1',
+  PATH: `${BIN}${delimiter}${process.env['PATH']}`,
+});
 
 export function isAlive(pid: number): boolean {
   try {

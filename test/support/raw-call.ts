@@ -1,6 +1,6 @@
 /** Calls with bytes instead of messages: what no typed client would send. */
 import { Client, credentials, Metadata, status, type ServiceError } from '@grpc/grpc-js';
-import { fromBinary } from '@bufbuild/protobuf';
+import { fromBinary, type DescMethod } from '@bufbuild/protobuf';
 import { type RpcName } from '@flashcore/shared/client';
 import { KernelRunnerService } from '@flashcore/shared/contract';
 import { cpuMs } from '@flashcore/shared/testing';
@@ -33,8 +33,16 @@ export class RawClient implements Disposable {
    * `withinMs`.
    */
   call(rpc: RpcName, requests: readonly Buffer[], withinMs = 20_000): Promise<RawAnswer> {
-    const { name, methodKind } = KernelRunnerService.method[rpc];
-    const path = `/${KernelRunnerService.typeName}/${name}`;
+    return this.callMethod(KernelRunnerService.method[rpc], requests, { withinMs });
+  }
+
+  /** As above, of any service. A call that streams both ways ends after its requests. */
+  callMethod(
+    { name, methodKind, parent }: DescMethod,
+    requests: readonly Buffer[],
+    { withinMs = 20_000, metadata = new Metadata() } = {},
+  ): Promise<RawAnswer> {
+    const path = `/${parent.typeName}/${name}`;
     const started = cpuMs();
     const messages: Buffer[] = [];
     return new Promise((resolve) => {
@@ -52,18 +60,23 @@ export class RawClient implements Disposable {
         end(error);
       };
       if (methodKind === 'client_streaming') {
-        const call = this.#client.makeClientStreamRequest(path, pass, pass, new Metadata(), options, answered);
+        const call = this.#client.makeClientStreamRequest(path, pass, pass, metadata, options, answered);
         call.on('error', () => undefined); // The callback has it.
         for (const request of requests) call.write(request);
         call.end();
-      } else if (methodKind === 'server_streaming') {
-        const call = this.#client.makeServerStreamRequest(path, pass, pass, requests[0]!, options);
-        call
+      } else if (methodKind === 'unary') {
+        this.#client.makeUnaryRequest(path, pass, pass, requests[0]!, metadata, options, answered);
+      } else {
+        const both =
+          methodKind === 'bidi_streaming' && this.#client.makeBidiStreamRequest(path, pass, pass, metadata, options);
+        if (both) {
+          for (const request of requests) both.write(request);
+          both.end();
+        }
+        (both || this.#client.makeServerStreamRequest(path, pass, pass, requests[0]!, metadata, options))
           .on('data', (message: Buffer) => messages.push(message))
           .on('error', (error) => end(error as ServiceError))
           .on('end', () => end(null));
-      } else {
-        this.#client.makeUnaryRequest(path, pass, pass, requests[0]!, new Metadata(), options, answered);
       }
     });
   }

@@ -65,6 +65,21 @@ const SHAPES: ShapeProbe[] = [
   { name: 'parameter-default', text: 'export function f(of: { a?: 1; b?: 1; c?: 1 } = {}): unknown { return of; }' },
   { name: 'parameter-of-method', text: 'export class A { constructor(readonly of: { a: 1; b: 1; c: 1 }) {} }' },
   { name: 'parameter-of-type', text: 'export type F = (of: readonly { a: 1; b: 1; c: 1 }[]) => void;' },
+  { name: 'digest-claimed', text: 'type Sha256 = string & { is: 1 };\nexport const f = (of: string) => of as Sha256;' },
+  { name: 'path-of-url', text: "export const f = new URL('..', import.meta.url).pathname;" },
+  { name: 'path-of-url-in-parts', text: 'export const { pathname } = new URL(import.meta.url);' },
+  { name: 'path-of-url-by-hand', text: 'export const f = import.meta.url.slice(7);' },
+  { name: 'path-to-url-by-hand', text: 'export const f = (file: string): string => `file://${file}`;' },
+  {
+    name: 'dictionary-read',
+    folder: 'apps/tui/src/search',
+    text: 'export const f = (of: Record<string, number>, key: string) => of[key];',
+  },
+  {
+    name: 'dictionary-write',
+    folder: 'apps/runner/src/spec',
+    text: 'export const f = (of: Record<string, number>, key: string): void => void (of[key] = 1);',
+  },
   { name: 'fixed-wait.test', text: 'await new Promise((resolve) => setTimeout(resolve, 5));' },
   { name: 'fixed-wait-renamed.test', text: "import { setTimeout as a } from 'node:timers/promises';\nawait a(5);" },
   { name: 'no-wait.test', text: 'export const f = (pty: { pause(): void }) => pty.pause();' },
@@ -73,15 +88,20 @@ const SHAPES: ShapeProbe[] = [
 interface ShapeProbe {
   /** The rule, or the part of it, that the text breaks. */
   name: string;
+  /** Default: tools. */
+  folder?: string;
   text: string;
 }
 const SHAPE_RULES: readonly (readonly [string, string])[] = [
   ['nested-ternary', 'no-nested-ternary'],
   ['max-len', 'max-len'],
   ['parameter', 'no-restricted-syntax'],
+  ['digest-claimed', 'no-restricted-syntax'],
+  ['path-', 'no-restricted-syntax'],
   ['fixed-wait', 'flashcore/no-fixed-wait'],
+  ['dictionary', 'flashcore/no-plain-dictionary'],
 ];
-const shapeFile = ({ name }: ShapeProbe): string => join(ROOT, 'tools', `line-rule-probe-${name}.ts`);
+const shapeFile = ({ name, folder = 'tools' }: ShapeProbe): string => join(ROOT, folder, `line-rule-probe-${name}.ts`);
 let errorsByFile = new Map<string, string[]>();
 // A project graph of its own: other tests run nx, too, and one made while the probes lie there has a circle of
 // projects.
@@ -97,7 +117,13 @@ beforeAll(async () => {
     writeFileSync(probeFile(probe), `import {} from '${probe.imports}';\n`);
   }
   for (const probe of SHAPES) writeFileSync(shapeFile(probe), `${probe.text}\n`);
-  const reports = await lint([...PROBES.map(probeFile), ...SHAPES.map(shapeFile)]);
+  const [typed, untyped] = [true, false].map((wanted) =>
+    SHAPES.filter(({ name }) => name.startsWith('dictionary') === wanted).map(shapeFile),
+  ) as [string[], string[]];
+  const reports = [
+    ...(await lint([...PROBES.map(probeFile), ...untyped])),
+    ...(await new ESLint({ cwd: ROOT }).lintFiles(typed)),
+  ];
   errorsByFile = new Map(
     reports.map(({ filePath, messages }) => [
       filePath,
@@ -137,6 +163,9 @@ test('a table of rooms that import each other, or that names a room that is none
 
 /** By the repository's own rules but those that ask for types, which take most of the time. */
 function lint(files: string[]): Promise<ESLint.LintResult[]> {
-  const overrideConfig = tseslint.configs.disableTypeChecked as Linter.Config;
+  const overrideConfig = [
+    tseslint.configs.disableTypeChecked as Linter.Config,
+    { rules: { 'flashcore/no-plain-dictionary': 'off' } } satisfies Linter.Config,
+  ];
   return new ESLint({ cwd: ROOT, overrideConfig }).lintFiles(files);
 }

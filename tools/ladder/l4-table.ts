@@ -3,8 +3,11 @@
  * notes' goals held against it.
  */
 import {
-  attentionBytes,
-  attentionFlops,
+  attention,
+  attentionCase,
+  caseFlops,
+  valuesOf,
+  type ShapeFields,
   DATA_SHEETS,
   estimateLatency,
   findDataSheet,
@@ -57,7 +60,7 @@ export function estimateMarkdown(steps: readonly Manifest[]): string {
   if (estimates.length === 0)
     return "Not estimated: ptxas' facts for sm_89 are missing (`npm run ladder:verify` on a host with nvcc).\n";
   const shape = formatShape(estimates[0]!.row.benchmark.shape!);
-  const bytes = attentionBytes(estimates[0]!.row.benchmark.shape!);
+  const bytes = attentionCase(estimates[0]!.row.benchmark.shape!, 'fp16').bytes;
   return [
     `**Estimates, not measurements**, at ${shape}, hot (K and V in L2): an L4 at its boost clock (${L4_CLOCK_MHZ} MHz; at a lower clock all but the launch takes longer in proportion), ${L4.fp16TensorTflops} TFLOP/s dense, ${L4.multiprocessors} SMs. ` +
       `From the cycles measured on ${folder} and the data sheet: low if CTAs that fit an SM together overlap without loss, high if they do not overlap at all; the formula and what it leaves out (L2 bandwidth, the 72 W limit): [estimate.ts](../libs/shared/src/kernels/estimate.ts). ` +
@@ -171,9 +174,9 @@ function estimateOf(
     {
       ctas: here.ctas,
       ctasPerSm: resident,
-      flops: attentionFlops(shape),
+      flops: caseFlops(attention(), shape),
       tensorShare: TENSOR_SHARE[step.id] ?? 1,
-      exponentials: shape.batch * shape.heads * shape.sequenceLength ** 2 * (shape.causal ? 0.5 : 1),
+      exponentials: attentionProbabilities(shape),
     },
     {
       us: benchmark.latency!.p50Us,
@@ -194,4 +197,10 @@ function launchOf(
 ): { entry: string; ctas: number } {
   const [launch] = planLaunches(step, { parameters }, shape).launches;
   return { entry: launch!.entry, ctas: launch!.grid.reduce((product, extent) => product * extent, 1) };
+}
+
+/** Elements of P: an exponential each. */
+function attentionProbabilities(shape: ShapeFields): number {
+  const { B = 0, H = 0, S = 0, causal = 0 } = valuesOf(shape);
+  return B * H * S ** 2 * (causal === 1 ? 0.5 : 1);
 }

@@ -5,7 +5,15 @@
 import { type BenchmarkResult, type VariantResult } from '@flashcore/shared/contract';
 import { formatShape, type Manifest } from '@flashcore/shared/kernels';
 import { fixed, markdownTable, notedTable, validity } from './markdown.ts';
-import { emulatorRun, experimentsOf, laddersMeasured, rowsOf, sanitizerOf, type LadderRow } from './results.ts';
+import {
+  emulatorRun,
+  experimentsOf,
+  laddersMeasured,
+  rowsOf,
+  sanitizerOf,
+  sdpaInTurns,
+  type LadderRow,
+} from './results.ts';
 
 /** Tables of the newest measurement; older ones have a page of their own beside their files. */
 export function resultsMarkdown(steps: readonly Manifest[]): string {
@@ -16,7 +24,7 @@ export function resultsMarkdown(steps: readonly Manifest[]): string {
   const { device, protocol } = experimentsOf(folder, /^run\..*\.json$/)[0]!.result!.provenance!;
   const canonical = ladder[0] ? formatShape(ladder[0].benchmark.shape!) : '';
   return [
-    `Hot: back-to-back launches in a graph, every SDPA backend in turns with the kernel in the same job; x: times as fast. ${device!.name}, driver ${device!.kernelDriverVersion || device!.driverVersion}, ${protocol}; [docs/results/${folder}](../docs/results/${folder}).` +
+    `Hot: back-to-back launches in a graph, x: times as fast. Every SDPA backend was measured ${sdpaInTurns([...ladder, ...shapes].map(({ benchmark }) => benchmark))}. ${device!.name}, driver ${device!.kernelDriverVersion || device!.driverVersion}, ${protocol}; [docs/results/${folder}](../docs/results/${folder}).` +
       (older.length > 0 ? ` Before: ${older.map((name) => `[${name}](../docs/results/${name})`).join(', ')}.\n` : '\n'),
     `**The ladder at ${canonical}** (B x H x S x D), step by step\n\n${latencyTable(steps, ladder)}`,
     `**What each step needs**: ptxas for the device measured and for sm_89 (an L4), counters by ncu, errors against fp64 over the parity cases\n\n${resourcesTable(steps, folder, ladder)}`,

@@ -7,8 +7,8 @@ import { cheatingRows, faultyRows, primitiveRows } from './faulty-tables.ts';
 import { boxRows, cardRows, conformanceRows, launchOptionRows, recoveryRows, severalRows } from './host-tables.ts';
 import { graphRows, hiddenInGraphs, overlapRows } from './launch-cost.ts';
 import { section } from './markdown.ts';
-import { experimentsOf } from './results.ts';
-import { counterRows, latencyRows, ncuRows, shapesOf } from './run-tables.ts';
+import { experimentsOf, sdpaInTurns } from './results.ts';
+import { benchmarksOf, counterRows, latencyRows, ncuRows, shapesOf } from './run-tables.ts';
 
 /** The tables of a results folder, as Markdown. */
 export function resultsPage(folder: string): string {
@@ -57,7 +57,7 @@ function opening({ device, tools, protocol, time }: Provenance): string[] {
 function runSections(folder: string, runs: readonly GetJobResponse[]): string[] {
   return [
     ...section(`Latency, ${shapesOf(runs)}, microseconds`, latencyRows(runs)),
-    'Cold: isolated launch after the L2 was flushed, event pair included; hot: back to back in a graph. SDPA in turns with the kernel, in the same job. Interval: 95 %, of the median.',
+    `Cold: isolated launch after the L2 was flushed, event pair included; hot: back to back in a graph. SDPA ${sdpaInTurns(benchmarksOf(runs))}. Interval: 95 %, of the median.`,
     '',
     ...section('Counters (ncu, caches warm)', counterRows(runs)),
     `ncu times one launch alone, with its start and end, of which a graph hides ${hiddenInGraphs(folder)}: [docs/measuring.md](../../measuring.md#hot). With flushed caches and the empty event pair taken off, the two agree (see \`ncu against ours\`).`,

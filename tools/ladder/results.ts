@@ -68,6 +68,18 @@ export function rowsOf(folder: string, names: RegExp): LadderRow[] {
   );
 }
 
+/**
+ * Whether SDPA was measured in turns with the kernels, in words: a job may take another's figures, which it checks with
+ * a few samples.
+ */
+export function sdpaInTurns(benchmarks: readonly BenchmarkResult[]): string {
+  const compared = benchmarks.filter(({ sdpa }) => sdpa.length > 0);
+  const reused = compared.filter(({ sdpa }) => sdpa.some((backend) => backend.reused)).length;
+  const inTurns = 'in turns with the kernel, in the same job';
+  if (reused === 0) return inTurns;
+  return `${reused === compared.length ? '' : `${inTurns}, in ${compared.length - reused} of ${compared.length} measurements; in the others `}as an earlier job measured it in turns with another kernel, checked with a few samples`;
+}
+
 /** undefined where the folder has no such file. */
 export function jsonOf<T>(folder: string, name: string): T | undefined {
   const text = textOf(folder, name);

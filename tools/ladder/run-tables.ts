@@ -22,11 +22,12 @@ interface NamedVariant {
   variant: VariantResult;
 }
 
+export const benchmarksOf = (runs: readonly GetJobResponse[]): BenchmarkResult[] =>
+  runs.flatMap(({ result }) => result!.variants.flatMap((variant) => variant.benchmarks));
+
 /** The shapes that were timed, each once. */
-export const shapesOf = (runs: readonly GetJobResponse[]): string => {
-  const benchmarks = runs.flatMap(({ result }) => result!.variants.flatMap((variant) => variant.benchmarks));
-  return [...new Set(benchmarks.map(({ shape }) => formatShape(shape!)))].join(', ');
-};
+export const shapesOf = (runs: readonly GetJobResponse[]): string =>
+  [...new Set(benchmarksOf(runs).map(({ shape }) => formatShape(shape!)))].join(', ');
 
 export function latencyRows(runs: readonly GetJobResponse[]): Table {
   return [
@@ -61,7 +62,7 @@ const COUNTERS = [
   ['tensor_pipe_percent', 'tensor pipe, %'],
   ['dram_throughput_percent', 'DRAM, %'],
   ['smem_bank_conflict_percent', 'bank conflicts, %'],
-  ['sm_busy_percent', 'issue, %'],
+  ['sm_busy_percent', 'busiest pipe, %'],
   ['registers_per_thread', 'registers'],
   ['resident_ctas_per_sm', 'CTAs/SM'],
 ] as const;

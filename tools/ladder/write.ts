@@ -132,10 +132,10 @@ function summaryMarkdown(): string {
   const caveat =
     time < ONE_STREAM_SINCE
       ? `PyTorch's process may have been in a state then that costs it up to ${SLOW_STATE_US} us a launch ([measuring](docs/measuring.md#hot)); without it the figure is ${leastSpeedup.toFixed(2)} at least. `
-      : "A graph of cuDNN's that is made anew takes up to 2 % more or less ([measuring](docs/measuring.md#hot)), which is not in that interval. ";
+      : 'A new cuDNN graph takes up to 2 % more or less ([measuring](docs/measuring.md#hot)), which is not in that interval. ';
   return (
     `On one ${device}, ${kernel} takes ${benchmark.latency!.p50Us.toFixed(2)} us at ${formatShape(benchmark.shape!)}, ${fastest.speedup.toFixed(2)} times as fast as the fastest SDPA backend of ${fastest.version.split('+')[0]} (${fastest.name}, ` +
-    `95 % interval ${fastest.speedupLow.toFixed(3)} to ${fastest.speedupHigh.toFixed(3)}; back-to-back launches in graphs, in turns). ${caveat}\n${edits}[All tables](kernels/README.md#measured), [raw results](docs/results/${folder}).\n`
+    `95 % interval ${fastest.speedupLow.toFixed(3)} to ${fastest.speedupHigh.toFixed(3)}; back-to-back launches in graphs, ${fastest.reused ? 'SDPA as an earlier job measured it, checked in this one' : 'in turns'}). ${caveat}\n${edits}[All tables](kernels/README.md#measured), [raw results](docs/results/${folder}).\n`
   );
 }
 

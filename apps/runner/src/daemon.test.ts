@@ -6,7 +6,7 @@ import { Client, credentials } from '@grpc/grpc-js';
 import { expect, test } from 'vitest';
 import { RunnerClient } from '@flashcore/shared/client';
 import { JobState, Outcome } from '@flashcore/shared/contract';
-import { until } from '@flashcore/shared/testing';
+import { until, PATIENT_MS } from '@flashcore/shared/testing';
 import { startChildRunner, startChildRunnerIn, startChildRunnerWithDescriptors } from './testing/child-runner.ts';
 import { fakePlanner } from './testing/fake-planner.ts';
 import { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder } from './testing/test-runner.ts';
@@ -19,7 +19,7 @@ test('kill -9: what was running and queued is there after the restart, ended as 
   let queued = '';
   {
     await using daemon = await startChildRunner(...flags);
-    using client = await RunnerClient.connect({ address: daemon.address });
+    using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
     for await (const event of client.start('build', kernel('flood_5000000'))) {
       seen.push(event.sequence);
       running = event.job;
@@ -30,7 +30,7 @@ test('kill -9: what was running and queued is there after the restart, ended as 
   }
   const restart = performance.now();
   await using daemon = await startChildRunner(...flags);
-  using client = await RunnerClient.connect({ address: daemon.address });
+  using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
   const { job } = await client.getJob({ name: running });
   // The promise is 5 s; test/reliability/kill.test.ts has figures. Here other tests run beside it.
   expect(performance.now() - restart).toBeLessThan(15_000);
@@ -60,7 +60,7 @@ test('SIGTERM: refuses new work, interrupts what the grace is too short for, exi
     '--grace-seconds',
     '1',
   );
-  using client = await RunnerClient.connect({ address: daemon.address });
+  using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
   const events = collect(client.start('build', kernel('hang')));
   await until(async () => (await client.listJobs({ state: JobState.RUNNING })).jobs.length === 1);
   expect(await health(daemon.address)).toBe(1);
@@ -86,7 +86,7 @@ test('SIGTERM lets a job end that ends within the grace', async () => {
     '--address',
     `unix:${folder.path}/s`,
   );
-  using client = await RunnerClient.connect({ address: daemon.address });
+  using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
   const events = collect(client.start('build', kernel('sleep_300')));
   await until(async () => (await client.listJobs({ state: JobState.RUNNING })).jobs.length === 1);
   expect(await daemon.end('SIGTERM')).toBe(0);
@@ -111,7 +111,7 @@ test('connections beyond half of the descriptors are refused, and who is connect
     '--address',
     `unix:${folder.path}/s`,
   );
-  using client = await RunnerClient.connect({ address: daemon.address });
+  using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
   const ends = { refused: 0 };
   const idle = Array.from({ length: 200 }, () =>
     connect(`${folder.path}/s`)
@@ -125,7 +125,7 @@ test('connections beyond half of the descriptors are refused, and who is connect
   expect(finished(await collect(client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
   for (const socket of idle) socket.destroy();
   await until(() => ends.refused === 200);
-  using another = await RunnerClient.connect({ address: daemon.address });
+  using another = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
   expect(another.host.processId).toBe(daemon.child.pid);
 });
 
@@ -137,7 +137,7 @@ test("50 paused watchers and a flood of log lines: the daemon's memory stays bou
     '--address',
     `unix:${folder.path}/s`,
   );
-  using client = await RunnerClient.connect({ address: daemon.address });
+  using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
   await collect(client.start('build', kernel('flood_20000'))); // Warms up the heap.
   const before = daemon.rssMiB();
   const job = client.start('build', kernel('flood_60000'));
@@ -154,7 +154,7 @@ test('a log on a pipe that nobody reads holds nothing up, and is there for who r
   const flags = ['--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`];
   await using daemon = await startChildRunnerIn({ ...process.env, FLASHCORE_LOG_LEVEL: 'debug' }, ...flags);
   daemon.child.stderr!.pause();
-  using client = await RunnerClient.connect({ address: daemon.address });
+  using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
   // A line each of some 200 bytes: a pipe has room for 64 KB, a Unix socket for 100 to 300 lines.
   const refused = Array.from({ length: 1_000 }, (_, number) => client.getJob({ name: `jobs/none${number}` }));
   expect(new Set((await Promise.allSettled(refused)).map(({ status }) => status))).toEqual(new Set(['rejected']));
@@ -226,12 +226,13 @@ test('an embedded runner has a private socket and ends by itself when no client 
     idleExitSeconds: 0.3,
   });
   expect(statSync(runner.address.slice('unix:'.length)).mode & 0o777).toBe(0o600);
-  const { job } = await firstEvent(client.start('build', kernel('sleep_800')));
+  const { job } = await firstEvent(client.start('build', kernel('hang')));
   client.close();
   // eslint-disable-next-line flashcore/no-fixed-wait -- twice what an idle runner waits, while the job runs
   await new Promise((resolve) => setTimeout(resolve, 600));
-  using again = await RunnerClient.connect({ address: runner.address });
-  expect(finished(await collect(again.watch(job))).outcome).toBe(Outcome.PASSED);
+  using again = await RunnerClient.connect({ address: runner.address, timeoutMs: PATIENT_MS });
+  await again.cancelJob({ name: job });
+  expect(finished(await collect(again.watch(job))).outcome).toBe(Outcome.CANCELLED);
   expect(again.host.embedded).toBe(true);
   again.close();
   await runner.ended;

@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { lockGpus } from './gpu-lock.ts';
 import { temporaryFolder } from './testing/test-runner.ts';
@@ -22,7 +21,7 @@ test('one GPU of a node has one pilot, also where two have several', async () =>
 
 test('a process that still runs when its node was declared down has its GPU until it has ended', async () => {
   using folder = temporaryFolder();
-  const module = join(import.meta.dirname, 'gpu-lock.ts');
+  const module = new URL('./gpu-lock.ts', import.meta.url).href;
   const script = `
     const { lockGpus } = await import(${JSON.stringify(module)});
     await lockGpus({ scratch: ${JSON.stringify(folder.path)}, environment: { SLURM_JOB_GPUS: '0', SLURMD_NODENAME: 'gpu1' } });

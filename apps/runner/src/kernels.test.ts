@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { KernelReferenceSchema } from '@flashcore/shared/contract';
+import { KernelReferenceSchema, parseSha256 } from '@flashcore/shared/contract';
 import { readSourceTree } from '@flashcore/shared/kernels';
 import { KernelCatalog } from './kernels.ts';
 import { BuildStore } from './store/builds.ts';
@@ -103,7 +103,7 @@ test("an uploaded copy of a kernel has the same digest as the runner's own", asy
   for (const [sha256, bytes] of contents) {
     const writer = sources.openUpload();
     writer.write(bytes);
-    writer.keep(sha256);
+    writer.keep(parseSha256(sha256));
   }
   const kernels = new KernelCatalog(join(folder, 'kernels'), sources, new BuildStore(openDatabase(':memory:')));
   const uploaded = kernels.resolve(create(KernelReferenceSchema, { source: { case: 'tree', value: tree } }));
@@ -116,4 +116,20 @@ test('get() gives the text of NOTES.md, nothing where there is none', () => {
   add('bare');
   writeFileSync(join(folder, 'kernels', 'noted', 'NOTES.md'), '# noted\n\nPadding: 3 % slower.\n');
   expect(['noted', 'bare'].map((id) => catalog().get(id).notes)).toEqual(['# noted\n\nPadding: 3 % slower.\n', '']);
+});
+
+test('a kernel is documented where its notes say something: not by headings, nor by what every copy begins with', () => {
+  const begun = '# k\n\nBegun as a copy of fa_v1_baseline.\n\n## What it changes, and why\n\n## What was measured\n';
+  const cases: [notes: string, missing: string[]][] = [
+    ['', ['NOTES.md']],
+    [' \n# k\n', ['NOTES.md']],
+    [begun, ['NOTES.md']],
+    [`${begun}Padding: 3 % slower.\n`, []],
+  ];
+  add('k');
+  const found = cases.map(([notes]) => {
+    writeFileSync(join(folder, 'kernels', 'k', 'NOTES.md'), notes);
+    return [notes, catalog().resolve(byId('k')).undocumented];
+  });
+  expect(found).toEqual(cases);
 });

@@ -19,6 +19,8 @@ import {
   MANIFEST_FILE,
   MAX_TREE_BYTES,
   NOTES_FILE,
+  notesSaySomething,
+  kernelMessage,
   parseManifest,
   readManifestText,
   treeDigest,
@@ -82,8 +84,12 @@ export class KernelCatalog {
 
   /** A kernel with the list of its files. Errors: KERNEL_NOT_FOUND with the nearest names, INVALID_MANIFEST. */
   get(kernelId: string): Kernel {
-    const { manifest, folder } = this.#load(this.#find(kernelId));
-    return kernelMessage(manifest, folder, { withFiles: true });
+    return messageOf(this.#load(this.#find(kernelId)), { withFiles: true });
+  }
+
+  /** Errors: KERNEL_NOT_FOUND with the nearest names. */
+  requireKnown(kernelId: string): void {
+    this.#find(kernelId);
   }
 
   /** The step before a kernel on the ladder; undefined for the first, and for a kernel that is not here. */
@@ -217,8 +223,7 @@ export class KernelCatalog {
 
   #describe(path: string): Kernel {
     try {
-      const { manifest, folder } = this.#load(path);
-      return kernelMessage(manifest, folder, { withFiles: false });
+      return messageOf(this.#load(path), { withFiles: false });
     } catch (thrown) {
       const error = asFlashcoreError(thrown);
       if (error.reason !== 'INVALID_MANIFEST') throw thrown;
@@ -227,36 +232,18 @@ export class KernelCatalog {
   }
 }
 
-/** What is not written down. */
+/** What is not written down. Notes without a word of their own are not either. */
 function undocumented({ title, lesson }: Manifest, folder: string): string[] {
   return [
     ...(title === '' ? ['title'] : []),
     ...(lesson === '' ? ['lesson'] : []),
-    ...(!existsSync(join(folder, NOTES_FILE)) ? [NOTES_FILE] : []),
+    ...(!notesSaySomething(readNotes(folder)) ? [NOTES_FILE] : []),
   ];
 }
 
-function kernelMessage(manifest: Manifest, folder: string, { withFiles }: { withFiles: boolean }): Kernel {
+function messageOf({ manifest, folder }: ResolvedKernel, { withFiles }: { withFiles: boolean }): Kernel {
   const files = readTree(folder, { which: 'sources' });
-  return create(KernelSchema, {
-    kernelId: manifest.id,
-    title: manifest.title,
-    lesson: manifest.lesson,
-    ...(manifest.after !== undefined && { after: manifest.after }),
-    parameters: Object.entries(manifest.parameters).map(([name, parameter]) => ({
-      name,
-      values: parameter.values.map(BigInt),
-      defaultValue: BigInt(parameter.default),
-      about: parameter.about,
-    })),
-    configs: Object.keys(manifest.configs),
-    limits: manifest.limits.map(({ require, because }) => ({ require: require.text, because })),
-    minArch: manifest.minArch,
-    emulated: manifest.emulated !== false,
-    needsPtxEngine: manifest.emulated === 'ptx',
-    deprecated: manifest.deprecated ?? '',
-    expectations: manifest.expectations.map(({ note, ...each }) => ({ ...each, note: note ?? '' })),
-    ...(manifest.faulty && { expectedFinding: manifest.faulty.finding }),
+  return kernelMessage(manifest, {
     sourceDigest: treeDigest({ files }),
     files: withFiles ? files : [],
     notes: readNotes(folder),

@@ -1,3 +1,4 @@
+import './address-space.ts';
 import './heap-growth.ts';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';

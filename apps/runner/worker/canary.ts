@@ -1,16 +1,20 @@
 import type { CudaDriver } from './driver/cuda-driver.ts';
 import { LoadedCandidate } from './driver/loaded-candidate.ts';
-import type { LaunchPlan, ShapeFields } from '@flashcore/shared/kernels';
+import type { LaunchPlan } from '@flashcore/shared/kernels';
 import type { Reporter } from './reporter.ts';
 import { RunBuffers } from './verify/buffers.ts';
 
-/** One head of two rows: the buffers that the canary gets. */
-const SHAPE: ShapeFields = { batch: 1, heads: 1, sequenceLength: 2, headDim: 64, causal: false };
 const COUNT = 128;
 const LIMIT_MS = 10_000;
 
 const PLAN: LaunchPlan = {
+  problem: 'canary',
+  operation: 'own',
   dtype: 'fp16',
+  values: {},
+  flops: 0,
+  bytes: 2 * COUNT,
+  tensors: [{ name: 'O', direction: 'out', role: 'v', dims: [COUNT] }],
   launches: [
     {
       entry: 'flashcore_canary',
@@ -27,8 +31,8 @@ const PLAN: LaunchPlan = {
 /** Launches a kernel with a known answer (canary.cu): only a device that gives it serves again after a fault. */
 export async function runCanary(driver: CudaDriver, image: string, reporter: Reporter): Promise<null> {
   await reporter.step('the canary', LIMIT_MS);
-  const loaded = new LoadedCandidate(driver, { image, shape: SHAPE, plan: PLAN, launchLimitMs: LIMIT_MS });
-  const buffers = new RunBuffers(driver, SHAPE, PLAN);
+  const loaded = new LoadedCandidate(driver, { image, plan: PLAN, launchLimitMs: LIMIT_MS });
+  const buffers = new RunBuffers(driver, PLAN);
   loaded.enqueue(loaded.prepare(buffers.addresses));
   driver.synchronize();
   const output = buffers.output();

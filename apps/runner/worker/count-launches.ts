@@ -1,7 +1,6 @@
 import type { CudaDriver } from './driver/cuda-driver.ts';
 import type { CountReport, CountRequest, Filling } from './messages/profiling.ts';
 import type { Reporter } from './reporter.ts';
-import { tensorKindOf } from './driver/tensor-bits.ts';
 import { blocksToTrace, kernelCycles } from './timing/kernel-cycles.ts';
 import { HOPPER } from './timing/machine.ts';
 import { NoTimeFor } from './timing/operations.ts';
@@ -23,7 +22,7 @@ export async function countLaunches(
   reporter: Reporter,
 ): Promise<CountReport> {
   const run = await CandidateRun.open(driver, candidate, reporter);
-  const runOnce = () => run.once(drawInputs(tensorKindOf(candidate), input), POISONS[0], input.seed);
+  const runOnce = () => run.once(drawInputs(candidate.plan, input), POISONS[0], input.seed);
   driver.countLaunches();
   await runOnce();
   const launches = driver.countedLaunches();
@@ -31,7 +30,7 @@ export async function countLaunches(
     run.close();
     return { launches };
   }
-  driver.traceLaunches(blocksToTrace(filling.ctas, candidate.shape.causal));
+  driver.traceLaunches(blocksToTrace(filling.ctas, candidate.plan.values['causal'] === 1));
   await runOnce();
   const trace = driver.tracedLaunches();
   run.close();

@@ -10,12 +10,11 @@ import { CudaDriver } from './driver/cuda-driver.ts';
 import { listDevices } from './driver/device-facts.ts';
 import { loadReference, type Reference } from './driver/reference.ts';
 import type { NativeLibrary } from './driver/declarations.ts';
-import { ExecutorEnded, RemoteLibrary } from './driver/remote-library.ts';
-import type { Proceed, ReplyByRequest, SentRequest, WorkerRequest } from './messages/channel.ts';
+import { ExecutorEnded, RemoteLibrary, type ExecutorEnd } from './driver/remote-library.ts';
+import type { Proceed, ReplyByRequest, SentRequest, WorkerMessage, WorkerRequest } from './messages/channel.ts';
 import type { ConditionsRequest, OpenRequest } from './messages/device.ts';
 import type { PrepareRequest } from './messages/verifying.ts';
 import { proceed, reporter, sendToParent } from './reporter.ts';
-import { tensorKindOf } from './driver/tensor-bits.ts';
 import { drawInputs } from './verify/inputs.ts';
 import { ReferenceBook } from './verify/reference-book.ts';
 import { CandidateRun, POISONS, verifyCase } from './verify/verify-case.ts';
@@ -33,6 +32,7 @@ interface Open {
   book: ReferenceBook;
   conditions: Conditions;
   clockStampImage: string | undefined;
+  judgeImage: string | undefined;
 }
 
 const EXIT_AFTER_FAULT = 3;
@@ -56,7 +56,7 @@ async function handle(request: WorkerRequest): Promise<ReplyByRequest[keyof Repl
 
 async function work(
   driver: CudaDriver,
-  { reference, book, separate, conditions, clockStampImage }: Open & { separate: boolean },
+  { reference, book, separate, conditions, clockStampImage, judgeImage }: Open & { separate: boolean },
   request: Exclude<WorkerRequest, OpenRequest | PrepareRequest | ConditionsRequest>,
 ): Promise<ReplyByRequest[keyof ReplyByRequest]> {
   switch (request.type) {
@@ -66,20 +66,16 @@ async function work(
       return verifyCase(driver, { reference, book, separate }, request, reporter);
     case 'run-once': {
       const run = await CandidateRun.open(driver, request.candidate, reporter);
-      await run.once(
-        drawInputs(tensorKindOf(request.candidate), request.input, reference),
-        POISONS[0],
-        request.input.seed,
-      );
+      await run.once(drawInputs(request.candidate.plan, request.input, reference), POISONS[0], request.input.seed);
       run.close();
       return null;
     }
     case 'count':
       return countLaunches(driver, request, reporter);
     case 'benchmark':
-      return benchmark({ driver, reference, conditions, clockStampImage, reporter }, request);
+      return benchmark({ driver, reference, conditions, clockStampImage, judgeImage, reporter }, request);
     case 'compare':
-      return compare({ driver, reference, conditions, clockStampImage, reporter }, request);
+      return compare({ driver, reference, conditions, clockStampImage, judgeImage, reporter }, request);
   }
 }
 
@@ -97,13 +93,21 @@ async function openDevice(request: OpenRequest): Promise<ReplyByRequest['open']>
     book: new ReferenceBook(reference),
     conditions: new Conditions(request.nvmlLibrary, driver),
     clockStampImage: request.clockStampImage,
+    judgeImage: request.judgeImage,
   };
   return driver.facts;
 }
 
+/** A box that did not let the executor start says nothing about the candidate, which was not loaded. */
+function whatEnded({ answered, exitCode, signalName, problem }: ExecutorEnd): WorkerMessage {
+  if (answered) return { type: 'crashed', exitCode, signalName, problem };
+  const how = problem ?? (signalName === null ? `exit status ${exitCode}` : signalName);
+  return { type: 'failed', message: `the process for the kernel's code did not start (${how}): look at its box` };
+}
+
 async function answer({ outputEnd, ...request }: SentRequest): Promise<void> {
   // A line that a kernel left open ends here too.
-  const endOutput = (): boolean => process.stdout.write(`\n${outputEnd}\n`);
+  const endOutput = (): void => [process.stdout, process.stderr].forEach((to) => to.write(`\n${outputEnd}\n`));
   try {
     const value = await handle(request);
     endOutput();
@@ -115,7 +119,7 @@ async function answer({ outputEnd, ...request }: SentRequest): Promise<void> {
       process.exit(EXIT_AFTER_FAULT);
     }
     if (error instanceof ExecutorEnded) {
-      await sendToParent({ type: 'crashed', ...(await error.end) });
+      await sendToParent(whatEnded(await error.end));
       process.exit(EXIT_AFTER_FAULT);
     }
     await sendToParent({ type: 'failed', message: errorText(error) });

@@ -10,7 +10,6 @@ import { LoadedCandidate } from './driver/loaded-candidate.ts';
 import type { DeviceImage } from './messages/launchable.ts';
 import type { ProfileOnceJob } from './messages/profiling.ts';
 import { RunBuffers } from './verify/buffers.ts';
-import { tensorKindOf } from './driver/tensor-bits.ts';
 import { drawInputs, NORMAL } from './verify/inputs.ts';
 import { POISONS } from './verify/verify-case.ts';
 
@@ -19,8 +18,8 @@ const LOOK_EVERY_MS = 2;
 
 function run({ library, deviceOrdinal, candidate, seed, runs, waitFor, done }: ProfileOnceJob): void {
   const driver = new CudaDriver(library, deviceOrdinal);
-  const buffers = new RunBuffers(driver, candidate.shape, candidate.plan, { guarded: false });
-  buffers.upload(drawInputs(tensorKindOf(candidate), { seed, rule: NORMAL }));
+  const buffers = new RunBuffers(driver, candidate.plan, { guarded: false });
+  buffers.upload(drawInputs(candidate.plan, { seed, rule: NORMAL }));
   buffers.poison(POISONS[0]);
   const loaded = new LoadedCandidate(
     driver,

@@ -5,6 +5,7 @@
  * others.
  */
 /* eslint-disable flashcore/no-fixed-wait -- what a program costs is measured for some time, as it runs for a person */
+import { execFileSync } from 'node:child_process';
 import { ALL_TESTS, until } from '@flashcore/shared/testing';
 import { afterEach, expect, test } from 'vitest';
 import { openBudgetProgram, quantile, sleep, type BudgetProgram } from './testing/budget-program.ts';
@@ -18,6 +19,7 @@ const BUDGET = {
   pausedLoopMs: 100,
   keyP90Ms: 30,
   firstFrameMs: 300,
+  firstFrameStarts: 7,
   heatMapFrameMs: 10,
   rssMiB: 300,
 };
@@ -119,7 +121,15 @@ timed('a frame with the heat map at 120x40 in 24-bit colour: at most 10 ms', asy
   expect(median).toBeLessThan(BUDGET.heatMapFrameMs * TIME_TOLERANCE);
 });
 
-timed('from the command to the first frame: at most 0.3 s of the processor', async () => {
+/** Processor time of a Node that does nothing, the least of some starts: machines differ in it by a factor of two. */
+function bareStartMs(): number {
+  const report = 'const { user, system } = process.cpuUsage(); console.log((user + system) / 1000)';
+  const starts = Array.from({ length: 5 }, () => Number(execFileSync(process.execPath, ['-e', report])));
+  return Math.min(...starts);
+}
+
+timed('from the command to the first frame: at most 0.3 s of the processor, or 7 starts of Node', async () => {
+  const budget = Math.max(BUDGET.firstFrameMs, BUDGET.firstFrameStarts * bareStartMs());
   const start = async (): Promise<void> => {
     program = await openBudgetProgram({ probed: false });
   };
@@ -131,14 +141,14 @@ timed('from the command to the first frame: at most 0.3 s of the processor', asy
     await start();
     const { firstFrameMs, firstFrameCpuMs } = program;
     console.info(
-      `first frame (budget ${BUDGET.firstFrameMs} ms): CPU ${firstFrameCpuMs} ms, ${firstFrameMs.toFixed(0)} ms in all`,
+      `first frame (budget ${budget.toFixed(0)} ms): CPU ${firstFrameCpuMs} ms, ${firstFrameMs.toFixed(0)} ms in all`,
     );
     program.close();
     return firstFrameCpuMs;
   };
-  const least = await best(measureOnce, (milliseconds) => milliseconds, BUDGET.firstFrameMs);
+  const least = await best(measureOnce, (milliseconds) => milliseconds, budget);
   await start();
-  expect(least).toBeLessThan(BUDGET.firstFrameMs * CPU_TOLERANCE);
+  expect(least).toBeLessThan(budget * CPU_TOLERANCE);
 });
 
 timed('idle at 120x40: at most 2 % of a core', async () => {

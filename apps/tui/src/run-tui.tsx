@@ -3,6 +3,7 @@ import process from 'node:process';
 import { render } from 'ink';
 import { errorText } from '@flashcore/shared/text';
 import { App, type AppContext } from './components/app.tsx';
+import { customKeysProblem } from './keymap/commands.ts';
 import { runnerKernels } from './connection/data-directory.ts';
 import { inlineRows } from './screens/inline.ts';
 import { initialState } from './state/app-state.ts';
@@ -11,17 +12,21 @@ import { lateRunner, type OpenedRunner, type Opening } from './session/late-runn
 import type { StartRequest, WatchFolder } from './session/runner-port.ts';
 import { Session } from './session/session.ts';
 import { Store } from './session/store.ts';
+import type { KernelFolders } from './state/listed-kernel.ts';
 import { savedViewOf, withSavedView } from './state/saved-view.ts';
 import type { Appearance } from './settings/appearance.ts';
 import { ViewFile } from './settings/view-file.ts';
 import { clipboard } from './terminal/clipboard.ts';
 import { runEditor, type SourcePlace } from './terminal/editor.ts';
+import { jobControl } from './terminal/job-control.ts';
 import { guardTerminal, makeNonBlocking } from './terminal/modes.ts';
 import { keepYoungGeneration } from './terminal/young-generation.ts';
 import { themeOf } from './present/cells/theme.ts';
 import { tellEnds } from './session/tell-ends.ts';
 
 export interface RunTuiOptions {
+  /** The user's own kernel folders; absent: none are listed, as in a replay. */
+  readonly folders?: KernelFolders;
   /** What is known of the runner before it answers; an empty address: nothing of where. */
   readonly expected: Pick<OpenedRunner, 'runner' | 'address'>;
   /** Called when the first frame is drawn. Its errors end the program. */
@@ -42,6 +47,7 @@ const INK_MAX_FPS = 1_000;
 
 /** Draws on the terminal until the user leaves. Jobs go on. Errors: those of opening the runner. */
 export async function runTui({
+  folders,
   expected,
   open,
   appearance,
@@ -61,6 +67,7 @@ export async function runTui({
     columns: stdout.columns,
     rows: appearance.inline ? inlineRows(stdout.rows) : stdout.rows,
     now: Date.now(),
+    ...(appearance.keys !== undefined && { customKeys: appearance.keys }),
   });
   const store = new Store({
     state: left?.view === undefined ? fresh : withSavedView(fresh, left.view),
@@ -69,24 +76,31 @@ export async function runTui({
   tellEnds(store, (text) => stdout.write(text), appearance.endNotice);
   if (appearance.mouse) store.dispatch({ type: 'toggle', what: 'mouse' });
   if (left?.problem !== undefined) store.dispatch({ type: 'notice', text: left.problem, tone: 'warn' });
+  const keysProblem = customKeysProblem(store.state.customKeys);
+  if (keysProblem !== undefined) store.dispatch({ type: 'notice', text: keysProblem, tone: 'warn' });
   const leaving = new AbortController();
   const drawn = Promise.withResolvers<void>();
   const opened = drawn.promise.then(() =>
     open({ signal: leaving.signal, notify: (text) => store.dispatch({ type: 'notice', text, tone: 'info' }) }),
   );
-  const session = new Session({ client: lateRunner(opened), store, revive: async () => (await opened).revive?.() });
+  const session = new Session({
+    client: lateRunner(opened),
+    store,
+    folders,
+    revive: async () => (await opened).revive?.(),
+  });
   let leave = (): void => undefined;
   const guard = guardTerminal({ unmount: () => leave(), stdin, stdout, alternateScreen: !appearance.inline });
   const edit = (place: SourcePlace): Promise<void> =>
-    guard.lend(() =>
-      runEditor(place, appearance.editor === undefined ? process.env : { ...process.env, VISUAL: appearance.editor }),
-    );
+    runEditor(place, appearance.editor === undefined ? process.env : { ...process.env, VISUAL: appearance.editor });
   const context: AppContext = {
     store,
     session,
     leave: () => leave(),
     copy: clipboard(stdout, process.env),
     edit,
+    lend: guard.lend,
+    jobControl,
     kernelsDirectory: expected.runner.embedded ? runnerKernels() : undefined,
   };
   const screen = render(<App context={context} theme={theme} inline={appearance.inline} />, {

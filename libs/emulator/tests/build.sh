@@ -3,7 +3,7 @@ case $(uname -m) in aarch64|arm64) NATIVE=-mcpu=native ;; *) NATIVE=-march=nativ
 ARCH_FLAGS=${ARCH_FLAGS-$NATIVE}
 GNU_ONLY=
 if ! $CXX --version | grep -qi clang; then GNU_ONLY="-fno-gnu-unique -fno-semantic-interposition"; fi
-KERNEL_FLAGS="-x c++ -std=c++17 -O3 $ARCH_FLAGS -g1 -gdwarf-4 -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast -fno-strict-aliasing -fno-exceptions $GNU_ONLY -Wall -Wno-attributes -Wno-unknown-pragmas -Wno-unused -DFLASHCORE_EMULATOR=1 -I $EMULATOR/include -I $EMULATOR/../../kernels"
+KERNEL_FLAGS="-x c++ -std=c++17 -O3 $ARCH_FLAGS -g1 -gdwarf-4 -fPIC -fno-math-errno -fno-trapping-math -ffp-contract=fast -fno-strict-aliasing -fno-exceptions $GNU_ONLY -Wall -Wno-attributes -Wno-unknown-pragmas -Wno-unused -DFLASHCORE_EMULATOR=1"
 LIMIT="$EMULATOR/static_shared_limit.ld"
 mkdir -p "$BUILD/modules"
 
@@ -58,8 +58,9 @@ build_module() {
     for entry in $entries; do echo "FLASHCORE_EXPECT_ENTRY($entry)"; done
     echo "#include \"$copy\""
     for entry in $entries; do echo "FLASHCORE_ENTRY($entry)"; done; } > "$unit"
-  compile_cached "$BUILD/modules/$name.o" $KERNEL_FLAGS $extra -I "$(dirname "$source")" "$unit"
-  $CXX -shared -pthread "$BUILD/modules/$name.o" $limit -o "$BUILD/modules/$name.so"
+  compile_cached "$BUILD/modules/$name.o" $KERNEL_FLAGS $extra -I "$EMULATOR/include" -I "$EMULATOR/../../kernels" \
+    -I "$(dirname "$source")" "$unit"
+  $CXX -shared -pthread "$BUILD/modules/$name.o" ${limit:+"$limit"} -o "$BUILD/modules/$name.so"
 }
 
 # build_test <name> <optimisation>: <name>_test.cpp, linked with the library

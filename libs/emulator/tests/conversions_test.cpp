@@ -1,4 +1,6 @@
 // fp16 and bf16: every value there and back, rounding at every midpoint, and a fused multiply-add that rounds once.
+#include "../ptx/halves.h"
+// After it: their names for kernels are macros that the standard library's headers do not survive.
 #include "../include/cuda_bf16.h"
 #include "../include/cuda_fp16.h"
 #include "driver.h"
@@ -110,6 +112,11 @@ void test_arithmetic_rounds_once() {
 
 int main() {
   test_all_halves();
+  {
+    // A kernel compiled with fast math flushes subnormal floats. A subnormal half is a normal float, so all stay.
+    const ptx::FlushSubnormals flush(true);
+    test_all_halves();
+  }
   test_rounding_to_nearest_even();
   test_directed_rounding();
   test_bfloat16();

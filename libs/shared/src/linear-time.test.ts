@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { FlashcoreError } from './contract/errors.ts';
-import { parseExpression } from './kernels/expression.ts';
+import { parseExpression } from './data/expression.ts';
 import { parseManifest } from './kernels/manifest.ts';
 import { parseShape } from './kernels/shape.ts';
 import { growth, REPEATED } from './testing/linear-time.ts';

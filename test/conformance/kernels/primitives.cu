@@ -15,6 +15,11 @@ extern "C" __global__ void pack_half2_all(const float* pairs, uint32_t* out) {
   out[i] = pack_half2(pairs[2 * i], pairs[2 * i + 1]);
 }
 
+extern "C" __global__ void pack_bfloat2_all(const float* pairs, uint32_t* out) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  out[i] = pack_bfloat2(pairs[2 * i], pairs[2 * i + 1]);
+}
+
 extern "C" __global__ void exp2_approx_all(const float* x, float* out) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   out[i] = exp2_approx(x[i]);
@@ -64,6 +69,13 @@ extern "C" __global__ void mma_f32_many(const uint32_t* A, const uint32_t* B, co
   const uint32_t a[4] = {A[4 * lane], A[4 * lane + 1], A[4 * lane + 2], A[4 * lane + 3]};
   float d[4] = {C[4 * lane], C[4 * lane + 1], C[4 * lane + 2], C[4 * lane + 3]};
   mma_m16n8k16_f32(d, a, B[2 * lane], B[2 * lane + 1]);
+  for (int i = 0; i < 4; ++i) D[4 * lane + i] = d[i];
+}
+extern "C" __global__ void mma_f32_bf16_many(const uint32_t* A, const uint32_t* B, const float* C, float* D) {
+  const int lane = blockIdx.x * 32 + threadIdx.x;
+  const uint32_t a[4] = {A[4 * lane], A[4 * lane + 1], A[4 * lane + 2], A[4 * lane + 3]};
+  float d[4] = {C[4 * lane], C[4 * lane + 1], C[4 * lane + 2], C[4 * lane + 3]};
+  mma_m16n8k16_f32<true>(d, a, B[2 * lane], B[2 * lane + 1]);
   for (int i = 0; i < 4; ++i) D[4 * lane + i] = d[i];
 }
 // C and D [lane][2]: two halves a register.

@@ -110,8 +110,8 @@ extern "C" __global__ void wgmma_m64n128_ss(const uint4* A, const uint4* B, floa
   wgmma_fence();
 #pragma unroll
   for (int k = 0; k < 4; ++k)
-    wgmma_m64n128k16_ss(d, wgmma_descriptor(smem_address(A_tile) + 32 * k),
-                        wgmma_descriptor(smem_address(B_tile) + 32 * k), k > 0);
+    wgmma_m64n128k16_ss(d, wgmma_descriptor_after(wgmma_descriptor(smem_address(A_tile)), 32 * k),
+                        wgmma_descriptor_after(wgmma_descriptor(smem_address(B_tile)), 32 * k), k > 0);
   wgmma_commit();
   wgmma_wait<0>();
   wgmma_hold(d);

@@ -16,6 +16,8 @@ def measure(m):
             "-pthread",
             "-o",
             reference,
+            "kernels/reference/attention_backward.cpp",
+            "kernels/reference/attention_merge.cpp",
             "kernels/reference/attention_reference.cpp",
             "kernels/reference/output_comparison.cpp",
         ]

@@ -1,23 +1,28 @@
 import { create } from '@bufbuild/protobuf';
 import {
   ChampionSchema,
+  EvidenceSchema,
   FlashcoreError,
   TimingMode,
+  parityCounts,
+  parityText,
   type Champion,
+  type Evidence,
   type Job,
   type JobResult,
 } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
+import { formatShape, recordedDtype } from '@flashcore/shared/kernels';
 
 /**
  * The champion that an ended experiment makes when it is accepted, without its decision. Errors: NOT_ACCEPTABLE with
  * the reason that the experiment itself gives.
  */
-export function championOf(job: Job, result: JobResult | undefined, { after }: { after: string }): Champion {
-  const { acceptability, provenance, plan } = result ?? {};
-  if (!acceptability?.possible) {
+export function championOf(job: Job, result: JobResult | undefined): Champion {
+  const { acceptability, provenance, plan, ranking } = result ?? {};
+  if (!acceptability?.possible || !ranking?.ranked) {
     const reason =
-      acceptability?.reason || 'it is not an experiment of a runner that knows plans: run it again with fa-tui run';
+      (!acceptability?.possible && acceptability?.reason) ||
+      'it is not an experiment, or it ran before ranked runs existed: run it again with fa-tui run';
     throw new FlashcoreError('NOT_ACCEPTABLE', { job: job.name }, `Cannot accept ${job.label}: ${reason}`);
   }
   const variant = result!.variants[0]!;
@@ -26,14 +31,31 @@ export function championOf(job: Job, result: JobResult | undefined, { after }: {
   return create(ChampionSchema, {
     label: job.label,
     kernelId: job.kernelId,
-    after,
+    after: result!.lineage[1] ?? '',
     deviceName: provenance?.device?.name ?? '',
     shapes: [...shapes.values()],
     protocol: provenance?.protocol ?? '',
+    dtype: recordedDtype(provenance?.dtype),
     buildId: variant.build?.buildId ?? '',
     sourceDigest: provenance?.sourceDigest ?? '',
     job: job.name,
     plan: plan?.name ?? '',
     ...(hot?.latency && hot.valid && { latency: hot.latency }),
+  });
+}
+
+/** What an acceptance rests on, to be kept with it. */
+export function evidenceOf(job: Job, { provenance, variants: [variant], acceptability, ranking }: JobResult): Evidence {
+  const regression = variant!.gates.find(({ metric }) => metric === 'speedup_vs_champion');
+  return create(EvidenceSchema, {
+    plan: provenance?.plan ?? '',
+    gatesDigest: provenance?.gatesDigest ?? '',
+    rulesDigest: ranking?.rulesDigest ?? '',
+    cases: variant!.verify ? parityText(parityCounts(variant!.verify)) : '',
+    seeds: provenance?.seeds ?? [],
+    comparison: variant!.comparison?.reason || regression?.detail || acceptability!.reason,
+    sourceDigest: provenance?.sourceDigest ?? '',
+    over: acceptability!.over,
+    owner: job.owner ?? '',
   });
 }

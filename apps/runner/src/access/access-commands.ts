@@ -1,11 +1,11 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { makeFolder } from '@flashcore/shared/files';
-import { Option, type Command } from 'commander';
+import { InvalidArgumentError, Option, type Command } from 'commander';
 import { addClient, clientCertificatePath, initTls } from './certificates.ts';
 import { RevokedCertificates } from './revoked-certificates.ts';
 import { DEFAULT_ROLE, ROLE_NAMES, ROLES, type Role } from './roles.ts';
-import { TokenFile } from './token-file.ts';
+import { DEFAULT_TOKEN_DAYS, MAX_TOKEN_DAYS, TokenFile } from './token-file.ts';
 
 interface Flags {
   data: string;
@@ -65,17 +65,30 @@ export function addAccessCommands(
   ofData(token.command('add <name>'))
     .description('makes a token and prints it, only this once')
     .addOption(roleOption())
-    .action((name: string, flags: Flags) => say(tokens(flags).add(name, flags.role)));
+    .addOption(
+      new Option('--days <days>', `until it expires, 1 to ${MAX_TOKEN_DAYS}`)
+        .default(DEFAULT_TOKEN_DAYS)
+        .argParser(tokenDays),
+    )
+    .action((name: string, flags: Flags & { days: number }) => say(tokens(flags).add(name, flags)));
   ofData(token.command('list'))
-    .description('lists the tokens: name, role, when each was made')
+    .description('lists the tokens: name, role, when each was made, when it expires')
     .action((flags: Flags) =>
       tokens(flags)
         .list()
-        .forEach(({ name, role, created }) => say(`${name}\t${role}\t${created}`)),
+        .forEach(({ name, role, created, expires = 'never: make a new one' }) =>
+          say(`${name}\t${role}\t${created}\t${expires}`),
+        ),
     );
   ofData(token.command('revoke <name>'))
     .description('shuts the token out, from the next call on')
     .action((name: string, flags: Flags) => tokens(flags).revoke(name));
+}
+
+function tokenDays(text: string): number {
+  const days = /^\d{1,4}$/.test(text) ? Number(text) : 0;
+  if (days < 1 || days > MAX_TOKEN_DAYS) throw new InvalidArgumentError(`must be 1 to ${MAX_TOKEN_DAYS}.`);
+  return days;
 }
 
 function dataFolder({ data }: Flags): string {

@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, credentials, Metadata, status, type ServiceError } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -112,6 +112,33 @@ describe.skipIf(missing('openssl'))('access', () => {
   });
 
   describe('by token', () => {
+    test('a token opens nothing from the day on that it expires, and one of before still does', () => {
+      using data = temporaryFolder();
+      const DAY_MS = 86_400_000;
+      let nowMs = Date.parse('2026-01-01T00:00:00Z');
+      const file = new TokenFile(data.path, () => nowMs);
+      const [ada, bob] = [file.add('ada', { days: 30 }), file.add('bob')];
+      const opens = (afterDays: number): boolean[] => {
+        nowMs = Date.parse('2026-01-01T00:00:00Z') + afterDays * DAY_MS;
+        return [ada, bob].map((token) => file.find(token) !== undefined);
+      };
+      expect([opens(0), opens(29.99), opens(30), opens(364.99), opens(365)]).toEqual([
+        [true, true],
+        [true, true],
+        [false, true],
+        [false, true],
+        [false, false],
+      ]);
+      expect(file.list().map(({ expires }) => expires)).toEqual([
+        '2026-01-31T00:00:00.000Z',
+        '2027-01-01T00:00:00.000Z',
+      ]);
+      const stored = JSON.parse(readFileSync(join(data.path, 'tokens.json'), 'utf8')) as { expires?: string }[];
+      stored.forEach((each) => delete each.expires);
+      writeFileSync(join(data.path, 'tokens.json'), JSON.stringify(stored));
+      expect(opens(10_000)).toEqual([true, true]);
+    });
+
     test('every call needs one that is known; a revoked one opens nothing; the file has no token', async () => {
       using data = temporaryFolder();
       const tokens = new TokenFile(data.path);

@@ -68,7 +68,9 @@ export const identifyByToken =
     const found = token === undefined ? undefined : tokens.find(token);
     if (found) return { ...found, authenticated: true };
     const what =
-      token === undefined ? 'No token was sent' : "The token sent is not, or no longer, one of this runner's";
+      token === undefined
+        ? 'No token was sent'
+        : "The token sent is not, or no longer, one of this runner's (token list says which have expired)";
     throw new FlashcoreError(
       'UNAUTHENTICATED',
       {},

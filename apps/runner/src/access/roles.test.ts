@@ -19,12 +19,12 @@ import {
   kernel,
   startTestRunner,
   temporaryFolder,
-  type TestRunner,
 } from '../testing/test-runner.ts';
+import { startTokenRunner } from '../testing/token-runner.ts';
+import { NO_CHAMPION } from '../store/decisions.ts';
 import { addClient, clientCertificatePath, initTls } from './certificates.ts';
 import { RevokedCertificates } from './revoked-certificates.ts';
 import { NEEDED, ROLES, ROLE_NAMES, type Role } from './roles.ts';
-import { TokenFile } from './token-file.ts';
 import { missing, until } from '@flashcore/shared/testing';
 
 const LOOPBACK = { kind: 'tcp', host: '127.0.0.1', port: 0 } as const;
@@ -46,51 +46,18 @@ test("SECURITY.md's table of roles is the code's", () => {
 });
 
 describe.skipIf(missing('openssl'))('over TLS', () => {
-  const folder = temporaryFolder();
-  const tls = join(folder.path, 'tls');
+  let folder: ReturnType<typeof temporaryFolder>;
+  let tls: string;
   let authority: Buffer;
   beforeAll(() => {
+    folder = temporaryFolder();
+    tls = join(folder.path, 'tls');
     initTls(tls, []);
     authority = readFileSync(join(tls, 'ca.crt'));
   });
   afterAll(() => folder[Symbol.dispose]());
 
-  /** A runner with a token for one client of each role, and one more submitter. */
-  async function tokenRunner(options: Parameters<typeof startTestRunner>[0] = {}): Promise<
-    {
-      fixture: TestRunner;
-      as: (name: string) => Promise<RunnerClient>;
-      securityOf: (name: string) => ClientSecurity;
-    } & AsyncDisposable
-  > {
-    const data = temporaryFolder();
-    const file = new TokenFile(data.path);
-    const tokens = new Map<string, string>([
-      ...ROLE_NAMES.map((role) => [role, file.add(role, role)] as const),
-      ['other', file.add('other')],
-    ]);
-    const securityOf = (name: string): ClientSecurity => ({ authority, token: tokens.get(name) });
-    const fixture = await startTestRunner(
-      { dataDirectory: data.path, address: LOOPBACK, security: { folder: tls, clients: 'token' }, ...options },
-      securityOf('admin'),
-    );
-    const clients: RunnerClient[] = [];
-    const as = async (name: string): Promise<RunnerClient> => {
-      const client = await RunnerClient.connect({ address: fixture.runner.address, security: securityOf(name) });
-      clients.push(client);
-      return client;
-    };
-    return {
-      fixture,
-      as,
-      securityOf,
-      async [Symbol.asyncDispose]() {
-        clients.forEach((client) => client.close());
-        await fixture[Symbol.asyncDispose]();
-        data[Symbol.dispose]();
-      },
-    };
-  }
+  const tokenRunner = (options: Parameters<typeof startTokenRunner>[1] = {}) => startTokenRunner(tls, options);
 
   test('every RPC is refused to every role that may not, with what is needed, before its request is read; and to no other', async () => {
     await using runner = await tokenRunner();
@@ -137,13 +104,13 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
     );
     const job = (await collect(submitter!.start('runExperiment', kernel('champion_7'))))[0]!.job;
     const refused = (client: RunnerClient) =>
-      client.accept({ job }).then(
+      client.accept({ job, over: NO_CHAMPION }).then(
         () => undefined,
         (error: unknown) => (error as FlashcoreError).metadata,
       );
     expect(await refused(other!)).toEqual({ needed: 'decide-any', role: 'submitter' });
     expect(await refused(viewer!)).toEqual({ needed: 'decide-own', role: 'viewer' });
-    await submitter!.accept({ job, note: 'first' });
+    await submitter!.accept({ job, over: NO_CHAMPION, note: 'first' });
     await admin!.reject({ job, note: 'not yet' });
     const { champions, decisions } = await viewer!.listChampions({ includeDecisions: true });
     expect(champions).toEqual([]);

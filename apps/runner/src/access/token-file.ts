@@ -18,7 +18,21 @@ interface StoredToken {
   /** Of the token, which itself is nowhere. A token has 256 random bits: a slow hash would add nothing. */
   sha256: string;
   created: string;
+  /** Absent from tokens older than limits. */
+  expires?: string;
 }
+
+/** What the owner of a token may do, and for how long. */
+export interface TokenTerms {
+  role?: Role;
+  /** From now on; default: DEFAULT_TOKEN_DAYS. */
+  days?: number;
+}
+
+export const DEFAULT_TOKEN_DAYS = 365;
+/** As long as a certificate lasts. */
+export const MAX_TOKEN_DAYS = 825;
+const DAY_MS = 86_400_000;
 
 const PREFIX = 'fct_';
 
@@ -28,34 +42,46 @@ const PREFIX = 'fct_';
  */
 export class TokenFile {
   readonly #list: PrivateList<StoredToken>;
+  readonly #nowMs: () => number;
 
-  constructor(dataDirectory: string) {
+  /** `nowMs`: the time of day; default: the machine's. */
+  constructor(dataDirectory: string, nowMs: () => number = Date.now) {
     this.#list = new PrivateList(join(dataDirectory, 'tokens.json'));
+    this.#nowMs = nowMs;
   }
 
-  /** Undefined when it is nobody's. */
+  /** Undefined when it is nobody's, or no longer. */
   find(token: string): TokenHolder | undefined {
     const digest = Buffer.from(digestOf(token), 'hex');
     let found: StoredToken | undefined;
     // All are compared, so that the time tells nothing of which one fits.
     for (const stored of this.#list.read())
       if (timingSafeEqual(Buffer.from(stored.sha256, 'hex'), digest)) found = stored;
+    if (found?.expires !== undefined && this.#nowMs() >= Date.parse(found.expires)) return undefined;
     return found && { name: found.name, role: found.role ?? DEFAULT_ROLE };
   }
 
-  list(): (TokenHolder & { created: string })[] {
-    return this.#list.read().map(({ name, role = DEFAULT_ROLE, created }) => ({ name, role, created }));
+  list(): (TokenHolder & { created: string; expires: string | undefined })[] {
+    return this.#list
+      .read()
+      .map(({ name, role = DEFAULT_ROLE, created, expires }) => ({ name, role, created, expires }));
   }
 
   /** Makes a token, which only the caller then knows. Throws UsageError for a name that is taken or none. */
-  add(name: string, role: Role = DEFAULT_ROLE): string {
+  add(name: string, { role = DEFAULT_ROLE, days = DEFAULT_TOKEN_DAYS }: TokenTerms = {}): string {
     requireClientName(name);
     if (this.#list.read().some((token) => token.name === name))
       throw new UsageError(`${name} has a token: revoke it first, or give this one another name`);
     const token = `${PREFIX}${randomBytes(32).toString('base64url')}`;
     this.#list.write([
       ...this.#list.read(),
-      { name, role, sha256: digestOf(token), created: new Date().toISOString() },
+      {
+        name,
+        role,
+        sha256: digestOf(token),
+        created: new Date(this.#nowMs()).toISOString(),
+        expires: new Date(this.#nowMs() + days * DAY_MS).toISOString(),
+      },
     ]);
     return token;
   }

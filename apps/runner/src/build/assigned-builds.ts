@@ -1,4 +1,4 @@
-import { FlashcoreError } from '@flashcore/shared/contract';
+import { FlashcoreError, type Sha256 } from '@flashcore/shared/contract';
 import { keyOf, type OtherBuild, type OtherBuilds } from './compile-cache.ts';
 import type { CompiledFiles } from './compile-record.ts';
 import type { CompileUnit } from './compile-unit.ts';
@@ -47,7 +47,7 @@ export class AssignedBuilds implements OtherBuilds {
   /** Nothing of this host's is kept for others. */
   keep(): void {}
 
-  #isHere(sha256: string): boolean {
+  #isHere(sha256: Sha256): boolean {
     try {
       this.#artifacts.get(sha256);
       return true;

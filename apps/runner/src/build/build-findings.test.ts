@@ -29,9 +29,7 @@ test.each([
 });
 
 test("other errors are the source's", () => {
-  expect(findingFor("k.cu:8:17: error: expected ';' before 'int'").remedy).toBe(
-    'Correct the source at the named place',
-  );
+  expect(findingFor("k.cu:8:17: error: expected ';' before 'int'").remedy).toBe('Fix this line, then build again');
 });
 
 test('what was refused before a compiler ran has a place without a line', () => {
@@ -45,6 +43,6 @@ test('what was refused before a compiler ran has a place without a line', () => 
   };
   expect(compileFailedFinding([refused])).toMatchObject({
     message: "kernel.yaml: the source k.cu is not in the kernel's folder (runner)",
-    remedy: "Correct the kernel's folder: nothing was compiled",
+    remedy: "Fix the kernel's folder: nothing was compiled",
   });
 });

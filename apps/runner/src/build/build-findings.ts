@@ -87,9 +87,7 @@ function remedyOf({ tool, message }: CompilerDiagnostic): string {
   if (absent !== undefined) {
     return `Lay ${absent} into the kernel's folder if it is yours. Without a CUDA toolkit there are headers for device code only (libs/emulator/device_headers): leave host code and its headers out under #ifndef __CUDA_ARCH__, or install the toolkit, whose nvcc takes them`;
   }
-  return tool === 'runner'
-    ? "Correct the kernel's folder: nothing was compiled"
-    : 'Correct the source at the named place';
+  return tool === 'runner' ? "Fix the kernel's folder: nothing was compiled" : 'Fix this line, then build again';
 }
 
 export function compileTimedOutFinding(compiler: string, seconds: number): Finding {
@@ -103,7 +101,7 @@ export function compileTimedOutFinding(compiler: string, seconds: number): Findi
 export function missingEntryFinding(missing: readonly string[], found: readonly string[]): Finding {
   return create(FindingSchema, {
     kind: FindingKind.MISSING_ENTRY,
-    message: `The manifest launches ${missing.join(', ')}, the compiled code has ${found.length > 0 ? found.join(', ') : 'no entry at all'}`,
+    message: `The manifest launches ${missing.join(', ')}, but the compiled code has ${found.length > 0 ? `only ${found.join(', ')}` : 'no kernel'}`,
     remedy: `Declare it as extern "C" __global__, or name the right entry in kernel.yaml`,
   });
 }

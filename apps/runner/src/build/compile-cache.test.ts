@@ -1,12 +1,25 @@
 import { spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { lutimesSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lutimesSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { sha256Of } from '@flashcore/shared/contract';
+import { missing } from '@flashcore/shared/testing';
+import type { Box } from '../sandbox/box.ts';
+import { findBox } from '../sandbox/find-box.ts';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { CompileClaims } from './compile-claims.ts';
-import { CompileCache, hostFault, keyOf } from './compile-cache.ts';
+import { faultOfTwo, hostFault } from './compile-blame.ts';
+import { CompileCache, keyOf } from './compile-cache.ts';
 import type { CompileUnit } from './compile-unit.ts';
 import { InstalledLibraries } from './installed-libraries.ts';
 import { LibraryFiles } from './library-files.ts';
@@ -62,6 +75,14 @@ test('compile() gives the stored result for the same inputs, also to another run
   ]).toEqual([false, true, ['a.cu: copied'], ['a.cu: copied'], 'source']);
 });
 
+test('a compiler runs in a folder without a double quote in its name, which nvcc could not, and leaves none', async () => {
+  const inQuotes = join(folder, 'my "data"');
+  const pwd = unit({ script: 'pwd; pwd > out' });
+  const { lines, outputs } = await new CompileCache(inQuotes, artifacts).compile(pwd, { signal });
+  expect([lines, outputs.length]).toEqual([[expect.not.stringContaining('"')], 1]);
+  expect([existsSync(lines[0]!), readdirSync(join(inQuotes, 'work'))]).toEqual([false, []]);
+});
+
 test('the key covers files, arguments and compiler', () => {
   const keys = [unit(), unit({ text: 'other' }), unit({ script: 'true' }), unit({ identity: 'sh 2' })].map(keyOf);
   expect(new Set(keys).size).toBe(4);
@@ -83,8 +104,7 @@ test.each([
   const cache = new CompileCache(folder, artifacts);
   const compiled = cache.compile(unit({ script: script.replace('"$SECRET"', secret) }), { signal });
   await expect(compiled).rejects.toMatchObject({ reason: 'INTERNAL' });
-  const key = createHash('sha256').update('a private key').digest('hex');
-  expect([artifacts.has(key), readdirSync(join(folder, 'entries'))]).toEqual([false, []]);
+  expect([artifacts.has(sha256Of('a private key')), readdirSync(join(folder, 'entries'))]).toEqual([false, []]);
 });
 
 test('a compiler that does not end is killed and not kept', async () => {
@@ -199,7 +219,11 @@ test("who waits for another job's compilation and is cancelled does not wait for
 });
 
 test('hostFault() tells what the host did to a compiler from what its sources did', () => {
-  const end = (lines: string[], more: object = {}) => ({ exitCode: 1, timedOut: false, seconds: 2, lines, ...more });
+  const plenty = { leastFreeBytes: 2 ** 40, boxBroke: false };
+  const end = (lines: string[], more: object = {}) => ({
+    ...{ exitCode: 1, timedOut: false, seconds: 2, lines, ...plenty },
+    ...more,
+  });
   const killed = 'g++: fatal error: Killed signal terminated program cc1plus';
   expect(
     [
@@ -211,6 +235,51 @@ test('hostFault() tells what the host did to a compiler from what its sources di
       end([killed], { timedOut: true }),
       end(['k.cu:1:1: error: expected unqualified-id']),
       end([], { exitCode: 0 }),
+      end(['k.cu:1:1: error: expected unqualified-id'], { leastFreeBytes: 4096 }),
+      end(['bwrap: No permissions to create new namespace'], { boxBroke: true }),
+      end(['ptxas fatal   : Memory allocation failure']),
     ].map((one) => hostFault(one, 180_000)),
-  ).toEqual(['no-space', 'killed', 'killed', 'killed', undefined, undefined, undefined, undefined]);
+  ).toEqual([
+    ...['no-space', 'killed', 'killed', 'killed', undefined, undefined, undefined, undefined],
+    ...['no-space', 'box', 'unknown'],
+  ]);
+  // What a compiler says twice in the same words is about its sources; what it says once, nobody knows.
+  const link = (file: string) => end([`/usr/bin/ld: /tmp/${file}.o: undefined reference to f`]);
+  expect(faultOfTwo(link('cc1'), link('cc2'), 180_000)).toBeUndefined();
+  expect(faultOfTwo(end(['catastrophic']), link('cc2'), 180_000)).toBe('unknown');
 });
+
+const boxedTest = test.skipIf(missing('bubblewrap'));
+boxedTest(
+  "a box that breaks once is tried again; one that stays broken is the host's fault, whatever it says",
+  async () => {
+    const flag = join(folder, 'broken');
+    // As bubblewrap, which runs nothing without leave to make namespaces.
+    const bwrap = join(folder, 'bwrap');
+    writeFileSync(
+      bwrap,
+      `#!/bin/sh\nif [ -e ${flag} ]; then rm ${flag}; echo 'k.cu(1): error: bwrap'; exit 1; fi\nexec /usr/bin/bwrap "$@"\n`,
+      { mode: 0o755 },
+    );
+    const real = await findBox('required');
+    const box: Box = {
+      ...real,
+      wrap: (...given) => {
+        const { program, args } = real.wrap(...given);
+        return { program, args: args.map((arg) => (arg.endsWith('/bwrap') ? bwrap : arg)) };
+      },
+      for: () => Promise.resolve(box),
+    };
+    const cache = new CompileCache(folder, artifacts, { box: () => Promise.resolve(box) });
+    writeFileSync(flag, '');
+    const made = unit({ script: 'cat kernel/a.cu > out' });
+    expect((await cache.compile(made, { signal })).exitCode).toBe(0);
+    writeFileSync(bwrap, `#!/bin/sh\necho 'k.cu(1): error: bwrap'; exit 1\n`);
+    await expect(
+      cache.compile(unit({ text: 'other', script: 'cat kernel/a.cu > out' }), { signal }),
+    ).rejects.toMatchObject({
+      reason: 'INTERNAL',
+      metadata: { cause: 'box broke' },
+    });
+  },
+);

@@ -1,15 +1,15 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { hostname } from 'node:os';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { hostname, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { FlashcoreError } from '@flashcore/shared/contract';
 import { isRunning } from '@flashcore/shared/files';
 import type { Box } from '../sandbox/box.ts';
 import { findBox } from '../sandbox/find-box.ts';
 import { sizeOfMade } from '../sandbox/made-file.ts';
 import { storageError } from '../store/storage-error.ts';
 import { untilAborted } from '../async.ts';
-import { KILLED, runStages, type StagesEnd } from './compile-stages.ts';
+import { faultOfTwo, hostError, hostFault } from './compile-blame.ts';
+import { runStages, type StagesEnd } from './compile-stages.ts';
 import type { CompileClaims } from './compile-claims.ts';
 import {
   readRecord,
@@ -125,15 +125,11 @@ export class CompileCache {
   }
 
   async #run(unit: CompileUnit, key: string, options: CompileOptions): Promise<Compilation> {
-    const folder = join(this.#folder, 'work', `${process.pid}-${key.slice(0, 32)}`);
+    const folder = this.#workFolder(key);
     try {
       for (const { path, text } of unit.files) writeInside(folder, path, text);
       const box = await untilAborted(this.#box(), options.signal);
-      let ends = await runStages(unit, { ...options, folder, box });
-      // What the host did to a compiler says nothing about the kernel.
-      if (hostFault(ends, unit.limitMs) !== undefined) ends = await runStages(unit, { ...options, folder, box });
-      const fault = hostFault(ends, unit.limitMs);
-      if (fault !== undefined) throw hostError(fault);
+      const ends = await this.#runFairly(unit, { ...options, folder, box });
       const record: CompileRecord = {
         key,
         seconds: ends.seconds,
@@ -147,6 +143,22 @@ export class CompileCache {
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }
+  }
+
+  /** What the host did to a compiler says nothing about the kernel. Errors: DISK_FULL, INTERNAL. */
+  async #runFairly(unit: CompileUnit, options: Parameters<typeof runStages>[1]): Promise<StagesEnd> {
+    const first = await runStages(unit, options);
+    if (hostFault(first, unit.limitMs) === undefined) return first;
+    const second = await runStages(unit, options);
+    const fault = faultOfTwo(first, second, unit.limitMs);
+    if (fault !== undefined) throw hostError(fault);
+    return second;
+  }
+
+  /** nvcc writes the folder's name into PTX as it is, and its assembler ends the name at a quote. */
+  #workFolder(key: string): string {
+    const folder = join(this.#folder, 'work', `${process.pid}-${key.slice(0, 32)}`);
+    return folder.includes('"') ? mkdtempSync(join(tmpdir(), 'flashcore-build-')) : folder;
   }
 
   #store(folder: string, output: CompileOutput): StoredOutput {
@@ -167,39 +179,6 @@ export class CompileCache {
   #entryPath(key: string): string {
     return join(this.#folder, 'entries', `${key}.json`);
   }
-}
-
-// g++ tells of its parts, nvcc of its own; the linker and the assembler say the second.
-const KILLED_PART = /(?:^|: )(?:fatal error: )?Killed signal terminated program \w+|died due to signal 9\b/;
-const NO_SPACE = /: No space left on device\b/;
-/** A compiler that is killed sooner has not come to its own limits. */
-const OWN_LIMIT_PART = 0.8;
-
-type HostFault = 'no-space' | 'killed';
-
-/** What the host did to the compiler; undefined: it ended as its sources made it end. */
-export function hostFault(
-  { exitCode, timedOut, seconds, lines }: Pick<StagesEnd, 'exitCode' | 'timedOut' | 'seconds' | 'lines'>,
-  limitMs: number,
-): HostFault | undefined {
-  if (exitCode === 0 || timedOut) return undefined;
-  if (lines.some((line) => NO_SPACE.test(line))) return 'no-space';
-  const killed = exitCode === KILLED || lines.some((line) => KILLED_PART.test(line));
-  return killed && seconds * 1000 < OWN_LIMIT_PART * limitMs ? 'killed' : undefined;
-}
-
-function hostError(fault: HostFault): FlashcoreError {
-  return fault === 'no-space'
-    ? new FlashcoreError(
-        'DISK_FULL',
-        {},
-        "The compiler found no space left, twice: free some on the disk of the runner's data directory and try again",
-      )
-    : new FlashcoreError(
-        'INTERNAL',
-        { cause: 'compiler killed' },
-        "The compiler was killed (signal 9), twice: look at the host's memory and try again",
-      );
 }
 
 /** SHA-256 over the compiler, its arguments, every file, and what may be included from the host. */

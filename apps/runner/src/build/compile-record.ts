@@ -1,15 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { FlashcoreError } from '@flashcore/shared/contract';
-import { sha256Of } from '@flashcore/shared/kernels';
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { FlashcoreError, isSha256, sha256Of, type Sha256 } from '@flashcore/shared/contract';
+import { readForeignText } from '@flashcore/shared/files';
 import { markUsed } from '../store/last-used.ts';
 import { storageError } from '../store/storage-error.ts';
 import type { OutputKind } from './compile-unit.ts';
 
+/** A compiler's messages are most of it. */
+const MOST_RECORD_BYTES = 64 * 1024 * 1024;
+const NO_RECORD = ['ENOENT', 'EISDIR', 'EFTYPE', 'EFBIG', 'ELOOP', 'ENXIO'];
+
 export interface StoredOutput {
   fileName: string;
   kind: OutputKind;
-  sha256: string;
+  sha256: Sha256;
   sizeBytes: number;
 }
 
@@ -26,22 +30,28 @@ export interface CompileRecord {
 
 /** Where compiled files are kept, by digest. */
 export interface CompiledFiles {
-  putFile(path: string): string;
+  putFile(path: string): Sha256;
   /** Throws ARTIFACT_NOT_FOUND for what is not there or was damaged. */
-  get(sha256: string): Buffer;
-  path(sha256: string): string;
+  get(sha256: Sha256): Buffer;
+  path(sha256: Sha256): string;
 }
 
-/** A record whose files are all there, undamaged; one that is not whole is removed, so that it is compiled again. */
+/** A record whose files are all there, undamaged; the next compilation replaces one that is not. */
 export function readRecord(path: string, key: string, files: CompiledFiles): CompileRecord | undefined {
-  if (!statSync(path, { throwIfNoEntry: false })) return undefined;
-  const record = openRecord(readFileSync(path, 'utf8'));
-  if (record?.key === key && record.outputs.every(({ sha256 }) => isIntact(files, sha256))) {
-    markUsed(path);
-    return record;
+  const record = openRecord(textOf(path));
+  if (record?.key !== key || !record.outputs.every(({ sha256 }) => isIntact(files, sha256))) return undefined;
+  markUsed(path);
+  return record;
+}
+
+/** "" if the path does not exist or is not a regular file. */
+function textOf(path: string): string {
+  try {
+    return readForeignText(path, MOST_RECORD_BYTES);
+  } catch (error) {
+    if (NO_RECORD.includes((error as NodeJS.ErrnoException).code ?? '')) return '';
+    throw error;
   }
-  rmSync(path, { force: true });
-  return undefined;
 }
 
 /** Writes a record in one step. Errors: DISK_FULL. */
@@ -56,7 +66,7 @@ export function writeRecord(path: string, record: CompileRecord): void {
   }
 }
 
-function isIntact(files: CompiledFiles, sha256: string): boolean {
+function isIntact(files: CompiledFiles, sha256: Sha256): boolean {
   try {
     files.get(sha256);
     return true;
@@ -75,5 +85,7 @@ function sealRecord(record: CompileRecord): string {
 /** Undefined for a file that is not, to the last bit, what this version writes. */
 export function openRecord(sealed: string): CompileRecord | undefined {
   const [digest, text] = [sealed.slice(0, 64), sealed.slice(65)];
-  return sealed[64] === '\n' && sha256Of(text) === digest ? (JSON.parse(text) as CompileRecord) : undefined;
+  if (sealed[64] !== '\n' || sha256Of(text) !== digest) return undefined;
+  const record = JSON.parse(text) as CompileRecord;
+  return record.outputs.every(({ sha256 }) => isSha256(sha256)) ? record : undefined;
 }

@@ -1,10 +1,13 @@
+import { randomUUID } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { availableParallelism, homedir } from 'node:os';
 import { dirname } from 'node:path';
 import type { Command, CompileOptions, CompileUnit } from './compile-unit.ts';
 import { untilAborted } from '../async.ts';
 import type { Box, BoxLimits, BoxPolicy } from '../sandbox/box.ts';
+import { endedInBox } from '../sandbox/box-status.ts';
 import { runProgram, type ProgramEnd } from '../sandbox/run.ts';
+import { FreeSpace } from './free-space.ts';
 import { withHeaderFolders } from './header-trees.ts';
 import { atPriority } from './priority.ts';
 import { readsHostFile } from './preprocessed.ts';
@@ -21,11 +24,17 @@ export interface StagesEnd {
   timedOut: boolean;
   seconds: number;
   lines: string[];
+  /** On the disk of the build folder, at the worst moment. */
+  leastFreeBytes: number;
+  /** The box of a stage that failed did not start, or ended before what ran in it. */
+  boxBroke: boolean;
 }
 
 /** A template bomb ends here rather than in the host's memory. */
 const MAX_ADDRESS_BYTES = 16 * 1024 ** 3;
 const MAX_FILE_BYTES = 1024 ** 3;
+
+const UNTOUCHED = { exitCode: 0, timedOut: false, seconds: 0, leastFreeBytes: Infinity, boxBroke: false };
 
 /** Each has a group of its own. */
 let compilations = 0;
@@ -48,7 +57,12 @@ function policyOf({ limitMs, compiler, headers = [] }: CompileUnit, folder: stri
     fileBytes: MAX_FILE_BYTES,
     addressBytes: MAX_ADDRESS_BYTES,
   };
-  return { folder, readable: [toolchainFolder(compiler.path), ...headers.map((tree) => tree.folder)], limits };
+  return {
+    kind: 'compiler',
+    folder,
+    readable: [toolchainFolder(compiler.path), ...headers.map((tree) => tree.folder)],
+    limits,
+  };
 }
 
 /**
@@ -76,7 +90,7 @@ async function compileInTheOpen(unit: CompileUnit, options: StageOptions): Promi
   });
   if (refused !== undefined) {
     await giveUp();
-    return { exitCode: 1, timedOut: false, seconds: 0, lines: [refused] };
+    return { ...UNTOUCHED, exitCode: 1, lines: [refused] };
   }
   tell = (line) => options.onLine?.(line);
   held.forEach(tell);
@@ -88,20 +102,25 @@ async function compile(unit: CompileUnit, options: StageOptions): Promise<Stages
   const policy = policyOf(unit, folder);
   using group = box.group(`compile-${++compilations}`);
   const started = performance.now();
-  const end: StagesEnd = { exitCode: 0, timedOut: false, seconds: 0, lines: [] };
+  using space = new FreeSpace(folder);
+  const end: StagesEnd = { ...UNTOUCHED, lines: [] };
   const onLine = (line: string): void => options.onLine?.(shownLine(line));
   for (const stage of unit.stages) {
     const remainingMs = Math.max(1, unit.limitMs - (performance.now() - started));
-    const ends = await runPool(stage, ({ arguments: args }) => {
-      const { program, args: boxed } = group.enter(
-        box.wrap(
-          unit.compiler.path,
-          withHeaderFolders(args, unit.headers).map((arg) => arg.replaceAll(BUILD_FOLDER, folder)),
-          policy,
-        ),
+    const ends = await runPool(stage, async ({ arguments: args }) => {
+      const status = `${folder}.${randomUUID()}.status`;
+      const wrapped = box.wrap(
+        unit.compiler.path,
+        withHeaderFolders(args, unit.headers).map((arg) => arg.replaceAll(BUILD_FOLDER, folder)),
+        { ...policy, status },
       );
+      const { program, args: boxed } = group.enter(wrapped);
       const [started, given] = atPriority(program, boxed, options);
-      return runProgram(started, given, { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine });
+      try {
+        return await runProgram(started, given, { cwd: folder, limitMs: remainingMs, signal: options.signal, onLine });
+      } finally {
+        if (box.kind !== 'none' && !endedInBox(status)) end.boxBroke = true;
+      }
     });
     end.lines.push(...ends.flatMap(({ lines }) => lines.map(shownLine)));
     end.timedOut ||= ends.some(({ timedOut }) => timedOut);
@@ -109,6 +128,7 @@ async function compile(unit: CompileUnit, options: StageOptions): Promise<Stages
     if (end.exitCode !== 0) break;
   }
   end.seconds = (performance.now() - started) / 1000;
+  end.leastFreeBytes = space.least();
   return end;
 }
 

@@ -31,6 +31,7 @@ import type { Listing } from './disassembly.ts';
 import type { Emulation } from './emulation.ts';
 import { entryResources } from './entry-resources.ts';
 import type { BuildSpec } from './kernel-units.ts';
+import { stateInCubin, stateInPtx } from './kept-state.ts';
 import { cubinParameters, ptxParameters, type EntryParameters } from './entry-parameters.ts';
 import { readPtxEntries, smemExcessOf, type PtxEntry } from './ptx-entries.ts';
 import { parsePtxasReport, parseSmemExcess, type SmemExcess } from './ptxas-report.ts';
@@ -45,6 +46,8 @@ export interface KernelBuild {
   image: DeviceImage | undefined;
   /** Why there is no SASS listing where one was asked for of a kernel that compiles; undefined: none is missing. */
   sassMissing: string | undefined;
+  /** Variables in device memory and functions that give some: what a launch could leave to a later one. */
+  keptState: string[];
   /** SHA-256 over all sources that went into it. */
   sourceDigest: string;
   /** They themselves, as the kernel folder names them. */
@@ -135,12 +138,16 @@ export class KernelAssembly {
       flagsDigest: flagsDigest(told),
       smemRefusedBytes: excess[0]?.bytes ?? 0,
     });
-    const found = (assembled.length > 0 ? inPtxas : inPtx)?.map(({ entry }) => entry);
+    const parameters = this.#parametersOf(runs);
+    const reported = (assembled.length > 0 ? inPtxas : inPtx)?.map(({ entry }) => entry);
+    // A report may be cut; what was compiled has its entries whatever the compiler wrote.
+    const found = reported && [...new Set([...reported, ...parameters.keys()])];
     return {
       result,
-      findings: findingsOf(kernel, { excess, found, result, parameters: this.#parametersOf(runs) }),
+      findings: findingsOf(kernel, { excess, found, result, parameters }),
       image: succeeded ? this.#imageOf(runs, emulation) : undefined,
       sassMissing: listing && 'missing' in listing ? listing.missing : undefined,
+      keptState: this.#keptState(runs),
       sourceDigest: digestOf(files),
       sources,
     };
@@ -168,6 +175,19 @@ export class KernelAssembly {
     if (cubins.length > 0) return new Map(cubins.flatMap((path) => [...cubinParameters(path)]));
     const ptx = outputs.find(({ kind }) => kind === 'ptx');
     return ptx ? ptxParameters(readFileSync(this.#artifacts.path(ptx.sha256), 'utf8')) : new Map();
+  }
+
+  /** Of each run's cubin, with its PTX where that is kept, else of the PTX; a fibre module does not tell. */
+  #keptState(runs: readonly CompilerRun[]): string[] {
+    const state = runs.flatMap(({ compilation: { outputs } }) => {
+      const [cubin, ptx] = (['cubin', 'ptx'] as const).map((wanted) => {
+        const output = outputs.find(({ kind }) => kind === wanted);
+        return output && readFileSync(this.#artifacts.path(output.sha256));
+      });
+      if (cubin) return stateInCubin(cubin, ptx?.toString('utf8'));
+      return ptx ? stateInPtx(ptx.toString('utf8')) : [];
+    });
+    return [...new Set(state)];
   }
 
   #keepListing({ kernelId, arch }: BuildSpec, listing: Listing | undefined): MessageInitShape<typeof ArtifactSchema>[] {

@@ -11,7 +11,10 @@ export const hasVariables = (path: string): boolean =>
   [...sectionsOf(readFileSync(path)).keys()].some((name) => /^\.nv\.global(?:\.init)?$/.test(name));
 
 /** Contents of a cubin's sections, by name. */
-export function sectionsOf(file: Buffer): Map<string, Buffer> {
+export const sectionsOf = (file: Buffer): Map<string, Buffer> => new Map(allSections(file));
+
+/** Names and contents of all sections, in order: symbols name them by their index. */
+function allSections(file: Buffer): [name: string, content: Buffer][] {
   const table = Number(file.readBigUInt64LE(SECTION_TABLE.offset));
   const headers = Array.from({ length: file.readUInt16LE(SECTION_TABLE.count) }, (_, index) =>
     file.subarray(table + index * SECTION_BYTES, table + (index + 1) * SECTION_BYTES),
@@ -26,5 +29,37 @@ export function sectionsOf(file: Buffer): Map<string, Buffer> {
     const start = header.readUInt32LE(SECTION.name);
     return names.toString('latin1', start, names.indexOf(0, start));
   };
-  return new Map(headers.map((header) => [nameOf(header), contentOf(header)]));
+  return headers.map((header) => [nameOf(header), contentOf(header)]);
+}
+
+/** Of a symbol table of 64 bits. */
+const SYMBOL_BYTES = 24;
+const SYMBOL = { name: 0, info: 4, section: 6, size: 16 };
+const TYPE_BITS = 0xf;
+
+export interface CubinSymbol {
+  name: string;
+  /** STT_OBJECT is 1, STT_FUNC 2. */
+  type: number;
+  /** Undefined: it is defined elsewhere, or in no section. */
+  section: string | undefined;
+  bytes: number;
+}
+
+/** A cubin's symbols, in order, without the empty first one. */
+export function symbolsOf(file: Buffer): CubinSymbol[] {
+  const sections = allSections(file);
+  const contentOf = (wanted: string): Buffer => sections.find(([name]) => name === wanted)?.[1] ?? Buffer.alloc(0);
+  const [table, names] = [contentOf('.symtab'), contentOf('.strtab')];
+  return Array.from({ length: Math.max(0, Math.floor(table.length / SYMBOL_BYTES) - 1) }, (_, index) => {
+    const symbol = table.subarray((index + 1) * SYMBOL_BYTES, (index + 2) * SYMBOL_BYTES);
+    const start = symbol.readUInt32LE(SYMBOL.name);
+    const section = symbol.readUInt16LE(SYMBOL.section);
+    return {
+      name: names.toString('latin1', start, names.indexOf(0, start)),
+      type: symbol.readUInt8(SYMBOL.info) & TYPE_BITS,
+      section: section === 0 ? undefined : sections[section]?.[0],
+      bytes: Number(symbol.readBigUInt64LE(SYMBOL.size)),
+    };
+  });
 }

@@ -59,6 +59,12 @@ export const isDiagnosticLine = (line: string): boolean =>
   (nvccDiagnostic(line) ?? ptxasDiagnostic(line) ?? gnuDiagnostic(line, 'g++') ?? assemblerDiagnostic(line)) !==
   undefined;
 
+/** Whether a line is an error that names a line of a file. */
+export function isPlacedError(line: string): boolean {
+  const found = nvccDiagnostic(line) ?? gnuDiagnostic(line, 'g++') ?? assemblerDiagnostic(line);
+  return found?.severity === 'error' && found.line > 0;
+}
+
 /** The line under the source line that nvcc prints with a message. */
 export const isCaretLine = (line: string): boolean => /^\s*\^\s*$/.test(line);
 

@@ -43,6 +43,7 @@ export async function disassemble(
   using folder = makeTemporary(dataDirectory, 'sass');
   copyFileSync(cubin, join(folder.path, 'kernel.cubin'));
   const policy: BoxPolicy = {
+    kind: 'compiler',
     folder: folder.path,
     readable: [toolchainFolder(cuobjdump)],
     limits: { cpuSeconds: LIMIT_MS / 1000, fileBytes: MAX_FILE_BYTES, addressBytes: MAX_ADDRESS_BYTES },

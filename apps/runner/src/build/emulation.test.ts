@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { BuildTools } from './build-tools.ts';
@@ -44,7 +45,7 @@ const makeClang = (compiles: string, archs: readonly string[] = ['sm_89', 'sm_90
 
 async function emulationFor(engine?: EngineWanted): Promise<Emulation> {
   const tools = new BuildTools({
-    repositoryRoot: new URL('../../../..', import.meta.url).pathname,
+    repositoryRoot: fileURLToPath(new URL('../../../..', import.meta.url)),
     dataDirectory: join(folder, 'data'),
     kernelsFolder: folder,
     artifacts: new ArtifactStore(join(folder, 'artifacts')),

@@ -2,18 +2,20 @@
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ArtifactKind, FindingKind } from '@flashcore/shared/contract';
+import { ArtifactKind, FindingKind, parseSha256 } from '@flashcore/shared/contract';
+import { fileURLToPath } from 'node:url';
 import type { ResolvedVariant } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
-import { afterAll, afterEach, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { BuildTools } from './build-tools.ts';
 import type { KernelBuild } from './compiled-kernel.ts';
 import { sectionsOf } from './cubin-code.ts';
 import type { ShapeLaunch } from './entry-resources.ts';
 
-const ROOT = new URL('../../../..', import.meta.url).pathname;
-const folder = mkdtempSync(join(tmpdir(), 'flashcore-entries-apart-'));
+const ROOT = fileURLToPath(new URL('../../../..', import.meta.url));
+let folder: string;
+beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), 'flashcore-entries-apart-'))));
 afterAll(() => rmSync(folder, { recursive: true }));
 afterEach(() => vi.unstubAllEnvs());
 
@@ -138,7 +140,7 @@ test.skipIf(missing('nvcc'))(
     const { result, sassMissing } = await build('listed', { resolved: { keepSass: true, keepPtx: true } });
     expect(sassMissing).toBeUndefined();
     const listing = result.artifacts.find(({ kind }) => kind === ArtifactKind.SASS)!;
-    const text = new ArtifactStore(join(folder, 'listed/artifacts')).get(listing.sha256).toString();
+    const text = new ArtifactStore(join(folder, 'listed/artifacts')).get(parseSha256(listing.sha256)).toString();
     for (const entry of ENTRIES) expect(text).toContain(`.text.${entry}\n`);
     expect(result.artifacts.filter(({ kind }) => kind === ArtifactKind.PTX)).toHaveLength(3);
   },

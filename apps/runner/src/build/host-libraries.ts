@@ -73,6 +73,23 @@ export function executorUnit(cxx: Compiler, emulatorFolder: string): CompileUnit
   };
 }
 
+/** The process around the reference.cpp of a problem. */
+export function ownReferenceUnit(cxx: Compiler, kernelsFolder: string, source: string): CompileUnit {
+  const folder = join(kernelsFolder, 'reference');
+  const names = ['flashcore_reference.h', 'reference_main.cpp'];
+  const files = names.map((path) => ({ path, text: readFileSync(join(folder, path), 'utf8') }));
+  return {
+    compiler: cxx,
+    target: 'own-reference',
+    files: [...files, { path: 'reference.cpp', text: source }],
+    stages: [
+      [{ arguments: ['-std=c++17', '-O2', '-pthread', '-o', 'reference', 'reference_main.cpp', 'reference.cpp'] }],
+    ],
+    outputs: [{ path: 'reference', fileName: 'reference', kind: 'library' }],
+    limitMs: LIMIT_MS,
+  };
+}
+
 /** The process that runs NVRTC (libs/emulator/nvrtc). */
 export function nvrtcProgramUnit(cxx: Compiler, emulatorFolder: string): CompileUnit {
   return {
@@ -92,8 +109,13 @@ export function nvrtcProgramUnit(cxx: Compiler, emulatorFolder: string): Compile
 export function referenceUnit(cxx: Compiler, kernelsFolder: string): CompileUnit {
   const folder = join(kernelsFolder, 'reference');
   const names = [
+    'attending.h',
+    'attention_backward.cpp',
+    'attention_merge.cpp',
+    'attention_plan.h',
     'attention_reference.cpp',
     'attention_reference.h',
+    'blocked.h',
     'elements.h',
     'output_comparison.cpp',
     'output_comparison.h',
@@ -107,9 +129,24 @@ export function referenceUnit(cxx: Compiler, kernelsFolder: string): CompileUnit
     stages: [
       [
         { arguments: [...common, '-c', 'attention_reference.cpp', '-o', 'reference.o'] },
+        { arguments: [...common, '-c', 'attention_backward.cpp', '-o', 'backward.o'] },
+        { arguments: [...common, '-c', 'attention_merge.cpp', '-o', 'merge.o'] },
         { arguments: [...common, '-ffp-contract=off', '-c', 'output_comparison.cpp', '-o', 'comparison.o'] },
       ],
-      [{ arguments: [...common, '-shared', '-o', 'attention_reference.so', 'reference.o', 'comparison.o'] }],
+      [
+        {
+          arguments: [
+            ...common,
+            '-shared',
+            '-o',
+            'attention_reference.so',
+            'reference.o',
+            'backward.o',
+            'merge.o',
+            'comparison.o',
+          ],
+        },
+      ],
     ],
     outputs: [{ path: 'attention_reference.so', fileName: 'attention_reference.so', kind: 'library' }],
     limitMs: LIMIT_MS,

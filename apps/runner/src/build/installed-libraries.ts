@@ -1,7 +1,11 @@
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { sha256Of } from '@flashcore/shared/kernels';
+import { sha256Of } from '@flashcore/shared/contract';
+import { readForeignFile } from '@flashcore/shared/files';
 import { openRecord, type CompiledFiles, type CompileRecord } from './compile-record.ts';
+
+/** The largest library has some MiB. */
+const MOST_BYTES = 1024 ** 3;
 
 /** Where an installation keeps what it compiled for itself: gone with node_modules. */
 export const installedFolder = (repositoryRoot: string): string =>
@@ -39,6 +43,6 @@ export class InstalledLibraries {
 
   #read(file: string): Buffer | undefined {
     const path = join(this.#folder, file);
-    return statSync(path, { throwIfNoEntry: false }) ? readFileSync(path) : undefined;
+    return statSync(path, { throwIfNoEntry: false }) ? readForeignFile(path, MOST_BYTES) : undefined;
   }
 }

@@ -47,6 +47,9 @@ export interface KernelUnitsParts {
   assigned?: Pick<AssignedBuilds, 'nvccOf'> | undefined;
 }
 
+/** Headers that declare objects in device memory; PTX tells whether code uses them (kept-state.ts). */
+const DECLARING_HEADER = /#[ \t]*include[ \t]*[<"](?:cuda|cub|thrust|cute|cutlass|cooperative_groups)[/.]/;
+
 /** What mechanisms/first_entries.cuh defines. */
 const ASKS_WHAT_IS_WANTED = 'FLASHCORE_WANTED';
 
@@ -130,7 +133,7 @@ export class KernelUnits {
       ...this.#common(spec, files),
       nvcc,
       maxRegisters: resolved.maxRegisters,
-      keepPtx: resolved.keepPtx || runsPtx,
+      keepPtx: resolved.keepPtx || runsPtx || files.some(({ text }) => DECLARING_HEADER.test(text)),
       entries,
       apart,
     });

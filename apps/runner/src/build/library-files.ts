@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { FlashcoreError } from '@flashcore/shared/contract';
-import { sha256Of } from '@flashcore/shared/kernels';
+import { FlashcoreError, parseSha256, sha256Of, type Sha256 } from '@flashcore/shared/contract';
 import { storageError } from '../store/storage-error.ts';
+import { makeRoom, readVerified } from '../store/verified-file.ts';
 import type { CompiledFiles } from './compile-record.ts';
 
 /**
@@ -18,18 +18,20 @@ export class LibraryFiles implements CompiledFiles {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
   }
 
-  path(sha256: string): string {
-    return join(this.#folder, `${sha256}.so`);
+  /** Errors: INVALID_REQUEST. */
+  path(sha256: Sha256): string {
+    return join(this.#folder, `${parseSha256(sha256)}.so`);
   }
 
   /** Errors: DISK_FULL. */
-  putFile(path: string): string {
+  putFile(path: string): Sha256 {
     const bytes = readFileSync(path);
     const sha256 = sha256Of(bytes);
     const temporary = join(this.#folder, `${randomUUID()}.incoming`);
     try {
       // Executable: one of them is a program.
       writeFileSync(temporary, bytes, { flush: true, mode: 0o700 });
+      makeRoom({ store: this.#folder, path: this.path(sha256) });
       renameSync(temporary, this.path(sha256));
     } catch (error) {
       rmSync(temporary, { force: true });
@@ -38,14 +40,10 @@ export class LibraryFiles implements CompiledFiles {
     return sha256;
   }
 
-  /** Errors: ARTIFACT_NOT_FOUND, also for a damaged file, which is removed. */
-  get(sha256: string): Buffer {
-    const path = this.path(sha256);
-    if (statSync(path, { throwIfNoEntry: false })) {
-      const bytes = readFileSync(path);
-      if (sha256Of(bytes) === sha256) return bytes;
-      rmSync(path, { force: true });
-    }
+  /** Errors: ARTIFACT_NOT_FOUND, also for a damaged file, which is set aside. */
+  get(sha256: Sha256): Buffer {
+    const bytes = readVerified({ store: this.#folder, path: this.path(sha256) }, sha256);
+    if (bytes) return bytes;
     throw new FlashcoreError('ARTIFACT_NOT_FOUND', { sha256 }, `There is no library of digest ${sha256}`);
   }
 }

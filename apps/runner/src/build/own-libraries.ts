@@ -9,7 +9,13 @@ import type { Compiler, Nvcc } from './compilers.ts';
 import type { EmulatorEngine } from './emulator-engine.ts';
 import { emulatorHeaders } from './emulator-sources.ts';
 import { emulatorUnit } from './emulator-unit.ts';
-import { emulatorLibraryUnit, executorUnit, nvrtcProgramUnit, referenceUnit } from './host-libraries.ts';
+import {
+  emulatorLibraryUnit,
+  executorUnit,
+  nvrtcProgramUnit,
+  ownReferenceUnit,
+  referenceUnit,
+} from './host-libraries.ts';
 import type { LibraryFiles } from './library-files.ts';
 import { missingCompiler } from './missing-compiler.ts';
 import { nvccUnit } from './nvcc-unit.ts';
@@ -68,6 +74,12 @@ export class OwnLibraries {
     return this.#make(referenceUnit(this.#cxx(), this.#options.kernelsFolder), listener);
   }
 
+  /** The program that computes what is right for a problem, from its reference.cpp. Errors as above. */
+  async ownReference(source: string, listener: BuildListener): Promise<string> {
+    await this.#options.toolchain.askCompilers();
+    return this.#make(ownReferenceUnit(this.#cxx(), this.#options.kernelsFolder, source), listener);
+  }
+
   /** The program that runs NVRTC. Errors: COMPILER_MISSING. */
   async nvrtcProgram(): Promise<string> {
     const unit = nvrtcProgramUnit(this.#cxx(), this.#options.emulatorFolder);
@@ -82,17 +94,23 @@ export class OwnLibraries {
 
   /** The kernel that a device must run before it serves again after a fault. Errors as above. */
   canary(target: KernelTarget, listener: BuildListener): Promise<string> {
-    return this.#kernel({ name: 'canary', entry: 'flashcore_canary' }, target, listener);
+    return this.#kernel({ name: 'canary', entries: ['flashcore_canary'] }, target, listener);
   }
 
   /** The kernel that stamps the clock around samples. Errors as above. */
   clockStamp(target: KernelTarget, listener: BuildListener): Promise<string> {
-    return this.#kernel({ name: 'clock-stamp', entry: 'flashcore_clock_stamp' }, target, listener);
+    return this.#kernel({ name: 'clock-stamp', entries: ['flashcore_clock_stamp'] }, target, listener);
   }
 
-  /** A kernel of the runner's own. */
+  /** The kernels that make the inputs of timed launches and check their outputs. Errors as above. */
+  judge(target: KernelTarget, listener: BuildListener): Promise<string> {
+    const entries = ['inputs', 'noise', 'outputs', 'hold', 'scrub'].map((entry) => `flashcore_judge_${entry}`);
+    return this.#kernel({ name: 'judge', entries }, target, listener);
+  }
+
+  /** Kernels of the runner's own, in one file. */
   async #kernel(
-    { name, entry }: { name: string; entry: string },
+    { name, entries }: { name: string; entries: string[] },
     target: KernelTarget,
     listener: BuildListener,
   ): Promise<string> {
@@ -102,7 +120,7 @@ export class OwnLibraries {
     const common = { files: [source], unit: source.path, name, defines: [] };
     if (target.emulated) {
       const emulatorFiles = emulatorHeaders(emulatorFolder);
-      const unit = emulatorUnit({ ...common, cxx: this.#cxx(), emulatorFiles, entries: [entry], instrumented: false });
+      const unit = emulatorUnit({ ...common, cxx: this.#cxx(), emulatorFiles, entries, instrumented: false });
       return this.#make(unit, listener);
     }
     const unitBy = (nvcc: Nvcc): CompileUnit =>

@@ -22,13 +22,20 @@ interface PathNeeds {
   features: readonly string[];
 }
 
-// The x86-64 levels of the psABI, which g++ and clang++ know since 11 and 12.
-const V3 = ['avx2', 'bmi1', 'bmi2', 'f16c', 'fma', 'abm', 'movbe'];
+// The x86-64 levels of the psABI, which g++ and clang++ know since 11 and 12, without LZCNT: some virtual machines hide
+// it (`abm`) and have all the rest.
+const V3 = ['avx2', 'bmi1', 'bmi2', 'f16c', 'fma', 'movbe'];
+const WITHOUT_LZCNT = '-mno-lzcnt';
 const V4 = [...V3, 'avx512f', 'avx512bw', 'avx512cd', 'avx512dq', 'avx512vl'];
 /** The best first. What an architecture has anyway needs no flag: NEON on arm64, SSE2 on x64. */
 const PATHS: readonly PathNeeds[] = [
-  { path: 'avx512', arch: 'x64', flags: ['-march=x86-64-v4', '-mprefer-vector-width=512'], features: V4 },
-  { path: 'avx2', arch: 'x64', flags: ['-march=x86-64-v3'], features: V3 },
+  {
+    path: 'avx512',
+    arch: 'x64',
+    flags: ['-march=x86-64-v4', WITHOUT_LZCNT, '-mprefer-vector-width=512'],
+    features: V4,
+  },
+  { path: 'avx2', arch: 'x64', flags: ['-march=x86-64-v3', WITHOUT_LZCNT], features: V3 },
   { path: 'neon', arch: 'arm64', flags: [], features: [] },
   { path: 'portable', flags: [], features: [] },
 ];

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import {
   DeviceState,
@@ -59,19 +60,26 @@ export class DeviceRuntime {
       command: () => this.command(),
       open: async (signal) => {
         const listener = this.#listener(signal);
-        const [library, referenceLibrary, clockStampImage, program] = await Promise.all([
+        const [library, referenceLibrary, clockStampImage, judgeImage, program] = await Promise.all([
           device.library ?? tools.libraries.emulator(listener),
           tools.libraries.reference(listener),
           tools.libraries.clockStamp(target, listener),
+          tools.libraries.judge(target, listener),
           description.simulated && SEPARATE ? tools.libraries.executor(listener) : undefined,
         ]);
         return {
           ...(program !== undefined && {
-            executor: await boxedExecutor(await tools.box(), { program, library, name: description.deviceId }),
+            executor: await boxedExecutor(await tools.box(), {
+              program,
+              library,
+              name: description.deviceId,
+              scratch: join(instruments.dataDirectory, 'executors', description.deviceId),
+            }),
           }),
           library,
           referenceLibrary,
           clockStampImage,
+          judgeImage,
           deviceOrdinal: device.ordinal,
           nvmlLibrary: description.simulated ? undefined : nvmlLibrary(),
         };

@@ -1,9 +1,9 @@
-import { chmodSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { DeviceSchema } from '@flashcore/shared/contract';
-import { expect, test } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { DeviceReadings } from './readings.ts';
 
 const NOW = Date.UTC(2026, 10, 22);
@@ -14,9 +14,14 @@ const DEVICES = [
   create(DeviceSchema, { deviceId: 'emulator', simulated: true }),
 ];
 
+const folders: string[] = [];
+afterAll(() => folders.forEach((folder) => rmSync(folder, { recursive: true })));
+
 /** A program that prints what nvidia-smi prints; it fails where the query is another. */
 function fakeSmi(lines: string, status = 0): string {
-  const program = path.join(mkdtempSync(path.join(tmpdir(), 'fake-smi-')), 'nvidia-smi');
+  const folder = mkdtempSync(path.join(tmpdir(), 'fake-smi-'));
+  folders.push(folder);
+  const program = path.join(folder, 'nvidia-smi');
   writeFileSync(
     program,
     `#!/bin/sh\n[ "$2" = --format=csv,noheader,nounits ] || exit 9\ncat <<'END'\n${lines}\nEND\nexit ${status}\n`,

@@ -1,12 +1,16 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
   AcceptabilitySchema,
+  ComparisonVerdict,
+  HeldOutVerdict,
   Outcome,
   Verdict,
   type Acceptability,
   type VariantResult,
 } from '@flashcore/shared/contract';
-import type { JobSpec } from '../spec/job-spec.ts';
+import { STRICT_PROFILES, type JobSpec } from '../spec/job-spec.ts';
+import { isRankedRun } from '../spec/ranked-run.ts';
+import { NO_CHAMPION } from '../store/decisions.ts';
 import { gateTitles } from './summary.ts';
 
 interface Ended {
@@ -17,12 +21,18 @@ interface Ended {
   job: string;
 }
 
+/** The command that accepts a job over the champion that it was compared with. */
+export const acceptCommand = (job: string, over: string): string =>
+  `fa-tui accept ${shortJob(job)} --over ${over === NO_CHAMPION ? over : shortJob(over)}`;
+
+const shortJob = (name: string): string => name.replace(/^jobs\//, '').slice(0, 8);
+
 /** Whether an experiment could become a champion, what it would replace, and how. */
 export function acceptabilityOf(spec: JobSpec, ended: Ended): Acceptability | undefined {
   if (!spec.judged) return undefined;
   const reason = refusal(spec, ended);
-  const short = ended.job.replace(/^jobs\//, '').slice(0, 8);
-  const replaces = spec.champion?.accepted?.label;
+  const replaces = spec.over?.label;
+  const over = spec.over?.job ?? NO_CHAMPION;
   // Where it was left out, or can't be compared with any more, there may be one all the same.
   const none =
     spec.noChampion ??
@@ -33,25 +43,48 @@ export function acceptabilityOf(spec: JobSpec, ended: Ended): Acceptability | un
           possible: true,
           reason: replaces === undefined ? none : `the champion is ${replaces}`,
           ...(replaces !== undefined && { replaces }),
-          command: `fa-tui accept ${short}`,
+          command: acceptCommand(ended.job, over),
+          over,
         }
       : { possible: false, reason, ...(replaces !== undefined && { replaces }) };
   return create(AcceptabilitySchema, answer);
 }
 
-function refusal({ judged, kernel, benchmark }: JobSpec, { outcome, variants, fellBack }: Ended): string | undefined {
-  const { plan } = judged!;
+function refusal(spec: JobSpec, { outcome, variants, fellBack }: Ended): string | undefined {
+  const { kernel, benchmark, ranking, device } = spec;
   const { deprecated } = kernel.manifest;
   if (deprecated !== undefined) return `the kernel is deprecated: ${deprecated}`;
-  if (!plan.acceptable) return `plan ${plan.name} accepts nothing: run it with a plan such as merge`;
   if (outcome !== Outcome.PASSED) return `it did not pass${rejectedBy(variants)}`;
   if (fellBack !== undefined) return `it fell back: ${fellBack}`;
+  if (!isRankedRun(spec)) return `not ranked: ${ranking!.reasons.join('; ')}`;
   const build = variants[0]?.build;
   if (!build?.succeeded) return 'nothing was built';
   if (!benchmark) return 'it was not benchmarked';
   if (variants[0]!.verify?.probes.length === 0)
     return 'it was not probed: it takes none of the shapes that the probes of cases.yaml have';
-  return correctnessProblem(variants[0]!);
+  return (
+    correctnessProblem(variants[0]!) ??
+    heldOutProblem(variants[0]!) ??
+    (device.simulated ? undefined : timesProblem(spec, variants[0]!))
+  );
+}
+
+function heldOutProblem({ heldOut }: VariantResult): string | undefined {
+  const refused = heldOut?.verdict === HeldOutVerdict.WRONG || heldOut?.verdict === HeldOutVerdict.SLOWER;
+  return refused ? heldOut.detail : undefined;
+}
+
+const NO_SLOWER: readonly ComparisonVerdict[] = [ComparisonVerdict.FASTER, ComparisonVerdict.WITHIN_MARGIN];
+
+/** On a GPU every gate that rejects must have been measured; without a champion, there is nothing to compare with. */
+function timesProblem({ over }: JobSpec, { comparison, gates }: VariantResult): string | undefined {
+  if (over && (!comparison || !NO_SLOWER.includes(comparison.verdict)))
+    return `it is not known to be as fast as the champion ${over.label}: ${comparison?.reason || 'the two were not compared'}`;
+  const open = gates.filter(
+    ({ level, verdict, metric }) =>
+      level === 'hard' && verdict === Verdict.NOT_MEASURED && (over !== undefined || metric !== 'speedup_vs_champion'),
+  );
+  return open.length === 0 ? undefined : `not measured: ${gateTitles(open)}`;
 }
 
 function rejectedBy([asked]: readonly VariantResult[]): string {
@@ -59,14 +92,12 @@ function rejectedBy([asked]: readonly VariantResult[]): string {
   return failed.length === 0 ? '' : `: rejected by ${gateTitles(failed)}`;
 }
 
-const AS_STRICT_AS_PARITY: readonly string[] = ['parity', 'strict'];
-
 /** A gates file of the client's may lack the gate, or give its name to another. */
 function correctnessProblem({ gates, verify }: VariantResult): string | undefined {
   const gate = gates.find(({ metric }) => metric === 'parity_cases_passed');
   if (gate) return gate.verdict === Verdict.PASS ? undefined : `its correctness is not known: ${gate.detail}`;
   const { profile = '', absolute, relative } = verify?.tolerance ?? {};
-  return AS_STRICT_AS_PARITY.includes(profile)
+  return STRICT_PROFILES.includes(profile)
     ? undefined
     : `its correctness is not known: verified with ${profile || `atol ${absolute} rtol ${relative}`}; run it with the tolerance parity or strict`;
 }

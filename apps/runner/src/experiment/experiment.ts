@@ -24,6 +24,7 @@ import { profilePhase, profileReadPhase, profileVerifiedPhase } from '../phases/
 import { verifyPhase } from '../phases/verify-phase.ts';
 import { restOfBuildPhase } from '../phases/rest-of-build-phase.ts';
 import { acceptabilityOf } from './acceptability.ts';
+import { rankingMessage } from '../spec/ranked-run.ts';
 import type { MeasuredSteps } from '../store/measured-steps.ts';
 import { runTune } from '../tune/variant-search.ts';
 import { costOf } from './cost.ts';
@@ -80,7 +81,8 @@ function jobResult(services: JobServices, found: JobFound, { runner, startTime, 
   // Nothing is known of a variant that was not built.
   const variants = found.variants.filter(({ build }) => build !== undefined);
   const deviceSeconds = (performance.now() - started) / 1000;
-  const { judged } = services.spec;
+  const { spec } = services;
+  const { judged } = spec;
   return create(JobResultSchema, {
     provenance: provenanceOf(services, found, { runner, startTime }),
     prechecks: found.prechecks,
@@ -91,8 +93,10 @@ function jobResult(services: JobServices, found: JobFound, { runner, startTime, 
     ...(judged && {
       plan: planMessage(judged.plan, variants[0]?.gates ?? judged.gates.map(undecided), judged.isDefault),
     }),
+    ...(spec.ranking && { ranking: rankingMessage(spec.ranking) }),
+    lineage: services.kernels.lineage(spec.kernel),
     expectations: expectationsOf(services, variants[0]),
-    ...costOf(services.spec.device, deviceSeconds, runner.rates),
+    ...costOf(spec.device, deviceSeconds, runner.rates),
   });
 }
 

@@ -1,8 +1,19 @@
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { CaseSetSchema, FlashcoreError, type CaseSet, type GatePlan, type Shape } from '@flashcore/shared/contract';
+import {
+  CaseSetSchema,
+  FlashcoreError,
+  ToleranceSchema,
+  type CaseSet,
+  type GatePlan,
+  type Shape,
+  type Tolerance,
+} from '@flashcore/shared/contract';
 import { HAND_WRITTEN_BYTES, readForeignText } from '@flashcore/shared/files';
 import {
+  DEFAULT_PROBLEM,
+  casesSource,
+  installedProblem,
   parseCases,
   parseGates,
   planMessage,
@@ -19,6 +30,8 @@ import type { GatesText } from '../spec/judged-by.ts';
 export interface Judging {
   plans: GatePlan[];
   caseSets: CaseSet[];
+  /** As they are for fp16, the default first. */
+  tolerances: Tolerance[];
   /** Of the shapes that the host keeps to itself the number. */
   heldOutShapes: number;
   /** Changes where a judgement made before does not hold any more; empty: not known. */
@@ -31,6 +44,13 @@ interface JudgingParts {
   logger: Logger;
 }
 
+interface ReadFile<Value> {
+  text: string;
+  /** Shown in error messages. */
+  path: string;
+  parse: (text: string, path: string) => Value;
+}
+
 /** cases.yaml and gates.yaml, read anew when they change: an edited target counts at once. */
 export class KernelSettings {
   readonly #folder: string;
@@ -40,8 +60,15 @@ export class KernelSettings {
     this.#folder = folder;
   }
 
-  cases(): Cases {
-    return this.#read('cases.yaml', parseCases);
+  /**
+   * The cases of a problem. Attention's are in the kernels folder, where the runner's owner edits them; every other
+   * problem keeps its cases next to its problem.yaml. Errors: INVALID_MANIFEST.
+   */
+  cases(problem = DEFAULT_PROBLEM): Cases {
+    if (problem === DEFAULT_PROBLEM) return this.#read('cases.yaml', (text, path) => parseCases(text, path));
+    const definition = installedProblem(problem);
+    const parse = (text: string, path: string): Cases => parseCases(text, path, definition);
+    return this.#parse(`problems/${problem}`, { ...casesSource(problem), parse });
   }
 
   gates(): GatesText {
@@ -62,29 +89,39 @@ export class KernelSettings {
       // An edited file that is wrong is told to whom starts an experiment; the host is described all the same.
       if (!(error instanceof FlashcoreError)) throw error;
       logger.warn({ reason: error.reason, message: error.message }, 'plans and case sets cannot be read');
-      return { plans: [], caseSets: [], heldOutShapes, judgingDigest: '' };
+      return { plans: [], caseSets: [], tolerances: [], heldOutShapes, judgingDigest: '' };
     }
   }
 
   #read<Value>(name: string, parse: (text: string, path: string) => Value): Value {
     const text = readForeignText(join(this.#folder, name), HAND_WRITTEN_BYTES);
-    const known = this.#parsed.get(name);
+    return this.#parse(name, { text, path: `kernels/${name}`, parse });
+  }
+
+  #parse<Value>(key: string, { text, path, parse }: ReadFile<Value>): Value {
+    const known = this.#parsed.get(key);
     if (known?.text === text) return known.value as Value;
-    const value = parse(text, `kernels/${name}`);
-    this.#parsed.set(name, { text, value });
+    const value = parse(text, path);
+    this.#parsed.set(key, { text, value });
     return value;
   }
 }
 
-function judgingOf(file: GatesFile, cases: Cases): { plans: GatePlan[]; caseSets: CaseSet[] } {
+function judgingOf(file: GatesFile, cases: Cases): Pick<Judging, 'plans' | 'caseSets' | 'tolerances'> {
   const ofPlan = (plan: Plan): GatePlan => {
     const isDefault = plan.name === file.defaultPlan;
     const gates = plannedGates(file, { plan, own: [], arch: '' });
     return planMessage(plan, gates.map(undecided), isDefault);
   };
   const plans = [...file.plans.values()].map(ofPlan);
+  const isDefault = (name: string): boolean => name === cases.defaults.tolerance;
   return {
     plans: plans.toSorted((a, b) => Number(b.default) - Number(a.default)),
-    caseSets: Object.entries(cases.sets).map(([name, shapes]) => create(CaseSetSchema, { name, shapes: [...shapes] })),
+    caseSets: Object.entries(cases.sets).map(([name, shapes]) =>
+      create(CaseSetSchema, { name, shapes: [...shapes], weights: [...cases.weights[name]!] }),
+    ),
+    tolerances: Object.entries(cases.tolerances)
+      .toSorted(([a], [b]) => Number(isDefault(b)) - Number(isDefault(a)))
+      .map(([profile, { atol: absolute, rtol: relative }]) => create(ToleranceSchema, { profile, absolute, relative })),
   };
 }

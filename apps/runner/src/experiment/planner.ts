@@ -151,25 +151,28 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
     canonicalShape: () => settings.canonicalShape(),
     prepare: () => prepare(),
     planJob: (method, request, load) => {
-      const cases = settings.cases();
       if (method === 'benchmark' && !request.kernel)
-        return plannedSdpa(planSdpa(request as BenchmarkRequest, { devices: devices(), cases, load }), {
-          options,
-          runtimes,
-        });
+        return plannedSdpa(
+          planSdpa(request as BenchmarkRequest, { devices: devices(), cases: settings.cases(), load }),
+          {
+            options,
+            runtimes,
+          },
+        );
       const spec = planSpec(method, request, {
         devices: devices(),
         kernels: options.kernels,
         // What was compiled elsewhere needs no compiler here.
         toolchain: options.assigned?.isEmpty === false ? undefined : tools.toolchain,
         emulation: () => tools.emulation(),
-        cases,
+        cases: (problem) => settings.cases(problem),
         gates: () => settings.gates(),
         championFor: (lineage, place) => championFor(options.decisions.champions(), { lineage, place }),
         load,
         heldOut: options.heldOut ?? [],
       });
       if (spec.tune && spec.tune.maxUsd > 0) requireRate(spec.device, options.rates ?? new Map());
+      const cases = settings.cases(spec.kernel.manifest.problem.id);
       return plannedJob(spec, { options, tools, runtimes, cases });
     },
     judging: () => {

@@ -33,9 +33,10 @@ export function provenanceOf(
     sourceDigest: sourceDigest(spec.kernel.sourceDigest, birth.buildSources),
     time: timestampFromDate(startTime),
     seeds,
+    drawnShapes: variants.some(({ verify }) => verify !== undefined) ? [...(spec.verify?.drawn?.shapes ?? [])] : [],
     protocol: PROTOCOL_VERSION,
     inputsVersion: INPUTS_VERSION,
-    dtype: spec.kernel.manifest.math.inputs,
+    dtype: spec.resolved.dtype,
     flagsDigest: birth.flagsDigest,
     ...(spec.judged && {
       gatesDigest: spec.judged.digest,

@@ -5,6 +5,7 @@
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { ArtifactKind, FindingKind, Outcome, Verdict } from '@flashcore/shared/contract';
 import { formatShape, parseManifest, parseShape, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
 import { inFull, missing } from '@flashcore/shared/testing';
@@ -15,7 +16,7 @@ import { TEST_HOST } from '../testing/test-host.ts';
 import { DeviceWorker } from '../workers/device-worker.ts';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
 
-const repositoryRoot = new URL('../../../../', import.meta.url).pathname;
+const repositoryRoot = fileURLToPath(new URL('../../../../', import.meta.url));
 const kernelsFolder = join(repositoryRoot, 'kernels');
 const foreignFolder = join(repositoryRoot, 'test/fixtures/foreign');
 
@@ -39,7 +40,8 @@ describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
   ])('$id runs as it is, from its folder', async ({ id, shapes, most }) => {
     const { outcome, events } = await fixture.run('verify', {
       kernel: fixture.upload(filesOf(join(foreignFolder, id))),
-      settings: { shapes: shapes.map(parseShape), seedCount: 2 },
+      // How far off the largest element is depends on the inputs.
+      settings: { shapes: shapes.map(parseShape), seeds: ['5eed', 'c0ffee'] },
     });
     const { cases } = outcome.result.variants[0]!.verify!;
     expect([outcome.summary, ...cases.map(({ shape, verdict }) => [formatShape(shape!), Verdict[verdict]])]).toEqual([
@@ -93,8 +95,8 @@ describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
     };
     const { outcome } = await fixture.run('benchmark', request);
     expect(outcome.result.variants[0]!.benchmarks.map(({ outputCheck }) => outputCheck)).toEqual([
-      expect.stringMatching(/^right at \d+ secret sample/),
-      expect.stringMatching(/^right at \d+ secret samples? .* in rows of launches/),
+      expect.stringMatching(/^right: every output of \d+ launches/),
+      expect.stringMatching(/^right: every output of \d+ launches/),
     ]);
     await expect(
       fixture.run('benchmark', {
@@ -104,7 +106,7 @@ describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
     ).rejects.toMatchObject({
       reason: 'INVALID_REQUEST',
       message: expect.stringContaining(
-        'must take fp32 tensors, as the candidate does: fa_v1_baseline takes fp16',
+        'must take fp32 tensors, as the candidate does: fa_v1_baseline with these parameters takes fp16',
       ) as string,
     });
   });

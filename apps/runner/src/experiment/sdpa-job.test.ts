@@ -92,6 +92,7 @@ pythonTest(
     const rows = new Leaderboard(database, { protocol: PROTOCOL_VERSION }).at({
       deviceName: 'NVIDIA L4',
       shape: parseShape('1x8x512x64'),
+      dtype: 'fp16',
       mode: TimingMode.COLD,
       protocol: PROTOCOL_VERSION,
     });

@@ -50,6 +50,7 @@ export async function runSdpaJob(parts: SdpaJob): Promise<JobOutcome> {
       tools: [{ name: 'PyTorch', version: versions[0]!.replace(/^PyTorch /, '') }],
       time: timestampFromDate(startTime),
       protocol: PROTOCOL_VERSION,
+      dtype: spec.dtype,
       conditions: found,
     },
     sdpaBenchmarks,

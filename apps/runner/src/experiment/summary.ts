@@ -8,12 +8,13 @@ import {
   parityText,
   type GateResult,
   type JobResult,
+  type Ranking,
   type VariantResult,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 
 /** One line for people: why a job ended so. */
-export function summaryOf(outcome: Outcome, { prechecks, variants, plan, fellBack }: JobResult): string {
+export function summaryOf(outcome: Outcome, { prechecks, variants, plan, fellBack, ranking }: JobResult): string {
   const refused = prechecks.find(({ verdict }) => verdict === Verdict.FAIL);
   if (refused) return `Precheck failed: ${refused.check}: ${refused.detail}`;
   const asked = variants[0];
@@ -28,10 +29,15 @@ export function summaryOf(outcome: Outcome, { prechecks, variants, plan, fellBac
     comparisonText(asked),
     profileText(asked),
     gatesText(asked.gates, plan?.name ?? ''),
+    notRankedText(ranking),
   ]
     .filter((text) => text !== '')
     .join('; ');
 }
+
+/** "not ranked: client gates"; empty for a ranked run and for jobs that are no experiment. */
+const notRankedText = (ranking: Ranking | undefined): string =>
+  ranking === undefined || ranking.ranked ? '' : `not ranked: ${ranking.reasons.join(', ')}`;
 
 function buildText({ build, verify }: VariantResult): string {
   if (!build || verify) return '';
@@ -89,7 +95,7 @@ function gatesText(gates: readonly GateResult[], plan: string): string {
     ...(modelled.length > 0 ? [`modelled: ${gateTitles(modelled)}`] : []),
     ...(unknown.length > 0 ? [`not measured: ${gateTitles(unknown)}`] : []),
     // A gate of level "warn" that fails rejects nothing: next to "passed" it must say so.
-    ...(warnings > 0 ? [`${warnings} ${warnings === 1 ? 'warns' : 'warn'}`] : []),
+    ...(warnings > 0 ? [`${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`] : []),
   ].join(', ');
 }
 

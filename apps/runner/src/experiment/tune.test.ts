@@ -233,6 +233,18 @@ test('planVariants() takes the grid, or draws from it by the seed, and refuses w
   expect(labels(1)).toEqual(labels(1));
   expect(labels(1)).not.toEqual(labels(2));
   const parameter = (name: string, ...values: bigint[]) => ({ parameters: [{ name, values }] });
+  const typed = KERNEL['kernel.yaml']
+    .replace('inputs: fp16', 'inputs: { bf16_when: BF16 }')
+    .replace('parameters:', 'parameters:\n  BF16: { values: [0, 1], default: 0, about: dtype }');
+  const planTyped = (init: object) =>
+    planVariants(parseManifest(typed, 'kernel.yaml'), create(TuneRequestSchema, init), {
+      device: device!,
+      shapes: [SHAPE],
+    });
+  const dtypes = (init: object) => [...new Set(planTyped(init).variants.map(({ dtype }) => dtype))];
+  expect([dtypes({}), dtypes({ variant: { parameters: { BF16: 1n } } })]).toEqual([['fp16'], ['bf16']]);
+  expect(planTyped({}).combinations).toBe(16);
+  expect(() => planTyped(parameter('BF16', 0n, 1n))).toThrow(/the dtype of the tensors as it is, got fp16 and bf16/);
   expect(() => plan(parameter('PADD', 1n))).toThrow(/PADD: the kernel has no such parameter.*PAD/);
   expect(() => plan(parameter('PAD', 9n))).toThrow(/PAD=9: must be of 4, 1, 2, 3/);
   expect(() => plan(parameter('PAD', 3n))).toThrow(/none of 1 combinations takes 1x1x64x64/);

@@ -2,8 +2,8 @@
  * The bound that no kernel which does all of the work can beat, whatever caches hold: it tells a kernel that leaves
  * work out from one that is only fast.
  */
-import { type BenchmarkResult, type Device, type Shape } from '@flashcore/shared/contract';
-import { attentionBytes, attentionFlops, findDataSheet } from '@flashcore/shared/kernels';
+import { type BenchmarkResult, type Device } from '@flashcore/shared/contract';
+import { DTYPE_BYTES, elementsOfTensor, findDataSheet, type ProblemCase } from '@flashcore/shared/kernels';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 
 export interface LeastTime {
@@ -12,26 +12,22 @@ export interface LeastTime {
   leastBasis: string;
 }
 
-export interface TimedLaunches {
+export interface TimedLaunch {
   mode: TimingModeName;
-  inputSets: number;
-  launchesPerSample: number;
 }
 
 /** A time below this share of the bound is too short: clocks boost above those of the data sheet. */
 const PLAUSIBLE_SHARE = 0.95;
-/** Q, K and V of Q, K, V and O. */
-const READ_SHARE = 3 / 4;
 
 /**
- * Of a launch: all operations at the tensor peak, or what it must read from device memory at its bandwidth, whichever
- * takes longer. Undefined where the rates of the device are not known.
+ * Of a launch: all operations at fp16's tensor peak, which a kernel may use for every dtype, or what it must read from
+ * device memory at its bandwidth, whichever takes longer. Undefined where the rates of the device are not known.
  */
-export function leastTime(device: Device, shape: Shape, launches: TimedLaunches): LeastTime | undefined {
+export function leastTime(device: Device, timed: ProblemCase, launch: TimedLaunch): LeastTime | undefined {
   const sheet = device.simulated ? undefined : findDataSheet(device.name);
   if (!sheet) return undefined;
-  const flops = attentionFlops(shape);
-  const bytes = leastReadBytes(shape, { ...launches, l2Bytes: Number(device.l2Bytes) });
+  const { flops } = timed;
+  const bytes = leastReadBytes(timed, { ...launch, l2Bytes: Number(device.l2Bytes) });
   const arithmetic = {
     leastUs: flops / (sheet.fp16TensorTflops * 1e6),
     leastBasis: `${scaled(flops, 'FLOP')} at the tensor peak of ${sheet.fp16TensorTflops} TFLOP/s`,
@@ -44,20 +40,19 @@ export function leastTime(device: Device, shape: Shape, launches: TimedLaunches)
 }
 
 /**
- * Bytes of Q, K and V that a launch cannot find in L2. O never counts: its stores may still be in L2 when the launch
- * ends.
- * Cold: all, L2 was flushed. Hot: launches of a graph walk through the sets in turn, and in a walk through all of them
- * no more than what fits into L2 can be left
- * from the walk before, by any replacement policy.
+ * Bytes of the inputs that a launch cannot find in L2. Outputs never count: their stores may still be in L2 when the
+ * launch ends.
+ * Cold: all, L2 was flushed. Hot: no more than what fits into L2 can be left from the launches before, by any
+ * replacement policy.
  */
 export function leastReadBytes(
-  shape: Shape,
-  { mode, inputSets, launchesPerSample, l2Bytes }: TimedLaunches & { l2Bytes: number },
+  { tensors, dtype }: Pick<ProblemCase, 'tensors' | 'dtype'>,
+  { mode, l2Bytes }: TimedLaunch & { l2Bytes: number },
 ): number {
-  const reads = READ_SHARE * attentionBytes(shape);
-  if (mode === 'cold') return reads;
-  const walks = Math.ceil(launchesPerSample / inputSets);
-  return Math.max(0, reads - (l2Bytes * walks) / launchesPerSample);
+  const reads = tensors
+    .filter(({ direction }) => direction === 'in')
+    .reduce((sum, tensor) => sum + elementsOfTensor(tensor) * DTYPE_BYTES[dtype], 0);
+  return mode === 'cold' ? reads : Math.max(0, reads - l2Bytes);
 }
 
 export type TimedResult = Pick<BenchmarkResult, 'latency' | 'leastUs' | 'leastBasis'>;

@@ -5,11 +5,6 @@ import { EMULATOR_TIMES } from '@flashcore/shared/text';
 import type { LatencyReport } from '../../worker/messages/measuring.ts';
 import { implausibleText, isImplausible, type TimedResult } from './least-time.ts';
 
-/**
- * Launches on new inputs may take so much longer than on inputs seen before: an H200 repeats its times within 1 %, the
- * emulator's host does not.
- */
-export const MAX_FRESH_RATIO = { gpu: 1.1, simulated: 2 };
 export const MAX_DROPPED_SHARE = 0.1;
 
 interface TimedOn {
@@ -32,27 +27,19 @@ export function invalidReasons(report: LatencyReport, { device, timed, shortened
       `in ${report.throttled} of ${report.samplesUs.length} samples the device was throttled by hardware or heat`,
     );
   if (!report.outputCheck.passed) reasons.push(`the output was wrong ${report.outputCheck.detail}`);
-  if (skipsWork(report, device))
-    reasons.push(
-      `launches take ${report.freshRatio!.toFixed(2)} times as long on inputs that they have not seen before`,
-    );
   if (isImplausible(timed)) reasons.push(`implausible: ${implausibleText(timed)}`);
   return reasons;
 }
-
-const skipsWork = ({ freshRatio }: LatencyReport, { simulated }: Device): boolean =>
-  freshRatio !== undefined && freshRatio > MAX_FRESH_RATIO[simulated ? 'simulated' : 'gpu'];
 
 /** What the timed launches of a shape tell against the kernel. */
 export function timingFindings(
   reports: readonly LatencyReport[],
   results: readonly TimedResult[],
-  { shape, device }: { shape: Shape; device: Device },
+  shape: Shape,
 ): Finding[] {
   const of = (kind: FindingKind, message: string, remedy: string): Finding =>
     create(FindingSchema, { kind, message: `${formatShape(shape)}: ${message}`, remedy, shape });
   const wrong = reports.find(({ outputCheck }) => !outputCheck.passed);
-  const skipping = reports.find((report) => skipsWork(report, device));
   const implausible = results.find(isImplausible);
   return [
     ...(wrong
@@ -60,16 +47,7 @@ export function timingFindings(
           of(
             FindingKind.WRONG_RESULT,
             `right when verified, wrong when timed: ${wrong.outputCheck.detail}`,
-            'The kernel must do all of its work in every launch: look for state that it keeps between launches',
-          ),
-        ]
-      : []),
-    ...(skipping
-      ? [
-          of(
-            FindingKind.WORK_SKIPPED,
-            `launches take ${skipping.freshRatio!.toFixed(2)} times as long on inputs that they have not seen before`,
-            'The kernel must compute every launch anew: look for results that it keeps and finds again',
+            'The kernel must do all of its work in every launch, whatever its inputs: look for state that it keeps, and for a race',
           ),
         ]
       : []),

@@ -54,8 +54,18 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
     findings.push(
       of(
         FindingKind.WRONG_RESULT,
-        `${share(wrong)} are outside the tolerance, the largest error is ${figures.maxAbsError.toExponential(2)}${figures.worst ? ` ${elementText(figures.worst)}` : ''}`,
+        `${share(wrong)} are outside the tolerance, the largest error is ${figures.maxAbsError.toExponential(2).replace('e+0', '').replace('e+', 'e')}${figures.worst ? ` ${elementText(figures.worst)}` : ''}`,
         'Look where it is wrong, on the error map of fa-tui verify or of view 2: whole tiles point at indexing or a missing barrier, whole rows at the running maximum and sum',
+      ),
+    );
+  }
+  if (report.beyondRounding && figures.rounding && findings.length === 0) {
+    const { ratio, limit } = figures.rounding;
+    findings.push(
+      of(
+        FindingKind.WRONG_RESULT,
+        `each element is within the tolerance, but over 16 rows of a head the error is ${ratio.toPrecision(3)} times what rounding to the dtype explains (limit ${limit.toPrecision(3)})`,
+        'Keep Q, K, V and the weights in the dtype of the tensors, and sums and logits in fp32: a format of 8 bits, keys left out of long rows and sums in fp16 look like this',
       ),
     );
   }

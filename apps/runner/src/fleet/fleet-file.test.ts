@@ -21,7 +21,7 @@ test.each([
   ['an unknown key', 'max: 4', 'max: 4, mx: 2', 'fleet.yaml:6: partitions[0]: unknown key "mx" (did you mean "max"'],
   ['more at least than at most', 'max: 4', 'max: 4, min: 5', 'partitions[0].min: wanted at most max (4), found 5'],
   ['what sbatch would take for an option', 'partition: gpu', 'partition: --wrap=x', 'wanted a name as Slurm has it'],
-  ['a quote in the pilots’ script', '/opt/flashcore', '"/opt/a\'; reboot"', 'bundle: wanted an absolute path'],
+  ['a line in the pilots’ script', '/opt/flashcore', '"/opt/a\\nreboot"', 'bundle: wanted an absolute path'],
 ])('%s is refused with its place', (_, good, bad, wanted) => {
   expect(() => parseFleet(GOOD.replace(good, bad), 'fleet.yaml')).toThrow(wanted);
 });

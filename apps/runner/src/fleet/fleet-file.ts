@@ -38,15 +38,15 @@ const fleet = strict({
   /** How nodes reach it; it stands in the pilots' script. */
   reach: matching(/^(?:unix:\/[\w./-]{1,100}|[\w.[\]:-]{1,200}:\d{1,5})$/, 'host:port'),
   /** Folder of the runner's bundle on every node. */
-  bundle: matching(/^\/[^\n'"]{1,200}$/, 'an absolute path'),
+  bundle: matching(/^\/[^\n]{1,200}$/, 'an absolute path'),
   /** Folder on every node for what pilots keep between jobs. */
-  scratch: matching(/^\/[^\n'"]{1,200}$/, 'an absolute path').default(
+  scratch: matching(/^\/[^\n]{1,200}$/, 'an absolute path').default(
     () => `/tmp/flashcore-pilot-${process.getuid?.() ?? 0}`,
   ),
   /** Most that a pilot's folder in it keeps of what was built and measured; a node has one for each GPU. */
   scratch_gib: integer(1, 100_000).default(DEFAULT_SCRATCH_GIB),
   /** Certificate of the authority that signed the gateway's, by its path on every node; needed with TLS. */
-  tls_ca: matching(/^\/[^\n'"]{1,200}$/, 'an absolute path').optional(),
+  tls_ca: matching(/^\/[^\n]{1,200}$/, 'an absolute path').optional(),
   /** Where kernels are compiled. */
   builds: strict({
     /** The gateway's own processors, before a GPU is taken; or the pilots' nodes. */

@@ -1,16 +1,24 @@
 import { clone, create, fromBinary, type DescMessage } from '@bufbuild/protobuf';
 import {
+  AssignedRunSchema,
   AttemptStartedSchema,
   DeviceSchema,
   FlashcoreError,
   JobResultSchema,
   JobOptionsSchema,
   KernelRunnerService,
+  Outcome,
+  ProvenanceSchema,
+  RankingSchema,
+  type AssignedRun,
   type BuildResult,
   type Fleet,
   type JobEvent,
   type JobFinished,
+  type JobResult,
+  type Ranking,
 } from '@flashcore/shared/contract';
+import { acceptCommand } from '../experiment/acceptability.ts';
 import type { KernelSettings } from '../experiment/kernel-settings.ts';
 import type { PlannerOptions } from '../experiment/planner.ts';
 import {
@@ -27,6 +35,7 @@ import {
   type PlannedJob,
 } from '../jobs/job-context.ts';
 import { labelOf, type JobSpec } from '../spec/job-spec.ts';
+import { rankingMessage } from '../spec/ranked-run.ts';
 import { planSdpa } from '../spec/sdpa-spec.ts';
 import { planSpec } from '../spec/plan-spec.ts';
 import { championFor } from '../store/decisions.ts';
@@ -105,7 +114,7 @@ function specOf<Method extends JobMethod>(
     kernels,
     toolchain: undefined,
     emulation: undefined,
-    cases: settings.cases(),
+    cases: (problem) => settings.cases(problem),
     gates: () => settings.gates(),
     championFor: (lineage, place) => championFor(decisions.champions(), { lineage, place }),
     load,
@@ -138,8 +147,23 @@ function planned<Method extends JobMethod>(
   const championBuild = spec?.device.simulated ? undefined : spec?.champion?.accepted?.buildId;
   const { kernels, sources } = options;
   // It names all sources by content: whatever becomes of the kernels here, the job stays what it was.
-  const asked = pilotRequest(method, request, { kernels, sources, kernel: spec?.kernel, championBuild });
+  const asked = pilotRequest(method, request, {
+    kernels,
+    sources,
+    kernel: spec?.kernel,
+    championBuild,
+    assigned: spec && assignedRun(spec),
+  });
   return { kind: JOB_KINDS[method], label, kernelId, deviceId, kept: { method, request: asked } };
+}
+
+/** What a pilot can't decide: it has neither the champions nor what the client itself asked for. */
+function assignedRun({ ranking, over }: JobSpec): AssignedRun | undefined {
+  if (!ranking) return undefined;
+  return create(AssignedRunSchema, {
+    ranking: rankingMessage(ranking),
+    ...(over && { championJob: over.job, championLabel: over.label }),
+  });
 }
 
 /**
@@ -150,7 +174,7 @@ function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOption
   const { pool, kernels, builds } = options;
   const table = options.fleet!;
   return async (job) => {
-    const { request, files, kernel } = readPilotRequest(kept);
+    const { request, files, kernel, assigned } = readPilotRequest(kept);
     const variants = kernel && new BuiltVariants(kernel, { kernels, device: job.device });
     const before = table.leaseOf(job.name);
     let attempt = before?.attempts ?? 0;
@@ -177,7 +201,7 @@ function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOption
         const { method } = kept;
         const assignment = { job: job.name, owner: job.owner, attempt, method, request, files, compilations };
         const onEvent: LeaseOptions['onEvent'] = (event, noted) => relay(event, noted, { job, variants, ahead });
-        return outcomeOf(await lease.run(assignment, { onEvent, signal: job.signal }), { job, ahead, lease });
+        return outcomeOf(await lease.run(assignment, { onEvent, signal: job.signal }), { job, ahead, lease, assigned });
       } catch (error) {
         if (!(error instanceof LeaseLost)) throw error;
         job.signal.throwIfAborted();
@@ -251,14 +275,38 @@ function asBuilt(found: BuildResult, ahead: BuiltAhead | undefined): void {
 
 function outcomeOf(
   { outcome, summary, result = create(JobResultSchema), error }: JobFinished,
-  { job, ahead, lease }: Pick<Relay, 'job' | 'ahead'> & { lease: Lease },
+  { job, ahead, lease, assigned }: Pick<Relay, 'job' | 'ahead'> & { lease: Lease; assigned: AssignedRun | undefined },
 ): JobOutcome {
+  // A verdict says whose it is, also one that says nothing else of where it is from.
+  if (outcome === Outcome.PASSED || outcome === Outcome.FAILED) result.provenance ??= create(ProvenanceSchema);
   const { acceptability, provenance } = result;
   // As the pilot was let in, whatever it says itself.
   const { node: hostName, schedulerJob, device } = lease;
   if (provenance) Object.assign(provenance, { hostName, schedulerJob, device: clone(DeviceSchema, device) });
   for (const { build } of result.variants) if (build) asBuilt(build, ahead);
-  if (acceptability?.command !== undefined)
-    acceptability.command = `fa-tui accept ${job.name.replace(/^jobs\//, '').slice(0, 8)}`;
+  requireRanked(result, assigned?.ranking);
+  if (acceptability?.possible) acceptability.command = acceptCommand(job.name, acceptability.over);
   return { outcome, summary, result, ...(error && { error }) };
+}
+
+/** A node can take a rank away, having other rules, and can't give one. */
+function requireRanked(result: JobResult, assigned: Ranking | undefined): void {
+  const { acceptability, ranking } = result;
+  if (!acceptability && !ranking) return;
+  if (assigned?.ranked && ranking?.ranked) return;
+  const reasons = assigned
+    ? [...assigned.reasons, ...(ranking?.reasons ?? [])]
+    : ['asked for before ranked runs existed'];
+  result.ranking = create(RankingSchema, {
+    ranked: false,
+    reasons: [...new Set(reasons)],
+    rulesDigest: assigned?.rulesDigest ?? '',
+  });
+  if (!acceptability?.possible) return;
+  Object.assign(acceptability, {
+    possible: false,
+    reason: `not ranked: ${result.ranking.reasons.join('; ')}`,
+    command: '',
+    over: '',
+  });
 }

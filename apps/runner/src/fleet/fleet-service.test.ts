@@ -1,9 +1,8 @@
-import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { status, type handleUnaryCall, type ServiceError } from '@grpc/grpc-js';
+import { Metadata, status, type handleUnaryCall, type ServiceError } from '@grpc/grpc-js';
 import { expect, test, vi } from 'vitest';
-import { errorFromStatus } from '@flashcore/shared/contract';
+import { errorFromStatus, sha256Of as digestOf } from '@flashcore/shared/contract';
 import {
   StoreArtifactRequestSchema,
   type StoreArtifactRequest,
@@ -14,31 +13,49 @@ import { ArtifactStore } from '../store/artifacts.ts';
 import { SourceStore } from '../store/sources.ts';
 import { temporaryFolder } from '../testing/test-runner.ts';
 import { fleetHandlers } from './fleet-service.ts';
-import type { PilotPool } from './pilot-pool.ts';
-
-const digestOf = (data: Uint8Array): string => createHash('sha256').update(data).digest('hex');
+import { PilotWork } from './pilot-work.ts';
 
 const reasonOf = (error: ServiceError): string => `${error.code} ${errorFromStatus(error).reason}`;
 
 function fixture() {
   const folder = temporaryFolder();
   const artifacts = new ArtifactStore(join(folder.path, 'artifacts'));
+  const sources = new SourceStore(join(folder.path, 'sources'));
+  const work = new PilotWork({ number: 1, job: 'jobs/1', heard: 0 }, { sinceMs: 0, note: () => undefined });
   const handlers = fleetHandlers({
-    pool: {} as PilotPool,
-    sources: new SourceStore(join(folder.path, 'sources')),
+    pool: {
+      workOf: () => work,
+      register: () => {
+        throw new Error('no pilot registers here');
+      },
+    },
+    sources,
     artifacts,
     logger: createLogger('silent'),
     onCall: () => undefined,
     synced: () => Promise.resolve(),
   });
+  /** The bytes, or the error's code. */
+  const read = (method: 'readSource' | 'readBuild', sha256: string): Promise<string> =>
+    new Promise((resolve) => {
+      const call = { request: { sha256 }, getPeer: () => 'a pilot', metadata: new Metadata() };
+      const handler = handlers[method] as handleUnaryCall<{ sha256: string }, { data: Uint8Array }>;
+      handler(call as never, (error, response) =>
+        resolve(error ? reasonOf(error as ServiceError) : Buffer.from(response!.data).toString()),
+      );
+    });
   /** Whether it is kept now, or the error's code. */
   const store = (sha256: string, data = new Uint8Array()): Promise<boolean | string> =>
     new Promise((resolve) => {
-      const call = { request: create(StoreArtifactRequestSchema, { sha256, data }), getPeer: () => 'a pilot' };
+      const call = {
+        request: create(StoreArtifactRequestSchema, { sha256, data }),
+        getPeer: () => 'a pilot',
+        metadata: new Metadata(),
+      };
       const handler = handlers['storeArtifact'] as handleUnaryCall<StoreArtifactRequest, StoreArtifactResponse>;
       handler(call as never, (error, response) => resolve(error ? reasonOf(error as ServiceError) : response!.kept));
     });
-  return { artifacts, store, [Symbol.dispose]: () => folder[Symbol.dispose]() };
+  return { artifacts, sources, work, store, read, [Symbol.dispose]: () => folder[Symbol.dispose]() };
 }
 
 test('a file is kept under the digest that it has, and asked for before it is sent', async () => {
@@ -57,7 +74,7 @@ test('a file that is not what its digest says is refused, and nothing is kept', 
   const wanted = digestOf(Buffer.from('what a job made'));
   const forged = Buffer.from('something else');
   expect(await fleet.store(wanted, forged)).toBe(`${status.INVALID_ARGUMENT} DIGEST_MISMATCH`);
-  expect(await fleet.store('../../etc/passwd', forged)).toBe(`${status.INVALID_ARGUMENT} DIGEST_MISMATCH`);
+  expect(await fleet.store('../../etc/passwd', forged)).toBe(`${status.INVALID_ARGUMENT} INVALID_REQUEST`);
   expect([fleet.artifacts.has(wanted), fleet.artifacts.has(digestOf(forged))]).toEqual([false, false]);
 });
 
@@ -68,4 +85,35 @@ test('on a full disk a pilot is told so, and may ask again', async () => {
   });
   const data = Buffer.from('what a job made');
   expect(await fleet.store(digestOf(data), data)).toBe(`${status.RESOURCE_EXHAUSTED} DISK_FULL`);
+});
+
+test('a pilot reads the files of its own job, and no others', async () => {
+  using fleet = fixture();
+  const keep = (text: string): string => {
+    const writer = fleet.sources.openUpload();
+    writer.write(Buffer.from(text));
+    const sha256 = writer.digest();
+    writer.keep(sha256);
+    expect(fleet.artifacts.put(Buffer.from(text))).toBe(sha256);
+    return sha256;
+  };
+  const [own, other] = [keep('its own'), keep("another client's")];
+  expect(await fleet.read('readSource', own)).toBe(`${status.UNAVAILABLE} STORE_UNAVAILABLE`);
+  const file = { sha256: own } as never;
+  fleet.work.assigned({ files: [file], compilations: [{ files: [file] } as never] });
+  for (const method of ['readSource', 'readBuild'] as const)
+    expect([await fleet.read(method, own), await fleet.read(method, other)]).toEqual([
+      'its own',
+      `${status.PERMISSION_DENIED} PERMISSION_DENIED`,
+    ]);
+});
+
+test('a pilot stores so many bytes for a job, and no more', async () => {
+  using fleet = fixture();
+  const megabytes = (fill: number) => Buffer.alloc(50 * 1024 ** 2, fill);
+  const answers: (boolean | string)[] = [];
+  for (let fill = 0; fill < 6; fill += 1) answers.push(await fleet.store(digestOf(megabytes(fill)), megabytes(fill)));
+  expect(answers).toEqual([...[true, true, true, true, true], `${status.PERMISSION_DENIED} PERMISSION_DENIED`]);
+  // What is there already costs nothing.
+  expect(await fleet.store(digestOf(megabytes(0)), megabytes(0))).toBe(true);
 });

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
   status,
@@ -7,7 +6,14 @@ import {
   type ServerUnaryCall,
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
-import { FlashcoreError, asFlashcoreError, statusFromError, type JobEvent } from '@flashcore/shared/contract';
+import {
+  FlashcoreError,
+  asFlashcoreError,
+  parseSha256,
+  sha256Of,
+  statusFromError,
+  type JobEvent,
+} from '@flashcore/shared/contract';
 import {
   AttachResponseSchema,
   MAX_FILE_BYTES,
@@ -25,14 +31,15 @@ import {
 } from '@flashcore/shared/fleet';
 import type { Logger } from '../log.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
-import { isSha256 } from '../store/source-tree.ts';
 import { storageError } from '../store/storage-error.ts';
 import type { SourceStore } from '../store/sources.ts';
+import { sessionIn } from './only-sessions.ts';
 import type { PilotLink, PilotSession } from './pilot-link.ts';
 import type { PilotPool } from './pilot-pool.ts';
+import type { PilotWork } from './pilot-work.ts';
 
 export interface FleetServiceOptions {
-  pool: PilotPool;
+  pool: Pick<PilotPool, 'register' | 'workOf'>;
   sources: SourceStore;
   artifacts: ArtifactStore;
   logger: Logger;
@@ -52,37 +59,50 @@ const REGISTER_WITHIN_MS = 10_000;
 export function fleetHandlers(options: FleetServiceOptions): UntypedServiceImplementation {
   return {
     attach: (call: AttachCall) => attach(call, options),
-    readSource: unary<ReadSourceRequest, ReadSourceResponse>(options, ({ sha256 }) =>
-      create(ReadSourceResponseSchema, { data: options.sources.read(sha256) }),
-    ),
-    readBuild: unary<ReadBuildRequest, ReadBuildResponse>(options, ({ sha256 }) =>
-      create(ReadBuildResponseSchema, { data: new Uint8Array(options.artifacts.get(sha256)) }),
-    ),
-    storeArtifact: unary<StoreArtifactRequest, StoreArtifactResponse>(options, (request) =>
-      create(StoreArtifactResponseSchema, { kept: storeArtifact(request, options.artifacts) }),
+    readSource: unary<ReadSourceRequest, ReadSourceResponse>(options, (request, workOf) => {
+      const sha256 = parseSha256(request.sha256);
+      workOf().requireReadable('source', sha256);
+      return create(ReadSourceResponseSchema, { data: options.sources.read(sha256) });
+    }),
+    readBuild: unary<ReadBuildRequest, ReadBuildResponse>(options, (request, workOf) => {
+      const sha256 = parseSha256(request.sha256);
+      workOf().requireReadable('build', sha256);
+      return create(ReadBuildResponseSchema, { data: new Uint8Array(options.artifacts.get(sha256)) });
+    }),
+    storeArtifact: unary<StoreArtifactRequest, StoreArtifactResponse>(options, (request, workOf) =>
+      create(StoreArtifactResponseSchema, { kept: storeArtifact(request, options.artifacts, workOf) }),
     ),
   };
 }
 
-/** Errors: DIGEST_MISMATCH, DISK_FULL. */
-function storeArtifact({ sha256, data }: StoreArtifactRequest, artifacts: ArtifactStore): boolean {
-  if (!isSha256(sha256)) throw new FlashcoreError('DIGEST_MISMATCH', {}, 'Name a file by its SHA-256');
+/** The job of the pilot that makes a call. Errors: PERMISSION_DENIED. */
+type WorkOf = () => PilotWork;
+
+/** Errors: INVALID_REQUEST, PERMISSION_DENIED, DIGEST_MISMATCH, DISK_FULL. */
+function storeArtifact(request: StoreArtifactRequest, artifacts: ArtifactStore, workOf: WorkOf): boolean {
+  const { data } = request;
+  const sha256 = parseSha256(request.sha256);
+  const work = workOf();
   if (data.byteLength === 0) return artifacts.has(sha256);
-  const found = createHash('sha256').update(data).digest('hex');
+  const found = sha256Of(data);
   if (data.byteLength > MAX_FILE_BYTES || found !== sha256)
     throw new FlashcoreError('DIGEST_MISMATCH', { sha256 }, `Send the file that ${sha256} names: this has ${found}`);
+  if (!artifacts.has(sha256)) work.takeStored(data.byteLength);
   artifacts.put(data);
   return true;
 }
 
 function unary<Request, Response>(
-  { logger, onCall }: FleetServiceOptions,
-  answer: (request: Request) => Response,
+  { logger, onCall, pool }: FleetServiceOptions,
+  answer: (request: Request, workOf: WorkOf) => Response,
 ): (call: ServerUnaryCall<Request, Response>, done: sendUnaryData<Response>) => void {
   return (call, done) => {
     onCall(call.getPeer());
     try {
-      done(null, answer(call.request));
+      done(
+        null,
+        answer(call.request, () => pool.workOf(sessionIn(call.metadata))),
+      );
     } catch (thrown) {
       const error = asFlashcoreError(storageError(thrown, 'keep this'));
       if (error.reason === 'INTERNAL') logger.error({ err: thrown }, 'a pilot could not be answered');

@@ -5,7 +5,7 @@ import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { RunnerClient } from '@flashcore/shared/client';
 import { JobResultSchema, Outcome, WarningSchema, type JobEvent } from '@flashcore/shared/contract';
-import { until } from '@flashcore/shared/testing';
+import { PATIENT_MS, until } from '@flashcore/shared/testing';
 import type { JobBody, JobContext } from '../jobs/job-context.ts';
 import { openDatabaseToRead } from '../store/database.ts';
 import { startChildGateway } from '../testing/child-runner.ts';
@@ -55,7 +55,7 @@ partitions:
       pilots.set(id, { end: () => own.abort(), landed });
     }
   }, 20);
-  const client = await RunnerClient.connect({ address: gateway.address });
+  const client = await RunnerClient.connect({ address: gateway.address, timeoutMs: PATIENT_MS });
   return {
     client,
     pilots,

@@ -15,6 +15,7 @@ import {
 import { missing, until } from '@flashcore/shared/testing';
 import { initTls } from '../access/certificates.ts';
 import type { JobBody } from '../jobs/job-context.ts';
+import { acceptable } from '../testing/fake-planner.ts';
 import { startTestCluster, type TestClusterOptions } from '../testing/test-cluster.ts';
 import { collect, finished, kernel, temporaryFolder } from '../testing/test-runner.ts';
 import { attempts, isGapless, warnings } from '../testing/told.ts';
@@ -93,6 +94,24 @@ test('a pilot that the scheduler ends gives its job back; the client sees one st
   expect(finished(events).outcome).toBe(Outcome.PASSED);
   const { host } = await cluster.client.getHost({});
   expect(host!.fleet).toMatchObject({ requeues: 1n, refusedEvents: 0n });
+});
+
+test.each([
+  ['and can be accepted', acceptable(5)],
+  ['and says nothing of accepting', create(JobResultSchema, { ...acceptable(5), acceptability: undefined })],
+])('a pilot that says that a run is ranked %s gives no rank', async (_, { acceptability, ranking, variants }) => {
+  const result = create(JobResultSchema, { acceptability, ranking, variants });
+  await using cluster = await startCluster(() => () => Promise.resolve({ ...PASSED, result }));
+  const request = { ...kernel('fa_v1_baseline'), verify: { seedCount: 1 } };
+  const [{ job }] = (await collect(cluster.client.start('runExperiment', request))) as [JobEvent];
+  const told = (await cluster.client.getJob({ name: job })).result!;
+  expect([told.ranking!.ranked, told.ranking!.reasons.join('; ')]).toEqual([
+    false,
+    expect.stringContaining('1 of at least 5 seeds a case') as string,
+  ]);
+  expect(told.acceptability?.possible ?? false).toBe(false);
+  await expect(cluster.client.accept({ job, over: 'none' })).rejects.toMatchObject({ reason: 'NOT_ACCEPTABLE' });
+  expect((await cluster.client.listExperiments({})).experiments[0]!.ranking!.ranked).toBe(false);
 });
 
 test('files that a job made are at the gateway before the event that names them', async () => {

@@ -8,6 +8,8 @@ import {
   Outcome,
   FlashcoreError,
   asFlashcoreError,
+  parseSha256,
+  sha256Of,
   type Artifact,
   type JobEvent,
 } from '@flashcore/shared/contract';
@@ -22,7 +24,6 @@ import {
   type ReadSourceResponse,
   type StoreArtifactResponse,
 } from '@flashcore/shared/fleet';
-import { sha256Of } from '@flashcore/shared/kernels';
 import type { AssignedBuild, AssignedBuilds } from '../build/assigned-builds.ts';
 import type { OutputKind } from '../build/compile-unit.ts';
 import type { Logger } from '../log.ts';
@@ -158,7 +159,12 @@ export class LeasedJob {
       const { data } = await call<ReadSourceResponse>('readSource', request, this.#dropped.signal);
       const writer = sources.openUpload();
       writer.write(data);
-      writer.keep(sha256);
+      const found = writer.digest();
+      if (found === sha256) writer.keep(sha256);
+      else {
+        writer.close();
+        throw new FlashcoreError('DIGEST_MISMATCH', { sha256, found }, `The gateway sent ${found} for ${sha256}`);
+      }
     }
   }
 
@@ -166,7 +172,7 @@ export class LeasedJob {
   async #fetchBuilds({ compilations }: Assignment): Promise<void> {
     const { assigned, artifacts, call, logger } = this.#options;
     if (!assigned) return;
-    for (const { sha256 } of compilations.flatMap(({ files }) => files)) {
+    for (const sha256 of compilations.flatMap(({ files }) => files.map((file) => parseSha256(file.sha256)))) {
       if (artifacts.has(sha256)) continue;
       const request = create(ReadBuildRequestSchema, { sha256 });
       try {
@@ -185,8 +191,9 @@ export class LeasedJob {
   /** What an event names is at the gateway before the event is. */
   async #storeArtifacts(event: JobEvent, signal: AbortSignal): Promise<void> {
     const { artifacts, call } = this.#options;
-    for (const { sha256, sizeBytes } of artifactsIn(event)) {
+    for (const { sha256: name, sizeBytes } of artifactsIn(event)) {
       if (sizeBytes > MAX_FILE_BYTES) continue;
+      const sha256 = parseSha256(name);
       const asked = create(StoreArtifactRequestSchema, { sha256 });
       const { kept } = await call<StoreArtifactResponse>('storeArtifact', asked, signal);
       if (kept) continue;
@@ -199,7 +206,7 @@ export class LeasedJob {
 const assignedBuild = (compilation: Compilation): AssignedBuild => {
   const { compiler, version, key, host, seconds, exitCode, timedOut, lines, files } = compilation;
   const outputs = files.map(({ sha256, fileName, kind, sizeBytes }) => ({
-    sha256,
+    sha256: parseSha256(sha256),
     fileName,
     kind: kind as OutputKind,
     sizeBytes: Number(sizeBytes),

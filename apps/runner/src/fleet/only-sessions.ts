@@ -20,6 +20,10 @@ export const onlySessions =
   };
 
 function hasSession(metadata: Metadata, table: FleetTable): boolean {
-  const session = /^Bearer ([\w-]{1,64})$/.exec(String(metadata.get('authorization')[0] ?? ''))?.[1];
-  return session !== undefined && table.isSession(session);
+  const session = sessionIn(metadata);
+  return session !== '' && table.pilotOf(session) !== undefined;
 }
+
+/** The session that a call carries; "" for none. */
+export const sessionIn = (metadata: Metadata): string =>
+  /^Bearer ([\w-]{1,64})$/.exec(String(metadata.get('authorization')[0] ?? ''))?.[1] ?? '';

@@ -4,6 +4,7 @@ import { findDataSheet } from '@flashcore/shared/kernels';
 import { plainLine } from '@flashcore/shared/text';
 import type { Admission, FleetTable, PilotRow } from '../store/fleet-table.ts';
 import type { PartitionSettings } from './fleet-file.ts';
+import { noNumberOf } from './pilot-claims.ts';
 import { expectedDevice } from './partition-devices.ts';
 
 const SESSION = /^[\w-]{43}$/;
@@ -42,6 +43,8 @@ export function letIn(
       { partition: row.partition },
       `Cancel job ${row.schedulerJob}: the fleet file has no partition ${row.partition} any more, or the node no device`,
     );
+  const lie = noNumberOf(asked.device);
+  if (lie !== undefined) throw new FlashcoreError('INVALID_REQUEST', {}, `Describe the device in numbers: ${lie}`);
   requireModel(asked.device, settings);
   if (row.use === 'first') table.beginSession(row.id, asked.session);
   return { row, device: asked.device };

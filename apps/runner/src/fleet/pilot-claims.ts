@@ -1,5 +1,14 @@
 /** What a pilot's events say of the device and the runner, held against what it was let in with. */
-import { Outcome, type Device, type JobEvent, type Provenance } from '@flashcore/shared/contract';
+import { ScalarType, type DescMessage } from '@bufbuild/protobuf';
+import {
+  JobEventSchema,
+  Outcome,
+  isSha256,
+  type Artifact,
+  type Device,
+  type JobEvent,
+  type Provenance,
+} from '@flashcore/shared/contract';
 
 export interface KnownOfPilot {
   /** That it registered with. */
@@ -10,6 +19,12 @@ export interface KnownOfPilot {
 
 /** Of its own queue: a gateway passes none of them on. */
 const OF_ITS_QUEUE: readonly JobEvent['payload']['case'][] = ['created', 'started', 'attemptStarted'];
+/** A job's limit, and some time to end in. */
+const MOST_SECONDS = 8 * 24 * 3600;
+/** Where NaN and Infinity say what a wrong kernel gave, or a profiler could not count. */
+const MAY_BE_NO_NUMBER: readonly string[] = [
+  ...['CaseResult', 'InputResult', 'SdpaComparison', 'ElementError', 'ErrorMap', 'Metric', 'GateResult'],
+].map((name) => `flashcore.runner.v1.${name}`);
 const SAME = ['name', 'arch', 'multiprocessors', 'simulated'] as const;
 
 /** What contradicts it, in words; undefined: nothing does. A time of another device must never stand for this one's. */
@@ -20,7 +35,8 @@ export function contradictionIn({ payload }: JobEvent, known: KnownOfPilot): str
     if (outcome === Outcome.UNSPECIFIED || Outcome[outcome] === undefined)
       return `it tells of an end with outcome ${outcome}, which is none`;
     // NaN is neither.
-    if (result && !(result.deviceSeconds >= 0)) return `it tells of ${result.deviceSeconds} seconds of its device`;
+    if (result && !(result.deviceSeconds >= 0 && result.deviceSeconds <= MOST_SECONDS))
+      return `it tells of ${result.deviceSeconds} seconds of its device`;
   }
   for (const message of messagesIn(payload.value)) {
     const found = contradictionOf(message, known);
@@ -30,6 +46,10 @@ export function contradictionIn({ payload }: JobEvent, known: KnownOfPilot): str
 }
 
 function contradictionOf(message: object, { device, buildId }: KnownOfPilot): string | undefined {
+  const endless = noNumberIn(message);
+  if (endless !== undefined) return endless;
+  if (isOf<Artifact>(message, 'Artifact') && !isSha256(message.sha256))
+    return `it names an artifact by ${JSON.stringify(message.sha256.slice(0, 80))}, which is no SHA-256`;
   if (isOf<Device>(message, 'Device')) {
     const other = SAME.find((field) => message[field] !== device[field]);
     return other && `it registered with ${other} ${device[other]} of its device, and tells of ${message[other]}`;
@@ -40,6 +60,35 @@ function contradictionOf(message: object, { device, buildId }: KnownOfPilot): st
     return device.simulated ? "it tells of a GPU's times, and has the emulator" : "it tells of the emulator's times";
   return undefined;
 }
+
+/** A figure of a device that is no number; undefined: there is none. */
+export function noNumberOf(device: Device): string | undefined {
+  return [...messagesIn(device)].map(noNumberIn).find((found) => found !== undefined);
+}
+
+/** A figure that is no number would be compared, summed or charged. */
+function noNumberIn(message: object): string | undefined {
+  const desc = NUMBERS.get((message as { $typeName?: string }).$typeName ?? '');
+  const wrong = desc?.find((field) => !values(message, field).every(Number.isFinite));
+  return wrong && `it tells of ${String(values(message, wrong).find((value) => !Number.isFinite(value)))} as ${wrong}`;
+}
+
+function values(message: object, field: string): unknown[] {
+  const value: unknown = Reflect.get(message, field);
+  if (value === undefined) return [];
+  // A list, a map of numbers by name, or one.
+  if (Array.isArray(value)) return value;
+  return typeof value === 'object' && value !== null ? Object.values(value) : [value];
+}
+
+/** The fields of each message of an event that are doubles or floats. */
+const NUMBERS = new Map<string, string[]>();
+(function note(desc: DescMessage): void {
+  if (NUMBERS.has(desc.typeName)) return;
+  const real = desc.fields.filter(({ scalar }) => scalar === ScalarType.DOUBLE || scalar === ScalarType.FLOAT);
+  NUMBERS.set(desc.typeName, MAY_BE_NO_NUMBER.includes(desc.typeName) ? [] : real.map(({ localName }) => localName));
+  for (const { message } of desc.fields) if (message) note(message);
+})(JobEventSchema);
 
 const isOf = <Message>(message: object, name: string): message is Message & object =>
   (message as { $typeName?: string }).$typeName === `flashcore.runner.v1.${name}`;

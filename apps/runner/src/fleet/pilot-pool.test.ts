@@ -8,6 +8,8 @@ import {
   JobFinishedSchema,
   JobResultSchema,
   PilotState,
+  SourceFileSchema,
+  sha256Of,
   type Device,
   type JobEvent,
 } from '@flashcore/shared/contract';
@@ -334,6 +336,18 @@ test.each([
   ],
   ['less than no time', measured({ deviceSeconds: -1 }), /of -1 seconds/],
   ['a time that is no number', measured({ deviceSeconds: NaN }), /of NaN seconds/],
+  ['a time without end', measured({ deviceSeconds: Infinity }), /of Infinity seconds/],
+  ['a price without end', measured({ costUsd: Infinity }), /Infinity as costUsd/],
+  [
+    'a latency that is no number',
+    measured({ variants: [{ benchmarks: [{ latency: { p50Us: NaN } }] }] }),
+    /NaN as p50Us/,
+  ],
+  [
+    'an artifact that is a path',
+    measured({ variants: [{ build: { artifacts: [{ sha256: '../flashcore.db' }] } }] }),
+    /an artifact by "\.\.\/flashcore\.db"/,
+  ],
   [
     'an end that there is not',
     create(JobEventSchema, { payload: { case: 'finished', value: { outcome: 99 as Outcome } } }),
@@ -350,6 +364,22 @@ test.each([
   await expect(end).rejects.toThrow(LeaseLost);
   expect(heard).toEqual([]);
   expect(said.at(-1)).toMatch(/^dismissed: /);
+});
+
+test('a pilot has the files of its job while it has it', async () => {
+  const { pool, pilot } = fixture();
+  const { session } = pilot('1');
+  const sha256 = sha256Of('a source');
+  const none = 'Read and store files while you have a job: you have none';
+  expect(() => pool.workOf(sessionOf('1'))).toThrow(none);
+  const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
+  const file = create(SourceFileSchema, { path: 'kernel.yaml', sha256 });
+  const end = lease.run({ ...ASSIGNMENT, files: [file] }, { onEvent: () => undefined, signal: NEVER });
+  expect(() => pool.workOf(sessionOf('1')).requireReadable('source', sha256)).not.toThrow();
+  expect(() => pool.workOf(sessionOf('2'))).toThrow(none);
+  session.event(lease.number, finished());
+  await end;
+  expect(() => pool.workOf(sessionOf('1'))).toThrow(none);
 });
 
 test('an event that can not be stored ends its job, not its pilot', async () => {

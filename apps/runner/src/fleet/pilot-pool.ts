@@ -1,4 +1,4 @@
-import type { Device, Fleet, FleetBuilds, JobEvent } from '@flashcore/shared/contract';
+import { FlashcoreError, type Device, type Fleet, type FleetBuilds, type JobEvent } from '@flashcore/shared/contract';
 import type { Assignment, Register } from '@flashcore/shared/fleet';
 import { plainLine } from '@flashcore/shared/text';
 import type { ClientLoad } from '../jobs/job-context.ts';
@@ -111,6 +111,14 @@ export class PilotPool {
     this.#serveWaiting(partition);
     this.onChange();
     return this.#sessionOf(pilot);
+  }
+
+  /** The job of the pilot whose session this is. Errors: PERMISSION_DENIED where it has none. */
+  workOf(session: string): PilotWork {
+    const id = this.#options.table.pilotOf(session);
+    const work = id === undefined ? undefined : this.#roster.get(id)?.work;
+    if (work) return work;
+    throw new FlashcoreError('PERMISSION_DENIED', {}, 'Read and store files while you have a job: you have none');
   }
 
   /** Errors: those of register(). */
@@ -296,12 +304,14 @@ export class PilotPool {
       node: pilot.node,
       schedulerJob: pilot.schedulerJob,
       device: pilot.device,
-      run: (assignment, options) =>
-        work.run(options, {
+      run: (assignment, options) => {
+        work.assigned(assignment);
+        return work.run(options, {
           link: () => holder()?.link,
           onUnstopped: () => this.#giveUp(holder()),
           assignment: isNew ? ({ ...assignment, lease: BigInt(number) } as Assignment) : undefined,
-        }),
+        });
+      },
     };
   }
 

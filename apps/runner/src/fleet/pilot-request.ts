@@ -5,6 +5,7 @@ import {
   KernelReferenceSchema,
   KernelRunnerService,
   KernelVariantSchema,
+  type AssignedRun,
   type BenchmarkSettings,
   type KernelReference,
   type KernelVariant,
@@ -22,6 +23,8 @@ export interface PilotRequestParts {
   kernel: ResolvedKernel | undefined;
   /** Build of the device's champion, to compare an experiment with; undefined: with none but the request's. */
   championBuild: string | undefined;
+  /** What the gateway decided about the run; undefined: it is no experiment. */
+  assigned: AssignedRun | undefined;
 }
 
 /** What a request may have of a kernel to build. */
@@ -31,6 +34,7 @@ interface Named {
   champion?: KernelVariant | undefined;
   settings?: BenchmarkSettings | undefined;
   benchmark?: BenchmarkSettings | undefined;
+  assigned?: AssignedRun | undefined;
 }
 
 /**
@@ -40,7 +44,7 @@ interface Named {
 export function pilotRequest<Method extends JobMethod>(
   method: Method,
   request: JobRequests[Method],
-  { kernels, sources, kernel: own, championBuild }: PilotRequestParts,
+  { kernels, sources, kernel: own, championBuild, assigned }: PilotRequestParts,
 ): Uint8Array<ArrayBuffer> {
   const schema: DescMessage = KernelRunnerService.method[method].input;
   const copy = clone(schema, request as never) as unknown as Named & JobRequests[Method];
@@ -66,6 +70,7 @@ export function pilotRequest<Method extends JobMethod>(
   }
   const settings = copy[measured];
   if (settings?.champion) settings.champion = asTree(settings.champion);
+  if (assigned) copy.assigned = assigned;
   // The gateway keeps the time and the queue, and each attempt is a job of its own there.
   copy.options = create(JobOptionsSchema);
   return toBinary(schema, copy as never);
@@ -77,16 +82,17 @@ export interface Asked {
   files: SourceFile[];
   /** What it builds, where it names a kernel. */
   kernel: KernelVariant | undefined;
+  assigned: AssignedRun | undefined;
 }
 
 /** Reads a request that pilotRequest() made. */
 export function readPilotRequest({ method, request }: KeptRequest): Asked {
   const schema: DescMessage = KernelRunnerService.method[method].input;
-  const { kernel, variant, champion, settings, benchmark } = fromBinary(schema, request) as unknown as Named;
+  const { kernel, variant, champion, settings, benchmark, assigned } = fromBinary(schema, request) as unknown as Named;
   const own = kernel && create(KernelVariantSchema, { kernel, ...(variant && { variant }) });
   const trees = [own, champion, settings?.champion, benchmark?.champion].map((one) => one?.kernel?.source);
   const files = trees.flatMap((source) => (source?.case === 'tree' ? source.value.files : []));
-  return { request, files, kernel: own };
+  return { request, files, kernel: own, assigned };
 }
 
 const buildReference = (buildId: string): KernelReference =>

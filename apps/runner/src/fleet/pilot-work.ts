@@ -1,10 +1,16 @@
-import type { JobEvent, JobFinished } from '@flashcore/shared/contract';
+import { FlashcoreError, type JobEvent, type JobFinished, type Sha256 } from '@flashcore/shared/contract';
 import type { Assignment } from '@flashcore/shared/fleet';
 import type { LeaseRow } from '../store/fleet-table.ts';
 import type { LeaseOptions, PilotLink } from './pilot-link.ts';
 
 /** Less than a stopped job has (STOP_GRACE_MS), so that the partition never counts as held. */
 const STOP_WITHIN_MS = 4_000;
+
+/** What a pilot may store for one job: cubins, listings, samples and reports of the largest experiments have 40 MiB. */
+const MOST_STORED_BYTES = 256 * 1024 ** 2;
+
+/** What the files that a pilot reads are. */
+export type AssignedFiles = Pick<Assignment, 'files' | 'compilations'>;
 
 interface WorkOptions {
   sinceMs: number;
@@ -33,6 +39,9 @@ export class PilotWork {
   /** The pilot's number of the last event. */
   #heard: number;
   #stopping = false;
+  /** Undefined: the job was not taken up yet since the gateway was started again. */
+  #readable: Record<'source' | 'build', ReadonlySet<string>> | undefined;
+  #storedBytes = 0;
 
   constructor({ number, job, heard }: Pick<LeaseRow, 'number' | 'job' | 'heard'>, { sinceMs, note }: WorkOptions) {
     this.lease = number;
@@ -51,6 +60,38 @@ export class PilotWork {
   /** The pilot was told to stop it, or is to be once it is back. */
   get stopping(): boolean {
     return this.#stopping;
+  }
+
+  /** Lets its pilot read what the job is made of. */
+  assigned({ files, compilations }: AssignedFiles): void {
+    this.#readable = {
+      source: new Set(files.map(({ sha256 }) => sha256)),
+      build: new Set(compilations.flatMap((compilation) => compilation.files.map(({ sha256 }) => sha256))),
+    };
+  }
+
+  /** Errors: PERMISSION_DENIED for a file that is no part of the job, STORE_UNAVAILABLE: ask again. */
+  requireReadable(kind: 'source' | 'build', sha256: Sha256): void {
+    if (!this.#readable)
+      throw new FlashcoreError('STORE_UNAVAILABLE', {}, 'The gateway takes the job up again: ask again in a moment');
+    if (this.#readable[kind].has(sha256)) return;
+    throw new FlashcoreError(
+      'PERMISSION_DENIED',
+      { sha256 },
+      `Read the files of your own job: ${sha256} is none of them`,
+    );
+  }
+
+  /** Counts what its pilot stores. Errors: PERMISSION_DENIED beyond what a job may have. */
+  takeStored(bytes: number): void {
+    const stored = this.#storedBytes + bytes;
+    if (stored > MOST_STORED_BYTES)
+      throw new FlashcoreError(
+        'PERMISSION_DENIED',
+        { lease: String(this.lease) },
+        `Store at most ${MOST_STORED_BYTES / 1024 ** 2} MiB for a job: this would make ${Math.ceil(stored / 1024 ** 2)} MiB`,
+      );
+    this.#storedBytes = stored;
   }
 
   /** Has the pilot do it, or go on with it, until it ends. Errors: those of fail(). */

@@ -12,6 +12,7 @@ import {
 } from '@flashcore/shared/client';
 import { errorFromStatus, type Device, type Tool } from '@flashcore/shared/contract';
 import { fleetServiceDefinition, RegisterSchema, type Register } from '@flashcore/shared/fleet';
+import { entryOf } from '@flashcore/shared/text';
 import type { AssignedBuilds } from '../build/assigned-builds.ts';
 import type { Logger } from '../log.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
@@ -191,7 +192,7 @@ class Flight {
   };
 
   #callOnce<Response>(name: string, request: unknown): Promise<Response> {
-    const { path, requestSerialize, responseDeserialize } = fleetServiceDefinition[name] as MethodDefinition<
+    const { path, requestSerialize, responseDeserialize } = entryOf(fleetServiceDefinition, name) as MethodDefinition<
       unknown,
       Response
     >;

@@ -1,4 +1,5 @@
 /** Slurm's commands as scripts that say what Slurm would. */
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
@@ -37,7 +38,9 @@ function fakeSlurm(answers: Record<string, string>) {
   mkdirSync(bin);
   writeFileSync(log, '');
   for (const [program, answer] of Object.entries(answers))
-    writeFileSync(join(bin, program), `#!/bin/sh\necho "$(basename "$0") $*" >> ${log}\n${answer}\n`, { mode: 0o700 });
+    writeFileSync(join(bin, program), `#!/bin/sh\necho "$(basename "$0") $*" >> '${log}'\n${answer}\n`, {
+      mode: 0o700,
+    });
   vi.stubEnv('PATH', `${bin}:/usr/bin:/bin`);
   return {
     path: folder.path,
@@ -108,15 +111,32 @@ test('what sbatch refuses, and a controller that does not answer it, are told wi
 
 test('pilots box what clients send as the gateway is told to: where its clients authenticate, or not at all', () => {
   expect(pilotScript(parseFleet(BOXED, 'fleet.yaml'), 'required')).toBe(
-    "#!/bin/sh\nexec '/opt/flashcore/flashcore-runner' pilot --gateway 'head:7000' --data '/scratch/flashcore' --keep-artifacts-gib 20 --isolation required --tls-ca '/opt/ca.crt'\n",
+    '#!/bin/sh\nexec /opt/flashcore/flashcore-runner pilot --gateway head:7000 --data /scratch/flashcore --keep-artifacts-gib 20 --isolation required --tls-ca /opt/ca.crt\n',
   );
+});
+
+test('folders of any name reach Slurm: quotes in the script, a percent sign for the log', async () => {
+  using fake = fakeSlurm({ sbatch: 'echo 1' });
+  const folder = join(fake.path, `it's 100% "ö"`);
+  const bundle = join(folder, 'bundle');
+  mkdirSync(bundle, { recursive: true });
+  writeFileSync(join(bundle, 'flashcore-runner'), `#!/bin/sh\nprintf '%s\\n' "$@" >'${fake.path}/words'\n`, {
+    mode: 0o755,
+  });
+  const slurm = new Slurm({ ...FILE, bundle, scratch: folder }, folder, 'auto');
+  await slurm.submit(FILE.partitions[0]!, 't');
+  expect(fake.asked()[0]).toContain(` --output=${fake.path}/it's 100%% "ö"/pilot-%j.log `);
+  execFileSync(join(folder, 'pilot.sh'));
+  expect(readFileSync(join(fake.path, 'words'), 'utf8').split('\n').slice(0, 5)).toEqual([
+    ...['pilot', '--gateway', FILE.reach, '--data', folder],
+  ]);
 });
 
 test("a node's scratch folder has a limit, which the pilot takes from its command line", () => {
   const script = pilotScript(parseFleet(`${BOXED}scratch_gib: 7\n`, 'fleet.yaml'), 'required');
-  const [, command = ''] = /flashcore-runner' (.*)\n/.exec(script) ?? [];
+  const [, command = ''] = /flashcore-runner (.*)\n/.exec(script) ?? [];
   const environment = { version: '1.2.3', repositoryRoot: '/repo', environment: {} };
-  const options = parseOptions(command.replaceAll("'", '').split(' '), environment);
+  const options = parseOptions(command.split(' '), environment);
   expect(options).toMatchObject({
     dataDirectory: '/scratch/flashcore',
     retention: { eventsDays: 1, filesDays: 30, artifactsGib: 7 },

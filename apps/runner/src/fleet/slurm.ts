@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
-import { plainLine } from '@flashcore/shared/text';
+import { plainLine, shellWord } from '@flashcore/shared/text';
 import type { IsolationWanted } from '../sandbox/find-box.ts';
 import { readProgram } from '../sandbox/run.ts';
 import { UsageError } from '../usage-error.ts';
@@ -82,7 +82,8 @@ export class Slurm implements Scheduler {
         `--gres=${settings.gres}`,
         `--time=${settings.time_limit_minutes}`,
         `--signal=B:TERM@${WARNING_SECONDS}`,
-        `--output=${join(this.#folder, 'pilot-%j.log')}`,
+        // A percent sign begins one of Slurm's own words.
+        `--output=${join(this.#folder.replaceAll('%', '%%'), 'pilot-%j.log')}`,
         '--open-mode=append',
         '--chdir=/',
         // What is named here is all that the pilot sees of this environment, and no other user sees its values.
@@ -177,13 +178,11 @@ export function pilotScript(
   isolation: IsolationWanted,
 ): string {
   const options = [
-    `--gateway '${reach}'`,
-    `--data '${scratch}'`,
-    `--keep-artifacts-gib ${gib}`,
-    `--isolation ${isolation}`,
-    ...(authority ? [`--tls-ca '${authority}'`] : []),
+    ...['--gateway', reach, '--data', scratch],
+    ...['--keep-artifacts-gib', String(gib), '--isolation', isolation],
+    ...(authority ? ['--tls-ca', authority] : []),
   ];
-  return `#!/bin/sh\nexec '${bundle}/flashcore-runner' pilot ${options.join(' ')}\n`;
+  return `#!/bin/sh\nexec ${[`${bundle}/flashcore-runner`, 'pilot', ...options].map(shellWord).join(' ')}\n`;
 }
 
 interface CommandEnd {

@@ -22,10 +22,23 @@ export class EventStreams {
   readonly #log: EventLog;
   readonly #share = new StreamShare();
   readonly #watchers = new Set<Watcher>();
+  /** Why the end of a job is not in the log yet. */
+  readonly #held = new Map<number, FlashcoreError>();
 
   constructor(table: JobTable, log: EventLog) {
     this.#table = table;
     this.#log = log;
+  }
+
+  /** The end of a job can't be stored: its streams end with this, after what is in the log, until release(). */
+  hold(jobId: number, error: FlashcoreError): void {
+    this.#held.set(jobId, error);
+    this.feed.notify(jobId);
+  }
+
+  /** The end of a job is stored. */
+  release(jobId: number): void {
+    this.#held.delete(jobId);
   }
 
   /** Told of events that were stored. */
@@ -43,7 +56,8 @@ export class EventStreams {
   /**
    * The events of a job after a number (JobEvent in protobuf's binary form), in batches, then those to come, until the
    * job's end. They are read from the log when the reader asks, so that a slow one costs no memory. Errors:
-   * EVENTS_EXPIRED, INVALID_REQUEST for a number not reached yet.
+   * EVENTS_EXPIRED, INVALID_REQUEST for a number not reached yet; DISK_FULL, STORE_UNAVAILABLE where the job's end
+   * can't be stored.
    */
   async *watch(row: JobRow, { afterSequence, signal }: WatchOptions): AsyncGenerator<Uint8Array[]> {
     checkAfterSequence(row, afterSequence);
@@ -71,6 +85,8 @@ export class EventStreams {
         if (watcher.sequence !== expected) throw damaged(jobId, watcher.sequence + 1);
         return;
       } else {
+        const held = this.#held.get(jobId);
+        if (held) throw held;
         await this.feed.next(jobId, signal);
       }
     }

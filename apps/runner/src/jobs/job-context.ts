@@ -4,6 +4,7 @@ import {
   type BenchmarkRequest,
   type BuildRequest,
   type CaseSet,
+  type Tolerance,
   type Device,
   type Fleet,
   type GatePlan,
@@ -147,7 +148,13 @@ export interface JobPlanner {
    * the shapes that the host keeps to itself the number. The digest changes when one of all these does, or the
    * emulator's engine; it is empty where a file can't be read.
    */
-  judging(): { plans: GatePlan[]; caseSets: CaseSet[]; heldOutShapes: number; judgingDigest: string };
+  judging(): {
+    plans: GatePlan[];
+    caseSets: CaseSet[];
+    tolerances: Tolerance[];
+    heldOutShapes: number;
+    judgingDigest: string;
+  };
   /** Compilations asked for since the start, found in the cache or not. */
   cacheUse(): { hits: number; misses: number };
   /** Jobs that a device runs side by side; absent: one. */

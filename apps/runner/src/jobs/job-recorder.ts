@@ -3,6 +3,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { JobEventSchema, LogLineSchema, plainMessage, WarningSchema, type CleanText } from '@flashcore/shared/contract';
 import type { Database } from '../store/database.ts';
 import type { EventLog, StoredEvent } from '../store/event-log.ts';
+import { isBusy } from '../store/storage-error.ts';
 import type { EventFeed } from './event-feed.ts';
 import type { JobPayload } from './job-context.ts';
 import { cleanLogLine } from './log-text.ts';
@@ -12,6 +13,9 @@ const MAX_PENDING = 512;
 // A kernel's printf can flood: enough lines for any compiler, few enough for the disk (about 25 MB at 100 bytes a
 // line).
 const MAX_LOG_LINES = 250_000;
+/** What another process's lock may keep from the disk: events in memory, some MiB; and how soon it is tried again. */
+const MAX_HELD = 8_192;
+const TRY_AGAIN_MS = 200;
 
 export interface RecorderOptions {
   database: Database;
@@ -37,6 +41,7 @@ export class JobRecorder {
   /** What is to be done in the transaction that stores them. */
   readonly #alongside = new Set<() => void>();
   #flushSoon: NodeJS.Immediate | undefined;
+  #tryAgain: NodeJS.Timeout | undefined;
   #logLines = 0;
 
   constructor(options: RecorderOptions) {
@@ -45,13 +50,33 @@ export class JobRecorder {
   }
 
   /**
-   * Stores an event, and in the same transaction what `alongside` does. Errors: DISK_FULL; the event is then not in the
-   * log.
+   * Stores an event, and in the same transaction what `alongside` does. Errors: DISK_FULL, STORE_UNAVAILABLE; the event
+   * is then not in the log.
    */
   record(payload: JobPayload, alongside?: () => void): void {
     this.#enqueue(payload);
     if (alongside) this.#alongside.add(alongside);
-    this.#flush();
+    try {
+      this.#flush();
+    } catch (error) {
+      // What came before it is held; it is not.
+      if (isBusy(error)) {
+        this.#pending.pop();
+        this.#sequence -= 1;
+        if (alongside) this.#alongside.delete(alongside);
+      }
+      throw error;
+    }
+  }
+
+  /**
+   * Stores an event as record() does; while another process holds the database's lock, it and those after it are held
+   * in memory, and stored when the lock is free. Nobody is told of them before. Errors: as record(), for other reasons.
+   */
+  recordWhenFree(payload: JobPayload, alongside?: () => void): void {
+    this.#enqueue(payload);
+    if (alongside) this.#alongside.add(alongside);
+    this.#flushWhenFree();
   }
 
   /**
@@ -61,9 +86,10 @@ export class JobRecorder {
     if (alongside) this.#alongside.add(alongside);
     this.#logLines += 1;
     if (this.#logLines > MAX_LOG_LINES) return;
-    if (this.#logLines === MAX_LOG_LINES) return this.record(tooManyLines());
+    if (this.#logLines === MAX_LOG_LINES) return this.recordWhenFree(tooManyLines());
     this.#enqueue({ case: 'logLine', value: create(LogLineSchema, { source, text: cleanLogLine(text) }) });
-    if (this.#pending.length >= MAX_PENDING) this.#flush();
+    if (this.#tryAgain !== undefined) return;
+    if (this.#pending.length >= MAX_PENDING) this.#flushWhenFree();
     else this.#flushSoon ??= setImmediate(() => this.#flushBatch());
   }
 
@@ -83,9 +109,21 @@ export class JobRecorder {
 
   #flushBatch(): void {
     try {
-      this.#flush();
+      this.#flushWhenFree();
     } catch (error) {
       this.#options.onFailure(error);
+    }
+  }
+
+  #flushWhenFree(): void {
+    try {
+      this.#flush();
+    } catch (error) {
+      if (!isBusy(error) || this.#pending.length > MAX_HELD) throw error;
+      this.#tryAgain ??= setTimeout(() => {
+        this.#tryAgain = undefined;
+        this.#flushBatch();
+      }, TRY_AGAIN_MS);
     }
   }
 
@@ -93,8 +131,9 @@ export class JobRecorder {
     if (this.#flushSoon) clearImmediate(this.#flushSoon);
     this.#flushSoon = undefined;
     const events = this.#pending;
-    this.#pending = [];
     const alongside = [...this.#alongside];
+    if (events.length === 0 && alongside.length === 0) return;
+    this.#pending = [];
     this.#alongside.clear();
     const { database, log, jobId, feed } = this.#options;
     try {
@@ -103,9 +142,14 @@ export class JobRecorder {
         for (const work of alongside) work();
       });
     } catch (error) {
-      this.#sequence -= events.length; // None was stored: their numbers are still free.
+      if (isBusy(error)) {
+        this.#pending = events;
+        alongside.forEach((work) => this.#alongside.add(work));
+      } else this.#sequence -= events.length; // None was stored: their numbers are still free.
       throw error;
     }
+    clearTimeout(this.#tryAgain);
+    this.#tryAgain = undefined;
     this.#options.onStored?.(events.length);
     feed.notify(jobId);
   }

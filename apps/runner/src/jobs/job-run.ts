@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import {
+  FlashcoreError,
   Outcome,
   JobFinishedSchema,
   JobStartedSchema,
@@ -20,6 +21,8 @@ import type { JobRecorder } from './job-recorder.ts';
 export const STOP_GRACE_MS = 5_000;
 /** How long to wait before a job's end, which the store refused, is stored again. */
 const STORE_AGAIN_MS = 1_000;
+/** How long its watchers wait for an end that the store refuses, before they are told why it does not come. */
+const TELL_AFTER_MS = 5_000;
 
 export interface JobRunOptions {
   jobId: number;
@@ -54,6 +57,8 @@ export interface JobRunHost {
   onStoreFailure: (thrown: unknown) => void;
   /** The job waits no longer: it was stopped while it was queued. */
   onLeftQueue: (run: JobRun) => void;
+  /** The store has refused the job's end for a while. */
+  onEndHeld: (run: JobRun, error: FlashcoreError) => void;
   /** The job's end is stored. */
   onEnded: (run: JobRun) => void;
   nowMs: () => number;
@@ -251,7 +256,7 @@ export class JobRun {
     try {
       const recorder = this.#recorderNow();
       if (payload.case === 'logLine') recorder.recordLogLine(payload.value.source, payload.value.text, alongside);
-      else recorder.record(payload, alongside);
+      else recorder.recordWhenFree(payload, alongside);
     } catch (thrown) {
       // Bodies emit from event handlers too, where nothing would catch it and the daemon would end with all its jobs.
       this.failed(thrown);
@@ -268,7 +273,11 @@ export class JobRun {
   async #finish(end: JobOutcome): Promise<void> {
     this.#leaveQueue();
     this.#state = 'ending';
-    while (!this.#storeEnd(end)) await pause(STORE_AGAIN_MS);
+    const sinceMs = performance.now();
+    for (let failure = this.#storeEnd(end); failure; failure = this.#storeEnd(end)) {
+      if (performance.now() - sinceMs > TELL_AFTER_MS) this.#host.onEndHeld(this, endHeld(this.name, failure));
+      await pause(STORE_AGAIN_MS);
+    }
     this.#state = 'ended';
     this.#host.onEnded(this);
   }
@@ -278,7 +287,8 @@ export class JobRun {
     this.#queueTimer = undefined;
   }
 
-  #storeEnd(end: JobOutcome): boolean {
+  /** Why it could not be stored; undefined when it was. */
+  #storeEnd(end: JobOutcome): FlashcoreError | undefined {
     const { markEnded, logger } = this.#host;
     const { outcome, summary, result, error } = end;
     const endMs = this.#host.nowMs();
@@ -289,7 +299,7 @@ export class JobRun {
         () => markEnded(this, end, { endMs, deviceMs }),
       );
       logger.info({ job: this.name, outcome: Outcome[outcome], summary }, 'job ended');
-      return true;
+      return undefined;
     } catch (thrown) {
       const failure = asFlashcoreError(thrown);
       this.#host.onStoreFailure(failure);
@@ -299,11 +309,18 @@ export class JobRun {
       );
       // A result that can't be encoded would fail for ever: the job ends with the runner's own fault instead.
       return isStorageFailure(failure) || end.error?.reason === 'INTERNAL'
-        ? false
+        ? failure
         : this.#storeEnd(endByError(failure));
     }
   }
 }
+
+const endHeld = (name: string, { reason, message, metadata }: FlashcoreError): FlashcoreError =>
+  new FlashcoreError(
+    reason,
+    { ...metadata, job: name },
+    `${name} is over, and its end is stored as soon as that is possible: then watch it again. ${message}`,
+  );
 
 /** What is left of a time that began then; a limit that passed while no runner was there counts at once. */
 function leftMs(seconds: number, sinceMs: number | null | undefined): number {

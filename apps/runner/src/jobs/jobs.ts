@@ -335,7 +335,9 @@ export class Jobs {
       markEnded: ({ jobId }, end, times) => this.#stored.markEnded(this.#stored.byId(jobId), end, times),
       onStoreFailure: (thrown) => writes?.failed(thrown),
       onLeftQueue: (run) => this.#queues.get(run.deviceId)?.remove(run),
+      onEndHeld: ({ jobId }, error) => this.#stored.streams.hold(jobId, error),
       onEnded: (run) => {
+        this.#stored.streams.release(run.jobId);
         this.#runs.remove(run);
         onEnded?.(run.name);
       },

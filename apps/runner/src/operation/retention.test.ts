@@ -1,4 +1,14 @@
-import { existsSync, mkdirSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lutimesSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
@@ -63,6 +73,26 @@ test('files that nobody used go by age; artifacts also by size, those unused the
     artifacts: { count: 0 },
     sources: { count: 0 },
   });
+  database.close();
+});
+
+test('links in a quarantine go as any other file, and not what they lead to', async () => {
+  using folder = temporaryFolder();
+  const { database } = dataWith(folder.path, {});
+  const quarantine = join(folder.path, 'artifacts', 'quarantine');
+  mkdirSync(quarantine, { recursive: true });
+  const key = put(join(folder.path, 'key'), 3, 40);
+  for (const [name, target] of [
+    ['file', key] as const,
+    ['nowhere', 'nowhere/at/all'] as const,
+    ['loop', 'loop'] as const,
+  ]) {
+    symlinkSync(target, join(quarantine, name));
+    lutimesSync(join(quarantine, name), ago(40), ago(40));
+  }
+  const policy = { ...KEEP_ALL, filesDays: 30 };
+  const { artifacts } = await applyRetention({ dataDirectory: folder.path, database, policy, dryRun: false });
+  expect([artifacts.count, readdirSync(quarantine), readFileSync(key, 'utf8')]).toEqual([3, [], 'xxx']);
   database.close();
 });
 

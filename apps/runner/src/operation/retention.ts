@@ -1,5 +1,5 @@
-import { rmSync, statSync } from 'node:fs';
-import { readdir, stat } from 'node:fs/promises';
+import { lstatSync, rmSync } from 'node:fs';
+import { lstat, readdir } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { JobState } from '@flashcore/shared/contract';
@@ -114,7 +114,7 @@ const digestOf = (path: string): string => `${basename(dirname(path))}${basename
  * since it was listed.
  */
 function removeUnused({ path, usedMs }: StoredFile): boolean {
-  if (statSync(path, { throwIfNoEntry: false })?.mtimeMs !== usedMs) return false;
+  if (lstatSync(path, { throwIfNoEntry: false })?.mtimeMs !== usedMs) return false;
   rmSync(path, { recursive: true });
   return true;
 }
@@ -158,7 +158,10 @@ async function trimEvents(
   return found;
 }
 
-/** Files, and folders as wholes, at a depth below a folder. Those that go meanwhile are left out. */
+/**
+ * Files, and folders as wholes, at a depth below a folder. Those that go meanwhile are left out; a link, which a
+ * quarantine may have, is not followed.
+ */
 async function listFiles(folder: string, { depth }: { depth: number }): Promise<StoredFile[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch(ignoreMissing);
   const files: StoredFile[] = [];
@@ -173,7 +176,7 @@ async function listFiles(folder: string, { depth }: { depth: number }): Promise<
 }
 
 async function describe(path: string): Promise<StoredFile[]> {
-  const found = await stat(path).catch(ignoreMissing);
+  const found = await lstat(path).catch(ignoreMissing);
   if (!found) return [];
   const inside = found.isDirectory()
     ? await readdir(path, { recursive: true, withFileTypes: true }).catch(ignoreMissing)
@@ -181,7 +184,7 @@ async function describe(path: string): Promise<StoredFile[]> {
   const sizes = await Promise.all(
     (inside ?? [])
       .filter((entry) => entry.isFile())
-      .map(async (entry) => (await stat(join(entry.parentPath, entry.name)).catch(ignoreMissing))?.size ?? 0),
+      .map(async (entry) => (await lstat(join(entry.parentPath, entry.name)).catch(ignoreMissing))?.size ?? 0),
   );
   return [{ path, bytes: inside ? sizes.reduce((sum, size) => sum + size, 0) : found.size, usedMs: found.mtimeMs }];
 }

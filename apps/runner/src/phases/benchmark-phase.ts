@@ -8,13 +8,13 @@ import {
   type Finding,
   type Shape,
 } from '@flashcore/shared/contract';
-import { attentionBytes, attentionFlops, formatShape } from '@flashcore/shared/kernels';
+import { problemCase, valuesOf, formatShape } from '@flashcore/shared/kernels';
 import { describe, histogram } from '@flashcore/shared/statistics';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { LatencyReport } from '../../worker/messages/measuring.ts';
 import type { SdpaShape } from '../sdpa/sdpa-shape.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
-import { INPUT_SETS, drawSeeds } from '../spec/benchmark-protocol.ts';
+import { drawSeed } from '../spec/benchmark-protocol.ts';
 import { candidateFor } from './candidate.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { LiveSamples } from './live-samples.ts';
@@ -23,7 +23,7 @@ import { MODES } from './timing-modes.ts';
 import { emitConditions, emitFindings, emitWarning, startPhase, type VariantServices } from './job-services.ts';
 import type { BenchmarkSpec } from '../spec/job-spec.ts';
 import { leastTime } from '../findings/least-time.ts';
-import { MAX_FRESH_RATIO, invalidReasons, timingFindings } from '../findings/timing-findings.ts';
+import { invalidReasons, timingFindings } from '../findings/timing-findings.ts';
 import type { VariantPhase } from './phase.ts';
 import { storeRaw } from './raw-samples.ts';
 
@@ -93,8 +93,8 @@ async function measureShape(
 ): Promise<Benchmarking> {
   const { job, runtime } = services;
   const { spec, image, shape } = options;
-  const seeds = drawSeeds(spec.modes.length);
-  options.onSeeds([...seeds.seeds, ...seeds.freshSeeds]);
+  const seed = drawSeed();
+  options.onSeeds([seed]);
   const live = new LiveSamples({ job, device: services.spec.device, shape, protocol: spec.protocol.sampling });
   const sdpa = await openSdpa(services, { spec, shape, live });
   const outcome = await runtime.request(
@@ -102,14 +102,12 @@ async function measureShape(
       type: 'benchmark',
       candidate: candidateFor(services, { image, shape }),
       modes: spec.modes,
-      ...seeds,
+      seed,
       tolerance: spec.tolerance,
       protocol: spec.protocol.sampling,
       turns: 'turn' in sdpa,
       legacyLaunches: spec.legacyLaunches,
       ownProcesses: runtime.ownProcesses,
-      // Whatever else the emulator's host does is in its times: one row of launches is no proof there.
-      repeatFreshAbove: services.spec.device.simulated ? MAX_FRESH_RATIO.simulated : Infinity,
     },
     {
       signal: job.signal,
@@ -138,7 +136,7 @@ async function measureShape(
     }),
   );
   for (const result of results) job.emit({ case: 'benchmarkResult', value: result });
-  return { results, findings: timingFindings(outcome.value, results, { shape, device: services.spec.device }) };
+  return { results, findings: timingFindings(outcome.value, results, shape) };
 }
 
 type SdpaTurns = SdpaShape | { missing: string };
@@ -150,15 +148,14 @@ interface SdpaMeasurement {
 }
 
 async function openSdpa(
-  { job, runtime, spec: { kernel } }: VariantServices,
+  { job, runtime, resolved }: VariantServices,
   { spec, shape, live }: SdpaMeasurement,
 ): Promise<SdpaTurns> {
   const { sdpa, sdpaMissing } = runtime.instruments;
   if (!sdpa) return { missing: sdpaMissing };
   return sdpa.openShape(shape, {
-    dtype: kernel.manifest.math.inputs,
+    dtype: resolved.dtype,
     modes: spec.modes,
-    inputSets: INPUT_SETS,
     backends: spec.sdpaBackends,
     keeping: { job: job.name, reuse: spec.reuseSdpa },
     signal: job.signal,
@@ -175,20 +172,16 @@ interface ReportedShape {
 }
 
 function benchmarkResult(
-  { spec: { device, kernel }, artifacts }: VariantServices,
+  { spec: { device, kernel }, resolved: { dtype }, artifacts }: VariantServices,
   options: ReportedShape,
 ): BenchmarkResult {
   const { report, shape, sdpa } = options;
   const kept = report.samplesUs.filter((us) => us > 0);
   const latency = describe(kept, { dropped: report.samplesUs.length - kept.length });
-  const flops = attentionFlops(shape);
-  const bytes = attentionBytes(shape, kernel.manifest.math.inputs);
-  const rates = ratesOf(device, { seconds: latency.p50Us / 1e6, flops, bytes });
-  const least = leastTime(device, shape, {
-    mode: report.mode,
-    inputSets: INPUT_SETS,
-    launchesPerSample: report.launchesPerSample,
-  });
+  const timed = problemCase(kernel.manifest.problem, valuesOf(shape), dtype);
+  const { flops, bytes } = timed;
+  const rates = ratesOf(device, { seconds: latency.p50Us / 1e6, flops, bytes, dtype });
+  const least = leastTime(device, timed, { mode: report.mode });
   const invalid = invalidReasons(report, {
     device,
     timed: { latency, ...least },
@@ -205,7 +198,7 @@ function benchmarkResult(
     bytes,
     ...rates,
     ...least,
-    sdpa: 'turn' in sdpa ? withRates(sdpa.results(report.mode, kept), device, { flops, bytes }) : [],
+    sdpa: 'turn' in sdpa ? withRates(sdpa.results(report.mode, kept), device, { flops, bytes, dtype }) : [],
     ...(report.legacyLoopUs !== undefined && {
       legacyLoop: { meanUs: report.legacyLoopUs, launches: options.legacyLaunches, warning: LEGACY_WARNING },
     }),

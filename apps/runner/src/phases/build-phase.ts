@@ -1,8 +1,8 @@
+import { judgeKeptState } from './judge-kept-state.ts';
 import { FindingKind, Phase, FlashcoreError } from '@flashcore/shared/contract';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
 import { ToolLog } from '../build/tool-log.ts';
 import { variantMessage } from '../spec/variant-message.ts';
-import { INPUT_SETS } from '../spec/benchmark-protocol.ts';
 import { warnOptionsWithoutEffect } from './launch-options.ts';
 import { compileFallback } from './fallback-build.ts';
 import { emitFindings, emitLog, emitWarning, startPhase, type VariantServices } from './job-services.ts';
@@ -48,8 +48,7 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
   if (spec.benchmark && shape)
     runtime.instruments.sdpa?.warmUp(shape, {
       modes: spec.benchmark.modes,
-      inputSets: INPUT_SETS,
-      dtype: spec.kernel.manifest.math.inputs,
+      dtype: services.resolved.dtype,
     });
   else if (spec.verify) runtime.instruments.sdpa?.start();
   const warm = warmUp(services, found, AbortSignal.any([job.signal, notNeeded.signal])).then(
@@ -121,6 +120,7 @@ export async function runBuild(services: VariantServices, first?: readonly strin
   const build = await tools.kernels
     .build({ ...services.build, first }, { signal: job.signal, onLine: log.add, ...services.compiling })
     .finally(() => log.end());
+  judgeKeptState(services, build);
   services.frames.open(build.sources);
   for (const diagnostic of build.result.diagnostics) job.emit({ case: 'diagnostic', value: diagnostic });
   job.emit({ case: 'buildResult', value: build.result });

@@ -18,9 +18,8 @@ export function candidateFor(services: VariantServices, options: CandidateOption
   const plan = withClusters(planLaunches(spec.kernel.manifest, resolved, shape), hasClusters(services));
   return {
     image,
-    shape,
     plan,
-    launchLimitMs: launchLimitMs(shape, { simulated: spec.device.simulated, instrumented }),
+    launchLimitMs: launchLimitMs(plan, { simulated: spec.device.simulated, instrumented }),
   };
 }
 

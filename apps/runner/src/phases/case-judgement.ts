@@ -63,11 +63,16 @@ function caseResult(
     shape,
     ...worstOfLimit(figures.worst, tolerance),
     // Which head is wrong says where to look; of a case that passes nobody asks.
-    errorMap: { ...figures.errorMap, tileRows: tileRowsOf(plan, shape), ...(right && { headMaxAbsError: [] }) },
+    errorMap: { ...figures.errorMap, tileRows: tileRowsOf(plan), ...(right && { headMaxAbsError: [] }) },
     verdict: right ? Verdict.PASS : Verdict.FAIL,
     ...(!right && { reason: reasonOf(findings, shape) }),
-    flashAttentionRule: flashAttentionRule ? Verdict.PASS : Verdict.FAIL,
+    flashAttentionRule: ruleVerdict(flashAttentionRule),
   });
+}
+
+function ruleVerdict(holds: boolean | undefined): Verdict {
+  if (holds === undefined) return Verdict.NOT_MEASURED;
+  return holds ? Verdict.PASS : Verdict.FAIL;
 }
 
 /** Where the reference or the output is not finite there is no share to tell. */
@@ -91,8 +96,10 @@ export const notRun = (shape: Shape, reason: string): CaseRun => ({
  * Rows of S that a CTA computes: S over the CTAs of a head in the last launch, to whole fragments of 8 rows; 0 when the
  * heads do not share the grid evenly.
  */
-function tileRowsOf({ launches }: LaunchPlan, { batch, heads, sequenceLength }: Shape): number {
+function tileRowsOf({ launches, tensors }: LaunchPlan): number {
   const ctas = launches.at(-1)?.grid.reduce((product, extent) => product * extent, 1) ?? 0;
-  const tiles = ctas / (batch * heads);
-  return Number.isInteger(tiles) && tiles > 0 ? Math.ceil(sequenceLength / tiles / 8) * 8 : 0;
+  const dims = tensors.find(({ direction }) => direction === 'out')?.dims ?? [];
+  const heads = dims.slice(0, -2).reduce((product, extent) => product * extent, 1);
+  const tiles = ctas / heads;
+  return Number.isInteger(tiles) && tiles > 0 ? Math.ceil((dims.at(-2) ?? 1) / tiles / 8) * 8 : 0;
 }

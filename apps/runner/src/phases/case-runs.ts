@@ -1,13 +1,14 @@
 import { create } from '@bufbuild/protobuf';
 import { Verdict, InputResultSchema, VerifyProgressSchema, type Shape } from '@flashcore/shared/contract';
-import { attentionFlops, formatShape } from '@flashcore/shared/kernels';
+import { caseFlops, formatShape } from '@flashcore/shared/kernels';
 import type { Candidate, DeviceImage, SeededInput } from '../../worker/messages/launchable.ts';
 import type { CaseReport } from '../../worker/messages/verifying.ts';
-import type { VerifySpec } from '../spec/job-spec.ts';
+import { judgesRounding, type VerifySpec } from '../spec/job-spec.ts';
 import { candidateFor } from './candidate.ts';
 import { judge, type CaseRun } from './case-judgement.ts';
 import { probesOf } from './coming-verification.ts';
 import type { VariantServices } from './job-services.ts';
+import { referenceProcess } from './reference-process.ts';
 import { comparedInputs, openParity } from './parity.ts';
 import { endedByWatching, type Watching } from './race-check.ts';
 
@@ -25,6 +26,7 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
   const { absolute, relative } = spec.tolerance;
   const candidate = candidateFor(services, { image, shape });
   const parity = openParity(services, shape);
+  const ownReference = await referenceProcess(services);
   const progress = {
     caseIndex: spec.shapes.indexOf(shape),
     caseCount: spec.shapes.length,
@@ -40,6 +42,8 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
         watched,
         inputs: [...inputs],
         tolerance: { absolute, relative },
+        judgeRounding: judgesRounding(spec),
+        ownReference,
         checkDeterminism: isCheapTwice(services, shape),
         tellOutputs: 'missing' in parity ? 0 : comparedInputs(services, inputs),
       },
@@ -74,8 +78,8 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
 /** On the emulator a second run of every case would take as long as the first. */
 const SIMULATED_TWICE_FLOPS = 3e8;
 
-function isCheapTwice({ spec: { device } }: VariantServices, shape: Shape): boolean {
-  return !device.simulated || attentionFlops(shape) <= SIMULATED_TWICE_FLOPS;
+function isCheapTwice({ spec: { device, kernel } }: VariantServices, shape: Shape): boolean {
+  return !device.simulated || caseFlops(kernel.manifest.problem, shape) <= SIMULATED_TWICE_FLOPS;
 }
 
 interface ProbeOptions {
@@ -88,6 +92,7 @@ interface ProbeOptions {
 export async function runProbes(services: VariantServices, { spec, image, seed }: ProbeOptions): Promise<CaseRun[]> {
   const { job, runtime } = services;
   const runs: CaseRun[] = [];
+  const ownReference = await referenceProcess(services);
   for (const { shape, inputs } of probesOf(services, spec, seed)) {
     if (runs.some(({ ends }) => ends)) break;
     const candidate = candidateFor(services, { image, shape });
@@ -97,6 +102,8 @@ export async function runProbes(services: VariantServices, { spec, image, seed }
         candidate,
         inputs,
         tolerance: { absolute: spec.tolerance.absolute, relative: spec.tolerance.relative },
+        judgeRounding: judgesRounding(spec),
+        ownReference,
         checkDeterminism: true,
         allInputs: true,
         tellOutputs: 0,
@@ -116,12 +123,13 @@ interface ProbedInputs {
 }
 
 /** Says of each input what was found on it, and in texts on which the kernel was wrong. */
-function withInputs(run: CaseRun, { shape, inputs, found }: ProbedInputs): CaseRun {
+export function withInputs(run: CaseRun, { shape, inputs, found }: ProbedInputs): CaseRun {
   run.result.inputs = inputs.map(({ rule }, index) =>
     create(InputResultSchema, {
       distribution: rule.name,
       verdict: found[index]!.failed ? Verdict.FAIL : Verdict.PASS,
       maxAbsError: found[index]!.maxAbsError,
+      roundingRatio: found[index]!.roundingRatio,
     }),
   );
   const failed = inputs.filter((_, index) => found[index]!.failed).map(({ rule }) => rule.name);

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { Shape } from '@flashcore/shared/contract';
-import { attentionFlops, checkShape, shapeFields, type Probes } from '@flashcore/shared/kernels';
+import { caseFlops, checkShape, problemCase, valuesOf, type Probes } from '@flashcore/shared/kernels';
 import type { SeededInput } from '../../worker/messages/launchable.ts';
 import type { PreparedCase } from '../../worker/messages/verifying.ts';
+import { takesShape } from '../spec/drawn-shapes.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import type { VariantServices } from './job-services.ts';
 
@@ -16,28 +17,32 @@ export interface ComingVerification {
 export const verifiedShapes = (services: VariantServices, spec: VerifySpec): Shape[] => [
   ...spec.shapes,
   ...(spec.probes ? probesOf(services, spec, '').map(({ shape }) => shape) : []),
+  ...drawnShapes(services, spec),
 ];
 
 /** Draws the seeds of a verification before the kernel is built. */
 export function comingVerification(services: VariantServices, spec: VerifySpec): ComingVerification {
   const { kernel } = services.spec;
+  const { dtype } = services.resolved;
   const inputs = drawSeeds(services, spec);
-  const cases = smallestFirst(spec)
+  const cases = smallestFirst(services, spec)
     .filter((shape) => checkShape(kernel.manifest, services.resolved, shape) === undefined)
     .map((shape) => ({ shape, inputs }));
   const probes = spec.probes ? probesOf(services, spec, inputs[0]!.seed) : [];
-  const { inputs: dtype } = kernel.manifest.math;
+  const drawn = drawnShapes(services, spec).map((shape) => ({ shape, inputs: drawnInputs(services, spec) }));
   return {
     inputs,
-    cases: [...probes, ...cases].map((each) => ({
-      kind: { shape: shapeFields(each.shape), dtype },
+    cases: [...probes, ...cases, ...drawn].map((each) => ({
+      kind: problemCase(kernel.manifest.problem, valuesOf(each.shape), dtype),
       inputs: each.inputs,
     })),
   };
 }
 
-export const smallestFirst = ({ shapes }: VerifySpec): Shape[] =>
-  shapes.toSorted((a, b) => attentionFlops(a) - attentionFlops(b));
+export function smallestFirst({ spec: { kernel } }: VariantServices, { shapes }: VerifySpec): Shape[] {
+  const { problem } = kernel.manifest;
+  return shapes.toSorted((a, b) => caseFlops(problem, a) - caseFlops(problem, b));
+}
 
 interface Probe {
   shape: Shape;
@@ -62,12 +67,23 @@ export function probesOf(
   return [...first(probes, false), ...first(probes, true), ...(longProbes ? first(probes.long, false) : [])];
 }
 
+/** Of the variant that runs: its limits may be narrower than those of the variant that was asked for. */
+export const drawnShapes = ({ spec: { kernel }, resolved, cases }: VariantServices, { drawn }: VerifySpec): Shape[] =>
+  drawn?.shapes.filter((shape) => takesShape({ manifest: kernel.manifest, resolved, cases }, shape)) ?? [];
+
+/** N(0, 1), and the distribution after it. */
+export const drawnInputs = (services: VariantServices, { drawn }: VerifySpec): SeededInput[] =>
+  drawn ? drawSeeds(services, { seeds: [...drawn.seeds], seedCount: 0 }) : [];
+
 /**
  * The first input is N(0, 1); those after it walk through the other distributions of cases.yaml. Seeds are drawn here,
  * where no kernel can know them, and are
  * reported afterwards.
  */
-export function drawSeeds({ cases }: VariantServices, { seeds, seedCount }: VerifySpec): SeededInput[] {
+export function drawSeeds(
+  { cases }: VariantServices,
+  { seeds, seedCount }: Pick<VerifySpec, 'seeds' | 'seedCount'>,
+): SeededInput[] {
   const chosen = seeds.length > 0 ? seeds : Array.from({ length: seedCount }, () => randomBytes(8).toString('hex'));
   const names = [
     cases.defaults.distribution,

@@ -22,7 +22,7 @@ import type { KernelBuild } from '../build/compiled-kernel.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import { MODES } from './timing-modes.ts';
-import { drawSeeds } from '../spec/benchmark-protocol.ts';
+import { drawSeed } from '../spec/benchmark-protocol.ts';
 import { runBuild, stopsAfterBuild } from './build-phase.ts';
 import { candidateFor } from './candidate.ts';
 import { PER_BLOCK, runningRatio, shapeComparison } from './comparison-result.ts';
@@ -78,9 +78,6 @@ interface Comparing {
 }
 
 type SeedListener = (seeds: readonly string[]) => void;
-
-/** Of a mode: the champion against itself, then against the candidate. */
-const SERIES = 2;
 
 interface BuiltCandidate {
   build: KernelBuild;
@@ -243,8 +240,8 @@ export async function compareShape(
     artifacts,
     spec: { device },
   } = services;
-  const seeds = drawSeeds(SERIES * modes.length);
-  onSeeds([...seeds.seeds, ...seeds.freshSeeds]);
+  const seed = drawSeed();
+  onSeeds([seed]);
   const live = new LivePairs(services, shape);
   const outcome = await runtime.request(
     {
@@ -252,7 +249,7 @@ export async function compareShape(
       champion: candidateFor(championSide, { image: champion, shape }),
       candidate: candidateFor(services, { image: candidate, shape }),
       modes,
-      ...seeds,
+      seed,
       tolerance: spec.tolerance,
       protocol: spec.protocol.sampling,
       ownProcesses: runtime.ownProcesses,

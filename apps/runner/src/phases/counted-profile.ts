@@ -22,7 +22,6 @@ const SEED = '666c617368';
 export async function countedProfile(services: VariantServices, options: CountOptions): Promise<ProfileResult> {
   const { job, spec, runtime, frames, resolved, cases } = services;
   const { shape, counters } = options.spec;
-  const dtype = spec.kernel.manifest.math.inputs;
   const candidate = candidateFor(services, { image: options.image, shape, instrumented: true });
   const filling = fillingOf(candidate.plan.launches, options.build.entries);
   const outcome = await runtime.request(
@@ -35,12 +34,12 @@ export async function countedProfile(services: VariantServices, options: CountOp
     { signal: job.signal },
   );
   if (outcome.status !== 'done')
-    return notMeasured({ shape, dtype }, `the counted run failed: ${describeOutcome(outcome)}`);
+    return notMeasured({ shape, plan: candidate.plan }, `the counted run failed: ${describeOutcome(outcome)}`);
   const result = modelledResult({
     arch: spec.device.arch,
     deviceName: spec.device.name,
     shape,
-    dtype,
+    computed: candidate.plan,
     accumulate: accumulateOf(spec.kernel.manifest, resolved.parameters),
     launches: outcome.value.launches,
     frontEnd: options.build.runs.some(({ compiler }) => compiler === 'clang++') ? 'clang' : 'nvcc',

@@ -16,6 +16,7 @@ import {
   type PlannedGate,
 } from '@flashcore/shared/kernels';
 import type { JudgedBy } from '../spec/judged-by.ts';
+import { rankingMessage } from '../spec/ranked-run.ts';
 import type { VariantServices } from './job-services.ts';
 
 /** Who measures what a stopped variant did not come to. */
@@ -39,11 +40,13 @@ export class Judging {
 
   announce(): void {
     const { plan, gates, isDefault } = this.#judged;
+    const { ranking } = this.#services.spec;
     this.#services.job.emit({
       case: 'gatePlan',
       value: create(GatePlanAnnouncedSchema, {
         plan: planMessage(plan, gates.map(undecided), isDefault),
         variant: this.#services.resolved.label,
+        ...(ranking && { ranking: rankingMessage(ranking) }),
       }),
     });
   }

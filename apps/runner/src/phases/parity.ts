@@ -1,13 +1,20 @@
 import type { Shape } from '@flashcore/shared/contract';
+import { formatShape, isPlainAttention, problemCase, tensorElements, valuesOf } from '@flashcore/shared/kernels';
 import type { SeededInput } from '../../worker/messages/launchable.ts';
 import { MAX_COMPARED_ELEMENTS, SdpaParity } from '../sdpa/sdpa-parity.ts';
 import type { VariantServices } from './job-services.ts';
 
 /** What sets a case's outputs beside PyTorch's SDPA; why there is none where it can't be. */
-export function openParity({ job, runtime }: VariantServices, shape: Shape): SdpaParity | { missing: string } {
+export function openParity(
+  { job, runtime, spec, resolved }: VariantServices,
+  shape: Shape,
+): SdpaParity | { missing: string } {
   const { sdpa, sdpaMissing, dataDirectory } = runtime.instruments;
   if (!sdpa) return { missing: sdpaMissing };
-  const elements = shape.batch * shape.heads * shape.sequenceLength * shape.headDim;
+  const { problem } = spec.kernel.manifest;
+  const compared = problemCase(problem, valuesOf(shape), resolved.dtype);
+  if (!isPlainAttention(compared)) return { missing: `SDPA is not called for ${formatShape(shape)} of ${problem.id}` };
+  const elements = tensorElements(problem, shape);
   if (elements > MAX_COMPARED_ELEMENTS)
     return {
       missing: `tensors of ${elements} elements; up to ${MAX_COMPARED_ELEMENTS} are compared with SDPA`,

@@ -38,9 +38,8 @@ function item(check: string, passed: boolean, detail: string): PrecheckItem {
   return create(PrecheckItemSchema, { check, verdict: passed ? Verdict.PASS : Verdict.FAIL, detail });
 }
 
-function inputs({ kernel }: JobSpec, wanted: string): PrecheckItem {
-  const found = kernel.manifest.math.inputs;
-  return item('inputs', found === wanted, `the manifest says ${found}, ${wanted} is required`);
+function inputs({ resolved: { dtype: found } }: JobSpec, wanted: readonly string[]): PrecheckItem {
+  return item('inputs', wanted.includes(found), `the manifest says ${found}, ${wanted.join(' or ')} is required`);
 }
 
 /** Of these parameters: a toggle may change what the tensor cores add up in. */

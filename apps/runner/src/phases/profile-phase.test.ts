@@ -1,5 +1,6 @@
 /** The profiler that is started beside the build. */
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { create } from '@bufbuild/protobuf';
 import { DeviceSchema, ProfileResultSchema, VariantResultSchema, Verdict } from '@flashcore/shared/contract';
 import { parseManifest, parseShape, resolveVariant } from '@flashcore/shared/kernels';
@@ -10,7 +11,7 @@ import type { VariantServices } from './job-services.ts';
 import { profileBeside, profilePhase, profileReadPhase, profileVerifiedPhase } from './profile-phase.ts';
 
 const KERNEL = new URL('../../../../kernels/flashcore_v6/kernel.yaml', import.meta.url);
-const manifest = parseManifest(readFileSync(KERNEL, 'utf8'), KERNEL.pathname);
+const manifest = parseManifest(readFileSync(KERNEL, 'utf8'), fileURLToPath(KERNEL));
 
 /** A job on a device whose profiler notes what becomes of it. */
 function jobOn(device: { simulated?: boolean }) {

@@ -1,10 +1,10 @@
-import { ArtifactKind, type Shape } from '@flashcore/shared/contract';
+import { ArtifactKind, type Sha256, type Shape } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 
 export interface StoredSamples {
-  sha256: string;
+  sha256: Sha256;
   kind: ArtifactKind;
   fileName: string;
   sizeBytes: bigint;

@@ -48,7 +48,15 @@ const finding = (message: string) => create(FindingSchema, { message });
 
 function buildOf(image: KernelBuild['image'], messages: string[], seconds: number): KernelBuild {
   const result = create(BuildResultSchema, { buildId: 'build', seconds });
-  return { result, findings: messages.map(finding), image, sassMissing: undefined, sourceDigest: '', sources: [] };
+  return {
+    result,
+    findings: messages.map(finding),
+    image,
+    sassMissing: undefined,
+    keptState: [],
+    sourceDigest: '',
+    sources: [],
+  };
 }
 
 const foundWith = (part: KernelBuild, all: KernelBuild): VariantFound => ({

@@ -1,5 +1,6 @@
 import { Phase } from '@flashcore/shared/contract';
 import { checkShape, planLaunches } from '@flashcore/shared/kernels';
+import { judgeKeptState } from './judge-kept-state.ts';
 import { emitFindings, type VariantServices } from './job-services.ts';
 import type { VariantPhase } from './phase.ts';
 import { verifiedShapes } from './coming-verification.ts';
@@ -35,6 +36,7 @@ export const restOfBuildPhase: VariantPhase = {
   async run(services, found) {
     const { complete, findings } = found.build!;
     const build = await complete!;
+    judgeKeptState(services, build);
     found.build = build;
     found.result.build = build.result;
     services.job.emit({ case: 'buildResult', value: build.result });

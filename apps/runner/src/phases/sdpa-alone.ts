@@ -6,13 +6,12 @@ import {
   type SdpaBenchmark,
   type Shape,
 } from '@flashcore/shared/contract';
-import { attentionBytes, attentionFlops } from '@flashcore/shared/kernels';
+import { attentionCase } from '@flashcore/shared/kernels';
 import { medianInterval } from '@flashcore/shared/statistics';
 import type { SamplingProtocol, TimingModeName } from '../../worker/messages/measuring.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import type { SdpaBenchmark as SdpaProcesses } from '../sdpa/sdpa-benchmark.ts';
 import type { SdpaShape } from '../sdpa/sdpa-shape.ts';
-import { INPUT_SETS } from '../spec/benchmark-protocol.ts';
 import type { SdpaSpec } from '../spec/sdpa-spec.ts';
 import { LiveSamples } from './live-samples.ts';
 import { withRates } from './rates.ts';
@@ -54,9 +53,8 @@ export async function measureSdpaAlone(parts: SdpaAlone): Promise<SdpaBenchmark[
 function openShape({ job, spec, sdpa }: SdpaAlone, shape: Shape): Promise<SdpaShape | { missing: string }> {
   const live = new LiveSamples({ job, device: spec.device, shape, protocol: spec.protocol.sampling });
   return sdpa.openShape(shape, {
-    dtype: 'fp16',
+    dtype: spec.dtype,
     modes: spec.modes,
-    inputSets: INPUT_SETS,
     backends: spec.backends,
     signal: job.signal,
     onSamples: (mode, subject, samplesUs) => live.add({ mode, subject, samplesUs, warmUp: false }),
@@ -93,13 +91,18 @@ interface Opened {
 }
 
 function resultOf({ spec }: SdpaAlone, { shape, mode, opened }: Opened): SdpaBenchmark {
-  const work = { flops: attentionFlops(shape), bytes: attentionBytes(shape) };
+  const { dtype } = spec;
+  const { flops, bytes } = attentionCase(shape, dtype);
+  const work = { flops, bytes };
   return create(SdpaBenchmarkSchema, {
     shape,
     mode: MODES[mode],
     ...work,
     ...('turn' in opened
-      ? { backends: withRates(opened.alone(mode), spec.device, work), missing: opened.missing(mode) ?? '' }
+      ? {
+          backends: withRates(opened.alone(mode), spec.device, { ...work, dtype }),
+          missing: opened.missing(mode) ?? '',
+        }
       : { missing: opened.missing }),
   });
 }

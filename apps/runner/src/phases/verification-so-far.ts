@@ -20,6 +20,7 @@ export class VerificationSoFar {
   readonly #inputs: readonly SeededInput[];
   readonly #started = performance.now();
   readonly #probes: CaseResult[] = [];
+  readonly #drawn: CaseResult[] = [];
   /** In the order in which they ran. */
   readonly #cases = new Map<Shape, CaseResult>();
   #stopped: string | undefined;
@@ -44,6 +45,11 @@ export class VerificationSoFar {
     this.#note(run, run.result.shape!);
   }
 
+  addDrawn(run: CaseRun): void {
+    this.#drawn.push(run.result);
+    this.#note(run, run.result.shape!);
+  }
+
   addCase(run: CaseRun, shape: Shape): void {
     this.#cases.set(shape, run.result);
     this.#note(run, shape);
@@ -65,6 +71,7 @@ export class VerificationSoFar {
       seconds: (performance.now() - this.#started) / 1000,
       seeds: this.#inputs.map(({ seed }) => seed),
       probes: this.#probes,
+      drawn: this.#drawn,
     });
   }
 }

@@ -6,6 +6,7 @@ import type { VerifySpec } from '../spec/job-spec.ts';
 import { notRun } from './case-judgement.ts';
 import { runCase, runProbes } from './case-runs.ts';
 import { drawSeeds, smallestFirst } from './coming-verification.ts';
+import { runDrawn } from './drawn-runs.ts';
 import type { JobFound } from './job-found.ts';
 import { emitFindings, startPhase, type VariantServices } from './job-services.ts';
 import type { VariantPhase } from './phase.ts';
@@ -79,12 +80,12 @@ export async function runVerify(services: VariantServices, options: VerifyOption
   startPhase(services, Phase.VERIFY, spec.shapes.length);
   const instrumented = options.races && services.spec.device.simulated ? startInstrumentedBuild(services) : undefined;
   const inputs = options.inputs ?? drawSeeds(services, spec);
-  options.onSeeds(inputs.map(({ seed }) => seed));
+  options.onSeeds([...inputs.map(({ seed }) => seed), ...(spec.drawn?.seeds ?? [])]);
   const soFar = new VerificationSoFar(spec, inputs);
   const watching = instrumented && watchesEveryCase(services) ? await watchFirstInputs(instrumented) : undefined;
   const probes = spec.probes ? await runProbes(services, { spec, image, seed: inputs[0]!.seed }) : [];
   for (const run of probes) soFar.addProbe(run);
-  for (const shape of smallestFirst(spec)) {
+  for (const shape of smallestFirst(services, spec)) {
     const skipped = refusalOf(services, shape) ?? soFar.stopped;
     const run =
       skipped === undefined
@@ -94,6 +95,8 @@ export async function runVerify(services: VariantServices, options: VerifyOption
     job.emit({ case: 'caseResult', value: run.result });
     options.onCase?.(soFar.result());
   }
+  // A kernel that is wrong on a case is wrong: nobody waits for more.
+  if (soFar.findings.length === 0) for (const run of await runDrawn(services, { spec, image })) soFar.addDrawn(run);
   const { cases } = soFar;
   const raced = instrumented
     ? await checkRaces(services, {

@@ -61,9 +61,9 @@ export function bottleneckOf({ metric, stalls }: Figures): string {
   if (tensor >= HIGH_PERCENT && tensor >= dram) return `tensor cores: active ${percent(tensor)} of the time`;
   if (dram >= HIGH_PERCENT) return `device memory: ${percent(dram)} of its bandwidth`;
   if (busy >= HIGH_PERCENT)
-    return `instruction issue: ${percent(busy)} of the issue rate, tensor cores ${percent(tensor)}`;
+    return `instructions: the busiest pipe at ${percent(busy)}, tensor cores ${percent(tensor)}`;
   const [first] = stalls.filter(({ name }) => !NO_STALL.includes(name));
-  return `latency: tensor cores ${percent(tensor)}, device memory ${percent(dram)}, issue ${percent(busy)}${first ? `; the most frequent stall is ${first.name}` : ''}`;
+  return `latency: tensor cores ${percent(tensor)}, device memory ${percent(dram)}, busiest pipe ${percent(busy)}${first ? `; the most frequent stall is ${first.name}` : ''}`;
 }
 
 /** A rule that applies, by its name. */
@@ -165,10 +165,10 @@ function latencyBound({ metric }: Figures): AdviceText | undefined {
   ];
   if (tensor === undefined || dram === undefined || tensor >= LOW_TENSOR_PERCENT || dram >= HIGH_PERCENT)
     return undefined;
-  const evidence = `tensor cores ${percent(tensor)}, device memory ${percent(dram)}${occupancy === undefined ? '' : `, achieved occupancy ${percent(occupancy)}`}${busy === undefined ? '' : `, issue ${percent(busy)}`}`;
+  const evidence = `tensor cores ${percent(tensor)}, device memory ${percent(dram)}${occupancy === undefined ? '' : `, achieved occupancy ${percent(occupancy)}`}${busy === undefined ? '' : `, busiest pipe ${percent(busy)}`}`;
   if (busy !== undefined && busy >= HIGH_PERCENT)
     return {
-      text: 'The instructions around the matrix products fill the issue slots: give them to tensor cores (WMMA or mma.sync for both products), and vectorise loads',
+      text: 'The instructions around the matrix products fill a pipe or the issue slots: give them to tensor cores (WMMA or mma.sync for both products), and vectorise loads',
       evidence,
     };
   return {

@@ -13,6 +13,8 @@ export interface MetricRule {
   /** Nsight Compute's names that it needs: when one is absent, so is the metric. */
   counters: readonly string[];
   value: (of: (counter: string) => number) => number;
+  /** No more is possible. ncu reads hits and accesses in different passes, and of a short launch they may not fit. */
+  most?: number;
 }
 
 /** A resource that bounds the CTAs on a multiprocessor, with the counter that says at how many. */
@@ -80,7 +82,7 @@ export function metricRules(arch: string): MetricRule[] {
     plain('tensor_pipe_percent', '%', tensorCounter(arch)),
     plain('dram_throughput_percent', '%', 'dram__throughput.avg.pct_of_peak_sustained_elapsed'),
     plain('dram_bytes', 'B', 'dram__bytes.sum'),
-    plain('l2_hit_percent', '%', 'lts__t_sector_hit_rate.pct'),
+    { ...plain('l2_hit_percent', '%', 'lts__t_sector_hit_rate.pct'), most: 100 },
     {
       name: 'smem_bank_conflict_percent',
       unit: '%',
@@ -138,8 +140,24 @@ export function countersOf(metricSet: string, arch: string): string[] {
   return [...new Set(wanted.flatMap(({ counters }) => counters))];
 }
 
-/** A rule's value from a launch's counters; undefined when one that it needs was not read. */
-export function evaluateRule({ counters, value }: MetricRule, values: CounterValues): number | undefined {
-  if (!counters.every((counter) => values.has(counter))) return undefined;
-  return value((counter) => values.get(counter)!);
+/** A rule's value from a launch's counters; undefined when one that it needs was not read, or they contradict. */
+export function evaluateRule(rule: MetricRule, values: CounterValues): number | undefined {
+  if (!rule.counters.every((counter) => values.has(counter))) return undefined;
+  const value = rule.value((counter) => values.get(counter)!);
+  return rule.most !== undefined && value > rule.most ? undefined : value;
+}
+
+/** Why metrics and counters that were asked for are missing from a profile; empty: none is. */
+export function missingText(rules: readonly MetricRule[], counters: readonly string[], values: CounterValues): string {
+  const impossible = rules.filter(
+    (rule) => rule.counters.every((counter) => values.has(counter)) && evaluateRule(rule, values) === undefined,
+  );
+  const unread = counters.filter((counter) => !values.has(counter));
+  return [
+    ...impossible.map(
+      ({ name, unit, most, counters: [first] }) =>
+        `${name} left out: ${first} is ${values.get(first!)} ${unit}, above ${most} ${unit}, because its passes do not fit together`,
+    ),
+    ...(unread.length > 0 ? [`not read: ${unread.join(', ')}`] : []),
+  ].join('; ');
 }

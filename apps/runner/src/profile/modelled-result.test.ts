@@ -1,7 +1,9 @@
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { EntryResourcesSchema, FindingKind, ShapeSchema, Verdict } from '@flashcore/shared/contract';
+import { attentionCase, METRICS, isCounter } from '@flashcore/shared/kernels';
 import { profileFindings } from '../findings/profile-findings.ts';
+import { metricRules } from './counters.ts';
 import { modelledResult, type CountedKernel } from './modelled-result.ts';
 
 const shape = create(ShapeSchema, { batch: 1, heads: 4, sequenceLength: 128, headDim: 64 });
@@ -35,7 +37,7 @@ const COUNTED: CountedKernel = {
   arch: 'sm_89',
   deviceName: 'flashcore CPU emulator (L4 limits)',
   shape,
-  dtype: 'fp16',
+  computed: attentionCase(shape, 'fp16'),
   accumulate: 'fp32',
   launches: [LAUNCH, { ...LAUNCH, entry: 'combine', counts: { instructions: 10 }, lines: {} }],
   entries: [create(EntryResourcesSchema, { entry: 'attend', ctasPerSm: 3, occupancyPercent: 25 })],
@@ -72,6 +74,13 @@ test('what only a GPU has is absent, and why is said', () => {
     undefined,
   ]);
   expect(result.reason).toContain('time, stalls and utilisation');
+  expect(result.reason).toContain('not read: dram__bytes.sum');
+});
+
+test('whatever a profile shows can be gated', () => {
+  const shown = [...result.metrics.map(({ name }) => name), ...metricRules('sm_90').map(({ name }) => name)];
+  expect(shown).toContain('barrier_instructions');
+  expect(shown.filter((name) => !isCounter(name) && !Object.hasOwn(METRICS, name))).toEqual([]);
 });
 
 test('lines come in the order of the source, with their text; bank conflicts are found at the worst', () => {

@@ -10,17 +10,17 @@ import {
   type ProfileResult,
   type Shape,
 } from '@flashcore/shared/contract';
-import { attentionBytes, attentionFlops, findDataSheet, type TensorDtype } from '@flashcore/shared/kernels';
+import { findDataSheet, tensorTflops, type ProblemCase } from '@flashcore/shared/kernels';
 import type { LaunchCounts } from '../../worker/messages/profiling.ts';
 import { adviceFor } from './advice.ts';
-import { evaluateRule, metricRules } from './counters.ts';
+import { evaluateRule, metricRules, missingText } from './counters.ts';
 
 export interface CountedKernel {
   arch: string;
   deviceName: string;
   shape: Shape;
-  /** Of the tensors. */
-  dtype: TensorDtype;
+  /** What arithmetic and traffic follow from. */
+  computed: Pick<ProblemCase, 'dtype' | 'flops' | 'bytes'>;
   /** "fp32" or "fp16"; empty when not known. */
   accumulate: string;
   /** Of one run of the plan, in order. */
@@ -60,10 +60,10 @@ const FAMILIES = ['fma', 'float', 'integer', 'memory', 'control', 'warp'];
 /**
  * Counts of the emulator as a result. Where a plan has several launches, the figures are those of the one with the most
  * instructions, and say so. A counter of a GPU that the emulator does not have is absent, and its gate answers "not
- * measured".
+ * measured"; one that was asked for by name is named in `reason`.
  */
 export function modelledResult(kernel: CountedKernel): ProfileResult {
-  const { arch, deviceName, shape, dtype, accumulate, launches, entries, waves, counters = [] } = kernel;
+  const { arch, shape, computed, accumulate, launches, entries, waves, counters = [] } = kernel;
   const largest = launches.reduce((a, b) => (of(b)('instructions') > of(a)('instructions') ? b : a));
   const which = launches.length > 1 ? `, ${largest.entry}, the largest of ${launches.length} launches` : '';
   const comparable = kernel.frontEnd === 'nvcc';
@@ -84,7 +84,7 @@ export function modelledResult(kernel: CountedKernel): ProfileResult {
     ...ruled,
     ...ownMetrics(largest, metric),
     ...(resources ? residency(resources, waves, metric) : []),
-    ...ridge(deviceName, metric),
+    ...ridge(kernel, metric),
     ...named,
   ];
   const figures = {
@@ -97,12 +97,14 @@ export function modelledResult(kernel: CountedKernel): ProfileResult {
   };
   return create(ProfileResultSchema, {
     verdict: Verdict.PASS,
-    reason: comparable ? NOT_TIMED : `${NOT_TIMED}; ${NOT_NCUS}`,
+    reason: [NOT_TIMED, ...(comparable ? [] : [NOT_NCUS]), missingText([], counters, values)]
+      .filter((part) => part !== '')
+      .join('; '),
     modelled: true,
     shape,
     metrics: all,
     advice: adviceFor(figures).map(({ text, evidence }) => ({ text, evidence })),
-    arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape, dtype),
+    arithmeticIntensity: computed.flops / computed.bytes,
     lines: linesOf(launches, kernel.textOf),
   });
 }
@@ -149,10 +151,10 @@ function residency(entry: EntryResources, waves: LaunchWaves | undefined, metric
 }
 
 /** Where the roof bends: a kernel with fewer FLOPs a byte is bound by memory at best. */
-function ridge(deviceName: string, metric: NewMetric): Metric[] {
+function ridge({ deviceName, computed }: CountedKernel, metric: NewMetric): Metric[] {
   const sheet = findDataSheet(deviceName);
   if (!sheet) return [];
-  const value = (sheet.fp16TensorTflops * 1e12) / (sheet.memoryGbPerSecond * 1e9);
+  const value = (tensorTflops(sheet, computed.dtype) * 1e12) / (sheet.memoryGbPerSecond * 1e9);
   return [metric('ridge_flops_per_byte', value, 'FLOP/B', sheet.source)];
 }
 

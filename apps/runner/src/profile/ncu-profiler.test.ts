@@ -1,9 +1,11 @@
 import { chmodSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { create } from '@bufbuild/protobuf';
 import { Verdict, DeviceSchema, type ProfileResult } from '@flashcore/shared/contract';
-import { parseShape, type LaunchPlan } from '@flashcore/shared/kernels';
+import { attentionCase, parseShape, type LaunchPlan } from '@flashcore/shared/kernels';
+import { shellWord } from '@flashcore/shared/text';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { ncuProfiler } from './ncu-profiler.ts';
@@ -17,7 +19,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true }));
 
-const RECORDED = new URL('recorded/sm_90.raw.base.csv', import.meta.url).pathname;
+const RECORDED = shellWord(fileURLToPath(new URL('recorded/sm_90.raw.base.csv', import.meta.url)));
 /** Writes a report, as ncu does, and then `importing` is what it does when asked to print it. */
 const fakeNcu = (importing: string): string => `#!/bin/sh
 if [ "$1" = --export ]; then echo "==PROF== Profiling \\"k\\" - 1 (1/1): 0%....100% - 8 passes"; echo report > "$2.ncu-rep"; echo "$2" > "\${0%/*}/told"; exit 0; fi
@@ -45,7 +47,7 @@ function profileBy(
   });
   const plan: LaunchPlan = {
     launches: [{ entry: 'k', grid: [1, 1, 1], block: [32, 1, 1], sharedBytes: 0, l2Persist: [], arguments: [] }],
-    dtype: 'fp16',
+    ...attentionCase(parseShape('2x8x512x64'), 'fp16'),
     workspace: [],
   };
   return profiler.profile(

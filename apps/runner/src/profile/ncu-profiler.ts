@@ -2,7 +2,7 @@ import { existsSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { ArtifactKind, ArtifactSchema } from '@flashcore/shared/contract';
-import { formatShape, shapeFields } from '@flashcore/shared/kernels';
+import { formatShape } from '@flashcore/shared/kernels';
 import type { ProfileOnceJob } from '../../worker/messages/profiling.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { makeTemporary } from '../store/temporary.ts';
@@ -46,7 +46,6 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
         deviceOrdinal: ordinal,
         candidate: {
           image: waits ? '' : built.image,
-          shape: shapeFields(shape),
           plan,
           launchLimitMs: 0,
         },
@@ -94,7 +93,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
         stopLooking();
       });
       const file = `${report}.ncu-rep`;
-      if (!existsSync(file)) return notMeasured({ shape, dtype: plan.dtype }, explainFailure(lines, exitCode));
+      if (!existsSync(file)) return notMeasured({ shape, plan }, explainFailure(lines, exitCode));
       const kept = create(ArtifactSchema, {
         sha256: artifacts.putFile(file),
         kind: ArtifactKind.NCU_REPORT,
@@ -113,16 +112,13 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
               arch: device.arch,
               deviceName: device.name,
               shape,
-              dtype: plan.dtype,
+              computed: plan,
               accumulate: request.accumulate,
               launches,
               counters,
               waves: (await built).waves,
             })
-          : notMeasured(
-              { shape, dtype: plan.dtype },
-              'csv' in printed ? explainFailure(lines, exitCode) : printed.missing,
-            );
+          : notMeasured({ shape, plan }, 'csv' in printed ? explainFailure(lines, exitCode) : printed.missing);
       // Also of a report that ncu here can't read: another version may.
       result.artifacts.push(kept);
       return result;

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { Verdict, type ProfileResult } from '@flashcore/shared/contract';
-import { parseShape } from '@flashcore/shared/kernels';
+import { attentionCase, parseShape } from '@flashcore/shared/kernels';
 import { evaluateRule, metricRules } from './counters.ts';
 import { parseNcuCsv } from './ncu-report.ts';
 import { profileResult } from './profile-result.ts';
@@ -16,7 +16,7 @@ const h200 = (launches = parseNcuCsv(readFileSync(SAVED, 'utf8'))): ProfileResul
     arch: 'sm_90',
     deviceName: 'NVIDIA H200',
     shape: parseShape('2x8x512x64'),
-    dtype: 'fp16',
+    computed: attentionCase(parseShape('2x8x512x64'), 'fp16'),
     accumulate: 'fp32',
     launches,
   });
@@ -45,6 +45,17 @@ test('a counter that was not read leaves its metric out, so that its gate is not
   expect(of(result, 'achieved_occupancy_percent')).toBeUndefined();
 });
 
+test('a hit rate above 100 % is no figure: it is left out, and the profile says why', () => {
+  const [launch] = parseNcuCsv(readFileSync(SAVED, 'utf8'));
+  const at = (percent: number) =>
+    h200([{ ...launch!, counters: new Map(launch!.counters).set('lts__t_sector_hit_rate.pct', percent) }]);
+  expect([of(at(99.5), 'l2_hit_percent'), at(99.5).reason]).toEqual([99.5, undefined]);
+  expect([of(at(133.54), 'l2_hit_percent'), at(133.54).reason]).toEqual([
+    undefined,
+    'l2_hit_percent left out: lts__t_sector_hit_rate.pct is 133.54 %, above 100 %, because its passes do not fit together',
+  ]);
+});
+
 test('where the time of one of two launches was not read, nobody knows the time of both, nor a rate by it', () => {
   const [first, second] = recorded('sm_90.two-launches.csv');
   const untimed = new Map(second!.counters);
@@ -71,11 +82,11 @@ test('stalls come largest first', () => {
 test('the bottleneck and the advice carry their figures', () => {
   const result = h200();
   expect(result.bottleneck).toBe(
-    'latency: tensor cores 30.5 %, device memory 0.5 %, issue 30.5 %; the most frequent stall is wait',
+    'latency: tensor cores 30.5 %, device memory 0.5 %, busiest pipe 30.5 %; the most frequent stall is wait',
   );
   expect(result.advice.map(({ evidence }) => evidence)).toEqual([
     '232 registers a thread (bound 64), 2 CTAs/SM (wanted 4), bound by registers',
-    'tensor cores 30.5 %, device memory 0.5 %, achieved occupancy 6.5 %, issue 30.5 %',
+    'tensor cores 30.5 %, device memory 0.5 %, achieved occupancy 6.5 %, busiest pipe 30.5 %',
     'stall wait: 1.31 of 3.28 warp cycles an issued instruction (39.9 %)',
   ]);
 });
@@ -85,7 +96,7 @@ test('a plan of two launches: the time of both, the figures of the longest', () 
     arch: 'sm_90',
     deviceName: 'NVIDIA H200',
     shape: parseShape('2x8x512x64'),
-    dtype: 'fp16',
+    computed: attentionCase(parseShape('2x8x512x64'), 'fp16'),
     accumulate: 'fp32',
     launches: recorded('sm_90.two-launches.csv'),
   });
@@ -98,7 +109,7 @@ test('a device without a data sheet has no roofline', () => {
     arch: 'sm_90',
     deviceName: 'Some GPU',
     shape: parseShape('2x8x512x64'),
-    dtype: 'fp16',
+    computed: attentionCase(parseShape('2x8x512x64'), 'fp16'),
     accumulate: undefined,
     launches: recorded('sm_90.raw.base.csv'),
   });

@@ -8,23 +8,17 @@ import {
   type ProfileResult,
   type Shape,
 } from '@flashcore/shared/contract';
-import {
-  attentionBytes,
-  attentionFlops,
-  findDataSheet,
-  rooflineSeconds,
-  type TensorDtype,
-} from '@flashcore/shared/kernels';
+import { findDataSheet, rooflineSeconds, tensorTflops, type ProblemCase } from '@flashcore/shared/kernels';
 import { adviceFor, bottleneckOf } from './advice.ts';
-import { DURATION_COUNTER, OCCUPANCY_LIMITS, evaluateRule, metricRules, stallRules } from './counters.ts';
+import { DURATION_COUNTER, OCCUPANCY_LIMITS, evaluateRule, metricRules, missingText, stallRules } from './counters.ts';
 import type { ProfiledLaunch } from './ncu-report.ts';
 
 export interface ProfiledKernel {
   arch: string;
   deviceName: string;
   shape: Shape;
-  /** Of the tensors. */
-  dtype: TensorDtype;
+  /** What arithmetic and traffic follow from. */
+  computed: Pick<ProblemCase, 'dtype' | 'flops' | 'bytes'>;
   /** "fp32" or "fp16"; undefined when not known. */
   accumulate: string | undefined;
   /** Of one run of the plan, in order. */
@@ -38,13 +32,13 @@ export interface ProfiledKernel {
 /**
  * Counters as a result. Where a plan has several launches, the figures are those of the longest one, and say so; the
  * time is that of all.
- * A counter that ncu did not give is absent, and its gate answers "not measured".
+ * A metric that ncu did not give, or contradicts itself in, is absent, and `reason` names it.
  */
 export function profileResult({
   arch,
   deviceName,
   shape,
-  dtype,
+  computed,
   accumulate,
   launches,
   counters = [],
@@ -77,7 +71,7 @@ export function profileResult({
   const all = [
     ...withTotalTime(metrics, launches),
     ...named,
-    ...roofline(totalNs(launches) / 1e9, { deviceName, shape, dtype }),
+    ...roofline(totalNs(launches) / 1e9, { deviceName, computed }),
   ];
   const figures = {
     metric: (name: string) => all.find((metric) => metric.name === name)?.value,
@@ -87,14 +81,16 @@ export function profileResult({
     occupancyLimiter: limiterOf(longest),
     waves,
   };
+  const missing = missingText(metricRules(arch), counters, longest.counters);
   return create(ProfileResultSchema, {
     verdict: Verdict.PASS,
+    ...(missing !== '' && { reason: missing }),
     shape,
     metrics: all,
     stalls,
     bottleneck: bottleneckOf(figures),
     advice: adviceFor(figures).map(({ text, evidence }) => ({ text, evidence })),
-    arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape, dtype),
+    arithmeticIntensity: computed.flops / computed.bytes,
   });
 }
 
@@ -116,18 +112,17 @@ function withTotalTime(metrics: readonly Metric[], launches: readonly ProfiledLa
 /** Where the kernel stands under the device's roofline; nothing for a device without a data sheet. */
 function roofline(
   seconds: number,
-  { deviceName, shape, dtype }: Pick<ProfiledKernel, 'deviceName' | 'shape' | 'dtype'>,
+  { deviceName, computed: { flops, bytes, dtype } }: Pick<ProfiledKernel, 'deviceName' | 'computed'>,
 ): Metric[] {
   const sheet = findDataSheet(deviceName);
   if (!sheet || !(seconds > 0)) return [];
-  const [flops, bytes] = [attentionFlops(shape), attentionBytes(shape, dtype)];
-  const source = `${flops} FLOPs, ${bytes} B (Q, K, V and O once), ncu's time, ${sheet.source}`;
-  const ridge = (sheet.fp16TensorTflops * 1e12) / (sheet.memoryGbPerSecond * 1e9);
+  const source = `${flops} FLOPs, ${bytes} B (every tensor once), ncu's time, ${sheet.source}`;
+  const ridge = (tensorTflops(sheet, dtype) * 1e12) / (sheet.memoryGbPerSecond * 1e9);
   return [
     create(MetricSchema, { name: 'achieved_tflops', value: flops / seconds / 1e12, unit: 'TFLOP/s', source }),
     create(MetricSchema, {
       name: 'roofline_percent',
-      value: (100 * rooflineSeconds(flops, bytes, sheet)) / seconds,
+      value: (100 * rooflineSeconds({ flops, bytes, dtype }, sheet)) / seconds,
       unit: '%',
       source,
     }),

@@ -7,7 +7,7 @@ import {
   type ProfileResult,
   type Shape,
 } from '@flashcore/shared/contract';
-import { attentionBytes, attentionFlops, type LaunchPlan, type TensorDtype } from '@flashcore/shared/kernels';
+import type { LaunchPlan } from '@flashcore/shared/kernels';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 
 /** What the profiler needs of a build. */
@@ -54,19 +54,19 @@ export interface Profiler {
 /** What arithmetic and traffic follow from. */
 export interface ProfiledTensors {
   shape: Shape;
-  dtype: TensorDtype;
+  plan: LaunchPlan;
 }
 
 /** The profiler of a host where no counter can be read, and why. */
 export function noProfiler(reason: string): Profiler {
-  return { profile: ({ shape, plan }) => Promise.resolve(notMeasured({ shape, dtype: plan.dtype }, reason)) };
+  return { profile: ({ shape, plan }) => Promise.resolve(notMeasured({ shape, plan }, reason)) };
 }
 
-export function notMeasured({ shape, dtype }: ProfiledTensors, reason: string): ProfileResult {
+export function notMeasured({ shape, plan }: ProfiledTensors, reason: string): ProfileResult {
   return create(ProfileResultSchema, {
     verdict: Verdict.NOT_MEASURED,
     reason,
     shape,
-    arithmeticIntensity: attentionFlops(shape) / attentionBytes(shape, dtype),
+    arithmeticIntensity: plan.flops / plan.bytes,
   });
 }

@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseShape } from '@flashcore/shared/kernels';
+import { attentionCase, parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { runSanitizer } from './sanitizer.ts';
 
@@ -13,7 +13,7 @@ test("the job's file lies in the data folder while compute-sanitizer reads it, a
     `#!/bin/sh\nfor file; do :; done\necho "$file" >${dataDirectory}/told; grep -q '"runs":1' "$file" || exit 1\n`,
     { mode: 0o755 },
   );
-  const plan = { dtype: 'fp16' as const, launches: [], workspace: [] };
+  const plan = { ...attentionCase(parseShape('1x1x64x64'), 'fp16'), launches: [], workspace: [] };
   const answer = await runSanitizer(
     { program, library: '', ordinal: 0, dataDirectory },
     {

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Shape } from '@flashcore/shared/contract';
-import { shapeFields, type LaunchPlan } from '@flashcore/shared/kernels';
+import { type LaunchPlan } from '@flashcore/shared/kernels';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { ProfileOnceJob } from '../../worker/messages/profiling.ts';
 import { makeTemporary } from '../store/temporary.ts';
@@ -48,7 +48,6 @@ export async function runSanitizer(
     deviceOrdinal: ordinal,
     candidate: {
       image: run.image,
-      shape: shapeFields(run.shape),
       plan: run.plan,
       launchLimitMs: 0,
     },

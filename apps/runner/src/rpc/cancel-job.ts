@@ -3,7 +3,7 @@ import { CancelJobResponseSchema, type CancelJobRequest, type CancelJobResponse 
 import { requirePermission } from '../access/roles.ts';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
-import { checkName } from './validate/names.ts';
+import { checkJobName } from './validate/names.ts';
 import { Violations } from './validate/violations.ts';
 
 /** Ends a job, one's own or, with the permission, another's; cancelling an ended job is no error. */
@@ -11,7 +11,7 @@ export const cancelJob =
   ({ jobs }: Services): UnaryHandler<CancelJobRequest, CancelJobResponse> =>
   ({ name }, { caller }) => {
     const violations = new Violations();
-    checkName('name', name, violations);
+    checkJobName('name', name, violations);
     violations.throwIfAny();
     const { owner } = jobs.get(name).job;
     if (owner !== caller.name) requirePermission(caller, 'cancel-any', `cancel a job of ${owner || 'nobody known'}`);

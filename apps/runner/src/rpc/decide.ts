@@ -21,40 +21,51 @@ import {
   type UndoRequest,
   type UndoResponse,
 } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
 import { requirePermission } from '../access/roles.ts';
-import { championOf } from '../acceptance/champion-of.ts';
+import { NO_CHAMPION } from '../store/decisions.ts';
+import { championOf, evidenceOf } from '../acceptance/champion-of.ts';
+import { replacedChampions, sharesPlace } from '../acceptance/current-champion.ts';
+import { requireOverruling, requireReplacing } from '../acceptance/overruling.ts';
 import { requestDigest } from '../jobs/request-digest.ts';
 import type { RepeatableRequest } from '../store/decisions.ts';
 import type { CallContext, UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
-import { checkName } from './validate/names.ts';
+import { checkJobName } from './validate/names.ts';
 import { checkRequestId } from './validate/job-options.ts';
 import { Violations } from './validate/violations.ts';
 
 const MAX_NOTE = 4096;
 
 /**
- * Makes the build of an experiment that passed the champion of its kernel, device model, shapes and protocol. Errors:
- * NOT_ACCEPTABLE where it is that already.
+ * Makes the build of a ranked run that passed the champion of its kernel, device model, shapes, dtype and protocol, in
+ * the place of the champion that it was compared with. Errors: NOT_ACCEPTABLE where it is champion already, or another
+ * is by now; PERMISSION_DENIED where that one is not the caller's to replace.
  */
 export const accept =
   (services: Services): UnaryHandler<AcceptRequest, AcceptResponse> =>
   (request, context) => {
     const repeatable = checkDecision(services, request, { context, what: 'accept', schema: AcceptRequestSchema });
-    const { jobs, decisions, kernels } = services;
+    const { jobs, decisions } = services;
     const { job, result, id } = jobs.ended(request.job);
     return decisions.once(repeatable, AcceptResponseSchema, () => {
-      const champion = championOf(job, result, { after: kernels.after(job.kernelId) ?? '' });
-      const held = decisions.champions().filter((other) => sharesPlace(other, champion));
+      const champion = championOf(job, result);
+      const champions = decisions.champions();
+      const held = champions.filter((other) => sharesPlace(other, champion));
       refuseAgain(job, held.length === 1 && championEverywhere(champion, held[0]!) ? 'the champion' : undefined);
-      const replaced = held.find((other) => other.job !== job.name);
+      const { over } = request;
+      const [replaced] = replacedChampions({ job, result: result!, wanted: champion, champions, over });
+      if (replaced) {
+        const verdict = result!.variants[0]!.comparison?.verdict;
+        requireReplacing(context.caller, replaced, { job: job.name, buildId: champion.buildId, verdict });
+      }
       const decision = decisions.add({
         kind: DecisionKind.ACCEPTED,
         job: { id, name: job.name, label: job.label },
         client: context.caller.name,
+        role: context.caller.role,
         note: request.note,
         champion,
+        evidence: evidenceOf(job, result!),
       });
       const now = decisions.champions().find(({ decision: made }) => made?.number === decision.number);
       const response = create(AcceptResponseSchema, { ...(now && { champion: now }), ...(replaced && { replaced }) });
@@ -70,12 +81,14 @@ export const reject =
     const { jobs, decisions } = services;
     const { job, id } = jobs.ended(request.job);
     return decisions.once(repeatable, RejectResponseSchema, () => {
+      requireOverruling(context.caller, decisions.latestOf(id), `reject ${job.label}`);
       refuseAgain(job, decisions.latestOf(id)?.kind === DecisionKind.REJECTED ? 'rejected' : undefined);
       const removed = decisions.champions().filter((champion) => champion.job === job.name);
       const decision = decisions.add({
         kind: DecisionKind.REJECTED,
         job: { id, name: job.name, label: job.label },
         client: context.caller.name,
+        role: context.caller.role,
         note: request.note,
       });
       const response = create(RejectResponseSchema, { decision, removed });
@@ -98,10 +111,12 @@ export const undo =
           { job: job.name },
           `Nothing to undo: ${job.name} was neither accepted nor rejected, or that was undone already`,
         );
+      requireOverruling(context.caller, latest, `take back the decision about ${job.label}`);
       const decision = decisions.add({
         kind: DecisionKind.UNDONE,
         job: { id, name: job.name, label: job.label },
         client: context.caller.name,
+        role: context.caller.role,
         note: request.note,
         undoes: Number(latest.number),
       });
@@ -122,13 +137,14 @@ export const note =
         kind: DecisionKind.NOTED,
         job: { id, name: job.name, label: job.label },
         client: context.caller.name,
+        role: context.caller.role,
         note: request.note,
       });
       return { number: Number(decision.number), response: create(NoteResponseSchema, { decision }) };
     });
   };
 
-type DecisionMessage = MessageShape<DescMessage> & { job: string; note: string; requestId: string };
+type DecisionMessage = MessageShape<DescMessage> & { job: string; note: string; requestId: string; over?: string };
 
 interface DecisionCall {
   context: CallContext;
@@ -143,7 +159,14 @@ function checkDecision(
   { context, what, schema }: DecisionCall,
 ): RepeatableRequest {
   const violations = new Violations();
-  checkName('job', request.job, violations);
+  checkJobName('job', request.job, violations);
+  if (schema === AcceptRequestSchema && request.over === '')
+    violations.add(
+      'over',
+      `must be the champion that the result was compared with, as its acceptability names it: a job, or "${NO_CHAMPION}"`,
+    );
+  else if (schema === AcceptRequestSchema && request.over !== NO_CHAMPION)
+    checkJobName('over', request.over ?? '', violations);
   // A note may have several lines, and no other control character.
   violations.text('note', request.note.replaceAll('\n', ' '), MAX_NOTE);
   if (schema === NoteRequestSchema && request.note.trim() === '') violations.add('note', 'must not be empty');
@@ -168,13 +191,3 @@ function refuseAgain({ name }: Job, already: string | undefined): void {
 /** Whether a job holds every place that accepting it would give it; one replaced in some of them may have them back. */
 const championEverywhere = (wanted: Champion, held: Champion): boolean =>
   held.job === wanted.job && held.shapes.length === wanted.shapes.length;
-
-function sharesPlace(a: Champion, b: Champion): boolean {
-  const shapes = new Set(b.shapes.map(formatShape));
-  return (
-    a.kernelId === b.kernelId &&
-    a.deviceName === b.deviceName &&
-    a.protocol === b.protocol &&
-    a.shapes.some((shape) => shapes.has(formatShape(shape)))
-  );
-}

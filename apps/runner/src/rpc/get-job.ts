@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { GetJobResponseSchema, type GetJobRequest, type GetJobResponse } from '@flashcore/shared/contract';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
-import { checkName } from './validate/names.ts';
+import { checkJobName } from './validate/names.ts';
 import { Violations } from './validate/violations.ts';
 
 /** Gives a job and, once it has ended, its result. */
@@ -10,7 +10,7 @@ export const getJob =
   ({ jobs }: Services): UnaryHandler<GetJobRequest, GetJobResponse> =>
   ({ name }) => {
     const violations = new Violations();
-    checkName('name', name, violations);
+    checkJobName('name', name, violations);
     violations.throwIfAny();
     return create(GetJobResponseSchema, jobs.get(name));
   };

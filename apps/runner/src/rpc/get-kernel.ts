@@ -8,7 +8,7 @@ import {
 } from '@flashcore/shared/contract';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
-import { checkName } from './validate/names.ts';
+import { checkKernelId } from './validate/names.ts';
 import { Violations } from './validate/violations.ts';
 
 /** Gives one kernel with its files, whose bytes ReadArtifact then has. */
@@ -16,7 +16,7 @@ export const getKernel =
   ({ kernels, artifacts }: Services): UnaryHandler<GetKernelRequest, GetKernelResponse> =>
   ({ kernelId }) => {
     const violations = new Violations();
-    checkName('kernel_id', kernelId, violations);
+    checkKernelId('kernel_id', kernelId, violations);
     violations.throwIfAny();
     const { folder, files } = kernels.resolve(
       create(KernelReferenceSchema, { source: { case: 'kernelId', value: kernelId } }),

@@ -1,41 +1,58 @@
 import { create } from '@bufbuild/protobuf';
 import {
   GetLeaderboardResponseSchema,
+  LeaderboardPlaceSchema,
   TimingMode,
+  type CaseSet,
   type GetLeaderboardRequest,
   type GetLeaderboardResponse,
+  type LeaderboardPlace,
+  type Shape,
 } from '@flashcore/shared/contract';
-import { formatShape, shapeViolations } from '@flashcore/shared/kernels';
-import { BASELINE_KERNEL, type LeftOut, type RankedPlace } from '../store/leaderboard.ts';
+import { formatShape, recordedDtype, shapeViolations } from '@flashcore/shared/kernels';
+import { didYouMean } from '@flashcore/shared/text';
+import { BASELINE_KERNEL, type Leaderboard, type LeftOut, type RankedPlace } from '../store/leaderboard.ts';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
 import { Violations } from './validate/violations.ts';
 
-/** Lists the best valid result per kernel variant for a device, shape, timing mode and protocol. */
+/** Lists the best valid result per kernel variant for a device, shape, dtype, timing mode and protocol. */
 export const getLeaderboard =
   (services: Services): UnaryHandler<GetLeaderboardRequest, GetLeaderboardResponse> =>
   (request) => {
     const violations = new Violations();
     violations.text('device_name', request.deviceName);
     violations.text('protocol', request.protocol);
+    violations.dtype('dtype', request.dtype);
     if (request.shape) violations.addAll(shapeViolations(request.shape, 'shape'));
+    const sets = services.planner.judging().caseSets;
+    const set = sets.find(({ name }) => name === request.caseSet);
+    if (request.caseSet !== '' && request.shape) violations.add('case_set', 'give a shape or a case set, not both');
+    else if (request.caseSet !== '' && !set) violations.add('case_set', unknownSet(request.caseSet, sets));
     violations.enumValue('mode', request.mode, TimingMode, { optional: true });
     violations.throwIfAny();
 
     const { leaderboard, decisions, kernels } = services;
     const place = placeOf(request, services);
     const champions = new Set(decisions.champions().map(({ job }) => job));
-    const entries = leaderboard.at(place).map((entry) => ({
+    const found = set ? leaderboard.over({ ...place, set }) : leaderboard.at(place);
+    const entries = found.map((entry) => ({
       ...entry,
       champion: entry.kernelId !== '' && champions.has(entry.job),
-      lineage: entry.kernelId === '' ? [] : kernels.lineageOf(entry.kernelId),
+      // As the run's own manifest had it; of one from before that was kept, as the runner's kernel of that id has it.
+      lineage: entry.kernelId === '' || entry.lineage.length > 0 ? entry.lineage : kernels.lineageOf(entry.kernelId),
     }));
-    const leftOut = leftOutText(leaderboard.leftOut(place), place.protocol, leaderboard.protocol);
-    const emptyReason = entries.length > 0 ? undefined : emptyText(place, services);
+    // What a table of means lacks, its shapes' own tables say.
+    const leftOut = set ? undefined : leftOutText(leaderboard, place);
+    const emptyReason = entries.length > 0 ? undefined : emptyText(place, services, set);
     return create(GetLeaderboardResponseSchema, {
       entries,
-      place: { ...place, results: entries.filter(({ kernelId }) => kernelId !== '').length },
-      places: leaderboard.places(),
+      place: {
+        ...(set ? withoutShape(place) : place),
+        caseSet: request.caseSet,
+        results: entries.filter(({ kernelId }) => kernelId !== '').length,
+      },
+      places: withMeans(leaderboard.places(), rankedSets(services)),
       baselineKernel: BASELINE_KERNEL,
       ...(leftOut !== undefined && { leftOut }),
       ...(emptyReason !== undefined && {
@@ -44,6 +61,36 @@ export const getLeaderboard =
     });
   };
 
+/** Sets of several shapes that a plan measures whose results may be accepted: only they give means to rank. */
+function rankedSets({ planner }: Services): CaseSet[] {
+  const { plans, caseSets } = planner.judging();
+  const measured = new Set(plans.filter(({ acceptable }) => acceptable).map(({ shapes }) => shapes));
+  return caseSets.filter(({ name, shapes }) => shapes.length > 1 && measured.has(name));
+}
+
+/** A place for each set whose shapes all have results, before the places of its shapes. */
+function withMeans(places: readonly LeaderboardPlace[], sets: readonly CaseSet[]): LeaderboardPlace[] {
+  const key = ({ deviceName, dtype, mode, protocol }: LeaderboardPlace): string =>
+    JSON.stringify([deviceName, dtype, mode, protocol]);
+  const means = [...Map.groupBy(places, key).values()].flatMap((at) => {
+    const shapes = new Map(at.map(({ shape, results }) => [formatShape(shape!), results]));
+    return sets.flatMap((set) => {
+      const results = set.shapes.map((shape) => shapes.get(formatShape(shape)) ?? 0);
+      return results.includes(0) ? [] : [{ ...withoutShape(at[0]!), caseSet: set.name, results: Math.min(...results) }];
+    });
+  });
+  return [...means, ...places].map((place) => create(LeaderboardPlaceSchema, place));
+}
+
+function withoutShape<Place extends { shape?: Shape | undefined }>({ shape: _, ...rest }: Place): Omit<Place, 'shape'> {
+  return rest;
+}
+
+function unknownSet(name: string, sets: readonly CaseSet[]): string {
+  const known = sets.map((set) => set.name);
+  return `must be one of ${known.join(', ')}, is "${name}"${didYouMean(name, known)}`;
+}
+
 /** The request with every default filled in. A device's id stands for its name. */
 function placeOf(request: GetLeaderboardRequest, { jobs, planner, leaderboard }: Services): RankedPlace {
   const devices = jobs.devices();
@@ -51,6 +98,7 @@ function placeOf(request: GetLeaderboardRequest, { jobs, planner, leaderboard }:
   return {
     deviceName: byId?.name ?? (request.deviceName || devices[0]?.name || ''),
     shape: request.shape ?? planner.canonicalShape(),
+    dtype: recordedDtype(request.dtype),
     mode: request.mode || TimingMode.HOT,
     protocol: request.protocol || leaderboard.protocol,
   };
@@ -58,18 +106,34 @@ function placeOf(request: GetLeaderboardRequest, { jobs, planner, leaderboard }:
 
 const MODE_WORDS: Partial<Record<TimingMode, string>> = { [TimingMode.HOT]: 'hot', [TimingMode.COLD]: 'cold' };
 
-function emptyText({ deviceName, shape, mode }: RankedPlace, { jobs, leaderboard }: Services): string {
+function emptyText(
+  { deviceName, shape, dtype, mode }: RankedPlace,
+  { jobs, leaderboard }: Services,
+  set: CaseSet | undefined,
+): string {
   const simulated = jobs.devices().some((device) => device.name === deviceName && device.simulated);
   if (simulated) return `Emulator times are not GPU times and never count: ${deviceName} has no place in a leaderboard`;
+  if (set)
+    return `No ranked run on ${deviceName} measured one build on all ${set.shapes.length} shapes of ${set.name}${dtype === 'fp16' ? '' : ` in ${dtype}`}, ${MODE_WORDS[mode]}, yet: run a plan that measures ${set.name}`;
   const emulated = leaderboard.hasSimulated(shape) ? '; those of the emulator are not GPU times and never count' : '';
-  return `No valid result on ${deviceName} for ${formatShape(shape)}, ${MODE_WORDS[mode]}, yet${emulated}`;
+  return `No valid result on ${deviceName} for ${formatShape(shape)}${dtype === 'fp16' ? '' : ` ${dtype}`}, ${MODE_WORDS[mode]}, yet${emulated}`;
 }
 
-function leftOutText(leftOut: readonly LeftOut[], asked: string, runners: string): string | undefined {
+function leftOutText(leaderboard: Leaderboard, place: RankedPlace): string | undefined {
+  const unranked = leaderboard.notRanked(place);
+  const others = otherProtocols(leaderboard.leftOut(place), place.protocol, leaderboard.protocol);
+  const counts = [
+    ...(unranked > 0 ? [`${unranked} of runs that were not ranked, or from before ranked runs existed`] : []),
+    ...(others === undefined ? [] : [others]),
+  ];
+  return counts.length === 0 ? undefined : `Left out: ${counts.join('; ')}`;
+}
+
+function otherProtocols(leftOut: readonly LeftOut[], asked: string, runners: string): string | undefined {
   if (leftOut.length === 0) return undefined;
   const counts = leftOut.map(
     ({ protocol, count }) => `${count} measured by ${protocol === '' ? 'an unknown protocol' : protocol}`,
   );
   const whose = asked === runners ? ", this runner's," : '';
-  return `Left out: ${counts.join(', ')}; only results by ${asked}${whose} compare with each other`;
+  return `${counts.join(', ')}; only results by ${asked}${whose} compare with each other`;
 }

@@ -6,18 +6,25 @@ import {
 } from '@flashcore/shared/contract';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
+import { checkKernelId } from './validate/names.ts';
 import { Violations } from './validate/violations.ts';
 
 const MAX_DECISIONS = 1000;
 
-/** Lists the champions, by device, and on request every decision that was made. */
+/**
+ * Lists the champions, by device, and on request every decision that was made. Errors: KERNEL_NOT_FOUND where the
+ * runner neither has the kernel nor ever ran it.
+ */
 export const listChampions =
-  ({ decisions }: Services): UnaryHandler<ListChampionsRequest, ListChampionsResponse> =>
+  ({ decisions, history, kernels }: Services): UnaryHandler<ListChampionsRequest, ListChampionsResponse> =>
   ({ deviceName, kernelId, includeDecisions }) => {
     const violations = new Violations();
     violations.text('device_name', deviceName);
-    violations.text('kernel_id', kernelId);
+    if (kernelId !== '') checkKernelId('kernel_id', kernelId, violations);
     violations.throwIfAny();
+    // An uploaded kernel is known by its runs only.
+    if (kernelId !== '' && history.list({ limit: 1, kernelId, labels: {} }).length === 0)
+      kernels.requireKnown(kernelId);
     const champions = decisions
       .champions()
       .filter(

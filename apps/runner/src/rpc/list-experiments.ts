@@ -7,6 +7,7 @@ import {
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
 import { checkLabels, labelFilter } from './validate/asked-labels.ts';
+import { checkKernelId } from './validate/names.ts';
 import { checkPage, nextPageToken } from './validate/paging.ts';
 import { Violations } from './validate/violations.ts';
 
@@ -18,7 +19,7 @@ export const listExperiments =
     const filter = `experiments ${kernelId} ${labelFilter(labels)}`;
     const violations = new Violations();
     const page = checkPage(request, filter, violations);
-    violations.text('kernel_id', kernelId);
+    if (kernelId !== '') checkKernelId('kernel_id', kernelId, violations);
     checkLabels('labels', labels, violations);
     violations.throwIfAny();
     const found = history.list({ limit: page.size, before: page.before, kernelId, labels });

@@ -8,6 +8,7 @@ import {
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
 import { checkLabels, labelFilter } from './validate/asked-labels.ts';
+import { checkKernelId } from './validate/names.ts';
 import { checkPage, nextPageToken } from './validate/paging.ts';
 import { Violations } from './validate/violations.ts';
 
@@ -20,7 +21,7 @@ export const listJobs =
     const violations = new Violations();
     const page = checkPage(request, filter, violations);
     violations.enumValue('state', state, JobState, { optional: true });
-    violations.text('kernel_id', kernelId);
+    if (kernelId !== '') checkKernelId('kernel_id', kernelId, violations);
     checkLabels('labels', labels, violations);
     violations.throwIfAny();
     const found = jobs.list({ limit: page.size, before: page.before, state, kernelId, labels });

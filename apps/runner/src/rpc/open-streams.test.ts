@@ -9,7 +9,7 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { RunnerClient } from '@flashcore/shared/client';
 import { JobState, WatchJobRequestSchema, errorFromStatus, type FlashcoreError } from '@flashcore/shared/contract';
-import { missing, until } from '@flashcore/shared/testing';
+import { missing, until, PATIENT_MS } from '@flashcore/shared/testing';
 import { initTls } from '../access/certificates.ts';
 import { LOCAL_CALLER } from '../access/caller.ts';
 import { TokenFile } from '../access/token-file.ts';
@@ -42,7 +42,7 @@ test('beyond the streams of one client its oldest idle one ends; a client of our
   await using fixture = await startTestRunner({ maxStreamsPerClient: 4 });
   const { job } = await firstEvent(fixture.client.start('build', kernel('ticks_150')));
   const clients = await Promise.all(
-    Array.from({ length: 6 }, () => RunnerClient.connect({ address: fixture.runner.address })),
+    Array.from({ length: 6 }, () => RunnerClient.connect({ address: fixture.runner.address, timeoutMs: PATIENT_MS })),
   );
   const logs = await Promise.all(clients.map((client) => collect(client.watch(job))));
   clients.forEach((client) => client.close());

@@ -68,7 +68,7 @@ function describe(service: DescFile): PackageDefinition {
   const fileDescriptorProtos = file.map((each) => Buffer.from(toBinary(FileDescriptorProtoSchema, each)));
   const loaded = loadFileDescriptorSetFromBuffer(Buffer.from(set), { keepCase: true });
   // @grpc/reflection reads all files of every type: one that has them is enough.
-  const holder = Object.keys(loaded).find((name) => 'fileDescriptorProtos' in loaded[name]!);
+  const holder = Object.entries(loaded).find(([, definition]) => 'fileDescriptorProtos' in definition)?.[0];
   const linked = Object.fromEntries(
     Object.entries(loaded).map(([name, definition]) => [
       name,

@@ -6,6 +6,7 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { serviceDefinition, type RpcRequestInit } from '@flashcore/shared/client';
 import {
+  Outcome,
   JobState,
   TimingMode,
   BuildRequestSchema,
@@ -17,7 +18,7 @@ import { parseShape, sha256Of } from '@flashcore/shared/kernels';
 import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import { ArtifactStore } from '../store/artifacts.ts';
 import { fakePlanner } from '../testing/fake-planner.ts';
-import { collect, kernel, startTestRunner, type TestRunner } from '../testing/test-runner.ts';
+import { collect, finished, kernel, startTestRunner, type TestRunner } from '../testing/test-runner.ts';
 
 // One runner for all tests that leave it as it was.
 let shared: TestRunner;
@@ -58,13 +59,7 @@ describe('a wrong request is refused with every field that is wrong', () => {
         ...kernel('ok'),
         verify: { seedCount: -1, seeds: ['zz'], tolerance: { profile: 'loose', absolute: Number.NaN, relative: -1 } },
       },
-      [
-        'verify.seed_count',
-        'verify.seeds[0]',
-        'verify.tolerance.profile',
-        'verify.tolerance.absolute',
-        'verify.tolerance.relative',
-      ],
+      ['verify.seed_count', 'verify.seeds[0]', 'verify.tolerance.absolute', 'verify.tolerance.relative'],
     ],
     [
       'a wrong protocol',
@@ -123,6 +118,13 @@ describe('a wrong request is refused with every field that is wrong', () => {
     expect(error?.violations.map(({ field }) => field)).toEqual(fields);
     expect((await fixture.client.listJobs()).jobs).toEqual([]);
   });
+});
+
+test('a tolerance profile and a case set may have any name: the planner knows those of cases.yaml', async () => {
+  await using fixture = await startTestRunner();
+  const verify = { tolerance: { profile: 'loose' }, caseSet: 'my_shapes' };
+  const events = await collect(fixture.client.start('runExperiment', { ...kernel('ok'), verify }));
+  expect(finished(events).outcome).toBe(Outcome.PASSED);
 });
 
 test('errors travel as a status with details of at most 1 KiB, whatever the request says', async () => {

@@ -3,12 +3,13 @@ import {
   FlashcoreError,
   UploadSourcesResponseSchema,
   invalidRequest,
+  parseSha256,
+  type Sha256,
   type UploadSourcesRequest,
   type UploadSourcesResponse,
 } from '@flashcore/shared/contract';
 import { MAX_TREE_BYTES, MAX_TREE_FILES } from '@flashcore/shared/kernels';
 import type { BlobWriter } from '../store/blob-store.ts';
-import { isSha256 } from '../store/source-tree.ts';
 import type { UploadHandler } from './call.ts';
 import type { Services } from './services.ts';
 
@@ -19,12 +20,12 @@ export const uploadSources =
   ({ sources, quotas }: Services): UploadHandler<UploadSourcesRequest, UploadSourcesResponse> =>
   async (requests, { caller }) => {
     const kept = { files: 0, bytes: 0 };
-    let current: { sha256: string; writer: BlobWriter } | undefined;
+    let current: { sha256: Sha256; writer: BlobWriter } | undefined;
     try {
       for await (const piece of requests) {
-        checkPiece(piece, current?.sha256, kept.files);
+        const sha256 = checkPiece(piece, current?.sha256, kept.files);
         quotas.takeUpload(caller, piece.data.byteLength);
-        current ??= { sha256: piece.sha256, writer: sources.openUpload() };
+        current ??= { sha256, writer: sources.openUpload() };
         if (current.writer.size + piece.data.byteLength > MAX_TREE_BYTES)
           throw invalidRequest({ field: 'data', description: `must make a file of at most ${MAX_TREE_BYTES} bytes` });
         current.writer.write(piece.data);
@@ -45,9 +46,9 @@ export const uploadSources =
     }
   };
 
-function checkPiece({ sha256, data }: UploadSourcesRequest, expected: string | undefined, filesKept: number): void {
-  if (!isSha256(sha256))
-    throw invalidRequest({ field: 'sha256', description: 'must be a SHA-256 of 64 lower-case hexadecimal digits' });
+function checkPiece(piece: UploadSourcesRequest, expected: Sha256 | undefined, filesKept: number): Sha256 {
+  const { data } = piece;
+  const sha256 = parseSha256(piece.sha256);
   if (expected !== undefined && sha256 !== expected)
     throw invalidRequest({ field: 'sha256', description: `must stay ${expected} until that file is finished` });
   if (data.byteLength > MAX_PIECE_BYTES)
@@ -57,9 +58,10 @@ function checkPiece({ sha256, data }: UploadSourcesRequest, expected: string | u
     });
   if (filesKept >= MAX_TREE_FILES)
     throw invalidRequest({ field: 'finish', description: `must end at most ${MAX_TREE_FILES} files in one call` });
+  return sha256;
 }
 
-function keepChecked({ sha256, writer }: { sha256: string; writer: BlobWriter }): void {
+function keepChecked({ sha256, writer }: { sha256: Sha256; writer: BlobWriter }): void {
   const found = writer.digest();
   if (found !== sha256)
     throw new FlashcoreError(

@@ -18,7 +18,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test('without bubblewrap a program is run as it is, and the reason is said', async () => {
   const none = await findBox('none');
-  expect([none.kind, none.wrap('cc', ['-c'], { limits: { fileBytes: 1 } })]).toEqual([
+  expect([none.kind, none.wrap('cc', ['-c'], { kind: 'compiler', limits: { fileBytes: 1 } })]).toEqual([
     'none',
     { program: 'cc', args: ['-c'] },
   ]);
@@ -49,6 +49,7 @@ test('where there is no box the reason is said', () => {
 /** Runs a shell script in the box. */
 function run(script: string, policy: Partial<BoxPolicy> = {}) {
   const { program, args } = box.wrap('/bin/sh', ['-c', script], {
+    kind: 'compiler',
     limits: { fileBytes: 1e6, cpuSeconds: 1 },
     ...policy,
   });
@@ -92,7 +93,7 @@ test('in the box: nobody without rights, whose settings of the kernel and device
 
 test('in the box: no user namespace within, where bubblewrap can see to it', ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
-  const { args } = box.wrap('/bin/sh', [], { limits: { fileBytes: 1e6 } });
+  const { args } = box.wrap('/bin/sh', [], { kind: 'compiler', limits: { fileBytes: 1e6 } });
   if (!args.includes('--disable-userns')) return skip('this bubblewrap is older than 0.8');
   expect(run('unshare -U true').status).not.toBe(0);
 });
@@ -110,7 +111,7 @@ test('a program that the box does not lead to runs without it, and is named', as
   const own = await findBox('auto');
   const program = join(folder, 'cc');
   writeFileSync(program, '#!/bin/sh\nexit 0\n', { mode: 0o755 });
-  const policy = { limits: { fileBytes: 1e6 } };
+  const policy: BoxPolicy = { kind: 'compiler', limits: { fileBytes: 1e6 } };
   expect([
     (await own.for(program, [], policy)).kind,
     (await own.for(program, [], policy)).kind,
@@ -126,6 +127,7 @@ test('a killed box leaves no process, not even one that left its group', async (
   if (box.kind === 'none') return skip(box.detail);
   const mark = `${process.pid}7351`;
   const { program, args } = box.wrap('/bin/sh', ['-c', `setsid sleep ${mark} & echo up; wait`], {
+    kind: 'compiler',
     limits: { fileBytes: 1e6 },
   });
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'ignore'] });
@@ -141,7 +143,7 @@ test('a killed box leaves no process, not even one that left its group', async (
 
 test('a box that is killed while it is set up does not run on', async ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
-  const { program, args } = box.wrap('/bin/sleep', ['20'], { limits: { fileBytes: 1e6 } });
+  const { program, args } = box.wrap('/bin/sleep', ['20'], { kind: 'compiler', limits: { fileBytes: 1e6 } });
   for (let round = 0; round < 100; round += 1) {
     const child = new Child(program, args, { ownGroup: true, endsWithRunner: true, stdio: ['ignore', 'pipe', 'pipe'] });
     child.stdout.resume();
@@ -201,8 +203,8 @@ test('a probe that takes too long is repeated; a failure is told, and not kept f
   const found = await finder.find();
   slow(3);
   const tries = [
-    await found.for('/bin/sh', ['-c', ':'], { limits: { fileBytes: 1e6 } }),
-    await found.for('/bin/sh', ['-c', ':'], { limits: { fileBytes: 1e6 } }),
+    await found.for('/bin/sh', ['-c', ':'], { kind: 'compiler', limits: { fileBytes: 1e6 } }),
+    await found.for('/bin/sh', ['-c', ':'], { kind: 'compiler', limits: { fileBytes: 1e6 } }),
   ];
   vi.unstubAllEnvs();
   expect([found.kind, ...tries.map(({ kind }) => kind), warnings]).toEqual([

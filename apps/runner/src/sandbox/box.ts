@@ -1,9 +1,13 @@
 import { readlinkSync, lstatSync } from 'node:fs';
 import type { BoxedCommand } from './boxed-command.ts';
+import type { BoxedKind } from './call-filters.ts';
+import { filterFile } from './filter-file.ts';
 import type { ProcessGroup } from './groups.ts';
 
 /** What a boxed program may use; all paths keep their names within. */
 export interface BoxPolicy {
+  /** Which system calls it may make. */
+  kind: BoxedKind;
   /** Its working folder, the only one besides /tmp that it can write to; undefined: none. */
   folder?: string | undefined;
   /** Read-only, besides the system's. What is not there is left out. */
@@ -11,6 +15,8 @@ export interface BoxPolicy {
   /** Device nodes that it may open, with /sys and the system's /proc beside them: what a GPU's driver asks for. */
   devices?: readonly string[];
   limits: BoxLimits;
+  /** A file out of the box's reach for bubblewrap's own account of how the program ended: endedInBox() reads it. */
+  status?: string;
 }
 
 export interface BoxLimits {
@@ -93,15 +99,28 @@ interface BubblewrapOptions {
   nestedNamespaces?: boolean;
 }
 
-/** The command line of bubblewrap around a program: a view of the system, and limits by prlimit within. */
+/** The descriptors on which bubblewrap reads the filter and tells how the program ended: it closes both within. */
+const FILTER = 8;
+const STATUS = 9;
+const WITH_FILTER = `filter=$1; shift; exec "$@" ${FILTER}<"$filter"`;
+const WITH_FILTER_AND_STATUS = `filter=$1 status=$2; shift 2; exec "$@" ${FILTER}<"$filter" ${STATUS}>"$status"`;
+
+/**
+ * The command line of bubblewrap around a program: a view of the system, a filter of system calls, and limits by
+ * prlimit within.
+ */
 export function bubblewrapCommand({ bwrap, prlimit, nestedNamespaces = true }: BubblewrapOptions): Box['wrap'] {
   const system = [
     ...SYSTEM_FOLDERS.flatMap((path) => ['--ro-bind-try', path, path]),
     ...SYSTEM_LINKS.flatMap(systemLink),
   ];
-  return (program, args, { folder, readable = [], devices = [], limits }) => ({
-    program: bwrap,
+  return (program, args, { kind, folder, readable = [], devices = [], limits, status }) => ({
+    program: '/bin/sh',
     args: [
+      ...(status === undefined
+        ? ['-c', WITH_FILTER, 'sh', filterFile(kind), bwrap]
+        : ['-c', WITH_FILTER_AND_STATUS, 'sh', filterFile(kind), status, bwrap, '--json-status-fd', String(STATUS)]),
+      ...['--seccomp', String(FILTER)],
       ...NOBODY,
       ...(devices.length > 0 ? WITH_DEVICES : [...ALONE, ...(nestedNamespaces ? [] : ['--disable-userns'])]),
       ...['--cap-drop', 'ALL'],

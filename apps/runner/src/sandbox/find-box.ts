@@ -3,6 +3,7 @@ import { delimiter, join } from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import type { Logger } from '../log.ts';
 import { bubblewrapCommand, type Box, type BoxPolicy } from './box.ts';
+import { isFilteredArch } from './syscall-numbers.ts';
 import { noGroups, type ProcessGroups } from './groups.ts';
 import { Probes, tryCommand } from './probe.ts';
 import { runSync } from './run-sync.ts';
@@ -51,11 +52,14 @@ export class BoxFinder {
     if (process.platform !== 'linux') return this.#none('bubblewrap is for Linux only');
     const [bwrap, prlimit] = [findProgram('bwrap'), findProgram('prlimit')];
     if (!bwrap) return this.#none('bwrap was not found: install bubblewrap');
+    if (!isFilteredArch(process.arch))
+      return this.#none(`there is no filter of system calls for ${process.arch}, only for x64 and arm64`);
     if (!prlimit) return this.#none('prlimit was not found: install util-linux');
     const box = (this.#box ??= this.#bubblewrap({ bwrap, prlimit, nestedNamespaces: !canDisableNamespaces(bwrap) }));
     const problem = await this.#probes.problem('', async () => {
       const found = await tryCommand(
         box.wrap('/bin/sh', ['-c', 'test ! -e /etc/passwd && echo boxed >/tmp/probe'], {
+          kind: 'compiler',
           limits: { cpuSeconds: 5, fileBytes: 4096 },
         }),
         probeLimitMs,

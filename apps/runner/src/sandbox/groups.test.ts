@@ -151,7 +151,8 @@ describe("on this host's cgroups", () => {
   });
   test('children that left session, group and environment end with their group', async ({ skip }) => {
     const group = groups.make('children');
-    if (group.path === undefined) return skip(`no cgroup here: ${groups.detail}`);
+    if (group.path === undefined)
+      return skip(`no cgroup here (install systemd, run the tests in a unit with Delegate=yes): ${groups.detail}`);
     const marker = `fc-left-${process.pid}`;
     // As many as once outlived a job that had passed; fewer where processes are limited.
     const children = ALL_TESTS ? 600 : 40;
@@ -169,7 +170,10 @@ describe("on this host's cgroups", () => {
   });
 
   test('memory, processes and processors are limited', ({ skip }) => {
-    if (!groups.limited) return skip(`no cgroup with limits here: ${groups.detail}`);
+    if (!groups.limited)
+      return skip(
+        `no cgroup with limits here (install systemd, run the tests in a unit with Delegate=yes): ${groups.detail}`,
+      );
     using group = groups.make('limited');
     const run = (script: string) => {
       const { program, args } = group.enter({ program: '/bin/sh', args: ['-c', script] });

@@ -25,6 +25,15 @@ test('runProgram() streams lines of both streams and gives the exit code', async
   expect(streamed).toEqual(end.lines);
 });
 
+test('of very many lines runProgram() gives the first and the last, and counts those between', async () => {
+  const { lines } = await runProgram('seq', ['9000'], { limitMs: 10_000, signal: never });
+  const numbers = (first: number, last: number): string[] =>
+    Array.from({ length: last - first + 1 }, (_, index) => String(first + index));
+  expect(lines).toEqual([...numbers(1, 4_000), '… 4000 lines left out', ...numbers(8_001, 9_000)]);
+  const few = await runProgram('seq', ['4500'], { limitMs: 10_000, signal: never });
+  expect(few.lines).toEqual(numbers(1, 4_500));
+});
+
 test('runProgram() kills the whole group at its limit', async () => {
   const started = performance.now();
   const end = await runProgram('sh', ['-c', 'sleep 30 & sleep 30; echo late'], {

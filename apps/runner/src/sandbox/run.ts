@@ -38,7 +38,9 @@ export interface ReadOptions extends RunOptions {
   maxBytes: number;
 }
 
-const MAX_LINES = 5_000;
+// Compilers report what they made last: ptxas lists the entries after any number of warnings.
+const MAX_FIRST_LINES = 4_000;
+const MAX_LAST_LINES = 1_000;
 
 /** What a killed program's children, out of its group, may hold its output for. */
 const AFTER_KILL_MS = 1_000;
@@ -135,7 +137,9 @@ async function run(
 class LineCollector {
   readonly lines: string[] = [];
   readonly #onLine: ((line: string) => void) | undefined;
-  #dropped = 0;
+  /** The newest of those that came after the first MAX_FIRST_LINES, a ring. */
+  readonly #last: string[] = [];
+  #later = 0;
   #open = 0;
 
   constructor(onLine: ((line: string) => void) | undefined) {
@@ -144,16 +148,24 @@ class LineCollector {
 
   read(stream: Readable): void {
     this.#open += 1;
-    onBoundedLines(stream, (line) => this.#add(line));
+    onBoundedLines(stream, (line) => this.#add(plainLine(line)));
     stream.on('end', () => {
       this.#open -= 1;
-      if (this.#open === 0 && this.#dropped > 0) this.#push(`… ${this.#dropped} more lines`);
+      if (this.#open === 0) this.#tellLast();
     });
   }
 
   #add(line: string): void {
-    if (this.lines.length >= MAX_LINES) this.#dropped += 1;
-    else this.#push(plainLine(line));
+    if (this.lines.length < MAX_FIRST_LINES) return this.#push(line);
+    this.#last[this.#later % MAX_LAST_LINES] = line;
+    this.#later += 1;
+  }
+
+  #tellLast(): void {
+    const dropped = this.#later - this.#last.length;
+    if (dropped > 0) this.#push(`… ${dropped} lines left out`);
+    const oldest = this.#later % MAX_LAST_LINES;
+    for (const line of [...this.#last.slice(oldest), ...this.#last.slice(0, oldest)]) this.#push(line);
   }
 
   #push(line: string): void {

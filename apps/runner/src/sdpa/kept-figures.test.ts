@@ -29,7 +29,6 @@ async function measure(job: string, { reuse = true, shape = '1x2x64x64' } = {}) 
   const opened = (await sdpa.openShape(parseShape(shape), {
     dtype: 'fp16',
     modes: ['hot'],
-    inputSets: 2,
     signal: new AbortController().signal,
     onSamples: () => void rounds++,
     keeping: { job, reuse },

@@ -32,7 +32,6 @@ async function openShape(
   return sdpa.openShape(parseShape('1x2x64x64'), {
     dtype: 'fp16',
     modes: ['hot'],
-    inputSets: 2,
     signal,
     onSamples: () => undefined,
   });
@@ -79,7 +78,6 @@ test('what a host lacks is not looked for again at once', async () => {
   const options = {
     dtype: 'fp16' as const,
     modes: ['hot'] as const,
-    inputSets: 2,
     signal: new AbortController().signal,
     onSamples: () => undefined,
   };
@@ -100,7 +98,6 @@ pythonTest(
     const options = {
       dtype: 'fp16' as const,
       modes: ['hot'] as const,
-      inputSets: 2,
       signal: new AbortController().signal,
       onSamples: () => undefined,
     };
@@ -156,7 +153,7 @@ function prepareWith(faults: string): Record<string, unknown> {
   const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64, causal: false };
   const requests = [
     { id: 1, op: 'open', ordinal: 0 },
-    { id: 2, op: 'prepare', shape, dtype: 'float16', inputSets: 2, modes: ['hot'], launchesPerSample: 0 },
+    { id: 2, op: 'prepare', shape, dtype: 'float16', modes: ['hot'], launchesPerSample: 0 },
   ];
   const { stdout } = spawnSync('python3', [REAL], {
     input: requests.map((each) => `${JSON.stringify(each)}\n`).join(''),

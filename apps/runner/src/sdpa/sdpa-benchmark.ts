@@ -40,13 +40,12 @@ export interface TensorFile {
   path: string;
 }
 
-type PreparedInputs = Pick<OpenOptions, 'modes' | 'inputSets' | 'dtype'>;
+type PreparedInputs = Pick<OpenOptions, 'modes' | 'dtype'>;
 
 interface OpenOptions extends SdpaTurns {
   /** Of the tensors. */
   dtype: TensorDtype;
   modes: readonly TimingModeName[];
-  inputSets: number;
   /** Those to measure, for example "flash"; empty or undefined: all that take the shape. */
   backends?: readonly string[];
 }
@@ -131,15 +130,14 @@ export class SdpaBenchmark {
   }
 
   /** One preparation at a time; one that is under way for another shape is waited for. */
-  async #prepare(shape: Shape, { modes, inputSets, dtype }: PreparedInputs): Promise<Backend[]> {
+  async #prepare(shape: Shape, { modes, dtype }: PreparedInputs): Promise<Backend[]> {
     const process = this.#process!;
-    const key = `${formatShape(shape)} ${modes.join(' ')} ${inputSets} ${dtype}`;
+    const key = `${formatShape(shape)} ${modes.join(' ')} ${dtype}`;
     const former = this.#prepared?.process === process ? this.#prepared : undefined;
     if (former?.key === key) return former.backends;
     const parameters = {
       shape: shapeFields(shape),
       dtype: TORCH_DTYPES[dtype],
-      inputSets,
       modes,
       launchesPerSample: 0,
     };

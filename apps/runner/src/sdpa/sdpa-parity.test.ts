@@ -30,10 +30,8 @@ function output(error: number): VerifiedOutput {
   const values = [1, 0.5, 0.25, -1, 2, 0, 3, 4];
   return {
     dtype: 'fp16',
-    Q: bits(values),
-    K: bits(values),
-    V: bits(values),
-    O: bits(values.with(0, values[0]! + error)),
+    inputs: { Q: bits(values), K: bits(values), V: bits(values) },
+    output: bits(values.with(0, values[0]! + error)),
     reference: Float64Array.from(values),
     maxAbsError: error,
     meanAbsError: error / 8,

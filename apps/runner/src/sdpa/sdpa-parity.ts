@@ -86,9 +86,9 @@ export class SdpaParity {
  * Q, K, V, O in their dtype and the reference as fp64, one after another: what the `parity` operation of
  * tools/sdpa.py reads.
  */
-async function writeTensors(path: string, { Q, K, V, O, reference }: VerifiedOutput): Promise<void> {
+async function writeTensors(path: string, { inputs, output, reference }: VerifiedOutput): Promise<void> {
   await using file = await open(path, 'wx', 0o600);
-  for (const { buffer, byteOffset, byteLength } of [Q, K, V, O, reference])
+  for (const { buffer, byteOffset, byteLength } of [inputs['Q']!, inputs['K']!, inputs['V']!, output, reference])
     await file.writeFile(new Uint8Array(buffer, byteOffset, byteLength));
 }
 

@@ -45,7 +45,8 @@ const PASSED_ON =
  */
 export class SdpaProcess {
   readonly #child: Child;
-  readonly #lastWords: string[] = [];
+  /** Since the request that runs was sent. */
+  #lastWords: string[] = [];
   #pending: Pending | undefined;
   /** Settles with the request that came last: they are sent one after another. */
   #last: Promise<unknown> = Promise.resolve();
@@ -124,6 +125,7 @@ export class SdpaProcess {
     try {
       return await new Promise<Record<string, unknown>>((resolve, reject) => {
         this.#pending = { id, resolve, reject };
+        this.#lastWords = [];
         this.#child.stdin.write(`${JSON.stringify({ id, op, ...parameters })}\n`);
       });
     } finally {

@@ -3,25 +3,21 @@ import { TimingMode, type BenchmarkProtocol, type Device } from '@flashcore/shar
 import type { SamplingProtocol, TimingModeName } from '../../worker/messages/measuring.ts';
 
 /** Version of the way in which is measured; stands in every result. */
-export const PROTOCOL_VERSION = 'flashcore-protocol 3';
+export const PROTOCOL_VERSION = 'flashcore-protocol 4';
 
 /**
  * How inputs of a verification are drawn. 1, which results from before do not name: each seed draws the next of five
- * distributions. 2: the same bits, and the probes of cases.yaml before them.
+ * distributions. 2: the same bits, and the probes of cases.yaml before them. 3: the same, with more probes, and shapes
+ * drawn for the run where its result may be accepted. 4: three probes more, and drawn shapes that cover all pairs of
+ * sizes.
  */
-export const INPUTS_VERSION = 'flashcore-inputs 2';
-
-/** Timed launches walk through so many sets of inputs in turn. */
-export const INPUT_SETS = 2;
+export const INPUTS_VERSION = 'flashcore-inputs 4';
 
 /**
- * Seeds for the rotating sets, and for those that take their place `refreshes` times. Drawn here, so that they stand in
- * the result also when the worker dies.
+ * A seed of the heads that the inputs of timed launches are made from. Drawn here, so that it stands in the result also
+ * when the worker dies. How the inputs of a launch follow from those heads, the worker draws for each sample.
  */
-export function drawSeeds(refreshes: number): { seeds: string[]; freshSeeds: string[] } {
-  const draw = (count: number): string[] => Array.from({ length: count }, () => randomBytes(8).toString('hex'));
-  return { seeds: draw(INPUT_SETS), freshSeeds: draw(INPUT_SETS * refreshes) };
-}
+export const drawSeed = (): string => randomBytes(8).toString('hex');
 
 export interface BenchmarkProtocolSpec {
   sampling: SamplingProtocol;

@@ -9,7 +9,14 @@ import {
   type Device,
   type KernelVariant,
 } from '@flashcore/shared/contract';
-import { type Manifest, type TensorDtype, planLaunches, requireShape, resolveVariant } from '@flashcore/shared/kernels';
+import {
+  type Manifest,
+  type ResolvedVariant,
+  type TensorDtype,
+  planLaunches,
+  requireShape,
+  resolveVariant,
+} from '@flashcore/shared/kernels';
 import { EMULATOR_TIMES } from '@flashcore/shared/text';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import type { JobMethod } from '../jobs/job-context.ts';
@@ -43,17 +50,17 @@ export function planChampion(named: KernelVariant, options: ChampionContext): Ch
       field: 'champion.kernel',
       description: `must not be deprecated: ${manifest.id} is, ${manifest.deprecated}`,
     });
-  const otherDtype = dtypeProblem(manifest, options.dtype);
-  if (otherDtype) throw invalidRequest({ field: 'champion.kernel', description: otherDtype });
   const resolved = resolveVariant(manifest, variantOf(kernel, named.variant, 'champion.variant'), device);
+  const otherDtype = dtypeProblem(manifest, resolved, options.dtype);
+  if (otherDtype) throw invalidRequest({ field: 'champion', description: otherDtype });
   for (const shape of benchmark.shapes) planLaunches(manifest, resolved, shape);
   return championSpec({ kernel, resolved, shapes: benchmark.shapes, accepted: undefined }, options);
 }
 
 /** Why the two can't be timed on the same tensors; undefined: they can. */
-function dtypeProblem({ id, math }: Manifest, wanted: TensorDtype): string | undefined {
-  if (math.inputs === wanted) return undefined;
-  return `must take ${wanted} tensors, as the candidate does: ${id} takes ${math.inputs}`;
+function dtypeProblem({ id }: Manifest, { dtype }: ResolvedVariant, wanted: TensorDtype): string | undefined {
+  if (dtype === wanted) return undefined;
+  return `must take ${wanted} tensors, as the candidate does: ${id} with these parameters takes ${dtype}`;
 }
 
 function championSpec(
@@ -75,10 +82,14 @@ function championSpec(
     verify: {
       seedCount: 1,
       seeds: [],
-      tolerance: chooseTolerance(undefined, { cases: context.cases, dtype: manifest.math.inputs }),
+      tolerance: chooseTolerance(undefined, {
+        cases: context.cases(manifest.problem.id),
+        dtype: resolved.dtype,
+      }),
       sanitize: false,
       probes: false,
       longProbes: false,
+      drawn: undefined,
     },
   };
 }
@@ -90,26 +101,40 @@ interface AcceptedContext extends Omit<ChampionContext, 'benchmark'> {
   leftOut: boolean;
 }
 
+/** The champion to compare with. */
+interface AcceptedChampion {
+  champion: ChampionSpec | undefined;
+  /** Why there is none, or none that times are compared with. */
+  noChampion: string | undefined;
+  /** Why one that there may be is not compared with. */
+  leftOut: string | undefined;
+}
+
 /** The device's champion, where the plan compares with it; else why there is none. */
 export function planAccepted(
   kernel: ResolvedKernel,
   { judged, leftOut, benchmark, ...options }: AcceptedContext,
-): { champion: ChampionSpec | undefined; noChampion: string | undefined } {
-  const none = (noChampion: string) => ({ champion: undefined, noChampion });
+): AcceptedChampion {
+  const none = (noChampion: string): AcceptedChampion => ({ champion: undefined, noChampion, leftOut: noChampion });
   if (!judged || !benchmark) return none('nothing was benchmarked');
   if (!judged.plan.champion) return none(`plan ${judged.plan.name} compares with no champion`);
   if (leftOut) return none('the request left the champion out');
   const { context, device } = options;
-  const place = { deviceName: device.name, protocol: PROTOCOL_VERSION };
+  const place = { deviceName: device.name, protocol: PROTOCOL_VERSION, dtype: options.dtype };
   const lineage = (): string[] => context.kernels.lineage(kernel);
   const found = benchmark.shapes
     .map((shape) => context.championFor(lineage, { ...place, shape }))
     .find((champion) => champion !== undefined);
   if (!found)
-    return none(`no champion of ${device.name} by ${PROTOCOL_VERSION} on these shapes yet: fa-tui accept makes one`);
+    return {
+      ...none(
+        `no ${options.dtype === 'fp16' ? '' : `${options.dtype} `}champion of ${device.name} by ${PROTOCOL_VERSION} on these shapes yet: fa-tui accept makes one`,
+      ),
+      leftOut: undefined,
+    };
   try {
     const champion = acceptedSpec(found, { ...options, benchmark });
-    return { champion, noChampion: device.simulated ? EMULATOR_TIMES : undefined };
+    return { champion, noChampion: device.simulated ? EMULATOR_TIMES : undefined, leftOut: undefined };
   } catch (error) {
     // What was accepted may not build here any more; the candidate is judged without it, and says so.
     if (!(error instanceof FlashcoreError)) throw error;
@@ -125,7 +150,7 @@ function acceptedSpec(champion: Champion, options: ChampionContext): ChampionSpe
     create(KernelReferenceSchema, { source: { case: 'buildId', value: champion.buildId } }),
   );
   const resolved = resolveVariant(kernel.manifest, build!.variant, options.device);
-  const otherDtype = dtypeProblem(kernel.manifest, options.dtype);
+  const otherDtype = dtypeProblem(kernel.manifest, resolved, options.dtype);
   if (otherDtype) throw invalidRequest({ field: 'champion', description: otherDtype });
   const shapes = acceptedShapes(options.benchmark.shapes, kernel.manifest, resolved);
   if (shapes.length === 0) requireShape(kernel.manifest, resolved, options.benchmark.shapes[0]!);

@@ -1,6 +1,7 @@
 /** The shapes of a job: those asked for, or a set's, and their launches. */
-import type { Shape } from '@flashcore/shared/contract';
+import { invalidRequest, type Shape } from '@flashcore/shared/contract';
 import {
+  caseViolations,
   checkShape,
   formatShape,
   planLaunches,
@@ -28,11 +29,18 @@ export function chooseShapes(
   { manifest, resolved }: PlannedKernel,
 ): Shape[] {
   if (asked.length > 0) {
+    requireCases(asked, manifest);
     for (const shape of asked) planLaunches(manifest, resolved, shape);
     return uniqueShapes(asked);
   }
   if (acceptedShapes(set, manifest, resolved).length === 0) requireShape(manifest, resolved, set[0]!);
   return [...set];
+}
+
+/** Errors: INVALID_REQUEST for what is no case of the kernel's problem. */
+function requireCases(asked: readonly Shape[], { problem }: Manifest): void {
+  const violations = asked.flatMap((shape, index) => caseViolations(problem, shape, `shapes[${index}]`));
+  if (violations.length > 0) throw invalidRequest(...violations);
 }
 
 export function acceptedShapes(shapes: readonly Shape[], manifest: Manifest, resolved: ResolvedVariant): Shape[] {

@@ -4,7 +4,7 @@
  */
 import { invalidRequest, type Device, type FieldViolation, type Shape } from '@flashcore/shared/contract';
 import {
-  attentionBytes,
+  caseBytes,
   checkShape,
   formatShape,
   planLaunches,
@@ -13,7 +13,6 @@ import {
   type ResolvedVariant,
 } from '@flashcore/shared/kernels';
 import type { JobMethod } from '../jobs/job-context.ts';
-import { INPUT_SETS } from './benchmark-protocol.ts';
 
 export interface MemoryUses {
   method: JobMethod;
@@ -38,6 +37,8 @@ interface Use {
 }
 
 const GIB = 1024 ** 3;
+/** A benchmark's pool of inputs is up to twice a launch's own. */
+const BENCHMARK_SETS = 2;
 
 /**
  * Errors: INVALID_REQUEST. What the driver and other processes hold is not counted, so that what passes here can still
@@ -69,7 +70,7 @@ function usesOf({ method, asked, verify, benchmark, profile }: MemoryUses): Use[
       ? [{ field: listed('verify', asked.verify?.shapes), shapes: verify.shapes, sets: 1 }]
       : []),
     ...(benchmark
-      ? [{ field: listed('benchmark', asked.benchmark?.shapes), shapes: benchmark.shapes, sets: INPUT_SETS }]
+      ? [{ field: listed('benchmark', asked.benchmark?.shapes), shapes: benchmark.shapes, sets: BENCHMARK_SETS }]
       : []),
     ...(profile ? [{ field: () => `${part('profile')}.shape`, shapes: [profile.shape], sets: 1 }] : []),
   ];
@@ -83,9 +84,10 @@ function excess(
 ): string | undefined {
   if (checkShape(manifest, resolved, shape) !== undefined) return undefined;
   const workspace = planLaunches(manifest, resolved, shape).workspace.reduce((sum, { bytes }) => sum + bytes, 0);
-  const needed = sets * (attentionBytes(shape, manifest.math.inputs) + workspace);
+  const needed = sets * (caseBytes(manifest.problem, shape, resolved.dtype) + workspace);
   if (needed <= Number(device.memoryBytes)) return undefined;
-  const what = `${sets} ${sets === 1 ? 'set' : 'sets'} of Q, K, V, O${workspace > 0 ? ' and workspace' : ''}`;
+  const tensors = manifest.problem.tensors.map(({ name }) => name).join(', ');
+  const what = `${sets} ${sets === 1 ? 'set' : 'sets'} of ${tensors}${workspace > 0 ? ' and workspace' : ''}`;
   return `wanted a shape that fits into the ${gib(Number(device.memoryBytes))} GiB of ${device.deviceId}, found ${formatShape(shape)}, which takes ${gib(needed)} GiB (${what})`;
 }
 

@@ -19,6 +19,8 @@ export interface JobSpec {
   fallback: ResolvedVariant | undefined;
   /** Plan and gates; an experiment's alone. */
   judged: JudgedBy | undefined;
+  /** Whether the result may decide who is champion; an experiment's alone. */
+  ranking: RunRanking | undefined;
   /** Launches of these shapes decide about dynamic shared memory and occupancy. */
   shapes: Shape[];
   verify: VerifySpec | undefined;
@@ -28,10 +30,20 @@ export interface JobSpec {
   champion: ChampionSpec | undefined;
   /** Why there is none, or none that times are compared with. */
   noChampion: string | undefined;
+  /** The accepted champion that the result may replace, as an acceptance must name it; undefined: there is none. */
+  over: Pick<Champion, 'job' | 'label'> | undefined;
   /** A search over variants. */
   tune: TuneSpec | undefined;
   /** Shapes that no client sees, for what leads a search; empty: there are none, or the job is no search's. */
   heldOut: readonly Shape[];
+}
+
+/** Whether a run is ranked, and by which rules. */
+export interface RunRanking {
+  /** All reasons why it is not; empty: it is. */
+  reasons: string[];
+  /** SHA-256 over the gates file, the plan's name and the cases file. */
+  rulesDigest: string;
 }
 
 /** Which variants a search looks at, and when it begins no other measurement. */
@@ -55,7 +67,23 @@ export interface VerifySpec {
   probes: boolean;
   /** Whether the long one is among them. */
   longProbes: boolean;
+  /** Shapes that nobody knows; undefined: the result can't be accepted. */
+  drawn: DrawnSpec | undefined;
 }
+
+/** Drawn for one run, and told when it is over. */
+export interface DrawnSpec {
+  shapes: readonly Shape[];
+  /** Each shape runs on one input of each seed. */
+  seeds: readonly string[];
+}
+
+/** Profiles whose results may be accepted. */
+export const STRICT_PROFILES: readonly string[] = ['parity', 'strict'];
+
+/** Whether errors are judged by what rounding explains, too: a request with a tolerance of its own may want less. */
+export const judgesRounding = ({ tolerance: { profile = '' } }: Pick<VerifySpec, 'tolerance'>): boolean =>
+  STRICT_PROFILES.includes(profile);
 
 export interface BenchmarkSpec {
   shapes: Shape[];

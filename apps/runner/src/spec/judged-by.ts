@@ -12,6 +12,7 @@ import {
 import {
   findPlan,
   gateNeeds,
+  loosenedGates,
   parseGates,
   plannedGates,
   shapesNamed,
@@ -36,6 +37,12 @@ export interface JudgedBy {
   isDefault: boolean;
   /** In the order of the file, then the kernel's own. */
   gates: PlannedGate[];
+  /** The gates file, as text. */
+  text: string;
+  /** Whether it came with the request. */
+  clientGates: boolean;
+  /** Locked gates that the kernel's own manifest loosens. */
+  loosened: string[];
   needs: GateNeeds;
   /** SHA-256 over file, plan and the kernel's own gates. */
   digest: string;
@@ -63,12 +70,16 @@ export function judgedBy(
     ? { text: request.gatesYaml, file: parseGates(request.gatesYaml, "the request's gates file") }
     : runnerGates();
   const plan = findPlan(file, request.plan);
-  const gates = plannedGates(file, { plan, own: manifest.gates, arch });
+  const judged = { plan, own: manifest.gates, arch };
+  const gates = plannedGates(file, judged);
   checkShapes(gates, cases);
   return {
     plan,
     isDefault: plan.name === file.defaultPlan,
     gates,
+    text,
+    clientGates: own,
+    loosened: loosenedGates(file, judged),
     needs: gateNeeds(gates, cases),
     digest: createHash('sha256')
       .update(JSON.stringify([text, plan.name, manifest.gates]))

@@ -1,5 +1,4 @@
-import { type Shape } from '@flashcore/shared/contract';
-import { attentionFlops } from '@flashcore/shared/kernels';
+import type { ProblemCase } from '@flashcore/shared/kernels';
 
 /** What any launch gets, however small its shape: a busy host must not make a kernel look endless. */
 const BASE_MS = 8_000;
@@ -11,8 +10,11 @@ const SLOWEST_FLOPS_PER_MS = { simulated: 2e4, real: 1e7 };
 /** The hooks that find races cost about ten times. */
 const INSTRUMENTED_FACTOR = 10;
 
-/** How long one run of a shape's launches may take before its process is killed, milliseconds. */
-export function launchLimitMs(shape: Shape, options: { simulated: boolean; instrumented?: boolean }): number {
+/** How long one run of a case's launches may take before its process is killed, milliseconds. */
+export function launchLimitMs(
+  { flops }: Pick<ProblemCase, 'flops'>,
+  options: { simulated: boolean; instrumented?: boolean },
+): number {
   const slowest = options.simulated ? SLOWEST_FLOPS_PER_MS.simulated : SLOWEST_FLOPS_PER_MS.real;
-  return BASE_MS + (attentionFlops(shape) / slowest) * (options.instrumented ? INSTRUMENTED_FACTOR : 1);
+  return BASE_MS + (flops / slowest) * (options.instrumented ? INSTRUMENTED_FACTOR : 1);
 }

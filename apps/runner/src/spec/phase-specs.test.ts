@@ -2,8 +2,9 @@ import { create } from '@bufbuild/protobuf';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { ToleranceSchema, type Tolerance } from '@flashcore/shared/contract';
-import { parseCases } from '@flashcore/shared/kernels';
+import { formatShape, parseCases } from '@flashcore/shared/kernels';
 import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
+import { caseSet } from './case-set.ts';
 import { chooseTolerance } from './phase-specs.ts';
 
 test("a tolerance has a profile's name only with the profile's numbers: wider ones are no parity", () => {
@@ -11,18 +12,69 @@ test("a tolerance has a profile's name only with the profile's numbers: wider on
   const chosen = (asked: Partial<Omit<Tolerance, '$typeName'>>) =>
     chooseTolerance(create(ToleranceSchema, asked), { cases, dtype: 'fp16' });
   expect([
-    chooseTolerance(undefined, { cases, dtype: 'bf16' }),
+    chooseTolerance(create(ToleranceSchema, { profile: 'strict' }), { cases, dtype: 'bf16' }),
     chosen({ profile: 'strict' }),
     chosen({ profile: 'parity', absolute: 100 }),
     chosen({ profile: 'parity', absolute: 100, relative: 100 }),
     chosen({ absolute: 1, relative: 2 }),
     chosen({ profile: 'parity', absolute: 0.01 }),
   ]).toEqual([
-    { profile: 'parity', absolute: 0.02, relative: 0.02 },
+    { profile: 'strict', absolute: 0.008, relative: 0.008 },
     { profile: 'strict', absolute: 0.001, relative: 0.001 },
     { absolute: 100, relative: 0.01 },
     { absolute: 100, relative: 100 },
     { absolute: 1, relative: 2 },
     { profile: 'parity', absolute: 0.01, relative: 0.01 },
   ]);
+});
+
+const WRITTEN = readFileSync(`${REPOSITORY_ROOT}/kernels/cases.yaml`, 'utf8');
+
+/** cases.yaml with a profile and a set of one's own. */
+const withOwn = (profile: string, shape: string): string =>
+  WRITTEN.replace(/^tolerances:\n/m, `tolerances:\n  mine: ${profile}\n`).replace(
+    /^sets:\n/m,
+    `sets:\n  my_shapes:\n    - ${shape}\n`,
+  );
+const PROFILE = '{ atol: 0.5, rtol: 0.25, bf16: { atol: 0.75, rtol: 0.25 } }';
+const SHAPE = '{ B: 1, H: 2, S: 3, D: 64, causal: true }';
+
+test('a profile and a set added to cases.yaml are as good as those that it came with', () => {
+  const cases = parseCases(withOwn(PROFILE, SHAPE), 'cases.yaml');
+  const mine = create(ToleranceSchema, { profile: 'mine' });
+  expect([
+    chooseTolerance(mine, { cases, dtype: 'fp16' }),
+    chooseTolerance(mine, { cases, dtype: 'bf16' }),
+    caseSet('my_shapes', cases, 'case_set').map(formatShape),
+  ]).toEqual([
+    { profile: 'mine', absolute: 0.5, relative: 0.25 },
+    { profile: 'mine', absolute: 0.75, relative: 0.25 },
+    ['1x2x3x64c'],
+  ]);
+  const wrong = create(ToleranceSchema, { profile: 'min' });
+  expect(() => chooseTolerance(wrong, { cases, dtype: 'fp16' })).toThrow(
+    /Unknown tolerance profile "min".*mine.*cases.yaml has mine, default, parity, strict/,
+  );
+});
+
+test.each([
+  [
+    PROFILE.replace('atol: 0.5', 'atol: -1'),
+    SHAPE,
+    /cases.yaml:\d+: tolerances.mine.atol: wanted a number of at least 0/,
+  ],
+  [PROFILE.replace('bf16:', 'fp8:'), SHAPE, /cases.yaml:\d+: tolerances.mine: unknown key "fp8"/],
+  [
+    PROFILE,
+    SHAPE.replace('S: 3', 'S: 0'),
+    /cases.yaml:\d+: sets.my_shapes\[0\].S: wanted an integer of 1 to 2147483647/,
+  ],
+  [
+    PROFILE,
+    SHAPE.replace('S: 3', 'S: 9223372036854775808'),
+    /cases.yaml:\d+: sets.my_shapes\[0\].S: wanted an integer/,
+  ],
+  [PROFILE, SHAPE.replace('D: 64, ', ''), /cases.yaml:\d+: sets.my_shapes\[0\].D: /],
+])('a wrong profile or set is refused with file and line: %s, %s', (profile, shape, message) => {
+  expect(() => parseCases(withOwn(profile, shape), 'cases.yaml')).toThrow(message);
 });

@@ -1,9 +1,28 @@
 /** What a request's settings for verify, benchmark and profile come to, with every default filled in. */
-import type { BenchmarkSettings, Device, ProfileSettings, Tolerance, VerifySettings } from '@flashcore/shared/contract';
-import { toleranceProfile, type Cases, type TensorDtype } from '@flashcore/shared/kernels';
+import {
+  invalidRequest,
+  type BenchmarkSettings,
+  type Device,
+  type ProfileSettings,
+  type Shape,
+  type Tolerance,
+  type VerifySettings,
+} from '@flashcore/shared/contract';
+import {
+  dtypeParameters,
+  formatShape,
+  isPlainAttention,
+  problemCase,
+  toleranceProfile,
+  valuesOf,
+  type Cases,
+  type Manifest,
+  type TensorDtype,
+} from '@flashcore/shared/kernels';
 import { planProtocol } from './benchmark-protocol.ts';
 import { caseSet } from './case-set.ts';
-import { chooseShapes, type PlannedKernel } from './choose-shapes.ts';
+import { acceptedShapes, chooseShapes, type PlannedKernel } from './choose-shapes.ts';
+import { drawForRun } from './drawn-shapes.ts';
 import type { BenchmarkSpec, ProfileSpec, VerifySpec } from './job-spec.ts';
 import { sdpaBackendsOf } from './sdpa-backends.ts';
 
@@ -14,7 +33,7 @@ const PROBED_SETS: readonly string[] = ['parity', 'probes', LONG_PROBES];
 
 interface PlannedVerify extends PlannedKernel {
   device: Device;
-  /** The result may become a champion: its kernel is probed whatever shapes it is verified on. */
+  /** The result may become a champion: its kernel is probed, and tried on drawn shapes, whatever it is verified on. */
   acceptable: boolean;
 }
 
@@ -27,9 +46,10 @@ export function planVerify(settings: Partial<VerifySettings>, planned: PlannedVe
     shapes: chooseShapes(asked, caseSet(set, cases, 'case_set'), planned),
     seedCount: settings.seedCount || cases.defaults.seeds || DEFAULT_SEEDS,
     seeds: (settings.seeds ?? []).map((seed) => seed.replace(/^0x/i, '').toLowerCase()),
-    tolerance: chooseTolerance(settings.tolerance, { cases, dtype: planned.manifest.math.inputs }),
+    tolerance: chooseTolerance(settings.tolerance, { cases, dtype: planned.resolved.dtype }),
     sanitize: settings.sanitize ?? false,
     probes,
+    drawn: acceptable ? drawForRun(planned) : undefined,
     longProbes: probes && (!device.simulated || (asked.length === 0 && set === LONG_PROBES)),
   };
 }
@@ -38,14 +58,23 @@ export function planBenchmark(
   settings: Partial<BenchmarkSettings>,
   planned: PlannedKernel & { device: Device },
 ): BenchmarkSpec {
+  const { manifest, resolved } = planned;
+  if (settings.dtype && settings.dtype !== resolved.dtype)
+    throw invalidRequest({
+      field: 'dtype',
+      description: `must be ${resolved.dtype} or empty, got ${settings.dtype}: ${manifest.id} takes ${resolved.dtype} with these parameters${parametersText(manifest)}`,
+    });
   const { modes, protocol } = planProtocol(settings.protocol, planned.device);
   const { absolute, relative } = chooseTolerance(undefined, {
     cases: planned.cases,
-    dtype: planned.manifest.math.inputs,
+    dtype: planned.resolved.dtype,
   });
   const set = planned.device.simulated ? 'emulated' : 'canonical';
+  const asked = settings.shapes ?? [];
+  const shapes = chooseShapes(asked, caseSet(settings.shapeSet || set, planned.cases, 'shape_set'), planned);
+  requireTimed(planned, shapes, asked.length > 0 ? 'shapes' : 'shape_set');
   return {
-    shapes: chooseShapes(settings.shapes ?? [], caseSet(settings.shapeSet || set, planned.cases, 'shape_set'), planned),
+    shapes,
     modes,
     protocol,
     tolerance: { absolute, relative },
@@ -53,6 +82,27 @@ export function planBenchmark(
     reuseSdpa: false,
     legacyLaunches: legacyLaunches(settings.legacyLoop ?? false, planned.device),
   };
+}
+
+/**
+ * Refuses cases whose timed launches the judge cannot check. It derives the inputs of each launch from drawn heads by
+ * symmetries (worker/benchmark/judge.ts), and it knows only those of attention with as many heads and keys as queries.
+ * Errors: INVALID_REQUEST.
+ */
+function requireTimed({ manifest, resolved }: PlannedKernel, shapes: readonly Shape[], field: string): void {
+  const untimed = acceptedShapes(shapes, manifest, resolved).find(
+    (shape) => !isPlainAttention(problemCase(manifest.problem, valuesOf(shape), resolved.dtype)),
+  );
+  if (untimed)
+    throw invalidRequest({
+      field,
+      description: `must be attention with as many heads and keys as queries and no mask but a causal one, got ${formatShape(untimed)} of ${manifest.problem.id}: other cases are verified, not timed yet`,
+    });
+}
+
+function parametersText(manifest: Manifest): string {
+  const names = dtypeParameters(manifest);
+  return names.length === 0 ? '' : `, and ${names.join(', ')} changes it`;
 }
 
 /** As torch.utils.benchmark's; on the emulator a launch may take a second. */

@@ -1,6 +1,15 @@
 import { create } from '@bufbuild/protobuf';
-import { VariantSchema, type Device, type Shape, type Variant } from '@flashcore/shared/contract';
-import { resolveVariant, type Manifest, type ResolvedVariant } from '@flashcore/shared/kernels';
+import {
+  FlashcoreError,
+  RunExperimentRequestSchema,
+  VariantSchema,
+  type AssignedRun,
+  type Device,
+  type RunExperimentRequest,
+  type Shape,
+  type Variant,
+} from '@flashcore/shared/contract';
+import { resolveVariant, type Cases, type Manifest, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
 import { namesNoShapes, settingsOf } from './asked-settings.ts';
 import { chooseArch, requireCompilers } from './choose-arch.ts';
@@ -9,9 +18,10 @@ import { chooseDevice } from './choose-device.ts';
 import { acceptedShapes, shapeLaunches } from './choose-shapes.ts';
 import { requireMemory } from './device-memory.ts';
 import type { JobSpec, TuneSpec } from './job-spec.ts';
-import { judgedBy } from './judged-by.ts';
+import { judgedBy, type JudgedBy } from './judged-by.ts';
 import { kernelOf, variantOf } from './named-kernel.ts';
 import { planBenchmark, planProfile, planVerify } from './phase-specs.ts';
+import { rankingOf, type PhaseSpecs } from './ranked-run.ts';
 import { mayReuseSdpa } from './reuse-sdpa.ts';
 import type { SpecContext } from './spec-context.ts';
 import { planVariants } from './tune-variants.ts';
@@ -37,23 +47,19 @@ export function planSpec<Method extends JobMethod>(
   const arch = chooseArch({ method, manifest, resolved, device, emulation: context.emulation });
   requireCompilers(context, { arch, emulated: device.simulated && manifest.emulated !== false });
   const experiment = method === 'runExperiment' ? (request as JobRequests['runExperiment']) : undefined;
-  const { cases, gates } = context;
+  const { gates } = context;
+  const cases = context.cases(manifest.problem.id);
   const judged = experiment && judgedBy(experiment, { manifest, arch, cases, gates });
   const parts = settingsOf({ method, request, judged, device });
-  const acceptable = judged?.plan.acceptable ?? false;
-  const verify = parts.verify && planVerify(parts.verify, { manifest, resolved, cases, device, acceptable });
-  const benchmark = parts.benchmark && planBenchmark(parts.benchmark, { manifest, resolved, cases, device });
-  // Shapes that a gate names in addition to the plan's, where the request leaves the shapes to the plan.
-  if (benchmark && judged && !device.simulated && namesNoShapes(experiment?.benchmark))
-    benchmark.shapes = uniqueShapes([...benchmark.shapes, ...acceptedShapes(judged.needs.shapes, manifest, resolved)]);
-  if (benchmark) benchmark.reuseSdpa = mayReuseSdpa(method, { asked: parts.benchmark, judged });
-  const profile = parts.profile && planProfile(parts.profile, { manifest, resolved, cases });
+  const planned: PlannedJob = { method, manifest, resolved, cases, device, judged };
+  const phases = phaseSpecs(request, parts, planned);
+  const { verify, benchmark, profile } = phases;
   requireMemory(device, { manifest, resolved }, { method, asked: parts, verify, benchmark, profile });
   const named = parts.benchmark?.champion;
-  const asked = { method, benchmark, asked: parts.benchmark, context, device, dtype: manifest.math.inputs };
-  const { champion, noChampion } =
+  const asked = { method, benchmark, asked: parts.benchmark, context, device, dtype: resolved.dtype };
+  const { champion, noChampion, leftOut } =
     named && benchmark
-      ? { champion: planChampion(named, { ...asked, benchmark }), noChampion: undefined }
+      ? { champion: planChampion(named, { ...asked, benchmark }), noChampion: undefined, leftOut: undefined }
       : planAccepted(kernel, { ...asked, judged, leftOut: experiment?.noChampion ?? false });
   // The emulator would take minutes for the parity cases of every variant.
   if (method === 'tune' && device.simulated && verify && benchmark) verify.shapes = benchmark.shapes;
@@ -62,6 +68,17 @@ export function planSpec<Method extends JobMethod>(
     ...(benchmark?.shapes ?? []),
     ...(profile ? [profile.shape] : []),
   ]);
+  const ranking =
+    experiment && judged
+      ? rankingOf({
+          request: experiment,
+          judged,
+          casesDigest: cases.digest,
+          asked: phases,
+          fixed: fixedPhases(experiment, planned),
+          championLeftOut: leftOut,
+        })
+      : undefined;
   const spec: JobSpec = {
     method,
     kernel,
@@ -73,12 +90,14 @@ export function planSpec<Method extends JobMethod>(
     profile,
     champion,
     noChampion,
+    over: experiment?.assigned ? assignedChampion(experiment.assigned) : champion?.accepted,
     tune:
       method === 'tune'
         ? planTune(request as JobRequests['tune'], { manifest, device, shapes: benchmark!.shapes })
         : undefined,
     judged,
-    heldOut: method === 'tune' || experiment?.heldOut ? context.heldOut : [],
+    ranking,
+    heldOut: method === 'tune' || experiment?.heldOut || ranking?.reasons.length === 0 ? context.heldOut : [],
     fallback:
       judged && judged.plan.fallback !== 'none' && !experiment?.noFallback
         ? fallbackOf(manifest, variant, { resolved, device })
@@ -90,6 +109,49 @@ export function planSpec<Method extends JobMethod>(
   for (const each of [resolved, spec.fallback]) if (each) shapeLaunches(manifest, each, spec.shapes);
   return spec;
 }
+
+interface PlannedJob {
+  method: JobMethod;
+  manifest: Manifest;
+  resolved: ResolvedVariant;
+  cases: Cases;
+  device: Device;
+  judged: JudgedBy | undefined;
+}
+
+/** The phases that a request's settings come to. Errors: INVALID_REQUEST, SHAPE_UNSUPPORTED. */
+function phaseSpecs(
+  request: JobRequests[JobMethod],
+  parts: ReturnType<typeof settingsOf>,
+  { method, judged, ...planned }: PlannedJob,
+): PhaseSpecs {
+  const { manifest, resolved, device } = planned;
+  const acceptable = judged?.plan.acceptable ?? false;
+  const verify = parts.verify && planVerify(parts.verify, { ...planned, acceptable });
+  const benchmark = parts.benchmark && planBenchmark(parts.benchmark, planned);
+  // Shapes that a gate names in addition to the plan's, where the request leaves the shapes to the plan.
+  if (benchmark && judged && !device.simulated && namesNoShapes((request as RunExperimentRequest).benchmark))
+    benchmark.shapes = uniqueShapes([...benchmark.shapes, ...acceptedShapes(judged.needs.shapes, manifest, resolved)]);
+  if (benchmark) benchmark.reuseSdpa = mayReuseSdpa(method, { asked: parts.benchmark, judged });
+  return { verify, benchmark, profile: parts.profile && planProfile(parts.profile, planned) };
+}
+
+/** The phases of the same request without any settings of its own; a text: why the plan can't be run. */
+function fixedPhases({ plan, gatesYaml }: RunExperimentRequest, planned: PlannedJob): PhaseSpecs | string {
+  const request = create(RunExperimentRequestSchema, { plan, gatesYaml });
+  const { method, judged, device } = planned;
+  try {
+    return phaseSpecs(request, settingsOf({ method, request, judged, device }), planned);
+  } catch (error) {
+    // The kernel takes none of the plan's shapes; those that the request names, it may take.
+    if (!(error instanceof FlashcoreError)) throw error;
+    return `the plan can't be run: ${error.message}`;
+  }
+}
+
+/** The champion that a gateway named; empty: there is none. */
+const assignedChampion = ({ championJob, championLabel }: AssignedRun): JobSpec['over'] =>
+  championJob === '' ? undefined : { job: championJob, label: championLabel };
 
 interface TuneParts {
   manifest: Manifest;

@@ -1,5 +1,5 @@
 import { invalidRequest, type BenchmarkRequest, type Device, type Shape } from '@flashcore/shared/contract';
-import type { Cases } from '@flashcore/shared/kernels';
+import { isTensorDtype, type Cases, type TensorDtype } from '@flashcore/shared/kernels';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import { planProtocol, type BenchmarkProtocolSpec } from './benchmark-protocol.ts';
 import { chooseDevice, type DeviceChoice } from './choose-device.ts';
@@ -11,6 +11,8 @@ import { uniqueShapes } from './unique-shapes.ts';
 export interface SdpaSpec {
   device: Device;
   shapes: Shape[];
+  /** Of its tensors. */
+  dtype: TensorDtype;
   modes: TimingModeName[];
   protocol: BenchmarkProtocolSpec;
   /** For example "flash"; empty: all. */
@@ -30,10 +32,11 @@ export function planSdpa({ options, settings }: BenchmarkRequest, { devices, cas
       description: `must be a GPU where SDPA is measured alone: it is PyTorch's, which can't run on ${device.name}`,
     });
   const { modes, protocol } = planProtocol(settings?.protocol, device);
-  const asked = settings?.shapes ?? [];
+  const { shapes: asked = [], dtype = '' } = settings ?? {};
   return {
     device,
     shapes: uniqueShapes(asked.length > 0 ? asked : caseSet(settings?.shapeSet || 'canonical', cases, 'shape_set')),
+    dtype: isTensorDtype(dtype) ? dtype : 'fp16',
     modes,
     protocol,
     backends: sdpaBackendsOf(settings?.sdpaBackends ?? []),

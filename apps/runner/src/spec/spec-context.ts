@@ -15,7 +15,8 @@ export interface SpecContext {
   toolchain: Toolchain | undefined;
   /** What the emulator runs kernels with; undefined: that of another host, which is not known. */
   emulation: (() => Emulation) | undefined;
-  cases: Cases;
+  /** Of a problem, by its id. Errors: INVALID_MANIFEST. */
+  cases: (problem: string) => Cases;
   /** kernels/gates.yaml; read for experiments alone. */
   gates: () => GatesText;
   /** The device's champion that a kernel of this lineage is compared with; undefined: there is none. */

@@ -1,16 +1,19 @@
 import { Random } from '@flashcore/shared/statistics';
 import {
   checkShape,
+  dtypeParameters,
   formatShape,
   resolveVariant,
   type Manifest,
   type ResolvedVariant,
 } from '@flashcore/shared/kernels';
 import { invalidRequest, type Device, type Shape, type TuneRequest } from '@flashcore/shared/contract';
-import { didYouMean } from '@flashcore/shared/text';
+import { didYouMean, entryOf } from '@flashcore/shared/text';
 
 /** More combinations are drawn from, never listed. */
 const MAX_GRID = 100_000;
+/** TuneResult counts them in an int32, and a place among them is a double. */
+const MAX_COMBINATIONS = 2 ** 31 - 1;
 
 /** The variants that a search looks at, the default first where it is among them. */
 export interface VariantPlan {
@@ -34,6 +37,11 @@ export function planVariants(
 ): VariantPlan {
   const axes = axesOf(manifest, parameters);
   const combinations = axes.reduce((product, [, values]) => product * values.length, 1);
+  if (combinations > MAX_COMBINATIONS)
+    throw invalidRequest({
+      field: 'parameters',
+      description: `must have at most ${MAX_COMBINATIONS} combinations, have ${combinations.toPrecision(3)}: name the parameters to vary, or fewer values of them`,
+    });
   const wanted = maxTrials === 0 ? combinations : Math.min(maxTrials, combinations);
   if (wanted > MAX_GRID)
     throw invalidRequest({
@@ -48,6 +56,11 @@ export function planVariants(
   const found: ResolvedVariant[] = [];
   for (const index of indices(combinations, wanted, seed)) {
     const resolved = resolve(index);
+    if (found[0] && found[0].dtype !== resolved.dtype)
+      throw invalidRequest({
+        field: 'parameters',
+        description: `must leave the dtype of the tensors as it is, got ${found[0].dtype} and ${resolved.dtype}: search each by itself`,
+      });
     if (takes(resolved)) found.push(resolved);
     if (found.length === wanted) break;
   }
@@ -60,10 +73,12 @@ export function planVariants(
 }
 
 function axesOf(manifest: Manifest, asked: TuneRequest['parameters']): Axis[] {
-  const named = new Map(asked.map(({ name, values }) => [name, values.map(Number)]));
+  const named = new Map<string, number[]>();
+  // A parameter that is named twice has the values of both.
+  for (const { name, values } of asked) named.set(name, [...(named.get(name) ?? []), ...values.map(Number)]);
   const known = Object.keys(manifest.parameters);
   for (const [name, values] of named) {
-    const parameter = manifest.parameters[name];
+    const parameter = entryOf(manifest.parameters, name);
     if (!parameter)
       throw invalidRequest({
         field: 'parameters',
@@ -76,22 +91,23 @@ function axesOf(manifest: Manifest, asked: TuneRequest['parameters']): Axis[] {
         description: `${name}=${wrong ?? ''}: must be of ${parameter.values.join(', ')}`,
       });
   }
-  // Named ones alone are varied; without any, all are.
+  // Without names, all are varied but those that decide the dtype: times of different dtypes do not compare.
+  const fixed = new Set(named.size === 0 ? dtypeParameters(manifest) : known);
   return known.flatMap((name): Axis[] => {
-    const values = named.get(name) ?? (named.size === 0 ? manifest.parameters[name]!.values : undefined);
+    const values = named.get(name) ?? (fixed.has(name) ? undefined : entryOf(manifest.parameters, name)?.values);
     return values ? [[name, [...new Set(values)]]] : [];
   });
 }
 
 /** The combination of a number: the last axis runs fastest. */
 function valuesAt(axes: readonly Axis[], index: number): Record<string, bigint> {
-  const values: Record<string, bigint> = {};
+  const values = new Map<string, bigint>();
   let rest = index;
   for (const [name, choices] of axes.toReversed()) {
-    values[name] = BigInt(choices[rest % choices.length]!);
+    values.set(name, BigInt(choices[rest % choices.length]!));
     rest = Math.floor(rest / choices.length);
   }
-  return values;
+  return Object.fromEntries(values);
 }
 
 /** All in order, or as many as wanted first drawn by the seed, without repeats; the rest stand in for refused ones. */

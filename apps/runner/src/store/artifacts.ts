@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { FlashcoreError } from '@flashcore/shared/contract';
+import type { FileHandle } from 'node:fs/promises';
+import { FlashcoreError, type Sha256 } from '@flashcore/shared/contract';
 import { BlobStore } from './blob-store.ts';
 
 /** Files that jobs made (machine code, samples, reports), by digest. */
@@ -13,46 +14,37 @@ export class ArtifactStore {
   }
 
   /** Keeps bytes and gives their digest. Errors: DISK_FULL. */
-  put(bytes: Uint8Array): string {
+  put(bytes: Uint8Array): Sha256 {
     return this.#blobs.put(bytes);
   }
 
   /** Keeps a copy of a file. Errors: DISK_FULL. */
-  putFile(path: string): string {
+  putFile(path: string): Sha256 {
     return this.#blobs.put(readFileSync(path));
   }
 
   /**
-   * The bytes, their digest verified. Errors: ARTIFACT_NOT_FOUND, also when the file was damaged; it is then removed.
+   * The bytes, their digest verified. Errors: ARTIFACT_NOT_FOUND, also when the file was damaged; it is then set aside.
    */
-  get(sha256: string): Buffer {
+  get(sha256: Sha256): Buffer {
     return this.#blobs.read(sha256) ?? this.#missing(sha256);
   }
 
-  /** Where the file lies; not verified. */
-  path(sha256: string): string {
+  /** Where the file is; not verified. */
+  path(sha256: Sha256): string {
     return this.#blobs.path(sha256);
   }
 
-  /**
-   * Where the file lies and its size in bytes, for somebody who reads it in pieces; it then counts as used. Not
-   * verified. Errors: ARTIFACT_NOT_FOUND.
-   */
-  use(sha256: string): { path: string; size: number } {
-    if (!this.#blobs.markUsed(sha256)) this.#missing(sha256);
-    return { path: this.path(sha256), size: this.size(sha256) };
+  /** As get(), open, for somebody who reads it in pieces. Errors: those of get(). */
+  async open(sha256: Sha256): Promise<FileHandle> {
+    return (await this.#blobs.open(sha256)) ?? this.#missing(sha256);
   }
 
-  has(sha256: string): boolean {
+  has(sha256: Sha256): boolean {
     return this.#blobs.has(sha256);
   }
 
-  /** Size in bytes. Errors: ARTIFACT_NOT_FOUND. */
-  size(sha256: string): number {
-    return this.#blobs.size(sha256) ?? this.#missing(sha256);
-  }
-
-  #missing(sha256: string): never {
+  #missing(sha256: Sha256): never {
     throw new FlashcoreError(
       'ARTIFACT_NOT_FOUND',
       { sha256 },

@@ -1,6 +1,16 @@
-import { mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { sha256Of } from '@flashcore/shared/kernels';
 import { ArtifactStore } from './artifacts.ts';
@@ -26,8 +36,50 @@ test.for([
   artifacts.put(bytes);
   damage(artifacts.path(sha256));
   expect(() => artifacts.get(sha256)).toThrow(expect.objectContaining({ reason: 'ARTIFACT_NOT_FOUND' }) as Error);
+  expect(readdirSync(join(folder, 'quarantine'))).toHaveLength(1);
   artifacts.put(bytes);
   expect(artifacts.get(sha256)).toEqual(bytes);
+});
+
+test.for([
+  ['a link to a file with the bytes', (path: string, real: string) => symlinkSync(real, path)],
+  ['a pipe', (path: string) => execFileSync('mkfifo', [path])],
+  ['a folder', (path: string) => mkdirSync(path)],
+] as const)('%s is no file of a store: not read, set aside, and replaced by put()', ([, place]) => {
+  const blobs = new BlobStore(folder);
+  const path = blobs.path(sha256);
+  const real = join(folder, 'real');
+  writeFileSync(real, bytes);
+  mkdirSync(dirname(path), { recursive: true });
+  place(path, real);
+  expect([blobs.has(sha256), blobs.read(sha256), readdirSync(join(folder, 'quarantine')).length]).toEqual([
+    false,
+    undefined,
+    1,
+  ]);
+  place(path, real);
+  blobs.put(bytes);
+  expect([blobs.read(sha256), readFileSync(real)]).toEqual([bytes, bytes]);
+});
+
+test('links in the place of the folders of a store lead nothing out of it', () => {
+  const [outside, store] = [join(folder, 'outside'), join(folder, 'store')];
+  for (const path of [outside, store]) mkdirSync(path, { recursive: true });
+  writeFileSync(join(outside, 'key'), 'a private key');
+  for (const name of ['incoming', 'quarantine']) symlinkSync(outside, join(store, name));
+  const blobs = new BlobStore(store);
+  blobs.put(bytes);
+  writeFileSync(blobs.path(sha256), 'kontent');
+  expect(blobs.read(sha256)).toBeUndefined();
+  expect(readdirSync(outside)).toEqual(['key']);
+  expect(readdirSync(join(store, 'quarantine'))).toHaveLength(1);
+});
+
+test('a text that is no digest leads to no path, whatever its type says', () => {
+  const blobs = new BlobStore(folder);
+  const digest = '../flashcore.db' as typeof sha256;
+  for (const use of [() => blobs.path(digest), () => blobs.read(digest), () => blobs.has(digest)])
+    expect(use).toThrow('sha256: must be a SHA-256 of 64 lower-case hexadecimal digits, is "../flashcore.db"');
 });
 
 test('a file that is not kept leaves nothing, nor does one that a killed runner was writing', () => {

@@ -1,21 +1,11 @@
 import { createHash, randomUUID } from 'node:crypto';
-import {
-  closeSync,
-  existsSync,
-  fdatasyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs';
-import { dirname, join } from 'node:path';
-import { sha256Of } from '@flashcore/shared/kernels';
+import { closeSync, fdatasyncSync, openSync, readdirSync, renameSync, rmSync, writeSync } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
+import { join } from 'node:path';
+import { digestOf, parseSha256, sha256Of, type Sha256 } from '@flashcore/shared/contract';
 import { markUsed } from './last-used.ts';
 import { storageError } from './storage-error.ts';
+import { makeRoom, openVerified, ownFolder, readVerified, sizeOfStored, type StoredPlace } from './verified-file.ts';
 
 /**
  * Files kept under the digest of their content: written beside their place, put on disk, then renamed, so that a file
@@ -28,48 +18,54 @@ export class BlobStore {
   /** Makes the folder and drops what a killed runner left half-written in it. */
   constructor(folder: string) {
     this.#folder = folder;
-    this.#temporary = join(folder, 'incoming');
-    mkdirSync(this.#temporary, { recursive: true, mode: 0o700 });
+    this.#temporary = ownFolder(join(folder, 'incoming'));
     // The folder stays: on a full disk none could be made.
     for (const name of readdirSync(this.#temporary)) rmSync(join(this.#temporary, name), { recursive: true });
   }
 
-  /** Where the file of a digest lies, or would lie. */
-  path(sha256: string): string {
-    return join(this.#folder, sha256.slice(0, 2), sha256.slice(2));
+  /** Where the file of a digest is, or would be. */
+  path(sha256: Sha256): string {
+    return this.#place(sha256).path;
   }
 
-  has(sha256: string): boolean {
-    return existsSync(this.path(sha256));
+  /** Read again: whatever the types say, no other text becomes a path. Errors: INVALID_REQUEST. */
+  #place(digest: Sha256): StoredPlace {
+    const sha256 = parseSha256(digest);
+    return { store: this.#folder, path: join(this.#folder, sha256.slice(0, 2), sha256.slice(2)) };
+  }
+
+  has(sha256: Sha256): boolean {
+    return this.size(sha256) !== undefined;
   }
 
   /** Whether there is such a file; it then counts as used. */
-  markUsed(sha256: string): boolean {
+  markUsed(sha256: Sha256): boolean {
     if (!this.has(sha256)) return false;
     markUsed(this.path(sha256));
     return true;
   }
 
   /** Size in bytes; undefined when there is no such file. */
-  size(sha256: string): number | undefined {
-    return statSync(this.path(sha256), { throwIfNoEntry: false })?.size;
+  size(sha256: Sha256): number | undefined {
+    return sizeOfStored(this.#place(sha256));
   }
 
-  /** Reads a file and checks its digest. A damaged file is removed; undefined then, and when there is none. */
-  read(sha256: string): Buffer | undefined {
-    const path = this.path(sha256);
-    if (!existsSync(path)) return undefined;
-    const bytes = readFileSync(path);
-    if (sha256Of(bytes) === sha256) {
-      markUsed(path);
-      return bytes;
-    }
-    rmSync(path, { force: true });
-    return undefined;
+  /** Reads a file and checks its digest. A damaged file is set aside; undefined then, and when there is none. */
+  read(sha256: Sha256): Buffer | undefined {
+    const bytes = readVerified(this.#place(sha256), sha256);
+    if (bytes) markUsed(this.path(sha256));
+    return bytes;
+  }
+
+  /** As above, open, for somebody who reads it in pieces. */
+  async open(sha256: Sha256): Promise<FileHandle | undefined> {
+    const file = await openVerified(this.#place(sha256), sha256);
+    if (file) markUsed(this.path(sha256));
+    return file;
   }
 
   /** Keeps bytes. Errors: DISK_FULL. */
-  put(bytes: Uint8Array): string {
+  put(bytes: Uint8Array): Sha256 {
     const sha256 = sha256Of(bytes);
     if (this.size(sha256) === bytes.byteLength) {
       markUsed(this.path(sha256));
@@ -87,21 +83,21 @@ export class BlobStore {
 
   /** A file that is written piece by piece; `close` drops it unless `keep` came before. Errors of both: DISK_FULL. */
   openWriter(): BlobWriter {
-    return new BlobWriter(join(this.#temporary, randomUUID()), (sha256) => this.path(sha256));
+    return new BlobWriter(join(this.#temporary, randomUUID()), (sha256) => this.#place(sha256));
   }
 }
 
 /** A file of a BlobStore on its way in. */
 export class BlobWriter {
   readonly #temporary: string;
-  readonly #destination: (sha256: string) => string;
+  readonly #destination: (sha256: Sha256) => StoredPlace;
   readonly #hash = createHash('sha256');
   readonly #descriptor: number;
   #open = true;
   /** Bytes written so far. */
   size = 0;
 
-  constructor(temporary: string, destination: (sha256: string) => string) {
+  constructor(temporary: string, destination: (sha256: Sha256) => StoredPlace) {
     this.#temporary = temporary;
     this.#destination = destination;
     this.#descriptor = onDisk(() => openSync(temporary, 'wx', 0o600));
@@ -116,16 +112,16 @@ export class BlobWriter {
   }
 
   /** Digest of what was written; nothing can be written after it. */
-  digest(): string {
-    return this.#hash.digest('hex');
+  digest(): Sha256 {
+    return digestOf(this.#hash);
   }
 
-  keep(sha256: string): void {
-    const path = this.#destination(sha256);
+  keep(sha256: Sha256): void {
+    const place = this.#destination(sha256);
     onDisk(() => {
       fdatasyncSync(this.#descriptor);
-      mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-      renameSync(this.#temporary, path);
+      makeRoom(place);
+      renameSync(this.#temporary, place.path);
     });
     this.#close();
   }

@@ -25,8 +25,10 @@ export interface Database {
   close(): void;
 }
 
-/** How long a statement waits for another process that holds the lock; the daemon's one thread waits with it. */
-const BUSY_TIMEOUT_MS = 2_000;
+/** How long opening waits for another process that holds the lock. */
+const OPEN_TIMEOUT_MS = 2_000;
+/** How long a statement waits for it: the daemon's one thread, which answers everybody, waits with it. */
+const BUSY_TIMEOUT_MS = 20;
 
 /**
  * Opens or makes the database at `path` (":memory:" in tests of other things), looks whether it is whole, and brings
@@ -43,12 +45,13 @@ export function openDatabase(path: string): Database {
 }
 
 function open(path: string, access: 'shared' | 'alone'): Database {
-  const sqlite = new DatabaseSync(path, { enableForeignKeyConstraints: true, timeout: BUSY_TIMEOUT_MS });
+  const sqlite = new DatabaseSync(path, { enableForeignKeyConstraints: true, timeout: OPEN_TIMEOUT_MS });
   try {
     if (access === 'alone') sqlite.exec('PRAGMA locking_mode = EXCLUSIVE');
     sqlite.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA temp_store = MEMORY;');
     requireWhole(sqlite);
     migrate(sqlite);
+    sqlite.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
   } catch (error) {
     sqlite.close();
     throw storageError(error, 'open its database');

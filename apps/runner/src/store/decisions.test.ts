@@ -5,6 +5,7 @@ import { parseShape } from '@flashcore/shared/kernels';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
 import { startChildRunnerIn } from '../testing/child-runner.ts';
+import { NO_CHAMPION as NONE } from './decisions.ts';
 import { acceptable, fakePlanner } from '../testing/fake-planner.ts';
 import { collect, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
 
@@ -20,8 +21,8 @@ test('who is champion follows from the decisions: accepted, replaced, rejected, 
   await using fixture = await startTestRunner();
   const { client } = fixture;
   const champions = async () => (await client.listChampions()).champions.map(({ job, best }) => [job, best]);
-  const [first, second] = [await experiment(client, 'champion_9'), await experiment(client, 'champion_7')];
-  const accepted = await client.accept({ job: first, note: 'a start' });
+  const first = await experiment(client, 'champion_9');
+  const accepted = await client.accept({ job: first, note: 'a start', over: NONE });
   expect(accepted).toMatchObject({
     champion: {
       kernelId: 'champion_9',
@@ -32,14 +33,15 @@ test('who is champion follows from the decisions: accepted, replaced, rejected, 
     },
   });
   expect(accepted.replaced).toBeUndefined();
-  await client.accept({ job: second });
+  const second = await experiment(client, 'champion_7');
+  await client.accept({ job: second, over: first });
   // Another kernel is another step of the ladder; the faster one is the device's best.
   expect(await champions()).toEqual([
     [second, true],
     [first, false],
   ]);
   const again = await experiment(client, 'champion_9');
-  expect((await client.accept({ job: again })).replaced).toMatchObject({ job: first });
+  expect((await client.accept({ job: again, over: first })).replaced).toMatchObject({ job: first });
   expect(await champions()).toEqual([
     [again, false],
     [second, true],
@@ -73,13 +75,13 @@ test('what can not be accepted is refused with the reason; bad requests name the
   await using fixture = await startTestRunner();
   const { client } = fixture;
   const job = await experiment(client, 'ok');
-  await expect(client.accept({ job })).rejects.toMatchObject({ reason: 'NOT_ACCEPTABLE' });
-  await expect(client.accept({ job: 'jobs/none' })).rejects.toMatchObject({ reason: 'JOB_NOT_FOUND' });
+  await expect(client.accept({ job, over: NONE })).rejects.toMatchObject({ reason: 'NOT_ACCEPTABLE' });
+  await expect(client.accept({ job: 'jobs/none', over: NONE })).rejects.toMatchObject({ reason: 'JOB_NOT_FOUND' });
   await expect(client.note({ job, note: ' ' })).rejects.toMatchObject({ violations: [{ field: 'note' }] });
-  await expect(client.accept({ job, note: 'x'.repeat(5000) })).rejects.toMatchObject({
+  await expect(client.accept({ job, over: NONE, note: 'x'.repeat(5000) })).rejects.toMatchObject({
     violations: [{ field: 'note' }],
   });
-  await expect(client.accept({ job, requestId: 'mine' })).rejects.toMatchObject({
+  await expect(client.accept({ job, over: NONE, requestId: 'mine' })).rejects.toMatchObject({
     violations: [{ field: 'request_id' }],
   });
 });
@@ -90,12 +92,12 @@ test('a decision that would change nothing is refused and leaves the trail as it
   const job = await experiment(client, 'champion_9');
   const short = job.slice('jobs/'.length, 'jobs/'.length + 8);
   const already = (what: string) => `${short} is ${what} already: fa-tui undo ${short} takes that back`;
-  await client.accept({ job });
-  await expect(client.accept({ job, note: 'twice' })).rejects.toThrow(already('the champion'));
+  await client.accept({ job, over: NONE });
+  await expect(client.accept({ job, over: NONE, note: 'twice' })).rejects.toThrow(already('the champion'));
   await client.reject({ job });
   await expect(client.reject({ job })).rejects.toThrow(already('rejected'));
-  await client.accept({ job });
-  await expect(client.accept({ job })).rejects.toThrow(already('the champion'));
+  await client.accept({ job, over: NONE });
+  await expect(client.accept({ job, over: NONE })).rejects.toThrow(already('the champion'));
   const { decisions } = await client.listChampions({ includeDecisions: true });
   expect(kinds(decisions)).toEqual([
     ['ACCEPTED', ''],
@@ -104,7 +106,54 @@ test('a decision that would change nothing is refused and leaves the trail as it
   ]);
 });
 
-test('a champion that was replaced on some of its shapes may have them back', async () => {
+test('an acceptance takes the place of the champion that the run was compared with, or of none', async () => {
+  await using fixture = await startTestRunner();
+  const { client } = fixture;
+  const [first, stale] = [await experiment(client, 'champion_9'), await experiment(client, 'champion_9')];
+  await expect(client.accept({ job: first })).rejects.toMatchObject({
+    reason: 'INVALID_REQUEST',
+    violations: [{ field: 'over' }],
+  });
+  await expect(client.accept({ job: first, over: stale })).rejects.toThrow('over: must be none, which the result was');
+  await client.accept({ job: first, over: NONE });
+  // Both were compared with no champion; one came first.
+  for (const over of [NONE, first])
+    await expect(client.accept({ job: stale, over })).rejects.toMatchObject({
+      reason: 'NOT_ACCEPTABLE',
+      metadata: { over: NONE, champion: first },
+      message: expect.stringMatching(
+        new RegExp(
+          `compared with no champion, and the champion is now champion_9 of ${first}; compare with that: fa-tui run [0-9a-f]{64} --plan merge$`,
+        ),
+      ) as string,
+    });
+  const again = await experiment(client, 'champion_9');
+  await expect(client.accept({ job: again, over: NONE })).rejects.toThrow(`over: must be ${first}`);
+  const { champion, replaced } = await client.accept({ job: again, over: first });
+  expect(replaced).toMatchObject({ job: first });
+  expect(champion!.decision).toMatchObject({
+    role: 'admin',
+    evidence: {
+      plan: 'merge',
+      rulesDigest: 'ab'.repeat(32),
+      seeds: ['5eed'],
+      sourceDigest: 'c0ffee',
+      over: first,
+      owner: 'local',
+    },
+  });
+});
+
+test('of parallel acceptances one is made, and nobody takes turns with another', async () => {
+  await using fixture = await startTestRunner();
+  const { client } = fixture;
+  const jobs = await Promise.all(Array.from({ length: 6 }, () => experiment(client, 'champion_9')));
+  const answers = await Promise.allSettled([...jobs, ...jobs].map((job) => client.accept({ job, over: NONE })));
+  expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+  expect((await client.listChampions({ includeDecisions: true })).decisions).toHaveLength(1);
+});
+
+test('a champion of another job on some of the shapes is not pushed aside without a comparison', async () => {
   const measured = [[64, 128], [128]].map((lengths) => onShapes(lengths));
   const bodies = {
     measured: () => Promise.resolve({ outcome: Outcome.PASSED, summary: 'passed', result: measured.shift()! }),
@@ -112,19 +161,57 @@ test('a champion that was replaced on some of its shapes may have them back', as
   await using fixture = await startTestRunner({ createPlanner: () => fakePlanner({ bodies }) });
   const { client } = fixture;
   const [both, one] = [await experiment(client, 'measured'), await experiment(client, 'measured')];
+  await client.accept({ job: one, over: NONE });
+  await expect(client.accept({ job: both, over: NONE })).rejects.toThrow(`the champion is now measured of ${one}`);
+});
+
+test('an acceptance from before ranked runs is read, and has no evidence', async () => {
+  await using fixture = await startTestRunner();
+  const { client } = fixture;
+  const job = await experiment(client, 'champion_9');
+  await client.accept({ job, over: NONE });
+  const database = new DatabaseSync(join(fixture.dataDirectory, 'flashcore.db'));
+  database.exec('DROP TRIGGER decisions_stay');
+  database.exec("UPDATE decisions SET evidence = NULL, role = ''");
+  database.close();
+  const { champions } = await client.listChampions();
+  expect(champions[0]).toMatchObject({ job, decision: { role: '' } });
+  expect(champions[0]!.decision!.evidence).toBeUndefined();
+});
+
+test('each dtype has champions of its own; one from before dtypes were noted is of fp16', async () => {
+  const jobs: string[] = [];
+  const resultOf = (index: number, dtype: string): JobResult => {
+    // The third is compared with the first: the champion of its dtype.
+    const result = acceptable(9, index === 2 ? jobs[0] : undefined);
+    result.provenance!.dtype = dtype;
+    return result;
+  };
+  const dtypes = ['', 'bf16', 'fp16'];
+  const bodies = {
+    measured: () =>
+      Promise.resolve({
+        outcome: Outcome.PASSED,
+        summary: 'passed',
+        result: resultOf(3 - dtypes.length, dtypes.shift()!),
+      }),
+  };
+  await using fixture = await startTestRunner({ createPlanner: () => fakePlanner({ bodies }) });
+  const { client } = fixture;
+  jobs.push(await experiment(client, 'measured'), await experiment(client, 'measured'));
+  for (const job of jobs) expect((await client.accept({ job, over: NONE })).replaced).toBeUndefined();
   const champions = async () =>
-    (await client.listChampions()).champions.map(({ job, shapes }) => [
-      job,
-      ...shapes.map(({ sequenceLength }) => sequenceLength),
-    ]);
-  await client.accept({ job: both });
-  await client.accept({ job: one });
+    (await client.listChampions()).champions.map(({ job, dtype, best }) => [job, dtype, best]);
   expect(await champions()).toEqual([
-    [one, 128],
-    [both, 64],
+    [jobs[1], 'bf16', true],
+    [jobs[0], 'fp16', true],
   ]);
-  expect((await client.accept({ job: both })).replaced).toMatchObject({ job: one });
-  expect(await champions()).toEqual([[both, 64, 128]]);
+  const third = await experiment(client, 'measured');
+  expect((await client.accept({ job: third, over: jobs[0]! })).replaced).toMatchObject({ job: jobs[0] });
+  expect(await champions()).toEqual([
+    [third, 'fp16', true],
+    [jobs[1], 'bf16', true],
+  ]);
 });
 
 /** A result that can be accepted, measured at these sequence lengths. */
@@ -140,7 +227,7 @@ test('the same request is the same decision; the trail is never changed', async 
   await using fixture = await startTestRunner();
   const { client } = fixture;
   const job = await experiment(client, 'champion_9');
-  const request = { job, note: 'once', requestId: '123e4567-e89b-42d3-a456-426614174000' };
+  const request = { job, over: NONE, note: 'once', requestId: '123e4567-e89b-42d3-a456-426614174000' };
   const answers = [
     await client.accept(request),
     await client.accept({ ...request, requestId: request.requestId.toUpperCase() }),
@@ -169,7 +256,7 @@ test.each(['before', 'torn', 'after'])(
       client.close();
       await runner.end('SIGTERM');
     }
-    const request = { job, note: 'kept', requestId: '123e4567-e89b-42d3-a456-426614174001' };
+    const request = { job, over: NONE, note: 'kept', requestId: '123e4567-e89b-42d3-a456-426614174001' };
     {
       // The first commit of this life is the acceptance's.
       await using runner = await startChildRunnerIn({ ...process.env, FLASHCORE_FAILPOINT: `1 ${where}` }, ...flags);

@@ -4,14 +4,16 @@ import {
   ChampionSchema,
   DecisionKind,
   DecisionSchema,
+  EvidenceSchema,
   FlashcoreError,
   JobEventSchema,
   type Champion,
   type Decision,
+  type Evidence,
   type JobResult,
   type Shape,
 } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
+import { formatShape, recordedDtype } from '@flashcore/shared/kernels';
 import type { Database } from './database.ts';
 import { EventLog } from './event-log.ts';
 
@@ -20,9 +22,13 @@ export interface NewDecision {
   kind: DecisionKind;
   job: { id: number; name: string; label: string };
   client: string;
+  /** Of the client, now: a champion is replaced only by who may take its decision back. */
+  role: string;
   note: string;
   /** Set for ACCEPTED: what it makes champion, without its decision. */
   champion?: Champion | undefined;
+  /** Set for ACCEPTED: what it rests on. */
+  evidence?: Evidence | undefined;
   /** Number of the decision that is taken back; 0: none. */
   undoes?: number;
 }
@@ -42,10 +48,14 @@ interface StoredDecision {
   champion: Champion | undefined;
 }
 
+/** What an acceptance names where there is no champion yet. */
+export const NO_CHAMPION = 'none';
+
 /** Where a champion is one. */
 export interface ChampionPlace {
   deviceName: string;
   shape: Shape;
+  dtype: string;
   protocol: string;
 }
 
@@ -96,13 +106,23 @@ export class DecisionStore {
   }
 
   /** Adds an entry to the trail and gives it. */
-  add({ kind, job, client, note, champion, undoes = 0 }: NewDecision): Decision {
+  add({ kind, job, client, role, note, champion, evidence, undoes = 0 }: NewDecision): Decision {
     const time = Date.now();
     const { lastInsertRowid } = this.#database
       .prepare(
-        'INSERT INTO decisions (kind, job_id, client, time_ms, note, undoes, champion) VALUES (?, ?, ?, ?, ?, ?, ?)',
+        'INSERT INTO decisions (kind, job_id, client, role, time_ms, note, undoes, champion, evidence) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
       )
-      .run(kind, job.id, client, time, note, undoes, champion ? toBinary(ChampionSchema, champion) : null);
+      .run(
+        kind,
+        job.id,
+        client,
+        role,
+        time,
+        note,
+        undoes,
+        champion ? toBinary(ChampionSchema, champion) : null,
+        evidence ? toBinary(EvidenceSchema, evidence) : null,
+      );
     return this.find(Number(lastInsertRowid))!.decision;
   }
 
@@ -135,9 +155,9 @@ export class DecisionStore {
   }
 
   /**
-   * The champions, the latest first: for a kernel, a device, a protocol and a shape the one accepted last, where the
-   * acceptance still stands. One that was replaced on some of its shapes has those that are left. The fastest of a
-   * device, protocol and first shape is `best`.
+   * The champions, the latest first: for a kernel, a device, a protocol, a dtype and a shape the one accepted last, if
+   * the acceptance still stands. One that was replaced on some of its shapes has those that are left. The fastest of a
+   * device, protocol, dtype and first shape is `best`.
    */
   champions(): Champion[] {
     const all = this.#database.prepare(`${SELECT} ORDER BY number`).all().map(stored);
@@ -168,9 +188,12 @@ function stored(row: Record<string, unknown>): StoredDecision {
     time: timestampFromMs(Number(row['time_ms'])),
     note: String(row['note']),
     undoes: BigInt(row['undoes'] as number),
+    role: String(row['role']),
+    ...(row['evidence'] !== null && { evidence: fromBinary(EvidenceSchema, row['evidence'] as Uint8Array) }),
   });
   const bytes = row['champion'] as Uint8Array | null;
-  const champion = bytes ? create(ChampionSchema, { ...fromBinary(ChampionSchema, bytes), decision }) : undefined;
+  const kept = bytes ? fromBinary(ChampionSchema, bytes) : undefined;
+  const champion = kept && create(ChampionSchema, { ...kept, dtype: recordedDtype(kept.dtype), decision });
   return { decision, champion };
 }
 
@@ -186,8 +209,8 @@ function standingOf(all: readonly StoredDecision[]): StoredDecision[] {
   );
 }
 
-const placeKey = ({ kernelId, deviceName, protocol }: Champion, shape: Shape): string =>
-  JSON.stringify([kernelId, deviceName, protocol, formatShape(shape)]);
+const placeKey = ({ kernelId, deviceName, protocol, dtype }: Champion, shape: Shape): string =>
+  JSON.stringify([kernelId, deviceName, protocol, dtype, formatShape(shape)]);
 
 /** The fastest on its first shape; of those that have no time, as on the emulator, the one accepted last. */
 function isBest(champion: Champion, all: readonly Champion[]): boolean {
@@ -196,6 +219,7 @@ function isBest(champion: Champion, all: readonly Champion[]): boolean {
     (other) =>
       other.deviceName === champion.deviceName &&
       other.protocol === champion.protocol &&
+      other.dtype === champion.dtype &&
       formatShape(other.shapes[0]!) === formatShape(champion.shapes[0]!),
   );
   return alike.reduce((best, other) => (time(other) < time(best) ? other : best)) === champion;
@@ -207,9 +231,10 @@ export function championFor(
   { lineage, place }: { lineage: () => readonly string[]; place: ChampionPlace },
 ): Champion | undefined {
   const here = champions.filter(
-    ({ deviceName, protocol, shapes }) =>
+    ({ deviceName, protocol, dtype, shapes }) =>
       deviceName === place.deviceName &&
       protocol === place.protocol &&
+      dtype === place.dtype &&
       shapes.some((shape) => formatShape(shape) === formatShape(place.shape)),
   );
   if (here.length === 0) return undefined;

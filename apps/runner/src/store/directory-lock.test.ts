@@ -8,6 +8,18 @@ let directory: string;
 beforeEach(() => void (directory = mkdtempSync(join(tmpdir(), 'flashcore-lock-'))));
 afterEach(() => rmSync(directory, { recursive: true }));
 
+test.skipIf(process.platform !== 'linux').each(['lock.db', 'lock.pid', 'both'])(
+  'a directory stays taken when %s is removed',
+  (which) => {
+    const release = lockDirectory(directory);
+    for (const name of which === 'both' ? ['lock.db', 'lock.pid'] : [which]) rmSync(join(directory, name));
+    expect(() => lockDirectory(directory)).toThrow(DirectoryInUse);
+    if (which !== 'lock.pid') expect(() => lockDirectory(directory)).toThrow(`process ${process.pid})`);
+    release();
+    lockDirectory(directory)();
+  },
+);
+
 test.each([
   [true, /^Wait until fa-tui's own runner of .* ends, .* or end it \(kill \d+\), or give this one another --data/],
   [false, /^A runner serves .* already \(process \d+\): use that one, or stop it, or give this one another --data/],

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, readlinkSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { isStorageFailure, storageError } from './storage-error.ts';
@@ -20,17 +20,23 @@ export class DirectoryInUse extends Error {
 /**
  * Takes a data directory for this process alone and gives a function that lets go of it. The lock is SQLite's exclusive
  * lock on a small database, so it
- * goes with the process, also by kill -9. Throws DirectoryInUse.
+ * goes with the process, also by kill -9; on Linux also while its file is removed. Throws DirectoryInUse.
  */
 export function lockDirectory(directory: string): () => void {
   const pidFile = join(directory, 'lock.pid');
   const lock = new DatabaseSync(join(directory, 'lock.db'), { timeout: 0 });
   try {
-    lock.exec('BEGIN EXCLUSIVE');
+    // The transaction is never committed: with its journal in memory it takes no room on the disk, which may be full.
+    lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
   } catch (error) {
     lock.close();
     if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) throw storageError(error, 'lock its data directory');
     throw new DirectoryInUse(directory, readPid(pidFile), { embedded: isEmbedded(directory) });
+  }
+  const former = holderOfRemovedLock(directory);
+  if (former !== undefined) {
+    lock.close();
+    throw new DirectoryInUse(directory, former, { embedded: isEmbedded(directory) });
   }
   try {
     writeFileSync(pidFile, String(process.pid), { mode: 0o600 });
@@ -39,6 +45,36 @@ export function lockDirectory(directory: string): () => void {
     if (!isStorageFailure(storageError(error, 'name itself'))) throw error;
   }
   return () => lock.close();
+}
+
+/**
+ * The process that still holds a lock.db of this directory which somebody removed: the lock on the new file says
+ * nothing
+ * of it. Undefined: none of this user, or no Linux.
+ */
+function holderOfRemovedLock(directory: string): string | undefined {
+  if (!existsSync('/proc/self/fd')) return undefined;
+  const removed = `${join(realpathSync(directory), 'lock.db')} (deleted)`;
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .find((pid) => openFiles(pid).includes(removed));
+}
+
+/** What a process has open; nothing of one that is another user's, or ends meanwhile. */
+function openFiles(pid: string): string[] {
+  const folder = `/proc/${pid}/fd`;
+  const unlessGone = <Result>(read: () => Result, otherwise: Result): Result => {
+    try {
+      return read();
+    } catch (error) {
+      if (['ENOENT', 'ESRCH', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? ''))
+        return otherwise;
+      throw error;
+    }
+  };
+  return unlessGone(() => readdirSync(folder), []).map((name) =>
+    unlessGone(() => readlinkSync(join(folder, name)), ''),
+  );
 }
 
 /** As the runner tells its clients in runner.json; one that does not serve yet has none. */

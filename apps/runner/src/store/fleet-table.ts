@@ -70,9 +70,10 @@ export class FleetTable {
     return row['session_sha256'] === null ? { ...pilot, use: 'first' } : 'used';
   }
 
-  /** Whether a text is the session of a pilot that has not ended. */
-  isSession(text: string): boolean {
-    return this.#database.prepare('SELECT 1 FROM pilots WHERE session_sha256 = ?').get(digestOf(text)) !== undefined;
+  /** The pilot whose session a text is; undefined: of none that has not ended. */
+  pilotOf(session: string): number | undefined {
+    const row = this.#database.prepare('SELECT id FROM pilots WHERE session_sha256 = ?').get(digestOf(session));
+    return row?.['id'] as number | undefined;
   }
 
   /** Uses a pilot's token up. Errors: DISK_FULL. */

@@ -7,6 +7,7 @@ import {
   Verdict,
   ExperimentSummarySchema,
   LeaderboardEntrySchema,
+  allProbes,
   type BenchmarkResult,
   type ComparisonResult,
   type ExperimentSummary,
@@ -15,7 +16,7 @@ import {
   type Shape,
   type VariantResult,
 } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
+import { formatShape, recordedDtype } from '@flashcore/shared/kernels';
 import type { Database } from './database.ts';
 import { labelConditions, type Labels } from './labels.ts';
 
@@ -59,7 +60,8 @@ export class HistoryStore {
   /** Keeps what a job measured of SDPA, by device and software; part of the transaction that ends it. */
   recordSdpa({ jobId, jobName, endMs, result }: Omit<EndedExperiment, 'kernelId' | 'outcome'>): void {
     const { device, protocol = '', hostName = '' } = result.provenance ?? {};
-    if (!device || device.simulated || !isRanked(result)) return;
+    if (!device || device.simulated) return;
+    const dtype = recordedDtype(result.provenance?.dtype);
     const beside = result.variants.flatMap(({ benchmarks }) => benchmarks).filter(({ valid }) => valid);
     const alone = result.sdpaBenchmarks.map(({ shape, mode, backends }) => ({ shape, mode, sdpa: backends }));
     for (const { shape, mode, sdpa } of [...beside, ...alone]) {
@@ -78,8 +80,8 @@ export class HistoryStore {
         });
         this.#database
           .prepare(
-            `INSERT INTO sdpa_measurements (job_id, device_name, version, backend, shape, mode, protocol, p50_us, entry)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+            `INSERT INTO sdpa_measurements (job_id, device_name, version, backend, shape, dtype, mode, protocol, p50_us, entry)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
           )
           .run(
             jobId,
@@ -87,6 +89,7 @@ export class HistoryStore {
             version,
             name,
             formatShape(shape),
+            dtype,
             mode,
             protocol,
             latency.p50Us,
@@ -107,10 +110,11 @@ export class HistoryStore {
     const rows = this.#database
       .prepare(`SELECT job_id, summary FROM experiments WHERE ${conditions.join(' AND ')} ORDER BY job_id DESC LIMIT ?`)
       .all(...values);
-    return rows.map((row) => ({
-      jobId: Number(row['job_id']),
-      summary: fromBinary(ExperimentSummarySchema, row['summary'] as Uint8Array),
-    }));
+    return rows.map((row) => {
+      const summary = fromBinary(ExperimentSummarySchema, row['summary'] as Uint8Array);
+      summary.dtype = recordedDtype(summary.dtype);
+      return { jobId: Number(row['job_id']), summary };
+    });
   }
 
   #recordMeasurement(experiment: EndedExperiment, variant: VariantResult, benchmark: BenchmarkResult): void {
@@ -118,13 +122,13 @@ export class HistoryStore {
     if (!latency || latency.samples === 0 || !shape) return;
     const provenance = experiment.result.provenance;
     const simulated = benchmark.simulated || provenance?.device?.simulated !== false;
-    const valid = benchmark.valid && isCorrect(variant) && isRanked(experiment.result);
+    const valid = benchmark.valid && isCorrect(variant);
     const accepted = valid && experiment.outcome === Outcome.PASSED;
     const entry = leaderboardEntry(experiment, variant, benchmark);
     this.#database
       .prepare(
-        `INSERT INTO measurements (job_id, kernel_id, label, device_name, simulated, shape, mode, valid, accepted, p50_us, source_digest, protocol, entry)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+        `INSERT INTO measurements (job_id, kernel_id, label, device_name, simulated, shape, dtype, mode, valid, ranked, accepted, p50_us, source_digest, protocol, entry)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       )
       .run(
         experiment.jobId,
@@ -133,8 +137,10 @@ export class HistoryStore {
         provenance?.device?.name ?? '',
         Number(simulated),
         formatShape(shape),
+        recordedDtype(provenance?.dtype),
         benchmark.mode,
         Number(valid),
+        Number(experiment.result.ranking?.ranked ?? false),
         Number(accepted),
         latency.p50Us,
         provenance?.sourceDigest ?? '',
@@ -152,7 +158,7 @@ function isCorrect({ verify }: VariantResult): boolean {
   return (
     verify !== undefined &&
     verify.passedCases > 0 &&
-    [...verify.probes, ...verify.cases].every(
+    [...allProbes(verify), ...verify.cases].every(
       ({ verdict }) => verdict === Verdict.PASS || verdict === Verdict.NOT_MEASURED,
     )
   );
@@ -177,6 +183,7 @@ function leaderboardEntry(
     ...(benchmark.tflops !== undefined && { tflops: benchmark.tflops }),
     ...(benchmark.rooflinePercent !== undefined && { rooflinePercent: benchmark.rooflinePercent }),
     ...registersOf(variant, benchmark.shape!),
+    lineage: experiment.result.lineage,
     sourceDigest: experiment.result.provenance?.sourceDigest ?? '',
     hostName: experiment.result.provenance?.hostName ?? '',
   });
@@ -204,7 +211,8 @@ function comparisonOf(comparison: ComparisonResult | undefined): { champion?: st
 /** The history's line for an experiment, about the variant that was asked for. */
 function summarise(result: JobResult): ExperimentSummary {
   const variant = result.variants[0];
-  const { cases = [], probes = [] } = variant?.verify ?? {};
+  const cases = variant?.verify?.cases ?? [];
+  const probes = variant?.verify ? allProbes(variant.verify) : [];
   const gates = (verdict: Verdict): number => (variant?.gates ?? []).filter((gate) => gate.verdict === verdict).length;
   const hard = (variant?.gates ?? []).filter(({ level }) => level === 'hard');
   const timed = (variant?.benchmarks ?? []).filter(isTold);
@@ -212,6 +220,7 @@ function summarise(result: JobResult): ExperimentSummary {
   return create(ExperimentSummarySchema, {
     deviceName: result.provenance?.device?.name ?? '',
     simulated: result.provenance?.device?.simulated ?? false,
+    dtype: recordedDtype(result.provenance?.dtype),
     passedCases: variant?.verify?.passedCases ?? 0,
     cases: cases.length,
     passedProbes: probes.filter(({ verdict }) => verdict === Verdict.PASS).length,
@@ -227,6 +236,7 @@ function summarise(result: JobResult): ExperimentSummary {
     gatesFailed: gates(Verdict.FAIL),
     gatesNotMeasured: gates(Verdict.NOT_MEASURED) + gates(Verdict.NOT_JUDGED),
     sourceDigest: result.provenance?.sourceDigest ?? '',
+    ...(result.ranking && { ranking: result.ranking }),
     ...mostRegisters(variant),
     timings: timed.flatMap(({ shape, mode, latency }) =>
       latency === undefined || shape === undefined ? [] : [{ shape, mode, p50Us: latency.p50Us }],
@@ -243,6 +253,3 @@ function mostRegisters(variant: VariantResult | undefined): { registersPerThread
     ? {}
     : { registersPerThread: Math.max(...entries.map(({ registersPerThread }) => registersPerThread)) };
 }
-
-/** Leaderboards have figures of fp16 tensors only: with others they would not compare. */
-const isRanked = ({ provenance }: JobResult): boolean => ['', 'fp16'].includes(provenance?.dtype ?? '');

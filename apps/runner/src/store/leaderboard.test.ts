@@ -17,6 +17,7 @@ const { PASSED, FAILED } = Outcome;
 const place: RankedPlace = {
   deviceName: 'NVIDIA L4',
   shape: MEASURED_SHAPE,
+  dtype: 'fp16',
   mode: TimingMode.HOT,
   protocol: CURRENT_PROTOCOL,
 };
@@ -29,7 +30,23 @@ const kernelAndTime = ({ kernelId, label, latency }: LeaderboardEntry): [string,
   latency?.p50Us,
 ];
 
-test('at() has the best valid result of each kernel variant, fastest first', () => {
+test('at() ranks what ranked runs measured, a row for each person and kernel, and counts the others', () => {
+  const board = boardOf(
+    { kernelId: 'a', outcome: PASSED, owner: 'ada', measured: { p50: 40 } },
+    { kernelId: 'a', outcome: PASSED, owner: 'ada', measured: { p50: 30 } },
+    { kernelId: 'a', outcome: PASSED, owner: 'bob', measured: { p50: 35 } },
+    { kernelId: 'a', outcome: PASSED, owner: 'bob', measured: { p50: 1, ranked: false } },
+    { kernelId: 'b', outcome: PASSED, owner: 'eve', measured: { p50: 2, ranked: undefined } },
+  );
+  expect(board.at(place).map(({ owner, latency, lineage }) => [owner, latency!.p50Us, lineage])).toEqual([
+    ['ada', 30, ['below']],
+    ['bob', 35, ['below']],
+  ]);
+  expect(board.notRanked(place)).toBe(2);
+  expect(board.places().map(({ results }) => results)).toEqual([3, 3]);
+});
+
+test('at() has the best valid result of each kernel, fastest first', () => {
   const board = boardOf(
     { kernelId: 'a', outcome: FAILED, measured: { p50: 30, speedups: [2, 1.5] } },
     { kernelId: 'a', outcome: PASSED, measured: { p50: 40 } },
@@ -55,6 +72,31 @@ test('at() has the best valid result of each kernel variant, fastest first', () 
   ]);
   expect(board.at({ ...place, shape: parseShape('1x8x512x64') })).toEqual([]);
   expect(board.hasSimulated(MEASURED_SHAPE)).toBe(true);
+});
+
+test('each dtype has a leaderboard of its own: no figure of one is ranked with or compared to another', () => {
+  const board = boardOf(
+    { kernelId: BASELINE_KERNEL, outcome: PASSED, measured: { p50: 300 } },
+    { kernelId: BASELINE_KERNEL, outcome: PASSED, measured: { p50: 200, dtype: 'bf16' } },
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 100, dtype: 'bf16' } },
+    { kernelId: 'a', outcome: PASSED, measured: { p50: 600, dtype: 'fp32' } },
+  );
+  const speedups = (dtype: string) =>
+    board.at({ ...place, dtype }).map((entry) => [...kernelAndTime(entry), entry.speedupOverBaseline]);
+  expect(['fp16', 'bf16', 'fp32'].map(speedups)).toEqual([
+    [[BASELINE_KERNEL, 300, 1]],
+    [
+      ['a', 100, 2],
+      [BASELINE_KERNEL, 200, 1],
+    ],
+    [['a', 600, undefined]],
+  ]);
+  const hot = board.places().filter(({ mode }) => mode === TimingMode.HOT);
+  expect(hot.map(({ dtype, results }) => [dtype, results])).toEqual([
+    ['bf16', 2],
+    ['fp32', 1],
+    ['fp16', 1],
+  ]);
 });
 
 test('device, mode and protocol are filters: nothing of another place is ranked, and no speedup is over it', () => {

@@ -1,13 +1,16 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
 import {
+  GeometricMeanSchema,
   LeaderboardEntrySchema,
   LeaderboardPlaceSchema,
+  type CaseSet,
+  type GeometricMean,
   type LeaderboardEntry,
   type LeaderboardPlace,
   type Shape,
   type TimingMode,
 } from '@flashcore/shared/contract';
-import { formatShape, parseShape } from '@flashcore/shared/kernels';
+import { FEWEST_SAMPLES, formatShape, parseShape } from '@flashcore/shared/kernels';
 import type { Database } from './database.ts';
 import { readLabels } from './labels.ts';
 
@@ -18,8 +21,15 @@ export const BASELINE_KERNEL = 'fa_v1_baseline';
 export interface RankedPlace {
   deviceName: string;
   shape: Shape;
+  /** Of Q, K, V and O. */
+  dtype: string;
   mode: TimingMode;
   protocol: string;
+}
+
+/** Where geometric means over the shapes of a case set compare with each other. */
+export interface RankedSet extends Omit<RankedPlace, 'shape'> {
+  set: CaseSet;
 }
 
 /** Valid measurements that a ranking does not take, because they were made by another measuring protocol. */
@@ -30,7 +40,9 @@ export interface LeftOut {
 }
 
 const MAX_PLACES = 200;
-const COUNTS = 'valid = 1 AND simulated = 0';
+const MEASURED = 'valid = 1 AND simulated = 0';
+/** Of other runs the submitter chose what counts; those from before ranked runs are among them. */
+const COUNTS = `${MEASURED} AND ranked = 1`;
 
 /** What experiments measured, ranked; never a time of the emulator. */
 export class Leaderboard {
@@ -44,45 +56,59 @@ export class Leaderboard {
   }
 
   /**
-   * The best valid measurement of every kernel variant and the best of every backend and version of SDPA, fastest
-   * first, with their speedups over the baseline and over SDPA.
+   * The best valid measurement that each person has of each kernel in ranked runs, and the best of every backend and
+   * version of SDPA, fastest first, with their speedups over the baseline and over SDPA.
    */
   at(place: RankedPlace): LeaderboardEntry[] {
-    const [kernels, sdpa] = [this.#kernels(place), this.#sdpa(place)];
-    const baseline = fastest(kernels.filter(({ kernelId }) => kernelId === BASELINE_KERNEL));
-    const fastestSdpa = fastest(sdpa);
-    for (const entry of kernels) {
-      const p50Us = entry.latency!.p50Us;
-      if (baseline !== undefined) entry.speedupOverBaseline = baseline / p50Us;
-      // Measured in turns is the better figure: it stands where there is one.
-      if (entry.speedup === undefined && fastestSdpa !== undefined) entry.speedup = fastestSdpa / p50Us;
-    }
-    return [...kernels, ...sdpa].toSorted((a, b) => a.latency!.p50Us - b.latency!.p50Us);
+    return ranked(this.#kernels(place), this.#sdpa(place));
+  }
+
+  /**
+   * The same by the weighted geometric mean over a case set: of each person and kernel the best build that one ranked
+   * run measured on all of its shapes, and of SDPA the best job that did.
+   */
+  over({ set, ...where }: RankedSet): LeaderboardEntry[] {
+    const measured = set.shapes.map((shape) => ({ ...where, shape: formatShape(shape) }));
+    const kernels = measured.map((place) => this.#measured(KERNEL_ROWS, place));
+    const sdpa = measured.map((place) => this.#measured(SDPA_ROWS, place));
+    return ranked(bestMeans(kernels, set), bestMeans(sdpa, set));
   }
 
   /** What the leaderboard of a place does not have because of its protocol. */
-  leftOut({ deviceName, shape, mode, protocol }: RankedPlace): LeftOut[] {
+  leftOut({ deviceName, shape, dtype, mode, protocol }: RankedPlace): LeftOut[] {
     return this.#database
       .prepare(
         `SELECT protocol, COUNT(*) AS count FROM measurements
-         WHERE device_name = ? AND shape = ? AND mode = ? AND protocol <> ? AND ${COUNTS} GROUP BY protocol ORDER BY protocol DESC`,
+         WHERE device_name = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol <> ? AND ${MEASURED} GROUP BY protocol ORDER BY protocol DESC`,
       )
-      .all(deviceName, formatShape(shape), mode, protocol)
+      .all(deviceName, formatShape(shape), dtype, mode, protocol)
       .map((row) => ({ protocol: String(row['protocol']), count: Number(row['count']) }));
+  }
+
+  /** How many valid results a place has that no ranked run measured. */
+  notRanked({ deviceName, shape, dtype, mode, protocol }: RankedPlace): number {
+    const row = this.#database
+      .prepare(
+        `SELECT COUNT(*) AS count FROM measurements WHERE device_name = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol = ? AND ${MEASURED} AND ranked = 0`,
+      )
+      .get(deviceName, formatShape(shape), dtype, mode, protocol);
+    return Number(row!['count']);
   }
 
   /** Where there are valid results, most first. */
   places(): LeaderboardPlace[] {
     return this.#database
       .prepare(
-        `SELECT device_name, shape, mode, protocol, COUNT(*) AS count FROM measurements WHERE ${COUNTS}
-         GROUP BY device_name, shape, mode, protocol ORDER BY count DESC, device_name, shape, mode, protocol LIMIT ${MAX_PLACES}`,
+        `SELECT device_name, shape, dtype, mode, protocol, COUNT(*) AS count FROM measurements WHERE ${COUNTS}
+         GROUP BY device_name, shape, dtype, mode, protocol
+         ORDER BY count DESC, device_name, shape, dtype DESC, mode, protocol LIMIT ${MAX_PLACES}`,
       )
       .all()
       .map((row) =>
         create(LeaderboardPlaceSchema, {
           deviceName: String(row['device_name']),
           shape: parseShape(String(row['shape'])),
+          dtype: String(row['dtype']),
           mode: Number(row['mode']) as TimingMode,
           protocol: String(row['protocol']),
           results: Number(row['count']),
@@ -99,24 +125,34 @@ export class Leaderboard {
     );
   }
 
-  #kernels({ deviceName, shape, mode, protocol }: RankedPlace): LeaderboardEntry[] {
+  #kernels({ deviceName, shape, dtype, mode, protocol }: RankedPlace): LeaderboardEntry[] {
     // SQLite takes the columns beside a lone MIN() from the row that has the minimum.
     return this.#database
       .prepare(
         `SELECT entry, MIN(p50_us), owner, labels FROM measurements JOIN jobs ON jobs.id = job_id
-         WHERE device_name = ? AND shape = ? AND mode = ? AND protocol = ? AND ${COUNTS} GROUP BY measurements.kernel_id, measurements.label`,
+         WHERE device_name = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol = ? AND ${COUNTS} GROUP BY owner, measurements.kernel_id`,
       )
-      .all(deviceName, formatShape(shape), mode, protocol)
+      .all(deviceName, formatShape(shape), dtype, mode, protocol)
       .map(entryOf);
   }
 
-  #sdpa({ deviceName, shape, mode, protocol }: RankedPlace): LeaderboardEntry[] {
+  #measured(
+    query: string,
+    { deviceName, shape, dtype, mode, protocol }: Omit<RankedPlace, 'shape'> & { shape: string },
+  ): MeasuredRow[] {
+    return this.#database
+      .prepare(query)
+      .all(deviceName, shape, dtype, mode, protocol)
+      .map((row) => ({ whose: String(row['whose']), build: String(row['build']), row }));
+  }
+
+  #sdpa({ deviceName, shape, dtype, mode, protocol }: RankedPlace): LeaderboardEntry[] {
     return this.#database
       .prepare(
         `SELECT entry, MIN(p50_us), owner, '{}' AS labels FROM sdpa_measurements JOIN jobs ON jobs.id = job_id
-         WHERE device_name = ? AND shape = ? AND mode = ? AND protocol = ? GROUP BY backend, version`,
+         WHERE device_name = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol = ? GROUP BY backend, version`,
       )
-      .all(deviceName, formatShape(shape), mode, protocol)
+      .all(deviceName, formatShape(shape), dtype, mode, protocol)
       .map(entryOf);
   }
 }
@@ -128,6 +164,110 @@ function entryOf(row: Record<string, unknown>): LeaderboardEntry {
   return entry;
 }
 
-/** The least median; undefined where there is none. */
+const AT_PLACE = 'device_name = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol = ?';
+/** `whose` is a row of the table, `build` one that a job measured: only figures of one go into a mean. */
+const KERNEL_ROWS = `SELECT entry, owner, labels, json_array(owner, measurements.kernel_id) AS whose, json_array(job_id, measurements.label) AS build
+  FROM measurements JOIN jobs ON jobs.id = job_id WHERE ${AT_PLACE} AND ${COUNTS}`;
+const SDPA_ROWS = `SELECT entry, owner, '{}' AS labels, json_array(backend, version) AS whose, json_array(job_id, backend, version) AS build
+  FROM sdpa_measurements JOIN jobs ON jobs.id = job_id WHERE ${AT_PLACE}`;
+
+interface MeasuredRow {
+  whose: string;
+  build: string;
+  row: Record<string, unknown>;
+}
+
+/** The least mean of each row of the table. `shapes`: what was measured, shape by shape in the order of the set. */
+function bestMeans(shapes: readonly (readonly MeasuredRow[])[], set: CaseSet): LeaderboardEntry[] {
+  const builds = shapes.map((rows) => new Map(rows.map((row) => [row.build, row])));
+  const best = new Map<string, LeaderboardEntry>();
+  for (const [build, { whose }] of builds[0] ?? []) {
+    const rows = builds.flatMap((each) => each.get(build) ?? []);
+    if (rows.length < set.shapes.length) continue;
+    const entry = meanEntry(
+      rows.map(({ row }) => entryOf(row)),
+      set,
+    );
+    const known = best.get(whose);
+    if (known === undefined || entry.mean!.us < known.mean!.us) best.set(whose, entry);
+  }
+  return [...best.values()];
+}
+
+/** One entry of the figures of one build, shape by shape. */
+function meanEntry(entries: readonly LeaderboardEntry[], set: CaseSet): LeaderboardEntry {
+  const [first] = entries;
+  const speedups = entries.flatMap(({ speedup }) => speedup ?? []);
+  const registers = entries.flatMap((entry) => entry.registers ?? []);
+  const merged = create(LeaderboardEntrySchema, {
+    ...first!,
+    mean: meanOf(entries, set),
+    ...(registers.length > 0 && { registers: Math.max(...registers) }),
+  });
+  delete merged.latency;
+  delete merged.tflops;
+  delete merged.rooflinePercent;
+  delete merged.speedup;
+  merged.sdpaInTurns = speedups.length === entries.length;
+  if (merged.sdpaInTurns) merged.speedup = Math.exp(weighted(speedups.map(Math.log), set));
+  return merged;
+}
+
+const weighted = (values: readonly number[], { weights }: CaseSet): number => {
+  const all = weights.reduce((sum, weight) => sum + weight, 0);
+  return values.reduce((sum, value, index) => sum + (weights[index]! / all) * value, 0);
+};
+
+/** The logarithms of independent medians: their half widths add as squares. */
+function meanOf(entries: readonly LeaderboardEntry[], set: CaseSet): GeometricMean {
+  const all = set.weights.reduce((sum, weight) => sum + weight, 0);
+  const middle = weighted(
+    entries.map(({ latency }) => Math.log(latency!.p50Us)),
+    set,
+  );
+  const width = (end: (entry: LeaderboardEntry) => number): number =>
+    Math.hypot(...entries.map((entry, index) => (set.weights[index]! / all) * Math.log(end(entry) / medianOf(entry))));
+  return create(GeometricMeanSchema, {
+    us: Math.exp(middle),
+    lowUs: Math.exp(middle - width((entry) => intervalOf(entry).low)),
+    highUs: Math.exp(middle + width((entry) => intervalOf(entry).high)),
+    cases: entries.map((entry, index) => ({
+      shape: set.shapes[index]!,
+      weight: set.weights[index]!,
+      p50Us: medianOf(entry),
+    })),
+  });
+}
+
+/** What an entry is ranked by, microseconds. */
+const medianOf = ({ latency, mean }: LeaderboardEntry): number => mean?.us ?? latency!.p50Us;
+
+/** Of the figure that an entry is ranked by; with too few samples, or none kept, it is a point. */
+function intervalOf({ latency, mean }: LeaderboardEntry): { low: number; high: number } {
+  if (mean) return { low: mean.lowUs, high: mean.highUs };
+  const { samples, p50Us, p50LowUs, p50HighUs } = latency!;
+  const unknown = samples < FEWEST_SAMPLES.interval || p50LowUs === 0;
+  return unknown ? { low: p50Us, high: p50Us } : { low: p50LowUs, high: p50HighUs };
+}
+
+/** Fastest first, with ranks and speedups over the baseline and over SDPA. */
+function ranked(kernels: LeaderboardEntry[], sdpa: LeaderboardEntry[]): LeaderboardEntry[] {
+  const baseline = fastest(kernels.filter(({ kernelId }) => kernelId === BASELINE_KERNEL));
+  const fastestSdpa = fastest(sdpa);
+  for (const entry of kernels) {
+    if (baseline !== undefined) entry.speedupOverBaseline = baseline / medianOf(entry);
+    // Measured in turns is the better figure, where there is one.
+    if (entry.speedup === undefined && fastestSdpa !== undefined) entry.speedup = fastestSdpa / medianOf(entry);
+  }
+  const sorted = [...kernels, ...sdpa].toSorted((a, b) => medianOf(a) - medianOf(b));
+  let leader = 0;
+  for (const [index, entry] of sorted.entries()) {
+    if (intervalOf(entry).low > intervalOf(sorted[leader]!).high) leader = index;
+    entry.rank = leader + 1;
+  }
+  return sorted;
+}
+
+/** The least figure; undefined where there is none. */
 const fastest = (entries: readonly LeaderboardEntry[]): number | undefined =>
-  entries.length === 0 ? undefined : Math.min(...entries.map(({ latency }) => latency!.p50Us));
+  entries.length === 0 ? undefined : Math.min(...entries.map(medianOf));

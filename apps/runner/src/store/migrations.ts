@@ -245,6 +245,17 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE leases DROP COLUMN scheduler_job;
   DROP TABLE old_pilots;
   `,
+  // Before it, no result counted whose tensors were not fp16.
+  `
+  ALTER TABLE measurements ADD COLUMN dtype TEXT NOT NULL DEFAULT 'fp16';
+  ALTER TABLE sdpa_measurements ADD COLUMN dtype TEXT NOT NULL DEFAULT 'fp16';
+  `,
+  // Nothing from before is ranked: whoever submitted it chose what it was judged by.
+  `
+  ALTER TABLE decisions ADD COLUMN role TEXT NOT NULL DEFAULT '';          -- of the client; empty: from before it was noted
+  ALTER TABLE decisions ADD COLUMN evidence BLOB;                          -- Evidence; null: no acceptance, or from before ranked runs
+  ALTER TABLE measurements ADD COLUMN ranked INTEGER NOT NULL DEFAULT 0;   -- 1: of a ranked run
+  `,
 ];
 
 /** The version that this runner knows. */

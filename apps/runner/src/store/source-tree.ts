@@ -1,8 +1,15 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { SourceFileSchema, type FieldViolation, type SourceFile } from '@flashcore/shared/contract';
-import { MAX_TREE_BYTES, MAX_TREE_FILES, SOURCE_NAME, sha256Of } from '@flashcore/shared/kernels';
+import {
+  SHA256_FORM,
+  SourceFileSchema,
+  isSha256,
+  sha256Of,
+  type FieldViolation,
+  type SourceFile,
+} from '@flashcore/shared/contract';
+import { MAX_TREE_BYTES, MAX_TREE_FILES, SOURCE_NAME } from '@flashcore/shared/kernels';
 
 type SourceFileInit = Pick<SourceFile, 'path' | 'sha256' | 'sizeBytes'>;
 
@@ -41,14 +48,11 @@ export function sourceFileViolations(file: SourceFile, field: string): FieldViol
   const violations: FieldViolation[] = [];
   const path = pathViolation(file.path);
   if (path) violations.push({ field: `${field}.path`, description: path });
-  if (!isSha256(file.sha256))
-    violations.push({ field: `${field}.sha256`, description: 'must be a SHA-256 of 64 lower-case hexadecimal digits' });
+  if (!isSha256(file.sha256)) violations.push({ field: `${field}.sha256`, description: SHA256_FORM });
   if (file.sizeBytes < 0n || file.sizeBytes > BigInt(MAX_TREE_BYTES))
     violations.push({ field: `${field}.size_bytes`, description: `must be from 0 to ${MAX_TREE_BYTES}` });
   return violations;
 }
-
-export const isSha256 = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
 
 function pathViolation(path: string): string | undefined {
   // A file system counts bytes: 200 characters can be 400 of them.

@@ -1,12 +1,23 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { FlashcoreError, invalidRequest, type SourceFile, type SourceTree } from '@flashcore/shared/contract';
+import {
+  FlashcoreError,
+  invalidRequest,
+  parseSha256,
+  type Sha256,
+  type SourceFile,
+  type SourceTree,
+} from '@flashcore/shared/contract';
 import { treeDigest } from '@flashcore/shared/kernels';
 import { BlobStore, type BlobWriter } from './blob-store.ts';
 import { markUsed } from './last-used.ts';
-import { isSha256, readTree, sourceTreeViolations } from './source-tree.ts';
+import { readTree, sourceTreeViolations } from './source-tree.ts';
 import { storageError } from './storage-error.ts';
+import { setAside } from './verified-file.ts';
+
+/** Digest of the folder that it was to become. */
+const HALF_MADE = /^[0-9a-f]{64}\./;
 
 /** A client's kernel folder, laid out on the runner's disk. */
 export interface MaterialisedTree {
@@ -28,18 +39,24 @@ export class SourceStore {
     this.#blobs = new BlobStore(join(folder, 'files'));
     this.#trees = join(folder, 'trees');
     mkdirSync(this.#trees, { recursive: true, mode: 0o700 });
-    for (const name of readdirSync(this.#trees).filter((entry) => !isSha256(entry)))
+    for (const name of readdirSync(this.#trees).filter((entry) => HALF_MADE.test(entry)))
       rmSync(join(this.#trees, name), { recursive: true, force: true });
   }
 
-  /** Digests of the files that were not uploaded yet, each once. Errors: DIGEST_MISMATCH for a size that is false. */
-  findMissing(files: readonly SourceFile[]): string[] {
+  /**
+   * Digests of the files that were not uploaded yet, each once. Errors: INVALID_REQUEST, DIGEST_MISMATCH for a wrong
+   * size.
+   */
+  findMissing(files: readonly SourceFile[]): Sha256[] {
     checkSizes(files, (file) => this.#sizeOf(file));
-    return [...new Set(files.map(({ sha256 }) => sha256))].filter((sha256) => !this.#blobs.markUsed(sha256));
+    return [...new Set(files.map((file) => parseSha256(file.sha256)))].filter(
+      (sha256) => !this.#blobs.markUsed(sha256),
+    );
   }
 
-  /** Of a file that is whole; one that lost bytes is removed, and is to be uploaded again. */
-  #sizeOf({ sha256, sizeBytes }: SourceFile): number | undefined {
+  /** Of a file that is whole; one that lost bytes is set aside, and is to be uploaded again. */
+  #sizeOf({ sha256: name, sizeBytes }: SourceFile): number | undefined {
+    const sha256 = parseSha256(name);
     const size = this.#blobs.size(sha256);
     return size === undefined || BigInt(size) === sizeBytes ? size : this.#blobs.read(sha256)?.byteLength;
   }
@@ -51,13 +68,13 @@ export class SourceStore {
   keepFiles(folder: string, files: readonly SourceFile[]): boolean {
     return files.every(
       ({ path, sha256 }) =>
-        this.#blobs.markUsed(sha256) || this.#blobs.put(readFileSync(join(folder, path))) === sha256,
+        this.#blobs.markUsed(parseSha256(sha256)) || this.#blobs.put(readFileSync(join(folder, path))) === sha256,
     );
   }
 
   /** A file's bytes, its digest verified. Errors: SOURCES_MISSING. */
-  read(sha256: string): Buffer {
-    const bytes = isSha256(sha256) ? this.#blobs.read(sha256) : undefined;
+  read(sha256: Sha256): Buffer {
+    const bytes = this.#blobs.read(sha256);
     if (bytes) return bytes;
     throw new FlashcoreError('SOURCES_MISSING', { missing: '1' }, `Upload the file first: ${sha256} is not here`);
   }
@@ -76,7 +93,7 @@ export class SourceStore {
     if (violations.length > 0) throw invalidRequest(...violations);
     const digest = treeDigest(tree);
     const folder = join(this.#trees, digest);
-    if (!existsSync(folder) || treeDigest({ files: readTree(folder, { which: 'all' }) }) !== digest)
+    if (!isFolder(folder) || treeDigest({ files: readTree(folder, { which: 'all' }) }) !== digest)
       this.#layOut(tree.files, folder);
     checkSizes(tree.files, ({ path }) => statSync(join(folder, path)).size);
     markUsed(folder);
@@ -91,7 +108,7 @@ export class SourceStore {
         mkdirSync(dirname(join(temporary, path)), { recursive: true });
         writeFileSync(join(temporary, path), bytes, { flag: 'wx' });
       }
-      rmSync(folder, { recursive: true, force: true });
+      setAside({ store: this.#trees, path: folder });
       renameSync(temporary, folder);
     } catch (error) {
       rmSync(temporary, { recursive: true, force: true });
@@ -102,7 +119,7 @@ export class SourceStore {
   #readAll(files: readonly SourceFile[]): Map<string, Buffer> {
     const contents = new Map<string, Buffer>();
     for (const { path, sha256 } of files) {
-      const bytes = this.#blobs.read(sha256);
+      const bytes = this.#blobs.read(parseSha256(sha256));
       if (bytes) contents.set(path, bytes);
     }
     const missing = files.filter(({ path }) => !contents.has(path));
@@ -117,6 +134,8 @@ export class SourceStore {
     return contents;
   }
 }
+
+const isFolder = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 
 /** Errors: DIGEST_MISMATCH for a file that is named with another size than it has; one that is not there has none. */
 function checkSizes(files: readonly SourceFile[], sizeOf: (file: SourceFile) => number | undefined): void {

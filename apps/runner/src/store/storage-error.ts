@@ -56,6 +56,9 @@ export function storageError(error: unknown, what: string): unknown {
 export const isStorageFailure = (error: unknown): error is FlashcoreError =>
   error instanceof FlashcoreError && (error.reason === 'DISK_FULL' || error.reason === 'STORE_UNAVAILABLE');
 
+/** Whether another process holds the database's lock: nothing is wrong with the disk, and it may go again at once. */
+export const isBusy = (error: unknown): boolean => isStorageFailure(error) && storageFault(error.cause) === 'busy';
+
 function storageFault(error: unknown): 'full' | 'busy' | 'broken' | 'damaged' | undefined {
   if (!(error instanceof Error)) return undefined;
   const { code, errcode } = error as Error & { code?: unknown; errcode?: unknown };

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import {
@@ -13,6 +14,8 @@ import {
   type JobResult,
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
+import { NO_CHAMPION } from '../store/decisions.ts';
+import { championFor, type DecisionStore } from '../store/decisions.ts';
 import {
   JOB_KINDS,
   type PlannedJob,
@@ -41,6 +44,8 @@ export interface FakeOptions {
   bodies?: Record<string, JobBody>;
   /** They take and leave their device themselves. */
   takesDevice?: boolean;
+  /** Where the champion is that a run is compared with; default: there never is one. */
+  decisions?: DecisionStore;
 }
 
 /**
@@ -51,14 +56,18 @@ export interface FakeOptions {
  * other id is not found.
  */
 export function fakePlanner(options: FakeOptions = {}): JobPlanner {
-  const { result = create(JobResultSchema), bodies = {}, takesDevice = false } = options;
+  const { result = create(JobResultSchema), bodies = {}, takesDevice = false, decisions } = options;
   const passed = { outcome: Outcome.PASSED, summary: 'passed', result };
   const script = (kernelId: string): JobBody => {
     const [name = '', argument = '0'] = kernelId.split('_');
     const amount = Number(argument);
     const known: Record<string, JobBody> = {
       ok: () => Promise.resolve(passed),
-      champion: () => Promise.resolve({ ...passed, result: acceptable(amount) }),
+      champion: () => {
+        const place = { deviceName: FAKE_DEVICE.name, protocol: PROTOCOL, shape: FAKE_SHAPE, dtype: 'fp16' };
+        const champion = decisions && championFor(decisions.champions(), { lineage: () => [kernelId], place });
+        return Promise.resolve({ ...passed, result: acceptable(amount, champion?.job) });
+      },
       flood: (context) => flood(context, amount).then(() => passed),
       late: (context) =>
         // eslint-disable-next-line flashcore/no-fixed-wait -- a body that takes its time
@@ -87,7 +96,7 @@ export function fakePlanner(options: FakeOptions = {}): JobPlanner {
     isolation: () => Promise.resolve({ kind: 'none', detail: 'a fake runs nothing' }),
     prepare: () => Promise.resolve(),
     planJob: (method, request) => ({ ...planFake(method, request, script), takesDevice }),
-    judging: () => ({ plans: [], caseSets: [], heldOutShapes: 0, judgingDigest: '' }),
+    judging: () => ({ plans: [], caseSets: [], tolerances: [], heldOutShapes: 0, judgingDigest: '' }),
     cacheUse: () => ({ hits: 3, misses: 1 }),
     close: () => Promise.resolve(),
   };
@@ -123,18 +132,22 @@ function ticks({ emit, signal }: JobContext, count: number): Promise<void> {
   });
 }
 
-/** What a passed experiment of the merge plan leaves on the fake GPU. */
-export const acceptable = (p50Us: number): JobResult =>
+const PROTOCOL = 'flashcore-protocol 3';
+const FAKE_SHAPE = parseShape('2x8x512x64');
+
+/** What a ranked run of the merge plan that passed leaves on the fake GPU; `over`: the champion compared with. */
+export const acceptable = (p50Us: number, over = NO_CHAMPION): JobResult =>
   create(JobResultSchema, {
-    provenance: { device: FAKE_DEVICE, protocol: 'flashcore-protocol 3', sourceDigest: 'c0ffee' },
+    provenance: { device: FAKE_DEVICE, protocol: PROTOCOL, sourceDigest: 'c0ffee', plan: 'merge', seeds: ['5eed'] },
     plan: { name: 'merge', acceptable: true },
-    acceptability: { possible: true, command: 'fa-tui accept' },
+    acceptability: { possible: true, command: 'fa-tui accept', over },
+    ranking: { ranked: true, rulesDigest: 'ab'.repeat(32) },
     variants: [
       {
-        build: { buildId: 'b'.repeat(64), succeeded: true },
+        build: { buildId: randomBytes(32).toString('hex'), succeeded: true },
         benchmarks: [
           {
-            shape: { batch: 2, heads: 8, sequenceLength: 512, headDim: 64 },
+            shape: FAKE_SHAPE,
             mode: TimingMode.HOT,
             latency: { samples: 100, p50Us },
             valid: true,

@@ -25,7 +25,7 @@ const runner = await startRunner({
   buildId: 'test',
   repositoryRoot: REPOSITORY_ROOT,
   logger: createLogger(process.env['FLASHCORE_LOG_LEVEL'] ?? 'silent'),
-  createPlanner: () => fakePlanner(),
+  createPlanner: ({ decisions }) => fakePlanner({ decisions }),
 });
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());
 // With --expose-gc: what is in use, without the garbage that waits for its collection.

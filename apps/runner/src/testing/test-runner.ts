@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { RunnerClient, type ClientSecurity } from '@flashcore/shared/client';
 import { type JobEvent, type JobFinished } from '@flashcore/shared/contract';
+import { PATIENT_MS } from '@flashcore/shared/testing';
 import { createLogger } from '../log.ts';
 import { KEEP_ALL } from '../operation/retention.ts';
 import { startRunner, type Runner } from '../runner.ts';
@@ -64,8 +65,11 @@ export async function startTestRunner(
     buildId: 'test',
     repositoryRoot: REPOSITORY_ROOT,
     logger: createLogger('silent'),
-    createPlanner: () => fakePlanner(),
+    createPlanner: ({ decisions }) => fakePlanner({ decisions }),
     ...options,
+  }).catch((error: unknown) => {
+    folder[Symbol.dispose]();
+    throw error;
   });
   const end = async (): Promise<void> => {
     runner.stop();
@@ -73,10 +77,12 @@ export async function startTestRunner(
     await runner.ended;
     folder[Symbol.dispose]();
   };
-  const client = await RunnerClient.connect({ address: runner.address, security }).catch(async (error: unknown) => {
-    await end();
-    throw error;
-  });
+  const client = await RunnerClient.connect({ address: runner.address, security, timeoutMs: PATIENT_MS }).catch(
+    async (error: unknown) => {
+      await end();
+      throw error;
+    },
+  );
   return {
     runner,
     client,

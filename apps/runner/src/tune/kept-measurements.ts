@@ -3,6 +3,7 @@ import {
   ShapeComparisonSchema,
   Verdict,
   VerifyResultSchema,
+  allProbes,
   type CaseResult,
   type Shape,
   type ShapeComparison,
@@ -120,5 +121,5 @@ export class KeptMeasurements {
 }
 
 /** Probes count as cases do. */
-const firstWrong = ({ probes, cases }: VerifyResult): CaseResult | undefined =>
-  [...probes, ...cases].find(({ verdict }) => verdict === Verdict.FAIL);
+const firstWrong = (verify: VerifyResult): CaseResult | undefined =>
+  [...allProbes(verify), ...verify.cases].find(({ verdict }) => verdict === Verdict.FAIL);

@@ -19,10 +19,20 @@ const STAND_IN = `
   appendFileSync(log + '.pids', process.pid + '\\n');
   process.on('message', (request) => {
     appendFileSync(log, request.type + '\\n');
-    const print = () => process.stdout.write((request.image ? 'one\\n\\nopen line' : '') + '\\n' + request.outputEnd + '\\n');
+    const print = () => process.stdout.write((request.image ? 'one\\n\\nopen line' : '') + '\\n' + request.outputEnd + '\\n') && process.stderr.write('\\n' + request.outputEnd + '\\n');
     if (request.image === 'late') {
       process.send({ type: 'done', value: null });
       setTimeout(print, 50);
+      return;
+    }
+    if (request.image === 'talks') {
+      process.stderr.write('a secret of one client\\n');
+      process.send({ type: 'done', value: null });
+      setTimeout(() => { process.stdout.write('late, too\\n'); print(); }, 1200);
+      return;
+    }
+    if (request.image === 'dies') {
+      setTimeout(() => process.stderr.write('own words\\n', () => process.exit(9)), 500);
       return;
     }
     print();
@@ -75,8 +85,11 @@ function openDevice(
 }
 
 const signal = new AbortController().signal;
-const run = (device: DeviceWorker, kernel: 'good' | 'bad' | 'odd' | 'late', onOutput?: (line: string) => void) =>
-  device.request({ type: 'run-once', image: kernel } as never, { signal, onOutput });
+const run = (
+  device: DeviceWorker,
+  kernel: 'good' | 'bad' | 'odd' | 'late' | 'talks' | 'dies',
+  onOutput?: (line: string) => void,
+) => device.request({ type: 'run-once', image: kernel } as never, { signal, onOutput });
 
 test("what a kernel printed is its request's, all of it, also where the answer comes before it", async () => {
   const { device } = openDevice('prints');
@@ -169,3 +182,13 @@ test(
     await device.close();
   },
 );
+
+test("what one client's kernel printed, early or late, is in no other client's output and last words", async () => {
+  const { device } = openDevice('talks');
+  const told: string[] = [];
+  expect(await run(device, 'talks', (line) => told.push(`a: ${line}`))).toMatchObject({ status: 'done' });
+  const other = await run(device, 'dies', (line) => told.push(`b: ${line}`));
+  expect(other).toMatchObject({ status: 'crashed', exitCode: 9, lastWords: 'own words' });
+  expect(told).toEqual([]);
+  await device.close();
+});

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { findBox } from '../sandbox/find-box.ts';
 import { boxedWorker, gpuNodes, listDevicesOf } from './worker-entry.ts';
 import { WorkerProcess } from './worker-process.ts';
@@ -38,11 +38,18 @@ test('from its sources, too, a worker runs in its box', async ({ skip, onTestFin
   expect(args.at(-1)).toMatch(/worker\/main\.ts$/);
 });
 
+function brokenLibrary(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'fc-lib-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const library = join(folder, 'libcuda.so.1');
+  writeFileSync(library, 'no library');
+  return library;
+}
+
 test('a GPU whose driver does not open in the box has its worker without one, and that is said', async ({ skip }) => {
   const box = await findBox('auto');
   if (box.kind === 'none') return skip(box.detail);
-  const library = join(mkdtempSync(join(tmpdir(), 'fc-lib-')), 'libcuda.so.1');
-  writeFileSync(library, 'no library');
+  const library = brokenLibrary();
   expect((await boxedWorker(box, [], { library, ordinal: 0 })).program).toBe(process.execPath);
   expect(box.detail).toMatch(/a worker with .* does not run in the box \(.*\) and runs with the rights of the runner/);
   await expect(boxedWorker(await findBox('required'), [], { library, ordinal: 0 })).rejects.toMatchObject({
@@ -51,8 +58,7 @@ test('a GPU whose driver does not open in the box has its worker without one, an
 });
 
 test("a driver that can't be asked, or does not answer, says why there are no devices", () => {
-  const library = join(mkdtempSync(join(tmpdir(), 'fc-lib-')), 'libcuda.so.1');
-  writeFileSync(library, 'no library');
+  const library = brokenLibrary();
   expect(listDevicesOf(library)).toEqual({
     devices: [],
     problem: expect.stringMatching(/Failed to load shared library/) as string,

@@ -1,10 +1,9 @@
-import { existsSync, readdirSync, realpathSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, realpathSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { randomUUID } from 'node:crypto';
-import { tmpdir } from 'node:os';
 import type { DeviceFacts, Executor } from '../../worker/messages/device.ts';
-import type { Box } from '../sandbox/box.ts';
+import type { Box, BoxLimits } from '../sandbox/box.ts';
 import { tellingLine } from '../sandbox/probe.ts';
 import { runSync, type SyncEnd } from '../sandbox/run-sync.ts';
 import { workerProgram } from '../worker-program.ts';
@@ -55,6 +54,7 @@ export async function boxedWorker(box: Box, readable: readonly string[], gpu?: W
   // By their real names: a link that another folder shows in the box can't be bound over, and leads to what it names.
   const library = gpu ? [dirname(gpu.library), dirname(realpathSync(gpu.library))] : [];
   const policy = {
+    kind: 'gpu-worker' as const,
     readable: [
       ...new Set([
         ...code,
@@ -81,34 +81,74 @@ export interface ExecutorFiles {
   library: string;
   /** Of its group: the device's. */
   name: string;
+  /** Its TMPDIR without a box, emptied now: a candidate that ends its process leaves the module's file there. */
+  scratch: string;
 }
 
 /**
  * The process in which the code of candidates runs, in a box where there is one: it sees the system and the folder of
  * its program and its driver library, read-only. A worker starts one for each request.
  */
-export async function boxedExecutor(box: Box, { program, library, name }: ExecutorFiles): Promise<Executor> {
-  const environment = candidateEnvironment();
-  const policy = {
+export const boxedExecutor = (box: Box, { program, library, name, scratch }: ExecutorFiles): Promise<Executor> =>
+  boxedProcess(box, {
+    program,
+    // Without a channel it loads the library and ends.
+    trial: [library],
     readable: [...new Set([dirname(program), dirname(library)])],
     limits: { fileBytes: MAX_FILE_BYTES },
-  };
-  // Errors where a box is required, also where there is none at all.
-  const usable = await box.for(program, [library], policy);
-  const { path, enter } = box.group(`executor-${name}`);
-  const group = path === undefined ? {} : { group: path };
-  if (usable.kind === 'none') {
-    const id = randomUUID();
-    return {
-      ...enter({ program, args: [] }),
-      env: { ...environment, TMPDIR: tmpdir(), [MARK]: id },
-      mark: `${MARK}=${id}`,
-      ...group,
-    };
-  }
-  return { ...enter(box.wrap(program, [], policy)), env: { ...environment, TMPDIR: '/tmp' }, ...group };
+    group: `executor-${name}`,
+    scratch,
+  });
+
+/** The process that a problem's reference.cpp runs in: it sees the system and the folder of its program. */
+export const boxedReference = (
+  box: Box,
+  { program, name, scratch }: Omit<ExecutorFiles, 'library'>,
+): Promise<Executor> =>
+  boxedProcess(box, {
+    program,
+    trial: ['check'],
+    readable: [dirname(program)],
+    limits: { fileBytes: MAX_FILE_BYTES, cpuSeconds: REFERENCE_CPU_SECONDS },
+    group: `reference-${name}`,
+    scratch,
+  });
+
+interface BoxedProcess {
+  program: string;
+  /** Arguments with which the program does nothing: whether it runs in the box. */
+  trial: readonly string[];
+  readable: readonly string[];
+  limits: BoxLimits;
+  /** Of the processes that end together. */
+  group: string;
+  /** Its folder for temporary files where there is no box; emptied here. */
+  scratch: string;
 }
 
+/** Errors: DEVICE_UNAVAILABLE where a box is required, also where there is none at all. */
+async function boxedProcess(
+  box: Box,
+  { program, trial, readable, limits, group: name, scratch }: BoxedProcess,
+): Promise<Executor> {
+  const policy = { kind: 'executor' as const, readable, limits };
+  const usable = await box.for(program, trial, policy);
+  const { path, enter } = box.group(name);
+  const group = path === undefined ? {} : { group: path };
+  if (usable.kind !== 'none')
+    return { ...enter(box.wrap(program, [], policy)), env: { ...candidateEnvironment(), TMPDIR: '/tmp' }, ...group };
+  const id = randomUUID();
+  rmSync(scratch, { recursive: true, force: true });
+  mkdirSync(scratch, { recursive: true, mode: 0o700 });
+  return {
+    ...enter({ program, args: [] }),
+    env: { ...candidateEnvironment(), TMPDIR: scratch, [MARK]: id },
+    mark: `${MARK}=${id}`,
+    ...group,
+  };
+}
+
+const REFERENCE_CPU_SECONDS = 600;
 const MARK = 'FLASHCORE_EXECUTOR';
 
 /** Next to nothing: no HOME, no credentials, no library paths. */

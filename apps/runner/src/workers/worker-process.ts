@@ -68,8 +68,10 @@ const STOP_LIMIT_MS = 5_000;
  */
 export class WorkerProcess {
   readonly #child: Child;
-  readonly #lastWords: string[] = [];
+  /** Of the request that runs: its stderr, and what failed between runner and process. */
+  #lastWords: string[] = [];
   readonly #output: RequestOutput;
+  readonly #errors = new RequestOutput((line) => this.#addLastWord(line));
   /** The answer has come, what its kernels printed has not. */
   #answered: (() => void) | undefined;
   #state: State = 'idle';
@@ -96,10 +98,7 @@ export class WorkerProcess {
     // A kernel's printf.
     this.#output = new RequestOutput(onOutput);
     onBoundedLines(this.#child.stdout, (line) => this.#output.hear(line));
-    onBoundedLines(this.#child.stderr, (line) => {
-      this.#lastWords.push(line);
-      if (this.#lastWords.length > KEPT_ERROR_LINES) this.#lastWords.shift();
-    });
+    onBoundedLines(this.#child.stderr, (line) => this.#errors.hear(line));
     this.#child.onMessage((message) => this.#receive(message as WorkerMessage));
     void this.#child.ended(AFTER_EXIT_MS).then((end) => this.#end(end));
   }
@@ -130,6 +129,8 @@ export class WorkerProcess {
         this.#limit(`${request.type} request`, FIRST_STEP_LIMIT_MS);
         const outputEnd = randomUUID();
         this.#output.begin(outputEnd);
+        this.#errors.begin(outputEnd);
+        this.#lastWords = [];
         const sent: SentRequest = { ...request, outputEnd };
         // A failed send is followed by the exit, which settles.
         this.#child.send(sent, (error) => this.#lastWords.push(error.message));
@@ -218,6 +219,11 @@ export class WorkerProcess {
         this.#kill();
       },
     );
+  }
+
+  #addLastWord(line: string): void {
+    this.#lastWords.push(line);
+    if (this.#lastWords.length > KEPT_ERROR_LINES) this.#lastWords.shift();
   }
 
   #limit(step: string, limitMs: number): void {

@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto';
 import { blockRatioInterval, median } from '@flashcore/shared/statistics';
 import type {
   CompareRequest,
@@ -7,21 +6,19 @@ import type {
   SamplingProtocol,
   TimingModeName,
 } from '../messages/measuring.ts';
+import { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import { limitReason, openStamps, type BenchmarkTools } from './latency.ts';
 import type { ClockStamps } from './clock-stamps.ts';
-import { InputRotation } from './input-rotation.ts';
+import { Judge } from './judge.ts';
+import { OutputLedger } from './output-ledger.ts';
 import { ColdSampler, HotSampler, type Sampler } from './samplers.ts';
 import {
   BATCH_MS,
   Looks,
   MIN_FOR_INTERVAL,
   PREPARE_LIMIT_MS,
-  REFERENCE_LIMIT_MS,
-  SETTLE_WINDOW,
   SlowDown,
   type BatchClocks,
-  hotLaunches,
-  outputCheck,
   settled,
   narrowEnough,
 } from './sampling.ts';
@@ -36,45 +33,39 @@ const RESAMPLES = 1_000;
 
 /**
  * Two builds on one shape in each mode asked for: the champion against a second copy of itself, loaded anew, then
- * against the candidate. All walk through the same inputs
- * at the same addresses: with tensors of its own a champion differed from itself by 1 %, so by 0.1 %
- * (docs/measuring.md). Errors: CudaError when one of the kernels faults.
+ * against the candidate. All have the same buffers: with tensors of its own a champion differed from itself by 1 %, so
+ * by 0.1 % (docs/measuring.md). Errors: CudaError when one of the kernels faults.
  */
 export async function compare(tools: BenchmarkTools, request: CompareRequest): Promise<ComparisonReport[]> {
   await tools.reporter.step('preparing the comparison', PREPARE_LIMIT_MS);
-  const { freshSeeds, tolerance } = request;
-  const rotation = (
-    candidate: CompareRequest['candidate'],
-    seeds: ConstructorParameters<typeof InputRotation>[2]['seeds'],
-  ): InputRotation => new InputRotation(tools.driver, tools.reference, { candidate, seeds, freshSeeds, tolerance });
-  const champion = rotation(request.champion, request.seeds);
-  const rotations = {
-    champion,
-    second: rotation(request.champion, champion),
-    candidate: rotation(request.candidate, champion),
+  const { champion, candidate, seed, tolerance } = request;
+  const judge = new Judge(tools, { builds: [champion, candidate], seed, tolerance });
+  const builds = {
+    champion: new LoadedCandidate(tools.driver, champion),
+    second: new LoadedCandidate(tools.driver, champion),
+    candidate: new LoadedCandidate(tools.driver, candidate),
   };
   const stamps = openStamps(tools);
   const reports: ComparisonReport[] = [];
   for (const mode of request.modes)
-    reports.push(await new Comparison(tools, { request, rotations, mode, stamps }).run());
+    reports.push(await new Comparison(tools, { request, judge, builds, mode, stamps }).run());
   stamps?.close();
-  for (const each of [rotations.candidate, rotations.second, rotations.champion]) each.close();
+  for (const each of [builds.candidate, builds.second, builds.champion]) each.unload();
+  judge.close();
   return reports;
 }
 
-type Rotations = Record<'champion' | 'second' | 'candidate', InputRotation>;
+type Builds = Record<'champion' | 'second' | 'candidate', LoadedCandidate>;
 
 interface Side {
-  rotation: InputRotation;
   sampler: Sampler;
-  /** What was wrong with the outputs that were checked while others were timed. */
-  problem: string | undefined;
-  checks: number;
+  close(): void;
 }
 
 interface ComparisonParts {
   request: CompareRequest;
-  rotations: Rotations;
+  judge: Judge;
+  builds: Builds;
   mode: TimingModeName;
   stamps: ClockStamps | undefined;
 }
@@ -83,7 +74,8 @@ interface ComparisonParts {
 class Comparison {
   readonly #tools: BenchmarkTools;
   readonly #request: CompareRequest;
-  readonly #rotations: Rotations;
+  readonly #judge: Judge;
+  readonly #builds: Builds;
   readonly #mode: TimingModeName;
   readonly #stamps: ClockStamps | undefined;
   readonly #slowDown: SlowDown;
@@ -93,7 +85,8 @@ class Comparison {
   constructor(tools: BenchmarkTools, parts: ComparisonParts) {
     this.#tools = tools;
     this.#request = parts.request;
-    this.#rotations = parts.rotations;
+    this.#judge = parts.judge;
+    this.#builds = parts.builds;
     this.#mode = parts.mode;
     this.#stamps = parts.stamps;
     this.#slowDown = new SlowDown(tools.driver, {
@@ -107,27 +100,37 @@ class Comparison {
   }
 
   async run(): Promise<ComparisonReport> {
-    const launchesPerSample = this.#mode === 'cold' ? 1 : await this.#launchesPerSample();
-    const side = (rotation: InputRotation): Side => ({
-      rotation,
-      sampler: this.#sampler(rotation, launchesPerSample),
-      problem: undefined,
-      checks: 0,
-    });
+    const { champion: championShape } = this.#request;
+    const ledgers = {
+      champion: new OutputLedger(championShape.plan),
+      candidate: new OutputLedger(championShape.plan),
+    };
+    const pool = this.#judge.pool(this.#mode === 'cold' ? 1 : await this.#launchesPerSample(ledgers.champion));
+    const side = (loaded: LoadedCandidate, ledger: OutputLedger): Side => {
+      const build = pool.build(loaded, ledger);
+      const { driver } = this.#tools;
+      const sampler =
+        this.#mode === 'cold'
+          ? new ColdSampler(driver, build, this.#stamps)
+          : new HotSampler(driver, { build, judge: this.#judge.kernels, stamps: this.#stamps });
+      return {
+        sampler,
+        close() {
+          sampler.close();
+          build.close();
+        },
+      };
+    };
     const [champion, second, candidate] = [
-      side(this.#rotations.champion),
-      side(this.#rotations.second),
-      side(this.#rotations.candidate),
+      side(this.#builds.champion, ledgers.champion),
+      side(this.#builds.second, ledgers.champion),
+      side(this.#builds.candidate, ledgers.candidate),
     ];
     const self = await this.#series([champion, second], true);
     const pairs = await this.#series([champion, candidate], false);
-    await this.#tools.reporter.step('checking the outputs after timing', REFERENCE_LIMIT_MS);
-    const check = (each: Side): ComparisonReport['championCheck'] =>
-      outputCheck(each.checks === 0 ? 'no secret sample was reached' : each.problem, this.#sampleAndCheck(each));
-    champion.problem ??= second.problem;
-    const checks = { championCheck: check(champion), candidateCheck: check(candidate) };
-    this.#stamps?.read();
-    for (const { sampler } of [champion, second, candidate]) sampler.close();
+    const checks = { championCheck: ledgers.champion.report(), candidateCheck: ledgers.candidate.report() };
+    for (const each of [champion, second, candidate]) each.close();
+    pool.free();
     // The emulator's is no clock of a device.
     const clocks = this.#tools.driver.facts.simulated
       ? []
@@ -138,7 +141,7 @@ class Comparison {
     };
     return {
       mode: this.#mode,
-      launchesPerSample,
+      launchesPerSample: pool.launches,
       self,
       pairs,
       clockSource: this.#slowDown.source,
@@ -147,21 +150,11 @@ class Comparison {
     };
   }
 
-  #sampler(rotation: InputRotation, launchesPerSample: number): Sampler {
-    const { driver } = this.#tools;
-    return this.#mode === 'cold'
-      ? new ColdSampler(driver, rotation, this.#stamps)
-      : new HotSampler(driver, rotation, { launchesPerSample, stamps: this.#stamps });
-  }
-
   /** The same for both, by the champion's time: what a graph costs beside its launches is then the same share. */
-  async #launchesPerSample(): Promise<number> {
+  async #launchesPerSample(ledger: OutputLedger): Promise<number> {
     if (this.#request.protocol.launchesPerSample > 0) return this.#request.protocol.launchesPerSample;
     await this.#announce();
-    const single = new HotSampler(this.#tools.driver, this.#rotations.champion, { launchesPerSample: 1 });
-    const us = median(Array.from({ length: SETTLE_WINDOW }, () => single.sample().us));
-    single.close();
-    return hotLaunches(us);
+    return this.#judge.hotLaunches(this.#builds.champion, ledger);
   }
 
   /** Warm-up, then blocks until the interval of the ratio is narrow enough. */
@@ -169,74 +162,41 @@ class Comparison {
     const { protocol } = this.#request;
     const series = new Series(protocol);
     this.#slowDown.startSeries();
-    const blockUs = await this.#warmUp(sides);
-    const secretBlock = secretIndex(protocol, blockUs);
-    let started = performance.now();
+    await this.#warmUp(sides);
+    const started = performance.now();
     for (let taken = 0; ;) {
       const from = series.length;
-      if (taken === secretBlock) started += await this.#secretCheck(sides);
       const batchStarted = performance.now();
       await this.#announce();
       do {
         series.push(this.#block(sides));
         taken += 1;
-      } while (
-        performance.now() - batchStarted < BATCH_MS &&
-        taken * PER_BLOCK < protocol.maxSamples &&
-        taken !== secretBlock
-      );
+      } while (performance.now() - batchStarted < BATCH_MS && taken * PER_BLOCK < protocol.maxSamples);
       series.takeClocks(this.#slowDown.batch((series.length - from) * BLOCK.length, PLACES));
       await this.#tools.reporter.notice({ type: 'pairs', mode: this.#mode, selfCheck, ...series.since(from) });
       const stopReason = series.stopReason(performance.now() - started);
-      if (!stopReason) continue;
-      // Time was up before that block came: its outputs are checked now.
-      if (taken <= secretBlock) await this.#secretCheck(sides);
-      return series.result(stopReason);
+      if (stopReason) return series.result(stopReason);
     }
   }
 
-  /** Both builds until their medians settle; microseconds that a block then takes, all in. */
-  async #warmUp(sides: readonly [Side, Side]): Promise<number> {
+  /** Both builds until their medians settle. */
+  async #warmUp(sides: readonly [Side, Side]): Promise<void> {
     const samples: [number[], number[]] = [[], []];
     const limitMs = this.#request.protocol.warmUpMaxSeconds * 1000;
     const started = performance.now();
-    let blocks = 0;
     do {
       await this.#announce();
       const block = this.#block(sides);
       BLOCK.forEach((build, place) => samples[build].push(block[place]!));
       this.#slowDown.batch(BLOCK.length);
-      blocks += 1;
     } while (!samples.every(settled) && performance.now() - started < limitMs);
-    return ((performance.now() - started) * 1000) / blocks;
   }
 
   #block(sides: readonly [Side, Side]): number[] {
     return BLOCK.map((build) => {
       if (this.#keepsL2) this.#tools.driver.resetPersistingL2();
-      return sides[build].sampler.sample().us;
+      return sides[build].sampler.sample();
     });
-  }
-
-  /**
-   * New inputs, and a sample of each build that is checked and not counted: they share their outputs, and the device
-   * idles while the CPU computes the reference. Milliseconds that it took, which are not sampling time.
-   */
-  async #secretCheck(sides: readonly [Side, Side]): Promise<number> {
-    const started = performance.now();
-    await this.#tools.reporter.step('checking outputs between timed blocks', REFERENCE_LIMIT_MS);
-    sides[0].rotation.refresh();
-    for (const side of sides) {
-      side.problem ??= this.#sampleAndCheck(side);
-      side.checks += 1;
-    }
-    this.#stamps?.read();
-    await this.#warmUp(sides);
-    return performance.now() - started;
-  }
-
-  #sampleAndCheck({ sampler, rotation }: Side): string | undefined {
-    return rotation.check(sampler.sample().set);
   }
 
   #announce(): Promise<void> {
@@ -246,12 +206,6 @@ class Comparison {
       BATCH_MS + BLOCK.length * Math.max(champion.launchLimitMs, candidate.launchLimitMs),
     );
   }
-}
-
-/** A block that should be reached, by what the warm-up's took, and that nobody can guess. */
-function secretIndex({ minSamples, maxSeconds }: SamplingProtocol, blockUs: number): number {
-  const reachable = Math.min(Math.ceil(minSamples / PER_BLOCK), Math.floor((maxSeconds * 1e6) / blockUs));
-  return reachable < 2 ? 0 : randomInt(0, Math.max(1, Math.floor(reachable / 2)));
 }
 
 /** The samples of a series as they come. */

@@ -1,24 +1,22 @@
-import { randomInt } from 'node:crypto';
 import { medianInterval, median } from '@flashcore/shared/statistics';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
+import { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import type { Reference } from '../driver/reference.ts';
 import type { BenchmarkRequest, LatencyReport, SamplingProtocol, TimingModeName } from '../messages/measuring.ts';
 import type { Reporter } from '../reporter.ts';
-import { Audit } from './audit.ts';
 import { ClockStamps } from './clock-stamps.ts';
 import type { Conditions } from './conditions.ts';
-import { InputRotation, type InputSet } from './input-rotation.ts';
-import { OutputChecks } from './output-checks.ts';
+import { Judge } from './judge.ts';
+import { OutputLedger } from './output-ledger.ts';
 import { ColdSampler, EventPair, HotSampler, type Sampler } from './samplers.ts';
+import type { TimedBuild } from './timed-build.ts';
 import {
   BATCH_MS,
   CONDITIONS_EVERY_MS,
   Looks,
   MIN_FOR_INTERVAL,
   PREPARE_LIMIT_MS,
-  SETTLE_WINDOW,
   SlowDown,
-  hotLaunches,
   judgeSlow,
   narrowEnough,
   settled,
@@ -31,6 +29,8 @@ export interface BenchmarkTools {
   reporter: Reporter;
   /** clock-stamp.cu, compiled; undefined where there is none. */
   clockStampImage: string | undefined;
+  /** judge.cu, compiled. */
+  judgeImage: string | undefined;
 }
 
 /** In turns with SDPA: short, so that both see the same state of the device; a hot sample takes milliseconds. */
@@ -43,16 +43,25 @@ const EVENT_PAIRS = 21;
 /** Latency of a candidate in each mode asked for. Errors: CudaError when the kernel faults. */
 export async function benchmark(tools: BenchmarkTools, request: BenchmarkRequest): Promise<LatencyReport[]> {
   await tools.reporter.step('preparing the benchmark', PREPARE_LIMIT_MS);
-  const rotation = new InputRotation(tools.driver, tools.reference, request);
+  const judge = new Judge(tools, { builds: [request.candidate], seed: request.seed, tolerance: request.tolerance });
+  const loaded = new LoadedCandidate(tools.driver, request.candidate);
   const stamps = openStamps(tools);
   const reports: LatencyReport[] = [];
   for (const mode of request.modes)
-    reports.push(await new Measurement(tools, { request, rotation, mode, stamps }).run());
+    reports.push(await new Measurement(tools, { request, judge, loaded, mode, stamps }).run());
   const last = reports.at(-1);
-  if (last && request.legacyLaunches > 0) last.legacyLoopUs = await legacyLoop(tools, rotation, request.legacyLaunches);
+  if (last && request.legacyLaunches > 0)
+    last.legacyLoopUs = await legacyLoop(tools, { judge, loaded, launches: request.legacyLaunches });
   stamps?.close();
-  rotation.close();
+  loaded.unload();
+  judge.close();
   return reports;
+}
+
+interface LegacyLoop {
+  judge: Judge;
+  loaded: LoadedCandidate;
+  launches: number;
 }
 
 /**
@@ -61,19 +70,22 @@ export async function benchmark(tools: BenchmarkTools, request: BenchmarkRequest
  */
 async function legacyLoop(
   { driver, reporter }: BenchmarkTools,
-  rotation: InputRotation,
-  launches: number,
+  { judge, loaded, launches }: LegacyLoop,
 ): Promise<number> {
   await reporter.step('the legacy loop', TURN_LIMIT_MS);
-  const { prepared, buffers } = rotation.advance();
+  const pool = judge.pool(1);
+  const build = pool.build(loaded, new OutputLedger(loaded.candidate.plan));
+  build.renew();
   const events = new EventPair(driver);
   const us = events.time(() => {
     for (let launch = 0; launch < launches; ++launch) {
-      buffers.initialise();
-      rotation.loaded.enqueue(prepared);
+      build.initialise();
+      build.enqueue();
     }
   });
   events.close();
+  build.close();
+  pool.free();
   return us / launches;
 }
 
@@ -83,16 +95,19 @@ export function openStamps({ driver, clockStampImage }: BenchmarkTools): ClockSt
 
 interface SubjectParts {
   request: BenchmarkRequest;
-  rotation: InputRotation;
+  judge: Judge;
+  loaded: LoadedCandidate;
   mode: TimingModeName;
   stamps: ClockStamps | undefined;
 }
 
-/** One mode: warm-up, samples until the stopping rule, checks of the output in between and at the end. */
+/** One mode: warm-up, then samples until the stopping rule; the outputs of all of them are checked. */
 class Measurement {
   readonly #tools: BenchmarkTools;
   readonly #protocol: SamplingProtocol;
-  readonly #rotation: InputRotation;
+  readonly #judge: Judge;
+  readonly #loaded: LoadedCandidate;
+  readonly #ledger: OutputLedger;
   readonly #mode: TimingModeName;
   readonly #sampleLimitMs: number;
   /** In order; 0 for one that was dropped. */
@@ -103,51 +118,36 @@ class Measurement {
   readonly #slowDown: SlowDown;
   readonly #ownProcesses: number[];
   readonly #turns: boolean;
-  readonly #audits: { repeatAbove: number };
   #turnsTaken = 0;
   #slowed = 0;
   #throttled = 0;
   #conditionsReadAt = 0;
 
-  constructor(tools: BenchmarkTools, { request, rotation, mode, stamps }: SubjectParts) {
+  constructor(tools: BenchmarkTools, { request, judge, loaded, mode, stamps }: SubjectParts) {
     this.#tools = tools;
     this.#stamps = stamps;
     this.#slowDown = new SlowDown(tools.driver, { stamps, conditions: tools.conditions, mode });
     this.#protocol = request.protocol;
-    this.#rotation = rotation;
+    this.#judge = judge;
+    this.#loaded = loaded;
+    this.#ledger = new OutputLedger(request.candidate.plan);
     this.#mode = mode;
     this.#sampleLimitMs = request.candidate.launchLimitMs;
     this.#turns = request.turns;
-    this.#audits = { repeatAbove: request.repeatFreshAbove };
     this.#ownProcesses = request.ownProcesses;
   }
 
   async run(): Promise<LatencyReport> {
     const { driver, conditions } = this.#tools;
     const eventOverheadUs = this.#eventOverheadUs();
-    const sampler =
-      this.#mode === 'cold'
-        ? new ColdSampler(driver, this.#rotation, this.#stamps)
-        : new HotSampler(driver, this.#rotation, {
-            launchesPerSample: await this.#hotLaunches(),
-            stamps: this.#stamps,
-          });
-    const typicalUs = await this.#warmUp(sampler);
-    const checks = new OutputChecks(
-      this.#rotation,
-      this.#tools.reporter,
-      Math.min(this.#protocol.minSamples, Math.floor((this.#protocol.maxSeconds * 1e6) / typicalUs)),
-    );
-    // A sample takes a replay that is not timed, and one that is. Before or after: a kernel that counts its launches
-    // must not know.
-    const audit =
-      this.#mode === 'hot' ? Audit.for(driver, this.#rotation, typicalUs / (2 * sampler.launchesPerSample)) : undefined;
-    const auditFirst = randomInt(2) === 0;
-    if (audit && auditFirst) await checks.audit(audit, this.#audits);
-    const { stopReason, last } = await this.#sampleUntilDone(sampler, checks);
-    await checks.last(last);
-    if (audit && !auditFirst) await checks.audit(audit, this.#audits);
+    const pool = this.#judge.pool(this.#mode === 'cold' ? 1 : await this.#hotLaunches());
+    const build = pool.build(this.#loaded, this.#ledger);
+    const sampler = this.#samplerOf(build);
+    await this.#warmUp(sampler);
+    const stopReason = await this.#sampleUntilDone(sampler);
     sampler.close();
+    build.close();
+    pool.free();
     return {
       mode: this.#mode,
       samplesUs: Float32Array.from(this.#samples),
@@ -158,7 +158,7 @@ class Measurement {
       stopReason,
       launchesPerSample: sampler.launchesPerSample,
       eventOverheadUs,
-      ...checks.report(),
+      outputCheck: this.#ledger.report(),
       conditions: {
         ...conditions.read(this.#ownProcesses),
         ...(!driver.facts.simulated && medianClock(this.#samples, this.#clocksMhz)),
@@ -174,20 +174,22 @@ class Measurement {
     return median(samples);
   }
 
+  #samplerOf(build: TimedBuild): Sampler {
+    const { driver } = this.#tools;
+    return this.#mode === 'cold'
+      ? new ColdSampler(driver, build, this.#stamps)
+      : new HotSampler(driver, { build, judge: this.#judge.kernels, stamps: this.#stamps });
+  }
+
   /** Launches a graph: as asked for, or as many as take about two milliseconds. */
   async #hotLaunches(): Promise<number> {
     if (this.#protocol.launchesPerSample > 0) return this.#protocol.launchesPerSample;
     await this.#announce();
-    const single = new HotSampler(this.#tools.driver, this.#rotation, { launchesPerSample: 1 });
-    const us = median(Array.from({ length: SETTLE_WINDOW }, () => single.sample().us));
-    single.close();
-    return hotLaunches(us);
+    return this.#judge.hotLaunches(this.#loaded, this.#ledger);
   }
 
-  /**
-   * Runs until the median of recent samples settles or the time is up; microseconds that a sample then takes, all in.
-   */
-  async #warmUp(sampler: Sampler): Promise<number> {
+  /** Runs until the median of recent samples settles or the time is up. */
+  async #warmUp(sampler: Sampler): Promise<void> {
     const started = performance.now();
     const samples: number[] = [];
     while (!settled(samples)) {
@@ -205,38 +207,22 @@ class Measurement {
       });
       if (performance.now() - started > this.#protocol.warmUpMaxSeconds * 1000) break;
     }
-    return ((performance.now() - started) * 1000) / samples.length;
   }
 
-  async #sampleUntilDone(
-    sampler: Sampler,
-    checks: OutputChecks,
-  ): Promise<{ stopReason: LatencyReport['stopReason']; last: InputSet }> {
+  async #sampleUntilDone(sampler: Sampler): Promise<LatencyReport['stopReason']> {
     const limitMs = this.#protocol.maxSeconds * 1000;
     let started = performance.now();
     const looks = new Looks(this.#protocol.minSamples);
-    let last: InputSet | undefined;
     for (;;) {
       const batch: number[] = [];
       const batchStarted = performance.now();
       await this.#announce();
-      do {
-        const secret = checks.wants(this.#samples.length) && batch.length === 0;
-        if (secret) checks.prepare();
-        const { us, set } = sampler.sample();
-        last = set;
-        batch.push(us);
-        this.#samples.push(us);
-        if (secret) {
-          started += await checks.secret(set);
-          await this.#announce();
-        }
-        // The next sample, if it is the secret one, begins a batch of its own.
-      } while (
+      do batch.push(sampler.sample());
+      while (
         performance.now() - batchStarted < (this.#turns ? TURN_BATCH_MS[this.#mode] : BATCH_MS) &&
-        this.#samples.length < this.#protocol.maxSamples &&
-        !checks.wants(this.#samples.length)
+        this.#samples.length + batch.length < this.#protocol.maxSamples
       );
+      this.#samples.push(...batch);
       this.#takeClocks(batch.length);
       await this.#tools.reporter.notice({
         type: 'samples',
@@ -245,18 +231,11 @@ class Measurement {
         samplesUs: Float32Array.from(this.#samples.slice(-batch.length)),
       });
       await this.#reportConditions();
-      if (this.#turns) {
-        const turn = await this.#turn(sampler);
-        started += turn.ms;
-        last = turn.last;
-      }
+      if (this.#turns) started += await this.#turn(sampler);
       const interleaved = !this.#turns || this.#turnsTaken >= MIN_TURNS;
-      if (interleaved && looks.due(this.#samples.length) && this.#converged()) return { stopReason: 'CONVERGED', last };
-      if (this.#samples.length >= this.#protocol.maxSamples) return { stopReason: limitReason(this.#protocol), last };
-      if (performance.now() - started <= limitMs) continue;
-      if (checks.reached) return { stopReason: 'TIMED_OUT', last };
-      // Time is up before a secret sample came: the next one is it, and not a kernel's fault.
-      checks.demand(this.#samples.length);
+      if (interleaved && looks.due(this.#samples.length) && this.#converged()) return 'CONVERGED';
+      if (this.#samples.length >= this.#protocol.maxSamples) return limitReason(this.#protocol);
+      if (performance.now() - started > limitMs) return 'TIMED_OUT';
     }
   }
 
@@ -273,18 +252,17 @@ class Measurement {
 
   /**
    * Leaves the device to others; milliseconds that it took, which are not sampling time. The first sample afterwards
-   * pays for the change of process, and is not kept; but
-   * its output is the last.
+   * pays for the change of process, and is not kept.
    */
-  async #turn(sampler: Sampler): Promise<{ ms: number; last: InputSet }> {
+  async #turn(sampler: Sampler): Promise<number> {
     const started = performance.now();
     await this.#tools.reporter.step('waiting for its turn', TURN_LIMIT_MS);
     await this.#tools.reporter.turn(this.#mode);
     this.#turnsTaken += 1;
     await this.#announce();
-    const { set } = sampler.sample();
+    sampler.sample();
     this.#stamps?.read();
-    return { ms: performance.now() - started, last: set };
+    return performance.now() - started;
   }
 
   #converged(): boolean {
@@ -300,7 +278,7 @@ class Measurement {
     const started = performance.now();
     const batch: number[] = [];
     await this.#announce();
-    do batch.push(sampler.sample().us);
+    do batch.push(sampler.sample());
     while (performance.now() - started < BATCH_MS && !done());
     return batch;
   }

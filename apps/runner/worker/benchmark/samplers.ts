@@ -1,54 +1,58 @@
 import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
 import type { ClockStamps } from './clock-stamps.ts';
-import type { InputRotation, InputSet } from './input-rotation.ts';
+import type { JudgeKernels } from './judge-kernels.ts';
+import type { TimedBuild } from './timed-build.ts';
 
-/** Takes one sample: microseconds a launch, and the set whose output it wrote last. */
+/** Takes samples: every launch of each is on new inputs, and every output is checked when the time has been taken. */
 export interface Sampler {
   readonly launchesPerSample: number;
-  sample(): { us: number; set: InputSet };
+  /** Microseconds a launch. */
+  sample(): number;
   close(): void;
 }
 
 /** The emulator has no L2: writing twice its size took longer than what was timed. */
 const SIMULATED_FLUSH_BYTES = 4_096;
+/** The stream is held for this many times as long as the host took to enqueue a sample. */
+const HOLD_FACTOR = 3;
+const LEAST_HOLD_US = 50;
+const MOST_HOLD_US = 5_000;
 
 /**
- * Isolated launches: inputs changed a little, outputs poisoned, the L2 flushed by writing twice its size, then event,
- * kernel, event. The flush keeps the
- * stream busy while the three are enqueued, so that the host's time to do so is not in the sample. Lines that an
- * earlier launch pinned in the L2 lose that
- * before the flush, which would else pass them by.
+ * Isolated launches: new inputs and noise, the L2 flushed by writing twice its size, then event, kernel, event. The
+ * flush keeps the stream busy while the three are enqueued, so that the host's time to do so is not in the sample.
+ * Lines that an earlier launch pinned in the L2 lose that before the flush, which would else pass them by.
  */
 export class ColdSampler implements Sampler {
   readonly launchesPerSample = 1;
   readonly #driver: CudaDriver;
-  readonly #rotation: InputRotation;
+  readonly #build: TimedBuild;
   readonly #flushBytes: number;
   readonly #flush: DevicePointer;
   readonly #events: EventPair;
   readonly #stamps: ClockStamps | undefined;
 
-  constructor(driver: CudaDriver, rotation: InputRotation, stamps?: ClockStamps) {
+  /** `build`: of one launch. */
+  constructor(driver: CudaDriver, build: TimedBuild, stamps?: ClockStamps) {
     this.#driver = driver;
-    this.#rotation = rotation;
+    this.#build = build;
     this.#flushBytes = driver.facts.simulated ? SIMULATED_FLUSH_BYTES : 2 * driver.facts.l2Bytes;
     this.#flush = driver.allocate(this.#flushBytes);
     this.#events = new EventPair(driver);
     this.#stamps = stamps;
   }
 
-  sample(): { us: number; set: InputSet } {
+  sample(): number {
     this.#driver.resetPersistingL2();
-    const set = this.#rotation.advance();
     // Both stamps here: with one before the flush and one after the kernel, a kernel with tensor maps was seen to take
     // 9 % longer (docs/measuring.md).
     this.#stamps?.stamp();
-    set.fresh.change();
-    this.#rotation.poison();
+    this.#build.renew();
     this.#stamps?.stamp();
     this.#driver.fill8(this.#flush, 0, this.#flushBytes);
-    const us = this.#events.time(() => this.#rotation.loaded.enqueue(set.prepared));
-    return { us, set };
+    const us = this.#events.time(() => this.#build.enqueue());
+    this.#build.check();
+    return us;
   }
 
   close(): void {
@@ -57,56 +61,57 @@ export class ColdSampler implements Sampler {
   }
 }
 
+interface HotSamplerParts {
+  build: TimedBuild;
+  judge: JudgeKernels;
+  stamps?: ClockStamps | undefined;
+}
+
 /**
- * Back-to-back launches of a captured graph, over all input sets in turn; the time of one launch is the graph's over
- * their number. A replay that is not
- * timed keeps the stream busy while inputs are changed a little, outputs poisoned and the timed one enqueued, so that
- * the host's time to do so is not in
- * the sample.
+ * Back-to-back launches of a captured graph; the time of one launch is the graph's over their number. There is no
+ * replay that is not timed and checked: a kernel of the judge's holds the stream while a replay is enqueued.
  */
 export class HotSampler implements Sampler {
-  /** Of what was asked for, those that there are initial values for. */
   readonly launchesPerSample: number;
-  readonly #driver: CudaDriver;
-  readonly #rotation: InputRotation;
-  readonly #graph: Handle;
-  readonly #last: InputSet;
+  readonly #judge: JudgeKernels;
+  readonly #build: TimedBuild;
   readonly #events: EventPair;
   readonly #stamps: ClockStamps | undefined;
+  #holdUs = MOST_HOLD_US;
 
-  constructor(
-    driver: CudaDriver,
-    rotation: InputRotation,
-    { launchesPerSample, stamps }: { launchesPerSample: number; stamps?: ClockStamps | undefined },
-  ) {
-    this.#driver = driver;
-    this.#rotation = rotation;
-    const sets = rotation.setsOfLaunches(launchesPerSample);
-    this.launchesPerSample = sets.length;
-    this.#graph = driver.captureGraph(() => {
-      for (const { prepared } of sets) rotation.loaded.enqueue(prepared);
-    });
-    this.#last = sets.at(-1)!;
+  constructor(driver: CudaDriver, { build, judge, stamps }: HotSamplerParts) {
+    this.#judge = judge;
+    this.#build = build;
+    this.launchesPerSample = build.launches;
     this.#events = new EventPair(driver);
     this.#stamps = stamps;
+    build.captureGraphs();
   }
 
-  sample(): { us: number; set: InputSet } {
-    this.#driver.launchGraph(this.#graph);
-    for (const set of this.#rotation.sets) set.fresh.change();
-    this.#rotation.poison();
+  sample(): number {
+    this.#build.renew();
+    this.#judge.hold(this.#holdUs);
+    const started = performance.now();
     this.#stamps?.stamp();
-    const us =
-      this.#events.time(
-        () => this.#driver.launchGraph(this.#graph),
-        () => this.#stamps?.stamp(),
-      ) / this.launchesPerSample;
-    return { us, set: this.#last };
+    const us = this.#events.time(
+      () => this.#build.enqueueGraph(),
+      () => {
+        this.#stamps?.stamp();
+        this.#holdAs((performance.now() - started) * 1000);
+      },
+    );
+    this.#build.check();
+    return us / this.launchesPerSample;
+  }
+
+  /** The hold follows what the host needs, and falls slowly. */
+  #holdAs(hostUs: number): void {
+    const wanted = Math.max(LEAST_HOLD_US, HOLD_FACTOR * hostUs);
+    this.#holdUs = Math.min(MOST_HOLD_US, Math.max(wanted, 0.9 * this.#holdUs));
   }
 
   close(): void {
     this.#events.close();
-    this.#driver.destroyGraph(this.#graph);
   }
 }
 

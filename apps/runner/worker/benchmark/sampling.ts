@@ -1,7 +1,7 @@
 /** What the measurement of one build and the comparison of two have in common. */
 import { median } from '@flashcore/shared/statistics';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
-import type { LatencyReport, TimingModeName } from '../messages/measuring.ts';
+import type { TimingModeName } from '../messages/measuring.ts';
 import type { ClockStamps } from './clock-stamps.ts';
 import { ClockWatch } from './clock-watch.ts';
 import type { Conditions } from './conditions.ts';
@@ -9,7 +9,6 @@ import type { Conditions } from './conditions.ts';
 /** Samples go to the parent about ten times a second. */
 export const BATCH_MS = 100;
 export const PREPARE_LIMIT_MS = 120_000;
-export const REFERENCE_LIMIT_MS = 600_000;
 export const CONDITIONS_EVERY_MS = 1_000;
 /** Samples compared with those before them to see whether the device has settled. */
 export const SETTLE_WINDOW = 8;
@@ -59,14 +58,6 @@ export const narrowEnough = (
   { low, high }: { low: number; high: number },
   { of, halfWidth }: { of: number; halfWidth: number },
 ): boolean => (high - low) / 2 <= halfWidth * of;
-
-/** What the checks at the secret sample and after timing say together; undefined: it was right. */
-export function outputCheck(secret: string | undefined, last: string | undefined): LatencyReport['outputCheck'] {
-  if (secret === undefined && last === undefined)
-    return { passed: true, detail: 'right at a secret sample with fresh inputs, and after timing' };
-  const parts = [secret && `at the secret sample: ${secret}`, last && `after timing: ${last}`].filter((part) => part);
-  return { passed: false, detail: parts.join('; ') };
-}
 
 export interface BatchClocks {
   /** SM clock of each sample, MHz; 0: not known. */

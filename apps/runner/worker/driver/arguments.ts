@@ -3,8 +3,8 @@ import {
   type LaunchPlan,
   type PlannedArgument,
   type PlannedLaunch,
-  type TensorDtype,
   type TensorName,
+  elementsOfTensor,
 } from '@flashcore/shared/kernels';
 import type { CudaDriver, DevicePointer, Handle, LaunchSpec } from './cuda-driver.ts';
 import { addressOf } from './declarations.ts';
@@ -14,14 +14,6 @@ import { parameterArray } from './packed-arguments.ts';
 export interface BufferAddresses {
   tensors: Record<TensorName, DevicePointer>;
   workspace: ReadonlyMap<string, DevicePointer>;
-}
-
-export interface TensorExtent {
-  dtype: TensorDtype;
-  batch: number;
-  heads: number;
-  sequenceLength: number;
-  headDim: number;
 }
 
 const SLOT_BYTES = 8;
@@ -42,7 +34,6 @@ interface LaunchParts {
   plan: LaunchPlan;
   functions: ReadonlyMap<PlannedLaunch, Handle>;
   addresses: BufferAddresses;
-  extent: TensorExtent;
 }
 
 export function prepareLaunches(driver: CudaDriver, options: LaunchParts): PreparedLaunches {
@@ -50,9 +41,7 @@ export function prepareLaunches(driver: CudaDriver, options: LaunchParts): Prepa
   const specs = options.plan.launches.map((launch) => {
     const handle = options.functions.get(launch);
     if (handle === undefined) throw new Error(`no function was loaded for ${launch.entry}`);
-    const values = launch.arguments.map((argument) =>
-      argumentBytes(driver, argument, options.addresses, options.extent),
-    );
+    const values = launch.arguments.map((argument) => argumentBytes(driver, argument, options.addresses, options.plan));
     storage.push(...values);
     const parameters = parameterArray(values);
     const spec: LaunchSpec = {
@@ -63,7 +52,7 @@ export function prepareLaunches(driver: CudaDriver, options: LaunchParts): Prepa
       stream: driver.stream,
       parameters,
     };
-    const config = launchConfig(driver, launch, options.addresses, options.extent, storage);
+    const config = launchConfig(driver, launch, options, storage);
     return config ? { ...spec, config } : spec;
   });
   return { specs, storage };
@@ -74,12 +63,12 @@ function argumentBytes(
   driver: CudaDriver,
   argument: PlannedArgument,
   addresses: BufferAddresses,
-  extent: TensorExtent,
+  plan: LaunchPlan,
 ): Buffer {
   const bytes = Buffer.alloc(SLOT_BYTES);
   switch (argument.kind) {
     case 'tensor':
-      bytes.writeBigUInt64LE(addresses.tensors[argument.tensor]);
+      bytes.writeBigUInt64LE(tensorAddress(addresses, argument.tensor));
       return bytes;
     case 'workspace': {
       const address = addresses.workspace.get(argument.name);
@@ -94,29 +83,43 @@ function argumentBytes(
       bytes.writeFloatLE(argument.value);
       return bytes;
     case 'tensorMap':
-      return tensorMap(driver, argument, addresses.tensors[argument.tensor], extent);
+      return tensorMap(driver, argument, tensorAddress(addresses, argument.tensor), plan);
   }
 }
 
+function tensorAddress({ tensors }: BufferAddresses, name: TensorName): DevicePointer {
+  const address = tensors[name];
+  if (address === undefined) throw new Error(`the plan has no tensor ${name}`);
+  return address;
+}
+
+/** Extents of a tensor of the plan, outermost first. */
+function dimsOf({ tensors }: LaunchPlan, wanted: TensorName): readonly number[] {
+  const tensor = tensors.find(({ name }) => name === wanted);
+  if (!tensor) throw new Error(`the plan has no tensor ${wanted}`);
+  return tensor.dims;
+}
+
 /**
- * CUtensorMap of a tensor as [B * H, S, D], the box given innermost first: [columns, rows] of one head, or [columns,
- * rows, heads]. Rows past S
- * are read as zeros: they are outside the map, not the next head's.
+ * CUtensorMap of a tensor as [heads, rows, columns], the last two of its dimensions and the product of the others; the
+ * box given innermost first: [columns, rows] of one head, or [columns, rows, heads]. Rows past the last are read as
+ * zeros: they are outside the map, not the next head's.
  */
 function tensorMap(
   driver: CudaDriver,
   argument: Extract<PlannedArgument, { kind: 'tensorMap' }>,
   address: DevicePointer,
-  extent: TensorExtent,
+  plan: LaunchPlan,
 ): Buffer {
   const map = alignedBuffer(TENSOR_MAP_BYTES, 64);
-  const { dtype, batch: B, heads: H, sequenceLength: S, headDim: D } = extent;
+  const { dtype } = plan;
+  const [columnsOfAll, rowsOfAll = 1, ...outer] = dimsOf(plan, argument.tensor).toReversed();
   if (argument.box.length < 2 || argument.box.length > 3)
     throw new Error(
       `a tensor map's box has [columns, rows] or [columns, rows, heads], got ${argument.box.length} numbers`,
     );
-  const dimensions = [D, S, B * H];
-  const strides = [D * DTYPE_BYTES[dtype], S * D * DTYPE_BYTES[dtype]];
+  const dimensions = [columnsOfAll!, rowsOfAll, elementsOfTensor({ dims: outer })];
+  const strides = [columnsOfAll! * DTYPE_BYTES[dtype], rowsOfAll * columnsOfAll! * DTYPE_BYTES[dtype]];
   const [columns, rows, heads = 1] = argument.box;
   driver.encodeTensorMap(map, {
     dtype,
@@ -149,15 +152,13 @@ const ACCESS_PERSISTING = 2;
 function launchConfig(
   driver: CudaDriver,
   launch: PlannedLaunch,
-  addresses: BufferAddresses,
-  extent: TensorExtent,
+  { plan, addresses }: Pick<LaunchParts, 'plan' | 'addresses'>,
   storage: Buffer[],
 ): Buffer | undefined {
   const attributes: Buffer[] = [];
   // A device without clusters runs the same CTAs one by one; the daemon says so.
   if (launch.cluster && driver.facts.clusters) attributes.push(clusterAttribute(launch.cluster));
-  const window =
-    launch.l2Persist.length > 0 ? persistingWindow(driver, launch.l2Persist, addresses, extent) : undefined;
+  const window = launch.l2Persist.length > 0 ? persistingWindow(driver, launch.l2Persist, addresses, plan) : undefined;
   if (window) attributes.push(window);
   if (attributes.length === 0) return undefined;
   // In one piece: who calls the driver in another process sends it there as it is.
@@ -188,14 +189,15 @@ function persistingWindow(
   driver: CudaDriver,
   tensors: TensorName[],
   addresses: BufferAddresses,
-  extent: TensorExtent,
+  plan: LaunchPlan,
 ): Buffer | undefined {
-  const bytes = BigInt(
-    extent.batch * extent.heads * extent.sequenceLength * extent.headDim * DTYPE_BYTES[extent.dtype],
-  );
-  const starts = tensors.map((tensor) => addresses.tensors[tensor]);
+  const starts = tensors.map((tensor) => tensorAddress(addresses, tensor));
+  const ends = tensors.map((tensor, index) => {
+    const bytes = elementsOfTensor({ dims: dimsOf(plan, tensor) }) * DTYPE_BYTES[plan.dtype];
+    return starts[index]! + BigInt(bytes);
+  });
   const low = starts.reduce((least, start) => (start < least ? start : least));
-  const high = starts.reduce((most, start) => (start > most ? start : most)) + bytes;
+  const high = ends.reduce((most, end) => (end > most ? end : most));
   const limit = driver.allowPersistingL2(Number(high - low));
   if (limit === 0) return undefined;
   const attribute = Buffer.alloc(ATTRIBUTE_BYTES);

@@ -148,14 +148,16 @@ export class CudaDriver {
     this.#call('cuMemFree_v2', address);
   }
 
+  // In our stream like all else: calls in two streams of a process make its graphs slower (docs/measuring.md).
+  /** In stream order; the bytes are staged when it returns. */
   upload(destination: DevicePointer, source: NodeJS.ArrayBufferView): void {
-    this.#call('cuMemcpyHtoD_v2', destination, source, source.byteLength);
-    // From pageable memory the call returns when the bytes are staged; our stream does not wait for the rest by itself.
-    this.#call('cuCtxSynchronize');
+    this.#call('cuMemcpyHtoDAsync_v2', destination, source, source.byteLength, this.stream);
   }
 
+  /** Waits for the stream. */
   download(destination: NodeJS.ArrayBufferView, source: DevicePointer): void {
-    this.#call('cuMemcpyDtoH_v2', destination, source, destination.byteLength);
+    this.#call('cuMemcpyDtoHAsync_v2', destination, source, destination.byteLength, this.stream);
+    this.synchronize();
   }
 
   /** In stream order. */

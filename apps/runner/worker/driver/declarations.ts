@@ -28,8 +28,9 @@ const DECLARATIONS = {
   cuFuncSetAttribute: 'int cuFuncSetAttribute(uint64_t function, int attribute, int value)',
   cuMemAlloc_v2: 'int cuMemAlloc_v2(_Out_ uint64_t *address, uint64_t bytes)',
   cuMemFree_v2: 'int cuMemFree_v2(uint64_t address)',
-  cuMemcpyHtoD_v2: 'int cuMemcpyHtoD_v2(uint64_t destination, const void *source, uint64_t bytes)',
-  cuMemcpyDtoH_v2: 'int cuMemcpyDtoH_v2(void *destination, uint64_t source, uint64_t bytes)',
+  cuMemcpyHtoDAsync_v2:
+    'int cuMemcpyHtoDAsync_v2(uint64_t destination, const void *source, uint64_t bytes, uint64_t stream)',
+  cuMemcpyDtoHAsync_v2: 'int cuMemcpyDtoHAsync_v2(void *destination, uint64_t source, uint64_t bytes, uint64_t stream)',
   cuMemsetD8Async: 'int cuMemsetD8Async(uint64_t address, uint8_t value, uint64_t count, uint64_t stream)',
   cuMemsetD16Async: 'int cuMemsetD16Async(uint64_t address, uint16_t value, uint64_t count, uint64_t stream)',
   cuMemsetD32Async: 'int cuMemsetD32Async(uint64_t address, uint32_t value, uint64_t count, uint64_t stream)',

@@ -27,13 +27,8 @@ export class LoadedCandidate {
 
   /** Arguments packed for these buffers; keep the result as long as it is launched. */
   prepare(addresses: BufferAddresses): PreparedLaunches {
-    const { plan, shape } = this.candidate;
-    return prepareLaunches(this.#driver, {
-      plan,
-      functions: this.#functions,
-      addresses,
-      extent: { ...shape, dtype: plan.dtype },
-    });
+    const { plan } = this.candidate;
+    return prepareLaunches(this.#driver, { plan, functions: this.#functions, addresses });
   }
 
   /** Enqueues all launches of the plan, in order. */

@@ -1,24 +1,30 @@
 import { availableParallelism } from 'node:os';
 import koffi from 'koffi';
-import type { ShapeFields, TensorDtype } from '@flashcore/shared/kernels';
-import { elementsOf, emptyTensor, type TensorBits } from './tensor-bits.ts';
+import { elementsOfTensor, type ProblemCase, type TensorDtype } from '@flashcore/shared/kernels';
+import { attentionStruct } from './attention-call.ts';
+import { emptyBits, matricesOf, outputOf, tensorNamed, type TensorBits, type TensorsByName } from './tensor-bits.ts';
 
-export interface AttentionInputs {
-  dtype: TensorDtype;
-  Q: TensorBits;
-  K: TensorBits;
-  V: TensorBits;
+/** What is right, and how far rounding to the dtype may put an honest output off it. */
+export interface RoundedAnswer {
+  /** softmax(Q Kᵀ / sqrt(D)) V in double precision; [B, H, S, D]. */
+  want: Float64Array;
+  /**
+   * Standard deviation of each element's rounding error (kernels/reference/attention_reference.h); undefined if the
+   * reference does not model rounding.
+   */
+  rounding?: Float32Array;
 }
 
 /** Attention on the CPU (kernels/reference/attention_reference.h), through its C ABI. */
 export interface Reference {
   /** softmax(Q Kᵀ / sqrt(D)) V in double precision; [B, H, S, D]. */
-  fp64(inputs: AttentionInputs, shape: ShapeFields): Float64Array;
+  fp64(inputs: TensorsByName, attention: ProblemCase): Float64Array;
   /** The same as a plain implementation in the inputs' dtype computes it. */
-  plain(inputs: AttentionInputs, shape: ShapeFields): TensorBits;
+  plain(inputs: TensorsByName, attention: ProblemCase): TensorBits;
+  withRounding(inputs: TensorsByName, attention: ProblemCase): Required<RoundedAnswer>;
   /** Both on threads beside this one. */
-  fp64Beside(inputs: AttentionInputs, shape: ShapeFields): Promise<Float64Array>;
-  plainBeside(inputs: AttentionInputs, shape: ShapeFields): Promise<TensorBits>;
+  withRoundingBeside(inputs: TensorsByName, attention: ProblemCase): Promise<Required<RoundedAnswer>>;
+  plainBeside(inputs: TensorsByName, attention: ProblemCase): Promise<TensorBits>;
   /**
    * Fills with N(0, 1) times scale, as CounterRandom.fillNormal() with this key and stream does: the same bits on all
    * threads of the host.
@@ -28,6 +34,12 @@ export interface Reference {
   compare(got: TensorBits, want: Float64Array, how: ComparedTensors): NativeComparison;
   /** max|got - want|. */
   maxAbsError(got: TensorBits, want: Float64Array, dtype: TensorDtype): number;
+  /** The worst block's error in units of its rounding, and where the block begins (output_comparison.h). */
+  roundingRatio(
+    got: TensorBits,
+    answer: Required<RoundedAnswer>,
+    compared: ProblemCase,
+  ): { ratio: number; index: number };
 }
 
 export interface ComparedTensors {
@@ -85,24 +97,19 @@ export interface NormalSource {
   scale: number;
 }
 
-const SIGNATURE =
+const PLAIN_SIGNATURE =
   '(int32_t dtype, const void *q, const void *k, const void *v, void *out, int32_t B, int32_t H, int32_t S, int32_t D, float scale, int32_t causal, int32_t threads)';
 const DTYPES: Readonly<Record<TensorDtype, number>> = { fp16: 0, bf16: 1, fp32: 2 };
 const STATUS = ['OK', 'BAD_ARGUMENT', 'OUT_OF_MEMORY'];
 
-type ReferenceArguments = readonly [
-  dtype: number,
-  q: TensorBits,
-  k: TensorBits,
-  v: TensorBits,
-  out: Float64Array | TensorBits,
-  ...numbers: number[],
-];
-
-interface NativeReference {
-  (...values: ReferenceArguments): number;
-  async: (...values: [...ReferenceArguments, done: (error: Error | null, status: number) => void]) => void;
+/** A library function that returns a status; `async` runs it on another thread. */
+interface Native<Arguments extends readonly unknown[]> {
+  (...values: Arguments): number;
+  async: (...values: [...Arguments, done: (error: Error | null, status: number) => void]) => void;
 }
+
+/** dtype, Q, K, V, the output, then numbers. */
+type PlainArguments = readonly (number | TensorBits)[];
 
 type NativeNormal = (
   dtype: number,
@@ -116,13 +123,20 @@ type NativeNormal = (
 
 type NativeCompare = (...args: (TensorBits | Float64Array | Float32Array | number | null)[]) => number;
 
+/** One thread per processor. */
+const ALL_THREADS = 0;
 /** Beside compilers, which want as many: those that share a core with another slow it down, whatever their priority. */
 const THREADS_BESIDE = Math.max(1, availableParallelism() >> 1);
 
 export function loadReference(path: string): Reference {
   const library = koffi.load(path);
-  const fp64 = library.func(`int flashcore_reference_fp64${SIGNATURE}`) as unknown as NativeReference;
-  const plain = library.func(`int flashcore_reference_plain${SIGNATURE}`) as unknown as NativeReference;
+  const forward = library.func(
+    'int flashcore_attention_forward(const flashcore_attention *problem, int32_t threads)',
+  ) as unknown as Native<[object, number]>;
+  const roundingRatio = library.func(
+    'int flashcore_rounding_ratio(int32_t dtype, const void *got, const void *want, const void *rounding, int32_t heads, int32_t S, int32_t D, void *out)',
+  ) as unknown as NativeCompare;
+  const plain = library.func(`int flashcore_reference_plain${PLAIN_SIGNATURE}`) as unknown as Native<PlainArguments>;
   const normal = library.func(
     'int flashcore_reference_normal(int32_t dtype, void *out, int64_t count, uint32_t key, uint32_t stream, double scale, int32_t threads)',
   ) as unknown as NativeNormal;
@@ -132,38 +146,56 @@ export function loadReference(path: string): Reference {
   const maxAbsError = library.func(
     'int flashcore_max_abs_error(int32_t dtype, const void *got, const void *want, int64_t count, void *out)',
   ) as unknown as NativeCompare;
-  const argumentsFor = (inputs: AttentionInputs, out: Float64Array | TensorBits, shape: ShapeFields, threads = 0) => {
-    checkLengths(elementsOf(shape), [inputs.Q, inputs.K, inputs.V, out]);
-    const { batch, heads, sequenceLength, headDim, causal } = shape;
-    const { dtype, Q, K, V } = inputs;
-    const extent = [batch, heads, sequenceLength, headDim] as const;
-    // 0 threads: as many as the machine has.
-    return [DTYPES[dtype], Q, K, V, out, ...extent, scaleOf(shape), causal ? 1 : 0, threads] as const;
+  /** Requires isPlainAttention(attention). */
+  const plainArguments = (inputs: TensorsByName, out: TensorBits, attention: ProblemCase, threads = ALL_THREADS) => {
+    const [Q, K, V] = ['Q', 'K', 'V'].map((name) => inputs[name]!) as [TensorBits, TensorBits, TensorBits];
+    checkLengths(elementsOfTensor(outputOf(attention)), [Q, K, V, out]);
+    const extent = tensorNamed(attention, 'Q').dims as [number, number, number, number];
+    const { causal = 0, scale } = attention.values;
+    return [DTYPES[attention.dtype], Q, K, V, out, ...extent, Math.fround(scale!), causal, threads] as const;
   };
-  const call = <Out extends Float64Array | TensorBits>(
-    native: NativeReference,
-    inputs: AttentionInputs,
-    out: Out,
-    shape: ShapeFields,
-  ): Out => checked(native(...argumentsFor(inputs, out, shape)), out);
-  const callBeside = <Out extends Float64Array | TensorBits>(
-    native: NativeReference,
-    inputs: AttentionInputs,
-    out: Out,
-    shape: ShapeFields,
-  ): Promise<Out> =>
-    new Promise<readonly [number, AttentionInputs]>((resolve, reject) => {
-      native.async(...argumentsFor(inputs, out, shape, THREADS_BESIDE), (error, status) => {
-        // The tensors are held until here: the threads read and write them.
-        if (error) reject(error);
-        else resolve([status, inputs] as const);
+  /** `held` keeps the threads' inputs and outputs alive until they finish. */
+  const beside = <Arguments extends readonly unknown[]>(
+    native: Native<Arguments>,
+    values: Arguments,
+    held: unknown[],
+  ): Promise<number> =>
+    new Promise((resolve, reject) => {
+      native.async(...values, (error, status) => {
+        held.length = 0;
+        if (error instanceof Error) reject(error);
+        else resolve(status);
       });
-    }).then(([status]) => checked(status, out));
+    });
+  const elementsOf = (attention: ProblemCase): number => elementsOfTensor(outputOf(attention));
+  const emptyOutput = (attention: ProblemCase): TensorBits => emptyBits(elementsOf(attention), attention.dtype);
+  const emptyAnswer = (attention: ProblemCase): Required<RoundedAnswer> => ({
+    want: new Float64Array(elementsOf(attention)),
+    rounding: new Float32Array(elementsOf(attention)),
+  });
   return {
-    fp64: (inputs, shape) => call(fp64, inputs, new Float64Array(elementsOf(shape)), shape),
-    plain: (inputs, shape) => call(plain, inputs, emptyTensor({ shape, dtype: inputs.dtype }), shape),
-    fp64Beside: (inputs, shape) => callBeside(fp64, inputs, new Float64Array(elementsOf(shape)), shape),
-    plainBeside: (inputs, shape) => callBeside(plain, inputs, emptyTensor({ shape, dtype: inputs.dtype }), shape),
+    fp64: (inputs, attention) => {
+      const want = new Float64Array(elementsOf(attention));
+      return checked(forward(attentionStruct(attention, inputs, { want }), ALL_THREADS), want);
+    },
+    plain: (inputs, attention) => {
+      const out = emptyOutput(attention);
+      return checked(plain(...plainArguments(inputs, out, attention)), out);
+    },
+    withRounding: (inputs, attention) => {
+      const answer = emptyAnswer(attention);
+      return checked(forward(attentionStruct(attention, inputs, answer), ALL_THREADS), answer);
+    },
+    withRoundingBeside: async (inputs, attention) => {
+      const answer = emptyAnswer(attention);
+      const problem = attentionStruct(attention, inputs, answer);
+      return checked(await beside(forward, [problem, THREADS_BESIDE], [inputs, answer]), answer);
+    },
+    plainBeside: async (inputs, attention) => {
+      const out = emptyOutput(attention);
+      const values = plainArguments(inputs, out, attention, THREADS_BESIDE);
+      return checked(await beside<PlainArguments>(plain, values, [inputs, out]), out);
+    },
     normal: (values, { dtype, key, stream, scale }) =>
       checked(normal(DTYPES[dtype], values, values.length, key, stream, scale, 0), values),
     compare: (got, want, how) => {
@@ -204,6 +236,16 @@ export function loadReference(path: string): Reference {
       const out = new Float64Array(1);
       return checked(maxAbsError(DTYPES[dtype], got, want, got.length, out), out)[0]!;
     },
+    roundingRatio: (got, { want, rounding }, compared) => {
+      checkLengths(elementsOf(compared), [got, want, rounding]);
+      const { heads, rows, columns } = matricesOf(outputOf(compared));
+      const out = new Float64Array(2);
+      const [ratio, index] = checked(
+        roundingRatio(DTYPES[compared.dtype], got, want, rounding, heads, rows, columns, out),
+        out,
+      );
+      return { ratio: ratio!, index: index! };
+    },
   };
 }
 
@@ -216,9 +258,4 @@ function checkLengths(elements: number, tensors: readonly ArrayLike<number>[]): 
 function checked<Out>(status: number, out: Out): Out {
   if (status !== 0) throw new Error(`the CPU reference failed: ${STATUS[status] ?? status}`);
   return out;
-}
-
-/** 1 / sqrt(D) as the float that the kernel gets. */
-export function scaleOf(shape: ShapeFields): number {
-  return Math.fround(1 / Math.sqrt(shape.headDim));
 }

@@ -19,6 +19,8 @@ import { argumentsOf } from './packed-arguments.ts';
 export interface ExecutorEnd {
   exitCode: number | null;
   signalName: string | null;
+  /** It answered at least once: its process was there. Before that nothing of a candidate is in it. */
+  answered: boolean;
   /** What it did wrong, where it did not just end. */
   problem?: string | undefined;
 }
@@ -54,7 +56,7 @@ const EXIT_PATIENCE_MS = 2_000;
 const WRITES: ReadonlySet<NativeName> = new Set([
   'cuDeviceGetName',
   'cuDeviceGetPCIBusId',
-  'cuMemcpyDtoH_v2',
+  'cuMemcpyDtoHAsync_v2',
   'flashcore_emulator_last_fault',
   'flashcore_emulator_profile',
   'flashcore_emulator_statistics',
@@ -78,12 +80,13 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
   readonly #requests: number;
   readonly #replies: number;
   readonly #memory: number;
-  readonly #exited: Promise<ExecutorEnd>;
+  readonly #exited: Promise<Omit<ExecutorEnd, 'answered'>>;
   /** By which what it left is found, where no box ends that. */
   readonly #mark: string | undefined;
   readonly #group: string | undefined;
   readonly #memoryKills: number;
   #sequence = 0;
+  #answered = false;
   #ended: ExecutorEnded | undefined;
 
   constructor({ program, args, env, mark, group }: Executor, library: string) {
@@ -105,7 +108,7 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
     });
     closeSync(childRequests);
     closeSync(childReplies);
-    const { promise, resolve } = Promise.withResolvers<ExecutorEnd>();
+    const { promise, resolve } = Promise.withResolvers<Omit<ExecutorEnd, 'answered'>>();
     this.#exited = promise;
     this.#child.once('error', (error) => resolve({ exitCode: null, signalName: null, problem: error.message }));
     this.#child.once('exit', (exitCode, signalName) => resolve({ exitCode, signalName }));
@@ -116,7 +119,7 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
   }
 
   call(name: NativeName, ...values: NativeArgument[]): number {
-    if (name === 'cuMemcpyHtoD_v2' || name === 'cuMemcpyDtoH_v2') return this.#copy(name, values);
+    if (name === 'cuMemcpyHtoDAsync_v2' || name === 'cuMemcpyDtoHAsync_v2') return this.#copy(name, values);
     return this.#callOnce(name, values);
   }
 
@@ -132,13 +135,17 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
 
   /** A copy in pieces that fit into the shared memory. */
   #copy(name: NativeName, values: NativeArgument[]): number {
-    const upload = name === 'cuMemcpyHtoD_v2';
+    const upload = name === 'cuMemcpyHtoDAsync_v2';
     const [device, host] = upload ? [values[0], values[1]] : [values[1], values[0]];
     const bytes = bytesOf(host as NodeJS.ArrayBufferView);
+    const stream = values[3]!;
     for (let from = 0; from < bytes.length; from += PIECE_BYTES) {
       const piece = bytes.subarray(from, from + PIECE_BYTES);
       const address = BigInt(device as bigint | number) + BigInt(from);
-      const code = this.#callOnce(name, upload ? [address, piece, piece.length] : [piece, address, piece.length]);
+      const code = this.#callOnce(
+        name,
+        upload ? [address, piece, piece.length, stream] : [piece, address, piece.length, stream],
+      );
       if (code !== 0) return code;
     }
     return 0;
@@ -217,7 +224,9 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
       have += got;
     }
     try {
-      return decodeReply(answer, this.#sequence);
+      const reply = decodeReply(answer, this.#sequence);
+      this.#answered = true;
+      return reply;
     } catch (error) {
       if (error instanceof BadFrame) throw this.#end(error.message);
       throw error;
@@ -227,7 +236,7 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
   /** Ends the executor; what it ended with comes with the event loop's next turn. */
   #end(problem?: string): ExecutorEnded {
     if (problem !== undefined) this.#child.kill('SIGKILL');
-    const patience = new Promise<ExecutorEnd>((resolve) => {
+    const patience = new Promise<Omit<ExecutorEnd, 'answered'>>((resolve) => {
       setTimeout(() => {
         this.#child.kill('SIGKILL');
         resolve({ exitCode: null, signalName: 'SIGKILL', problem: 'it closed its pipe and did not end' });
@@ -235,7 +244,7 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
     });
     const end = Promise.race([this.#exited, patience]).then((ended) => {
       const told = memoryKills(this.#group) > this.#memoryKills ? MEMORY_LIMIT_REACHED : problem;
-      return told === undefined ? ended : { ...ended, problem: told };
+      return { ...ended, answered: this.#answered, ...(told !== undefined && { problem: told }) };
     });
     this.#ended = new ExecutorEnded(end, problem ?? "the kernel's process ended");
     return this.#ended;

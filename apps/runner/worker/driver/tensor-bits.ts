@@ -2,32 +2,48 @@
 import {
   DTYPE_BYTES,
   bfloatBits,
-  type LaunchPlan,
-  type ShapeFields,
+  type ProblemCase,
   type TensorDtype,
+  type TensorExtent,
 } from '@flashcore/shared/kernels';
 
 /** Bits of fp16 and bf16 in 16, of fp32 in 32. */
 export type TensorBits = Uint16Array<ArrayBuffer> | Uint32Array<ArrayBuffer>;
 
-/** What a kernel's tensors are. */
-export interface TensorKind {
-  shape: ShapeFields;
-  dtype: TensorDtype;
+/** Tensors of a case by name. */
+export type TensorsByName = Readonly<Record<string, TensorBits>>;
+
+/** A tensor seen as matrices over its last two dimensions. */
+export interface Matrices {
+  /** Number of matrices; for attention, batches times heads. */
+  heads: number;
+  rows: number;
+  columns: number;
 }
 
-export const tensorKindOf = ({ shape, plan }: { shape: ShapeFields; plan: Pick<LaunchPlan, 'dtype'> }): TensorKind => ({
-  shape,
-  dtype: plan.dtype,
-});
-
-/** Elements of Q, and of K, V and O. */
-export function elementsOf(shape: ShapeFields): number {
-  return shape.batch * shape.heads * shape.sequenceLength * shape.headDim;
+/** A vector becomes one matrix of one row. */
+export function matricesOf({ dims }: Pick<TensorExtent, 'dims'>): Matrices {
+  const columns = dims.at(-1) ?? 1;
+  const rows = dims.at(-2) ?? 1;
+  return { heads: dims.slice(0, -2).reduce((product, extent) => product * extent, 1), rows, columns };
 }
 
-export const emptyTensor = ({ shape, dtype }: TensorKind): TensorBits =>
-  DTYPE_BYTES[dtype] === 4 ? new Uint32Array(elementsOf(shape)) : new Uint16Array(elementsOf(shape));
+/** Throws if the problem has no tensor of this name. */
+export function tensorNamed({ problem, tensors }: ProblemCase, name: string): TensorExtent {
+  const found = tensors.find((tensor) => tensor.name === name);
+  if (!found) throw new Error(`${problem} has no tensor ${name}`);
+  return found;
+}
+
+/** The case's output tensor; throws if there is none. */
+export function outputOf({ problem, tensors }: ProblemCase): TensorExtent {
+  const [output] = tensors.filter(({ direction }) => direction === 'out');
+  if (!output) throw new Error(`${problem} has no output`);
+  return output;
+}
+
+export const emptyBits = (elements: number, dtype: TensorDtype): TensorBits =>
+  DTYPE_BYTES[dtype] === 4 ? new Uint32Array(elements) : new Uint16Array(elements);
 
 /** Rounded to the dtype, ties to even. */
 export function tensorOf(values: Float32Array<ArrayBuffer>, dtype: TensorDtype): TensorBits {

@@ -23,8 +23,8 @@ export type WorkerRequest =
   | ConditionsRequest;
 
 /**
- * A request as it is sent. `outputEnd` is a line that nobody can guess: the worker writes it to its stdout behind what
- * the request's kernels have printed there, and then answers.
+ * A request as it is sent. `outputEnd` is a line that nobody can guess: the worker writes it to its stdout and stderr
+ * behind what the request's kernels have printed there, and then answers.
  */
 export type SentRequest<Request extends WorkerRequest = WorkerRequest> = Request & { outputEnd: string };
 

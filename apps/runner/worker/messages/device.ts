@@ -24,6 +24,8 @@ export interface OpenRequest {
   nvmlLibrary?: string | undefined;
   /** clock-stamp.cu, compiled for the device; absent: the clock of samples is not measured. */
   clockStampImage?: string | undefined;
+  /** judge.cu, compiled for the device; absent: nothing can be timed. */
+  judgeImage?: string | undefined;
 }
 
 /** Launches a kernel that writes `block * grid` known numbers, and checks them. */

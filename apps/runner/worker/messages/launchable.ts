@@ -1,6 +1,6 @@
-import type { Distribution, LaunchPlan, ShapeFields } from '@flashcore/shared/kernels';
+import type { Distribution, LaunchPlan } from '@flashcore/shared/kernels';
 
-/** How Q, K and V are drawn. */
+/** How tensors are drawn, by their roles. */
 export type InputRule = Omit<Distribution, 'about' | 'finds'>;
 
 export interface SeededInput {
@@ -18,7 +18,6 @@ export type DeviceImage = string | Readonly<Record<string, string>>;
 /** A compiled kernel and what to launch of it. */
 export interface Candidate {
   image: DeviceImage;
-  shape: ShapeFields;
   plan: LaunchPlan;
   /** Limit on one run of all launches; the process is killed when it is exceeded. */
   launchLimitMs: number;

@@ -23,17 +23,10 @@ export interface BenchmarkRequest {
   type: 'benchmark';
   candidate: Candidate;
   modes: TimingModeName[];
-  /** One per rotating input set. */
-  seeds: string[];
-  /** Likewise, for the inputs that are swapped in at a secret sample of each mode. */
-  freshSeeds: string[];
+  /** Of the heads that all launches' inputs are made from. */
+  seed: string;
   tolerance: { absolute: number; relative: number };
   protocol: SamplingProtocol;
-  /**
-   * A ratio of times on new and on seen inputs above this one is measured again, and the least counts; Infinity: what
-   * was measured first.
-   */
-  repeatFreshAbove: number;
   /**
    * Stop after each batch of samples, announce a turn and wait for `proceed`: something else is measured in turns with
    * the candidate.
@@ -53,10 +46,8 @@ export interface CompareRequest {
   /** B. */
   candidate: Candidate;
   modes: TimingModeName[];
-  /** One per rotating input set, the same for both. */
-  seeds: string[];
-  /** Likewise, for the inputs that are swapped in at a secret block of each of a mode's two series. */
-  freshSeeds: string[];
+  /** Of the heads that all launches' inputs are made from, the same for both. */
+  seed: string;
   tolerance: { absolute: number; relative: number };
   /** `minSamples` of each build, `maxSeconds` for each of the two series. */
   protocol: SamplingProtocol;
@@ -82,12 +73,8 @@ export interface LatencyReport {
   launchesPerSample: number;
   /** Median of an empty event pair, microseconds. */
   eventOverheadUs: number;
+  /** Of all outputs of all launches, those of the warm-up too. */
   outputCheck: { passed: boolean; detail: string };
-  /**
-   * Time of a row of launches whose inputs change under way, over that of a row whose inputs do not; undefined where a
-   * launch takes too long to look.
-   */
-  freshRatio?: number;
   /** Mean of a plain loop's launches, microseconds, in the last report; undefined where none was asked for. */
   legacyLoopUs?: number;
   conditions: Plain<DeviceConditions>;

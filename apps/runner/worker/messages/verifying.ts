@@ -1,11 +1,12 @@
-import type { CaseResult, ElementError, ErrorMap } from '@flashcore/shared/contract';
-import type { ShapeFields, TensorDtype } from '@flashcore/shared/kernels';
+import type { CaseResult, ElementError, ErrorMap, RoundingError } from '@flashcore/shared/contract';
+import type { ProblemCase, TensorDtype } from '@flashcore/shared/kernels';
+import type { Executor } from './device.ts';
 import type { SeededInput, Candidate } from './launchable.ts';
 import type { Plain } from './plain.ts';
 
 /** A case to come: inputs and reference may be computed at once. */
 export interface PreparedCase {
-  kind: { shape: ShapeFields; dtype: TensorDtype };
+  kind: ProblemCase;
   inputs: SeededInput[];
 }
 
@@ -21,6 +22,10 @@ export interface VerifyRequest {
   inputs: SeededInput[];
   /** |out - ref| <= absolute + relative * |ref|. */
   tolerance: { absolute: number; relative: number };
+  /** Also judge the error by what rounding explains, if the reference models rounding. */
+  judgeRounding: boolean;
+  /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
+  ownReference?: Executor | undefined;
   /**
    * The same candidate, watched: it runs the first input in the candidate's place, for it computes the same bits, and
    * its faults are told besides.
@@ -47,12 +52,10 @@ export interface RunOnceRequest {
 /** What a kernel was given, what it made of it, and what is right. Bits of the dtype, but for the reference. */
 export interface VerifiedOutput {
   dtype: TensorDtype;
-  Q: Uint16Array | Uint32Array;
-  K: Uint16Array | Uint32Array;
-  V: Uint16Array | Uint32Array;
-  O: Uint16Array | Uint32Array;
+  inputs: Readonly<Record<string, Uint16Array | Uint32Array>>;
+  output: Uint16Array | Uint32Array;
   reference: Float64Array;
-  /** Of O against the reference. */
+  /** Of the output against the reference. */
   maxAbsError: number;
   meanAbsError: number;
 }
@@ -78,6 +81,11 @@ export interface CaseFigures extends Pick<
   | 'deterministic'
   | 'seconds'
 > {
+  /**
+   * The input whose worst 16 rows of a head come closest to the limit or exceed it most; undefined if the reference
+   * does not model rounding.
+   */
+  rounding?: Plain<RoundingError> | undefined;
   worst?: Plain<ElementError>;
   firstMismatches: Plain<ElementError>[];
   errorMap: ErrorBlocks;
@@ -87,12 +95,15 @@ export interface CaseFigures extends Pick<
 export interface CaseReport {
   figures: CaseFigures;
   /** What was found on each input, in order. */
-  inputs: { failed: boolean; maxAbsError: number }[];
-  flashAttentionRule: boolean;
+  inputs: { failed: boolean; maxAbsError: number; roundingRatio: number }[];
+  /** Undefined if plain attention does not apply to the case. */
+  flashAttentionRule: boolean | undefined;
   /** Buffers that the kernel changed and must not: "K", "guard bytes after O". */
   modified: string[];
   /** Right at first, and wrong when the bytes before and after the buffers were others: so many elements. */
   straying: number;
+  /** The error is more than rounding explains, where that was to be judged. */
+  beyondRounding: boolean;
   /** The output's norm is less than half of the reference's on some seed. */
   trivialNorm: boolean;
   /** Where the seconds went. */

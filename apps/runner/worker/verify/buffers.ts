@@ -1,8 +1,13 @@
 import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
 import type { BufferAddresses } from '../driver/arguments.ts';
-import type { AttentionInputs } from '../driver/reference.ts';
-import { elementsOf, emptyTensor, type TensorBits, type TensorKind } from '../driver/tensor-bits.ts';
-import { DTYPE_BYTES, type Fill, type LaunchPlan, type ShapeFields } from '@flashcore/shared/kernels';
+import { emptyBits, outputOf, type TensorBits, type TensorsByName } from '../driver/tensor-bits.ts';
+import {
+  DTYPE_BYTES,
+  type Fill,
+  type LaunchPlan,
+  type TensorExtent,
+  elementsOfTensor,
+} from '@flashcore/shared/kernels';
 
 /** Guard bytes before a buffer, and after it on a GPU. */
 const GUARD_BYTES = 4096;
@@ -25,13 +30,8 @@ interface GuardedBuffer {
   initial?: Fill | undefined;
 }
 
-/** Q, K, V, O and the workspace of one shape on the device, each between guard bytes. */
+/** The tensors and workspaces of a plan on the device, each between guard bytes. */
 export interface BufferOptions {
-  /**
-   * Whose tensors are used, so that two builds have theirs at the same addresses; it must outlive this. Its workspace
-   * stays its own, and O does where it has an initial value.
-   */
-  lender?: RunBuffers | undefined;
   /** false: allocations are the buffers alone, as a memory checker wants them. */
   guarded?: boolean;
 }
@@ -39,32 +39,21 @@ export interface BufferOptions {
 export class RunBuffers {
   readonly addresses: BufferAddresses;
   readonly #driver: CudaDriver;
-  readonly #kind: TensorKind;
-  readonly #tensorBytes: number;
+  readonly #plan: LaunchPlan;
   readonly #buffers: GuardedBuffer[] = [];
-  readonly #lender: RunBuffers | undefined;
   readonly #guardBytes: number;
   #guard: number = GUARDS[0];
 
-  constructor(
-    driver: CudaDriver,
-    shape: ShapeFields,
-    plan: LaunchPlan,
-    { lender, guarded = true }: BufferOptions = {},
-  ) {
+  constructor(driver: CudaDriver, plan: LaunchPlan, { guarded = true }: BufferOptions = {}) {
     this.#driver = driver;
     this.#guardBytes = guarded ? GUARD_BYTES : 0;
-    this.#kind = { shape, dtype: plan.dtype };
-    const bytes = elementsOf(shape) * DTYPE_BYTES[plan.dtype];
-    this.#tensorBytes = bytes;
-    this.#lender = lender;
-    const lent = lender?.addresses.tensors;
-    const tensors = {
-      Q: lent?.Q ?? this.#allocate('Q', bytes),
-      K: lent?.K ?? this.#allocate('K', bytes),
-      V: lent?.V ?? this.#allocate('V', bytes),
-      O: (plan.initialOutput ? undefined : lent?.O) ?? this.#allocate('O', bytes, plan.initialOutput),
-    };
+    this.#plan = plan;
+    const tensors = Object.fromEntries(
+      plan.tensors.map((tensor) => {
+        const initial = tensor.direction === 'out' ? plan.initialOutput : undefined;
+        return [tensor.name, this.#allocate(tensor.name, this.#bytesOf(tensor), initial)];
+      }),
+    );
     const workspace = new Map(
       plan.workspace.map(({ name, bytes: size, initial }) => [name, this.#allocate(name, size, initial)] as const),
     );
@@ -93,8 +82,8 @@ export class RunBuffers {
     return address;
   }
 
-  upload(inputs: AttentionInputs): void {
-    for (const tensor of ['Q', 'K', 'V'] as const) this.#driver.upload(this.addresses.tensors[tensor], inputs[tensor]);
+  upload(inputs: TensorsByName): void {
+    for (const [tensor, values] of this.#inputs(inputs)) this.#driver.upload(this.#addressOf(tensor), values);
   }
 
   /**
@@ -102,16 +91,14 @@ export class RunBuffers {
    * has an initial value gets that.
    */
   poison(bits: number): void {
-    const { O } = this.addresses.tensors;
-    if (O === this.#lender?.addresses.tensors.O) this.#poison(O, this.#tensorBytes, bits);
+    const outputs = this.#plan.tensors.filter(({ direction }) => direction === 'out');
+    const written = new Set([...outputs.map(({ name }) => name), ...this.addresses.workspace.keys()]);
     for (const { name, address, bytes, initial } of this.#buffers)
-      if (!initial && (name === 'O' || this.addresses.workspace.has(name))) this.#poison(address, bytes, bits);
+      if (!initial && written.has(name)) {
+        this.#driver.fill16(address, bits, Math.floor(bytes / WORD_BYTES));
+        this.#driver.markMemory(address, bytes, 'unwritten');
+      }
     this.initialise();
-  }
-
-  #poison(address: DevicePointer, bytes: number, bits: number): void {
-    this.#driver.fill16(address, bits, Math.floor(bytes / WORD_BYTES));
-    this.#driver.markMemory(address, bytes, 'unwritten');
   }
 
   /** Gives O and workspaces their initial values, in stream order. */
@@ -126,19 +113,44 @@ export class RunBuffers {
   }
 
   output(): TensorBits {
-    const output = emptyTensor(this.#kind);
-    this.#driver.download(output, this.addresses.tensors.O);
-    return output;
+    return this.#downloaded(outputOf(this.#plan));
+  }
+
+  #downloaded(tensor: TensorExtent): TensorBits {
+    const values = emptyBits(elementsOfTensor(tensor), this.#plan.dtype);
+    this.#driver.download(values, this.#addressOf(tensor));
+    return values;
+  }
+
+  #bytesOf(tensor: TensorExtent): number {
+    return elementsOfTensor(tensor) * DTYPE_BYTES[this.#plan.dtype];
+  }
+
+  #addressOf({ name }: TensorExtent): DevicePointer {
+    const address = this.addresses.tensors[name];
+    if (address === undefined) throw new Error(`no buffer was allocated for ${name}`);
+    return address;
+  }
+
+  /** The plan's inputs with their values. Errors: RangeError for values of another length. */
+  #inputs(inputs: TensorsByName): (readonly [TensorExtent, TensorBits])[] {
+    return this.#plan.tensors
+      .filter(({ direction }) => direction === 'in')
+      .map((tensor) => {
+        const values = inputs[tensor.name];
+        if (values?.length !== elementsOfTensor(tensor))
+          throw new RangeError(
+            `${tensor.name} has ${elementsOfTensor(tensor)} elements, got ${values?.length ?? 'none'}`,
+          );
+        return [tensor, values] as const;
+      });
   }
 
   /** What the kernel changed and must not: inputs, guard bytes. */
-  modified(inputs: AttentionInputs): string[] {
-    const found = this.#lender?.modified(inputs) ?? [];
-    for (const tensor of this.#lender ? [] : (['Q', 'K', 'V'] as const)) {
-      const now = emptyTensor(this.#kind);
-      this.#driver.download(now, this.addresses.tensors[tensor]);
-      if (Buffer.compare(bytesOf(now), bytesOf(inputs[tensor])) !== 0) found.push(tensor);
-    }
+  modified(inputs: TensorsByName): string[] {
+    const found: string[] = [];
+    for (const [tensor, values] of this.#inputs(inputs))
+      if (Buffer.compare(bytesOf(this.#downloaded(tensor)), bytesOf(values)) !== 0) found.push(tensor.name);
     for (const buffer of this.#buffers) {
       if (!this.#intact(buffer.base, this.#guardBytes)) found.push(`guard bytes before ${buffer.name}`);
       if (!this.#intact(buffer.address + BigInt(buffer.bytes), buffer.bytesAfter))

@@ -1,6 +1,20 @@
-import type { AttentionInputs, Reference } from '../driver/reference.ts';
-import { elementsOf, emptyTensor, tensorOf, type TensorBits, type TensorKind } from '../driver/tensor-bits.ts';
-import type { InputKind, ShapeFields } from '@flashcore/shared/kernels';
+import type { Reference } from '../driver/reference.ts';
+import {
+  emptyBits,
+  matricesOf,
+  tensorOf,
+  type Matrices,
+  type TensorBits,
+  type TensorsByName,
+} from '../driver/tensor-bits.ts';
+import {
+  elementsOfTensor,
+  type InputKind,
+  type ProblemCase,
+  type TensorDtype,
+  type TensorExtent,
+  type TensorRole,
+} from '@flashcore/shared/kernels';
 import type { InputRule, SeededInput } from '../messages/launchable.ts';
 import { CounterRandom } from './random.ts';
 
@@ -18,50 +32,130 @@ export const NORMAL: InputRule = {
 export type NormalDrawer = Pick<Reference, 'normal'>;
 
 /**
- * Draws Q, K and V of a shape, rounded to the dtype, from a seed and a rule; with a drawer faster, and the same bits.
- * The same seed gives the same bits on every host.
+ * Draws a case's inputs from a seed and a rule, rounded to the dtype. The same seed gives the same bits on every host,
+ * with a drawer (which is faster) or without. A tensor's role selects the part of the rule that draws it.
  */
-export function drawInputs(kind: TensorKind, input: SeededInput, drawer?: NormalDrawer): AttentionInputs {
-  const { shape, dtype } = kind;
+export function drawInputs(drawnCase: ProblemCase, input: SeededInput, drawer?: NormalDrawer): TensorsByName {
+  const { dtype } = drawnCase;
   const { rule, seed } = input;
-  const directions = drawDirections(shape, seed);
-  const draw = (tensor: InputKind, stream: number, scale: number): TensorBits => {
+  const shared = sharedVectors(drawnCase, seed);
+  const inputs = drawnCase.tensors.filter(({ direction }) => direction === 'in');
+  return Object.fromEntries(
+    inputs.map((tensor) => [
+      tensor.name,
+      drawn(tensor, { stream: streamOf(tensor, inputs), ...ruleFor(tensor, rule) }),
+    ]),
+  );
+
+  function drawn(tensor: TensorExtent, { kind, stream, scale }: TensorRule) {
     const random = new CounterRandom(seed, stream);
-    if (tensor === 'normal' && drawer)
-      return drawer.normal(emptyTensor(kind), { dtype, key: random.key, stream: random.stream, scale });
-    if (tensor === 'constant') return constantRows(kind, random, scale);
-    if (tensor === 'one_hot') return oneHotRows(kind, random, scale);
-    return tensorOf(drawTensor(shape, tensor, { random, scale, directions }), dtype);
-  };
-  return { dtype, Q: draw(rule.q, 1, rule.logitScale), K: draw(rule.k, 2, 1), V: draw(rule.v, 3, rule.valueScale) };
+    if (kind === 'normal' && drawer) {
+      const bits = emptyBits(elementsOfTensor(tensor), dtype);
+      return drawer.normal(bits, { dtype, key: random.key, stream: random.stream, scale });
+    }
+    const matrices = matricesOf(tensor);
+    if (kind === 'constant') return constantRows(matrices, { dtype, random, scale });
+    if (kind === 'one_hot') return oneHotRows(matrices, { dtype, random, scale });
+    return tensorOf(drawTensor(kind, matrices, { dtype, random, scale, ...shared(matrices) }), dtype);
+  }
 }
 
-interface Drawing {
+interface TensorRule {
+  kind: InputKind;
+  /** Stream of the random numbers. */
+  stream: number;
+  scale: number;
+}
+
+/** The first tensor of each role keeps the stream of Q, K or V, so that attention's inputs stay the same bits. */
+const ROLE_STREAMS: Readonly<Record<TensorRole, number>> = { q: 1, k: 2, v: 3 };
+const DIRECTION_STREAM = 4;
+const EXPONENT_STREAM = 5;
+const FIRST_OTHER_STREAM = 6;
+
+function streamOf(tensor: TensorExtent, inputs: readonly TensorExtent[]): number {
+  const firsts = (Object.keys(ROLE_STREAMS) as TensorRole[]).map((role) => inputs.find((each) => each.role === role));
+  if (firsts.includes(tensor)) return ROLE_STREAMS[tensor.role];
+  return FIRST_OTHER_STREAM + inputs.filter((each) => !firsts.includes(each)).indexOf(tensor);
+}
+
+function ruleFor({ role }: TensorExtent, rule: InputRule): { kind: InputKind; scale: number } {
+  switch (role) {
+    case 'q':
+      return { kind: rule.q, scale: rule.logitScale };
+    case 'k':
+      return { kind: rule.k, scale: rule.keyScale ?? 1 };
+    case 'v':
+      return { kind: rule.v, scale: rule.valueScale };
+  }
+}
+
+/** Computed when it is first asked for: most rules need neither, and 65,535 heads have four million of each. */
+function once<Value>(compute: () => Value): () => Value {
+  let value: Value | undefined;
+  return () => (value ??= compute());
+}
+
+interface SharedVectors {
+  /** A vector of 1 and -1 per group of heads, [groups, columns]; Q and K share it. */
+  directions: () => Float32Array;
+  /** A power of two per channel of a group, [groups, columns]; it multiplies K and divides Q. */
+  exponents: () => Int8Array;
+  /** The group of a head. */
+  groupOf: (head: number) => number;
+}
+
+/** Heads of Q that share a head of K form a group. */
+function sharedVectors({ tensors }: ProblemCase, seed: string): (matrices: Matrices) => SharedVectors {
+  const keys = tensors.find(({ role, direction }) => role === 'k' && direction === 'in');
+  const byExtent = new Map<string, Pick<SharedVectors, 'directions' | 'exponents'>>();
+  return ({ heads, columns }) => {
+    const groups = keys === undefined ? heads : Math.min(heads, matricesOf(keys).heads);
+    const key = `${groups}x${columns}`;
+    const vectors = byExtent.get(key) ?? {
+      directions: once(() => drawDirections(groups * columns, seed)),
+      exponents: once(() => drawExponents(groups * columns, seed)),
+    };
+    byExtent.set(key, vectors);
+    return { ...vectors, groupOf: (head) => Math.floor((head * groups) / heads) };
+  };
+}
+
+interface Drawing extends SharedVectors {
+  dtype: TensorDtype;
   random: CounterRandom;
   scale: number;
-  /** A vector of 1 and -1 for each head, [B, H, D]: that of Q and that of K are the same. */
-  directions: Float32Array;
 }
 
 function drawTensor(
-  shape: ShapeFields,
   rule: Exclude<InputKind, 'constant' | 'one_hot'>,
-  { random, scale, directions }: Drawing,
+  { heads, rows: rowCount, columns }: Matrices,
+  { dtype, random, scale, directions, exponents, groupOf }: Drawing,
 ): Float32Array<ArrayBuffer> {
-  const values = new Float32Array(elementsOf(shape));
+  const values = new Float32Array(heads * rowCount * columns);
   /** Noise of N(0, noise) everywhere, and `along(row)` times the head's direction. */
   const rows = (noise: number, along: (row: number, head: number) => number): void => {
     if (noise > 0) random.fillNormal(values, noise * scale);
-    const { headDim, sequenceLength } = shape;
-    for (let start = 0, row = 0; start < values.length; start += headDim, row += 1) {
-      const head = Math.floor(row / sequenceLength);
-      const amount = along(row % sequenceLength, head) * scale;
-      for (let d = 0; d < headDim; d += 1) values[start + d]! += amount * directions[head * headDim + d]!;
+    const direction = directions();
+    for (let start = 0, row = 0; start < values.length; start += columns, row += 1) {
+      const head = Math.floor(row / rowCount);
+      const from = groupOf(head) * columns;
+      const amount = along(row % rowCount, head) * scale;
+      for (let d = 0; d < columns; d += 1) values[start + d]! += amount * direction[from + d]!;
     }
   };
+  /** Each element by itself. */
+  const each = (value: (now: number, head: number, channel: number) => number): void => {
+    for (let i = 0; i < values.length; i += 1)
+      values[i] = value(values[i]!, Math.floor(i / (columns * rowCount)), i % columns);
+  };
+  const ofHeads = <Value>(make: (head: number) => Value): Value[] =>
+    Array.from({ length: heads }, (_, head) => make(head));
+  /** From 1/2 to 2, as many below 1 as above. */
+  const magnitude = (): number => scale * 2 ** ((2 * random.next()) / 2 ** 32 - 1);
   /** Along the direction of Q, the logits that this gives: Q K^T / sqrt(D) has D addends. */
-  const logit = (wanted: number): number => wanted / Math.sqrt(shape.headDim);
-  const last = Math.max(1, shape.sequenceLength - 1);
+  const logit = (wanted: number): number => wanted / Math.sqrt(columns);
+  const last = Math.max(1, rowCount - 1);
   switch (rule) {
     case 'normal':
       random.fillNormal(values, scale);
@@ -86,12 +180,12 @@ function drawTensor(
       break;
     case 'one_far': {
       // The first head's is its last key: what leaves a tail out loses it.
-      const keys = directionsOf(shape).map((head) => (head === 0 ? last : random.below(shape.sequenceLength)));
+      const keys = ofHeads((head) => (head === 0 ? last : random.below(rowCount)));
       rows(1, (row, head) => (row === keys[head] ? logit(FAR_LOGIT) : 0));
       break;
     }
     case 'two_steps':
-      rows(0, (row) => (row < (3 / 8) * shape.sequenceLength ? 0 : logit(LOW_STEP_LOGIT)));
+      rows(0, (row) => (row < (3 / 8) * rowCount ? 0 : logit(LOW_STEP_LOGIT)));
       break;
     case 'largest':
       for (let i = 0; i < values.length; i += 1) values[i] = random.below(2) === 0 ? LARGEST_FP16 : -LARGEST_FP16;
@@ -99,6 +193,63 @@ function drawTensor(
     case 'subnormal':
       for (let i = 0; i < values.length; i += 1) values[i] = (random.below(2047) - 1023) * SMALLEST_FP16;
       break;
+    case 'spread':
+      each(() => (random.below(2) === 0 ? magnitude() : -magnitude()));
+      break;
+    case 'positive':
+      each(magnitude);
+      break;
+    case 'few':
+      each(() => scale * (random.below(3) - 1));
+      break;
+    case 'channels_up':
+    case 'channels_down': {
+      const up = rule === 'channels_up' ? 1 : -1;
+      const powers = exponents();
+      random.fillNormal(values, scale);
+      each((now, head, channel) => now * 2 ** (up * powers[groupOf(head) * columns + channel]!));
+      break;
+    }
+    case 'outlier_channels': {
+      random.fillNormal(values, scale);
+      const outliers = ofHeads(() => [random.below(columns), random.below(columns)]);
+      each((now, head, channel) => (outliers[head]!.includes(channel) ? now + OUTLIER_CHANNEL * scale : now));
+      break;
+    }
+    case 'outlier_elements':
+      random.fillNormal(values, scale);
+      each((now) => (random.below(OUTLIER_ONE_IN) === 0 ? now * OUTLIER_ELEMENT : now));
+      break;
+    case 'repeated': {
+      // Of the first head one row is another: a look at a few rows finds it as seldom as can be.
+      random.fillNormal(values, scale);
+      const others = ofHeads((head) => (head === 0 ? Math.min(last, 1 + random.below(last)) : undefined));
+      const common = values.slice();
+      const headLength = rowCount * columns;
+      for (let start = 0, row = 0; start < values.length; start += columns, row += 1) {
+        const head = Math.floor(row / rowCount);
+        const other = others[head];
+        const isOther = other === undefined ? random.below(REPEATED_ONE_IN) === 0 : row % rowCount === other;
+        const from = head * headLength;
+        if (!isOther) values.set(common.subarray(from, from + columns), start);
+      }
+      break;
+    }
+    case 'two_scales': {
+      random.fillNormal(values, scale);
+      const factors = ofHeads(() => Array.from({ length: columns }, () => 1 + random.below(2)));
+      each((now, head, channel) => now * factors[head]![channel]!);
+      break;
+    }
+    case 'every_exponent': {
+      const { least, most } = EXPONENTS[dtype];
+      const steps = Math.max(1, columns - 1);
+      each((_, head, channel) => {
+        const place = (channel + head * HEAD_SHIFT) % columns;
+        return scale * (1 + random.next() / 2 ** 32) * 2 ** (least + Math.round((place / steps) * (most - least)));
+      });
+      break;
+    }
   }
   return values;
 }
@@ -112,34 +263,54 @@ const LOW_STEP_LOGIT = Math.log(0.05);
 const LARGEST_FP16 = 65_504;
 const SMALLEST_FP16 = 2 ** -24;
 
-const directionsOf = ({ batch, heads }: ShapeFields): number[] =>
-  Array.from({ length: batch * heads }, (_, head) => head);
+/** Of a channel whose values are far from zero for every key, as in the keys of language models. */
+const OUTLIER_CHANNEL = 64;
+const OUTLIER_ELEMENT = 8;
+const OUTLIER_ONE_IN = 64;
+/** Rows that are not the row that the others of their head are. */
+const REPEATED_ONE_IN = 8;
+/** Q is divided by up to 2 to this, and K multiplied. */
+const MOST_CHANNEL_EXPONENT = 10;
+/**
+ * From fp16's smallest subnormal number to half of its largest; of the others far enough from both ends that a sum of
+ * products with weights stays in fp32's normal numbers.
+ */
+const EXPONENTS: Readonly<Record<TensorDtype, { least: number; most: number }>> = {
+  fp16: { least: -24, most: 14 },
+  bf16: { least: -100, most: 100 },
+  fp32: { least: -100, most: 100 },
+};
+/** So that heads have different exponents in the same channel. */
+const HEAD_SHIFT = 7;
 
-function drawDirections(shape: ShapeFields, seed: string): Float32Array {
-  const random = new CounterRandom(seed, 4);
-  return Float32Array.from({ length: shape.batch * shape.heads * shape.headDim }, () =>
-    random.below(2) === 0 ? 1 : -1,
-  );
+function drawDirections(length: number, seed: string): Float32Array {
+  const random = new CounterRandom(seed, DIRECTION_STREAM);
+  return Float32Array.from({ length }, () => (random.below(2) === 0 ? 1 : -1));
 }
 
+function drawExponents(length: number, seed: string): Int8Array {
+  const random = new CounterRandom(seed, EXPONENT_STREAM);
+  return Int8Array.from({ length }, () => random.below(2 * MOST_CHANNEL_EXPONENT + 1) - MOST_CHANNEL_EXPONENT);
+}
+
+type RowDrawing = Pick<Drawing, 'dtype' | 'random' | 'scale'>;
+
 /** Every row of a head is the same row; heads differ. */
-function constantRows(kind: TensorKind, random: CounterRandom, scale: number): TensorBits {
-  const { headDim, sequenceLength } = kind.shape;
-  const tensor = emptyTensor(kind);
-  const row = new Float32Array(headDim);
-  for (let head = 0; head < tensor.length; head += sequenceLength * headDim) {
+function constantRows({ heads, rows, columns }: Matrices, { dtype, random, scale }: RowDrawing): TensorBits {
+  const tensor = emptyBits(heads * rows * columns, dtype);
+  const row = new Float32Array(columns);
+  for (let head = 0; head < tensor.length; head += rows * columns) {
     random.fillNormal(row, scale);
-    tensor.set(tensorOf(row, kind.dtype), head);
-    for (let filled = headDim; filled < sequenceLength * headDim; filled *= 2)
-      tensor.copyWithin(head + filled, head, head + Math.min(filled, sequenceLength * headDim - filled));
+    tensor.set(tensorOf(row, dtype), head);
+    for (let filled = columns; filled < rows * columns; filled *= 2)
+      tensor.copyWithin(head + filled, head, head + Math.min(filled, rows * columns - filled));
   }
   return tensor;
 }
 
-function oneHotRows(kind: TensorKind, random: CounterRandom, scale: number): TensorBits {
-  const { headDim } = kind.shape;
-  const tensor = emptyTensor(kind);
-  const [one] = tensorOf(Float32Array.of(scale), kind.dtype);
-  for (let row = 0; row < tensor.length; row += headDim) tensor[row + random.below(headDim)] = one!;
+function oneHotRows({ heads, rows, columns }: Matrices, { dtype, random, scale }: RowDrawing): TensorBits {
+  const tensor = emptyBits(heads * rows * columns, dtype);
+  const [one] = tensorOf(Float32Array.of(scale), dtype);
+  for (let row = 0; row < tensor.length; row += columns) tensor[row + random.below(columns)] = one!;
   return tensor;
 }

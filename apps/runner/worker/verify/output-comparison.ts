@@ -1,7 +1,7 @@
 import type { Reference } from '../driver/reference.ts';
-import { filledElement, valueReader, type TensorBits } from '../driver/tensor-bits.ts';
+import { filledElement, matricesOf, outputOf, valueReader, type TensorBits } from '../driver/tensor-bits.ts';
 import type { ElementError } from '@flashcore/shared/contract';
-import type { ShapeFields, TensorDtype } from '@flashcore/shared/kernels';
+import type { ProblemCase } from '@flashcore/shared/kernels';
 import type { Plain } from '../messages/plain.ts';
 import type { ErrorBlocks } from '../messages/verifying.ts';
 
@@ -31,9 +31,8 @@ const MAP_COLUMNS = 8;
 const MOST_HEADS = 64;
 
 export interface CompareOptions {
-  shape: ShapeFields;
-  /** Of the output. */
-  dtype: TensorDtype;
+  /** The case that the output belongs to. */
+  compared: ProblemCase;
   /** The 16-bit NaN pattern that the output was filled with before the run. */
   poison: number;
   tolerance: { absolute: number; relative: number };
@@ -48,17 +47,20 @@ export function compareOutput(
   reference: Pick<Reference, 'compare'>,
   got: TensorBits,
   want: Float64Array,
-  { shape, dtype, poison, tolerance }: CompareOptions,
+  { compared, poison, tolerance }: CompareOptions,
 ): Comparison {
-  const blockRows = Math.ceil(shape.sequenceLength / MAP_ROWS);
-  const blockColumns = Math.ceil(shape.headDim / MAP_COLUMNS);
-  const rows = Math.ceil(shape.sequenceLength / blockRows);
-  const columns = Math.ceil(shape.headDim / blockColumns);
-  const heads = shape.batch * shape.heads;
+  const { dtype } = compared;
+  const { dims } = outputOf(compared);
+  const extent = matricesOf({ dims });
+  const { heads } = extent;
+  const blockRows = Math.ceil(extent.rows / MAP_ROWS);
+  const blockColumns = Math.ceil(extent.columns / MAP_COLUMNS);
+  const rows = Math.ceil(extent.rows / blockRows);
+  const columns = Math.ceil(extent.columns / blockColumns);
   const { figures, first, map, mapIndex, headMap } = reference.compare(got, want, {
     heads,
-    rows: shape.sequenceLength,
-    columns: shape.headDim,
+    rows: extent.rows,
+    columns: extent.columns,
     dtype,
     poison: filledElement(poison, dtype),
     ...tolerance,
@@ -70,7 +72,7 @@ export function compareOutput(
   });
   const { worstIndex, gotSquares, wantSquares, ...counted } = figures;
   const valueAt = valueReader(got, dtype);
-  const elementAt = (index: number): Plain<ElementError> => placed(shape, index, valueAt(index), want[index]!);
+  const elementAt = (index: number): Plain<ElementError> => placed(dims, index, valueAt(index), want[index]!);
   return {
     ...counted,
     elements: got.length,
@@ -86,15 +88,20 @@ export function compareOutput(
       worstGot: Array.from(mapIndex, valueAt),
       worstWant: Array.from(mapIndex, (index) => want[index]!),
       headMaxAbsError: Array.from(headMap),
+      outputDims: dims.map(BigInt),
     },
     normRatio: wantSquares === 0 ? 1 : Math.sqrt(gotSquares / wantSquares),
   };
 }
 
-function placed(shape: ShapeFields, index: number, got: number, want: number): Plain<ElementError> {
-  const column = index % shape.headDim;
-  const row = Math.floor(index / shape.headDim) % shape.sequenceLength;
-  const head = Math.floor(index / (shape.headDim * shape.sequenceLength)) % shape.heads;
-  const batch = Math.floor(index / (shape.headDim * shape.sequenceLength * shape.heads));
+/** Splits an index into its last four coordinates; coordinates that the output lacks are 0. */
+function placed(dims: readonly number[], index: number, got: number, want: number): Plain<ElementError> {
+  let rest = index;
+  const [column, row, head, batch] = [0, 1, 2, 3].map((place) => {
+    const extent = place < 3 ? (dims.at(-1 - place) ?? 1) : Infinity;
+    const at = rest % extent;
+    rest = Math.floor(rest / extent);
+    return at;
+  }) as [number, number, number, number];
   return { batch, head, row, column, got, want };
 }

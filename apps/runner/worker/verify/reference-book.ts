@@ -1,19 +1,39 @@
-import type { AttentionInputs, Reference } from '../driver/reference.ts';
-import { elementsOf, type TensorKind } from '../driver/tensor-bits.ts';
+import { elementsOfTensor, isPlainAttention, type ProblemCase } from '@flashcore/shared/kernels';
+import { type Reference, type RoundedAnswer } from '../driver/reference.ts';
+import type { TensorBits, TensorsByName } from '../driver/tensor-bits.ts';
 import type { SeededInput } from '../messages/launchable.ts';
 import type { PreparedCase } from '../messages/verifying.ts';
 import { drawInputs } from './inputs.ts';
 
 /** Inputs, and what is right for them. */
 export interface Answer {
-  inputs: AttentionInputs;
-  /** fp64. */
-  want: Float64Array;
-  /** max|plain - fp64| where it was asked for: of a case's first input of a rule. */
-  plainMaxAbsError: number | undefined;
+  inputs: TensorsByName;
+  answer: RoundedAnswer;
+  /** Where it was asked for: of a case's first input of a rule. */
+  yardstick: Yardstick | undefined;
 }
 
-/** Of all that waits: 14 bytes each, 20 of fp32. */
+/** How far off attention in the plain arithmetic of the dtype is. */
+export interface Yardstick {
+  /** max|plain - fp64|. */
+  maxAbsError: number;
+  /** The worst block's, in units of its rounding. */
+  roundingRatio: number;
+}
+
+interface PlainOutput {
+  plain: TensorBits;
+  answer: Required<RoundedAnswer>;
+  kind: ProblemCase;
+}
+
+/** How far plain attention is off. */
+export const yardstickOf = (reference: Reference, { plain, answer, kind }: PlainOutput): Yardstick => ({
+  maxAbsError: reference.maxAbsError(plain, answer.want, kind.dtype),
+  roundingRatio: reference.roundingRatio(plain, answer, kind).ratio,
+});
+
+/** Of all that waits: 18 bytes each, 24 of fp32. */
 const MAX_ELEMENTS = 24 * 1024 ** 2;
 /** Smaller tensors may lie where a collection moves them, and take no time. */
 const MIN_ELEMENTS = 1024;
@@ -47,7 +67,7 @@ export class ReferenceBook {
    * What was computed, or is about to be: it is waited for. Undefined: it was not begun, and is left to whoever asks.
    * Given once.
    */
-  async take(kind: TensorKind, input: SeededInput): Promise<Answer | undefined> {
+  async take(kind: ProblemCase, input: SeededInput): Promise<Answer | undefined> {
     const key = keyOf(kind, input);
     const entry = this.#entries.get(key);
     this.#entries.delete(key);
@@ -56,7 +76,7 @@ export class ReferenceBook {
   }
 
   /** How far one is; undefined: it is not here. */
-  stateOf(kind: TensorKind, input: SeededInput): Entry['state'] | undefined {
+  stateOf(kind: ProblemCase, input: SeededInput): Entry['state'] | undefined {
     return this.#entries.get(keyOf(kind, input))?.state;
   }
 
@@ -77,7 +97,7 @@ export class ReferenceBook {
     else if (entries.has(key)) entries.set(key, { state: 'there', answer: there });
   }
 
-  async #answer(kind: TensorKind, input: SeededInput, yardstick: boolean): Promise<Answer> {
+  async #answer(kind: ProblemCase, input: SeededInput, yardstick: boolean): Promise<Answer> {
     const inputs = drawInputs(kind, input, this.#reference);
     return (await this.beside(kind, inputs, yardstick))!;
   }
@@ -86,19 +106,18 @@ export class ReferenceBook {
    * What is right for these inputs, computed on threads of their own from now on, whatever this thread waits for.
    * Undefined: they are too small for that.
    */
-  async beside(kind: TensorKind, inputs: AttentionInputs, yardstick: boolean): Promise<Answer | undefined> {
-    const { shape, dtype } = kind;
-    if (elementsOf(shape) < MIN_ELEMENTS) return undefined;
-    const [want, plain] = await Promise.all([
-      this.#reference.fp64Beside(inputs, shape),
-      yardstick ? this.#reference.plainBeside(inputs, shape) : undefined,
+  async beside(kind: ProblemCase, inputs: TensorsByName, yardstick: boolean): Promise<Answer | undefined> {
+    if (kind.operation === 'own' || hasSmallTensor(kind)) return undefined;
+    const [answer, plain] = await Promise.all([
+      this.#reference.withRoundingBeside(inputs, kind),
+      yardstick && isPlainAttention(kind) ? this.#reference.plainBeside(inputs, kind) : undefined,
     ]);
-    return { inputs, want, plainMaxAbsError: plain && this.#reference.maxAbsError(plain, want, dtype) };
+    return { inputs, answer, yardstick: plain && yardstickOf(this.#reference, { plain, answer, kind }) };
   }
 }
 
 interface Wanted {
-  kind: TensorKind;
+  kind: ProblemCase;
   input: SeededInput;
   yardstick: boolean;
 }
@@ -106,18 +125,23 @@ interface Wanted {
 function within(cases: readonly PreparedCase[]): Wanted[] {
   let elements = 0;
   return cases.flatMap(({ kind, inputs }) => {
-    const each = elementsOf(kind.shape);
+    const each = elementsOf(kind);
     const rules = new Set<string>();
     return inputs.flatMap((input) => {
       const yardstick = !rules.has(input.rule.name);
       rules.add(input.rule.name);
-      if (each < MIN_ELEMENTS || (elements += each) > MAX_ELEMENTS) return [];
+      if (kind.operation === 'own' || hasSmallTensor(kind) || (elements += each) > MAX_ELEMENTS) return [];
       return [{ kind, input, yardstick }];
     });
   });
 }
 
-function keyOf({ shape, dtype }: TensorKind, { seed, rule }: SeededInput): string {
-  const { batch, heads, sequenceLength, headDim, causal } = shape;
-  return JSON.stringify([dtype, batch, heads, sequenceLength, headDim, causal, seed, rule]);
-}
+/** Sorts names, so that a case has exactly one key. */
+const keyOf = ({ problem, dtype, values }: ProblemCase, { seed, rule }: SeededInput): string =>
+  JSON.stringify([problem, dtype, Object.entries(values).toSorted(([a], [b]) => (a < b ? -1 : 1)), seed, rule]);
+
+/** Elements of the largest tensor: a few queries may read very many keys. */
+const elementsOf = ({ tensors }: ProblemCase): number => Math.max(...tensors.map(elementsOfTensor));
+
+const hasSmallTensor = ({ tensors }: ProblemCase): boolean =>
+  tensors.some((tensor) => elementsOfTensor(tensor) < MIN_ELEMENTS);

@@ -1,16 +1,19 @@
+import { isPlainAttention, type ProblemCase } from '@flashcore/shared/kernels';
 import { CudaError } from '../driver/cuda-error.ts';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import type { PreparedLaunches } from '../driver/arguments.ts';
-import type { AttentionInputs, Reference } from '../driver/reference.ts';
-import type { TensorBits } from '../driver/tensor-bits.ts';
+import type { Reference, RoundedAnswer } from '../driver/reference.ts';
+import type { TensorBits, TensorsByName } from '../driver/tensor-bits.ts';
+import type { Executor } from '../messages/device.ts';
 import type { Candidate, SeededInput } from '../messages/launchable.ts';
-import type { CaseReport, VerifyRequest } from '../messages/verifying.ts';
+import type { CaseFigures, CaseReport, VerifyRequest } from '../messages/verifying.ts';
 import type { Reporter } from '../reporter.ts';
 import { GUARDS, RunBuffers } from './buffers.ts';
 import { compareOutput, type Comparison } from './output-comparison.ts';
 import { drawInputs } from './inputs.ts';
-import type { ReferenceBook } from './reference-book.ts';
+import { ownReference } from './own-reference.ts';
+import { yardstickOf, type ReferenceBook, type Yardstick } from './reference-book.ts';
 
 /**
  * NaN patterns that no arithmetic gives, of 16 bits: NaNs as fp16 and bf16, and twice in a row as fp32. One a run, so
@@ -23,13 +26,25 @@ export const POISONS = [0xffda, 0x7fbc] as const;
  * case's first seed of an input rule: other seeds of the rule differ little, and it costs as much as the reference.
  */
 const FLASH_ATTENTION_ATOL = 1e-5;
+/**
+ * Most that the error of 16 rows of a head may be in units of what rounding explains: honest kernels stay below 0.9,
+ * one whose K and V have 8 bits is beyond 30 (docs/inputs.md). Where attention in plain arithmetic is worse, as
+ * with logits of 100 that it rounds, twice as much as that.
+ */
+const ROUNDING_LIMIT = 2;
+const ROUNDING_YARDSTICKS = 2;
 const MIN_NORM_RATIO = 0.5;
 const REFERENCE_LIMIT_MS = 600_000;
 const PREPARE_LIMIT_MS = 60_000;
 
 interface SeedReport {
   comparison: Comparison;
-  fp16MaxAbsError: number;
+  /** Undefined if plain attention does not apply to the case. */
+  yardstick: Yardstick | undefined;
+  /** Error of the worst 16 rows of a head, in units of what rounding explains. */
+  rounding: CaseFigures['rounding'];
+  /** It is more than rounding explains, and the request wants that judged. */
+  beyondRounding: boolean;
   deterministic?: boolean;
   /** Elements that are wrong only when the guards' bytes are others. */
   straying: number;
@@ -52,7 +67,7 @@ export async function verifyCase(
   let watched = request.watched && (await CandidateRun.open(driver, request.watched, reporter));
   const run = await CandidateRun.open(driver, request.candidate, reporter);
   const reports: SeedReport[] = [];
-  const yardsticks = new Map<string, number>();
+  const yardsticks = new Map<string, Yardstick>();
   for (const [index, input] of request.inputs.entries()) {
     await reporter.notice({ type: 'seed', index });
     const report = await verifySeed(run, reference, {
@@ -89,23 +104,20 @@ interface SeedOptions {
   book: ReferenceBook;
   separate: boolean;
   input: SeededInput;
-  /** max|plain - ref| by the name of the input rule. */
-  yardsticks: Map<string, number>;
+  /** By the name of the input rule. */
+  yardsticks: Map<string, Yardstick>;
   checkDeterminism: boolean;
   tellOutput: boolean;
 }
 
 async function verifySeed(run: CandidateRun, reference: Reference, options: SeedOptions): Promise<SeedReport> {
-  const { shape } = run.candidate;
-  const { dtype } = run.candidate.plan;
+  const kind = run.candidate.plan;
   await run.reporter.step('the CPU reference', REFERENCE_LIMIT_MS);
-  const ahead = await options.book.take({ shape, dtype }, options.input);
-  const inputs = ahead?.inputs ?? drawInputs({ shape, dtype }, options.input, reference);
+  const ahead = await options.book.take(kind, options.input);
+  const inputs = ahead?.inputs ?? drawInputs(kind, options.input, reference);
   const rule = options.input.rule.name;
   const beside =
-    ahead || !options.separate
-      ? undefined
-      : options.book.beside({ shape, dtype }, inputs, !options.yardsticks.has(rule));
+    ahead || !options.separate ? undefined : options.book.beside(kind, inputs, !options.yardsticks.has(rule));
   // Its error is told where it is waited for; a fault of the candidate comes first.
   beside?.catch(() => undefined);
   const kernelStarted = performance.now();
@@ -120,15 +132,21 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   await run.reporter.step('the CPU reference', REFERENCE_LIMIT_MS);
   const referenceStarted = performance.now();
   const known = ahead ?? (await beside);
-  const want = known?.want ?? reference.fp64(inputs, shape);
-  const fp16MaxAbsError =
+  const answer = known?.answer ?? (await answerOf(reference, kind, { inputs, own: options.request.ownReference }));
+  const { want } = answer;
+  const yardstick =
     options.yardsticks.get(rule) ??
-    known?.plainMaxAbsError ??
-    reference.maxAbsError(reference.plain(inputs, shape), want, dtype);
-  options.yardsticks.set(rule, fp16MaxAbsError);
+    known?.yardstick ??
+    (isPlainAttention(kind) && hasRounding(answer)
+      ? yardstickOf(reference, { plain: reference.plain(inputs, kind), answer, kind })
+      : undefined);
+  if (yardstick) options.yardsticks.set(rule, yardstick);
   const referenceSeconds = (performance.now() - referenceStarted) / 1000;
+  const rounding = hasRounding(answer)
+    ? { ratio: reference.roundingRatio(output, answer, kind).ratio, limit: roundingLimit(yardstick) }
+    : undefined;
   const judge = (bits: TensorBits, poison: number): Comparison =>
-    compareOutput(reference, bits, want, { shape, dtype, poison, tolerance: options.request.tolerance });
+    compareOutput(reference, bits, want, { compared: kind, poison, tolerance: options.request.tolerance });
   const first = judge(output, POISONS[0]);
   const deterministic = again && sameBits(output, again);
   const second = again && !deterministic && first.mismatches === 0 ? judge(again, POISONS[1]) : undefined;
@@ -140,7 +158,9 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   const report = {
     comparison: second && second.mismatches > 0 && !byGuards ? second : first,
     straying: byGuards ? second.mismatches : 0,
-    fp16MaxAbsError,
+    yardstick,
+    rounding,
+    beyondRounding: options.request.judgeRounding && rounding !== undefined && rounding.ratio > rounding.limit,
     modified,
     kernelSeconds,
     referenceSeconds,
@@ -150,11 +170,35 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
     const { maxAbsError: most, sumAbsError, elements } = report.comparison;
     await run.reporter.notice({
       type: 'output',
-      output: { ...inputs, O: output, reference: want, maxAbsError: most, meanAbsError: sumAbsError / elements },
+      output: {
+        dtype: kind.dtype,
+        inputs,
+        output,
+        reference: want,
+        maxAbsError: most,
+        meanAbsError: sumAbsError / elements,
+      },
     });
   }
   return report;
 }
+
+const hasRounding = (answer: RoundedAnswer): answer is Required<RoundedAnswer> => answer.rounding !== undefined;
+
+interface Asked {
+  inputs: TensorsByName;
+  own: Executor | undefined;
+}
+
+/** The expected output, from the built-in oracle or the problem's own reference. */
+async function answerOf(reference: Reference, kind: ProblemCase, { inputs, own }: Asked): Promise<RoundedAnswer> {
+  if (kind.operation === 'attention') return reference.withRounding(inputs, kind);
+  if (!own) throw new Error(`${kind.problem} has a reference of its own, and the request names no process for it`);
+  return { want: await ownReference(own, kind, inputs) };
+}
+
+const roundingLimit = (yardstick: Yardstick | undefined): number =>
+  Math.max(ROUNDING_LIMIT, ROUNDING_YARDSTICKS * (yardstick?.roundingRatio ?? 0));
 
 /** A candidate with its buffers on the device, run as often as wanted. */
 export class CandidateRun {
@@ -170,7 +214,7 @@ export class CandidateRun {
     this.candidate = candidate;
     this.reporter = reporter;
     this.#loaded = new LoadedCandidate(driver, candidate);
-    this.buffers = new RunBuffers(driver, candidate.shape, candidate.plan);
+    this.buffers = new RunBuffers(driver, candidate.plan);
     this.#prepared = this.#loaded.prepare(this.buffers.addresses);
   }
 
@@ -180,7 +224,7 @@ export class CandidateRun {
   }
 
   /** One run of all launches on an output filled with `poison`, the buffers surrounded by bytes of `guard`. */
-  async once(inputs: AttentionInputs, poison: number, seed: string, guard: number = GUARDS[0]): Promise<TensorBits> {
+  async once(inputs: TensorsByName, poison: number, seed: string, guard: number = GUARDS[0]): Promise<TensorBits> {
     this.buffers.guard(guard);
     this.buffers.upload(inputs);
     this.buffers.poison(poison);
@@ -216,8 +260,14 @@ function sameBits(a: TensorBits, b: TensorBits): boolean {
   return Buffer.compare(Buffer.from(a.buffer), Buffer.from(b.buffer)) === 0;
 }
 
-function failed({ comparison, modified, straying }: SeedReport): boolean {
-  return comparison.mismatches > 0 || straying > 0 || modified.length > 0 || comparison.normRatio < MIN_NORM_RATIO;
+function failed({ comparison, modified, straying, beyondRounding }: SeedReport): boolean {
+  return (
+    comparison.mismatches > 0 ||
+    straying > 0 ||
+    modified.length > 0 ||
+    beyondRounding ||
+    comparison.normRatio < MIN_NORM_RATIO
+  );
 }
 
 function summarise(reports: SeedReport[], seconds: number): CaseReport {
@@ -246,22 +296,40 @@ function summarise(reports: SeedReport[], seconds: number): CaseReport {
       elements: BigInt(total((c) => c.elements)),
       ...(worst.worst && { worst: worst.worst }),
       firstMismatches: (comparisons.find((c) => c.mismatches > 0) ?? worst).firstMismatches,
-      fp16MaxAbsError: Math.max(...reports.map((report) => report.fp16MaxAbsError)),
+      fp16MaxAbsError: Math.max(...reports.map(({ yardstick }) => yardstick?.maxAbsError ?? 0)),
+      rounding: worstRounding(reports),
       ...(deterministic !== undefined && { deterministic }),
       errorMap: worst.errorMap,
       seconds,
     },
-    inputs: reports.map((report) => ({ failed: failed(report), maxAbsError: report.comparison.maxAbsError })),
-    flashAttentionRule: reports.every(
-      ({ comparison: c, fp16MaxAbsError }) =>
-        c.nanCount + c.infCount + c.unwrittenCount === 0 && c.maxAbsError <= 2 * fp16MaxAbsError + FLASH_ATTENTION_ATOL,
-    ),
+    inputs: reports.map((report) => ({
+      failed: failed(report),
+      maxAbsError: report.comparison.maxAbsError,
+      roundingRatio: report.rounding?.ratio ?? 0,
+    })),
+    flashAttentionRule: flashAttentionRule(reports),
     modified: [...new Set(reports.flatMap((report) => report.modified))],
     straying: reports.reduce((sum, report) => sum + report.straying, 0),
+    beyondRounding: reports.some((report) => report.beyondRounding),
     trivialNorm: comparisons.some((c) => c.normRatio < MIN_NORM_RATIO),
     kernelSeconds: reports.reduce((sum, report) => sum + report.kernelSeconds, 0),
     referenceSeconds: reports.reduce((sum, report) => sum + report.referenceSeconds, 0),
   };
+}
+
+/** FlashAttention's rule; undefined if plain attention does not apply to the case. */
+function flashAttentionRule(reports: readonly SeedReport[]): boolean | undefined {
+  if (reports.some(({ yardstick }) => yardstick === undefined)) return undefined;
+  return reports.every(
+    ({ comparison: c, yardstick }) =>
+      c.nanCount + c.infCount + c.unwrittenCount === 0 &&
+      c.maxAbsError <= 2 * yardstick!.maxAbsError + FLASH_ATTENTION_ATOL,
+  );
+}
+
+function worstRounding(reports: readonly SeedReport[]): CaseFigures['rounding'] {
+  const all = reports.flatMap(({ rounding }) => rounding ?? []);
+  return all.toSorted((a, b) => b.ratio / b.limit - a.ratio / a.limit)[0];
 }
 
 function badness(comparison: Comparison): number {

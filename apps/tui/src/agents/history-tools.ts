@@ -2,18 +2,19 @@ import type { McpServer } from '@modelcontextprotocol/server';
 import { Outcome, parityText } from '@flashcore/shared/contract';
 import * as z from 'zod';
 import { answer, answered, leftOut } from './answers.ts';
+import { rankingAnswer } from './job-answers.ts';
 import type { ToolContext } from './tool-context.ts';
 
 const MAX_LISTED = 20;
 
-/** history and accept: what was measured before, and what becomes of it. */
+/** history: what was measured before. */
 export function registerHistoryTools(server: McpServer, { runner, log }: ToolContext): void {
   server.registerTool(
     'history',
     {
       title: 'Earlier experiments',
       description: 'Ended experiments, newest first. Times of the emulator (simulated) are not GPU times.',
-      inputSchema: z.object({
+      inputSchema: z.strictObject({
         kernel: z.string().optional(),
         labels: z.record(z.string(), z.string()).default({}),
         limit: z.number().int().min(1).max(MAX_LISTED).default(10),
@@ -29,6 +30,8 @@ export function registerHistoryTools(server: McpServer, { runner, log }: ToolCon
             cases: z.string(),
             median_us: z.number().optional(),
             speedup_over_champion: z.number().optional(),
+            ranked: z.boolean().optional().describe('absent: from before ranked runs'),
+            not_ranked: z.array(z.string()).optional().describe('why it decides nothing'),
             labels: z.record(z.string(), z.string()),
           }),
         ),
@@ -52,29 +55,12 @@ export function registerHistoryTools(server: McpServer, { runner, log }: ToolCon
             ...(experiment.speedupOverChampion !== undefined && {
               speedup_over_champion: experiment.speedupOverChampion,
             }),
+            ...(experiment.ranking && rankingAnswer(experiment.ranking)),
             labels: Object.fromEntries(
               Object.entries(experiment.job?.labels ?? {}).map(([name, value]) => [name, value.slice(0, 80)]),
             ),
           })),
         });
-      }, log),
-  );
-
-  server.registerTool(
-    'accept',
-    {
-      title: 'Accept as champion',
-      description:
-        'Makes the build of an experiment that passed the champion, which others are compared with from then on. Ask the person that you work for before.',
-      inputSchema: z.object({ job: z.string(), note: z.string().max(4096).default('').describe('why') }),
-      outputSchema: z.object({ champion: z.string(), replaced: z.string().optional(), ...leftOut }),
-      annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: false },
-    },
-    ({ job, note }) =>
-      answered(async () => {
-        const { client } = await runner.get();
-        const { champion, replaced } = await client.accept({ job, note, requestId: crypto.randomUUID() });
-        return answer({ champion: champion?.label ?? '', ...(replaced && { replaced: replaced.label }) });
       }, log),
   );
 }

@@ -1,4 +1,13 @@
-import { ComparisonVerdict, JobState, Outcome, Verdict, type Job, type JobResult } from '@flashcore/shared/contract';
+import {
+  ComparisonVerdict,
+  JobState,
+  Outcome,
+  Verdict,
+  type Acceptability,
+  type Job,
+  type JobResult,
+  type Ranking,
+} from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import * as z from 'zod';
 import { askedVariant, evaluationOf } from '../search/evaluation.ts';
@@ -48,6 +57,8 @@ export function resultAnswer(job: Job, result: JobResult | undefined): Answer {
     // What findings say already is not said twice.
     feedback: bounded(findings.length > 0 && !correct ? lastLine(feedback) : feedback, MAX_FINDING),
     metrics: evaluation.metrics,
+    ...(result?.ranking && rankingAnswer(result.ranking)),
+    ...(result?.acceptability && { acceptable: acceptableAnswer(result.acceptability) }),
     ...(result?.tune && {
       table: tuneText(result.tune)
         .slice(0, MAX_TABLE_LINES)
@@ -62,6 +73,18 @@ export function resultAnswer(job: Job, result: JobResult | undefined): Answer {
       ),
   };
 }
+
+export const rankingAnswer = ({ ranked, reasons }: Ranking): Answer => ({
+  ranked,
+  ...(!ranked && { not_ranked: reasons.slice(0, MAX_GATES).map((reason) => bounded(reason, MAX_TABLE_LINE)) }),
+});
+
+const acceptableAnswer = ({ possible, reason, replaces, over }: Acceptability): Answer => ({
+  possible,
+  reason: bounded(reason, MAX_FINDING),
+  ...(replaces !== undefined && { replaces }),
+  ...(possible && { over }),
+});
 
 /** Of a job that has ended, and that was to compare. */
 export function comparisonAnswer(job: Job, result: JobResult | undefined): Answer {

@@ -1,9 +1,10 @@
 import type { McpServer } from '@modelcontextprotocol/server';
 import { JobState } from '@flashcore/shared/contract';
 import * as z from 'zod';
-import { answer, answered } from './answers.ts';
+import { answer, answered, leftOut } from './answers.ts';
 import { waitForJob } from './awaited-job.ts';
 import { comparisonAnswer, jobState, linksOf, resultAnswer, stateOf } from './job-answers.ts';
+import { jobNamed, jobNameField } from './named-job.ts';
 import { ACTIONS, requestOf, startJob } from './submitted-job.ts';
 import type { ToolContext } from './tool-context.ts';
 
@@ -11,17 +12,21 @@ import type { ToolContext } from './tool-context.ts';
 const MAX_WAIT_SECONDS = 45;
 
 const STARTS = { readOnlyHint: false, destructiveHint: false, idempotentHint: false, openWorldHint: false };
+/** Of a list. */
+const MAX_LISTED = 20;
+
 const READ_ONLY = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false };
 
 const parameters = z.record(z.string(), z.number().int()).default({}).describe('build-time parameters, NAME to value');
 const shapes = z.array(z.string()).default([]).describe('BxHxSxD, c appended when causal; empty: the usual ones');
-const jobName = z.string().describe('as submit gave it');
 const waitSeconds = z.number().min(0).max(MAX_WAIT_SECONDS).default(MAX_WAIT_SECONDS);
 
-/** submit, wait, result and compare: jobs have durable names, and go on when nobody waits. */
+/** submit, wait, jobs, cancel, result and compare: jobs have durable names, and go on when nobody waits. */
 export function registerJobTools(server: McpServer, context: ToolContext): void {
   registerSubmit(server, context);
   registerWait(server, context);
+  registerJobs(server, context);
+  registerCancel(server, context);
   registerResult(server, context);
   registerCompare(server, context);
 }
@@ -34,12 +39,14 @@ function registerSubmit(server: McpServer, context: ToolContext): void {
       title: 'Start a job',
       description:
         'Builds, verifies, benchmarks, profiles a kernel, runs all of it with the gates (run), or searches its variants for the fastest right one (tune). Answers at once with the job’s name: wait for it, then read its result. A folder’s files are uploaded as they are now.',
-      inputSchema: z.object({
+      inputSchema: z.strictObject({
         action: z.enum(ACTIONS),
         kernel: z.string().describe('id of a kernel of the runner, or a folder of this machine with a kernel.yaml'),
         parameters,
         shapes,
         seeds: z.number().int().min(1).max(100).optional().describe('fresh random inputs a shape (default 5)'),
+        plan: z.string().optional().describe('run: a plan of the runner’s gates; default: its first'),
+        cases: z.string().optional().describe('verify, run: a case set of the runner instead of shapes'),
         samples: z.number().int().min(1).max(1_000_000).optional().describe('take exactly this many timed samples'),
         champion: z.string().optional().describe('kernel or folder to compare with in the same job (bench, run, tune)'),
         values: z
@@ -69,15 +76,60 @@ function registerWait(server: McpServer, { runner, log }: ToolContext): void {
     {
       title: 'Wait for a job',
       description: 'Waits until a job ends, at most 45 s; call again while it runs. Progress is told meanwhile.',
-      inputSchema: z.object({ job: jobName, wait_seconds: waitSeconds }),
+      inputSchema: z.strictObject({ job: jobNameField, wait_seconds: waitSeconds }),
       outputSchema: z.object({ ...jobState, doing: z.string().optional().describe('what it does now') }),
       annotations: READ_ONLY,
     },
     ({ job, wait_seconds: seconds }, toolContext) =>
       answered(async () => {
         const connection = await runner.get();
-        const { ended, doing } = await waitForJob(connection, { job, seconds }, toolContext);
+        const name = await jobNamed(connection.client, job);
+        const { ended, doing } = await waitForJob(connection, { job: name, seconds }, toolContext);
         return answer({ ...stateOf(ended), ...(ended.state !== JobState.ENDED && doing !== '' && { doing }) });
+      }, log),
+  );
+}
+
+function registerJobs(server: McpServer, { runner, log }: ToolContext): void {
+  server.registerTool(
+    'jobs',
+    {
+      title: 'List jobs',
+      description: 'Jobs that wait or run, or with all also those that ended, newest first.',
+      inputSchema: z.strictObject({
+        all: z.boolean().default(false).describe('also jobs that have ended'),
+        limit: z.number().int().min(1).max(MAX_LISTED).default(MAX_LISTED),
+      }),
+      outputSchema: z.object({ jobs: z.array(z.object({ ...jobState, label: z.string() })), ...leftOut }),
+      annotations: READ_ONLY,
+    },
+    ({ all, limit }) =>
+      answered(async () => {
+        const { client } = await runner.get();
+        const states = all ? [JobState.UNSPECIFIED] : [JobState.RUNNING, JobState.QUEUED];
+        const lists = await Promise.all(states.map((state) => client.listJobs({ state, pageSize: limit })));
+        const jobs = lists.flatMap((list) => list.jobs).slice(0, limit);
+        return answer({ jobs: jobs.map((job) => ({ ...stateOf(job), label: job.label })) });
+      }, log),
+  );
+}
+
+function registerCancel(server: McpServer, { runner, log }: ToolContext): void {
+  server.registerTool(
+    'cancel',
+    {
+      title: 'Cancel a job',
+      description: 'Ends a job that waits or runs; its result has what was found out by then.',
+      inputSchema: z.strictObject({ job: jobNameField }),
+      outputSchema: z.object(jobState),
+      annotations: { ...STARTS, destructiveHint: true, idempotentHint: true },
+    },
+    ({ job }) =>
+      answered(async () => {
+        const { client } = await runner.get();
+        const name = await jobNamed(client, job);
+        await client.cancelJob({ name });
+        return answer(stateOf((await client.getJob({ name })).job!));
       }, log),
   );
 }
@@ -89,7 +141,7 @@ function registerResult(server: McpServer, { runner, log }: ToolContext): void {
       title: 'Read a result',
       description:
         'What an ended job found out: right or wrong, findings with place and remedy, figures. The log, the compiler’s messages and the whole result are linked.',
-      inputSchema: z.object({ job: jobName }),
+      inputSchema: z.strictObject({ job: jobNameField }),
       outputSchema: z.object({
         ...jobState,
         correct: z.boolean().optional(),
@@ -103,13 +155,24 @@ function registerResult(server: McpServer, { runner, log }: ToolContext): void {
         feedback: z.string().optional(),
         metrics: z.record(z.string(), z.number()).optional(),
         table: z.array(z.string()).optional().describe('of tune: its variants, the best first; a star: Pareto front'),
+        ranked: z.boolean().optional().describe('whether it may decide who is champion'),
+        not_ranked: z.array(z.string()).optional().describe('all reasons why not'),
+        acceptable: z
+          .object({
+            possible: z.boolean(),
+            reason: z.string(),
+            replaces: z.string().optional(),
+            over: z.string().optional().describe('what accept must name'),
+          })
+          .optional(),
         gates_failed: z.array(z.string()).optional(),
       }),
       annotations: READ_ONLY,
     },
-    ({ job: name }) =>
+    ({ job: asked }) =>
       answered(async () => {
         const { client } = await runner.get();
+        const name = await jobNamed(client, asked);
         const { job, result } = await client.getJob({ name });
         if (job?.state !== JobState.ENDED) return answer(stateOf(job!), linksOf(name).slice(0, 1));
         return answer(resultAnswer(job, result), linksOf(name));
@@ -125,7 +188,7 @@ function registerCompare(server: McpServer, context: ToolContext): void {
       title: 'Compare with a champion',
       description:
         'Measures a candidate against a champion in interleaved blocks of one job, and says FASTER, WITHIN_MARGIN, SLOWER or NOT_JUDGED. The only way to say that one kernel is faster than another.',
-      inputSchema: z.object({
+      inputSchema: z.strictObject({
         kernel: z.string(),
         champion: z.string(),
         parameters,

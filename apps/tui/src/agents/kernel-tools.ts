@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { McpServer } from '@modelcontextprotocol/server';
 import { FindingKind, type Kernel } from '@flashcore/shared/contract';
 import { readNotes } from '@flashcore/shared/kernels';
-import { plainText } from '@flashcore/shared/text';
+import { entryOf, plainText } from '@flashcore/shared/text';
 import * as z from 'zod';
 import { runnerKernels } from '../connection/data-directory.ts';
 import { bounded } from '../search/feedback.ts';
@@ -27,7 +27,7 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
     {
       title: 'List kernels',
       description: 'Kernels of the runner in the order of the ladder, with what each teaches, a page at a time.',
-      inputSchema: z.object({
+      inputSchema: z.strictObject({
         include_faulty: z.boolean().default(false).describe('also kernels with a fault on purpose'),
         offset: z.number().int().min(0).default(0),
       }),
@@ -63,7 +63,7 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
       title: 'Read a kernel',
       description:
         'A kernel’s manifest facts and one of its files, at most 6000 characters at a time. Headers of primitives/ and mechanisms/ can be read as files of any kernel.',
-      inputSchema: z.object({
+      inputSchema: z.strictObject({
         kernel: z.string().describe('id of a kernel of the runner, or a folder of this machine with a kernel.yaml'),
         file: z.string().optional().describe('default: the translation unit'),
         offset: z.number().int().min(0).default(0),
@@ -88,7 +88,7 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
         const files = await readSource(place, client);
         const manifest = manifestOf(files);
         const name = file ?? manifest.source;
-        const text = Object.hasOwn(files, name) ? files[name] : sharedHeader(name);
+        const text = entryOf(files, name) ?? sharedHeader(name);
         if (text === undefined)
           throw new Refused(
             `file: must be one of ${Object.keys(files).join(', ')}, or a header of primitives/ or mechanisms/; there is no ${name}`,
@@ -114,7 +114,7 @@ export function registerKernelTools(server: McpServer, { runner, log, kernelOf }
       title: 'What was tried',
       description:
         'Lab notes of a kernel: what people tried, what it brought and what it did not. Read them before a change.',
-      inputSchema: z.object({ kernel: z.string() }),
+      inputSchema: z.strictObject({ kernel: z.string() }),
       outputSchema: z.object({ kernel: z.string(), notes: z.string(), truncated: z.boolean(), ...leftOut }),
       annotations: readOnly,
     },

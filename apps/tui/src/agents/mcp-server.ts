@@ -1,6 +1,7 @@
 import { McpServer } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import packageJson from '../../package.json' with { type: 'json' };
+import { registerDecisionTools } from './decision-tools.ts';
 import { registerHistoryTools } from './history-tools.ts';
 import { registerJobTools } from './job-tools.ts';
 import { registerKernelTools } from './kernel-tools.ts';
@@ -19,6 +20,7 @@ export function createMcpServer(context: ToolContext): McpServer {
   registerKernelTools(server, context);
   registerJobTools(server, context);
   registerHistoryTools(server, context);
+  registerDecisionTools(server, context);
   registerResources(server, context);
   return server;
 }

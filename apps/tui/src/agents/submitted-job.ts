@@ -16,6 +16,9 @@ export interface Submitted {
   readonly parameters: Record<string, number>;
   readonly shapes: string[];
   readonly seeds?: number | undefined;
+  readonly plan?: string | undefined;
+  /** Name of a case set. */
+  readonly cases?: string | undefined;
   readonly samples?: number | undefined;
   readonly champion?: string | undefined;
   readonly champion_parameters?: Record<string, number>;
@@ -30,9 +33,14 @@ export interface Submitted {
 const COMPARING: readonly Submitted['action'][] = ['bench', 'run', 'tune'];
 
 /** What only some actions heed is refused with the others. Errors: Refused. */
-function requireHeeded({ action, champion, values = {}, max_variants, max_device_seconds }: Submitted): void {
+function requireHeeded({ action, champion, plan, cases, shapes, values = {}, ...asked }: Submitted): void {
+  const { max_variants, max_device_seconds } = asked;
   if (champion !== undefined && !COMPARING.includes(action))
     throw new Refused(`champion: only ${COMPARING.join(', ')} compare; the action is ${action}`);
+  if (plan !== undefined && action !== 'run') throw new Refused(`plan: only run has gates; the action is ${action}`);
+  if (cases !== undefined && action !== 'run' && action !== 'verify')
+    throw new Refused(`cases: only verify and run take a case set; the action is ${action}`);
+  if (cases !== undefined && shapes.length > 0) throw new Refused('cases, shapes: give one of them');
   if (action === 'tune') return;
   const given = Object.entries({ max_variants, max_device_seconds }).filter(([, value]) => value !== undefined);
   const names = [...(Object.keys(values).length > 0 ? ['values'] : []), ...given.map(([name]) => name)];
@@ -70,14 +78,14 @@ export async function requestOf(
     return { method: 'tune', request: { ...common, ...tuneSettings(asked), shapes: shapeList, champion } };
   return jobRequest(action, {
     common,
-    verify: { shapes: shapeList, ...(seeds !== undefined && { seedCount: seeds }) },
+    verify: { shapes: shapeList, caseSet: asked.cases ?? '', ...(seeds !== undefined && { seedCount: seeds }) },
     benchmark: {
       shapes: shapeList,
       ...(samples !== undefined && { protocol: { minSamples: samples, maxSamples: samples } }),
       ...(champion && { champion }),
     },
     ...(action === 'profile' && shapeList[0] && { profile: { shape: shapeList[0] } }),
-    experiment: { noFallback: true },
+    experiment: { noFallback: true, plan: asked.plan ?? '' },
   });
 }
 

@@ -6,6 +6,8 @@ import type { LazyRunner } from './lazy-runner.ts';
 /** What tools work with. */
 export interface ToolContext {
   readonly runner: LazyRunner;
+  /** Whether agents may decide: accept, reject, undo. */
+  readonly mayDecide: boolean;
   /** The program's stderr: stdout has the protocol only. */
   readonly log: (text: string) => void;
   /** A kernel as an agent names it. Errors: Refused, INVALID_MANIFEST. */

@@ -2,7 +2,7 @@ import { JobState, CancelJobResponseSchema, type Job } from '@flashcore/shared/c
 import { outcomeWord } from '../present/words.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
-import { resolveJobName } from './job-name.ts';
+import { resolveJobName } from '../session/job-name.ts';
 import { jsonOf } from './json.ts';
 
 /** `fa-tui cancel <job>`. A job that has already ended stays as it ended; that is no error. */

@@ -5,6 +5,7 @@ import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { missing } from '@flashcore/shared/testing';
+import { shellWord } from '@flashcore/shared/text';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readRunnerRecord } from '../connection/data-directory.ts';
 
@@ -115,6 +116,10 @@ test('the leaderboard of the emulator is empty, and says why; an unknown mode is
     place: { shape: { batch: 1 }, mode: 'TIMING_MODE_COLD' },
     baselineKernel: 'fa_v1_baseline',
   });
+  const page = path.join(home, 'board.html');
+  expect(await run('leaderboard', '--export', page)).toMatchObject({ code: 0, stdout });
+  expect(readFileSync(page, 'utf8')).toMatch(/^<!doctype html>[^]*Emulator times are not GPU times and never count/);
+  expect(await run('leaderboard', '--export', '/nowhere/board.html')).toMatchObject({ code: 2, stdout: '' });
   expect(await run('leaderboard', '--mode', 'warm')).toMatchObject({ code: 2, stdout: '' });
 });
 
@@ -159,7 +164,7 @@ test('--quiet leaves stderr empty', async () => {
 
 describe.runIf(existsSync('/dev/full'))('a full disk', () => {
   test('under stdout: 3, and says so', async () => {
-    const child = spawn('/bin/sh', ['-c', `exec "${process.execPath}" "${BIN}" host > /dev/full`], {
+    const child = spawn('/bin/sh', ['-c', `exec ${shellWord(process.execPath)} ${shellWord(BIN)} host > /dev/full`], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, FLASHCORE_HOME: home },
     });
@@ -173,7 +178,7 @@ test(
   '--detach gives the name and leaves the job running; Ctrl-C on a watch leaves it running too; cancel ends it',
   { timeout: 180_000 },
   async () => {
-    const detached = await run('verify', 'endless_loop', '--detach');
+    const detached = await run('verify', 'fa_v1_baseline', '--seeds', '100', '--detach');
     const name = detached.stdout.trim();
     expect(name).toMatch(/^jobs\/[0-9a-f-]{36}$/);
     const watcher = start('watch', name);

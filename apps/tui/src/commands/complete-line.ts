@@ -7,7 +7,8 @@ export interface Candidate {
 }
 
 /** Names that only the runner or the user's files know. */
-export type NameKind = 'kernel' | 'job' | 'device' | 'plan' | 'case set' | 'runner' | 'parameter' | 'search';
+export type NameKind =
+  'kernel' | 'job' | 'open job' | 'device' | 'plan' | 'case set' | 'tolerance' | 'runner' | 'parameter' | 'search';
 
 /** The names of a kind; none where nobody can tell them quickly. `kernel`: whose parameters are meant. */
 export type Names = (kind: NameKind, kernel: string) => Promise<readonly Candidate[]>;
@@ -21,6 +22,7 @@ const VALUES: Readonly<Record<string, NameKind>> = {
   '--device': 'device',
   '--plan': 'plan',
   '--cases': 'case set',
+  '--tolerance': 'tolerance',
   '--shapes': 'case set',
   '--runner': 'runner',
   '--set': 'parameter',
@@ -137,6 +139,6 @@ async function argumentValues(
   const name = argument.name();
   const listed = argument.argChoices ?? WORDS[name];
   if (listed) return listed.map((word) => ({ word, about: '' }));
-  const kind = ARGUMENTS[name];
+  const kind = command.name() === 'cancel' ? 'open job' : ARGUMENTS[name];
   return kind === undefined ? [] : names(kind, '');
 }

@@ -1,10 +1,11 @@
 /** Completion as shells do it: each sources what `fa-tui completion` prints, and is asked what follows a line. */
 import { execFileSync, spawn } from 'node:child_process';
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { missing } from '@flashcore/shared/testing';
+import { shellWord } from '@flashcore/shared/text';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 const BIN = fileURLToPath(new URL('../../bin/fa-tui.js', import.meta.url));
@@ -14,7 +15,7 @@ let environment: NodeJS.ProcessEnv;
 beforeAll(() => {
   home = mkdtempSync(path.join(tmpdir(), 'fa-'));
   // As it is called: by its name, in the path.
-  writeFileSync(path.join(home, 'fa-tui'), `#!/bin/sh\nexec "${process.execPath}" "${BIN}" "$@"\n`);
+  writeFileSync(path.join(home, 'fa-tui'), `#!/bin/sh\nexec ${shellWord(process.execPath)} ${shellWord(BIN)} "$@"\n`);
   chmodSync(path.join(home, 'fa-tui'), 0o755);
   environment = {
     ...process.env,
@@ -53,19 +54,17 @@ async function inZsh(line: string): Promise<string> {
   // The widget writes the line to a file once the completion has run.
   const script = `zmodload zsh/zpty
 zpty shell zsh -f -i
-zpty -w shell ${quoted(setup)}
-zpty -w shell ${quoted(`show() { zle complete-word; print -r -- "$BUFFER" > ${home}/line; }; zle -N show; bindkey '^X' show; print ready`)}
-zpty -n -w shell ${quoted(line)}$'\\x18'
-for i in {1..200}; do [[ -s ${home}/line ]] && break; zpty -r -t shell ignored; sleep 0.05; done
-cat ${home}/line`;
+zpty -w shell ${shellWord(setup)}
+zpty -w shell ${shellWord(`show() { zle complete-word; print -r -- "$BUFFER" > "${home}/line"; }; zle -N show; bindkey '^X' show; print ready`)}
+zpty -n -w shell ${shellWord(line)}$'\\x18'
+for i in {1..200}; do [[ -s "${home}/line" ]] && break; zpty -r -t shell ignored; sleep 0.05; done
+cat "${home}/line"`;
   const child = spawn('zsh', ['-f', '-c', script], { env: { ...environment, TERM: 'xterm' } });
   let text = '';
   child.stdout.setEncoding('utf8').on('data', (piece: string) => void (text += piece));
   await new Promise((resolve) => child.once('close', resolve));
   return text.trimEnd();
 }
-
-const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 
 describe('bash', () => {
   test('completes commands, options, their values, and a value after "="', () => {
@@ -78,9 +77,14 @@ describe('bash', () => {
     expect(inBash('--color', 'ne')).toEqual(['never']);
   });
 
-  test('where there is no runner it offers no kernel, says nothing, and starts none', () => {
-    expect(inBash('run', 'fa_')).toEqual([]);
+  test('where there is no runner it offers the kernels of this clone, no job, and starts none', () => {
+    expect(inBash('run', 'fa_v')).toEqual(['fa_v1_baseline', 'fa_v2_wmma']);
+    expect(inBash('run', 'fa_v2_wmma', '--set', '')).toContain('USE_WMMA=');
+    expect(inBash('run', '--plan', 'phase1')).toEqual(['phase1']);
+    expect(inBash('verify', '--cases', 'par')).toEqual(['parity']);
+    expect(inBash('verify', '--tolerance', '')).toContain('parity');
     expect(inBash('watch', '')).toEqual([]);
+    expect(existsSync(path.join(home, 'runner.json'))).toBe(false);
   });
 });
 

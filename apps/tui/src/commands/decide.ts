@@ -1,3 +1,4 @@
+import type { RunnerClient } from '@flashcore/shared/client';
 import {
   AcceptResponseSchema,
   ListChampionsResponseSchema,
@@ -10,22 +11,41 @@ import { acceptedBlocks, championsBlocks, decisionBlocks } from '../present/sect
 import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
-import { resolveJobName } from './job-name.ts';
+import { resolveJobName } from '../session/job-name.ts';
 import { jsonOf } from './json.ts';
 
 interface NoteOption {
   readonly note?: string;
 }
 
-/** `fa-tui accept <job>`: its build becomes the champion of its kernel, device model, shapes and protocol. */
-export function acceptJob(text: string, { note = '' }: NoteOption, context: CommandContext): Promise<ExitCode> {
+/** Where there is no champion to replace. */
+const NO_CHAMPION = 'none';
+
+/**
+ * `fa-tui accept <job> --over <job>`: its build becomes the champion of its kernel, device model, shapes and protocol,
+ * in the place of the champion that it was compared with.
+ */
+export function acceptJob(
+  text: string,
+  { note = '', over }: NoteOption & { readonly over?: string },
+  context: CommandContext,
+): Promise<ExitCode> {
   return context.withRunner(async ({ client }) => {
-    const response = await client.accept({ job: await resolveJobName(client, text), note });
+    const job = await resolveJobName(client, text);
+    const replaced = over === undefined ? await comparedWith(client, job) : await championNamed(client, over);
+    const response = await client.accept({ job, note, over: replaced });
     if (context.options.json) context.document(jsonOf(AcceptResponseSchema, response));
     else context.show(acceptedBlocks(response));
     return ExitCode.PASSED;
   });
 }
+
+/** What the user saw the job compared with. A job that can't be accepted is for the runner to refuse. */
+const comparedWith = async (client: RunnerClient, job: string): Promise<string> =>
+  (await client.getJob({ name: job })).result?.acceptability?.over || NO_CHAMPION;
+
+const championNamed = (client: RunnerClient, over: string): Promise<string> =>
+  over === NO_CHAMPION ? Promise.resolve(over) : resolveJobName(client, over);
 
 /** `fa-tui reject <job>`: notes that the result is not wanted; what it made champion no longer is. */
 export function rejectJob(text: string, { note = '' }: NoteOption, context: CommandContext): Promise<ExitCode> {

@@ -15,8 +15,11 @@ export function addDecisionCommands(program: Command, define: Define): void {
         .argument(...JOB)
         .description(about),
     );
-  define<Noted>(
-    decision('accept', 'make its build the champion of its kernel, device model, shapes and protocol'),
+  define<Noted & { over?: string }>(
+    decision('accept', 'make its build the champion of its kernel, device model, shapes and protocol').option(
+      '--over <job>',
+      'the champion that it was compared with, or none (default: what its result names)',
+    ),
     async (context, options, job) => (await import('./decide.ts')).acceptJob(job, options, context),
   );
   define<Noted>(

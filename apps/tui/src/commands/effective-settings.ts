@@ -34,7 +34,7 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
   const file = settingsFile(environment);
   const settings = readSettings(environment);
   const env = (variable: string): Source => [`$${variable}`, environment[variable] || undefined];
-  const inFile = (key: Exclude<keyof Settings, 'theme' | 'hooks'>): Source => [file, settings[key]];
+  const inFile = (key: Exclude<keyof Settings, 'theme' | 'hooks' | 'keys'>): Source => [file, settings[key]];
   const flag = (name: string, value: string | boolean | undefined): Source => [`--${name}`, value];
   const isOn = (variable: string, on: string): Source => [
     `$${variable}`,
@@ -81,6 +81,11 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
     ...Object.entries(settings.theme ?? {}).flatMap(([role, style]) =>
       style === undefined ? [] : [{ name: `theme.${role}`, value: style, from: file }],
     ),
+    ...Object.entries(settings.keys ?? {}).map(([id, keys]) => ({
+      name: `keys.${id}`,
+      value: keys.join(' '),
+      from: file,
+    })),
     ...Object.entries(settings.hooks ?? {}).flatMap(([runner, hooks]) =>
       Object.entries(hooks).map(([key, value]) => ({
         name: `hooks.${runner}.${key}`,

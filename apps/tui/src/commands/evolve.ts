@@ -4,6 +4,7 @@ import { FlashcoreError, type Device } from '@flashcore/shared/contract';
 import { readNotes } from '@flashcore/shared/kernels';
 import {
   benchmarkSettings,
+  dollars,
   profileSettings,
   variantSettings,
   verifySettings,
@@ -114,7 +115,7 @@ function planOf(
     trials: integer('--trials', options.trials, 1, 10_000) ?? DEFAULTS.trials,
     population: integer('--population', options.population, 2, 100) ?? DEFAULTS.population,
     seed: integer('--seed', options.seed, 0, 999_999_999) ?? DEFAULTS.seed,
-    maxUsd: positive('--max-usd', options.maxUsd) ?? null,
+    maxUsd: dollars('--max-usd', options.maxUsd) ?? null,
     maxDeviceSeconds: positive('--max-device-seconds', options.maxDeviceSeconds) ?? null,
     options: Object.fromEntries(KEPT.flatMap((name) => (options[name] === undefined ? [] : [[name, options[name]]]))),
   };

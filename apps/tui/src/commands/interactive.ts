@@ -3,6 +3,7 @@ import { KernelReferenceSchema } from '@flashcore/shared/contract';
 import type { JobCommandOptions } from './options.ts';
 import type { StartRequest, WatchFolder } from '../session/runner-port.ts';
 import type { Appearance } from '../settings/appearance.ts';
+import { OwnKernels } from '../settings/own-kernels.ts';
 import type { Connection } from '../connection/connect.ts';
 import type { OpenedRunner, Opening } from '../session/late-runner.ts';
 import type { CommandContext } from './context.ts';
@@ -48,6 +49,7 @@ export function appearanceOf(context: CommandContext): Appearance {
     restoreView: settings.restore_view ?? true,
     endNotice: settings.end_notice ?? 'bell',
     editor: settings.editor,
+    keys: settings.keys,
   };
 }
 
@@ -59,7 +61,8 @@ interface OpenTuiOptions {
 /** `fa-tui` in a terminal; on the job that it starts, on the folder that it watches. */
 export async function openTui(context: CommandContext, begin: OpenTuiOptions = {}): Promise<ExitCode> {
   const appearance = appearanceOf(context);
-  const more = { ...begin, appearance, comeBack: (job: string) => comeBack(job, context.options) };
+  const folders = new OwnKernels(context.surroundings.environment);
+  const more = { ...begin, appearance, folders, comeBack: (job: string) => comeBack(job, context.options) };
   const expected = appearance.inline ? undefined : context.expectedRunner();
   const { runTui } = await import('../run-tui.tsx');
   if (expected === undefined)

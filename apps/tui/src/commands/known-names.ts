@@ -1,27 +1,35 @@
 import { RunnerClient } from '@flashcore/shared/client';
+import { isRunning } from '@flashcore/shared/files';
 import { RunnerProfiles } from '@flashcore/shared/logins';
-import { FlashcoreError } from '@flashcore/shared/contract';
+import { FlashcoreError, JobState, type Job } from '@flashcore/shared/contract';
 import { dataDirectory, readRunnerRecord } from '../connection/data-directory.ts';
 import { resolveTarget, type Target } from '../connection/target.ts';
 import { isSshAddress } from '../remote/ssh-address.ts';
+import { toleranceRule } from '../present/sections/cases.ts';
 import { shortName } from '../present/words.ts';
 import { searchIds } from '../search/search-store.ts';
 import { readSettings } from '../settings/settings.ts';
 import { UsageError } from '../usage-error.ts';
 import type { Candidate, NameKind, Names } from './complete-line.ts';
+import { installedNames } from './installed-names.ts';
 
 /** A person waits for the Tab key: later than this, nothing is known. */
 const LIMIT_MS = 2000;
 const MAX_JOBS = 50;
 
-/** Names of the user's files, and of a runner that is there already; none is started, and none is waited for. */
+/**
+ * Names of the user's files, and of a runner that is there already; none is started, and none is waited for. Where the
+ * embedded runner is yet to be started, its names are those of its files.
+ */
 export const knownNames =
   (environment: NodeJS.ProcessEnv, asked: string | undefined): Names =>
   async (kind, kernel) => {
     if (kind === 'runner') return knownRunners(environment);
     if (kind === 'search') return searchIds(environment).map((word) => ({ word, about: '' }));
     try {
-      return await fromRunner(environment, asked, (client, signal) => NAMES[kind](client, signal, kernel));
+      const target = targetOf(environment, asked);
+      if (target === undefined) return await installedNames(kind, kernel);
+      return await fromRunner(target, (client, signal) => NAMES[kind](client, signal, kernel));
     } catch (error) {
       // No runner, or one that does not answer in time: there is nothing to offer, and no place to say so.
       if (error instanceof FlashcoreError || error instanceof UsageError || isTimeout(error)) return [];
@@ -50,11 +58,9 @@ const NAMES: Readonly<Record<Exclude<NameKind, 'runner' | 'search'>, Lookup>> = 
       word: kernelId,
       about: title,
     })),
-  job: async (client, signal) =>
-    (await client.listJobs({ pageSize: MAX_JOBS }, { signal })).jobs.map(({ name, label }) => ({
-      word: shortName(name),
-      about: label,
-    })),
+  job: async (client, signal) => (await jobsOf(client, signal)).map(jobCandidate),
+  'open job': async (client, signal) =>
+    (await jobsOf(client, signal)).filter(({ state }) => state !== JobState.ENDED).map(jobCandidate),
   device: (client) =>
     Promise.resolve(client.host.devices.map(({ deviceId, name }) => ({ word: deviceId, about: name }))),
   plan: async (client, signal) =>
@@ -64,6 +70,11 @@ const NAMES: Readonly<Record<Exclude<NameKind, 'runner' | 'search'>, Lookup>> = 
       word: name,
       about: `${shapes.length} shapes`,
     })),
+  tolerance: async (client, signal) =>
+    (await client.getHost({}, { signal })).tolerances.map((tolerance) => ({
+      word: tolerance.profile ?? '',
+      about: toleranceRule(tolerance),
+    })),
   parameter: async (client, signal, kernel) =>
     (await client.listKernels({ includeFaulty: true }, { signal })).kernels
       .filter(({ kernelId }) => kernelId === kernel)
@@ -71,14 +82,17 @@ const NAMES: Readonly<Record<Exclude<NameKind, 'runner' | 'search'>, Lookup>> = 
       .map(({ name, about }) => ({ word: `${name}=`, about })),
 };
 
+const jobsOf = async (client: RunnerClient, signal: AbortSignal): Promise<Job[]> =>
+  (await client.listJobs({ pageSize: MAX_JOBS }, { signal })).jobs;
+
+const jobCandidate = ({ name, label }: Job): Candidate => ({ word: shortName(name), about: label });
+
 async function fromRunner(
-  environment: NodeJS.ProcessEnv,
-  asked: string | undefined,
+  target: TargetAddress,
   look: (client: RunnerClient, signal: AbortSignal) => Promise<Candidate[]>,
 ): Promise<Candidate[]> {
-  const target = targetOf(environment, asked);
   // Nobody waits for ssh, or is asked by it, at the Tab key.
-  if (!target || isSshAddress(target.address)) return [];
+  if (isSshAddress(target.address)) return [];
   const signal = AbortSignal.timeout(LIMIT_MS);
   const client = await RunnerClient.connect({ address: target.address, security: target.security, signal });
   try {
@@ -88,13 +102,12 @@ async function fromRunner(
   }
 }
 
-/** The runner that the command would use, where it runs. */
-function targetOf(
-  environment: NodeJS.ProcessEnv,
-  asked: string | undefined,
-): Pick<Target, 'address' | 'security'> | undefined {
+type TargetAddress = Pick<Target, 'address' | 'security'>;
+
+/** The runner that the command would use; undefined: the embedded one, which does not run. */
+function targetOf(environment: NodeJS.ProcessEnv, asked: string | undefined): TargetAddress | undefined {
   const named = asked ?? (environment.FLASHCORE_RUNNER || readSettings(environment).runner);
   if (named) return resolveTarget(named, {}, environment);
   const record = readRunnerRecord(dataDirectory(environment));
-  return record && { address: record.address, security: undefined };
+  return record !== undefined && isRunning(record.pid) ? { address: record.address, security: undefined } : undefined;
 }

@@ -1,17 +1,33 @@
-import { GetLeaderboardResponseSchema, TimingMode } from '@flashcore/shared/contract';
+import { writeFileSync } from 'node:fs';
+import type { RunnerClient } from '@flashcore/shared/client';
+import {
+  FlashcoreError,
+  GetLeaderboardResponseSchema,
+  TimingMode,
+  type GetJobResponse,
+  type GetLeaderboardResponse,
+} from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
+import { leaderboardPage } from '../handover/leaderboard-page.ts';
+import { requireWritable } from '../named-files.ts';
 import { leaderboardBlocks } from '../present/sections/leaderboard.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { jsonOf } from './json.ts';
 import { integer, type GlobalOptions } from './options.ts';
+import { UsageError } from '../usage-error.ts';
 
 export interface LeaderboardCommandOptions extends GlobalOptions {
   readonly device?: string;
   readonly shape?: string;
+  /** Case set to rank by the geometric mean over. */
+  readonly cases?: string;
+  readonly dtype?: string;
   readonly mode?: 'hot' | 'cold';
   readonly protocol?: string;
   readonly limit?: string;
+  /** File for a page with the evidence of each row. */
+  readonly export?: string;
 }
 
 const MODES = { hot: TimingMode.HOT, cold: TimingMode.COLD } as const;
@@ -22,18 +38,46 @@ const DEFAULT_LIMIT = 50;
  * in.
  */
 export function showLeaderboard(options: LeaderboardCommandOptions, context: CommandContext): Promise<ExitCode> {
-  const { device = '', shape, mode, protocol = '' } = options;
+  const { device = '', shape, cases = '', dtype = '', mode, protocol = '' } = options;
+  if (shape !== undefined && cases !== '')
+    throw new UsageError('--shape and --cases: give one of them, a shape or the set to rank by the mean over');
+  requireWritable({ '--export': options.export });
   const limit = integer('--limit', options.limit, 1, 1000) ?? DEFAULT_LIMIT;
   const request = {
     deviceName: device,
     protocol,
+    dtype,
+    caseSet: cases,
     ...(shape !== undefined && { shape: parseShape(shape) }),
     ...(mode !== undefined && { mode: MODES[mode] }),
   };
   return context.withRunner(async ({ client }) => {
     const board = await client.getLeaderboard(request);
+    if (options.export !== undefined) {
+      const jobs = await jobsOf(board, limit, client);
+      writeFileSync(options.export, leaderboardPage(board, { limit, jobs }));
+      context.note(`${options.export}: ${Math.min(limit, board.entries.length)} rows with their evidence`);
+    }
     if (context.options.json) context.document(jsonOf(GetLeaderboardResponseSchema, board));
     else context.show(leaderboardBlocks(board, { limit }));
     return ExitCode.PASSED;
   });
+}
+
+/** The jobs that the rows are from; one that is gone is left out. */
+async function jobsOf(
+  { entries }: GetLeaderboardResponse,
+  limit: number,
+  client: RunnerClient,
+): Promise<Map<string, GetJobResponse>> {
+  const jobs = new Map<string, GetJobResponse>();
+  for (const { job } of entries.slice(0, limit)) {
+    if (jobs.has(job)) continue;
+    try {
+      jobs.set(job, await client.getJob({ name: job }));
+    } catch (error) {
+      if (!(error instanceof FlashcoreError) || error.reason !== 'JOB_NOT_FOUND') throw error;
+    }
+  }
+  return jobs;
 }

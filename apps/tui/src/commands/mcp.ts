@@ -9,13 +9,18 @@ import { UsageError } from '../usage-error.ts';
 import { kernelReference, parseKernelArgument } from './kernel-argument.ts';
 
 /** `fa-tui mcp`: serves coding agents on stdin and stdout. `fa-tui mcp config HOST` prints how to tell one. */
-export async function mcp(action: string, host: string, context: CommandContext): Promise<ExitCode> {
-  if (action === 'config') return config(host, context);
+export async function mcp(
+  action: string,
+  host: string,
+  { accept, context }: { accept: boolean; context: CommandContext },
+): Promise<ExitCode> {
+  if (action === 'config') return config(host, { accept, context });
   if (action !== '') throw new UsageError(`fa-tui mcp ${action}: must be nothing, to serve, or config`);
   const { stderr } = context.surroundings;
   await serveMcp(
     {
       runner: new LazyRunner(() => context.connect()),
+      mayDecide: accept,
       log: (text) => void stderr.write(`${text}\n`),
       kernelOf: async (text) => {
         const kernel = await parseKernelArgument(text).catch((error: unknown) => {
@@ -33,7 +38,7 @@ export async function mcp(action: string, host: string, context: CommandContext)
   return ExitCode.PASSED;
 }
 
-function config(host: string, context: CommandContext): ExitCode {
+function config(host: string, { accept, context }: { accept: boolean; context: CommandContext }): ExitCode {
   const known = HOSTS.find((each) => each === host);
   if (!known) throw new UsageError(`fa-tui mcp config ${host || 'HOST'}: must be ${HOSTS.join(', ')}`);
   const { runner, startRunner } = context.options;
@@ -41,6 +46,7 @@ function config(host: string, context: CommandContext): ExitCode {
     ...(runner ? ['--runner', runner] : []),
     ...(startRunner ? ['--start-runner'] : []),
     'mcp',
+    ...(accept ? [] : ['--no-accept']),
   ]);
   context.note(file);
   context.report([text]);

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { KERNEL_ID, copiedKernel } from '@flashcore/shared/kernels';
+import { shellWord } from '@flashcore/shared/text';
 import { readSource, requireSourcePath, writeSource } from '../search/kernel-source.ts';
 import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
@@ -84,7 +85,7 @@ interface MadeKernel {
 
 function whatNext({ id, folder, from, files }: MadeKernel): string[] {
   const relative = path.relative(process.cwd(), folder);
-  const place = relative.startsWith('..') ? folder : `./${relative}`;
+  const place = shellWord(relative.startsWith('..') ? folder : `./${relative}`);
   const commands = [
     [`fa-tui run ${place}`, 'build, verify, bench, profile, gates'],
     [`fa-tui watch-source ${place}`, 'the same at every save'],
@@ -94,7 +95,7 @@ function whatNext({ id, folder, from, files }: MadeKernel): string[] {
   return [
     `${place}  ${id}, a copy of ${from}: ${files.toSorted().join(', ')}`,
     '',
-    'Edit it, then:',
+    'Edit it and NOTES.md (a page without a word of yours counts as none), then:',
     ...commands.map(([command, about]) => `  ${command.padEnd(width)}  ${about}`),
   ];
 }

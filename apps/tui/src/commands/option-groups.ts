@@ -1,4 +1,6 @@
 import { InvalidArgumentError, Option, type Command } from 'commander';
+// Not of shared/kernels, which reads manifests: every start of fa-tui would load YAML and zod.
+import { TENSOR_DTYPES } from '@flashcore/shared/dtypes';
 import { EXPORT_OPTIONS } from '../export/export-options.ts';
 import { REPORT_FORMATS, TEMPLATES } from '../handover/report-formats.ts';
 
@@ -11,6 +13,8 @@ export const pageOptions = (command: Command): Command =>
     .option('--kernel <id>', 'only of this kernel')
     .option('--label <NAME=VALUE>', 'only with this label (repeatable)', repeated);
 
+const dtypeOption = (about: string): Option => new Option('--dtype <name>', about).choices([...TENSOR_DTYPES]);
+
 export const leaderboardOptions = (command: Command): Command =>
   command
     .option(
@@ -18,9 +22,12 @@ export const leaderboardOptions = (command: Command): Command =>
       'as the driver names it ("NVIDIA H200"), or as fa-tui host does (default: the host\'s first)',
     )
     .option('--shape <BxHxSxD>', 'shape; append c for causal (default: the canonical one of cases.yaml)')
+    .option('--cases <set>', 'rank by the weighted geometric mean over a case set, for example success')
+    .addOption(dtypeOption('dtype of Q, K, V and O (default fp16)'))
     .addOption(new Option('--mode <name>', 'how samples were taken (default hot)').choices(['hot', 'cold']))
     .option('--protocol <name>', 'measuring protocol, for example "flashcore-protocol 3" (default: the runner\'s)')
-    .option('--limit <n>', 'most rows of the table, 1 to 1000 (default 50)');
+    .option('--limit <n>', 'most rows of the table, 1 to 1000 (default 50)')
+    .option('--export <file>', 'also write the table as an HTML page, with the evidence of each row');
 
 export const shapeOption = (command: Command): Command =>
   command.option('--shape <BxHxSxD>', 'shape, for example 2x8x512x64; append c for causal (repeatable)', repeated);
@@ -29,13 +36,7 @@ export const verifyOptions = (command: Command): Command =>
   command
     .option('--seeds <n>', 'fresh random inputs per shape, 1 to 100 (default 5)')
     .option('--seed <hex>', 'this seed instead of fresh ones, to repeat a result (repeatable)', repeated)
-    .addOption(
-      new Option('--tolerance <profile>', 'limit on the error (default parity)').choices([
-        'parity',
-        'strict',
-        'default',
-      ]),
-    )
+    .option('--tolerance <profile>', 'limit on the error: a profile of cases.yaml (fa-tui host lists them)')
     .option('--cases <set>', 'case set to verify: parity, odd, quick, success … (fa-tui host lists them)')
     .option('--sanitize', 'run under compute-sanitizer too');
 
@@ -66,13 +67,16 @@ export const benchmarkOptions = (command: Command): Command =>
     )
     .option('--shapes <set>', 'case set to measure on, for example success')
     .addOption(sdpaOption())
+    .addOption(dtypeOption("dtype of SDPA's tensors where no kernel is named (default fp16)"))
     .addOption(formerOption('--baseline <name>', 'The option is now --sdpa, for example --sdpa all.'))
     .option('--legacy-loop', 'also the mean over launches in a plain loop, as in old notes; not a latency')
     .option('--champion-set <NAME=VALUE>', 'a parameter of the champion (repeatable)', repeated);
 
 export const profileOptions = (command: Command): Command =>
   command
-    .addOption(new Option('--metrics <set>', 'counters to read').choices(['gates', 'roofline', 'stalls', 'full']))
+    .addOption(
+      new Option('--metrics <set>', 'counters to read').choices(['gates', 'roofline', 'stalls', 'full', 'none']),
+    )
     .option('--metric <name>', "another counter, by Nsight Compute's own name (repeatable)", repeated);
 
 export const saveOption = (command: Command): Command =>

@@ -68,6 +68,7 @@ export interface JobCommandOptions extends GlobalOptions {
   readonly cases?: string;
   /** Case set that is benchmarked. */
   readonly shapes?: string;
+  readonly dtype?: string;
   /** Counters by the profiler's own names. */
   readonly metric?: string[];
   readonly legacyLoop?: boolean;
@@ -106,14 +107,14 @@ export function jobSettings(options: JobCommandOptions): JobOptions {
 
 /** Labels as the command line gives them. What names and values a job takes is for the runner to say. */
 export function labelSettings(labels: readonly string[] = []): Record<string, string> {
-  const parsed: Record<string, string> = {};
+  const parsed = new Map<string, string>();
   for (const label of labels) {
     const separator = label.indexOf('=');
     if (separator < 1)
       throw new UsageError(`--label ${label}: must be NAME=VALUE, for example --label search=wide-tiles`);
-    parsed[label.slice(0, separator)] = label.slice(separator + 1);
+    parsed.set(label.slice(0, separator), label.slice(separator + 1));
   }
-  return parsed;
+  return Object.fromEntries(parsed);
 }
 
 /** A request's `variant`. Which values a kernel takes is for its manifest, so for the runner, to say. */
@@ -158,6 +159,7 @@ export function benchmarkSettings(options: JobCommandOptions): BenchmarkSettings
   return create(BenchmarkSettingsSchema, {
     shapes: shapeSettings(options),
     shapeSet: options.shapes ?? '',
+    dtype: options.dtype ?? '',
     legacyLoop: options.legacyLoop ?? false,
     sdpaBackends: (options.sdpa ?? []).map((name) => (name === 'all' ? 'sdpa' : name)),
     protocol: { minSamples: samples, maxSamples: samples, maxSeconds },
@@ -191,14 +193,14 @@ function shapeSettings(options: JobCommandOptions): Shape[] {
 }
 
 function parseParameters(settings: readonly string[], option = '--set'): Record<string, bigint> {
-  const parameters: Record<string, bigint> = {};
+  const parameters = new Map<string, bigint>();
   for (const setting of settings) {
     const match = /^([A-Za-z_]\w*)=(-?\d{1,18})$/.exec(setting);
     if (!match) throw new UsageError(`${option} ${setting}: must be NAME=INTEGER, for example ${option} USE_WMMA=0`);
-    if (Object.hasOwn(parameters, match[1]!)) throw new UsageError(`${option}: gives ${match[1]} twice`);
-    parameters[match[1]!] = BigInt(match[2]!);
+    if (parameters.has(match[1]!)) throw new UsageError(`${option}: gives ${match[1]} twice`);
+    parameters.set(match[1]!, BigInt(match[2]!));
   }
-  return parameters;
+  return Object.fromEntries(parameters);
 }
 
 function parseSeed(text: string): string {
@@ -216,10 +218,25 @@ export function integer(option: string, text: string | undefined, least: number,
   return value;
 }
 
+/** An option's seconds, above 0 and at most a day. */
 export function positive(option: string, text: string | undefined): number | undefined {
+  const value = numberOf(text);
+  if (value === undefined || (value > 0 && value <= 86_400)) return value;
+  throw new UsageError(`${option} ${text}: must be seconds, above 0 and at most 86400`);
+}
+
+const MOST_DOLLARS = 1_000_000;
+
+/** An option's dollars, above 0. */
+export function dollars(option: string, text: string | undefined): number | undefined {
+  const value = numberOf(text);
+  if (value === undefined || (value > 0 && value <= MOST_DOLLARS)) return value;
+  throw new UsageError(
+    `${option} ${text}: must be dollars, above 0 and at most ${MOST_DOLLARS}${value === 0 ? `; 0 would end the search before its first trial: leave ${option} out for no limit` : ''}`,
+  );
+}
+
+function numberOf(text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
-  const value = text.trim() === '' ? Number.NaN : Number(text);
-  if (!(value > 0 && value <= 86_400))
-    throw new UsageError(`${option} ${text}: must be seconds, above 0 and at most 86400`);
-  return value;
+  return text.trim() === '' ? Number.NaN : Number(text);
 }

@@ -89,7 +89,6 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
     ],
     ['a backend of SDPA that is none', () => ['bench', '--sdpa', 'flsh'], () => /all, flash, cudnn, efficient, math/],
     ['the former name of an option', () => ['bench', '--baseline', 'sdpa'], () => /now --sdpa, for example --sdpa all/],
-    ['an unknown tolerance', () => ['verify', 'fa_v2_wmma', '--tolerance', 'loose'], () => /parity, strict, default/],
     [
       'a parameter without a value',
       () => ['build', 'fa_v2_wmma', '--set', 'USE_WMMA'],

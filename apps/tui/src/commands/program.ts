@@ -153,8 +153,11 @@ function addAgentCommand(program: Command, define: Define): void {
     .command('mcp')
     .argument('[config]', 'print the configuration for a coding agent instead of serving')
     .argument('[host]', 'claude, codex or cursor')
+    .option('--no-accept', 'do not offer the tool that makes a build the champion')
     .description('serve coding agents over the Model Context Protocol on stdin and stdout');
-  define(command, async (context, _, action, host) => (await import('./mcp.ts')).mcp(action, host, context));
+  define(command, async (context, { accept }: GlobalOptions & { accept: boolean }, action, host) =>
+    (await import('./mcp.ts')).mcp(action, host, { accept, context }),
+  );
 }
 
 function configure(program: Command, { stdout, stderr }: Surroundings): void {

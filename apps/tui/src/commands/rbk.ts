@@ -9,19 +9,25 @@ import type { JobCommandOptions } from './options.ts';
 
 /** What `--rbk` makes of a benchmark. */
 export interface RbkRun {
-  readonly options: Pick<JobCommandOptions, 'shape' | 'samples'>;
+  readonly options: Pick<JobCommandOptions, 'shape' | 'dtype' | 'samples'>;
   readonly write: (response: GetJobResponse) => void;
 }
 
 /** Reads rbk_config.yaml. Errors: UsageError, INVALID_MANIFEST with file, line and key. */
 export function readRbk(file: string, given: JobCommandOptions): RbkRun {
-  const doubled = [given.shape && '--shape', given.samples && '--samples', given.shapes && '--shapes'].filter(Boolean);
+  const doubled = [
+    given.shape && '--shape',
+    given.samples && '--samples',
+    given.shapes && '--shapes',
+    given.dtype && '--dtype',
+  ].filter(Boolean);
   if (doubled.length > 0) throw new UsageError(`--rbk ${file} with ${doubled.join(', ')}: give one of them`);
   if (given.detach) throw new UsageError('--rbk with --detach: its report needs the job to its end');
   const config = parseRbkConfig(readNamed('--rbk', file).toString('utf8'), file);
   return {
     options: {
       shape: config.shapes.map(({ shape }) => shape),
+      dtype: config.dtype,
       ...(config.iterations !== undefined && { samples: String(config.iterations) }),
     },
     write(response) {

@@ -23,7 +23,7 @@ import { SearchStore } from '../search/search-store.ts';
 import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
-import { resolveJobName } from './job-name.ts';
+import { resolveJobName } from '../session/job-name.ts';
 import { integer, type GlobalOptions } from './options.ts';
 import { sinceSeconds } from './since.ts';
 

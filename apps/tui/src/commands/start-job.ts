@@ -11,6 +11,7 @@ import {
   type JobCommandOptions,
 } from './options.ts';
 import { jobRequest, type JobAction } from '../session/job-request.ts';
+import { OwnKernels } from '../settings/own-kernels.ts';
 import type { StartRequest } from '../session/runner-port.ts';
 import type { CommandContext } from './context.ts';
 import { type ExitCode } from './exit-code.ts';
@@ -40,6 +41,7 @@ export async function startJob(
   }
   const requestFor = plannedRequest(command, rbk ? { ...options, ...rbk.options } : options);
   const kernel = await parseKernelArgument(kernelText);
+  if (kernel.kind === 'folder') rememberFolder(kernel.folder, context);
   const champion = options.champion ? await parseKernelArgument(options.champion) : undefined;
   for (const text of [kernel, champion].flatMap((each) => (each && otherName(each)) || [])) context.note(text);
   return context.withStartedRunner(async (connection) => {
@@ -53,6 +55,12 @@ export async function startJob(
       ? detachFromJob(open, connection, context)
       : followJob(open, connection, context, { ...options, ended: rbk?.write });
   });
+}
+
+/** Puts a kernel folder of the user's own at the head of those that view 7 lists. */
+function rememberFolder(folder: string, context: CommandContext): void {
+  const problem = new OwnKernels(context.surroundings.environment).remember(folder);
+  if (problem !== undefined) context.note(problem);
 }
 
 /** `fa-tui bench --sdpa all`: SDPA without a kernel. What makes no sense then is for the runner to refuse. */

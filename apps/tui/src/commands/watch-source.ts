@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import type { KernelReference } from '@flashcore/shared/contract';
 import type { Connection } from '../connection/connect.ts';
@@ -13,6 +14,7 @@ import { requireOutputs } from '../named-files.ts';
 import { reportError } from './report-error.ts';
 import { championById, plannedRequest } from './start-job.ts';
 import { quickRequest, type StartRequest, type WatchFolder } from '../session/runner-port.ts';
+import { WATCH_LABEL } from '../state/selectors.ts';
 
 /**
  * `fa-tui watch-source <folder>`: the experiment again at every save, until Ctrl-C; in a terminal the program opens on
@@ -30,7 +32,8 @@ export async function watchSource(
   // its id may name one job only.
   plannedRequest('run', options);
   const champion = await championById(options);
-  const requestFor = (kernel: KernelReference) => plannedRequest('run', options)(kernel, champion);
+  const labelled = { ...options, label: [...(options.label ?? []), `${WATCH_LABEL}=${randomUUID()}`] };
+  const requestFor = (kernel: KernelReference) => plannedRequest('run', labelled)(kernel, champion);
   if (isInteractive(context) && !options.json && !wantsFiles(options))
     return openTui(context, { watchFolder: { folder, requestFor, quick: options.quick } });
   return context.withStartedRunner((connection) =>

@@ -1,7 +1,7 @@
 import type { CommandContext } from './context.ts';
 import type { ExitCode } from './exit-code.ts';
 import { followJob, type OutputFiles } from './follow-job.ts';
-import { resolveJobName } from './job-name.ts';
+import { resolveJobName } from '../session/job-name.ts';
 import { requireOutputs } from '../named-files.ts';
 
 /**

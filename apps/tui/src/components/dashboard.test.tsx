@@ -11,10 +11,10 @@ type Moment = keyof typeof DASHBOARD_MOMENTS;
 
 /** Of each moment: correctness, latency or what is wrong, gates, build or log. */
 const SHOWN: Record<Moment, readonly RegExp[]> = {
-  building: [/Cases come after the build/, /Samples come after/, /●4 ○3 –0/, /nvcc -cubin/],
+  building: [/Cases run after the build/, /Samples are taken after/, /●4 ○3 –0/, /nvcc -cubin/],
   verifying: [
     /4\/7 within|1x4x128x64 +● seed/,
-    /Samples come after/,
+    /Samples are taken after/,
     /✓3 ⚠1 ✗0 ●1 ○2/,
     /seed 3|1x4x128x64 +● seed/,
     /1x8x512x64: pass/,
@@ -69,11 +69,11 @@ test.each([
   const terminal = openTerminal({ columns, rows, theme: { colors: 'none', ascii: false } });
   try {
     await enterScene(terminal, { keys: '1', events: () => uncompiled().slice(0, -1) });
-    expect(await terminal.screen()).toMatch(/The build failed before a case was run/);
+    expect(await terminal.screen()).toMatch(/The build failed before any case ran/);
     await terminal.press('2');
     const screen = await terminal.screen();
-    expect(screen).toMatch(/The build failed before a case was run/);
-    expect(screen).not.toMatch(/come after/);
+    expect(screen).toMatch(/The build failed before any case ran/);
+    expect(screen).not.toMatch(/run after/);
   } finally {
     terminal.close();
   }
@@ -95,7 +95,7 @@ test('while a device opens after the build the screen says so, instead of a buil
     terminal.store.dispatch({ type: 'tick', now: terminal.store.state.now + 60_000 });
     const screen = await terminal.screen();
     expect(screen).toMatch(/waits for the device \d/);
-    expect(screen).toMatch(/The build is there; cases come once the device is open/);
+    expect(screen).toMatch(/The build is done; cases run once the device is open/);
   } finally {
     terminal.close();
   }
@@ -164,7 +164,9 @@ test('a probe that is wrong stands beside the cases that are right, at every siz
     const terminal = openTerminal({ columns, rows, theme: { colors: 'none', ascii: false } });
     try {
       await enterScene(terminal, { keys: '1', events });
-      expect(await terminal.screen()).toMatch(/7\/7 within tolerance, 1 probe wrong|7 of 7 cases pass, 0 of 1 probe/);
+      expect(await terminal.screen()).toMatch(
+        /7\/8 within tolerance, 1 failed probe among them|7 of 7 cases pass, 0 of 1 probe/,
+      );
       await terminal.press('2');
       expect(await terminal.screen()).toMatch(/1x2x333x64 probe +✗ FAIL[^]*7 of 7 cases pass, 0 of 1 probe/);
     } finally {
@@ -251,7 +253,7 @@ test('the rail has the same panes in the same places, whatever view is open', as
 test('a finding takes the place of the latency: its text, three lines of source with a caret, the remedy', async () => {
   const screen = await screenAt('finding', 120, 40);
   expect(screen).toMatch(
-    /✗ race[^]*9 │ [^]*10 │ {3}K_smem\[threadIdx\.x\] = K[^]*│ {3}\^[^]*11 │ [^]*→ Put a __syncthreads\(\)[^]*e edit missing_syncthreads\.cu:10/,
+    /✗ race[^]*9 │ [^]*10 │ {3}K_smem\[threadIdx\.x\] = K[^]*│ {3}\^[^]*11 │ [^]*→ Put a __syncthreads\(\)[^]*e edits missing_syncthreads\.cu:10/,
   );
   expect(screen).not.toMatch(/─ Latency/);
 });

@@ -51,7 +51,7 @@ export function runnerProgram(): string {
 export const runnerKernels = (): string => path.resolve(path.dirname(runnerProgram()), '../../../kernels');
 
 // esbuild puts this file into apps/tui/dist; the tests run it from apps/tui/src/connection.
-const TO_APPS = import.meta.url.includes('/dist/') ? '../..' : '../../..';
+const TO_APPS = path.basename(import.meta.dirname) === 'dist' ? '../..' : '../../..';
 
 /**
  * Digest of a runner's code, main.js and the worker.js beside it, as the runner itself gives it in GetHost and in its

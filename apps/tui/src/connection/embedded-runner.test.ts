@@ -52,7 +52,8 @@ async function kill(pid: number): Promise<void> {
 function otherBuild(): string {
   const dist = path.join(folder, 'apps/runner/dist');
   cpSync(path.dirname(runnerProgram()), dist, { recursive: true });
-  for (const name of ['kernels', 'proto', 'node_modules']) symlinkSync(path.join(ROOT, name), path.join(folder, name));
+  for (const name of ['kernels', 'problems', 'proto', 'node_modules'])
+    symlinkSync(path.join(ROOT, name), path.join(folder, name));
   mkdirSync(path.join(folder, 'apps/runner'), { recursive: true });
   mkdirSync(path.join(folder, 'libs'), { recursive: true });
   symlinkSync(path.join(ROOT, 'libs/emulator'), path.join(folder, 'libs/emulator'));
@@ -140,6 +141,6 @@ test('a runner that fails to start is an error at once, with the end of its log'
 
 test('a runner that is not built is an error that says how to build it', async () => {
   const program = path.join(folder, 'nowhere.js');
-  await expect(ensure({ program })).rejects.toThrow(/Run: npm ci/);
+  await expect(ensure({ program })).rejects.toThrow(/Run: npm ci --ignore-scripts=false$/);
   expect(existsSync(directory)).toBe(false);
 });

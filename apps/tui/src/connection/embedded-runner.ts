@@ -72,7 +72,11 @@ function inDataFolder<Result>(directory: string, write: () => Result): Result {
 
 function requireBuilt(program: string): void {
   if (!existsSync(program))
-    throw new FlashcoreError('RUNNER_UNREACHABLE', { program }, `The built runner is not at ${program}. Run: npm ci`);
+    throw new FlashcoreError(
+      'RUNNER_UNREACHABLE',
+      { program },
+      `The built runner is not at ${program}. Run: npm ci --ignore-scripts=false`,
+    );
 }
 
 interface FoundRunner {

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { closeSync, existsSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
+import { withoutSecrets } from '@flashcore/shared/files';
 
 /** A runner that was started and does not answer yet. */
 export interface RunnerLaunch {
@@ -34,7 +35,7 @@ export function launchRunner({ program, directory, environment }: LaunchOptions)
     detached: true,
     stdio: ['ignore', log, log],
     cwd: '/',
-    env: environment,
+    env: withoutSecrets(environment),
   });
   closeSync(log);
   child.unref();

@@ -1,6 +1,6 @@
 /** Builds a kernel on the runner and brings home what exports are made of. */
 import { ArtifactKind, FlashcoreError, type BuildResult, type VariantResult } from '@flashcore/shared/contract';
-import type { Manifest } from '@flashcore/shared/kernels';
+import { DEFAULT_PROBLEM, inputsOf, type Manifest } from '@flashcore/shared/kernels';
 import type { Connection } from '../connection/connect.ts';
 import { runToResult } from '../search/experiment.ts';
 import { manifestOf, readSource, type SourcePlace } from '../search/kernel-source.ts';
@@ -33,9 +33,11 @@ export async function collectKernel(
   const manifest = manifestOf(await readSource(place, client));
   const problem = exportProblem(manifest);
   if (problem) throw new NothingToExport(problem);
+  const parameters = parametersOf(variant);
   return withToldForms({
     manifest,
-    parameters: parametersOf(variant),
+    parameters,
+    dtype: inputsOf(manifest, parameters),
     arch: build.arch,
     cubins: await Promise.all(
       cubins.map(async ({ entries, sha256 }) => ({ entries, bytes: await client.readArtifact(sha256) })),
@@ -55,13 +57,16 @@ export async function collectKernel(
 }
 
 /** What no format can say of a kernel; undefined: all can say it. */
-export function exportProblem({ id, math, initialOutput, workspace }: Manifest): string | undefined {
+export function exportProblem({ id, problem, uses, initialOutput, workspace }: Manifest): string | undefined {
+  if (problem.id !== DEFAULT_PROBLEM)
+    return `${id} can't be exported: it computes ${problem.id}, and exports call ${DEFAULT_PROBLEM}`;
+  const beyond = [...problem.defaults.map(({ name }) => name), 'window', 'softcap'].filter((name) => uses.has(name));
+  if (beyond.length > 0)
+    return `${id} can't be exported: its kernel.yaml uses ${beyond.join(', ')}, which the callers of exports do not pass`;
   const initialised = [
     ...(initialOutput === undefined ? [] : ['O']),
     ...workspace.filter(({ initial }) => initial).map(({ name }) => name),
   ];
-  if (math.inputs !== 'fp16')
-    return `${id} can't be exported: its tensors are ${math.inputs}, and exports are operators on fp16 tensors`;
   if (initialised.length > 0)
     return `${id} can't be exported: ${initialised.join(', ')} must have initial values before each launch, which exports do not write; set them in the kernel`;
   return undefined;

@@ -9,7 +9,6 @@ import {
   type Manifest,
   type ManifestArgument,
   type ManifestLaunch,
-  TENSOR_NAMES,
   expressionCode,
 } from '@flashcore/shared/kernels';
 import { BLOCK_LIMITS, BOX_LIMIT, CLUSTER_LIMIT, GRID_LIMITS, INT32, MAX_WORKSPACE_BYTES } from './launch-limits.ts';
@@ -23,6 +22,7 @@ export const entriesOf = ({ launches }: Pick<Manifest, 'launches'>): string[] =>
 export function cppPlan(manifest: Manifest, parameters: Readonly<Record<string, number>>): string {
   const entries = entriesOf(manifest);
   const workspaces = manifest.workspace.map(({ name }) => name);
+  const tensors = manifest.problem.tensors.map(({ name }) => name);
   const constants = [
     ...Object.entries(parameters).map(([name, value]) => `const double ${CPP.name(name)} = ${CPP.number(value)};`),
     ...manifest.constants.map(
@@ -81,7 +81,7 @@ static FcPlan fc_plan(long long b, long long h, long long s, long long d, bool i
   (void)v_B, (void)v_H, (void)v_S, (void)v_causal, (void)v_scale;
 ${indent([...constants, ...limits].join('\n'), 2)}
   FcPlan plan;
-${indent(manifest.launches.map((launch, index) => launchCode(launch, { key: `launches[${index}]`, entries, workspaces })).join('\n'), 2)}
+${indent(manifest.launches.map((launch, index) => launchCode(launch, { key: `launches[${index}]`, entries, workspaces, tensors })).join('\n'), 2)}
   if (plan.launches.empty()) throw std::invalid_argument(${text(`${manifest.id} has no launch for `)} + shape);
 ${indent(sizes.join('\n'), 2)}
   return plan;
@@ -93,6 +93,7 @@ interface Names {
   readonly key: string;
   readonly entries: readonly string[];
   readonly workspaces: readonly string[];
+  readonly tensors: readonly string[];
 }
 
 function launchCode(launch: ManifestLaunch, names: Names): string {
@@ -105,26 +106,26 @@ function launchCode(launch: ManifestLaunch, names: Names): string {
     ${three('block', launch.block, BLOCK_LIMITS)},
     ${launch.cluster ? three('cluster', launch.cluster, CLUSTER_LIMIT) : '{0, 0, 0}'},
     (unsigned)${integer(launch.sharedBytes, `${entry}: shared_bytes`, 0, INT32.most)},
-    ${persistCode(launch, names.key)},
+    ${persistCode(launch, names)},
     {
-${launch.arguments.map((argument, index) => `        ${argumentCode(argument, `${names.key}.arguments[${index}]`, names.workspaces)},`).join('\n')}
+${launch.arguments.map((argument, index) => `        ${argumentCode(argument, { ...names, key: `${names.key}.arguments[${index}]` })},`).join('\n')}
     }});`;
   return when === undefined ? code : `if (${finite(when, `${names.key}.when`)} != 0)\n${indent(code, 2)}`;
 }
 
 const SWIZZLES = { none: 0, '32B': 1, '64B': 2, '128B': 3 } as const;
 
-function persistCode({ l2Persist: { tensors, when } }: ManifestLaunch, key: string): string {
-  const indices = `std::vector<int>{${tensors.map((name) => TENSOR_NAMES.indexOf(name)).join(', ')}}`;
+function persistCode({ l2Persist: { tensors, when } }: ManifestLaunch, names: Names): string {
+  const indices = `std::vector<int>{${tensors.map((name) => names.tensors.indexOf(name)).join(', ')}}`;
   return when === undefined
     ? indices
-    : `${finite(when, `${key}.l2_persist.when`)} != 0 ? ${indices} : std::vector<int>{}`;
+    : `${finite(when, `${names.key}.l2_persist.when`)} != 0 ? ${indices} : std::vector<int>{}`;
 }
 
-function argumentCode(argument: ManifestArgument, key: string, workspaces: readonly string[]): string {
+function argumentCode(argument: ManifestArgument, { key, workspaces, tensors }: Names): string {
   switch (argument.kind) {
     case 'tensor':
-      return `{FcArgument::TENSOR, ${TENSOR_NAMES.indexOf(argument.tensor)}, 0, {0, 0, 0}, 0}`;
+      return `{FcArgument::TENSOR, ${tensors.indexOf(argument.tensor)}, 0, {0, 0, 0}, 0}`;
     case 'workspace':
       return `{FcArgument::WORKSPACE, ${workspaces.indexOf(argument.name)}, 0, {0, 0, 0}, 0}`;
     case 'int32':
@@ -134,7 +135,7 @@ function argumentCode(argument: ManifestArgument, key: string, workspaces: reado
     case 'tensorMap': {
       const box = argument.box.map((extent) => `(unsigned)${integer(extent, key, 1, BOX_LIMIT)}`);
       const [columns, rows, heads = '1'] = box;
-      const tensor = TENSOR_NAMES.indexOf(argument.tensor);
+      const tensor = tensors.indexOf(argument.tensor);
       return `{FcArgument::TENSOR_MAP, ${tensor}, 0, {${columns}, ${rows}, ${heads}}, ${SWIZZLES[argument.swizzle]}}`;
     }
   }

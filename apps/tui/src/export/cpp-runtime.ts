@@ -1,7 +1,9 @@
+import type { DtypeNames } from './dtype-names.ts';
+
 /**
  * `fc_run`: launches an FcPlan through the CUDA runtime, on any stream; wants cpp-plan.ts and `FC_ENTRIES` before it.
  */
-export const CPP_RUNTIME = `#include <cuda.h>
+export const cppRuntime = ({ bytes, tensorMap }: DtypeNames): string => `#include <cuda.h>
 #include <cuda_runtime.h>
 
 static inline void fc_check(cudaError_t code, const char* what) {
@@ -20,9 +22,9 @@ static inline void fc_tensor_map(CUtensorMap* map, void* tensor, const FcArgumen
     encode = (decltype(encode))found;
   }
   const cuuint64_t sizes[3] = {(cuuint64_t)extent[3], (cuuint64_t)extent[2], (cuuint64_t)(extent[0] * extent[1])};
-  const cuuint64_t strides[2] = {sizes[0] * 2, sizes[0] * sizes[1] * 2};
+  const cuuint64_t strides[2] = {sizes[0] * ${bytes}, sizes[0] * sizes[1] * ${bytes}};
   const cuuint32_t box[3] = {argument.box[0], argument.box[1], argument.box[2]}, steps[3] = {1, 1, 1};
-  const CUresult code = encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 3, tensor, sizes, strides, box, steps,
+  const CUresult code = encode(map, CU_TENSOR_MAP_DATA_TYPE_${tensorMap}, 3, tensor, sizes, strides, box, steps,
                                CU_TENSOR_MAP_INTERLEAVE_NONE, (CUtensorMapSwizzle)argument.swizzle,
                                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (code != CUDA_SUCCESS) throw std::runtime_error("cuTensorMapEncodeTiled: " + std::to_string((int)code));
@@ -55,10 +57,10 @@ static inline cudaLaunchAttribute fc_window(const FcLaunch& launch, void* const*
   return attribute;
 }
 
-// tensors: Q, K, V, O as [B, H, S, D] in fp16, contiguous; workspace: as many bytes as the plan says, each.
+// tensors: Q, K, V, O as [B, H, S, D], contiguous; workspace: as many bytes as the plan says, each.
 static void fc_run(const FcPlan& plan, const long long (&extent)[4], void* const* tensors, void* const* workspace,
                    cudaStream_t stream) {
-  const size_t bytes = (size_t)(extent[0] * extent[1] * extent[2] * extent[3]) * 2;
+  const size_t bytes = (size_t)(extent[0] * extent[1] * extent[2] * extent[3]) * ${bytes};
   for (const FcLaunch& launch : plan.launches) {
     union Slot {
       void* pointer;

@@ -1,5 +1,5 @@
 /** What every export is made of: a kernel's manifest, the variant that was built, its machine code and its sources. */
-import type { Manifest } from '@flashcore/shared/kernels';
+import type { Manifest, TensorDtype } from '@flashcore/shared/kernels';
 
 export interface SourceText {
   /** As includes name it: "flashcore_v6.cu", "primitives/mma.cuh". */
@@ -17,6 +17,8 @@ export interface ExportedKernel {
   readonly manifest: Manifest;
   /** Parameters of the variant by name. */
   readonly parameters: Readonly<Record<string, number>>;
+  /** Of Q, K, V and O. */
+  readonly dtype: TensorDtype;
   /** nvcc's target, for example "sm_90a". */
   readonly arch: string;
   /** Machine code: a file, or one for each entry that was compiled apart. */

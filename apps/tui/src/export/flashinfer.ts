@@ -4,7 +4,8 @@
  */
 import { createHash } from 'node:crypto';
 import type { Shape } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
+import { formatShape, type TensorDtype } from '@flashcore/shared/kernels';
+import { dtypeNames } from './dtype-names.ts';
 import { exportName, type ExportedKernel, type MeasuredShape } from './exported-kernel.ts';
 import { exportShapes } from './export-shapes.ts';
 import { extensionFlags, kernelUnit } from './kernel-unit.ts';
@@ -15,11 +16,12 @@ const AUTHOR = 'flashcore';
 const HEAD_DIM = 64;
 
 export function flashInferFiles(kernel: ExportedKernel): Record<string, string> {
-  const groups = Map.groupBy(exportShapes(kernel), definitionName);
+  const groups = Map.groupBy(exportShapes(kernel), (shape) => definitionName(shape, kernel.dtype));
   return Object.fromEntries([...groups].flatMap(([name, shapes]) => filesOf(kernel, name, shapes)));
 }
 
-const definitionName = ({ heads, causal }: Shape): string => `mha_fwd${causal ? '_causal' : ''}_h${heads}_d${HEAD_DIM}`;
+const definitionName = ({ heads, causal }: Shape, dtype: TensorDtype): string =>
+  `mha_fwd${dtype === 'fp16' ? '' : `_${dtype}`}${causal ? '_causal' : ''}_h${heads}_d${HEAD_DIM}`;
 
 function filesOf(kernel: ExportedKernel, name: string, shapes: readonly Shape[]): [string, string][] {
   const [{ heads, causal }] = shapes as [Shape];
@@ -29,7 +31,7 @@ function filesOf(kernel: ExportedKernel, name: string, shapes: readonly Shape[])
     return measured ? [traceOf({ name, shape, solution: solution.name, measured })] : [];
   });
   return [
-    [`definitions/${OP_TYPE}/${name}.json`, json(definitionOf(name, heads, causal))],
+    [`definitions/${OP_TYPE}/${name}.json`, json(definitionOf(name, { heads, causal, dtype: kernel.dtype }))],
     [`workloads/${OP_TYPE}/${name}.jsonl`, lines(shapes.map((shape) => workloadTrace(name, shape)))],
     [`solutions/${AUTHOR}/${OP_TYPE}/${name}/${solution.name}.json`, json(solution)],
     ...(traces.length === 0
@@ -38,9 +40,18 @@ function filesOf(kernel: ExportedKernel, name: string, shapes: readonly Shape[])
   ];
 }
 
-const TENSOR = { shape: ['batch_size', 'num_heads', 'seq_len', 'head_dim'], dtype: 'float16' };
+const tensorOf = (dtype: TensorDtype) => ({
+  shape: ['batch_size', 'num_heads', 'seq_len', 'head_dim'],
+  dtype: dtypeNames(dtype).torch,
+});
 
-const definitionOf = (name: string, heads: number, causal: boolean): unknown => ({
+interface Defined {
+  readonly heads: number;
+  readonly causal: boolean;
+  readonly dtype: TensorDtype;
+}
+
+const definitionOf = (name: string, { heads, causal, dtype }: Defined): unknown => ({
   name,
   op_type: OP_TYPE,
   description: `Dense attention forward${causal ? ', causal' : ''}: contiguous [B, H, S, D], scores times 1 / sqrt(D).`,
@@ -50,8 +61,8 @@ const definitionOf = (name: string, heads: number, causal: boolean): unknown => 
     seq_len: { type: 'var' },
     head_dim: { type: 'const', value: HEAD_DIM },
   },
-  inputs: { q: TENSOR, k: TENSOR, v: TENSOR },
-  outputs: { output: TENSOR },
+  inputs: { q: tensorOf(dtype), k: tensorOf(dtype), v: tensorOf(dtype) },
+  outputs: { output: tensorOf(dtype) },
   // One backend, so that a reference's latency is that of a program that can be named.
   reference: `import torch
 import torch.nn.functional as F

@@ -23,10 +23,10 @@ const pythonTest = test.skipIf(missing('python3'));
 const KERNELS = join(import.meta.dirname, '../../../../kernels');
 const CUBIN = Uint8Array.from({ length: 1001 }, (_, index) => (index * 37) % 256);
 
-function exported(id: string): ExportedKernel {
+function exported(id: string, variant: Parameters<typeof resolveVariant>[1] = {}): ExportedKernel {
   const folder = join(KERNELS, id);
   const manifest = parseManifest(readFileSync(join(folder, 'kernel.yaml'), 'utf8'), folder);
-  const { parameters, defines } = resolveVariant(manifest, {}, undefined);
+  const { parameters, dtype, defines } = resolveVariant(manifest, variant, undefined);
   const sources: { path: string; text: string }[] = [];
   const read = (path: string): void => {
     if (sources.some((each) => each.path === path)) return;
@@ -39,6 +39,7 @@ function exported(id: string): ExportedKernel {
   return {
     manifest,
     parameters,
+    dtype,
     arch: 'sm_90a',
     cubins: [{ entries: [], bytes: CUBIN }],
     sources,
@@ -140,6 +141,23 @@ test.each(LADDER)('%s: what a true runner tells stays as it is, and a text has o
   expect(withToldForms(kernel)).toEqual(kernel);
   const origin = { ...kernel.origin, label: 'A=1\nimport os' };
   expect(withToldForms({ ...kernel, origin }).origin.label).toBe('A=1import os');
+});
+
+test('a bf16 kernel is exported in every format as an operator on bf16 tensors', () => {
+  const kernel = exported('flashcore_v10', { parameters: { BF16: 1 } });
+  const files = {
+    'attention.py': torchFile(kernel),
+    ...kernelBenchFiles(kernel),
+    ...robustKbenchFiles(kernel),
+    ...flashInferFiles(kernel),
+    ...kernelBuilderFiles(kernel),
+  };
+  const ours = Object.entries(files).map(([path, text]) => [path, text.replace(/#define BF16 1[^]*#undef BF16/, '')]);
+  const other = /\b(?:float16|kHalf|fp16)\b|DATA_TYPE_FLOAT16/;
+  expect(ours.filter(([, text]) => other.test(text!)).map(([path]) => path)).toEqual([]);
+  const names = ours.flatMap(([, text]) => text!.match(/torch\.bfloat16|kBFloat16|DATA_TYPE_BFLOAT16/g) ?? []);
+  expect(new Set(names)).toEqual(new Set(['torch.bfloat16', 'kBFloat16', 'DATA_TYPE_BFLOAT16']));
+  expect(Object.keys(files)).toContain('definitions/mha_dense/mha_fwd_bf16_causal_h8_d64.json');
 });
 
 // KernelBench's kernel_static_checker.py, its strict rules as data (HEAD 423217d, 2026-03-05).

@@ -1,4 +1,6 @@
 /** `fa-tui export --hf DIR`: a source project that Hugging Face's kernel-builder builds for the Hub. */
+import type { TensorDtype } from '@flashcore/shared/kernels';
+import { dtypeNames } from './dtype-names.ts';
 import { exportName, type ExportedKernel } from './exported-kernel.ts';
 import { kernelUnit, torchOut, extensionFlags } from './kernel-unit.ts';
 
@@ -11,9 +13,9 @@ export function kernelBuilderFiles(kernel: ExportedKernel): Record<string, strin
     [`${module}_cuda/mha.cu`]: kernelSource(kernel),
     'torch-ext/torch_binding.h': BINDING_HEADER,
     'torch-ext/torch_binding.cpp': BINDING,
-    [`torch-ext/${module}/__init__.py`]: INIT,
-    [`tests/test_${module}.py`]: testOf(module),
-    'benchmarks/benchmark.py': BENCHMARK,
+    [`torch-ext/${module}/__init__.py`]: initOf(kernel.dtype),
+    [`tests/test_${module}.py`]: testOf(module, kernel.dtype),
+    'benchmarks/benchmark.py': benchmarkOf(kernel.dtype),
   };
 }
 
@@ -57,17 +59,17 @@ const FLAKE = `{
 /** Foreign text of a manifest in Markdown: one line, nothing that begins a tag or a link. */
 const plain = (text: string): string => text.replaceAll(/\s+/g, ' ').replaceAll(/[<>[\]`\\|*_]/g, ' ');
 
-const cardOf = ({ manifest, origin, arch, ...kernel }: ExportedKernel, module: string): string => `---
+const cardOf = ({ manifest, dtype, origin, arch, ...kernel }: ExportedKernel, module: string): string => `---
 library_name: kernels
 license: apache-2.0
 ---
 
 # ${module}
 
-${plain(manifest.title)}. Attention forward of contiguous fp16 tensors [B, H, S, D], for ${arch}; there is no backward.
+${plain(manifest.title)}. Attention forward of contiguous ${dtype} tensors [B, H, S, D], for ${arch}; there is no backward.
 
 - build: ${origin.buildId} (${exportName({ manifest, origin })})
-- flags: ${extensionFlags({ manifest, origin, arch, ...kernel }).join(' ')}
+- flags: ${extensionFlags({ manifest, dtype, origin, arch, ...kernel }).join(' ')}
 - limits: ${manifest.limits.map(({ require, because }) => `${plain(require.text)}: ${plain(because)}`).join('; ') || 'none'}
 `;
 
@@ -76,7 +78,7 @@ const kernelSource = (kernel: ExportedKernel): string => `${kernelUnit(kernel)}
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/all.h>
 
-${torchOut(kernel.manifest.id)}`;
+${torchOut(kernel)}`;
 
 const BINDING_HEADER = `#pragma once
 
@@ -98,7 +100,7 @@ TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
 REGISTER_EXTENSION(TORCH_EXTENSION_NAME)
 `;
 
-const INIT = `from typing import Optional
+const initOf = (dtype: TensorDtype): string => `from typing import Optional
 
 import torch
 
@@ -108,7 +110,7 @@ from ._ops import ops
 def mha_fwd(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, out: Optional[torch.Tensor] = None
 ) -> torch.Tensor:
-    """softmax(q k^T / sqrt(D)) v of contiguous fp16 tensors [B, H, S, D], masked where causal."""
+    """softmax(q k^T / sqrt(D)) v of contiguous ${dtype} tensors [B, H, S, D], masked where causal."""
     if out is None:
         out = torch.empty_like(q)
     ops.mha_fwd_out(out, q, k, v, causal)
@@ -118,7 +120,7 @@ def mha_fwd(
 __all__ = ["mha_fwd"]
 `;
 
-const testOf = (module: string): string => `import pytest
+const testOf = (module: string, dtype: TensorDtype): string => `import pytest
 import torch
 import torch.nn.functional as F
 
@@ -127,12 +129,12 @@ import ${module}
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_mha_fwd(causal):
-    q, k, v = (torch.randn(2, 8, 512, 64, dtype=torch.float16, device="cuda") for _ in range(3))
+    q, k, v = (torch.randn(2, 8, 512, 64, dtype=torch.${dtypeNames(dtype).torch}, device="cuda") for _ in range(3))
     expected = F.scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=causal)
-    torch.testing.assert_close(${module}.mha_fwd(q, k, v, causal).float(), expected, atol=2e-3, rtol=2e-3)
+    torch.testing.assert_close(${module}.mha_fwd(q, k, v, causal).float(), expected, atol=${dtypeNames(dtype).closeness}, rtol=${dtypeNames(dtype).closeness})
 `;
 
-const BENCHMARK = `import torch
+const benchmarkOf = (dtype: TensorDtype): string => `import torch
 import torch.nn.functional as F
 from kernels.benchmark import Benchmark
 
@@ -142,7 +144,7 @@ class MhaFwd(Benchmark):
 
     def setup(self):
         self.q, self.k, self.v = (
-            torch.randn(2, 8, 512, 64, dtype=torch.float16, device=self.device) for _ in range(3)
+            torch.randn(2, 8, 512, 64, dtype=torch.${dtypeNames(dtype).torch}, device=self.device) for _ in range(3)
         )
         self.out = torch.empty_like(self.q)
 

@@ -1,6 +1,7 @@
 /** A kernel, its plan and its launches as one CUDA translation unit; each format adds a binding of its own. */
 import { cppPlan, entriesOf } from './cpp-plan.ts';
-import { CPP_RUNTIME } from './cpp-runtime.ts';
+import { dtypeNames } from './dtype-names.ts';
+import { cppRuntime } from './cpp-runtime.ts';
 import type { ExportedKernel } from './exported-kernel.ts';
 import { inlineSources } from './inline-sources.ts';
 
@@ -25,8 +26,13 @@ export function extensionFlags({ flags, arch, parameters, manifest }: ExportedKe
 export function kernelUnit(kernel: ExportedKernel, rewrite: (source: string) => string = (source) => source): string {
   const { manifest, parameters, flags, sources } = kernel;
   const macros = flags.filter((flag) => flag.startsWith('-D')).map((flag) => flag.slice(2).split('='));
-  return `#include <cuda_fp16.h>
-#include <cuda_runtime.h>
+  const names = dtypeNames(kernel.dtype);
+  return `${
+    names.header === undefined
+      ? ''
+      : `#include <${names.header}>
+`
+  }#include <cuda_runtime.h>
 ${macros.map(([name, value]) => `#define ${name} ${value ?? 1}`).join('\n')}
 ${rewrite(inlineSources(sources))}
 ${macros.map(([name]) => `#undef ${name}`).join('\n')}
@@ -34,11 +40,11 @@ ${cppPlan(manifest, parameters)}
 static const void* const FC_ENTRIES[] = {${entriesOf(manifest)
     .map((entry) => `(const void*)&${entry}`)
     .join(', ')}};
-${CPP_RUNTIME}`;
+${cppRuntime(names)}`;
 }
 
 /** `mha_fwd_out` into a tensor of the caller's, `mha_fwd` into a new one; wants PyTorch's headers before it. */
-export const torchBinding = (id: string): string => `${torchOut(id)}
+export const torchBinding = (kernel: ExportedKernel): string => `${torchOut(kernel)}
 torch::Tensor mha_fwd(torch::Tensor q, torch::Tensor k, torch::Tensor v, bool causal) {
   torch::Tensor o = torch::empty_like(q);
   mha_fwd_out(o, q, k, v, causal);
@@ -46,12 +52,13 @@ torch::Tensor mha_fwd(torch::Tensor q, torch::Tensor k, torch::Tensor v, bool ca
 }
 `;
 
-export const torchOut = (
-  id: string,
-): string => `void mha_fwd_out(torch::Tensor o, torch::Tensor q, torch::Tensor k, torch::Tensor v, bool causal) {
+export const torchOut = ({
+  manifest: { id },
+  dtype,
+}: ExportedKernel): string => `void mha_fwd_out(torch::Tensor o, torch::Tensor q, torch::Tensor k, torch::Tensor v, bool causal) {
   for (const torch::Tensor& each : {q, k, v, o}) {
-    TORCH_CHECK(each.is_cuda() && each.scalar_type() == at::kHalf && each.dim() == 4 && each.is_contiguous(),
-                "${id}: q, k, v and o must be contiguous fp16 tensors [B, H, S, D] on a CUDA device");
+    TORCH_CHECK(each.is_cuda() && each.scalar_type() == at::${dtypeNames(dtype).aten} && each.dim() == 4 && each.is_contiguous(),
+                "${id}: q, k, v and o must be contiguous ${dtype} tensors [B, H, S, D] on a CUDA device");
     TORCH_CHECK(each.sizes() == q.sizes() && each.device() == q.device(),
                 "${id}: q, k, v and o must have one shape and one device");
   }

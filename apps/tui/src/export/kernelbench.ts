@@ -74,11 +74,10 @@ const rawText = (text: string): string => text.replaceAll("'''", `''' "'''" r'''
 
 /** The kernel, its plan and a binding in one translation unit; the checker reads it as text. */
 export function torchExtensionSource(kernel: ExportedKernel): string {
-  const { manifest } = kernel;
   return `${kernelUnit(kernel, (source) => REFUSED_WORDS.reduce((text, word) => renameToken(text, word, `${word}_`), withoutComments(source)))}
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/extension.h>
 
-${torchBinding(manifest.id)}`;
+${torchBinding(kernel)}`;
 }

@@ -1,16 +1,18 @@
 /** `fa-tui export --robust-kbench DIR`: a task folder of robust-kbench, and the kernel as its forward.cu. */
 import type { Shape } from '@flashcore/shared/contract';
+import type { TensorDtype } from '@flashcore/shared/kernels';
+import { dtypeNames } from './dtype-names.ts';
 import type { ExportedKernel } from './exported-kernel.ts';
 import { exportShapes } from './export-shapes.ts';
 import { extensionFlags, kernelUnit, torchBinding } from './kernel-unit.ts';
 
 export const robustKbenchFiles = (kernel: ExportedKernel): Record<string, string> => ({
-  'func_forward.py': FUNC_FORWARD,
+  'func_forward.py': funcForward(kernel.dtype),
   'config_forward.json': `${JSON.stringify(configOf(exportShapes(kernel)), null, 2)}\n`,
   'forward.cu': forwardSource(kernel),
 });
 
-const FUNC_FORWARD = `import torch
+const funcForward = (dtype: TensorDtype): string => `import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
@@ -20,7 +22,7 @@ def forward_fn(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) 
     Scaled dot-product attention: softmax(q k^T / sqrt(D)) v, each row i attending to the columns 0..i where causal.
 
     Args:
-        q, k, v: [B, H, S, D] in fp16, contiguous
+        q, k, v: [B, H, S, D] in ${dtype}, contiguous
         causal: whether the mask is applied
     """
     return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
@@ -37,7 +39,7 @@ class Model(nn.Module):
 
 def get_inputs(batch_size: int = 2, num_heads: int = 8, seq_len: int = 512, head_dim: int = 64):
     shape = (batch_size, num_heads, seq_len, head_dim)
-    return [torch.randn(shape, dtype=torch.float16) for _ in range(3)]
+    return [torch.randn(shape, dtype=torch.${dtypeNames(dtype).torch}) for _ in range(3)]
 
 
 input_names = ["q", "k", "v"]
@@ -85,7 +87,7 @@ ${kernelUnit(kernel)}
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/extension.h>
 
-${torchBinding(kernel.manifest.id)}
+${torchBinding(kernel)}
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("forward", &mha_fwd, "attention forward", pybind11::arg("q"), pybind11::arg("k"), pybind11::arg("v"),
         pybind11::arg("causal"));

@@ -3,12 +3,14 @@
  * by ctypes through the CUDA driver, as the manifest says.
  */
 import { deflateSync } from 'node:zlib';
+import { dtypeNames } from './dtype-names.ts';
 import { exportName, type ExportedCubin, type ExportedKernel } from './exported-kernel.ts';
 import { pythonPlan } from './python-plan.ts';
 
 /** The file's text. */
 export function torchFile(kernel: ExportedKernel): string {
-  const { manifest, parameters, arch, cubins, origin, flags } = kernel;
+  const { manifest, parameters, dtype, arch, cubins, origin, flags } = kernel;
+  const names = dtypeNames(dtype);
   const fromDevice = Object.entries(manifest.parameters).filter(([, { ofDevice }]) => ofDevice !== undefined);
   const about = {
     kernel: manifest.id,
@@ -30,7 +32,7 @@ compiler. Written by fa-tui export; PROVENANCE says from which build.
     o = attention(q, k, v, causal=True)
     attention_out(q, k, v, o, causal=True)  # into a tensor of yours
 
-q, k, v and o are [B, H, S, D], fp16 and contiguous, on one device; the scores' factor is 1 / sqrt(D). It runs on the
+q, k, v and o are [B, H, S, D], ${dtype} and contiguous, on one device; the scores' factor is 1 / sqrt(D). It runs on the
 current stream, under torch.compile, and in a CUDA graph: call it once before the capture, which loads the module.
 Inference only: there is no backward.
 """
@@ -50,9 +52,12 @@ import torch
 KERNEL = ${JSON.stringify(manifest.id)}
 ARCH = ${JSON.stringify(arch)}
 PARAMETERS = ${JSON.stringify(parameters)}
+DTYPE = torch.${names.torch}
 # Parameters that the build took from a device: multiprocessors.
 OF_DEVICE = ${JSON.stringify(Object.fromEntries(fromDevice.map(([name, { values }]) => [name, values])))}
 PROVENANCE = json.loads(${JSON.stringify(JSON.stringify(about))})
+_ELEMENT_BYTES = ${names.bytes}
+_TENSOR_MAP_TYPE = ${names.tensorMapNumber}
 
 
 ${pythonPlan(manifest, parameters)}
@@ -103,7 +108,6 @@ _NON_PORTABLE_CLUSTER = 14
 _LIMIT_PERSISTING_L2 = 6
 _MAX_PERSISTING_L2 = 108
 _MAX_ACCESS_POLICY_WINDOW = 109
-_HALF_BYTES = 2
 
 
 class _LaunchConfig(ctypes.Structure):
@@ -209,15 +213,15 @@ class _Loaded:
         held = ctypes.create_string_buffer(128 + 64)
         address = (ctypes.addressof(held) + 63) // 64 * 64
         columns, rows, heads = box if len(box) == 3 else (*box, 1)
-        fp16, promotion_256b = 6, 3
+        promotion_256b = 3
         self._driver.call(
             "cuTensorMapEncodeTiled",
             ctypes.c_void_p(address),
-            fp16,
+            _TENSOR_MAP_TYPE,
             ctypes.c_uint32(3),
             ctypes.c_void_p(tensor.data_ptr()),
             (ctypes.c_uint64 * 3)(D, S, B * H),
-            (ctypes.c_uint64 * 2)(D * _HALF_BYTES, S * D * _HALF_BYTES),
+            (ctypes.c_uint64 * 2)(D * _ELEMENT_BYTES, S * D * _ELEMENT_BYTES),
             (ctypes.c_uint32 * 3)(columns, rows, heads),
             (ctypes.c_uint32 * 3)(1, 1, 1),
             0,
@@ -302,8 +306,8 @@ def _check(q, k, v, out=None):
     for name, tensor in named:
         if tensor.device.type != "cuda":
             raise ValueError(f"{KERNEL}: {name} is on {tensor.device}: must be on a CUDA device")
-        if tensor.dtype != torch.float16:
-            raise TypeError(f"{KERNEL}: {name} is {tensor.dtype}: must be torch.float16, for example {name}.half()")
+        if tensor.dtype != DTYPE:
+            raise TypeError(f"{KERNEL}: {name} is {tensor.dtype}: must be {DTYPE}, for example {name}.to({DTYPE})")
         if tensor.dim() != 4:
             raise ValueError(f"{KERNEL}: {name} has {tensor.dim()} dimensions: must be [B, H, S, D]")
         if not tensor.is_contiguous():
@@ -332,7 +336,7 @@ def _run(q, k, v, o, causal):
 
 @torch.library.custom_op("OPERATOR_NAME", mutates_args=())
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False) -> torch.Tensor:
-    """softmax(q k^T / sqrt(D)) v, with the mask j <= i where causal; all [B, H, S, D] in fp16."""
+    """softmax(q k^T / sqrt(D)) v, with the mask j <= i where causal; all [B, H, S, D] of DTYPE."""
     _check(q, k, v)
     o = torch.empty_like(q)
     _run(q, k, v, o, causal)

@@ -9,8 +9,8 @@ import {
 } from '@flashcore/shared/contract';
 import type { Column } from '../present/blocks.ts';
 import { p50IntervalText } from '../present/sections/timings.ts';
-import { shortName } from '../present/words.ts';
-import { FEWEST_SAMPLES, formatShape } from '@flashcore/shared/kernels';
+import { dtypeWord, shortName } from '../present/words.ts';
+import { FEWEST_SAMPLES, formatShape, recordedDtype } from '@flashcore/shared/kernels';
 
 export interface Figure {
   readonly job: string;
@@ -43,18 +43,20 @@ export function figuresOf(jobs: readonly GetJobResponse[]): Figure[] {
 /** Where and how figures were taken. Those of two places never stand in one table. */
 export interface Place {
   readonly device: string;
+  readonly dtype: string;
   readonly protocol: string;
   readonly simulated: boolean;
 }
 
 export const placeOf = ({ provenance, benchmark }: Pick<Figure, 'provenance' | 'benchmark'>): Place => ({
   device: provenance?.device?.name ?? 'unknown device',
+  dtype: recordedDtype(provenance?.dtype),
   protocol: provenance?.protocol || 'unknown protocol',
   simulated: benchmark.simulated,
 });
 
-export const placeTitle = ({ device, protocol, simulated }: Place): string =>
-  `${device}, ${protocol}${simulated ? ', simulated: no GPU times' : ''}`;
+export const placeTitle = ({ device, dtype, protocol, simulated }: Place): string =>
+  [device, dtypeWord(dtype).trim(), protocol, simulated ? 'simulated: no GPU times' : ''].filter(Boolean).join(', ');
 
 /** Figures by place, in the order in which places first come. */
 export const byPlace = (figures: readonly Figure[]): { place: Place; figures: Figure[] }[] =>

@@ -24,7 +24,7 @@ import { costText, errorText, gatesText, correctText, totalCost } from './job-fa
 import type { Report } from './report.ts';
 import { saidAndMeasured } from './said-and-measured.ts';
 
-/** A table for each protocol and device: figures of two are never in one. */
+/** A table for each protocol, device and dtype: figures of two are never in one. */
 export function finalReport(jobs: readonly GetJobResponse[]): Report {
   const places = byPlace(figuresOf(jobs));
   const plots = jobs.flatMap(jobPlots);
@@ -62,7 +62,7 @@ function spanText(jobs: readonly GetJobResponse[]): string {
   const sorted = times.toSorted((a, b) => Number(a.seconds - b.seconds));
   const [first, last] = [formatInstant(sorted[0]), formatInstant(sorted.at(-1))];
   const span = sorted.length === 0 ? '' : `, ${first === last ? first : `${first} to ${last}`}`;
-  return `${counted(jobs.length, 'job')}${span}. Every row names its job; tables never mix devices, protocols or simulated times.`;
+  return `${counted(jobs.length, 'job')}${span}. Every row names its job; tables never mix devices, dtypes, protocols or simulated times.`;
 }
 
 const LATENCY_COLUMNS: readonly Column<Figure>[] = [

@@ -41,6 +41,7 @@ shapes:
 
 test('rbk_config.yaml gives shapes, iterations and what is written', () => {
   expect(parseRbkConfig(CONFIG, 'rbk_config.yaml')).toEqual({
+    dtype: 'fp16',
     warmups: 10,
     iterations: 200,
     outputFolder: 'out',
@@ -52,13 +53,18 @@ test('rbk_config.yaml gives shapes, iterations and what is written', () => {
   });
 });
 
+test('rbk_config.yaml: the dtype of all is that of every shape that names none', () => {
+  const all = `dtype: bfloat16\n${CONFIG.replace('dtype: fp16', 'dtype: bf16')}`;
+  expect(parseRbkConfig(all, 'rbk_config.yaml').dtype).toBe('bf16');
+});
+
 test.each([
   [
     'a dtype of a shape',
     CONFIG.replace('dtype: fp16', 'dtype: bf16'),
-    /rbk_config.yaml:7: shapes\[0\]\.dtype: bf16 is not supported: kernels here take fp16/,
+    /rbk_config.yaml:8: shapes\[1\]\.dtype: must be bf16, as the first shape's, got fp16: write a file for each dtype/,
   ],
-  ['a dtype of all', `dtype: fp32\n${CONFIG}`, /dtype.*fp32 is not supported/],
+  ['a dtype of all', `dtype: fp8\n${CONFIG}`, /dtype: wanted one of fp16, .*bf16.*, found "?fp8/],
   ['a key that nobody knows', CONFIG.replace('warmups', 'eval_type: kineto\nwarmups'), /unknown key "eval_type"/],
   ['no shape', 'shapes: []\n', /wanted at least one shape/],
   ['a size that is none', CONFIG.replace('seq_len: 512', 'seq_len: 0'), /seq_len.*wanted an integer of 1/],
@@ -82,7 +88,7 @@ const RBK_REPORT = z.strictObject({
       name: z.string(),
       shape: z.string().regex(/^\d+x\d+x\d+x\d+c?$/),
       mode: z.enum(['cold', 'hot']),
-      dtype: z.literal('fp16'),
+      dtype: z.enum(['fp16', 'bf16', 'fp32']),
       iterations: z.int(),
       mean_us: z.number(),
       p50_us: z.number(),

@@ -7,6 +7,7 @@ import {
   type GetJobResponse,
   type JobResult,
   type VariantResult,
+  allProbes,
   parityCounts,
   parityText,
 } from '@flashcore/shared/contract';
@@ -53,7 +54,8 @@ export function gatesText(gates: readonly GateResult[]): string {
  * that was found. Too slow or too large is not wrong.
  */
 export function isRight(variant: VariantResult): boolean {
-  const { passedCases = 0, cases = [], probes = [] } = variant.verify ?? {};
+  const { passedCases = 0, cases = [] } = variant.verify ?? {};
+  const probes = variant.verify ? allProbes(variant.verify) : [];
   const outcome = outcomeOfVariant({ ...variant, gates: [], comparison: undefined });
   return (
     cases.length > 0 &&

@@ -6,7 +6,7 @@ import { DecisionKind, type Decision, type GetJobResponse } from '@flashcore/sha
 import { chapter, fact, facts, heading, notice, tableOf, type Block, type Column } from '../present/blocks.ts';
 import { formatInterval, formatMicroseconds, formatSeconds, counted } from '../present/numbers.ts';
 import { comparisonPlots, jobPlots, subjectOf } from '../present/plots/job-plots.ts';
-import { outcomeWord, shortName } from '../present/words.ts';
+import { dtypeWord, outcomeWord, shortName } from '../present/words.ts';
 import { nextSteps, type Advised } from './advice.ts';
 import { changesOf, type Changes } from './changes.ts';
 import { stepsOf, type Step } from './before-after.ts';
@@ -132,7 +132,8 @@ function entryBlocks(entry: Entry): Block[] {
   const { response, job, kernel, started, device, simulated, protocol, summary, outcome } = entry;
   const { result } = response;
   const variant = result?.variants.find(({ fallback }) => !fallback);
-  const place = [device, protocol, simulated ? 'simulated: no GPU times' : ''].filter(Boolean).join(', ');
+  const dtype = dtypeWord(result?.provenance?.dtype ?? '').trim();
+  const place = [device, dtype, protocol, simulated ? 'simulated: no GPU times' : ''].filter(Boolean).join(', ');
   return [
     heading(`${started} ${kernel}`, `job ${shortName(job)}`),
     facts(

@@ -12,11 +12,11 @@ import {
   Verdict,
   type GetJobResponse,
 } from '@flashcore/shared/contract';
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { drawingRows } from '../present/cells/cells-painter.ts';
 import { rowWidth } from '../present/cells/row.ts';
 import { jobPlots } from '../present/plots/job-plots.ts';
@@ -330,6 +330,7 @@ test('every plot that a job has data for can be drawn, with the job in its capti
 
 test('what is read from files can steer no terminal and no reader', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'flashcore-report-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
   const job = { name: 'jobs/1', state: 'JOB_STATE_ENDED', label: 'mine\u001b[2J\u202e\u{e0069}' };
   writeFileSync(path.join(folder, 'job.json'), JSON.stringify({ job, result: {} }));
   expect(new FileSource([folder]).jobs.map((each) => each.job?.label)).toEqual(['mine']);
@@ -337,6 +338,7 @@ test('what is read from files can steer no terminal and no reader', () => {
 
 test('files that are no results are refused by name; folders are read without them', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'flashcore-report-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
   const other = path.join(folder, 'other.json');
   writeFileSync(other, '{"a":1}');
   expect(() => new FileSource([other])).toThrow(`${other}: must be what --json prints`);

@@ -1,13 +1,21 @@
 /** `rbk_config.yaml`: a benchmark in the notes' own form. What this program can't do is refused by name. */
-import { yamlFile } from '@flashcore/shared/kernels';
+import { yamlFile, type TensorDtype } from '@flashcore/shared/kernels';
 
 const { strict, text, integer, flag, listOf, oneOf } = yamlFile;
 
 const MOST_EXTENT = 1_000_000;
 
-// fp16 is what every kernel here takes; the others are known, so that their refusal can say what is.
-const DTYPES = ['fp16', 'float16', 'half', 'bf16', 'bfloat16', 'fp32', 'float32', 'fp8'] as const;
-const FP16: readonly string[] = DTYPES.slice(0, 3);
+/** The names of the notes. */
+const DTYPES = {
+  fp16: 'fp16',
+  float16: 'fp16',
+  half: 'fp16',
+  bf16: 'bf16',
+  bfloat16: 'bf16',
+  fp32: 'fp32',
+  float32: 'fp32',
+} as const satisfies Record<string, TensorDtype>;
+const dtypeName = oneOf(Object.keys(DTYPES) as [keyof typeof DTYPES]);
 
 const shapeSchema = strict({
   name: text().optional(),
@@ -16,13 +24,13 @@ const shapeSchema = strict({
   seq_len: integer(1, MOST_EXTENT),
   head_dim: integer(1, MOST_EXTENT),
   causal: flag().default(false),
-  dtype: oneOf(DTYPES).default('fp16'),
+  dtype: dtypeName.optional(),
 });
 
 const configSchema = strict({
   warmups: integer(0, 1_000_000).optional(),
   iterations: integer(1, 1_000_000).optional(),
-  dtype: oneOf(DTYPES).default('fp16'),
+  dtype: dtypeName.default('fp16'),
   output_dir: text().default('.'),
   save_json: flag().default(true),
   save_csv: flag().default(false),
@@ -37,6 +45,8 @@ export interface RbkShape {
 }
 
 export interface RbkConfig {
+  /** Of Q, K, V and O, on every shape. */
+  readonly dtype: TensorDtype;
   /** Asked for; the runner warms up by its own protocol, and the report says so. */
   readonly warmups: number | undefined;
   readonly iterations: number | undefined;
@@ -49,17 +59,23 @@ export interface RbkConfig {
 export function parseRbkConfig(yaml: string, file: string): RbkConfig {
   const parsed = yamlFile.parseYamlFile(yaml, file, configSchema);
   const { value } = parsed;
+  const dtypes = value.shapes.map(({ dtype = value.dtype }) => DTYPES[dtype]);
   const faults = [
     ...(value.shapes.length === 0 ? [{ key: ['shapes'], message: 'wanted at least one shape' }] : []),
-    ...[
-      { key: ['dtype'], dtype: value.dtype },
-      ...value.shapes.map(({ dtype }, at) => ({ key: ['shapes', at, 'dtype'], dtype })),
-    ]
-      .filter(({ dtype }) => !FP16.includes(dtype))
-      .map(({ key, dtype }) => ({ key, message: `${dtype} is not supported: kernels here take fp16` })),
+    ...dtypes.flatMap((dtype, at) =>
+      dtype === dtypes[0]
+        ? []
+        : [
+            {
+              key: ['shapes', at, 'dtype'],
+              message: `must be ${dtypes[0]}, as the first shape's, got ${dtype}: write a file for each dtype`,
+            },
+          ],
+    ),
   ];
   if (faults.length > 0) throw parsed.refuse(faults);
   return {
+    dtype: dtypes[0]!,
     warmups: value.warmups,
     iterations: value.iterations,
     outputFolder: value.output_dir,

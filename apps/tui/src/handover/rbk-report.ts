@@ -1,5 +1,6 @@
 /** `rbk_report.json`, `.md` and `.csv` of a benchmark that rbk_config.yaml asked for. */
 import type { GetJobResponse } from '@flashcore/shared/contract';
+import { recordedDtype } from '@flashcore/shared/kernels';
 import { chapter, notice, tableOf, type Column } from '../present/blocks.ts';
 import { formatMicroseconds } from '../present/numbers.ts';
 import { markdownOf } from '../present/plain/markdown-painter.ts';
@@ -24,7 +25,7 @@ interface Row {
   readonly name: string;
   readonly shape: string;
   readonly mode: string;
-  readonly dtype: 'fp16';
+  readonly dtype: string;
   readonly iterations: number;
   readonly mean_us: number;
   readonly p50_us: number;
@@ -44,14 +45,14 @@ function rowsOf({ shapes }: RbkConfig, response: GetJobResponse): Row[] {
     .map((figure) => rowOf(names.get(figure.shape) ?? figure.shape, figure));
 }
 
-function rowOf(name: string, { shape, mode, benchmark }: Figure): Row {
+function rowOf(name: string, { shape, mode, benchmark, provenance }: Figure): Row {
   const { samples, meanUs, p50Us, p90Us, stddevUs } = benchmark.latency!;
   const sdpa = fastestSdpa(benchmark);
   return {
     name,
     shape,
     mode,
-    dtype: 'fp16',
+    dtype: recordedDtype(provenance?.dtype),
     iterations: samples,
     mean_us: meanUs,
     p50_us: p50Us,

@@ -1,4 +1,5 @@
 /** The command table: what every key means. What the commands do is in keys/. */
+import { didYouMean } from '@flashcore/shared/text';
 import type { AppState } from '../state/app-state.ts';
 import type { CommandRow } from './command.ts';
 import { JOB_COMMANDS } from './job-commands.ts';
@@ -24,30 +25,53 @@ export type Command = CommandRow & { readonly id: CommandId };
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = TABLE;
 
+/** The commands with the user's own keys: a key given to one is taken from the others. */
+export function commandsOf({ customKeys }: Pick<AppState, 'customKeys'>): readonly Command[] {
+  const known = customized.get(customKeys);
+  if (known !== undefined) return known;
+  const taken = new Set(Object.values(customKeys).flat());
+  const commands = COMMANDS.map((command): Command => {
+    const keys = customKeys[command.id] ?? command.keys.filter((key) => !taken.has(key));
+    return { ...command, keys };
+  });
+  customized.set(customKeys, commands);
+  return commands;
+}
+
+// A user's keys never change while the program runs: once, not once a key.
+const customized = new WeakMap<AppState['customKeys'], readonly Command[]>();
+
+/** What is wrong with the user's keys, for a message; undefined: nothing. */
+export function customKeysProblem(customKeys: AppState['customKeys']): string | undefined {
+  const ids = COMMANDS.map(({ id }): string => id);
+  const unknown = Object.keys(customKeys).find((id) => !ids.includes(id));
+  return unknown === undefined ? undefined : `keys: there is no command "${unknown}"${didYouMean(unknown, ids)}`;
+}
+
 /** The first command of the table that has the key and does something now. */
 export function commandOf(key: string, state: AppState): Command | undefined {
-  return COMMANDS.find((command) => command.keys.includes(key) && isUsable(command, state));
+  return commandsOf(state).find((command) => command.keys.includes(key) && isUsable(command, state));
 }
 
 export const isUsable = ({ when }: Command, state: AppState): boolean => when?.(state) ?? true;
 
 /** What to say of a key that does nothing now, though it does elsewhere; undefined: it has no meaning, or leaves. */
-export function whyNothing(key: string): string | undefined {
+export function whyNothing(key: string, state: AppState): string | undefined {
   // Pressed to get out of whatever there is, or in a list that may be empty.
   if (key === 'escape' || key === 'enter') return undefined;
-  const [command] = COMMANDS.filter(({ keys }) => keys.includes(key));
+  const [command] = commandsOf(state).filter(({ keys }) => keys.includes(key));
   return command && doesNothing(command);
 }
 
-export const doesNothing = ({ help, whyNot }: CommandRow): string => whyNot ?? `"${help}" does nothing here`;
+export const doesNothing = ({ help, whyNot }: CommandRow): string => whyNot ?? `Not here: ${help}`;
 
 /**
  * Commands whose id, keys or help contain every word of the query: first those with that very key, then those whose
  * name begins so.
  */
-export function findCommands(query: string): Command[] {
+export function findCommands(query: string, state: Pick<AppState, 'customKeys'> = { customKeys: {} }): Command[] {
   const words = query.toLowerCase().split(' ').filter(Boolean);
-  const found = COMMANDS.filter(({ id, keys, help }) =>
+  const found = commandsOf(state).filter(({ id, keys, help }) =>
     words.every((word) => `${id} ${keys.join(' ')} ${help}`.toLowerCase().includes(word)),
   );
   const rank = ({ id, keys }: Command): number => {

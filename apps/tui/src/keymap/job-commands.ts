@@ -3,7 +3,7 @@ import { JOB_LISTS, type AppState } from '../state/app-state.ts';
 import { cancellableJob, chosenJob, inJobs, inKernels, kernelToRun } from '../state/chosen.ts';
 import { openAcceptability } from '../state/decision.ts';
 import type { JobView } from '../state/job-view.ts';
-import { filteredList, selectedJobName } from '../state/selectors.ts';
+import { hasLines, filteredList, selectedJobName } from '../state/selectors.ts';
 import { sourceTarget } from '../state/source-place.ts';
 import { next, type CommandRow } from './command.ts';
 
@@ -19,15 +19,14 @@ function filterOf(state: AppState): string {
   return list === undefined ? '' : state.ui.filters[list];
 }
 
-const NOT_THE_RUNNERS =
-  'Only kernels of the runner run by a key, and 7 lists them: W watches a folder of yours, fa-tui run FOLDER runs it';
+const NOT_LISTED = 'This kernel is not listed in 7: fa-tui run FOLDER adds a folder of yours';
 
 export const JOB_COMMANDS = [
   {
     id: 'show-job',
     keys: ['enter'],
     group: 'jobs',
-    help: 'In 6 Jobs: show the job under the cursor',
+    help: 'In 6: show the selected job',
     hint: 'show',
     when: (state) => inJobs(state) && selectedJobName(state) !== undefined,
   },
@@ -35,7 +34,7 @@ export const JOB_COMMANDS = [
     id: 'run-kernel',
     keys: ['enter'],
     group: 'jobs',
-    help: 'In 7 Kernels: choose how to run it, Enter runs',
+    help: 'In 7: open the form of the selected kernel',
     hint: 'run',
     when: (state) => inKernels(state) && kernelToRun(state) !== undefined,
   },
@@ -46,64 +45,68 @@ export const JOB_COMMANDS = [
     help: 'Run the last form again, else this kernel',
     hint: 'rerun',
     when: (state) => kernelToRun(state) !== undefined,
-    whyNot: NOT_THE_RUNNERS,
+    whyNot: NOT_LISTED,
   },
   {
     id: 'change-form',
     keys: ['R'],
     group: 'jobs',
-    help: 'The form of the last run, to change and run',
+    help: 'Open the form of the last run',
     hint: 'form',
     when: (state) => kernelToRun(state) !== undefined,
-    whyNot: NOT_THE_RUNNERS,
+    whyNot: NOT_LISTED,
   },
   {
     id: 'cancel',
     keys: ['x'],
     group: 'jobs',
-    help: 'Cancel the job shown, or in 6 the one marked',
+    help: 'Cancel the job shown, or the selected one in 6',
     hint: 'cancel',
     when: (state) => cancellableJob(state) !== undefined,
-    whyNot: 'There is nothing to cancel: no job is shown, or it has ended',
+    whyNot: 'There is nothing to cancel: the job has ended, or none is shown',
   },
   {
     id: 'pin',
     keys: ['b'],
     group: 'jobs',
-    help: 'Pin the job shown, or in 6 the one marked',
+    help: 'Pin the job shown, or the selected one in 6',
     hint: 'pin',
     when: (state) => chosenJob(state) !== undefined,
+    whyNot: 'Only a job that has ended can be pinned',
   },
   {
     id: 'compare',
     keys: ['c'],
     group: 'jobs',
-    help: 'Compare that job with the pinned one, and back',
+    help: 'Compare with the pinned job, and back',
     hint: 'compare',
     when: (state) => state.ui.pinned !== undefined && chosenJob(state) !== undefined,
-    whyNot: 'There is nothing to compare: b pins a job that has ended, c on another compares the two',
+    whyNot: 'Nothing is pinned: b pins a job that has ended, then c on another one compares the two',
   },
   {
     id: 'accept',
     keys: ['a'],
     group: 'jobs',
-    help: 'Accept that result as champion, after a look at it',
+    help: 'Accept the result as champion, after a review',
     hint: (state) => (openAcceptability(state, chosenView(state))?.possible ? 'accept' : ''),
     when: (state) => chosenJob(state) !== undefined,
+    whyNot: 'Only a job that has ended can be accepted',
   },
   {
     id: 'reject',
     keys: ['X'],
     group: 'jobs',
-    help: 'Reject that result, with a note',
+    help: 'Reject the result, with a note',
     when: (state) => chosenJob(state) !== undefined,
+    whyNot: 'Only a job that has ended can be rejected',
   },
   {
     id: 'undo',
     keys: ['u'],
     group: 'jobs',
-    help: 'Undo what was decided about that result',
+    help: 'Undo the decision about the result',
     when: (state) => chosenJob(state) !== undefined,
+    whyNot: 'Only a job that has ended can have a decision to undo',
   },
   { id: 'watch-folder', keys: ['W'], group: 'jobs', help: 'Watch a kernel folder: every save runs; again: stop' },
   {
@@ -113,20 +116,22 @@ export const JOB_COMMANDS = [
     help: 'In the leaderboard: next device, shape, mode',
     hint: 'place',
     when: (state) => inBoard(state) && (state.leaderboard?.places.length ?? 0) > 1,
+    whyNot: 'The leaderboard of this runner is here: 6, then t twice',
   },
   {
     id: 'sort-list',
     keys: ['s'],
     group: 'jobs',
-    help: 'In history, leaderboard, 7: order of the rows',
+    help: 'Sort the lines in 4, the kernels in 7, the history',
     hint: 'sort',
-    when: (state) => inHistory(state) || inKernels(state),
+    when: (state) => inHistory(state) || inKernels(state) || hasLines(state),
+    whyNot: 'There is nothing to sort here: 4 has lines, 7 kernels, and 6 the history',
   },
   {
     id: 'filter-list',
     keys: ['/'],
     group: 'jobs',
-    help: 'In 6 and 7: only rows with these words',
+    help: 'In 6 and 7: show only rows with these words',
     hint: 'filter',
     when: (state) => filteredList(state) !== undefined,
   },
@@ -134,7 +139,7 @@ export const JOB_COMMANDS = [
     id: 'clear-filter',
     keys: ['escape'],
     group: 'jobs',
-    help: 'There: all rows again',
+    help: 'In 6 and 7: show all rows again',
     hint: 'show all',
     when: (state) => filterOf(state) !== '',
   },
@@ -142,23 +147,26 @@ export const JOB_COMMANDS = [
     id: 'history',
     keys: ['t'],
     group: 'jobs',
-    help: 'In 6 Jobs: jobs, history, leaderboard',
+    help: 'In 6: jobs, history, leaderboard',
     hint: ({ ui }) => next(JOB_LISTS, ui.jobList),
     when: inJobs,
+    whyNot: '6 lists the jobs; there t turns to history and leaderboard',
   },
   {
     id: 'faulty',
     keys: ['F'],
     group: 'jobs',
-    help: 'In 7 Kernels: also those faulty on purpose',
+    help: 'In 7: show faulty kernels too',
     hint: 'faulty',
     when: inKernels,
+    whyNot: '7 lists the kernels; there F adds those that are faulty on purpose',
   },
   {
     id: 'edit-source',
     keys: ['e'],
     group: 'jobs',
-    help: 'Edit the source at its error: $VISUAL, $EDITOR',
+    help: 'Edit the source where the error is, in $EDITOR',
     when: (state) => sourceTarget(state) !== undefined,
+    whyNot: 'There is no source to edit: no job is shown',
   },
 ] as const satisfies readonly CommandRow[];

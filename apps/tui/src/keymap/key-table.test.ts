@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { format, resolveConfig } from 'prettier';
 import { expect, test } from 'vitest';
-import { COMMANDS, findCommands } from './commands.ts';
+import { COMMANDS, commandsOf, customKeysProblem, findCommands } from './commands.ts';
 import { KEY_TABLE_BEGIN, KEY_TABLE_END, keyTable, withKeyTable } from './key-table.ts';
 
 test('docs/keys.md has the keys of the command table; else: npx node apps/tui/src/keymap/write-key-table.ts', async () => {
@@ -25,4 +25,20 @@ test('the palette finds a key as typed before words that contain it, and a name 
   expect(findCommands('W')[0]?.id).toBe('watch-folder');
   expect(findCommands('comp')[0]?.id).toBe('compare');
   expect(findCommands('').length).toBe(COMMANDS.length);
+});
+
+test("a user's keys replace a command's own, and are taken from the others", () => {
+  const customKeys = { rerun: ['ctrl+r'], pin: ['x'] };
+  const keysOf = new Map(commandsOf({ customKeys }).map(({ id, keys }) => [id, keys]));
+  expect([keysOf.get('rerun'), keysOf.get('pin'), keysOf.get('cancel'), keysOf.get('zoom')]).toEqual([
+    ['ctrl+r'],
+    ['x'],
+    [],
+    ['+', '_'],
+  ]);
+  expect(findCommands('ctrl+r', { customKeys })[0]?.id).toBe('rerun');
+  expect([customKeysProblem(customKeys), customKeysProblem({ reruns: ['r'] })]).toEqual([
+    undefined,
+    'keys: there is no command "reruns" (did you mean "rerun"?)',
+  ]);
 });

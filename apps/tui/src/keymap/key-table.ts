@@ -8,9 +8,10 @@ export const KEY_TABLE_END = '<!-- keys end -->';
 
 export function keyTable(commands: readonly Command[]): string {
   const rows = commands.map(
-    ({ keys, help }) => `| ${keys.map((key) => `\`${key}\``).join(' ')} | ${help.replaceAll('|', '\\|')} |`,
+    ({ id, keys, help }) =>
+      `| ${keys.map((key) => `\`${key}\``).join(' ')} | ${help.replaceAll('|', '\\|')} | \`${id}\` |`,
   );
-  return ['| Keys | What they do |', '| --- | --- |', ...rows].join('\n');
+  return ['| Keys | What they do | Command |', '| --- | --- | --- |', ...rows].join('\n');
 }
 
 /** `text` with the table between the markers; undefined where it has none. */

@@ -6,6 +6,9 @@ import { inMap } from './view-commands.ts';
 
 const hasLog = (state: AppState): boolean => state.attached !== undefined && filteredList(state) === undefined;
 const hasQuery = (state: AppState): boolean => hasLog(state) && state.ui.log.query !== '';
+const NO_LOG = 'There is no log: no job is shown';
+const NO_SEARCH = 'Nothing is being searched for: / searches the log';
+const NOT_HERE = '1 shows the log; this key works there';
 const inRun = (state: AppState): boolean => hasLog(state) && state.ui.view === 'run';
 
 export const LOG_COMMANDS = [
@@ -16,16 +19,26 @@ export const LOG_COMMANDS = [
     help: 'Search the log: text or a regular expression',
     hint: 'search',
     when: hasLog,
+    whyNot: NO_LOG,
   },
-  { id: 'next-match', keys: ['n'], group: 'log', help: 'Next match', hint: 'next', when: hasQuery },
-  { id: 'previous-match', keys: ['N'], group: 'log', help: 'Previous match', hint: 'previous', when: hasQuery },
+  { id: 'next-match', keys: ['n'], group: 'log', help: 'Next match', hint: 'next', when: hasQuery, whyNot: NO_SEARCH },
+  {
+    id: 'previous-match',
+    keys: ['N'],
+    group: 'log',
+    help: 'Previous match',
+    hint: 'previous',
+    when: hasQuery,
+    whyNot: NO_SEARCH,
+  },
   {
     id: 'filter',
     keys: ['&'],
     group: 'log',
-    help: 'Only lines that match the search, and back',
+    help: 'Show only lines that match, and back',
     hint: 'filter',
     when: hasQuery,
+    whyNot: NO_SEARCH,
   },
   {
     id: 'clear-search',
@@ -40,9 +53,40 @@ export const LOG_COMMANDS = [
     group: 'log',
     help: 'Next error in the log',
     when: hasLog,
+    whyNot: NO_LOG,
   },
-  { id: 'follow', keys: ['f'], group: 'log', help: 'Follow the log, or stop', hint: 'follow', when: hasLog },
-  { id: 'wrap', keys: ['w'], group: 'log', help: 'Wrap long lines of the log, or cut them', hint: 'wrap', when: inRun },
-  { id: 'log-left', keys: ['<'], group: 'log', help: 'Log to the left, where long lines are cut', when: inRun },
-  { id: 'log-right', keys: ['>'], group: 'log', help: 'Log to the right: long lines are cut then', when: inRun },
+  {
+    id: 'follow',
+    keys: ['f'],
+    group: 'log',
+    help: 'Follow the log, or stop',
+    hint: 'follow',
+    when: hasLog,
+    whyNot: NO_LOG,
+  },
+  {
+    id: 'wrap',
+    keys: ['w'],
+    group: 'log',
+    help: 'Wrap long lines of the log, or cut them',
+    hint: 'wrap',
+    when: inRun,
+    whyNot: NOT_HERE,
+  },
+  {
+    id: 'log-left',
+    keys: ['<'],
+    group: 'log',
+    help: 'Scroll the log left (long lines are then cut)',
+    when: inRun,
+    whyNot: NOT_HERE,
+  },
+  {
+    id: 'log-right',
+    keys: ['>'],
+    group: 'log',
+    help: 'Scroll the log right (long lines are then cut)',
+    when: inRun,
+    whyNot: NOT_HERE,
+  },
 ] as const satisfies readonly CommandRow[];

@@ -3,17 +3,18 @@
  */
 import { VIEWS, type AppState, type ViewId } from '../state/app-state.ts';
 import { headCount, selectedMap } from '../state/error-map.ts';
-import { attachedJob, variantsOf } from '../state/selectors.ts';
+import { attachedJob, hasLines, variantsOf } from '../state/selectors.ts';
+import { shownFinding } from '../state/shown-finding.ts';
 import type { CommandRow } from './command.ts';
 
 const VIEW_HELP: Record<ViewId, string> = {
   run: 'Run: phases, findings and the live log',
-  correct: 'Correct: errors of every case, error map',
+  correct: 'Correct: the errors of each case, error map',
   latency: 'Latency: statistics and live histogram',
   profile: 'Profile: registers, occupancy, counters',
-  gates: 'Gates: value, target, distance and reason of each',
-  jobs: 'Jobs of the runner, history of experiments',
-  kernels: 'Kernels: the ladder, manifests, run one',
+  gates: 'Gates: value, target, distance and reason',
+  jobs: 'Jobs, history of experiments, leaderboard',
+  kernels: 'Kernels: yours and the ladder; run one',
   host: 'Host: runner, devices, tools',
 };
 
@@ -37,7 +38,7 @@ export const MAP_COMMANDS = [
     id: 'into-map',
     keys: ['enter'],
     group: 'views',
-    help: 'In 2 Correct: a cursor over the error map',
+    help: 'In 2: move a cursor over the error map',
     hint: 'map',
     when: (state) => !inMap(state) && selectedMap(state) !== undefined,
   },
@@ -63,19 +64,21 @@ export const MAP_COMMANDS = [
     help: 'In 2: error map of the next head, or of all',
     hint: 'head',
     when: hasHeads,
+    whyNot: 'Only the error map of a failed case with several heads has more to show: 2, then choose the case',
   },
   {
     id: 'previous-head',
     keys: ['['],
     group: 'views',
-    help: 'In 2: error map of the head before',
+    help: 'In 2: error map of the previous head',
     when: hasHeads,
+    whyNot: 'Only the error map of a failed case with several heads has more to show: 2, then choose the case',
   },
   {
     id: 'leave-map',
     keys: ['escape', 'enter'],
     group: 'views',
-    help: 'Out of the error map, back to the cases',
+    help: 'Leave the error map, back to the cases',
     hint: 'cases',
     when: inMap,
   },
@@ -100,28 +103,49 @@ export const VIEW_COMMANDS = [
     id: 'zoom',
     keys: ['+', '_'],
     group: 'views',
-    help: 'This view alone over the whole screen, and back',
+    help: 'This view on the whole screen, and back',
     hint: 'zoom',
     when: ({ ui }) => ui.zoomed || (ui.columns >= 100 && ui.rows >= 30),
+    whyNot: 'The screen has only one pane: from 100 columns and 30 rows on there are several',
   },
   {
     id: 'next-variant',
     keys: ['v'],
     group: 'views',
-    help: 'The other variant: as asked for, or USE_WMMA=0',
+    help: 'Next variant, if a job ran several',
     hint: 'variant',
     when: (state) => variantsOf(attachedJob(state)).length > 1,
+    whyNot: 'This job ran only one variant',
+  },
+  {
+    id: 'next-finding',
+    keys: ['o'],
+    group: 'views',
+    help: 'The next finding, if a job has several',
+    hint: 'finding',
+    when: (state) => (shownFinding(state)?.count ?? 0) > 1,
+    whyNot: 'There is no other finding to show',
   },
 ] as const satisfies readonly CommandRow[];
 
 export const LATENCY_COMMANDS = [
   {
+    id: 'hottest-line',
+    keys: ['H'],
+    group: 'views',
+    help: 'In 4: jump to the hottest source line',
+    hint: 'hottest line',
+    when: hasLines,
+    whyNot: 'No source line has figures: a profile counts them on the emulator; 4 shows them',
+  },
+  {
     id: 'distribution',
     keys: ['p'],
     group: 'views',
-    help: 'In 3 Latency: histogram, ECDF, or both',
+    help: 'In 3: histogram, ECDF, or both',
     hint: 'plot',
     when: (state) => state.ui.view === 'latency' && !comparing(state),
+    whyNot: '3 shows the plots; there p changes them',
   },
   {
     id: 'next-comparison-page',
@@ -130,5 +154,6 @@ export const LATENCY_COMMANDS = [
     help: 'Comparing: latency, all figures, source diff',
     hint: 'figures, diff',
     when: comparing,
+    whyNot: 'Nothing is being compared: b pins a job, c on another compares the two',
   },
 ] as const satisfies readonly CommandRow[];

@@ -66,7 +66,7 @@ test('what could be accepted is said in views 1 and 5; a shows comparison and di
     'Cannot accept flashcore_v11 SMS=132: it is the champion already; u takes that back',
   ]);
   await terminal.press('u');
-  expect(await terminal.screen()).toMatch(/Takes back that it was accepted by local/);
+  expect(await terminal.screen()).toMatch(/Undoes the decision \(accepted by local/);
   await terminal.press('\r');
   expect(terminal.runner.decided.map(({ kind }) => kind)).toEqual([DecisionKind.ACCEPTED, DecisionKind.UNDONE]);
   expect(await terminal.screen()).toMatch(/→ a accepts it/);

@@ -9,6 +9,7 @@ import { pressInForm } from './form-keys.ts';
 import type { KeyContext } from './handler.ts';
 import { HANDLERS } from './handlers.ts';
 import { typedCharacter } from './key-name.ts';
+import { WATCH_LABEL } from '../state/selectors.ts';
 import { completeFolder, expandHome } from '../watch/complete-path.ts';
 import { isFolder } from '../watch/follow-source.ts';
 
@@ -21,7 +22,7 @@ export function pressKey(key: string, context: KeyContext): void {
     context.store.dispatch({ type: 'key' });
     const command = commandOf(key, context.store.state);
     if (command !== undefined) HANDLERS[command.id](context);
-    else tellNothing(whyNothing(key), context);
+    else tellNothing(whyNothing(key, context.store.state), context);
     return;
   }
   if (overlay.kind === 'help') return pressInHelp(key, overlay, context);
@@ -34,11 +35,34 @@ export function pressKey(key: string, context: KeyContext): void {
   return pressInConfirm(key, overlay, context);
 }
 
+const MOST_PASTED_CHARACTERS = 4_096;
+
+/** Types pasted text into the open prompt, as one line; where there is no prompt it is refused, never run as keys. */
+export function pastePlainText(text: string, context: KeyContext): void {
+  const { store } = context;
+  if (!takesText(store.state.ui.overlay))
+    return store.dispatch({
+      type: 'notice',
+      text: 'Ignored the pasted text: no prompt is open (/ searches, : finds a command, W watches a folder)',
+      tone: 'warn',
+    });
+  const line = text
+    .slice(0, MOST_PASTED_CHARACTERS)
+    .replaceAll(/[\p{Cc}\s]+/gu, ' ')
+    .trim();
+  for (const character of line) pressKey(character === ' ' ? 'space' : character, context);
+}
+
+function takesText(overlay: Overlay | undefined): boolean {
+  if (overlay === undefined || overlay.kind === 'confirm' || overlay.kind === 'copy') return false;
+  return overlay.kind !== 'form' || overlay.form.fields[overlay.form.selected]?.typed !== undefined;
+}
+
 type OverlayOf<Kind extends Overlay['kind']> = Extract<Overlay, { kind: Kind }>;
 
 function pressInHelp(key: string, overlay: OverlayOf<'help'>, context: KeyContext): void {
   const { store } = context;
-  const found = findCommands(overlay.query);
+  const found = findCommands(overlay.query, store.state);
   const open = (change: Partial<OverlayOf<'help'>>): void =>
     store.dispatch({ type: 'overlay', overlay: { ...overlay, ...change } });
   const select = (selected: number): void => open({ selected: Math.max(0, Math.min(found.length - 1, selected)) });
@@ -114,7 +138,7 @@ function pressInWatchFolder(key: string, overlay: OverlayOf<'watch-folder'>, con
     case 'enter':
       return text === '' || isFolder(typedFolder(text))
         ? watchTyped(overlay, context)
-        : open({ problem: 'there is no such folder' });
+        : open({ problem: 'no such folder' });
     case 'tab':
       return open(completeFolder(text));
     case 'ctrl+t':
@@ -133,9 +157,13 @@ const typedFolder = (text: string): string => path.resolve(expandHome(text));
 function watchTyped({ text, quick }: OverlayOf<'watch-folder'>, context: KeyContext): void {
   close(context);
   if (text === '') return;
+  const labels = { [WATCH_LABEL]: randomUUID() };
   context.session.watchFolder({
     folder: typedFolder(text),
-    requestFor: (kernel) => ({ method: 'runExperiment', request: { kernel, options: { requestId: randomUUID() } } }),
+    requestFor: (kernel) => ({
+      method: 'runExperiment',
+      request: { kernel, options: { requestId: randomUUID(), labels } },
+    }),
     quick,
   });
 }
@@ -146,7 +174,7 @@ function finishSearch(query: string, store: KeyContext['store']): void {
   if (query === '') return;
   const last = store.search?.neighbour(store.log.end, -1);
   if (last === undefined)
-    store.dispatch({ type: 'notice', text: `No line of the log has "${query}" so far`, tone: 'warn' });
+    store.dispatch({ type: 'notice', text: `No line of the log matches "${query}"`, tone: 'warn' });
   else store.dispatch({ type: 'log-position', follow: false, top: last });
 }
 

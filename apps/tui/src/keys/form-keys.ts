@@ -1,20 +1,25 @@
 /** Keys while the form before a run is open. */
+import path from 'node:path';
 import type { Overlay } from '../state/app-state.ts';
 import { formRequest } from '../session/form-request.ts';
 import type { FormContext } from '../state/form-choices.ts';
-import { valueOf } from '../state/form-field.ts';
+import { isPath, valueOf, type FormField } from '../state/form-field.ts';
+import { kernelKey, type ListedKernel } from '../state/listed-kernel.ts';
 import { formOf, withKernel, withKeys, withTyping, type RunForm } from '../state/run-form.ts';
 import { formProblem } from '../state/form-problem.ts';
 import type { AppState } from '../state/app-state.ts';
+import { expandHome } from '../watch/complete-path.ts';
 import type { KeyContext } from './handler.ts';
 import { typedCharacter } from './key-name.ts';
 
-export const formContextOf = ({ kernels, host, plans, caseSets }: AppState): FormContext => ({
+export const formContextOf = ({ kernels, host, plans, caseSets, tolerances }: AppState): FormContext => ({
   kernels,
+  host,
   archs: host?.tools.find(({ name }) => name === 'nvcc')?.archs ?? [],
   devices: host?.devices.map(({ deviceId }) => deviceId) ?? [],
   plans,
   caseSets,
+  tolerances,
 });
 
 /** Opens a form: `form` as it was left, or the kernel's own defaults. */
@@ -32,6 +37,7 @@ export function pressInForm(
 ): void {
   const { store } = context;
   const show = (next: RunForm): void => openForm(context, next, defaults);
+  if (LEAVES_FIELD.has(key) && typedPath(form) !== undefined) return void openFolder(key, form, context);
   const takesText = form.fields[form.selected]?.typed !== undefined;
   switch (key) {
     case 'escape':
@@ -69,6 +75,45 @@ export function pressInForm(
   }
 }
 
+const LEAVES_FIELD = new Set(['enter', 'tab', 'shift+tab', 'up', 'down']);
+
+const kernelFieldOf = ({ fields }: RunForm): FormField | undefined => fields.find(({ id }) => id === 'kernel');
+
+/** The path that was typed for a kernel; undefined: none was. */
+function typedPath(form: RunForm): string | undefined {
+  const { typed = '' } = kernelFieldOf(form) ?? {};
+  return isPath(typed) ? typed : undefined;
+}
+
+/** Goes on with the kernel of the folder that was typed, then does what `key` does; a folder without one is refused. */
+async function openFolder(key: string, form: RunForm, context: KeyContext): Promise<void> {
+  const { store, session } = context;
+  const folder = path.resolve(expandHome(typedPath(form) ?? ''));
+  const kernel = await session.readKernel(folder);
+  if (kernel === undefined || kernel.manifestError !== undefined)
+    return store.dispatch({
+      type: 'notice',
+      text: kernel?.manifestError ?? 'A replay runs no folders',
+      tone: 'warn',
+    });
+  const withFolder = formForKernel(form, kernel, context);
+  openForm(context, withFolder.form, withFolder.defaults);
+  pressInForm(key, { kind: 'form', ...withFolder }, context);
+}
+
+/** The form for another kernel, with nothing typed for the kernel any more. */
+function formForKernel(
+  form: RunForm,
+  kernel: ListedKernel,
+  { store: { state } }: KeyContext,
+): { form: RunForm; defaults: RunForm } {
+  const fields = form.fields.map((field) => (field.id === 'kernel' ? { ...field, typed: '' } : field));
+  return {
+    form: withKernel({ ...form, fields }, kernel, formContextOf(state)),
+    defaults: formOf(kernel, formContextOf(state)),
+  };
+}
+
 /** Another kernel brings its own parameters. */
 function changed(
   context: KeyContext,
@@ -81,10 +126,10 @@ function changed(
 /** The form after its field was changed; another kernel brings its own parameters. */
 function typedInto(context: KeyContext, next: RunForm, { form, defaults }: { form: RunForm; defaults: RunForm }): void {
   const field = next.fields[next.selected];
-  const kernelId = field?.id === 'kernel' ? valueOf(field) : form.kernel.kernelId;
-  if (kernelId === form.kernel.kernelId) return openForm(context, next, defaults);
+  const key = field?.id === 'kernel' ? valueOf(field) : kernelKey(form.kernel);
+  if (key === kernelKey(form.kernel)) return openForm(context, next, defaults);
   const { state } = context.store;
-  const kernel = state.kernels.find((known) => known.kernelId === kernelId);
+  const kernel = state.kernels.find((known) => kernelKey(known) === key);
   if (kernel !== undefined)
     openForm(context, withKernel(next, kernel, formContextOf(state)), formOf(kernel, formContextOf(state)));
 }
@@ -99,5 +144,5 @@ function runForm(context: KeyContext, form: RunForm, defaults: RunForm): void {
 
 export function startForm({ store, session }: KeyContext, form: RunForm, defaults: RunForm): void {
   store.dispatch({ type: 'form-run', form: { form, defaults } });
-  session.start(formRequest(form, defaults));
+  void session.startKernel(form.kernel, (kernel) => formRequest(form, defaults, kernel));
 }

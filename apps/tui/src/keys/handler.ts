@@ -13,6 +13,8 @@ export interface KeyContext {
   readonly copy: Copy;
   /** Gives the terminal to another program until the promise settles, then draws anew. */
   readonly lendTerminal: (borrower: () => Promise<void>) => Promise<void>;
+  /** Stops fa-tui as a job of the shell; `fg` brings it back. */
+  readonly suspend: () => void;
   /** Opens a file in the user's editor, in the terminal. */
   readonly edit: (place: SourcePlace) => Promise<void>;
   /** Kernels of a runner on this machine. */

@@ -2,9 +2,10 @@
 import { next } from '../keymap/command.ts';
 import type { JOB_COMMANDS } from '../keymap/job-commands.ts';
 import { jobTitle } from '../present/words.ts';
-import { HISTORY_SORTS, JOB_LISTS, type AppState, KERNEL_SORTS } from '../state/app-state.ts';
-import { cancellableJob, chosenJob, kernelToRun, kernelShown } from '../state/chosen.ts';
+import { HISTORY_SORTS, JOB_LISTS, LINE_SORTS, type AppState, KERNEL_SORTS } from '../state/app-state.ts';
+import { cancellableJob, chosenJob, folderShown, kernelToRun, kernelShown } from '../state/chosen.ts';
 import { formOf } from '../state/run-form.ts';
+import { kernelKey } from '../state/listed-kernel.ts';
 import { nextPlace } from '../state/board-place.ts';
 import { filteredList, selectedJobName, selectedKernel } from '../state/selectors.ts';
 import { openDecision } from './decision-keys.ts';
@@ -41,7 +42,7 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
   undo: (context) => void openDecision(context, 'undo'),
   'watch-folder': ({ store, session, kernelsDirectory }) => {
     if (store.state.watching !== undefined) return session.stopWatchingFolder();
-    const text = kernelFolder(kernelsDirectory, kernelShown(store.state)) ?? '';
+    const text = folderShown(store.state) ?? kernelFolder(kernelsDirectory, kernelShown(store.state)) ?? '';
     store.dispatch({ type: 'overlay', overlay: { kind: 'watch-folder', text, names: [], quick: false } });
   },
   'next-place': ({ store, session }) => {
@@ -50,7 +51,8 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
   },
   'sort-list': ({ store }) => {
     const { view, historySort, kernelSort } = store.state.ui;
-    if (view === 'kernels') store.dispatch({ type: 'kernel-order', sort: next(KERNEL_SORTS, kernelSort) });
+    if (view === 'profile') store.dispatch({ type: 'line-order', sort: next(LINE_SORTS, store.state.ui.lineSort) });
+    else if (view === 'kernels') store.dispatch({ type: 'kernel-order', sort: next(KERNEL_SORTS, kernelSort) });
     else store.dispatch({ type: 'history-order', sort: next(HISTORY_SORTS, historySort) });
   },
   'filter-list': ({ store }) => {
@@ -76,20 +78,21 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
 
 function rerun(context: KeyContext): void {
   const { lastForm } = context.store.state.ui;
-  const kernelId = kernelToRun(context.store.state);
-  if (lastForm !== undefined && kernelId === lastForm.form.kernel.kernelId)
+  const kernel = kernelToRun(context.store.state);
+  if (kernel === undefined) return;
+  if (lastForm !== undefined && kernelKey(kernel) === kernelKey(lastForm.form.kernel))
     startForm(context, lastForm.form, lastForm.defaults);
-  else if (kernelId !== undefined) context.session.runKernel(kernelId);
+  else void context.session.runKernel(kernel);
 }
 
 function changeForm(context: KeyContext): void {
   const { state } = context.store;
-  const kernelId = kernelToRun(state);
-  const kernel = state.kernels.find((known) => known.kernelId === kernelId);
+  const kernel = kernelToRun(state);
+  if (kernel === undefined) return;
   const { lastForm } = state.ui;
-  if (lastForm !== undefined && kernelId === lastForm.form.kernel.kernelId)
+  if (lastForm !== undefined && kernelKey(kernel) === kernelKey(lastForm.form.kernel))
     openForm(context, lastForm.form, lastForm.defaults);
-  else if (kernel !== undefined) openForm(context, formOf(kernel, formContextOf(state)));
+  else openForm(context, formOf(kernel, formContextOf(state)));
 }
 
 function pin({ store }: KeyContext): void {
@@ -98,7 +101,7 @@ function pin({ store }: KeyContext): void {
   store.dispatch({ type: 'pin', job });
   store.dispatch({
     type: 'notice',
-    text: `Pinned: ${titleOf(store.state, job)}. c on another job compares it with this one`,
+    text: `Pinned: ${titleOf(store.state, job)}. c on another job compares the two`,
     tone: 'info',
   });
 }
@@ -110,7 +113,7 @@ function compare({ store, session }: KeyContext): void {
   else if (job === pinned)
     store.dispatch({
       type: 'notice',
-      text: 'This is the pinned job itself; choose another in 6 Jobs, then c',
+      text: 'This is the pinned job itself: choose another one in 6, then press c',
       tone: 'warn',
     });
   else if (job !== undefined && pinned !== undefined) void session.compare(job, pinned);

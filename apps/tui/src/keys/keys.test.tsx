@@ -1,7 +1,9 @@
 import { homedir } from 'node:os';
-import { TimingMode } from '@flashcore/shared/contract';
+import { fileURLToPath } from 'node:url';
+import { TimingMode, type JobEvent } from '@flashcore/shared/contract';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { fakeRunner } from '../testing/fake-runner.ts';
+import { modelledEvents } from '../testing/measured-job.ts';
 import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';
 import { openTerminal, type TestTerminal } from '../testing/terminal.tsx';
 import type { AppState } from '../state/app-state.ts';
@@ -25,7 +27,9 @@ const RAW: Record<string, string> = {
   'ctrl+c': '\u0003',
   'ctrl+d': '\u0004',
   'ctrl+u': '\u0015',
+  'ctrl+l': '\u000c',
   'ctrl+p': '\u0010',
+  'ctrl+z': '\u001a',
 };
 const CTRL_U = '\u0015';
 const raw = (key: string): string => RAW[key] ?? key;
@@ -41,8 +45,23 @@ afterEach(() => terminal.close());
 
 const ui = () => terminal.store.state.ui;
 
+function show(events: readonly JobEvent[]): void {
+  const [first] = events;
+  if (first !== undefined) terminal.store.dispatch({ type: 'attach', job: first.job });
+  for (const event of events) terminal.store.dispatch({ type: 'job-event', event });
+}
+
+function showTwoFindings(): void {
+  const events = modelledEvents('bank_conflict_32way');
+  const finding = events.find(({ payload }) => payload.case === 'finding')!;
+  show([...events, { ...finding, sequence: BigInt(events.length + 1) }]);
+}
+
 /** How to bring the program where a command does something, and what shows that it did. */
-const REACH: Record<string, { first?: string; shows: (before: AppState, after: AppState) => boolean }> = {
+const REACH: Record<
+  string,
+  { stage?: () => void; first?: string; shows: (before: AppState, after: AppState) => boolean }
+> = {
   ...Object.fromEntries(
     ['run', 'correct', 'latency', 'profile', 'gates', 'jobs', 'kernels', 'host'].map((view) => [
       `show-${view}`,
@@ -53,7 +72,7 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   'previous-view': { first: '1', shows: (_, { ui: after }) => after.view === 'host' },
   zoom: { shows: (before, after) => after.ui.zoomed !== before.ui.zoomed },
   'next-variant': { shows: (before, after) => after.ui.variant !== before.ui.variant },
-  up: { first: '2jj', shows: (before, after) => after.ui.selected.correct === before.ui.selected.correct - 1 },
+  up: { first: '2', shows: (before, after) => after.ui.selected.correct === before.ui.selected.correct - 1 },
   down: { first: '2', shows: (before, after) => after.ui.selected.correct === before.ui.selected.correct + 1 },
   'half-page-up': { first: '5G', shows: (before, after) => after.ui.selected.gates < before.ui.selected.gates },
   'half-page-down': { first: '5', shows: (before, after) => after.ui.selected.gates > before.ui.selected.gates },
@@ -86,22 +105,28 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
     shows: (_, after) => after.ui.overlay?.kind === 'form' && after.ui.overlay.form.kernel.kernelId === 'flashcore_v6',
   },
   'into-map': {
-    first: '2jjj',
+    first: '2',
     shows: (_, { ui: after }) => after.mapCursor?.row === 18 && after.mapCursor.column === 5,
   },
   'map-left': {
-    first: '2jjj\r',
+    first: '2\r',
     shows: (_, { ui: after }) => after.mapCursor?.column === 4 && after.view === 'correct',
   },
   'map-right': {
-    first: '2jjj\r',
+    first: '2\r',
     shows: (_, { ui: after }) => after.mapCursor?.column === 6 && after.view === 'correct',
   },
-  'next-head': { first: '2jjj', shows: (_, { ui: after }) => after.mapHead === 0 },
-  'previous-head': { first: '2jjj', shows: (_, { ui: after }) => after.mapHead === 15 },
+  'next-head': { first: '2', shows: (_, { ui: after }) => after.mapHead === 0 },
+  'previous-head': { first: '2', shows: (_, { ui: after }) => after.mapHead === 15 },
   'leave-map': {
-    first: '2jjj\r',
+    first: '2\r',
     shows: (before, { ui: after }) => before.ui.mapCursor !== undefined && after.mapCursor === undefined,
+  },
+  'next-finding': { stage: showTwoFindings, first: '1', shows: (_, after) => after.ui.finding === 1 },
+  'hottest-line': {
+    stage: () => show(modelledEvents('bank_conflict_32way')),
+    first: '4',
+    shows: (_, after) => after.ui.selected.profile > 0,
   },
   distribution: { first: '3', shows: (_, after) => after.ui.distribution === 'histogram' },
   'next-comparison-page': { first: '6tgb1c', shows: (_, after) => after.ui.comparePage === 'figures' },
@@ -119,7 +144,7 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   accept: { first: '1', shows: (_, after) => after.notice?.text.startsWith('Cannot accept') === true },
   reject: { first: '1', shows: (_, after) => after.ui.overlay?.kind === 'decide' },
   undo: { first: '1', shows: (_, after) => after.notice?.text.startsWith('Cannot undo') === true },
-  cancel: { first: '6g', shows: (_, after) => after.ui.overlay?.kind === 'confirm' },
+  cancel: { first: '6/v7\r', shows: (_, after) => after.ui.overlay?.kind === 'confirm' },
   'next-place': { first: '6tt', shows: (_, after) => after.leaderboard?.place?.mode === TimingMode.COLD },
   history: { first: '6', shows: (_, after) => after.ui.jobList === 'history' },
   faulty: { first: '7', shows: (_, after) => after.kernels.some(({ kernelId }) => kernelId === 'divergent_barrier') },
@@ -127,6 +152,8 @@ const REACH: Record<string, { first?: string; shows: (before: AppState, after: A
   'copy-line': { first: '5', shows: () => terminal.copied[0]?.fileName === 'line.txt' },
   mouse: { shows: (_, after) => after.ui.mouse && terminal.written().includes('\u001b[?1000h\u001b[?1006h') },
   help: { shows: (_, after) => after.ui.overlay?.kind === 'help' },
+  redraw: { shows: () => terminal.written().split('\u001b[?1049h').length === 3 },
+  suspend: { shows: () => terminal.stopped.length === 1 },
   leave: { shows: () => terminal.left() },
 };
 
@@ -136,10 +163,11 @@ describe('every command of the table', () => {
       test(`${command.id} by ${key}`, async () => {
         const reach = REACH[command.id];
         expect(reach, `no way to reach ${command.id} is written down here`).toBeDefined();
+        reach?.stage?.();
         if (reach?.first !== undefined) await terminal.press(reach.first);
         const before = terminal.store.state;
         await terminal.press(raw(key));
-        expect(reach?.shows(before, terminal.store.state)).toBe(true);
+        await expect.poll(() => reach?.shows(before, terminal.store.state)).toBe(true);
       });
     }
   }
@@ -148,9 +176,9 @@ describe('every command of the table', () => {
 test('a key that means nothing here says why and what would help, and the next key takes the message away', async () => {
   const notice = () => terminal.store.state.notice?.text;
   await terminal.press('c');
-  expect(notice()).toMatch(/nothing to compare: b pins a job/);
+  expect(notice()).toMatch(/^Nothing is pinned: b pins a job/);
   await terminal.press('P');
-  expect(notice()).toBe('"In the leaderboard: next device, shape, mode" does nothing here');
+  expect(notice()).toBe('The leaderboard of this runner is here: 6, then t twice');
   terminal.store.dispatch({ type: 'tick', now: terminal.store.state.now + 2_000 });
   await terminal.press('5');
   expect(notice()).toBe(undefined);
@@ -222,7 +250,7 @@ test('no help text is cut at 80 columns', async () => {
 });
 
 test('cancelling asks first; anything but y leaves the job alone', async () => {
-  await terminal.press('6gx');
+  await terminal.press('6/v7\rx');
   expect(await terminal.screen()).toMatch(/Cancel flashcore_v7 .*\? +y yes/);
   await terminal.press('n');
   expect([terminal.runner.cancelled, ui().overlay]).toEqual([[], undefined]);
@@ -289,7 +317,7 @@ test('a shape that the kernel does not take is refused before anything starts; a
   await terminal.press('7gjjj\r');
   await terminal.press('jjjj1x1x64x32\r');
   expect(await terminal.screen()).toMatch(
-    /flashcore_v6 does not take 1x1x64x32: it requires D == 64, because[^]*shapes must be corrected before it runs/,
+    /flashcore_v6 cannot run 1x1x64x32: it requires D == 64, because[^]*fix shapes before it can run/,
   );
   expect(terminal.runner.started).toEqual([]);
   await terminal.press(raw('up').repeat(5) + raw('left'));
@@ -315,13 +343,35 @@ test("e opens the source where the job points: at the compiler's line, in view 7
   await terminal.press('e');
   await terminal.press('7je');
   await terminal.press('1');
-  const kernels = new URL('../../../../kernels/', import.meta.url).pathname;
+  const kernels = fileURLToPath(new URL('../../../../kernels/', import.meta.url));
   expect(terminal.edited).toEqual([
     { file: `${kernels}flashcore_v6/flashcore_v6.cu`, line: 87, column: 9 },
     { file: `${kernels}fa_v2_wmma/fa_v2_wmma.cu`, line: 0, column: 0 },
   ]);
   expect(terminal.written().split('\u001b[?1049h').length).toBe(4);
   expect((await terminal.screen()).split('\n').slice(0, -2)).toEqual(before.split('\n').slice(0, -2));
+});
+
+const pasted = (text: string): string => `\u001b[200~${text}\u001b[201~`;
+
+test('pasted text never runs as keys: without a prompt it is refused', async () => {
+  await terminal.press(pasted('q\n6e:'));
+  expect([terminal.left(), ui().view, ui().overlay, terminal.edited]).toEqual([false, 'run', undefined, []]);
+  expect(terminal.store.state.notice?.text).toMatch(/^Ignored the pasted text: no prompt is open/);
+});
+
+test('pasted text is typed into the open prompt as one line', async () => {
+  await terminal.press('/');
+  await terminal.press(pasted('\n first line\r\n\tsecond\u0007 q\n'));
+  expect(ui().overlay).toMatchObject({ kind: 'search', text: 'first line second q' });
+});
+
+test('a question is not answered by pasted text', async () => {
+  await terminal.press('6/v7\r');
+  await terminal.press('x');
+  expect(ui().overlay?.kind).toBe('confirm');
+  await terminal.press(pasted('y'));
+  expect(ui().overlay?.kind).toBe('confirm');
 });
 
 test('with the mouse on a click shows the view under it and puts its cursor there, the wheel moves it, and leaving turns it off', async () => {
@@ -359,10 +409,10 @@ test('W takes ~ for the home folder; of a folder that is none it says so, and ke
   await terminal.press('W');
   await terminal.press(CTRL_U);
   await terminal.press('~/no such folder\r');
-  expect(await terminal.screen()).toMatch(/folder to watch: ~\/no such folder█ +there is no such folder/);
+  expect(await terminal.screen()).toMatch(/folder to watch: ~\/no such folder█ +no such folder$/m);
   expect(terminal.store.state.watching).toBeUndefined();
   await terminal.press('x');
-  expect(await terminal.screen()).not.toMatch(/there is no such folder/);
+  expect(await terminal.screen()).not.toMatch(/█ +no such folder/);
   await terminal.press(CTRL_U);
   await terminal.press('~\r');
   expect([ui().overlay, terminal.store.state.watching?.folder]).toEqual([undefined, homedir()]);

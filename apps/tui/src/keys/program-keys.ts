@@ -1,4 +1,4 @@
-/** The mouse, the help, leaving. */
+/** The mouse, the help, redrawing, suspending, leaving. */
 import type { PROGRAM_COMMANDS } from '../keymap/program-commands.ts';
 import type { Store } from '../session/store.ts';
 import type { HandlersOf } from './handler.ts';
@@ -6,6 +6,9 @@ import type { HandlersOf } from './handler.ts';
 export const PROGRAM_HANDLERS: Omit<HandlersOf<typeof PROGRAM_COMMANDS>, 'copy' | 'copy-line'> = {
   mouse: ({ store }) => toggleMouse(store),
   help: ({ store }) => store.dispatch({ type: 'overlay', overlay: { kind: 'help', query: '', selected: 0 } }),
+  // Ink draws everything again when it gets the terminal back.
+  redraw: ({ lendTerminal }) => void lendTerminal(() => Promise.resolve()),
+  suspend: ({ suspend }) => suspend(),
   leave: ({ leave }) => leave(),
 };
 

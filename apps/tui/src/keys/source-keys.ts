@@ -7,8 +7,8 @@ import { sourceFile } from '../watch/source-file.ts';
 import type { KeyContext } from './handler.ts';
 
 function editedText(file: string, { isCopy, isChanged }: { isCopy: boolean; isChanged: boolean }): string {
-  if (isCopy) return `${file} is a copy of what the runner compiled; the source itself is with the runner`;
-  return isChanged ? `Edited ${file}; W watches a folder and runs what is saved` : `${file} was not changed`;
+  if (isCopy) return `${file} is a read-only copy of the compiled source: no known folder has this kernel`;
+  return isChanged ? `Edited ${file}; r runs it again, W runs every save` : `${file} was not changed`;
 }
 
 /** Opens the source where the error is; what became of it is a message. */
@@ -18,7 +18,6 @@ export async function editSource({ store, session, lendTerminal, edit, kernelsDi
   const tell = (text: string, tone: 'info' | 'warn' | 'bad'): void => store.dispatch({ type: 'notice', text, tone });
   try {
     const source = await sourceFile(target, {
-      watching: store.state.watching?.folder,
       kernelsDirectory,
       readArtifact: session.readArtifact,
     });

@@ -5,6 +5,7 @@ import type { Store } from '../session/store.ts';
 import { COMPARE_PAGES, DISTRIBUTIONS, type ViewId } from '../state/app-state.ts';
 import { movedCursor, selectedMap, worstBlock, type MapCursor, nextHead } from '../state/error-map.ts';
 import type { Handler, HandlersOf } from './handler.ts';
+import { hottestRow } from '../screens/profile/profile.ts';
 import { cellOfMap } from '../screens/correct/correctness.ts';
 import { focusedPane } from '../screens/chrome/layout.ts';
 import { screenOf } from '../screens/chrome/message.ts';
@@ -22,7 +23,10 @@ export const SHOW_HANDLERS: HandlersOf<typeof SHOW_COMMANDS> = {
   'show-profile': show('profile'),
   'show-gates': show('gates'),
   'show-jobs': show('jobs'),
-  'show-kernels': show('kernels'),
+  'show-kernels': ({ store, session }) => {
+    store.dispatch({ type: 'show', view: 'kernels' });
+    void session.lists.ownKernels();
+  },
   'show-host': show('host'),
 };
 
@@ -30,6 +34,7 @@ export const VIEW_HANDLERS: HandlersOf<typeof VIEW_COMMANDS> = {
   'next-view': ({ store }) => store.dispatch({ type: 'next-view', step: 1 }),
   'previous-view': ({ store }) => store.dispatch({ type: 'next-view', step: -1 }),
   zoom: ({ store }) => store.dispatch({ type: 'zoom' }),
+  'next-finding': ({ store }) => store.dispatch({ type: 'next-finding' }),
   'next-variant': ({ store }) => store.dispatch({ type: 'next-variant' }),
 };
 
@@ -68,6 +73,13 @@ export const MAP_HANDLERS: HandlersOf<typeof MAP_COMMANDS> = {
 };
 
 export const LATENCY_HANDLERS: HandlersOf<typeof LATENCY_COMMANDS> = {
+  'hottest-line': ({ store }) => {
+    const { state } = store;
+    const { width } = insideOf(focusedPane(screenOf(state)));
+    const row = hottestRow(state, width);
+    // With two rows above it: lines around it, or the heads of the columns.
+    if (row !== undefined) store.dispatch({ type: 'move', by: Math.max(0, row - 2) - state.ui.selected.profile });
+  },
   distribution: ({ store }) =>
     store.dispatch({ type: 'distribution', plot: next(DISTRIBUTIONS, store.state.ui.distribution) }),
   'next-comparison-page': ({ store }) =>

@@ -28,10 +28,13 @@ export function formatMicroseconds(microseconds: number, like = microseconds): s
 const fixedDigits = (value: number, digits: number): string =>
   Math.abs(value) >= 10 ** (digits - 1) ? value.toFixed(0) : value.toPrecision(digits);
 
-/** An error as 4.88e-4; 0 stays 0, NaN says so. */
+/** An error as 4.88e-4, 1.72, 8.49e3; 0 stays 0, NaN says so. */
 export function formatError(error: number): string {
   if (error === 0 || !Number.isFinite(error)) return String(error);
-  return error.toExponential(ERROR_DIGITS - 1).replace('e+', 'e');
+  return error
+    .toExponential(ERROR_DIGITS - 1)
+    .replace('e+0', '')
+    .replace('e+', 'e');
 }
 
 /** A figure in at most `digits` significant digits without trailing zeros; whole numbers keep all of theirs. */

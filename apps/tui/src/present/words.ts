@@ -11,7 +11,7 @@ import {
   type Job,
   type Shape,
 } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
+import { formatShape, recordedDtype } from '@flashcore/shared/kernels';
 import { EMULATOR_TIMES } from '@flashcore/shared/text';
 import type { Role } from './roles.ts';
 
@@ -97,6 +97,9 @@ export function jobMark(job: Pick<Job, 'state' | 'outcome'>): Mark {
 }
 
 /** "2x8x512x64c", the form that the command line takes. */
+/** "bf16 "; empty for fp16, which is what a shape means by itself, and from before dtypes were noted. */
+export const dtypeWord = (dtype: string): string => (recordedDtype(dtype) === 'fp16' ? '' : `${dtype} `);
+
 export const shapeShort = (shape: Shape | undefined): string => (shape === undefined ? '-' : formatShape(shape));
 
 /** "not measured: …", with the bare reason that the runner gives. */

@@ -43,6 +43,8 @@ test.each([
     ['flashcore-no-such-program'],
     /The start hook of ssh:\/\/box failed: correct it.*flashcore-no-such-program was not found/,
   ],
+  // As for a program that is nowhere, where a folder of PATH can't be read.
+  [['/dev/null'], /\/dev\/null was not found, or may not be run/],
   [['sh', '-c', 'echo quota exceeded >&2; exit 3'], /ended with status 3; it said: quota exceeded/],
   [['sh', '-c', String.raw`printf "\033]0;x\007\033[2Jbad\n"; exit 1`], /it said: bad$/],
   [['sh', '-c', 'kill -9 $$'], /was ended by SIGKILL/],

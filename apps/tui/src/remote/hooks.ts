@@ -1,10 +1,10 @@
 /** The user's commands that start and stop a host: programs with their arguments, without a shell. */
 import { spawn } from 'node:child_process';
 import { FlashcoreError } from '@flashcore/shared/contract';
-import { killProcessGroup } from '@flashcore/shared/files';
+import { killProcessGroup, withoutSecrets } from '@flashcore/shared/files';
+import { shellWord } from '@flashcore/shared/text';
 import { expiredLogin } from './expired-login.ts';
 import { lastLines } from './ssh-problem.ts';
-import { withoutSecrets } from './without-secrets.ts';
 
 /** What the settings say of a host, under the runner's name. */
 export interface Hooks {
@@ -33,8 +33,7 @@ const MAX_OUTPUT = 16 * 1024;
 /** For the rest of the output after its end. */
 const OUTPUT_LIMIT_MS = 1_000;
 
-export const shownCommand = (command: readonly string[]): string =>
-  command.map((word) => (/^[\w./:=@%+,-]+$/.test(word) ? word : JSON.stringify(word))).join(' ');
+export const shownCommand = (command: readonly string[]): string => command.map(shellWord).join(' ');
 
 /**
  * Runs a hook to its end; at its limit it is killed with all that it started. Errors: RUNNER_UNREACHABLE with what it
@@ -66,9 +65,7 @@ export async function runHook(run: HookRun): Promise<void> {
   signal?.addEventListener('abort', onAbort, { once: true });
   try {
     const end = await new Promise<string>((resolve) => {
-      child.on('error', (error: NodeJS.ErrnoException) =>
-        resolve(error.code === 'ENOENT' ? 'was not found' : `could not be started (${error.message})`),
-      );
+      child.on('error', (error: NodeJS.ErrnoException) => resolve(whyNotStarted(error)));
       child.once('exit', () => {
         clearTimeout(timer);
         // What it left running may keep the pipes open for ever.
@@ -99,4 +96,10 @@ export async function runHook(run: HookRun): Promise<void> {
       `${expired ?? `The ${what} hook of ${runner} failed: correct it, or ${what} the host by hand`}; ${shownCommand(command)} ${how}${tail === '' ? '' : `; it said: ${tail}`}`,
     );
   }
+}
+
+/** EACCES also comes from a folder of PATH that this user can't read, where the program is in none. */
+function whyNotStarted({ code, message }: NodeJS.ErrnoException): string {
+  if (code === 'ENOENT') return 'was not found';
+  return code === 'EACCES' ? 'was not found, or may not be run' : `could not be started (${message})`;
 }

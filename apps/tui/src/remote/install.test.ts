@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, 
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { missing, Sshd } from '@flashcore/shared/testing';
+import { shellWord } from '@flashcore/shared/text';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { isRunning } from '@flashcore/shared/files';
 import { runProgram } from '../commands/program.ts';
@@ -13,6 +14,9 @@ import { digestOf, install, versionOf } from './install.ts';
 import { parseSshAddress } from './ssh-address.ts';
 import { sshHost } from './ssh-command.ts';
 
+// A host to install on, and what unpacks a bundle.
+const NO_HOST = missing('sshd') || missing('xz-utils');
+
 const ROOT = path.resolve(import.meta.dirname, '../../../..');
 
 let folder: string;
@@ -21,14 +25,14 @@ let sshd: Sshd;
 let environment: NodeJS.ProcessEnv;
 
 beforeAll(async () => {
-  if (missing('sshd')) return;
+  if (NO_HOST) return;
   folder = mkdtempSync(path.join(tmpdir(), 'fa-install-'));
   boxHome = path.join(folder, 'box');
   sshd = await Sshd.start({ FLASHCORE_HOME: boxHome, FLASHCORE_ALLOW_ROOT: '1' });
   environment = { ...process.env, FLASHCORE_HOME: path.join(folder, 'laptop'), FLASHCORE_SSH_CONFIG: sshd.config };
 });
 afterAll(async () => {
-  if (missing('sshd')) return;
+  if (NO_HOST) return;
   const pid = readRunnerRecord(boxHome)?.pid;
   if (pid !== undefined) process.kill(pid, 'SIGKILL');
   await sshd[Symbol.asyncDispose]();
@@ -45,7 +49,7 @@ function bundle(name: string, script?: string): string {
   ] as const)
     writeFileSync(
       path.join(stage, program),
-      `#!/bin/sh\n${script ?? `exec "${process.execPath}" "${ROOT}/apps/${app}/dist/main.js" "$@"`}\n`,
+      `#!/bin/sh\n${script ?? `exec ${shellWord(process.execPath)} ${shellWord(`${ROOT}/apps/${app}/dist/main.js`)} "$@"`}\n`,
       { mode: 0o755 },
     );
   const file = path.join(folder, `${name}.tar.xz`);
@@ -62,7 +66,7 @@ async function faTui(...args: string[]): Promise<{ code: number; text: string }>
 
 const current = (): string => readlinkSync(path.join(boxHome, 'bundles/current'));
 
-describe.skipIf(missing('sshd'))('fa-tui host install', () => {
+describe.skipIf(NO_HOST)('fa-tui host install', () => {
   test('brings the bundle there, whose runner is started on demand and outlives the client', async () => {
     const listed = ['jobs', '--runner', 'ssh://box', '--start-runner'];
     expect(await faTui(...listed)).toMatchObject({

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { withoutSecrets } from './without-secrets.ts';
+import { withoutSecrets } from '@flashcore/shared/files';
 
 const LIMIT_MS = 5_000;
 const MAX_BYTES = 64 * 1024;

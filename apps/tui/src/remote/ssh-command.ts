@@ -1,8 +1,8 @@
 /** The system's ssh: its arguments, and what it makes of a host. */
 import { execFile } from 'node:child_process';
+import { withoutSecrets } from '@flashcore/shared/files';
 import { UsageError } from '../usage-error.ts';
 import { sshError } from './ssh-problem.ts';
-import { withoutSecrets } from './without-secrets.ts';
 import type { SshAddress } from './ssh-address.ts';
 
 const CONFIG_LIMIT_MS = 10_000;

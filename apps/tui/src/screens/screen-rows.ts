@@ -45,7 +45,7 @@ function overlayPane(state: AppState, overlay: Overlay | undefined, inside: Size
     case 'help':
       return helpPane(state, overlay, inside);
     case 'form':
-      return formPane(overlay.form, inside);
+      return formPane(overlay, inside);
     case 'decide':
       return decisionPane(state, overlay, inside);
     default:

@@ -1,6 +1,6 @@
 import { applyPatch, parsePatch } from 'diff';
 import { FlashcoreError } from '@flashcore/shared/contract';
-import { errorText } from '@flashcore/shared/text';
+import { entryOf, errorText } from '@flashcore/shared/text';
 import { MAX_SOURCE_BYTES, manifestOf, requireSourcePath, sourceBytes, type SourceFiles } from './kernel-source.ts';
 import { NoProposal, type Answer } from './protocol.ts';
 
@@ -33,13 +33,13 @@ function patched(files: SourceFiles, patch: string): SourceFiles {
   const changes = readPatch(patch);
   if (!changes.some(({ hunks }) => hunks.length > 0))
     throw new NoProposal('The patch changes no file: it must be a unified diff with ---, +++ and @@');
-  const result: Record<string, string> = {};
+  const result = new Map<string, string>();
   for (const change of changes) {
     const name = ((change.newFileName === '/dev/null' ? change.oldFileName : change.newFileName) ?? '').replace(
       /^[ab]\//,
       '',
     );
-    const before = result[name] ?? files[name] ?? (change.oldFileName === '/dev/null' ? '' : undefined);
+    const before = result.get(name) ?? entryOf(files, name) ?? (change.oldFileName === '/dev/null' ? '' : undefined);
     if (before === undefined)
       throw new NoProposal(
         `The patch changes ${name}, which is not there; the files are ${Object.keys(files).join(', ')}`,
@@ -49,9 +49,9 @@ function patched(files: SourceFiles, patch: string): SourceFiles {
       throw new NoProposal(
         `The patch does not apply to ${name}: context and removed lines must be those of the base, exactly`,
       );
-    result[name] = after;
+    result.set(name, after);
   }
-  return result;
+  return Object.fromEntries(result);
 }
 
 function readPatch(patch: string): ReturnType<typeof parsePatch> {

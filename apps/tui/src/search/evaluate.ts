@@ -79,7 +79,7 @@ export async function evaluateCandidate(connection: Connection, options: Evaluat
     });
     if ('version' in candidate) return candidate;
     const key = contentKey(connection, { candidate, champion, settings });
-    const attempts = await earlierAttempts(connection, key, repeat);
+    const attempts = await earlierAttempts(connection, { key, repeat, plan: settings.plan });
     if (attempts.done) return attempts.done;
     const request = experimentRequest(settings, {
       candidate,
@@ -88,7 +88,7 @@ export async function evaluateCandidate(connection: Connection, options: Evaluat
       labels: { [LABEL]: key },
     });
     const ended = await asCandidate(() => runToResult(connection, request, { signal }));
-    return 'version' in ended ? ended : evaluationOf(ended);
+    return 'version' in ended ? ended : evaluationOf({ ...ended, plan: settings.plan });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -145,19 +145,25 @@ export function contentKey(
   );
 }
 
+/** What a candidate is judged as, and whether again. */
+interface Judgement {
+  key: string;
+  repeat: boolean;
+  plan: string;
+}
+
 /**
  * What the runner knows of this content: its judgement, or how many attempts came to none. One that runs still has the
  * next number, so that the request joins it.
  */
 async function earlierAttempts(
   { client }: Connection,
-  key: string,
-  repeat: boolean,
+  { key, repeat, plan }: Judgement,
 ): Promise<{ done?: Evaluation; count: number }> {
   if (repeat) return { count: 0 };
   const { jobs } = await client.listJobs({ labels: { [LABEL]: key }, pageSize: MAX_ATTEMPTS });
   const judged = jobs.find((job) => job.state === JobState.ENDED && isDecided(job));
   if (!judged) return { count: jobs.filter(({ state }) => state === JobState.ENDED).length };
   const { result } = await client.getJob({ name: judged.name });
-  return { done: evaluationOf({ job: judged, result }), count: jobs.length };
+  return { done: evaluationOf({ job: judged, result, plan }), count: jobs.length };
 }

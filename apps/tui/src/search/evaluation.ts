@@ -7,6 +7,7 @@ import {
   Verdict,
   type BenchmarkResult,
   type Finding,
+  type GateResult,
   type Job,
   type JobResult,
   type VariantResult,
@@ -53,12 +54,30 @@ export const gravestFindings = ({ findings }: Pick<VariantResult, 'findings'>): 
   findings.filter(({ kind }) => !HARMLESS.has(kind));
 
 /**
- * Whether a candidate was built, verified and found right in everything that was looked at. `required`: shapes that
- * must have passed; a case that the candidate's own manifest refuses counts as one that it does not pass.
+ * Gates of a plan that was asked for by name and that reject the candidate. How fast it is next to the champion is its
+ * score: a slower one is right.
  */
-export function isCorrect(result: JobResult | undefined, required: readonly string[] = []): boolean {
+export const rejectingGates = (variant: Pick<VariantResult, 'gates'> | undefined, plan: string): GateResult[] =>
+  plan === ''
+    ? []
+    : (variant?.gates ?? []).filter(
+        ({ level, verdict, metric }) =>
+          level === 'hard' && verdict === Verdict.FAIL && metric !== 'speedup_vs_champion',
+      );
+
+/** What a candidate must fulfil beside its cases. */
+interface Wanted {
+  /** Shapes that must have passed: a case that the candidate's own manifest refuses is one that it does not pass. */
+  readonly required?: readonly string[] | undefined;
+  /** The plan that was asked for by name; empty: none, and only the output counts. */
+  readonly plan?: string | undefined;
+}
+
+/** Whether a candidate was built, verified and found right in everything that was looked at. */
+export function isCorrect(result: JobResult | undefined, { required = [], plan = '' }: Wanted = {}): boolean {
   const variant = askedVariant(result);
   if (!variant?.build?.succeeded || !variant.verify || gravestFindings(variant).length > 0) return false;
+  if (rejectingGates(variant, plan).length > 0) return false;
   const { cases } = variant.verify;
   const passed = new Set(
     cases.flatMap(({ shape, verdict }) => (shape && verdict === Verdict.PASS ? [formatShape(shape)] : [])),
@@ -82,17 +101,15 @@ export const passedShapes = (result: JobResult | undefined): string[] =>
     shape && verdict === Verdict.PASS ? [formatShape(shape)] : [],
   );
 
-export interface EvaluatedJob {
+export interface EvaluatedJob extends Wanted {
   readonly job: Pick<Job, 'name' | 'outcome' | 'summary'>;
   readonly result: JobResult | undefined;
-  /** See isCorrect. */
-  readonly required?: readonly string[];
 }
 
 /** The document for an ended experiment. */
-export function evaluationOf({ job, result, required = [] }: EvaluatedJob): Evaluation {
+export function evaluationOf({ job, result, required = [], plan = '' }: EvaluatedJob): Evaluation {
   const variant = askedVariant(result);
-  const correct = isCorrect(result, required);
+  const correct = isCorrect(result, { required, plan });
   const metrics = metricsOf(result, variant);
   const score = scoreOf({ correct, variant, metrics, required });
   return {
@@ -107,6 +124,7 @@ export function evaluationOf({ job, result, required = [] }: EvaluatedJob): Eval
         variant,
         correct,
         required,
+        rejecting: rejectingGates(variant, plan),
         summary: job.summary,
         timedOut: job.outcome === Outcome.TIMED_OUT,
       }),
@@ -166,9 +184,9 @@ function stageOf(result: JobResult | undefined, variant: VariantResult | undefin
 }
 
 function metricsOf(result: JobResult | undefined, variant: VariantResult | undefined): Record<string, number> {
-  const metrics: Record<string, number> = {};
+  const metrics = new Map<string, number>();
   const put = (name: string, value: number | undefined): void => {
-    if (value !== undefined && Number.isFinite(value)) metrics[name] = value;
+    if (value !== undefined && Number.isFinite(value)) metrics.set(name, value);
   };
   // Where an element is no number there is no largest error.
   const cases = (variant?.verify?.cases ?? []).filter(
@@ -200,7 +218,7 @@ function metricsOf(result: JobResult | undefined, variant: VariantResult | undef
   put('speedup', championSpeedup(variant));
   put('device_seconds', result?.deviceSeconds);
   put('cost_usd', result?.costUsd);
-  return metrics;
+  return Object.fromEntries(metrics);
 }
 
 /** The one that counts: of a GPU, and valid. */

@@ -138,7 +138,7 @@ async function experiment(
       champion: base && (await sideOf(base.trial, options.store.candidate(base.trial), options)),
     };
     const ended = await decidedExperiment(identity, sides, options);
-    return judgedTrial(identity, ended, { base, required: requiredCases(trials) });
+    return judgedTrial(identity, ended, { base, required: requiredCases(trials), plan: options.settings.plan });
   } catch (error) {
     // The root is the user's own: what is wrong with it is told, not counted.
     if (identity.trial !== 0 && isCandidatesFault(error))

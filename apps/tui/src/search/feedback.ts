@@ -5,6 +5,7 @@ import {
   Verdict,
   type BenchmarkResult,
   type Finding,
+  type GateResult,
   type JobResult,
   type VariantResult,
   parityCounts,
@@ -35,18 +36,21 @@ export interface Judged {
   readonly variant: VariantResult | undefined;
   readonly correct: boolean;
   readonly required: readonly string[];
+  /** Gates of the plan that reject it. */
+  readonly rejecting: readonly GateResult[];
   /** The job's one line. */
   readonly summary: string;
   readonly timedOut: boolean;
 }
 
 /** What failed, or how fast it is and what the profiler advises. */
-export function feedbackText({ result, variant, correct, required, summary, timedOut }: Judged): string {
+export function feedbackText({ result, variant, correct, required, rejecting, summary, timedOut }: Judged): string {
   const failedChecks = (result?.prechecks ?? []).filter(({ verdict }) => verdict === Verdict.FAIL);
   const lines = [
     ...(timedOut ? [`The job ran into its time limit: ${summary}`] : []),
     ...failedChecks.map(({ check, detail }) => `Refused before the build, ${check}: ${detail}`),
     ...(variant?.findings ?? []).slice(0, TOP_FINDINGS).map(findingText),
+    ...rejecting.map(({ title, gateId, detail }) => `Rejected by the gate "${title || gateId}": ${detail}`),
     ...(correct ? rightLines(variant) : wrongLines(variant, required)),
   ];
   return lines.length === 0 ? summary : lines.join('\n\n');
@@ -153,6 +157,7 @@ export function profileText({ profile }: VariantResult): string {
   if (profile.metrics.length === 0) return `not measured: ${profile.reason ?? 'no reason given'}`;
   return [
     ...profile.metrics.map(({ name, value, unit }) => `${name} ${value.toPrecision(4)} ${unit}`.trim()),
+    ...(profile.reason ? [`missing: ${profile.reason}`] : []),
     ...profile.stalls
       .slice(0, TOP_FINDINGS)
       .map(({ name, value, unit }) => `stall ${name} ${value.toPrecision(3)} ${unit}`.trim()),

@@ -26,10 +26,10 @@ export type SourcePlace =
 export async function readSource(kernel: SourcePlace, client: RunnerClient): Promise<SourceFiles> {
   if (kernel.kind === 'folder') return sourceOfFolder(kernel.folder);
   const { kernel: known } = await client.getKernel({ kernelId: kernel.id });
-  const files: Record<string, string> = {};
+  const files = new Map<string, string>();
   for (const { path: name, sha256 } of known?.files ?? [])
-    files[name] = (await client.readArtifact(sha256)).toString('utf8');
-  return files;
+    files.set(name, (await client.readArtifact(sha256)).toString('utf8'));
+  return Object.fromEntries(files);
 }
 
 export async function sourceOfFolder(folder: string): Promise<SourceFiles> {

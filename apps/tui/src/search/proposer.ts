@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { createWriteStream } from 'node:fs';
-import { killProcessGroup } from '@flashcore/shared/files';
+import { killProcessGroup, withoutSecrets } from '@flashcore/shared/files';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { MAX_ANSWER_BYTES, NoProposal, type ProposalRequest } from './protocol.ts';
 
@@ -24,7 +24,8 @@ export async function askProposer(request: ProposalRequest, options: ProposerOpt
   const { command, seconds, logFile, environment, signal } = options;
   signal.throwIfAborted();
   const log = createWriteStream(logFile);
-  const child = spawn(command, { shell: true, detached: true, env: environment, stdio: ['pipe', 'pipe', 'pipe'] });
+  const env = withoutSecrets(environment);
+  const child = spawn(command, { shell: true, detached: true, env, stdio: ['pipe', 'pipe', 'pipe'] });
   let stopped = '';
   const kill = (why: string): void => {
     stopped ||= why;

@@ -20,6 +20,8 @@ export interface SearchSummary {
     readonly trial: number;
     readonly name: string;
     readonly score: number;
+    /** Trial 0's hot median over its own, of two jobs; null: one was not timed. Trials are ranked by the score. */
+    readonly median_ratio: number | null;
     readonly parameters: Trial['parameters'];
   };
   /** Score of the best accepted so far, after each trial from 0. */
@@ -52,7 +54,13 @@ export function summaryOf(plan: SearchPlan, trials: readonly Trial[]): SearchSum
     accepted: made.filter(({ status }) => status === 'accepted').length,
     valid: right.length,
     validity_rate: made.length === 0 ? null : right.length / made.length,
-    best: { trial: best.trial, name: best.name, score: best.score, parameters: best.parameters },
+    best: {
+      trial: best.trial,
+      name: best.name,
+      score: best.score,
+      median_ratio: medianRatio(trials[0], best),
+      parameters: best.parameters,
+    },
     best_so_far: trials.map((_, index) => bestOf(trials.slice(0, index + 1)).score),
     device_seconds: deviceSeconds,
     cost_usd: costs.every((usd) => usd === undefined) ? null : spent(trials).usd,
@@ -66,6 +74,11 @@ export function summaryOf(plan: SearchPlan, trials: readonly Trial[]): SearchSum
     simulated: trials[0]?.evaluation?.provenance['simulated'] === true,
     lineage: trials,
   };
+}
+
+function medianRatio(root: Trial | undefined, best: Trial): number | null {
+  const [first, own] = [root, best].map((trial) => trial?.evaluation?.metrics['median_us']);
+  return first === undefined || own === undefined ? null : first / own;
 }
 
 /** One trial, as it ends. */
@@ -83,6 +96,7 @@ export function searchLines(summary: SearchSummary, { unicode }: { readonly unic
     `Search ${summary.search}: ${summary.kernel}, ${summary.config}, seed ${summary.seed}`,
     `  ${trials} trials, ${valid} right (${summary.validity_rate === null ? 'none yet' : `${(100 * summary.validity_rate).toFixed(0)} %`}), ${accepted} accepted`,
     `  best: trial ${best.trial}, ${best.score.toFixed(3)}x trial 0${best.name ? `, ${best.name}` : ''}${parameters.length > 0 ? ` (${parameters.join(' ')})` : ''}`,
+    ...scoreNotes(summary),
     `  ${summary.device_seconds.toFixed(1)} device seconds; cost ${summary.cost_usd === null ? 'not known' : `${summary.cost_usd.toFixed(4)} USD`}; tokens ${summary.tokens ? `${summary.tokens.input} in, ${summary.tokens.output} out` : 'not told'}`,
     ...(summary.simulated
       ? [
@@ -97,6 +111,14 @@ export function searchLines(summary: SearchSummary, { unicode }: { readonly unic
     '',
     'Lineage',
     ...tree(lineage, unicode),
+  ];
+}
+
+/** The two ratios differ: in a comparison both builds run under the same conditions, in two jobs they do not. */
+function scoreNotes({ best: { trial, median_ratio: ratio } }: SearchSummary): string[] {
+  if (trial === 0 || ratio === null) return [];
+  return [
+    `  scores: ratios of the interleaved comparisons, multiplied from trial 0 on; by the hot medians of their own jobs trial ${trial} is ${ratio.toFixed(3)}x trial 0`,
   ];
 }
 

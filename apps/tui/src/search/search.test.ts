@@ -83,7 +83,7 @@ function ended(variant: Variant): EndedJob {
 
 const identity = { trial: 1, operator: 'init' as const, parents: [0], name: 'n', thought: 't', parameters: {} };
 const judge = (variant: Variant, required = ['1x1x64x64']): Trial =>
-  judgedTrial(identity, ended(variant), { base: { score: 2 }, required });
+  judgedTrial(identity, ended(variant), { base: { score: 2 }, required, plan: '' });
 
 describe('a trial', () => {
   test('that is right and FASTER than its base is accepted, and its score is the base’s times the hot ratio', () => {
@@ -186,6 +186,34 @@ test('a comparison that was not judged, and a time that is not valid, score noth
   expect(invalid.text_feedback).toMatch(/^Right\. Not timed: the measurement is not valid, the device was throttled\./);
 });
 
+test('a candidate that the named plan rejects is not right; how fast it is next to its base is no reason', () => {
+  const gate = (metric: string, level = 'hard') => ({
+    gateId: metric,
+    title: metric,
+    metric,
+    level,
+    verdict: Verdict.FAIL,
+    detail: 'NOTES.md is missing',
+  });
+  const of = (plan: string, ...gates: ReturnType<typeof gate>[]) =>
+    evaluationOf({ ...ended({ ...RIGHT, gates }), plan });
+  expect(of('merge', gate('documentation_missing'))).toMatchObject({
+    correct: false,
+    text_feedback: expect.stringContaining(
+      'Rejected by the gate "documentation_missing": NOTES.md is missing',
+    ) as string,
+  });
+  expect(of('merge', gate('documentation_missing')).combined_score).toBeLessThan(SCORES.RIGHT_AT_LEAST);
+  expect(of('merge', gate('documentation_missing', 'warn'), gate('speedup_vs_champion')).correct).toBe(true);
+  expect(of('', gate('documentation_missing')).correct).toBe(true);
+  const rejected = judgedTrial(identity, ended({ ...FASTER, gates: [gate('spill_bytes')] }), {
+    base: { score: 1 },
+    required: [],
+    plan: 'merge',
+  });
+  expect(rejected.status).toBe('wrong');
+});
+
 test('scores climb from not built over wrong to right, and a right kernel that is slow beats every wrong one', () => {
   const score = (variant: Variant) => evaluationOf(ended(variant)).combined_score;
   const cases = [
@@ -259,6 +287,16 @@ describe('an answer', () => {
       /does not apply to k\.cu/,
     ],
     [
+      "a patch of a name of every object's",
+      { patch: '--- a/toString\n+++ b/toString\n@@ -1,1 +1,1 @@\n-a\n+b\n' },
+      /changes toString, which is not there/,
+    ],
+    [
+      'a patch that makes such a name',
+      { patch: '--- /dev/null\n+++ b/__proto__\n@@ -0,0 +1,1 @@\n+b\n' },
+      /"__proto__": must be kernel.yaml or a .cu/,
+    ],
+    [
       'a patch of a file that is not there',
       { patch: '--- a/z.cu\n+++ b/z.cu\n@@ -1,1 +1,1 @@\n-a\n+b\n' },
       /z\.cu, which is not there/,
@@ -293,14 +331,19 @@ describe('a proposer', () => {
   let folder: string;
   beforeAll(() => void (folder = mkdtempSync(path.join(tmpdir(), 'fa-'))));
   afterAll(() => rmSync(folder, { recursive: true }));
-  const ask = (command: string, seconds = 10) =>
+  const ask = (command: string, seconds = 10, environment: NodeJS.ProcessEnv = process.env) =>
     askProposer({ trial: 1 } as ProposalRequest, {
       command,
       seconds,
       logFile: path.join(folder, 'log'),
-      environment: process.env,
+      environment,
       signal: new AbortController().signal,
     });
+
+  test('does not get the token that lets fa-tui in at a runner', async () => {
+    const environment = { ...process.env, FLASHCORE_TOKEN: 'secret', OTHER: 'passed on' };
+    expect(await ask('echo "$FLASHCORE_TOKEN,$OTHER"', 10, environment)).toBe(',passed on\n');
+  });
 
   test('gets the request on stdin; what it prints is logged', async () => {
     expect(await ask('cat; echo thinking >&2')).toBe('{"trial":1}\n');
@@ -315,7 +358,8 @@ describe('a proposer', () => {
     ['hangs', 'sleep 100', /did not answer within 0\.5 s and was killed/],
     ['leaves a child that hangs', 'sleep 100 & wait', /did not answer within 0\.5 s/],
     ['fails', 'echo no key; exit 7', /ended with status 7: no key/],
-    ['is not there', 'no-such-program-here', /ended with status 127: .*not found/],
+    // Not by its name: the shell says another thing where a folder of PATH can't be read.
+    ['is not there', '/no-such-program-here', /ended with status 127: .*not found/],
     [
       'says on stderr why it fails',
       'echo out; printf "Error: no\\033[31m key\\n\\n" >&2; exit 1',

@@ -61,6 +61,8 @@ export interface JudgeOptions {
   readonly base: Pick<Trial, 'score'> | undefined;
   /** Cases that the root passed: a candidate must compute every one of them. */
   readonly required: readonly string[];
+  /** The plan that the search was asked for by name; empty: none. */
+  readonly plan: string;
 }
 
 /**
@@ -68,8 +70,8 @@ export interface JudgeOptions {
  * however fast it is; one that is right is accepted when the comparison with its base in the same job says FASTER, and
  * shapes that the runner keeps to itself, where it has any, say nothing against it.
  */
-export function judgedTrial(identity: TrialIdentity, ended: EndedJob, { base, required }: JudgeOptions): Trial {
-  const evaluation = evaluationOf({ ...ended, required });
+export function judgedTrial(identity: TrialIdentity, ended: EndedJob, { base, required, plan }: JudgeOptions): Trial {
+  const evaluation = evaluationOf({ ...ended, required, plan });
   const variant = askedVariant(ended.result);
   if (!evaluation.correct) {
     const status = variant?.build?.succeeded ? 'wrong' : 'not-built';

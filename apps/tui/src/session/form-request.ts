@@ -4,12 +4,19 @@ import type { RunForm } from '../state/run-form.ts';
 import { JOB_ACTIONS, jobRequest } from './job-request.ts';
 import type { StartRequest } from './runner-port.ts';
 
-const namedKernel = (id: string): { source: KernelReference['source'] } => ({
+/** A kernel of a request: a reference as a client makes it, or one of the runner's own by its id. */
+export type RequestedKernel = Pick<KernelReference, 'source'>;
+
+export const namedKernel = (id: string): RequestedKernel => ({
   source: { case: 'kernelId', value: id },
 });
 
 /** The job that a form stands for; what is at its default is left to the runner. */
-export function formRequest({ kernel: { kernelId }, fields }: RunForm, defaults: RunForm): StartRequest {
+export function formRequest(
+  { kernel: { kernelId }, fields }: RunForm,
+  defaults: RunForm,
+  kernel = namedKernel(kernelId),
+): StartRequest {
   const chosen = (id: string): string | undefined => {
     const field = fields.find((candidate) => candidate.id === id);
     const usual = defaults.fields.find((candidate) => candidate.id === id);
@@ -42,7 +49,7 @@ export function formRequest({ kernel: { kernelId }, fields }: RunForm, defaults:
   return jobRequest(JOB_ACTIONS.find((action) => action === chosen('phases')) ?? 'run', {
     common: {
       ...(device !== undefined && { options: { deviceId: device } }),
-      kernel: namedKernel(kernelId),
+      kernel,
       variant: {
         parameters: Object.fromEntries(parameters),
         config: chosen('config') ?? '',

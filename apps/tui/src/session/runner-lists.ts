@@ -1,12 +1,14 @@
 import type { RpcRequestInit } from '@flashcore/shared/client';
 import type { LeaderboardPlace } from '@flashcore/shared/contract';
 import type { Questions } from './questions.ts';
+import type { KernelFolders } from '../state/listed-kernel.ts';
 import type { RunnerPort } from './runner-port.ts';
 import type { Store } from './store.ts';
 
 interface ListsOptions {
   readonly client: RunnerPort;
   readonly store: Store;
+  readonly folders: KernelFolders | undefined;
   readonly questions: Questions;
 }
 
@@ -14,12 +16,14 @@ interface ListsOptions {
 export class RunnerLists {
   readonly #client: RunnerPort;
   readonly #store: Store;
+  readonly #folders: KernelFolders | undefined;
   readonly #questions: Questions;
   #polling = false;
 
-  constructor({ client, store, questions }: ListsOptions) {
+  constructor({ client, store, folders, questions }: ListsOptions) {
     this.#client = client;
     this.#store = store;
+    this.#folders = folders;
     this.#questions = questions;
   }
 
@@ -53,19 +57,31 @@ export class RunnerLists {
   async host(): Promise<void> {
     const readings = this.#store.state.ui.view === 'host';
     await this.#questions.ask(async (signal) => {
-      const { host, caller, plans, caseSets } = await this.#client.getHost({ readings }, { signal });
-      if (host !== undefined) this.#store.dispatch({ type: 'host', host, caller, plans, caseSets });
+      const { host, caller, plans, caseSets, tolerances } = await this.#client.getHost({ readings }, { signal });
+      if (host !== undefined) this.#store.dispatch({ type: 'host', host, caller, plans, caseSets, tolerances });
     });
   }
 
   async kernels(): Promise<void> {
     const includeFaulty = this.#store.state.ui.faulty;
-    await this.#questions.ask(async (signal) =>
-      this.#store.dispatch({
-        type: 'kernels',
-        kernels: (await this.#client.listKernels({ includeFaulty }, { signal })).kernels,
-      }),
-    );
+    await this.#questions.ask(async (signal) => {
+      const [own, { kernels }] = await Promise.all([
+        this.#folders?.list(),
+        this.#client.listKernels({ includeFaulty }, { signal }),
+      ]);
+      this.#store.dispatch({ type: 'kernels', kernels: [...(own?.kernels ?? []), ...kernels] });
+      if (own?.problem !== undefined) this.#store.dispatch({ type: 'notice', text: own.problem, tone: 'warn' });
+    });
+  }
+
+  /** Reads the user's own folders again: a command in another terminal may have added one. */
+  async ownKernels(): Promise<void> {
+    const own = await this.#folders?.list();
+    const { kernels } = this.#store.state;
+    // Before the first answer of the runner its kernels would be missing.
+    if (own === undefined || kernels.length === 0) return;
+    const ofRunner = kernels.filter(({ folder }) => folder === undefined);
+    this.#store.dispatch({ type: 'kernels', kernels: [...own.kernels, ...ofRunner] });
   }
 
   async experiments(): Promise<void> {
@@ -97,8 +113,17 @@ export class RunnerLists {
   }
 }
 
-const placeRequest = ({ deviceName, shape, mode, protocol }: LeaderboardPlace): RpcRequestInit<'getLeaderboard'> => ({
+const placeRequest = ({
   deviceName,
+  shape,
+  caseSet,
+  dtype,
+  mode,
+  protocol,
+}: LeaderboardPlace): RpcRequestInit<'getLeaderboard'> => ({
+  deviceName,
+  caseSet,
+  dtype,
   mode,
   protocol,
   ...(shape && { shape }),

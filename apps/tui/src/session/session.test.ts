@@ -1,9 +1,9 @@
 import { JobState, FlashcoreError, KernelReferenceSchema, Outcome, Verdict } from '@flashcore/shared/contract';
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { afterEach, expect, test, vi } from 'vitest';
+import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { fakeRunner } from '../testing/fake-runner.ts';
 import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf, sampleEvents } from '../testing/sample-job.ts';
 import { initialState } from '../state/app-state.ts';
@@ -168,7 +168,7 @@ test('a job that is refused is told, and nothing is shown for it', async () => {
     },
   };
   const store = begin(client);
-  session?.runKernel('flash_v6');
+  void session?.runKernel({ kernelId: 'flash_v6' });
   await vi.waitFor(() => expect(store.state.notice?.text).toMatch(/nearest: flashcore_v6/));
   expect(store.state.attached).toBeUndefined();
 });
@@ -209,6 +209,7 @@ test('the log of a kernel that does not compile stands at its first error; one t
 
 const savedFolder = (): string => {
   const folder = mkdtempSync(path.join(tmpdir(), 'fa-tui-quick-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
   writeFileSync(
     path.join(folder, 'kernel.yaml'),
     'id: k\ntitle: a kernel\nlesson: none\nsource: k.cu\nmin_arch: sm_80\nmath: { inputs: fp16, accumulate: fp32 }\nlaunches:\n  - { entry: k, grid: [1, 1, 1], block: [32, 1, 1], arguments: [Q, K, V, O] }\n',

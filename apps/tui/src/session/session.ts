@@ -5,11 +5,14 @@
 import { JobState, Outcome, type JobEvent, type KernelReference } from '@flashcore/shared/contract';
 import { Questions } from './questions.ts';
 import { RunnerLists } from './runner-lists.ts';
+import { namedKernel, type RequestedKernel } from './form-request.ts';
 import { quickRequest, type RunnerPort, type StartRequest, type WatchFolder } from './runner-port.ts';
+import type { KernelFolders, ListedKernel } from '../state/listed-kernel.ts';
 import { cancelRequest, followSource } from '../watch/follow-source.ts';
 import { acceptedText, rejectedText, undoneText } from '../present/sections/decisions.ts';
 import type { Choice } from '../state/decision.ts';
 import { changedSources, pinnedComparison, samplesOf } from '../state/pinned.ts';
+import { isBeingRead } from '../state/job-view.ts';
 import type { Store } from './store.ts';
 
 const JOBS_EVERY_MS = 2_000;
@@ -22,6 +25,8 @@ export interface SessionOptions {
   readonly client: RunnerPort;
   readonly store: Store;
   readonly now?: () => number;
+  /** The user's own kernel folders; absent: none are known, as in a replay. */
+  readonly folders?: KernelFolders;
   /** Brings back an embedded runner that was killed. */
   readonly revive?: () => Promise<void>;
 }
@@ -37,6 +42,7 @@ export class Session {
   readonly #client: RunnerPort;
   readonly #store: Store;
   readonly #now: () => number;
+  readonly #folders: KernelFolders | undefined;
   readonly #ended = new AbortController();
   readonly #timers: NodeJS.Timeout[] = [];
   #watch: AbortController | undefined;
@@ -45,12 +51,13 @@ export class Session {
   /** What is asked now and then. */
   readonly lists: RunnerLists;
 
-  constructor({ client, store, now = Date.now, revive }: SessionOptions) {
+  constructor({ client, store, now = Date.now, folders, revive }: SessionOptions) {
     this.#client = client;
     this.#store = store;
     this.#now = now;
+    this.#folders = folders;
     this.#questions = new Questions({ store, signal: this.#ended.signal, revive });
-    this.lists = new RunnerLists({ client, store, questions: this.#questions });
+    this.lists = new RunnerLists({ client, store, folders, questions: this.#questions });
   }
 
   /** Loads the lists, then shows the job given, else the one shown last, else one that runs, else the newest. */
@@ -90,8 +97,30 @@ export class Session {
     return this.#follow((signal, onConnection) => this.#client.start(method, request, { signal, onConnection }), onJob);
   }
 
-  runKernel(kernelId: string): void {
-    this.start({ method: 'runExperiment', request: { kernel: { source: { case: 'kernelId', value: kernelId } } } });
+  /** Starts a job of a kernel, whose folder is sent first where it has one. */
+  async startKernel(
+    { kernelId, folder }: Pick<ListedKernel, 'kernelId' | 'folder'>,
+    requestFor: (kernel: RequestedKernel) => StartRequest,
+  ): Promise<void> {
+    if (folder === undefined) return this.start(requestFor(namedKernel(kernelId)));
+    await this.#questions.ask(async () => this.start(requestFor(await this.#upload(folder))));
+  }
+
+  runKernel(kernel: Pick<ListedKernel, 'kernelId' | 'folder'>): Promise<void> {
+    return this.startKernel(kernel, (reference) => ({ method: 'runExperiment', request: { kernel: reference } }));
+  }
+
+  /** The kernel of a folder on this machine. */
+  readKernel(folder: string): Promise<ListedKernel> | undefined {
+    return this.#folders?.read(folder);
+  }
+
+  async #upload(folder: string): Promise<KernelReference> {
+    const kernel = await this.#client.uploadFolder(folder);
+    const problem = this.#folders?.remember(folder);
+    if (problem !== undefined) this.#store.dispatch({ type: 'notice', text: problem, tone: 'warn' });
+    void this.lists.kernels();
+    return kernel;
   }
 
   /** Runs every saved version of a folder, each in place of the one before. */
@@ -121,7 +150,7 @@ export class Session {
     void followSource({
       folder,
       run,
-      upload: (from) => this.#client.uploadFolder(from),
+      upload: (from) => this.#upload(from),
       onProblem: (error) => this.#questions.report(error, 'folder'),
       onSave: () => this.#store.dispatch({ type: 'saved' }),
       signal: watching.signal,
@@ -144,7 +173,7 @@ export class Session {
   attach(job: string): void {
     this.#store.dispatch({ type: 'attach', job });
     const view = this.#store.state.views[job];
-    if (view?.state === JobState.ENDED && view.lastSequence > 0 && view.endTime !== undefined) {
+    if (view?.state === JobState.ENDED && !isBeingRead(view)) {
       this.#watch?.abort();
       return;
     }
@@ -222,7 +251,7 @@ export class Session {
       await this.#client.cancelJob({ name: job }, { signal });
       this.#store.dispatch({
         type: 'notice',
-        text: 'Cancelled; it may take two seconds until the job has ended',
+        text: 'Cancelling: the job ends within two seconds',
         tone: 'info',
       });
     });
@@ -251,12 +280,17 @@ export class Session {
   ): Promise<string> {
     switch (choice) {
       case 'accept':
-        return acceptedText(await this.#client.accept(request, { signal }));
+        return acceptedText(await this.#client.accept({ ...request, over: this.#shownOver(request.job) }, { signal }));
       case 'reject':
         return rejectedText(await this.#client.reject(request, { signal }));
       case 'undo':
         return undoneText(await this.#client.undo(request, { signal }));
     }
+  }
+
+  /** The champion that the user saw the job compared with. */
+  #shownOver(job: string): string {
+    return this.#store.state.views[job]?.result?.acceptability?.over ?? '';
   }
 
   /** An artifact's bytes. Errors: ARTIFACT_NOT_FOUND, RUNNER_UNREACHABLE. */

@@ -4,7 +4,7 @@ import { formatSeconds } from '../present/numbers.ts';
 import { jobMark, jobTitle } from '../present/words.ts';
 import type { EndNotice } from '../state/end-notice.ts';
 import type { AppState } from '../state/app-state.ts';
-import type { JobView } from '../state/job-view.ts';
+import { isBeingRead, type JobView } from '../state/job-view.ts';
 import { elapsedMs } from '../state/selectors.ts';
 import { plainLine } from '@flashcore/shared/text';
 
@@ -24,7 +24,7 @@ export function tellEnds(store: Watched, write: (text: string) => void, notice: 
     const { views, now } = store.state;
     for (const [name, view] of Object.entries(views)) {
       if (view.state === JobState.RUNNING) running.add(name);
-      if (view.state !== JobState.ENDED || !running.delete(name)) continue;
+      if (view.state !== JobState.ENDED || isBeingRead(view) || !running.delete(name)) continue;
       if (elapsedMs(view, now) >= LONG_MS && isNews(view, now)) write(sequenceOf(view, notice));
     }
   });

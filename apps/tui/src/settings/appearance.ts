@@ -12,4 +12,6 @@ export interface Appearance {
   /** What the end of a job longer than 10 s does. */
   readonly endNotice: EndNotice;
   readonly editor?: string | undefined;
+  /** The user's own keys, by the command's id. */
+  readonly keys?: Readonly<Record<string, readonly string[]>> | undefined;
 }

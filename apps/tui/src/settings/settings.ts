@@ -72,6 +72,9 @@ export const SETTINGS = strict({
   end_notice: oneOf(END_NOTICES)
     .describe('What the end of a job longer than 10 s does: rings the bell (default), notifies by OSC 9, or nothing')
     .optional(),
+  keys: mapOf(text(), listOf(text()))
+    .describe('Keys of a command, by its id as docs/keys.md lists them, for example rerun: [ctrl+r]')
+    .optional(),
   theme: strict(ROLE_STYLES).describe('How meanings look, for example good: "bold green"').optional(),
 });
 

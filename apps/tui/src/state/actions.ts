@@ -1,5 +1,6 @@
 /** Everything that can happen to the state. */
 import type {
+  Tolerance,
   Caller,
   CaseSet,
   ExperimentSummary,
@@ -8,15 +9,16 @@ import type {
   Host,
   Job,
   JobEvent,
-  Kernel,
   ListChampionsResponse,
 } from '@flashcore/shared/contract';
+import type { ListedKernel } from './listed-kernel.ts';
 import type {
   ComparePage,
   Connection,
   DistributionPlot,
   FilteredList,
   HistorySort,
+  LineSort,
   JobList,
   KernelSort,
   Notice,
@@ -41,11 +43,12 @@ export type Action =
       caller?: Caller | undefined;
       plans?: readonly GatePlan[];
       caseSets?: readonly CaseSet[];
+      tolerances?: readonly Tolerance[];
     }
   | { type: 'champions'; champions: ListChampionsResponse }
   | { type: 'jobs'; jobs: readonly Job[] }
   | { type: 'experiments'; experiments: readonly ExperimentSummary[] }
-  | { type: 'kernels'; kernels: readonly Kernel[] }
+  | { type: 'kernels'; kernels: readonly ListedKernel[] }
   | { type: 'attach'; job: string }
   | { type: 'watching'; folder: string | undefined }
   // The watched folder was saved; a job was started for what it holds.
@@ -70,6 +73,9 @@ export type Action =
   // Pages through the details below or beside a list.
   | { type: 'detail'; by: 1 | -1 }
   | { type: 'next-variant' }
+  /** Of the findings of the variant shown. */
+  | { type: 'next-finding' }
+  | { type: 'line-order'; sort: LineSort }
   | { type: 'pin'; job: string }
   | { type: 'compare'; on: boolean }
   | { type: 'history-order'; sort: HistorySort }

@@ -1,11 +1,22 @@
 import fc from 'fast-check';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import {
+  ExperimentSummarySchema,
+  JobSchema,
+  KernelSchema,
+  JobState,
+  Outcome,
+  type ExperimentSummary,
+  type Job,
+} from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { fakeRunner } from '../testing/fake-runner.ts';
-import { SAMPLE_JOB, sampleEvents } from '../testing/sample-job.ts';
+import { SAMPLE_JOB, eventsOf, sampleEvents } from '../testing/sample-job.ts';
 import type { Action } from './actions.ts';
 import { initialState, VIEWS, type AppState } from './app-state.ts';
 import { reduce } from './app-reducer.ts';
-import { itemCount, selectedJobName } from './selectors.ts';
+import { cancellableJob } from './chosen.ts';
+import { WATCH_LABEL, itemCount, jobsOf, lastExperiments, selectedJobName, selectedKernel } from './selectors.ts';
 
 const START = initialState({ runner: { label: 'host:1', embedded: false }, columns: 80, rows: 24, now: 0 });
 const after = (...actions: Action[]): AppState => actions.reduce(reduce, START);
@@ -44,6 +55,94 @@ test('the cursor stays on its job when a newer one comes in above it', async () 
   const next = reduce(state, { type: 'jobs', jobs: [newest, ...state.jobs] });
   expect(next.ui.selected.jobs).toBe(state.ui.selected.jobs + 1);
   expect(selectedJobName(next)).toBe(selectedJobName(state));
+});
+
+test('a job that the list has as ended is never shown as running, however much of its log is still to come', async () => {
+  const runner = fakeRunner();
+  const { jobs } = await runner.listJobs();
+  const ended = jobs.map((job) =>
+    job.name === SAMPLE_JOB ? { ...job, state: JobState.ENDED, outcome: Outcome.WRONG_RESULT } : job,
+  );
+  const events = sampleEvents();
+  const attached = after({ type: 'jobs', jobs: ended }, { type: 'attach', job: SAMPLE_JOB });
+  const ends = [attached, after({ type: 'jobs', jobs }, { type: 'attach', job: SAMPLE_JOB })].map((state) =>
+    events.reduce((read, event) => {
+      const next = reduce(reduce(read, { type: 'job-event', event }), { type: 'jobs', jobs: ended });
+      expect(next.views[SAMPLE_JOB]).toMatchObject({ state: JobState.ENDED, outcome: Outcome.WRONG_RESULT });
+      expect(cancellableJob(next)).toBeUndefined();
+      return next;
+    }, state),
+  );
+  expect(ends.map((state) => state.views[SAMPLE_JOB]?.endTime !== undefined)).toEqual([true, true]);
+});
+
+test('running jobs come first, then queued ones; a superseded save is listed only if it is filtered for', () => {
+  const job = (name: string, more: MessageInitShape<typeof JobSchema>): Job => create(JobSchema, { name, ...more });
+  const labels = { [WATCH_LABEL]: 'w' };
+  const jobs = [
+    job('save 3', { state: JobState.ENDED, outcome: Outcome.PASSED, labels }),
+    job('queued', { state: JobState.QUEUED }),
+    job('save 2', { state: JobState.ENDED, outcome: Outcome.CANCELLED, labels }),
+    job('running', { state: JobState.RUNNING }),
+    job('other watch', { state: JobState.ENDED, outcome: Outcome.CANCELLED, labels: { [WATCH_LABEL]: 'x' } }),
+    job('cancelled', { state: JobState.ENDED, outcome: Outcome.CANCELLED }),
+  ];
+  const state = after({ type: 'jobs', jobs });
+  const names = (of: AppState): string[] => jobsOf(of).map(({ name }) => name);
+  expect(names(state)).toEqual(['running', 'queued', 'save 3', 'other watch', 'cancelled']);
+  expect(names(reduce(state, { type: 'list-filter', list: 'jobs', text: 'save' }))).toEqual(['save 3', 'save 2']);
+});
+
+test('a kernel keeps the figures of its last run that was not stopped', () => {
+  const experiment = (name: string, outcome: Outcome, kernelId = 'k'): ExperimentSummary =>
+    create(ExperimentSummarySchema, { job: { name, kernelId, outcome, state: JobState.ENDED } });
+  const last = lastExperiments([
+    experiment('interrupted', Outcome.INTERRUPTED),
+    experiment('cancelled', Outcome.CANCELLED),
+    experiment('passed', Outcome.PASSED),
+    experiment('failed', Outcome.FAILED),
+    experiment('only', Outcome.CANCELLED, 'other'),
+  ]);
+  expect([...last].map(([id, { job }]) => [id, job?.name])).toEqual([
+    ['k', 'passed'],
+    ['other', 'only'],
+  ]);
+});
+
+test('view 2 opens on the case that failed, and leaves the cursor where the user has put it', async () => {
+  const opened = reduce(await loaded(), { type: 'show', view: 'correct' });
+  expect(opened.ui.selected.correct).toBe(3);
+  const moved = reduce(opened, { type: 'move', by: 1 });
+  expect(
+    reduce(reduce(moved, { type: 'show', view: 'run' }), { type: 'show', view: 'correct' }).ui.selected.correct,
+  ).toBe(4);
+});
+
+test('the cursor of view 7 stays on its kernel when a folder is listed above it', async () => {
+  const state = reduce(reduce(await loaded(), { type: 'show', view: 'kernels' }), { type: 'move', by: 1 });
+  const own = { ...create(KernelSchema, { kernelId: 'mine' }), folder: '/mine' };
+  const next = reduce(state, { type: 'kernels', kernels: [own, ...state.kernels] });
+  expect(selectedKernel(next)).toEqual(selectedKernel(state));
+});
+
+test('a superseded save is not what the next one is compared with', () => {
+  const ended = (job: string, outcome: Outcome): Action[] =>
+    eventsOf(
+      [
+        { case: 'created', value: { job: { name: job } } },
+        { case: 'finished', value: { outcome } },
+      ],
+      job,
+    ).map((event) => ({ type: 'job-event', event }));
+  const state = after(
+    { type: 'watching', folder: '/k' },
+    { type: 'version-started', job: 'a' },
+    ...ended('a', Outcome.PASSED),
+    { type: 'version-started', job: 'b' },
+    ...ended('b', Outcome.CANCELLED),
+    { type: 'version-started', job: 'c' },
+  );
+  expect(state.watching).toMatchObject({ job: 'c', jobBefore: 'a' });
 });
 
 test('attaching to another job starts at its first variant and the end of its log', async () => {

@@ -1,10 +1,22 @@
 /** The state after an action. Pure; log lines are kept by the store. */
 import type { Action } from './actions.ts';
-import { VIEWS, type AppState, type UiState } from './app-state.ts';
+import { VIEWS, type AppState, type UiState, type WatchedFolder } from './app-state.ts';
 import { jobViewOf, type JobView } from './job-view.ts';
 import { reduceJob, withoutEventsBefore } from './job-reducer.ts';
-import { JobKind, JobState, Outcome, type JobEvent, type Host } from '@flashcore/shared/contract';
-import { itemCount, variantsOf, attachedJob, jobsOf, selectedJobName } from './selectors.ts';
+import { JobKind, JobState, Outcome, Verdict, type JobEvent, type Host } from '@flashcore/shared/contract';
+import {
+  attachedJob,
+  itemCount,
+  jobsOf,
+  kernelsOf,
+  selectedJobName,
+  selectedKernel,
+  shownVariant,
+  variantsOf,
+} from './selectors.ts';
+import { kernelKey } from './listed-kernel.ts';
+import { shownFinding } from './shown-finding.ts';
+import { checkedOf } from './variants.ts';
 import { withJobEvent } from './job-list.ts';
 import { withSavedView } from './saved-view.ts';
 import { type Timestamp } from '@bufbuild/protobuf/wkt';
@@ -33,6 +45,7 @@ export function reduce(state: AppState, action: Action): AppState {
         caller: action.caller,
         plans: action.plans ?? state.plans,
         caseSets: action.caseSets ?? state.caseSets,
+        tolerances: action.tolerances ?? state.tolerances,
       };
     case 'champions':
       return { ...state, champions: action.champions.champions, decisions: action.champions.decisions };
@@ -41,7 +54,7 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'experiments':
       return clampSelections({ ...state, experiments: action.experiments });
     case 'kernels':
-      return clampSelections({ ...state, kernels: action.kernels });
+      return withKernels(state, action.kernels);
     case 'attach':
       return attach(state, action.job);
     case 'watching':
@@ -85,6 +98,8 @@ export function reduce(state: AppState, action: Action): AppState {
       );
     case 'history-order':
       return clampSelections(withUi(state, { historySort: action.sort, selected: { ...state.ui.selected, jobs: 0 } }));
+    case 'line-order':
+      return withUi(state, { lineSort: action.sort });
     case 'kernel-order':
       return withUi(state, { kernelSort: action.sort, selected: { ...state.ui.selected, kernels: 0 } });
     case 'list-filter':
@@ -103,11 +118,16 @@ export function reduce(state: AppState, action: Action): AppState {
     }
     case 'next-variant': {
       const variants = variantsOf(attachedJob(state)).length;
-      return variants < 2 ? state : clampSelections(withUi(state, { variant: (state.ui.variant + 1) % variants }));
+      return variants < 2
+        ? state
+        : clampSelections(withUi(state, { variant: (state.ui.variant + 1) % variants, finding: 0 }));
     }
-    case 'resize':
+    case 'next-finding':
+      return withUi(state, { finding: ((shownFinding(state)?.place ?? 0) + 1) % (shownFinding(state)?.count ?? 1) });
     case 'show':
     case 'next-view':
+      return clampSelections(atFailedCase(withUi(state, reduceUi(state, action))));
+    case 'resize':
     case 'zoom':
     case 'move':
     case 'move-to':
@@ -128,6 +148,14 @@ export function reduce(state: AppState, action: Action): AppState {
     case 'log-position':
       return withUi(state, { log: { ...state.ui.log, follow: action.follow, top: action.top } });
   }
+}
+
+/** View 2 opens on the first case that failed, unless the user has moved its cursor. */
+function atFailedCase(state: AppState): AppState {
+  const variant = shownVariant(state);
+  if (state.ui.view !== 'correct' || state.ui.selected.correct > 0 || variant === undefined) return state;
+  const failed = checkedOf(variant).findIndex(({ verdict }) => verdict === Verdict.FAIL);
+  return failed < 0 ? state : withUi(state, { selected: { ...state.ui.selected, correct: failed } });
 }
 
 /** As many as a wide pane has cells for: two minutes at two seconds each. */
@@ -151,6 +179,15 @@ function withEvent(state: AppState, event: JobEvent): AppState {
   return jobs === state.jobs ? next : withJobs(next, jobs);
 }
 
+/** The cursor stays on its kernel when a folder is listed above it. */
+function withKernels(state: AppState, kernels: AppState['kernels']): AppState {
+  const chosen = selectedKernel(state);
+  const next = { ...state, kernels };
+  const place =
+    chosen === undefined ? -1 : kernelsOf(next).findIndex((kernel) => kernelKey(kernel) === kernelKey(chosen));
+  return clampSelections(place < 0 ? next : withUi(next, { selected: { ...state.ui.selected, kernels: place } }));
+}
+
 /** What was told of a lost connection is no longer true once it is back. */
 function withConnection(state: AppState, connection: AppState['connection']): AppState {
   const isStale = connection === 'connected' && state.notice?.about === 'connection';
@@ -163,10 +200,16 @@ function withVersion(state: AppState, { job, isRest = false }: Extract<Action, {
   if (watching === undefined || watching.job === job) return state;
   return {
     ...state,
-    watching: { ...watching, job, jobBefore: isRest ? watching.jobBefore : watching.job },
+    watching: { ...watching, job, jobBefore: isRest ? watching.jobBefore : jobToCompareWith(state, watching) },
     // What was wrong with the folder is no longer.
     notice: state.notice?.about === 'folder' ? undefined : state.notice,
   };
+}
+
+/** The version before the next one; a superseded version measured too little to compare with. */
+function jobToCompareWith({ views }: AppState, { job, jobBefore }: WatchedFolder): string | undefined {
+  const last = views[job ?? ''];
+  return last?.state === JobState.ENDED && last.outcome !== Outcome.CANCELLED ? job : jobBefore;
 }
 
 function withView(state: AppState, job: string, change: (view: JobView) => JobView): AppState {
@@ -181,12 +224,23 @@ const withUi = (state: AppState, change: Partial<UiState>): AppState => ({ ...st
  * The cursor stays on its job while newer ones come in above it; while another view has the keys, it stands on the job
  * shown.
  */
-function withJobs(state: AppState, jobs: AppState['jobs']): AppState {
+function withJobs(before: AppState, jobs: AppState['jobs']): AppState {
+  const state = withListedEnd(before, jobs);
   if (state.ui.jobList !== 'jobs') return clampSelections({ ...state, jobs });
   const wanted = state.ui.view === 'jobs' ? selectedJobName(state) : state.attached;
   const next = { ...state, jobs };
   const place = jobsOf(next).findIndex(({ name }) => name === wanted);
   return clampSelections(withUi(next, { selected: { ...state.ui.selected, jobs: Math.max(0, place) } }));
+}
+
+/** The job shown has ended if the list says so, however much of its log is still to be read. */
+function withListedEnd(state: AppState, jobs: AppState['jobs']): AppState {
+  const listed = jobs.find(({ name }) => name === state.attached);
+  if (listed?.state !== JobState.ENDED) return state;
+  const { outcome, summary } = listed;
+  return withView(state, listed.name, (view) =>
+    view.state === JobState.ENDED ? view : { ...view, state: JobState.ENDED, outcome, summary },
+  );
 }
 
 const unknownJob = (name: string) =>
@@ -212,6 +266,7 @@ function attach(state: AppState, job: string): AppState {
       selected,
       comparing,
       variant: 0,
+      finding: 0,
       mapCursor: undefined,
       mapHead: undefined,
       log: { ...state.ui.log, follow: true, top: 0, left: 0 },

@@ -1,5 +1,6 @@
 /** Everything that the screen shows but log lines, which lie in ring buffers beside it. */
 import type {
+  Tolerance,
   Caller,
   CaseSet,
   Champion,
@@ -10,8 +11,8 @@ import type {
   GetLeaderboardResponse,
   Host,
   Job,
-  Kernel,
 } from '@flashcore/shared/contract';
+import type { ListedKernel } from './listed-kernel.ts';
 import type { Choice } from './decision.ts';
 import type { JobView } from './job-view.ts';
 import type { RunForm } from './run-form.ts';
@@ -61,6 +62,10 @@ export type FilteredList = 'jobs' | 'history' | 'kernels';
 /** How view 3 draws a distribution. */
 export const DISTRIBUTIONS = ['both', 'histogram', 'ecdf'] as const;
 export type DistributionPlot = (typeof DISTRIBUTIONS)[number];
+
+/** Orders of the source lines of view 4: as in the file, else the largest figure first. */
+export const LINE_SORTS = ['line', 'instructions', 'conflicts', 'wavefronts', 'sectors'] as const;
+export type LineSort = (typeof LINE_SORTS)[number];
 
 /** What a comparison of two jobs shows. */
 export const COMPARE_PAGES = ['latency', 'figures', 'source'] as const;
@@ -135,6 +140,8 @@ export interface UiState {
   readonly mapHead?: number | undefined;
   /** The last form that was run: what r repeats. */
   readonly lastForm?: { readonly form: RunForm; readonly defaults: RunForm } | undefined;
+  /** What the source lines of view 4 are sorted by. */
+  readonly lineSort: LineSort;
   /** Order of history and leaderboard. */
   readonly historySort: HistorySort;
   readonly kernelSort: KernelSort;
@@ -142,6 +149,8 @@ export interface UiState {
   readonly filters: Readonly<Record<FilteredList, string>>;
   /** Which variant's findings are shown: 0 the one asked for. */
   readonly variant: number;
+  /** Which of its findings is shown: 0 the first. */
+  readonly finding: number;
   /** Page of the details of what the cursor is on; views take it modulo the number of pages. */
   readonly detail: number;
   readonly log: LogPosition;
@@ -174,6 +183,8 @@ export interface AppState {
   readonly plans: readonly GatePlan[];
   /** The runner's sets of cases. */
   readonly caseSets: readonly CaseSet[];
+  /** The runner's tolerance profiles, the default first. */
+  readonly tolerances: readonly Tolerance[];
   readonly champions: readonly Champion[];
   /** The audit trail, the latest first. */
   readonly decisions: readonly Decision[];
@@ -181,7 +192,7 @@ export interface AppState {
   readonly readings: Readonly<Record<string, readonly DeviceReading[]>>;
   readonly jobs: readonly Job[];
   readonly experiments: readonly ExperimentSummary[];
-  readonly kernels: readonly Kernel[];
+  readonly kernels: readonly ListedKernel[];
   /** Jobs whose events this client has, by name. */
   readonly views: Readonly<Record<string, JobView>>;
   /** Benchmark samples read for comparing, microseconds, by digest of the artifact. */
@@ -193,6 +204,8 @@ export interface AppState {
   /** The job shown; undefined until one is started or attached to. */
   readonly attached?: string | undefined;
   readonly notice?: Notice | undefined;
+  /** The user's own keys, by the command's id. */
+  readonly customKeys: Readonly<Record<string, readonly string[]>>;
   /** Milliseconds since 1970, moved by the clock so that views stay pure. */
   readonly now: number;
   readonly ui: UiState;
@@ -203,9 +216,10 @@ export interface StartState {
   readonly columns: number;
   readonly rows: number;
   readonly now: number;
+  readonly customKeys?: AppState['customKeys'];
 }
 
-export function initialState({ runner, columns, rows, now }: StartState): AppState {
+export function initialState({ runner, columns, rows, now, customKeys = {} }: StartState): AppState {
   return {
     runner,
     connection: 'connecting',
@@ -214,12 +228,14 @@ export function initialState({ runner, columns, rows, now }: StartState): AppSta
     kernels: [],
     plans: [],
     caseSets: [],
+    tolerances: [],
     champions: [],
     decisions: [],
     views: {},
     samples: {},
     sources: {},
     readings: {},
+    customKeys,
     now,
     ui: {
       view: 'run',
@@ -230,10 +246,12 @@ export function initialState({ runner, columns, rows, now }: StartState): AppSta
       comparing: false,
       comparePage: 'latency',
       distribution: 'both',
+      lineSort: 'line',
       historySort: 'newest',
       kernelSort: 'ladder',
       filters: { jobs: '', history: '', kernels: '' },
       variant: 0,
+      finding: 0,
       detail: 0,
       columns,
       rows,

@@ -2,6 +2,7 @@
 import { JobState, type Job } from '@flashcore/shared/contract';
 import type { AppState } from './app-state.ts';
 import type { JobView } from './job-view.ts';
+import { kernelKey, type ListedKernel } from './listed-kernel.ts';
 import { attachedJob, selectedJobName, selectedKernel } from './selectors.ts';
 
 export const inJobs = ({ ui }: AppState): boolean => ui.view === 'jobs';
@@ -34,13 +35,25 @@ export function cancellableJob(state: AppState): Job | JobView | undefined {
 export const kernelShown = (state: AppState): string | undefined =>
   inKernels(state) ? selectedKernel(state)?.kernelId : attachedJob(state)?.kernelId;
 
-/**
- * What r and R are about: the kernel under the cursor of view 7, else the last form's, else the one of the job shown.
- * One from a client's folder can't be run by its id.
- */
-export function kernelToRun(state: AppState): string | undefined {
-  if (inKernels(state))
-    return selectedKernel(state)?.manifestError === undefined ? selectedKernel(state)?.kernelId : undefined;
-  const kernelId = state.ui.lastForm?.form.kernel.kernelId ?? attachedJob(state)?.kernelId;
-  return state.kernels.some((kernel) => kernel.kernelId === kernelId) ? kernelId : undefined;
+/** The folder of the kernel under the cursor of view 7, or of the job shown; undefined: it is the runner's. */
+export function folderShown(state: AppState): string | undefined {
+  if (inKernels(state)) return selectedKernel(state)?.folder;
+  return state.kernels.find(({ kernelId }) => kernelId === attachedJob(state)?.kernelId)?.folder;
 }
+
+/**
+ * The kernel of r and R: the one under the cursor of view 7, else the last form's, else that of the job shown. Of a
+ * folder and a kernel of the runner with the same id it is the runner's.
+ */
+export function kernelToRun(state: AppState): ListedKernel | undefined {
+  if (inKernels(state)) return usable(selectedKernel(state));
+  const last = state.ui.lastForm?.form.kernel;
+  const known = state.kernels.find((kernel) => last !== undefined && kernelKey(kernel) === kernelKey(last));
+  if (known !== undefined) return usable(known);
+  const kernelId = attachedJob(state)?.kernelId;
+  const named = state.kernels.filter((kernel) => kernel.kernelId === kernelId);
+  return usable(named.find(({ folder }) => folder === undefined) ?? named[0]);
+}
+
+const usable = (kernel: ListedKernel | undefined): ListedKernel | undefined =>
+  kernel?.manifestError === undefined ? kernel : undefined;

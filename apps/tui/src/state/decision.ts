@@ -8,7 +8,7 @@ import {
   type Champion,
   type Decision,
 } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
+import { formatShape, recordedDtype } from '@flashcore/shared/kernels';
 import { KIND_WORDS } from '../present/words.ts';
 import type { JobView } from './job-view.ts';
 
@@ -42,7 +42,9 @@ export function refusalOf(state: DecisionFacts, job: JobView, choice: Choice): s
   const standing = standingDecision(state, job.name);
   switch (choice) {
     case 'accept':
-      return championEverywhere(state, job) ? 'it is the champion already; u takes that back' : acceptRefusal(job);
+      return championEverywhere(state, job)
+        ? 'it is the champion already; u takes that back'
+        : (acceptRefusal(job) ?? staleRefusal(state, job));
     case 'reject':
       return standing?.kind === DecisionKind.REJECTED ? 'it is rejected already; u takes that back' : undefined;
     case 'undo':
@@ -58,7 +60,14 @@ function acceptRefusal({ kind, result }: JobView): string | undefined {
   if (kind !== JobKind.EXPERIMENT)
     return `a ${KIND_WORDS[kind]} job is judged by no plan: 7, then Enter, runs the experiment`;
   if (result?.acceptability === undefined) return 'it is not known whether it passed: run it again with this runner';
-  return result.acceptability.possible ? undefined : result.acceptability.reason;
+  if (!result.acceptability.possible) return result.acceptability.reason;
+  return result.ranking?.ranked ? undefined : 'it ran before ranked runs existed: 7, then Enter, runs it again';
+}
+
+/** The difference shown is to the champion that the job was compared with: no other may be replaced. */
+function staleRefusal(state: DecisionFacts, job: JobView): string | undefined {
+  const other = replacedBy(state, job).find((champion) => champion.job !== job.result?.acceptability?.over);
+  return other && `the champion is ${other.label} by now, which it was not compared with: 7, then Enter, runs it again`;
 }
 
 /** What a job said about accepting it, while nothing was decided. */
@@ -73,7 +82,7 @@ export function openAcceptability(state: DecisionFacts, job: JobView | undefined
 export const firstChoice = (state: DecisionFacts, job: JobView): Choice =>
   CHOICES.find((choice) => refusalOf(state, job, choice) === undefined) ?? 'accept';
 
-/** Champions whose place the job's build would take: of its kernel, device, protocol and one of its shapes. */
+/** Champions whose place the job's build would take: of its kernel, device, protocol, dtype and one of its shapes. */
 export function replacedBy({ champions }: Pick<DecisionFacts, 'champions'>, job: JobView): Champion[] {
   const { provenance, variants = [] } = job.result ?? {};
   const shapes = new Set((variants[0]?.benchmarks ?? []).flatMap(({ shape }) => (shape ? [formatShape(shape)] : [])));
@@ -83,6 +92,7 @@ export function replacedBy({ champions }: Pick<DecisionFacts, 'champions'>, job:
       champion.kernelId === job.kernelId &&
       champion.deviceName === provenance?.device?.name &&
       champion.protocol === provenance.protocol &&
+      recordedDtype(champion.dtype) === recordedDtype(provenance.dtype) &&
       champion.shapes.some((shape) => shapes.has(formatShape(shape))),
   );
 }

@@ -1,19 +1,25 @@
-import type { CaseSet, GatePlan, Kernel } from '@flashcore/shared/contract';
+import type { CaseSet, GatePlan, Host, Tolerance } from '@flashcore/shared/contract';
 import { counted } from '../present/numbers.ts';
+import { toleranceRule } from '../present/sections/cases.ts';
 import { planLines } from '../present/sections/gate-plan.ts';
 import { shapeShort } from '../present/words.ts';
 import { AS_USUAL, NONE, type FormField } from './form-field.ts';
+import { usualValues } from './form-usual.ts';
+import { kernelKey, type ListedKernel } from './listed-kernel.ts';
 
 /** What fills the choices besides the kernel. */
 export interface FormContext {
-  readonly kernels: readonly Kernel[];
+  readonly kernels: readonly ListedKernel[];
   /** Targets of the runner's nvcc. */
   readonly archs: readonly string[];
+  readonly host?: Host | undefined;
   /** Ids of the runner's devices. */
   readonly devices: readonly string[];
   /** The runner's plans, the default first, and its case sets. */
   readonly plans?: readonly GatePlan[];
   readonly caseSets?: readonly CaseSet[];
+  /** Its tolerance profiles, the default first. */
+  readonly tolerances?: readonly Tolerance[];
 }
 
 const SHAPES = [AS_USUAL, '1x4x128x64', '1x8x512x64', '2x8x512x64', '2x8x512x64c', '4x8x512x64', '4x16x2048x64c'];
@@ -25,35 +31,41 @@ const REGISTERS = [AS_USUAL, '32', '64', '96', '128', '168', '255'];
 const SAMPLES = [AS_USUAL, '10', '100', '1000'];
 const METRICS = [AS_USUAL, 'gates', 'roofline', 'stalls', 'full', 'none'];
 const OFF_ON = ['off', 'on'];
-const TOLERANCES = [AS_USUAL, 'parity', 'strict', 'default'];
 
 /** The fields of a kernel's form, each at its default. */
-export function fieldsOf(kernel: Kernel, context: FormContext): FormField[] {
-  const { kernels, archs, devices, plans = [], caseSets = [] } = context;
-  const usable = kernels.filter(({ manifestError }) => manifestError === undefined).map(({ kernelId }) => kernelId);
-  return [
-    kernelField(kernel, usable),
+export function fieldsOf(kernel: ListedKernel, context: FormContext): FormField[] {
+  const { kernels, archs, devices, plans = [], caseSets = [], tolerances = [] } = context;
+  const usable = kernels.filter(({ manifestError }) => manifestError === undefined);
+  const usual = usualValues(context);
+  const fields = [
+    kernelField(kernel, usable.map(kernelKey)),
     field(
       'phases',
       'phases',
       PHASES,
-      'all: the whole experiment with its gates; or one part of it, after the build that it needs',
+      'all: the whole experiment with its gates; else only this phase, with the build that it needs',
     ),
     ...planFields(plans, caseSets),
     ...variantFields(kernel),
-    ...caseFields(caseSets),
+    ...caseFields(caseSets, tolerances),
     ...timingFields(),
     ...compilerFields(archs),
-    field('sanitizer', 'sanitizer', OFF_ON, 'also run under compute-sanitizer: memory, races, barriers; slow'),
-    field('metrics', 'metric set', METRICS, 'hardware counters of the profile; as usual: those that the gates ask for'),
+    field(
+      'sanitizer',
+      'sanitizer',
+      OFF_ON,
+      'also run under compute-sanitizer, which finds memory errors, races and barrier errors; slow',
+    ),
+    field('metrics', 'metric set', METRICS, 'hardware counters to read'),
     ...deviceFields(devices),
     field(
       'champion',
       'champion',
-      [AS_USUAL, NONE, ...usable],
-      "what it is compared with, in turns, in the same process; as usual: the device's champion, where the plan compares",
+      [AS_USUAL, NONE, ...usable.flatMap(({ kernelId, folder }) => (folder === undefined ? [kernelId] : []))],
+      'the build that it is compared with, in alternating blocks in one process',
     ),
   ];
+  return fields.map((each) => (each.choices[0] === AS_USUAL ? { ...each, usual: usual[each.id] ?? '' } : each));
 }
 
 const field = (id: string, label: string, choices: readonly string[], about: string): FormField => ({
@@ -67,25 +79,27 @@ const field = (id: string, label: string, choices: readonly string[], about: str
 /** A field whose value may be typed too. */
 const typable = (choices: FormField): FormField => ({ ...choices, typed: '' });
 
-function kernelField({ kernelId, title }: Kernel, usable: readonly string[]): FormField {
-  const ids = usable.includes(kernelId) ? usable : [kernelId, ...usable];
-  return { ...typable(field('kernel', 'kernel', ids, title)), chosen: ids.indexOf(kernelId) };
+function kernelField(kernel: ListedKernel, usable: readonly string[]): FormField {
+  const key = kernelKey(kernel);
+  const keys = usable.includes(key) ? usable : [key, ...usable];
+  const about = `${kernel.title === '' ? kernel.kernelId : kernel.title}; type a name to search, or the path of a folder`;
+  return { ...typable(field('kernel', 'kernel', keys, about)), chosen: keys.indexOf(key) };
 }
 
 function planFields(plans: readonly GatePlan[], caseSets: readonly CaseSet[]): FormField[] {
   if (plans.length === 0) return [];
   const names = plans.map(({ name }) => name);
   const aboutChoices = plans.map((plan) => planLines(plan, caseSets).join('. '));
-  return [{ ...field('plan', 'plan', names, 'what it is judged by'), aboutChoices }];
+  return [{ ...field('plan', 'plan', names, 'the gates that judge the run'), aboutChoices }];
 }
 
 /** The manifest's configs, and its parameters that have a choice. */
-function variantFields({ configs, parameters }: Kernel): FormField[] {
+function variantFields({ configs, parameters }: ListedKernel): FormField[] {
   const config = field(
     'config',
     'config',
     [AS_USUAL, ...configs],
-    'a named set of parameter values; parameters changed below override it',
+    'a named set of parameter values; a parameter changed below overrides it',
   );
   return [
     ...(configs.length === 0 ? [] : [config]),
@@ -102,11 +116,23 @@ function variantFields({ configs, parameters }: Kernel): FormField[] {
 }
 
 /** What is verified, and how strictly. */
-function caseFields(caseSets: readonly CaseSet[]): FormField[] {
+function caseFields(caseSets: readonly CaseSet[], tolerances: readonly Tolerance[]): FormField[] {
   const names = caseSets.map(({ name }) => name);
   const cases = {
-    ...field('cases', 'cases', [AS_USUAL, ...names], 'the set that is verified'),
-    aboutChoices: ['what is verified: the shapes above, else the set that the plan names', ...caseSets.map(setAbout)],
+    ...field('cases', 'cases', [AS_USUAL, ...names], 'the case set to verify'),
+    aboutChoices: ['the case set to verify; shapes entered above replace it', ...caseSets.map(setAbout)],
+  };
+  const tolerance = {
+    ...field(
+      'tolerance',
+      'tolerance',
+      [AS_USUAL, ...tolerances.map(({ profile = '' }) => profile)],
+      'limit on the error of an element',
+    ),
+    aboutChoices: [
+      `limit on the error of an element${tolerances[0] === undefined ? '' : `: ${toleranceRule(tolerances[0])}`}`,
+      ...tolerances.map(toleranceRule),
+    ],
   };
   return [
     typable(
@@ -114,43 +140,39 @@ function caseFields(caseSets: readonly CaseSet[]): FormField[] {
         'shape',
         'shapes',
         SHAPES,
-        'batch x heads x length x head dimension, c: causal; type your own, several with commas; as usual: the plan says',
+        'batch x heads x length x head dimension, c for causal; or type your own, separated by commas',
       ),
     ),
     ...(caseSets.length === 0 ? [] : [cases]),
-    typable(field('seeds', 'seeds', SEEDS, 'fresh random inputs a shape, 1 to 100; as usual: five')),
-    field('tolerance', 'tolerance', TOLERANCES, 'bound on the error; as usual: the profile parity'),
+    typable(field('seeds', 'seeds', SEEDS, 'random inputs for each shape, 1 to 100')),
+    ...(tolerances.length === 0 ? [] : [tolerance]),
   ];
 }
 
 /** How long is measured. */
 const timingFields = (): FormField[] => [
-  field('seconds', 'seconds', SECONDS, 'longest time for the samples of a shape and mode; as usual: the protocol says'),
+  field('seconds', 'seconds', SECONDS, 'limit on the sampling time of each shape and mode'),
   typable(
     field(
       'samples',
       'samples',
       SAMPLES,
-      'for each shape and mode, 1 to 1,000,000; usually until the p50 interval is narrow',
+      'samples of each shape and mode, 1 to 1,000,000; by default sampling stops once p50 is known to 0.5 %',
     ),
   ),
 ];
 
-/** What nvcc is told. */
+/** Options of nvcc. */
 const compilerFields = (archs: readonly string[]): FormField[] => [
-  field('arch', 'arch', [AS_USUAL, ...archs], "target of nvcc; as usual: the device's own"),
-  typable(
-    field('registers', 'max registers', REGISTERS, 'of a thread, 16 to 255: nvcc -maxrregcount; as usual: no limit'),
-  ),
+  field('arch', 'arch', [AS_USUAL, ...archs], 'the architecture to compile for'),
+  typable(field('registers', 'max registers', REGISTERS, 'registers per thread, 16 to 255: nvcc -maxrregcount')),
   field('fast-math', 'fast math', OFF_ON, 'nvcc --use_fast_math: approximate division, exp and sqrt'),
 ];
 
 function deviceFields(devices: readonly string[]): FormField[] {
   if (devices.length < 2) return [];
   const choices = [AS_USUAL, 'any', ...devices];
-  return [
-    field('device', 'device', choices, 'where to run; any: the first that is free; as usual: the first of the host'),
-  ];
+  return [field('device', 'device', choices, 'the device to run on; any: the first that is free')];
 }
 
 const MOST_SHAPES = 9;

@@ -1,9 +1,18 @@
 /**
  * Why a form can't be run as it stands: shapes that are none, that the kernel does not take, seeds that are no number.
  */
-import { FlashcoreError, type Shape } from '@flashcore/shared/contract';
-import { evaluate, formatShape, parseExpression, shapeScope } from '@flashcore/shared/kernels';
-import { AS_USUAL, matchingChoices, shapesOf, valueOf, type FormField } from './form-field.ts';
+import { FlashcoreError, type Kernel, type Shape } from '@flashcore/shared/contract';
+import {
+  DEFAULT_PROBLEM,
+  evaluate,
+  formatShape,
+  parseExpression,
+  installedProblem,
+  installedProblems,
+  scopeOfShape,
+  valuesOf,
+} from '@flashcore/shared/kernels';
+import { AS_USUAL, isPath, matchingChoices, shapesOf, valueOf, type FormField } from './form-field.ts';
 import type { RunForm } from './run-form.ts';
 
 const MOST_SHAPES = 16;
@@ -27,7 +36,9 @@ export function formProblem(form: RunForm): { readonly index: number; readonly t
 /** What is wrong with a field; undefined: nothing. */
 function problemOf(form: RunForm, field: FormField): string | undefined {
   if (field.id === 'kernel')
-    return matchingChoices(field).length > 0 ? undefined : `No kernel has "${field.typed ?? ''}" in its name`;
+    return isPath(field.typed ?? '') || matchingChoices(field).length > 0
+      ? undefined
+      : `No kernel's name contains "${field.typed ?? ''}"`;
   const text = valueOf(field);
   if (text === AS_USUAL) return undefined;
   const range = WHOLE_NUMBERS[field.id];
@@ -57,12 +68,18 @@ function refusalOf({ kernel, fields }: RunForm, shape: Shape): string | undefine
       return [name, Number(field === undefined ? defaultValue : valueOf(field))];
     }),
   );
-  const scope: Record<string, number> = { ...shapeScope(shape), ...parameters };
+  const scope: Record<string, number> = { ...scopeOf(kernel, shape), ...parameters };
   const broken = kernel.limits.find(({ require }) => {
     const expression = parseExpression(require);
     return expression.names.every((name) => name in scope) && evaluate(expression, scope) === 0;
   });
   return broken === undefined
     ? undefined
-    : `${kernel.kernelId} does not take ${formatShape(shape)}: it requires ${broken.require}, because ${broken.because}`;
+    : `${kernel.kernelId} cannot run ${formatShape(shape)}: it requires ${broken.require}, because ${broken.because}`;
 }
+
+/** Axes and attributes by name; without what follows from them where the problem is not installed here. */
+const scopeOf = ({ problem }: Kernel, shape: Shape): Record<string, number> =>
+  installedProblems().includes(problem || DEFAULT_PROBLEM)
+    ? { ...scopeOfShape(installedProblem(problem || DEFAULT_PROBLEM), shape) }
+    : { ...valuesOf(shape) };

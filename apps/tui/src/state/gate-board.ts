@@ -1,5 +1,5 @@
 /** The gates of a variant, from their announcement on: which are decided, which are measured now, how many of each. */
-import { Phase, Verdict, type GateResult } from '@flashcore/shared/contract';
+import { Phase, Verdict, type CaseResult, type GateResult } from '@flashcore/shared/contract';
 import type { JobView } from './job-view.ts';
 
 const PHASES: Partial<Record<Phase, string>> = {
@@ -44,6 +44,19 @@ export function gateTally(gates: readonly GateResult[], job: JobView | undefined
     waiting: count(({ verdict }) => verdict === Verdict.UNSPECIFIED) - measured,
     notMeasured: count(isOpen),
   };
+}
+
+const NAN_METRIC = 'nan_inf_elements';
+
+/** NaN and Inf only add up: the first one decides a gate that allows none, before the runner's answer comes. */
+export function withNanCounted(gates: readonly GateResult[], cases: readonly CaseResult[]): readonly GateResult[] {
+  const count = cases.reduce((sum, { nanCount, infCount }) => sum + Number(nanCount + infCount), 0);
+  if (count === 0) return gates;
+  return gates.map((gate) =>
+    gate.metric === NAN_METRIC && gate.verdict === Verdict.UNSPECIFIED && gate.target === 0
+      ? { ...gate, verdict: Verdict.FAIL, value: count, detail: `${count} so far` }
+      : gate,
+  );
 }
 
 /** The gates after one was decided, or told again: in the order of the plan, the last answer counts. */

@@ -213,3 +213,21 @@ test('gates that the end came before are not measured, and the plan keeps them',
     1,
   ]);
 });
+
+test('the first NaN decides the gate that allows none, and the runner has the last word', () => {
+  const gate = { gateId: 'nan', metric: 'nan_inf_elements', comparison: '==', target: 0, level: 'hard' };
+  const events = eventsOf([
+    { case: 'created', value: { job: { name: SAMPLE_JOB } } },
+    { case: 'phaseStarted', value: { phase: Phase.VERIFY, variant: 'v', steps: 2 } },
+    { case: 'gatePlan', value: { variant: 'v', plan: { gates: [gate] } } },
+    { case: 'caseResult', value: { elements: 1024n } },
+    { case: 'caseResult', value: { nanCount: 500n, infCount: 12n } },
+    { case: 'gateResult', value: { ...gate, verdict: Verdict.FAIL, value: 600 } },
+  ]);
+  const seen = events.map((_, index) => replay(events.slice(0, index + 1)).variants[0]?.gates[0]);
+  expect(seen.slice(3).map((told) => [told?.verdict, told?.value])).toEqual([
+    [Verdict.UNSPECIFIED, undefined],
+    [Verdict.FAIL, 512],
+    [Verdict.FAIL, 600],
+  ]);
+});

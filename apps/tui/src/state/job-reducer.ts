@@ -16,7 +16,7 @@ import { isActivity, type JobView, type PhaseView } from './job-view.ts';
 import { withComparisonProgress, withComparisonResult, withShapeComparison } from './live-comparison.ts';
 import { measuredModes, withBenchmarkProgress, withBenchmarkResult, withSdpaBenchmark } from './benchmarks.ts';
 import { withTunedVariant } from './tuned-variants.ts';
-import { withGate } from './gate-board.ts';
+import { withGate, withNanCounted } from './gate-board.ts';
 import { withCurrentVariant, withVariant, mergeVariants } from './variants.ts';
 
 type Payload = NonNullable<JobEvent['payload']>;
@@ -54,12 +54,17 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
         kind: job.kind,
         label: job.label,
         kernelId: job.kernelId,
-        state: JobState.QUEUED,
+        state: notBefore(view, JobState.QUEUED),
         createTime: time,
       };
     }
     case 'started':
-      return { ...view, state: JobState.RUNNING, startTime: time, device: payload.value.device };
+      return {
+        ...view,
+        state: notBefore(view, JobState.RUNNING),
+        startTime: time,
+        device: payload.value.device,
+      };
     case 'attemptStarted':
       return withAttempt(view, payload.value);
     case 'phaseStarted': {
@@ -94,7 +99,10 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
     case 'caseResult':
       return withCurrentVariant(
         view,
-        (variant) => ({ ...variant, verifying: undefined, cases: [...variant.cases, payload.value] }),
+        (variant) => {
+          const cases = [...variant.cases, payload.value];
+          return { ...variant, verifying: undefined, cases, gates: withNanCounted(variant.gates, cases) };
+        },
         (next) => withProgress(next, { done: countCases(next) }),
       );
     case 'verifyResult':
@@ -193,6 +201,9 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
   }
 }
 
+/** Old events of a job that is known to have ended do not make it run again. */
+const notBefore = ({ state }: JobView, told: JobState): JobState => (state === JobState.ENDED ? state : told);
+
 /** A job that begins anew elsewhere: what an earlier attempt found out is in the log alone. */
 function withAttempt(view: JobView, { attempt, node, device = view.device, reason }: AttemptStarted): JobView {
   const placed = { ...view, node, device };
@@ -204,7 +215,10 @@ function withAttempt(view: JobView, { attempt, node, device = view.device, reaso
     variants: [],
     tuned: [],
     plan: undefined,
-    warnings: [...view.warnings, `attempt ${attempt} began on ${node}: ${reason ?? 'the one before came to no end'}`],
+    warnings: [
+      ...view.warnings,
+      `attempt ${attempt} began on ${node}: ${reason ?? 'the previous attempt did not finish'}`,
+    ],
   };
 }
 

@@ -1,7 +1,7 @@
 /** What a client knows of a job from its events so far. Pure data; job-reducer.ts makes it. */
 import {
+  JobState,
   type JobKind,
-  type JobState,
   type Outcome,
   type Phase,
   type BuildResult,
@@ -39,6 +39,7 @@ export interface JobView {
   /** Milliseconds since 1970. */
   readonly createTime?: number | undefined;
   readonly startTime?: number | undefined;
+  /** Absent on a job that has ended: its last event has not been read yet. */
   readonly endTime?: number | undefined;
   /** Number of the last event taken in; 0: none. */
   readonly lastSequence: number;
@@ -153,6 +154,9 @@ export function jobViewOf(
     warnings: [],
   };
 }
+
+/** The runner's list says that the job has ended; its events are still being read. */
+export const isBeingRead = ({ state, endTime }: JobView): boolean => state === JobState.ENDED && endTime === undefined;
 
 /** Share of the phase that is done, 0..1; undefined when the number of steps is not known. */
 export function phaseShare({ steps, done, endTime }: PhaseView): number | undefined {

@@ -1,8 +1,17 @@
 import { create } from '@bufbuild/protobuf';
-import { CaseSetSchema, GatePlanSchema, KernelSchema, TimingMode } from '@flashcore/shared/contract';
+import {
+  CaseSetSchema,
+  GatePlanSchema,
+  HostSchema,
+  KernelSchema,
+  TimingMode,
+  ToleranceSchema,
+} from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
+import { commandLineOf } from './form-command.ts';
 import { formProblem } from './form-problem.ts';
+import { usualOf } from './form-usual.ts';
 import { formRequest } from '../session/form-request.ts';
 import { valueOf } from './form-field.ts';
 import { formOf, withKernel, withKeys, withTyping, type RunForm } from './run-form.ts';
@@ -19,7 +28,13 @@ const OTHER = create(KernelSchema, {
   kernelId: 'other',
   parameters: [{ name: 'STAGES', values: [2n, 3n], defaultValue: 2n }],
 });
-const CONTEXT = { kernels: [KERNEL, OTHER], archs: ['sm_80', 'sm_89'], devices: ['gpu0'] };
+const TOLERANCES = ['parity', 'strict', 'loose'].map((profile) => create(ToleranceSchema, { profile, absolute: 0.01 }));
+const CONTEXT = {
+  kernels: [KERNEL, OTHER],
+  archs: ['sm_80', 'sm_89'],
+  devices: ['gpu0'],
+  tolerances: TOLERANCES,
+};
 const FORM = formOf(KERNEL, CONTEXT);
 
 const press = (form: RunForm, id: string, change: number): RunForm =>
@@ -170,12 +185,12 @@ test.each([
   ['shape', '2x8x512', /must be such as 2x8x512x64/],
   ['shape', '0x8x512x64', /./],
   ['shape', Array.from({ length: 17 }, () => '1x1x64x64').join(','), /17 shapes: must be at most 16/],
-  ['shape', '1x1x64x65', /k does not take 1x1x64x65: it requires D <= 64, because rows are of 64/],
+  ['shape', '1x1x64x65', /k cannot run 1x1x64x65: it requires D <= 64, because rows are of 64/],
   ['seeds', '0', /"0": must be .* from 1 to 100/],
   ['seeds', 'ten', /"ten": must be/],
   ['samples', '0', /"0": must be a number of samples from 1 to 1000000/],
   ['registers', '12', /"12": must be .*registers of a thread from 16 to 255/],
-  ['kernel', 'nosuch', /No kernel has "nosuch" in its name/],
+  ['kernel', 'nosuch', /No kernel's name contains "nosuch"/],
 ])('%s "%s" is refused with the reason', (id, text, reason) => {
   const limited = formOf(
     create(KernelSchema, {
@@ -191,6 +206,47 @@ test.each([
   expect(problem?.text).toMatch(reason);
   expect(limited.fields[problem!.index]?.id).toBe(id);
   expect(formProblem(limited)).toBeUndefined();
+});
+
+test('what is left to the runner has the value that a run uses, by the plan chosen', () => {
+  const plans = [
+    create(GatePlanSchema, { name: 'merge', cases: 'parity', shapes: 'canonical', metricSet: 'gates', champion: true }),
+    create(GatePlanSchema, { name: 'explore', cases: 'quick', shapes: 'none', metricSet: 'none' }),
+  ];
+  const host = create(HostSchema, { devices: [{ deviceId: 'emulator', arch: 'sm_89', simulated: true }] });
+  const form = formOf(KERNEL, { ...CONTEXT, plans, host });
+  const usual = (of: RunForm): Record<string, string | undefined> =>
+    Object.fromEntries(
+      of.fields.filter((field) => field.usual !== undefined).map((field) => [field.id, usualOf(of, field)]),
+    );
+  expect(usual(form)).toEqual({
+    config: 'none',
+    shape: 'verify parity, time canonical',
+    seeds: '5',
+    tolerance: 'parity',
+    seconds: '0.3',
+    samples: '100 to 2,000',
+    arch: 'sm_89',
+    registers: 'no limit',
+    metrics: 'gates',
+    champion: "the device's",
+  });
+  expect(usual(press(form, 'plan', 1))).toMatchObject({ shape: 'quick', metrics: 'none', champion: 'none' });
+});
+
+test('the command line of a form says what differs from its defaults, as far as the command takes it', () => {
+  expect(commandLineOf(FORM, FORM)).toBe('fa-tui run k');
+  const own = formOf({ ...KERNEL, folder: "/home/ada/it's mine" }, CONTEXT);
+  const changed = ['seeds', 'param:USE_WMMA', 'fast-math', 'champion'].reduce(
+    (form, id) => press(form, id, 1),
+    typed('shape', '1x1x64x64, 2x8x512x64c', own),
+  );
+  expect(commandLineOf(changed, own)).toBe(
+    `fa-tui run '/home/ada/it'\\''s mine' --set USE_WMMA=1 --shape 1x1x64x64 --shape 2x8x512x64c --seeds 1 --fast-math --no-champion`,
+  );
+  expect(commandLineOf(press(changed, 'phases', 1), own)).toBe(
+    `fa-tui build '/home/ada/it'\\''s mine' --set USE_WMMA=1 --fast-math`,
+  );
 });
 
 test('another kernel brings its own parameters and keeps the rest', () => {

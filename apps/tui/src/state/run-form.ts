@@ -1,16 +1,16 @@
 /** What may be chosen before a run, from the kernel's manifest and the runner's cases: pure data, changed by keys. */
-import type { Kernel } from '@flashcore/shared/contract';
 import { fieldsOf, type FormContext } from './form-choices.ts';
-import { matchingChoices, type FormField } from './form-field.ts';
+import { isPath, matchingChoices, type FormField } from './form-field.ts';
+import type { ListedKernel } from './listed-kernel.ts';
 
 export interface RunForm {
-  readonly kernel: Kernel;
+  readonly kernel: ListedKernel;
   readonly fields: readonly FormField[];
   readonly selected: number;
 }
 
 /** The form with every field at its default: running it as it is runs the kernel as the manifest says. */
-export const formOf = (kernel: Kernel, context: FormContext): RunForm => ({
+export const formOf = (kernel: ListedKernel, context: FormContext): RunForm => ({
   kernel,
   // The kernel was chosen already.
   selected: 1,
@@ -49,7 +49,8 @@ export function withTyping(form: RunForm, key: { character: string } | 'backspac
   const fields = form.fields.map((field, index): FormField => {
     if (index !== form.selected || field.typed === undefined) return field;
     const typed = key === 'backspace' ? field.typed.slice(0, -1) : field.typed + key.character;
-    if (field.id !== 'kernel') return { ...field, typed };
+    // A folder is read once its path is complete: when the field is left.
+    if (field.id !== 'kernel' || isPath(typed)) return { ...field, typed };
     const [first] = matchingChoices({ ...field, typed });
     return { ...field, typed, chosen: first === undefined ? field.chosen : field.choices.indexOf(first) };
   });
@@ -57,7 +58,7 @@ export function withTyping(form: RunForm, key: { character: string } | 'backspac
 }
 
 /** A form for another kernel that keeps what both have. */
-export function withKernel(form: RunForm, kernel: Kernel, context: FormContext): RunForm {
+export function withKernel(form: RunForm, kernel: ListedKernel, context: FormContext): RunForm {
   const fresh = formOf(kernel, context);
   const fields = fresh.fields.map((field): FormField => {
     const before = form.fields.find(

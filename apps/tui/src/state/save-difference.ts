@@ -1,9 +1,9 @@
 /** What a save changed: the job of the version before against the one after it, in figures that both have. */
-import { JobState, type EntryResources } from '@flashcore/shared/contract';
+import { JobState, TimingMode, type EntryResources } from '@flashcore/shared/contract';
 import { mostOf } from './pinned.ts';
 import type { JobView, VariantView } from './job-view.ts';
 import { variantsOf } from './selectors.ts';
-import { outcomeWord } from '../present/words.ts';
+import { MODE_WORDS, outcomeWord, shapeShort } from '../present/words.ts';
 
 const RESOURCES: readonly { readonly name: string; readonly of: (entry: EntryResources) => number }[] = [
   { name: 'regs', of: (entry) => entry.registersPerThread },
@@ -36,12 +36,17 @@ const resourceChanges = (a: VariantView, b: VariantView): string[] =>
 
 /** Of the first shape and mode that both measured on the same kind of device. */
 function latencyChange(a: VariantView, b: VariantView): string[] {
-  for (const own of b.benchmarks) {
+  // The dashboard shows the hot times.
+  const hotFirst = b.benchmarks.toSorted(
+    (x, y) => Number(y.mode === TimingMode.HOT) - Number(x.mode === TimingMode.HOT),
+  );
+  for (const own of hotFirst) {
     const other = a.benchmarks.find(({ key }) => key === own.key);
     const [was, is] = [other?.result?.latency?.p50Us, own.result?.latency?.p50Us];
     if (was === undefined || is === undefined || was === 0 || other?.simulated !== own.simulated) continue;
     const percent = (is / was - 1) * 100;
-    return [`p50 ${percent > 0 ? '+' : ''}${percent.toFixed(1)} %${own.simulated ? ' simulated' : ''}`];
+    const place = `${shapeShort(own.shape)} ${MODE_WORDS[own.mode]}`;
+    return [`${place} p50 ${percent > 0 ? '+' : ''}${percent.toFixed(1)} %${own.simulated ? ' (simulated)' : ''}`];
   }
   return [];
 }

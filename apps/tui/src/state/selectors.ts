@@ -10,9 +10,9 @@ import {
   type ExperimentSummary,
   type GateResult,
   type Job,
-  type Kernel,
   type LeaderboardEntry,
 } from '@flashcore/shared/contract';
+import type { ListedKernel } from './listed-kernel.ts';
 import { type AppState, type FilteredList, type HistorySort, type ViewId, type KernelSort } from './app-state.ts';
 import { phaseShare, type JobView, type PhaseView, type VariantView } from './job-view.ts';
 import { raceOf, type TuneRace } from './tuned-variants.ts';
@@ -35,6 +35,10 @@ export function shownVariant(state: AppState): VariantView | undefined {
   const variants = variantsOf(attachedJob(state));
   return variants[Math.min(state.ui.variant, variants.length - 1)];
 }
+
+/** View 4 shows the source with figures of each line. */
+export const hasLines = (state: AppState): boolean =>
+  state.ui.view === 'profile' && (shownVariant(state)?.profile?.lines.length ?? 0) > 0;
 
 /** The device's times are the emulator's. */
 export function isSimulated(state: AppState): boolean {
@@ -75,25 +79,65 @@ function matches(text: string, filter: string): boolean {
 const stateName = ({ state, outcome }: Job): string =>
   (state === JobState.ENDED ? (Outcome[outcome] ?? '') : (JobState[state] ?? '')).replaceAll('_', ' ');
 
-/** The jobs that view 6 lists. */
-export const jobsOf = ({ jobs, ui }: Pick<AppState, 'jobs' | 'ui'>): readonly Job[] =>
-  ui.filters.jobs === ''
-    ? jobs
-    : jobs.filter((job) =>
+/** The jobs that view 6 lists: running, queued, then ended, each newest first; superseded ones only if filtered for. */
+export function jobsOf({ jobs, ui }: Pick<AppState, 'jobs' | 'ui'>): readonly Job[] {
+  if (ui.filters.jobs !== '')
+    return openFirst(
+      jobs.filter((job) =>
         matches(
           [job.name, job.label, job.kernelId, job.summary, stateName(job), JobKind[job.kind]].join(' '),
           ui.filters.jobs,
         ),
-      );
+      ),
+    );
+  const superseded = supersededIn(jobs);
+  return openFirst(superseded.size === 0 ? jobs : jobs.filter(({ name }) => !superseded.has(name)));
+}
 
-/** The newest experiment of each kernel, by the kernel's id. */
+const STATE_ORDER: Partial<Record<JobState, number>> = { [JobState.RUNNING]: 0, [JobState.QUEUED]: 1 };
+
+function openFirst(jobs: readonly Job[]): readonly Job[] {
+  const isOpen = ({ state }: Job): boolean => state !== JobState.ENDED;
+  if (!jobs.some(isOpen)) return jobs;
+  const order = ({ state }: Job): number => STATE_ORDER[state] ?? 2;
+  return jobs.toSorted((a, b) => order(a) - order(b));
+}
+
+/** Names of the jobs that were cancelled because a newer save of the same watched folder took their place. */
+function supersededIn(jobs: readonly Job[]): ReadonlySet<string> {
+  const known = supersededOf.get(jobs);
+  if (known !== undefined) return known;
+  const superseded = new Set<string>();
+  const replaced = new Set<string>();
+  // The list has the newest first.
+  for (const { name, outcome, labels } of jobs) {
+    const watch = labels[WATCH_LABEL];
+    if (watch === undefined) continue;
+    if (outcome === Outcome.CANCELLED && replaced.has(watch)) superseded.add(name);
+    replaced.add(watch);
+  }
+  supersededOf.set(jobs, superseded);
+  return superseded;
+}
+
+// The list changes every two seconds: once, not once a frame.
+const supersededOf = new WeakMap<readonly Job[], ReadonlySet<string>>();
+
+/** Label of the jobs of a watched folder: one value for all saves that are watched together. */
+export const WATCH_LABEL = 'watch';
+
+const wasStopped = ({ job }: ExperimentSummary): boolean =>
+  job?.outcome === Outcome.CANCELLED || job?.outcome === Outcome.INTERRUPTED;
+
+/** The newest experiment of each kernel that came to an end of its own, else the newest, by the kernel's id. */
 export function lastExperiments(experiments: AppState['experiments']): ReadonlyMap<string, ExperimentSummary> {
   const known = lastOf.get(experiments);
   if (known !== undefined) return known;
   const last = new Map<string, ExperimentSummary>();
   for (const experiment of experiments) {
     const kernelId = experiment.job?.kernelId ?? '';
-    if (!last.has(kernelId)) last.set(kernelId, experiment);
+    const newer = last.get(kernelId);
+    if (newer === undefined || (wasStopped(newer) && !wasStopped(experiment))) last.set(kernelId, experiment);
   }
   lastOf.set(experiments, last);
   return last;
@@ -125,10 +169,10 @@ export function kernelsOf({
   kernels,
   experiments,
   ui,
-}: Pick<AppState, 'kernels' | 'experiments' | 'ui'>): readonly Kernel[] {
+}: Pick<AppState, 'kernels' | 'experiments' | 'ui'>): readonly ListedKernel[] {
   const last = lastExperiments(experiments);
-  const text = ({ kernelId, title, lesson }: Kernel): string =>
-    `${kernelId} ${title} ${lesson} ${last.get(kernelId)?.job?.summary ?? ''}`;
+  const text = ({ kernelId, folder = '', title, lesson }: ListedKernel): string =>
+    `${kernelId} ${folder} ${title} ${lesson} ${last.get(kernelId)?.job?.summary ?? ''}`;
   const listed =
     ui.filters.kernels === '' ? kernels : kernels.filter((kernel) => matches(text(kernel), ui.filters.kernels));
   if (ui.kernelSort === 'ladder') return listed;
@@ -144,7 +188,8 @@ export function filteredList({ ui }: Pick<AppState, 'ui'>): FilteredList | undef
   return ui.jobList === 'jobs' ? 'jobs' : 'history';
 }
 
-export const selectedKernel = (state: AppState): Kernel | undefined => kernelsOf(state)[state.ui.selected.kernels];
+export const selectedKernel = (state: AppState): ListedKernel | undefined =>
+  kernelsOf(state)[state.ui.selected.kernels];
 
 /** p50 (hot, first shape) of the last experiments with the job's variant on its device, oldest first, microseconds. */
 export function lastRunsOf({ experiments }: AppState, job: JobView): number[] {
@@ -167,12 +212,24 @@ const HISTORY_ORDERS: Record<HistorySort, (a: ExperimentSummary, b: ExperimentSu
 
 /** The experiments of view 6 in the order and as far as the user wants them. */
 export function historyOf({ experiments, ui }: AppState): ExperimentSummary[] {
-  const text = ({ job, deviceName, sourceDigest }: ExperimentSummary): string =>
-    `${job?.label} ${job?.summary} ${deviceName} ${sourceDigest}`;
-  return experiments
+  const text = ({ job, deviceName, dtype, sourceDigest }: ExperimentSummary): string =>
+    `${job?.label} ${job?.summary} ${deviceName} ${dtype} ${sourceDigest}`;
+  const listed = ui.filters.history === '' ? withoutSuperseded(experiments) : experiments;
+  return listed
     .filter((experiment) => matches(text(experiment), ui.filters.history))
     .toSorted(HISTORY_ORDERS[ui.historySort]);
 }
+
+function withoutSuperseded(experiments: AppState['experiments']): AppState['experiments'] {
+  const known = standingOf.get(experiments);
+  if (known !== undefined) return known;
+  const superseded = supersededIn(experiments.flatMap(({ job }) => job ?? []));
+  const standing = experiments.filter(({ job }) => !superseded.has(job?.name ?? ''));
+  standingOf.set(experiments, standing);
+  return standing;
+}
+
+const standingOf = new WeakMap<AppState['experiments'], AppState['experiments']>();
 
 const LEADERBOARD_ORDERS: Partial<Record<HistorySort, (a: LeaderboardEntry, b: LeaderboardEntry) => number>> = {
   newest: (a, b) => Number((b.time?.seconds ?? 0n) - (a.time?.seconds ?? 0n)),

@@ -7,17 +7,18 @@ import { attachedJob, shownVariant, variantsOf } from './selectors.ts';
 export interface ShownFinding {
   readonly finding: Finding;
   readonly variant: VariantView;
+  readonly place: number;
   readonly count: number;
 }
 
-/** The worst finding: of the variant shown, else of the one asked for. */
+/** The finding chosen, at first the worst: of the variant shown, else of the one asked for. */
 export function shownFinding(state: AppState): ShownFinding | undefined {
   const variants = [shownVariant(state), ...variantsOf(attachedJob(state))];
   const variant = variants.find((candidate) => (candidate?.findings.length ?? 0) > 0);
-  const [finding] = variant?.findings ?? [];
-  return variant === undefined || finding === undefined
-    ? undefined
-    : { finding, variant, count: variant.findings.length };
+  const count = variant?.findings.length ?? 0;
+  const place = Math.min(state.ui.finding, count - 1);
+  const finding = variant?.findings[place];
+  return variant === undefined || finding === undefined ? undefined : { finding, variant, place, count };
 }
 
 /** The finding's own source, or that of the first error of a kernel that does not compile. */

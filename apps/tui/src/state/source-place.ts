@@ -4,6 +4,7 @@
 import type { Artifact } from '@flashcore/shared/contract';
 import type { AppState } from './app-state.ts';
 import { sourcesOf } from './pinned.ts';
+import { frameOf, shownFinding } from './shown-finding.ts';
 import type { VariantView } from './job-view.ts';
 import { attachedJob, selectedKernel, shownVariant } from './selectors.ts';
 
@@ -14,6 +15,8 @@ export interface SourceTarget {
   readonly line: number;
   readonly column: number;
   readonly kernelId: string;
+  /** Folders of this machine that may hold the kernel, the likeliest first; the runner's own come after them. */
+  readonly folders: readonly string[];
   /** The source as it was compiled, where the runner kept it. */
   readonly compiled?: Artifact | undefined;
 }
@@ -22,16 +25,22 @@ export interface SourceTarget {
 export function sourceTarget(state: AppState): SourceTarget | undefined {
   if (state.ui.view === 'kernels') {
     const kernel = selectedKernel(state);
-    return kernel === undefined ? undefined : { kernelId: kernel.kernelId, line: 0, column: 0 };
+    if (kernel === undefined) return undefined;
+    const { kernelId, folder } = kernel;
+    return { kernelId, folders: folder === undefined ? [] : [folder], line: 0, column: 0 };
   }
   const job = attachedJob(state);
   if (job === undefined || job.kernelId === '') return undefined;
   const variant = shownVariant(state);
-  const place = variant === undefined ? undefined : placeIn(variant);
+  const place = variant === undefined ? undefined : (chosenPlace(state) ?? placeIn(variant));
   const sources = variant === undefined ? [] : sourcesOf(variant);
   const compiled = place === undefined ? sources[0] : sources.find(({ fileName }) => fileName === place.file);
   return {
     kernelId: job.kernelId,
+    folders: [
+      state.watching?.folder,
+      ...state.kernels.filter(({ kernelId }) => kernelId === job.kernelId).map(({ folder }) => folder),
+    ].filter((folder) => folder !== undefined),
     file: place?.file ?? compiled?.fileName,
     line: place?.line ?? 0,
     column: place?.column ?? 0,
@@ -43,6 +52,13 @@ interface Place {
   readonly file: string;
   readonly line: number;
   readonly column: number;
+}
+
+/** Of a finding that the user has turned to. */
+function chosenPlace(state: AppState): Place | undefined {
+  const shown = state.ui.finding > 0 ? shownFinding(state) : undefined;
+  const frame = shown && frameOf(shown);
+  return frame && { file: frame.file, line: frame.line, column: 0 };
 }
 
 function placeIn({ diagnostics, findings }: VariantView): Place | undefined {

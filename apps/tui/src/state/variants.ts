@@ -1,5 +1,5 @@
 /** Which variant of a kernel an event is about, and how live findings and the final result become one. */
-import type { CaseResult, VariantResult } from '@flashcore/shared/contract';
+import { allProbes, type CaseResult, type VariantResult } from '@flashcore/shared/contract';
 import { withComparisonResult } from './live-comparison.ts';
 import { withBenchmarkResult } from './benchmarks.ts';
 import { EMPTY_VARIANT, type JobView, type VariantView } from './job-view.ts';
@@ -66,4 +66,4 @@ function mergeVariant(seen: VariantView, result: VariantResult): VariantView {
 
 /** The cases, and below them the probes, which are told when the verification has ended. */
 export const checkedOf = ({ cases, verify }: Pick<VariantView, 'cases' | 'verify'>): readonly CaseResult[] =>
-  verify === undefined || verify.probes.length === 0 ? cases : [...cases, ...verify.probes];
+  verify === undefined || allProbes(verify).length === 0 ? cases : [...cases, ...allProbes(verify)];

@@ -7,6 +7,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { withoutSecrets } from '@flashcore/shared/files';
 
 // What xterm and others take at most, in base64; more is cut off by some of them without a word.
 const MOST_BASE64 = 74_994;
@@ -41,4 +42,6 @@ const intoTmux = (text: string, environment: NodeJS.ProcessEnv): boolean =>
   [
     ['load-buffer', '-w', '-'],
     ['load-buffer', '-'],
-  ].some((words) => spawnSync('tmux', words, { input: text, env: environment, timeout: 2_000 }).status === 0);
+  ].some(
+    (words) => spawnSync('tmux', words, { input: text, env: withoutSecrets(environment), timeout: 2_000 }).status === 0,
+  );

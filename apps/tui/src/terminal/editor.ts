@@ -1,6 +1,7 @@
 /** The user's editor at a line, in the terminal that fa-tui lends it. */
 import { spawn } from 'node:child_process';
 import path from 'node:path';
+import { withoutSecrets } from '@flashcore/shared/files';
 
 export interface SourcePlace {
   readonly file: string;
@@ -61,7 +62,7 @@ export function runEditor(place: SourcePlace, environment: NodeJS.ProcessEnv): P
   // By a shell, as git does it: $EDITOR may have arguments and quotes.
   const child = spawn('sh', ['-c', `${editor} "$@"`, editor, ...editorArguments(editor, place)], {
     stdio: 'inherit',
-    env: environment,
+    env: withoutSecrets(environment),
   });
   return new Promise((resolve, reject) => {
     child.on('error', (error) => reject(new Error(`${editor} could not be started: ${error.message}`)));

@@ -1,8 +1,9 @@
+import { fileURLToPath } from 'node:url';
 import { spawn } from '@lydell/node-pty';
 import { Terminal } from '@xterm/headless';
 import { expect, test } from 'vitest';
 
-const PROGRAM = new URL('../testing/modes-program.ts', import.meta.url).pathname;
+const PROGRAM = fileURLToPath(new URL('../testing/modes-program.ts', import.meta.url));
 
 interface Ended {
   readonly exitCode: number;

@@ -1,5 +1,6 @@
 /** Gives the terminal back as it was, on every way out: leaving, signals, an exception that nobody caught. */
 import { writeSync } from 'node:fs';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 
 const LEAVE_ALTERNATE_SCREEN = '\u001b[?1049l';
 // Cursor shown, bracketed paste and mouse off, styles off.
@@ -8,8 +9,8 @@ const RESTORE = '\u001b[?25h\u001b[?2004l\u001b[?1000l\u001b[?1006l\u001b[0m';
 const SIGNAL_NUMBERS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
 
 export interface TerminalGuard {
-  /** While `borrower` has the terminal Ctrl-C is for it alone. */
-  lend(borrower: () => Promise<void>): Promise<void>;
+  /** While `borrower` has the terminal, every key and Ctrl-C go to `borrower` only. Call once Ink has let go of it. */
+  readonly lend: (borrower: () => Promise<void>) => Promise<void>;
   /** Stops guarding: the terminal has been given back in the ordinary way. */
   release(): void;
 }
@@ -55,6 +56,7 @@ export function guardTerminal({ unmount, stdin, stdout, alternateScreen }: Guard
     lend: async (borrower) => {
       lent = true;
       try {
+        await stopReading(stdin);
         await borrower();
       } finally {
         lent = false;
@@ -66,6 +68,18 @@ export function guardTerminal({ unmount, stdin, stdout, alternateScreen }: Guard
       process.off('unhandledRejection', onException);
     },
   };
+}
+
+/**
+ * Stops reading from the terminal; the next listener for 'readable' starts it again. Without its listener Ink ignores
+ * input, but Node keeps reading it: each key that Node reads is one that the borrower never gets, and a read that finds
+ * nothing left blocks the whole program until the next key.
+ */
+async function stopReading(stdin: NodeJS.ReadStream): Promise<void> {
+  // A stream notices that a listener is gone one turn later, and stops its handle one turn after it is paused.
+  await nextTurn();
+  stdin.pause();
+  await nextTurn();
 }
 
 /** A terminal that is gone (SIGHUP) or full takes nothing: there is nobody left to tell. */

@@ -5,13 +5,14 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { spawn, type IPty } from '@lydell/node-pty';
 import type { JobEvent } from '@flashcore/shared/contract';
 import { waitFor } from '@flashcore/shared/testing';
 import { floodServer, type FloodServer } from './flood-server.ts';
 import type { ProbeReport } from './probe.ts';
 
-const MAIN = new URL('../../dist/main.js', import.meta.url).pathname;
+const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 const PROBE = new URL('./probe.ts', import.meta.url).href;
 
 export const SIZE = { columns: 120, rows: 40 };

@@ -13,6 +13,7 @@ import {
   CancelJobResponseSchema,
   FlashcoreError,
   GetHostResponseSchema,
+  ToleranceSchema,
   GetLeaderboardResponseSchema,
   JobSchema,
   LeaderboardPlaceSchema,
@@ -135,7 +136,10 @@ export function fakeRunner({ events = sampleEvents(), eventEveryMs = 0 }: FakeRu
       place: LEADERBOARD_PLACE,
       places: [LEADERBOARD_PLACE, { ...LEADERBOARD_PLACE, mode: TimingMode.COLD }],
     }),
-    getHost: () => Promise.resolve(create(GetHostResponseSchema, { host: HOST, plans: PLANS, caseSets: CASE_SETS })),
+    getHost: () =>
+      Promise.resolve(
+        create(GetHostResponseSchema, { host: HOST, plans: PLANS, caseSets: CASE_SETS, tolerances: TOLERANCES }),
+      ),
     listJobs: () => Promise.resolve(create(ListJobsResponseSchema, { jobs })),
     listKernels: (request) =>
       Promise.resolve(
@@ -287,6 +291,10 @@ const PLANS = [
     fallback: 'none',
     gates: [{ gateId: 'correctness', level: 'hard' }],
   },
+];
+const TOLERANCES = [
+  create(ToleranceSchema, { profile: 'parity', absolute: 0.01, relative: 0.01 }),
+  create(ToleranceSchema, { profile: 'strict', absolute: 0.001, relative: 0.001 }),
 ];
 const CASE_SETS = [
   {

@@ -1,7 +1,14 @@
 /** Screens that goldens are kept of: which jobs a client knows, what it shows, which keys were pressed before. */
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
-import { ArtifactKind, GetLeaderboardResponseSchema, TimingMode, type JobEvent } from '@flashcore/shared/contract';
+import {
+  ArtifactKind,
+  GetLeaderboardResponseSchema,
+  JobState,
+  Outcome,
+  TimingMode,
+  type JobEvent,
+} from '@flashcore/shared/contract';
 import { samplesOf } from '../state/pinned.ts';
 import { comparisonEvents } from './comparison-job.ts';
 import { DASHBOARD_MOMENTS } from './dashboard-job.ts';
@@ -34,8 +41,8 @@ export const VIEW_SCENES: Record<string, Scene> = {
   run: { keys: '1', events: sampleEvents },
   'run-benchmarking': { keys: '1', events: DASHBOARD_MOMENTS.benchmarking },
   'run-finding': { keys: '1', events: DASHBOARD_MOMENTS.finding },
-  correct: { keys: '2jjj', events: sampleEvents },
-  'correct-map': { keys: '2jjj\rkh', events: sampleEvents },
+  correct: { keys: '2', events: sampleEvents },
+  'correct-map': { keys: '2\rkh', events: sampleEvents },
   latency: { keys: '3', events: () => measuredEvents('flashcore_v10') },
   'latency-comparison': { keys: '3', events: comparisonEvents },
   'tune-race': { keys: '3jjj', events: TUNE_MOMENTS.racing },
@@ -51,6 +58,7 @@ export const VIEW_SCENES: Record<string, Scene> = {
     stage: (terminal) => compareWithV9(terminal, { sources: true }),
   },
   profile: { keys: '4', events: () => measuredEvents('flashcore_v10') },
+  'profile-hottest': { keys: '4sH', events: () => modelledEvents('bank_conflict_32way') },
   'profile-modelled': { keys: '4', events: () => modelledEvents('bank_conflict_32way') },
   decision: { keys: 'a', events: () => decidedEvents('faster') },
   'gates-to-accept': { keys: '5', events: () => decidedEvents('faster') },
@@ -72,6 +80,7 @@ export const STATE_SCENES: Record<string, Scene> = {
   'run-tuning': { keys: '1', events: TUNE_MOMENTS.racing },
   'tune-ended': { keys: '3', events: TUNE_MOMENTS.ended },
   running: { keys: '2', events: () => sampleEvents().slice(0, 21) },
+  'being-read': { keys: '1', events: () => sampleEvents().slice(0, 21), stage: stageListedEnd },
   'no-job': { keys: '3' },
   unconnected: { keys: '7', unconnected: true },
   reconnecting: {
@@ -93,8 +102,8 @@ export async function enterScene(
   if (!unconnected) {
     const runner = fakeRunner();
     store.dispatch({ type: 'connection', connection: 'connected' });
-    const { host, plans, caseSets } = await runner.getHost();
-    if (host !== undefined) store.dispatch({ type: 'host', host, plans, caseSets });
+    const { host, plans, caseSets, tolerances } = await runner.getHost();
+    if (host !== undefined) store.dispatch({ type: 'host', host, plans, caseSets, tolerances });
     store.dispatch({ type: 'jobs', jobs: (await runner.listJobs()).jobs });
     store.dispatch({ type: 'kernels', kernels: (await runner.listKernels()).kernels });
     store.dispatch({ type: 'experiments', experiments: (await runner.listExperiments()).experiments });
@@ -105,6 +114,15 @@ export async function enterScene(
   stage?.(terminal);
   // Comparing begins in view 3 with the keys; what it needs was staged.
   await terminal.press(keys);
+}
+
+/** The list has the end of the job shown, whose events are still coming. */
+function stageListedEnd({ store }: TestTerminal): void {
+  const summary = 'all 7 cases pass';
+  const jobs = store.state.jobs.map((job) =>
+    job.name === store.state.attached ? { ...job, state: JobState.ENDED, outcome: Outcome.PASSED, summary } : job,
+  );
+  store.dispatch({ type: 'jobs', jobs });
 }
 
 function stageSamples({ store }: TestTerminal, name: MeasuredName): void {

@@ -1,6 +1,7 @@
 /** Ink drawing into a real terminal emulator without a screen: what a user would see, as text. */
 import { EventEmitter } from 'node:events';
 import type { PassThrough } from 'node:stream';
+import { fileURLToPath } from 'node:url';
 import { Terminal } from '@xterm/headless';
 import { render } from 'ink';
 import { App, type AppContext } from '../components/app.tsx';
@@ -21,6 +22,8 @@ export interface TestTerminal {
   readonly copied: readonly { text: string; fileName: string }[];
   /** Places opened in the editor. */
   readonly edited: readonly SourcePlace[];
+  /** What Ctrl-Z stopped. */
+  readonly stopped: readonly string[];
   /** Whether the user has left. */
   readonly left: () => boolean;
   /** What the screen shows, a line a row, without trailing spaces. */
@@ -46,7 +49,7 @@ export interface TestTerminalOptions {
   readonly session?: boolean;
 }
 
-const KERNELS = new URL('../../../../kernels', import.meta.url).pathname;
+const KERNELS = fileURLToPath(new URL('../../../../kernels', import.meta.url));
 
 const COLORLESS: Theme = { colors: 'none', ascii: false };
 
@@ -80,6 +83,7 @@ export function openTerminal({
   let hasLeft = false;
   const copied: { text: string; fileName: string }[] = [];
   const edited: SourcePlace[] = [];
+  const stopped: string[] = [];
   const context: AppContext = {
     store,
     session,
@@ -95,6 +99,14 @@ export function openTerminal({
       edited.push(place);
       return Promise.resolve();
     },
+    lend: (borrower) => borrower(),
+    jobControl: () => ({
+      stop: (whom) => {
+        stopped.push(whom);
+        return Promise.resolve();
+      },
+      close: () => undefined,
+    }),
     kernelsDirectory: KERNELS,
   };
   const ink = render(<App context={context} theme={theme} />, {
@@ -113,6 +125,7 @@ export function openTerminal({
     runner,
     copied,
     edited,
+    stopped,
     left: () => hasLeft,
     written: () => written.join(''),
     screen: async () => {

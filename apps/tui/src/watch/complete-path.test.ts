@@ -1,11 +1,12 @@
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { completeFolder } from './complete-path.ts';
 
 test('Tab completes folders as far as they agree, and names those that begin so', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'fa-tui-complete-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
   for (const name of ['flashcore_v6', 'flashcore_v7', 'fa_v1', '.hidden']) mkdirSync(path.join(folder, name));
   writeFileSync(path.join(folder, 'file'), '');
   expect([

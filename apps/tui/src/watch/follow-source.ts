@@ -62,12 +62,17 @@ export async function followSource(options: FollowSourceOptions): Promise<void> 
 }
 
 /** What a look at the folder finds: `key` tells whether it is the same as before. */
-type Look = { readonly key: string; readonly digest: string } | { readonly key: string; readonly problem: unknown };
+type Look =
+  | { readonly key: string; readonly digest: string; readonly isCutOff: boolean }
+  | { readonly key: string; readonly problem: unknown };
+
+const NEWLINE = 10;
 
 async function look(folder: string): Promise<Look> {
   try {
-    const digest = treeDigest((await readSourceTree(folder)).tree);
-    return { key: digest, digest };
+    const { tree, contents } = await readSourceTree(folder);
+    const digest = treeDigest(tree);
+    return { key: digest, digest, isCutOff: [...contents.values()].some((bytes) => bytes.at(-1) !== NEWLINE) };
   } catch (problem) {
     return { key: errorText(problem), problem };
   }
@@ -75,7 +80,8 @@ async function look(folder: string): Promise<Look> {
 
 /**
  * The folder at the beginning, then whenever it differs from what it was. A change counts once two looks in a row
- * agree: a file may be half written, a folder may be away for the moment in which it is replaced.
+ * agree: a file may be half written, a folder may be away for the moment in which it is replaced. A file that is empty
+ * or stops in the middle of a line is most likely half written: it must stay so for longer.
  */
 async function* versionsOf({
   folder,
@@ -85,7 +91,7 @@ async function* versionsOf({
 }: FollowSourceOptions): AsyncGenerator<Look> {
   const events = new FolderEvents(folder);
   const settled = async (found: Look): Promise<Look> => {
-    await wait(debounceMs);
+    await wait('isCutOff' in found && found.isCutOff ? lookEveryMs : debounceMs);
     const again = await look(folder);
     return again.key === found.key || signal.aborted ? again : settled(again);
   };

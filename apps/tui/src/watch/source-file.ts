@@ -6,7 +6,8 @@ import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
-import { loadManifest, type Manifest } from '@flashcore/shared/kernels';
+import { readForeignFile } from '@flashcore/shared/files';
+import { MAX_TREE_BYTES, loadManifest, sha256Of, type Manifest } from '@flashcore/shared/kernels';
 import type { SourceTarget } from '../state/source-place.ts';
 
 export interface SourceFile {
@@ -16,8 +17,6 @@ export interface SourceFile {
 }
 
 export interface SourceSurroundings {
-  /** The folder that is watched. */
-  readonly watching?: string | undefined;
   /** The kernels of a runner on this machine. */
   readonly kernelsDirectory?: string | undefined;
   readonly readArtifact: (sha256: string) => Promise<Buffer>;
@@ -26,19 +25,22 @@ export interface SourceSurroundings {
 /** Undefined where there is none. Errors: as reading an artifact. */
 export async function sourceFile(
   target: SourceTarget,
-  { watching, kernelsDirectory, readArtifact }: SourceSurroundings,
+  { kernelsDirectory, readArtifact }: SourceSurroundings,
 ): Promise<SourceFile | undefined> {
-  const { kernelId, compiled } = target;
-  const folders = [watching, kernelFolder(kernelsDirectory, kernelId)];
-  for (const folder of folders) {
-    const file = folder && (await fileIn(folder, target));
-    if (file) return { file, isCopy: false };
-  }
+  const { kernelId, folders, compiled } = target;
+  const own = kernelFolder(kernelsDirectory, kernelId);
+  const candidates = own === undefined ? folders : [...folders, own];
+  const files = (await Promise.all(candidates.map((folder) => fileIn(folder, target)))).filter(
+    (file) => file !== undefined,
+  );
+  // Several folders may have a kernel of this id: the one with the job's own source, else the likeliest.
+  const file = files.find((found) => compiled?.sha256 === sha256Of(readForeignFile(found, MAX_TREE_BYTES))) ?? files[0];
+  if (file !== undefined) return { file, isCopy: false };
   if (compiled === undefined) return undefined;
   // Editors show the folder's name: that changes are for nothing must be seen before they are made.
-  const file = path.join(mkdtempSync(path.join(tmpdir(), 'fa-tui-read-only-copy-')), path.basename(compiled.fileName));
-  writeFileSync(file, await readArtifact(compiled.sha256), { mode: 0o400 });
-  return { file, isCopy: true };
+  const copy = path.join(mkdtempSync(path.join(tmpdir(), 'fa-tui-read-only-copy-')), path.basename(compiled.fileName));
+  writeFileSync(copy, await readArtifact(compiled.sha256), { mode: 0o400 });
+  return { file: copy, isCopy: true };
 }
 
 /** Folder of a runner's own kernel on this machine; undefined where it has none. */

@@ -17,13 +17,18 @@ __forceinline__ float bits_float(uint32_t bits) {
   return x;
 }
 
-/** Without hardware: the exponent is moved by a multiplication, which also normalises subnormals. */
+/**
+ * Without hardware. A subnormal half becomes a float by way of its integer: as bits of a float it would be subnormal
+ * too, and 0 while .ftz flushes those.
+ */
 __forceinline__ float half_to_float_portable(uint16_t h) {
-  const uint32_t magnitude = static_cast<uint32_t>(h & 0x7fff) << 13;
-  const float scaled = bits_float(magnitude) * 0x1p112f;
-  const uint32_t special = (h & 0x7c00) == 0x7c00 ? 0x7f800000u : 0u;  // infinity and NaN keep their exponent
+  const uint32_t exponent = h & 0x7c00, mantissa = h & 0x03ff;
+  const uint32_t small = float_bits(static_cast<float>(static_cast<int32_t>(mantissa)) * 0x1p-24f);
+  const uint32_t normal = static_cast<uint32_t>(h & 0x7fff) << 13;
+  const uint32_t special = 0x7f800000u | normal;  // infinity and NaN keep their exponent
   const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
-  return bits_float((special ? (special | magnitude) : float_bits(scaled)) | sign);
+  const uint32_t finite = exponent == 0 ? small : normal + (112u << 23);
+  return bits_float((exponent == 0x7c00 ? special : finite) | sign);
 }
 
 __forceinline__ uint16_t float_to_half_portable(float x) {

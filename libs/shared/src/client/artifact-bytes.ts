@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { FlashcoreError } from '../contract/errors.ts';
 import { ReadArtifactRequestSchema } from '../generated/flashcore/runner/v1/service_pb.js';
-import { sha256Of } from '../kernels/source-tree.ts';
+import { sha256Of } from '../contract/digest.ts';
 import { callStreaming } from './calls.ts';
 import type { Link } from './job-events.ts';
 import { ResumePolicy, type ResumeOptions } from './resume.ts';

@@ -17,7 +17,7 @@ import { HostSchema } from '../generated/flashcore/runner/v1/capabilities_pb.js'
 import type { JobEvent } from '../generated/flashcore/runner/v1/job_event_pb.js';
 import { ListJobsResponseSchema, ReadArtifactResponseSchema } from '../generated/flashcore/runner/v1/service_pb.js';
 import { Random } from '../statistics/random.ts';
-import { sha256Of } from '../kernels/source-tree.ts';
+import { sha256Of } from '../contract/digest.ts';
 import { cutting, fail, JOB, recordedEvents, replay, serve } from '../testing/fake-runner.ts';
 import { until } from '../testing/wait-for.ts';
 
@@ -386,7 +386,7 @@ test('a closed client keeps no process alive, over a Unix socket too', async () 
   const folder = await temporaryFolder();
   const runner = await serve({}, `unix:${join(folder, 'r.sock')}`);
   onTestFinished(() => runner.stop());
-  const program = `import { RunnerClient } from ${JSON.stringify(join(import.meta.dirname, 'client.ts'))};
+  const program = `import { RunnerClient } from ${JSON.stringify(new URL('./client.ts', import.meta.url).href)};
     const client = await RunnerClient.connect({ address: ${JSON.stringify(runner.address)} });
     client.close();
     console.log(client.host.apiVersion, performance.now());`;

@@ -10,6 +10,8 @@ export {
   type Decision,
   DecisionKind,
   DecisionSchema,
+  type Evidence,
+  EvidenceSchema,
   type ListChampionsRequest,
   type ListChampionsResponse,
   ListChampionsResponseSchema,
@@ -154,6 +156,8 @@ export {
   LegacyLoopSchema,
   type Metric,
   MetricSchema,
+  type Ranking,
+  RankingSchema,
   type PrecheckItem,
   PrecheckItemSchema,
   type PhaseTime,
@@ -163,6 +167,7 @@ export {
   type Provenance,
   ProvenanceSchema,
   type RatioInterval,
+  type RoundingError,
   type SdpaBenchmark,
   SdpaBenchmarkSchema,
   type SdpaComparison,
@@ -194,6 +199,8 @@ export {
   type TunedVariant,
 } from '../generated/flashcore/runner/v1/result_pb.js';
 export {
+  type AssignedRun,
+  AssignedRunSchema,
   type BenchmarkRequest,
   BenchmarkRequestSchema,
   type BenchmarkSettings,
@@ -222,6 +229,8 @@ export {
   GetKernelResponseSchema,
   type GetLeaderboardRequest,
   type GetLeaderboardResponse,
+  type GeometricMean,
+  GeometricMeanSchema,
   GetLeaderboardResponseSchema,
   type JobOptions,
   JobOptionsSchema,
@@ -264,7 +273,8 @@ export {
   TuneRequestSchema,
 } from '../generated/flashcore/runner/v1/service_pb.js';
 export { errorFromStatus, hasErrorDetails, statusFromError } from './error-status.ts';
+export { SHA256_FORM, type Sha256, digestOf, isSha256, parseSha256, sha256Of } from './digest.ts';
 export { type FieldViolation, FlashcoreError, asFlashcoreError, invalidRequest, isErrorReasonName } from './errors.ts';
 export { type ExitCode, exitCodeOfError, exitCodeOfOutcome, outcomeOfJob, outcomeOfVariant } from './outcome.ts';
 export { VERDICT_WORDS, withCurrentNames } from './renamed-fields.ts';
-export { isParity, parityCounts, parityShort, parityText, type ParityCounts } from './parity-text.ts';
+export { allProbes, isParity, parityCounts, parityShort, parityText, type ParityCounts } from './parity-text.ts';

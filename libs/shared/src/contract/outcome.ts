@@ -40,6 +40,7 @@ const FINDING_OUTCOMES: Partial<Record<FindingKind, Outcome>> = {
   [FindingKind.INPUT_MODIFIED]: Outcome.WRONG_RESULT,
   [FindingKind.WORK_SKIPPED]: Outcome.WRONG_RESULT,
   [FindingKind.IMPLAUSIBLE_TIME]: Outcome.FAILED,
+  [FindingKind.KEEPS_STATE]: Outcome.FAILED,
 };
 
 /** Which outcome is told first when a variant has several. */

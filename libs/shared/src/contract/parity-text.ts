@@ -11,11 +11,16 @@ export interface ParityCounts {
 const passedOf = (results: readonly CaseResult[]): number =>
   results.filter(({ verdict }) => verdict === Verdict.PASS).length;
 
-export const parityCounts = ({ cases, probes }: Pick<VerifyResult, 'cases' | 'probes'>): ParityCounts => ({
-  passedCases: passedOf(cases),
-  cases: cases.length,
-  passedProbes: passedOf(probes),
-  probes: probes.length,
+type Verified = Pick<VerifyResult, 'cases' | 'probes' | 'drawn'>;
+
+/** What a kernel is tried on beside the cases: inputs that break known mistakes, and shapes drawn for the run. */
+export const allProbes = ({ probes, drawn }: Pick<Verified, 'probes' | 'drawn'>): CaseResult[] => [...probes, ...drawn];
+
+export const parityCounts = (verified: Verified): ParityCounts => ({
+  passedCases: passedOf(verified.cases),
+  cases: verified.cases.length,
+  passedProbes: passedOf(allProbes(verified)),
+  probes: allProbes(verified).length,
 });
 
 /** "7 of 7 cases", "7 of 7 cases and 1 of 2 probes": who is right in all cases may be wrong on a probe. */

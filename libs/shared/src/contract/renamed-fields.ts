@@ -1,4 +1,6 @@
 /** Fields of the contract that had another name in a JSON document of an earlier version: old name to present one. */
+import { entryOf } from '../text/entry-of.ts';
+
 const RENAMED: Readonly<Record<string, string>> = {
   baselines: 'sdpa',
   baselinesMissing: 'sdpaMissing',
@@ -19,7 +21,7 @@ export function withCurrentNames(json: unknown): unknown {
   if (json === null || typeof json !== 'object') return json;
   return Object.fromEntries(
     Object.entries(json).flatMap(([old, value]): [string, unknown][] => {
-      const name = RENAMED[old] ?? old;
+      const name = entryOf(RENAMED, old) ?? old;
       if (name === 'labels') return [[name, value]]; // Their names and texts are the client's.
       if (value === '') return []; // It meant "none", which is now an absent field.
       const isReason = typeof value === 'string' && REASONS.has(name);

@@ -4,6 +4,7 @@ import { basename } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { type GitState, GitStateSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { plainLine } from '../text/plain-text.ts';
+import { withoutSecrets } from './without-secrets.ts';
 
 const LIMIT_MS = 3_000;
 const MAX_BYTES = 256 * 1024;
@@ -95,7 +96,7 @@ function runGit(folder: string, args: string[], environment: NodeJS.ProcessEnv =
         timeout: LIMIT_MS,
         maxBuffer: MAX_BYTES,
         windowsHide: true,
-        env: { ...process.env, ...NO_TRANSPORT, ...environment },
+        env: { ...withoutSecrets(process.env), ...NO_TRANSPORT, ...environment },
       },
       (error, stdout) => {
         const code = error ? error.code : 0;

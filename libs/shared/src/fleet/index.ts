@@ -28,6 +28,8 @@ export {
   StoreArtifactResponseSchema,
 } from '../generated/flashcore/fleet/v1/fleet_pb.js';
 
+export { FleetService };
+
 /** FleetService as grpc-js wants it. */
 export const fleetServiceDefinition = definitionOf(FleetService);
 

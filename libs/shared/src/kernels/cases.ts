@@ -1,11 +1,12 @@
 /** cases.yaml: which shapes are verified, on which inputs, within which tolerance. */
-import { create } from '@bufbuild/protobuf';
-import type { z } from 'zod';
+import * as z from 'zod';
 import { FlashcoreError } from '../contract/errors.ts';
-import { type Shape, ShapeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import type { Shape } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { didYouMean } from '../text/nearest-names.ts';
-import type { TensorDtype } from './dtype.ts';
-import { sha256Of } from './source-tree.ts';
+import type { TensorDtype } from '../data/dtype.ts';
+import { sha256Of } from '../contract/digest.ts';
+import type { Problem } from '../problems/problem.ts';
+import { attention, shapeOf } from './shape.ts';
 import {
   finite,
   flag,
@@ -18,7 +19,7 @@ import {
   strict,
   text,
   wanted,
-} from './yaml-file.ts';
+} from '../data/yaml-file.ts';
 
 const MAX_INT32 = 2 ** 31 - 1;
 const INPUT_KINDS = [
@@ -35,6 +36,16 @@ const INPUT_KINDS = [
   'two_steps',
   'largest',
   'subnormal',
+  'spread',
+  'positive',
+  'few',
+  'channels_up',
+  'channels_down',
+  'outlier_channels',
+  'outlier_elements',
+  'every_exponent',
+  'repeated',
+  'two_scales',
 ] as const;
 
 /** How a tensor is drawn; cases.yaml says what each is. */
@@ -52,13 +63,14 @@ export interface ToleranceProfile extends Tolerance {
   readonly fp32: Tolerance;
 }
 
-/** `logitScale` multiplies Q, `valueScale` V. */
+/** `logitScale` multiplies Q, `keyScale` K (absent: 1), `valueScale` V. */
 export interface Distribution {
   readonly name: string;
   readonly q: InputKind;
   readonly k: InputKind;
   readonly v: InputKind;
   readonly logitScale: number;
+  readonly keyScale?: number | undefined;
   readonly valueScale: number;
   readonly about: string;
   /** Faulty kernels that its inputs find. */
@@ -87,6 +99,8 @@ export interface Cases {
     readonly canonical: readonly Shape[];
     readonly emulated: readonly Shape[];
   };
+  /** What each shape of a set weighs in a geometric mean over it, in the same order. */
+  readonly weights: Readonly<Record<string, readonly number[]>>;
   /** Used where a request names none. */
   readonly defaults: {
     readonly set: string;
@@ -100,9 +114,34 @@ const name = matching(/^[a-z][a-z0-9_]{0,31}$/, 'a name of lower-case letters, d
 const positive = () =>
   finite().refine((value) => value >= 0, { error: (issue) => wanted('a number of at least 0', issue.input) });
 const extent = () => integer(1, MAX_INT32);
-const shape = strict({ B: extent(), H: extent(), S: extent(), D: extent(), causal: flag() }).transform(
-  ({ B, H, S, D, causal }) => create(ShapeSchema, { batch: B, heads: H, sequenceLength: S, headDim: D, causal }),
-);
+/** The keys of a case in cases.yaml: axes without a default are required, other axes and attributes optional. */
+const extentsOf = ({ axes, attributes }: Problem) => ({
+  ...Object.fromEntries(
+    axes.map(({ name: axis, default: fallback }) => [axis, fallback ? extent().optional() : extent()]),
+  ),
+  ...Object.fromEntries(
+    attributes.filter(({ value }) => value === undefined).map(({ name: attribute }) => [attribute, attributeValue()]),
+  ),
+});
+const attributeValue = () =>
+  z
+    .union([flag().transform(Number), finite()], { error: (issue) => wanted('true, false or a number', issue.input) })
+    .optional();
+const caseOf = (written: Readonly<Record<string, unknown>>): Shape =>
+  shapeOf(
+    Object.fromEntries(Object.entries(written).filter((entry): entry is [string, number] => entry[1] !== undefined)),
+  );
+const shapeSchema = (problem: Problem) => strict(extentsOf(problem)).transform(caseOf);
+const MAX_WEIGHT = 1000;
+const weight = () =>
+  finite().refine((value) => value > 0 && value <= MAX_WEIGHT, {
+    error: (issue) => wanted(`a number above 0 and at most ${MAX_WEIGHT}`, issue.input),
+  });
+const weightedSchema = (problem: Problem) =>
+  strict({ ...extentsOf(problem), weight: weight().default(1) }).transform(({ weight: ofCase, ...written }) => ({
+    shape: caseOf(written),
+    weight: ofCase,
+  }));
 const inputKind = oneOf(INPUT_KINDS);
 
 const distribution = strict({
@@ -110,6 +149,7 @@ const distribution = strict({
   k: inputKind,
   v: inputKind,
   logit_scale: finite().default(1),
+  key_scale: finite().optional(),
   value_scale: finite().default(1),
   about: text(),
   finds: listOf(name).default([]),
@@ -120,38 +160,41 @@ type WrittenDistribution = z.infer<typeof distribution>;
 const tolerance = { atol: positive(), rtol: positive() };
 const NO_PROBES = { shapes: [], distributions: {} };
 
-const casesSchema = strict({
-  tolerances: mapOf(
-    name,
-    strict({ ...tolerance, bf16: strict(tolerance).optional(), fp32: strict(tolerance).optional() }),
-  ),
-  defaults: strict({ set: name, tolerance: name, seeds: integer(1, 100), distribution: name }),
-  distributions: mapOf(name, distribution),
-  probes: strict({
-    shapes: listOf(shape),
+function casesSchema(problem: Problem) {
+  const shape = shapeSchema(problem);
+  return strict({
+    tolerances: mapOf(
+      name,
+      strict({ ...tolerance, bf16: strict(tolerance).optional(), fp32: strict(tolerance).optional() }),
+    ),
+    defaults: strict({ set: name, tolerance: name, seeds: integer(1, 100), distribution: name }),
     distributions: mapOf(name, distribution),
-    long: strict({ shapes: listOf(shape), distributions: mapOf(name, distribution) }).default(NO_PROBES),
-  }).default({ ...NO_PROBES, long: NO_PROBES }),
-  sets: mapOf(name, listOf(shape).min(1, 'wanted at least one shape')),
-}).superRefine((cases, context) => {
-  const require = (path: string[], wantedName: string, names: string[]) => {
-    if (!names.includes(wantedName))
-      context.addIssue({
-        code: 'custom',
-        path,
-        message: `"${wantedName}" is not defined${didYouMean(wantedName, names) || `: known are ${names.join(', ')}`}`,
-      });
-  };
-  for (const set of ['parity', 'canonical', 'emulated', cases.defaults.set])
-    require(['sets'], set, Object.keys(cases.sets));
-  for (const profile of ['parity', cases.defaults.tolerance])
-    require(['tolerances'], profile, Object.keys(cases.tolerances));
-  require(['defaults', 'distribution'], cases.defaults.distribution, Object.keys(cases.distributions));
-});
+    probes: strict({
+      shapes: listOf(shape),
+      distributions: mapOf(name, distribution),
+      long: strict({ shapes: listOf(shape), distributions: mapOf(name, distribution) }).default(NO_PROBES),
+    }).default({ ...NO_PROBES, long: NO_PROBES }),
+    sets: mapOf(name, listOf(weightedSchema(problem)).min(1, 'wanted at least one shape')),
+  }).superRefine((cases, context) => {
+    const require = (path: string[], wantedName: string, names: string[]) => {
+      if (!names.includes(wantedName))
+        context.addIssue({
+          code: 'custom',
+          path,
+          message: `"${wantedName}" is not defined${didYouMean(wantedName, names) || `: known are ${names.join(', ')}`}`,
+        });
+    };
+    for (const set of ['parity', 'canonical', 'emulated', cases.defaults.set])
+      require(['sets'], set, Object.keys(cases.sets));
+    for (const profile of ['parity', cases.defaults.tolerance])
+      require(['tolerances'], profile, Object.keys(cases.tolerances));
+    require(['defaults', 'distribution'], cases.defaults.distribution, Object.keys(cases.distributions));
+  });
+}
 
-/** Reads cases.yaml; `path` is for texts. Errors: INVALID_MANIFEST with path and key. */
-export function parseCases(yamlText: string, path: string): Cases {
-  const { value } = parseYamlFile(yamlText, path, casesSchema);
+/** Reads the cases.yaml of a problem; error messages show `path`. Errors: INVALID_MANIFEST with path and key. */
+export function parseCases(yamlText: string, path: string, problem: Problem = attention()): Cases {
+  const { value } = parseYamlFile(yamlText, path, casesSchema(problem));
   return {
     digest: sha256Of(yamlText),
     tolerances: Object.fromEntries(
@@ -163,28 +206,44 @@ export function parseCases(yamlText: string, path: string): Cases {
     defaults: value.defaults,
     distributions: Object.fromEntries(distributionsOf(value.distributions).map((each) => [each.name, each])),
     probes: { ...probesOf(value.probes), long: probesOf(value.probes.long) },
-    sets: value.sets as Record<'parity' | 'canonical' | 'emulated', Shape[]>,
+    sets: ofSets(value.sets, (each) => each.shape) as Record<'parity' | 'canonical' | 'emulated', Shape[]>,
+    weights: ofSets(value.sets, (each) => each.weight),
   };
 }
 
+interface WeightedShape {
+  shape: Shape;
+  weight: number;
+}
+
+const ofSets = <Value>(
+  sets: Readonly<Record<string, readonly WeightedShape[]>>,
+  valueOf: (each: WeightedShape) => Value,
+): Record<string, Value[]> =>
+  Object.fromEntries(Object.entries(sets).map(([set, shapes]) => [set, shapes.map(valueOf)]));
+
 const MAX_HELD_OUT = 32;
 
-const heldOutSchema = strict({ shapes: listOf(shape).min(1, 'wanted at least one shape').max(MAX_HELD_OUT) });
+const heldOutSchema = (problem: Problem) =>
+  strict({ shapes: listOf(shapeSchema(problem)).min(1, 'wanted at least one shape').max(MAX_HELD_OUT) });
 
 /**
  * Reads the shapes that a host keeps to itself, `shapes: [{ B, H, S, D, causal }, …]`; `path` is for texts. Errors:
  * INVALID_MANIFEST with path and key.
  */
 export const parseHeldOut = (yamlText: string, path: string): Shape[] =>
-  parseYamlFile(yamlText, path, heldOutSchema).value.shapes;
+  parseYamlFile(yamlText, path, heldOutSchema(attention())).value.shapes;
 
 const distributionsOf = (written: Readonly<Record<string, WrittenDistribution>>): Distribution[] =>
-  Object.entries(written).map(([key, { logit_scale: logitScale, value_scale: valueScale, ...rest }]) => ({
-    name: key,
-    logitScale,
-    valueScale,
-    ...rest,
-  }));
+  Object.entries(written).map(
+    ([key, { logit_scale: logitScale, key_scale: keyScale, value_scale: valueScale, ...rest }]) => ({
+      name: key,
+      logitScale,
+      keyScale,
+      valueScale,
+      ...rest,
+    }),
+  );
 
 interface WrittenProbes {
   shapes: readonly Shape[];
@@ -207,7 +266,7 @@ export function toleranceProfile(cases: Cases, profile: string, dtype: TensorDty
   throw new FlashcoreError(
     'INVALID_REQUEST',
     { profile },
-    `Unknown tolerance profile "${profile}": known are ${known.join(', ')}`,
+    `Unknown tolerance profile "${profile}"${didYouMean(profile, known)}: cases.yaml has ${known.join(', ')}`,
     {
       violations: [
         { field: 'tolerance.profile', description: `wanted one of ${known.join(', ')}, found "${profile}"` },

@@ -4,6 +4,7 @@ import { FlashcoreError } from '../contract/errors.ts';
 import { MANIFEST_FILE, parseManifest } from './manifest.ts';
 
 const NOTES_FILE = 'NOTES.md';
+const BEGUN = 'Begun as a copy of';
 /** Keys that tell of the original: whose copy it is, what its notes claim, that it should not be used any more. */
 const NOT_ITS_OWN = ['after', 'expect', 'deprecated'];
 
@@ -16,11 +17,14 @@ export function copiedKernel(files: Readonly<Record<string, string>>, id: string
   const renamed = (text: string): string => text.replaceAll(new RegExp(`\\b${original}\\b`, 'g'), id);
   const copy = Object.fromEntries(Object.entries(files).map(([path, text]) => [renamed(path), renamed(text)]));
   copy[MANIFEST_FILE] = ownManifest(copy[MANIFEST_FILE]!, original);
-  copy[NOTES_FILE] =
-    `# ${id}\n\nBegun as a copy of ${original}.\n\n## What it changes, and why\n\n## What was measured\n`;
+  copy[NOTES_FILE] = `# ${id}\n\n${BEGUN} ${original}.\n\n## What it changes, and why\n\n## What was measured\n`;
   parseManifest(copy[MANIFEST_FILE], MANIFEST_FILE);
   return copy;
 }
+
+/** Whether notes say anything: headings, and the line that every copy begins with, say nothing. */
+export const notesSaySomething = (notes: string): boolean =>
+  notes.split('\n').some((line) => line.trim() !== '' && !/^\s*#/.test(line) && !line.startsWith(BEGUN));
 
 /** What is not replaced stays as it was written; a comment above a key belongs to it. */
 function ownManifest(text: string, original: string): string {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { archLimits, DATA_SHEETS, findDataSheet, occupancy, rooflineSeconds } from './devices.ts';
+import { TENSOR_DTYPES } from '../data/dtype.ts';
 
 // Answers of cudaOccMaxActiveBlocksPerMultiprocessor (cuda_occupancy.h of CUDA 13.0) for random kernels: arch,
 // registers, shared bytes, threads, CTAs. All of a run of 16,000 agreed.
@@ -129,6 +130,12 @@ test("findDataSheet() knows drivers' names and the emulator, and does not guess"
 
 test('rooflineSeconds() is bound by whichever takes longer', () => {
   const l4 = findDataSheet('NVIDIA L4')!;
-  expect(rooflineSeconds(121e12, 0, l4)).toBeCloseTo(1);
-  expect(rooflineSeconds(1, 600e9, l4)).toBeCloseTo(2);
+  expect(rooflineSeconds({ flops: 121e12, bytes: 0, dtype: 'fp16' }, l4)).toBeCloseTo(1);
+  expect(rooflineSeconds({ flops: 1, bytes: 600e9, dtype: 'fp16' }, l4)).toBeCloseTo(2);
+});
+
+test('the tensor peak is that of the dtype: bf16 as fp16, fp32 half of it, as TF32', () => {
+  const l4 = findDataSheet('NVIDIA L4')!;
+  const seconds = TENSOR_DTYPES.map((dtype) => rooflineSeconds({ flops: 121e12, bytes: 0, dtype }, l4));
+  expect(seconds).toEqual([1, 1, 2]);
 });

@@ -1,4 +1,5 @@
 /** Data sheets of GPUs, the occupancy that follows from them, and the roofline. */
+import type { TensorDtype } from '../data/dtype.ts';
 
 /**
  * What an architecture (compute capability) allows; from the CUDA C++ Programming Guide's table of technical
@@ -221,11 +222,19 @@ function ctasBySmem(smem: number, sheet: ArchLimits): number {
 
 const roundUp = (value: number, unit: number) => Math.ceil(value / unit) * unit;
 
-/** Least time on the device: the larger of arithmetic at the tensor peak and traffic at the memory bandwidth. */
-export function rooflineSeconds(
-  flops: number,
-  bytes: number,
-  sheet: Pick<DataSheet, 'fp16TensorTflops' | 'memoryGbPerSecond'>,
-): number {
-  return Math.max(flops / (sheet.fp16TensorTflops * 1e12), bytes / (sheet.memoryGbPerSecond * 1e9));
+/** Dense tensor-core peak for inputs of a dtype, in TFLOP/s: bf16 runs at fp16's rate, fp32 as TF32 at half of it. */
+export const tensorTflops = ({ fp16TensorTflops }: Pick<DataSheet, 'fp16TensorTflops'>, dtype: TensorDtype): number =>
+  dtype === 'fp32' ? fp16TensorTflops / 2 : fp16TensorTflops;
+
+export interface Work {
+  flops: number;
+  bytes: number;
+  /** Of the tensors. */
+  dtype: TensorDtype;
 }
+
+/** Least time on the device: the larger of arithmetic at the tensor peak and traffic at the memory bandwidth. */
+export const rooflineSeconds = (
+  { flops, bytes, dtype }: Work,
+  sheet: Pick<DataSheet, 'fp16TensorTflops' | 'memoryGbPerSecond'>,
+): number => Math.max(flops / (tensorTflops(sheet, dtype) * 1e12), bytes / (sheet.memoryGbPerSecond * 1e9));

@@ -2,7 +2,7 @@
  * Manifest expressions as Python and C++ that give what `evaluate` gives: numbers are doubles, true is 1.0, `%` is
  * fmod, a division by zero is infinite, and NaN is false. The code uses the helpers below by their names.
  */
-import type { Expression, ExpressionNode } from './expression.ts';
+import type { Expression, ExpressionNode } from '../data/expression.ts';
 
 /** How one language writes what the grammar has. */
 export interface ExpressionLanguage {
@@ -18,7 +18,7 @@ export interface ExpressionLanguage {
   choice: (condition: string, then: string, otherwise: string) => string;
   divide: (a: string, b: string) => string;
   remainder: (a: string, b: string) => string;
-  call: (name: 'ceil' | 'floor' | 'min' | 'max', operands: string[]) => string;
+  call: (name: 'ceil' | 'floor' | 'sqrt' | 'min' | 'max', operands: string[]) => string;
 }
 
 const decimal = (value: number): string =>
@@ -58,7 +58,7 @@ export const CPP: ExpressionLanguage = {
   divide: (a, b) => `(${a} / ${b})`,
   remainder: (a, b) => `std::fmod(${a}, ${b})`,
   call: (name, operands) =>
-    name === 'ceil' || name === 'floor'
+    name === 'ceil' || name === 'floor' || name === 'sqrt'
       ? `std::${name}(${operands[0]})`
       : operands.reduce((folded, operand) => `fc_${name}(${folded}, ${operand})`),
 };
@@ -84,6 +84,10 @@ def _ceil(value):
 
 def _floor(value):
     return float(math.floor(value)) if math.isfinite(value) else value
+
+
+def _sqrt(value):
+    return math.sqrt(value) if value >= 0 else math.nan
 
 
 def _min(*values):

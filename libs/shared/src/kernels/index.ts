@@ -8,12 +8,30 @@ export {
   parseHeldOut,
   toleranceProfile,
 } from './cases.ts';
-export { copiedKernel } from './copied-kernel.ts';
-export { DTYPE_BYTES, type Fill, type TensorDtype, bfloatBits, bitsOf } from './dtype.ts';
-export { DATA_SHEETS, type DataSheet, archLimits, findDataSheet, occupancy, rooflineSeconds } from './devices.ts';
+export { copiedKernel, notesSaySomething } from './copied-kernel.ts';
+export {
+  DTYPE_BYTES,
+  type Fill,
+  TENSOR_DTYPES,
+  type TensorDtype,
+  bfloatBits,
+  bitsOf,
+  isTensorDtype,
+  recordedDtype,
+} from '../data/dtype.ts';
+export {
+  DATA_SHEETS,
+  type DataSheet,
+  archLimits,
+  findDataSheet,
+  occupancy,
+  rooflineSeconds,
+  tensorTflops,
+  type Work,
+} from './devices.ts';
 export { type Estimate, estimateLatency } from './estimate.ts';
 export { FEWEST_SAMPLES } from './fewest-samples.ts';
-export { type Expression, ExpressionError, evaluate, parseExpression } from './expression.ts';
+export { type Expression, ExpressionError, evaluate, parseExpression } from '../data/expression.ts';
 export {
   CPP,
   CPP_HELPERS,
@@ -26,6 +44,7 @@ export type { Fallback, Gate, GateLevel, GatesFile, OwnGate, Plan, PlannedGate, 
 export { evaluateGate, evaluateGates, evaluateGroup, measureMetric } from './gates/evaluate-gates.ts';
 export { parseGates } from './gates/gates-file.ts';
 export type { GateContext } from './gates/measure/answer.ts';
+export { loosenedGates } from './gates/locked-gates.ts';
 export { type GatePhase, METRICS, isCounter } from './gates/metrics.ts';
 export {
   type GateNeeds,
@@ -37,6 +56,7 @@ export {
   shapesNamed,
   undecided,
 } from './gates/plan-gates.ts';
+export { kernelMessage } from './kernel-message.ts';
 export {
   type LaunchPlan,
   type PlannedArgument,
@@ -46,25 +66,42 @@ export {
   planLaunches,
   requireShape,
 } from './launch-plan.ts';
-export { MANIFEST_FILE, accumulateOf, loadManifest, parseManifest, readManifestText } from './manifest.ts';
 export {
-  type Manifest,
-  type ManifestArgument,
-  type ManifestLaunch,
-  TENSOR_NAMES,
-  type TensorName,
-} from './manifest-model.ts';
+  type CaseValues,
+  type ProblemCase,
+  type TensorExtent,
+  elementsOfTensor,
+  isPlainAttention,
+  problemCase,
+} from '../problems/case-values.ts';
+export type { Operation, Problem, TensorRole } from '../problems/problem.ts';
+export {
+  DEFAULT_PROBLEM,
+  casesSource,
+  installedProblem,
+  installedProblems,
+  referenceSource,
+} from '../problems/installed-problems.ts';
+export { accumulateOf, dtypeParameters, inputsOf } from './manifest-math.ts';
+export { MANIFEST_FILE, loadManifest, parseManifest, readManifestText } from './manifest.ts';
+export { type Manifest, type ManifestArgument, type ManifestLaunch, type TensorName } from './manifest-model.ts';
 export { KERNEL_ID } from './manifest-schema.ts';
 export {
   type ShapeFields,
-  attentionBytes,
-  attentionFlops,
+  attention,
+  attentionCase,
+  caseBytes,
+  caseFlops,
+  caseViolations,
   formatShape,
   parseShape,
   sameShape,
   shapeFields,
-  shapeScope,
+  scopeOfShape,
+  shapeOf,
+  valuesOf,
   shapeViolations,
+  tensorElements,
 } from './shape.ts';
 export {
   MAX_TREE_BYTES,
@@ -73,9 +110,9 @@ export {
   SOURCE_NAME,
   readNotes,
   readSourceTree,
-  sha256Of,
   treeDigest,
 } from './source-tree.ts';
+export { sha256Of } from '../contract/digest.ts';
 export { type ResolvedVariant, archMismatch, resolveVariant } from './variant.ts';
 export { launchWaves } from './waves.ts';
-export * as yamlFile from './yaml-file.ts';
+export * as yamlFile from '../data/yaml-file.ts';

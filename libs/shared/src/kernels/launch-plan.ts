@@ -2,19 +2,19 @@
  * From a manifest, a variant and a shape to what the driver is told: grid, block, shared memory, arguments, workspaces.
  */
 import { FlashcoreError } from '../contract/errors.ts';
-import { type Fill, type TensorDtype, fillOf } from './dtype.ts';
-import type { Expression } from './expression.ts';
+import { type Fill, fillOf } from '../data/dtype.ts';
+import { type Expression, evaluate } from '../data/expression.ts';
+import { inputsOf } from './manifest-math.ts';
 import type { Manifest, ManifestArgument, ManifestLaunch, Swizzle, TensorName } from './manifest-model.ts';
 import { valueOf, wrongValue } from './manifest-value.ts';
-import { type ShapeFields, formatShape, shapeScope } from './shape.ts';
+import { type ProblemCase, problemCase } from '../problems/case-values.ts';
+import { type ShapeFields, formatShape, scopeOfShape, valuesOf } from './shape.ts';
 import type { ResolvedVariant } from './variant.ts';
 
-export interface LaunchPlan {
-  /** Of Q, K, V and O. */
-  dtype: TensorDtype;
+export interface LaunchPlan extends ProblemCase {
   launches: PlannedLaunch[];
   workspace: PlannedWorkspace[];
-  /** What O is before each run; undefined: the kernel does not read it. */
+  /** What outputs are before each run; undefined: the kernel does not read them. */
   initialOutput?: Fill;
 }
 
@@ -63,12 +63,33 @@ export function checkShape(
   shape: ShapeFields,
 ): { require: string; because: string } | undefined {
   const scope = scopeOf(manifest, resolved, shape);
+  const unknown = unknownTo(manifest, scope);
+  if (unknown) return unknown;
   const refused = manifest.limits.findIndex(
     ({ require }, index) => valueOf(manifest, require, scope, `limits[${index}].require`) === 0,
   );
   return refused < 0
     ? undefined
     : { require: manifest.limits[refused]!.require.text, because: manifest.limits[refused]!.because };
+}
+
+/**
+ * Refuses cases that set an optional axis or attribute which the manifest never uses: a new axis of a problem must not
+ * make existing kernels wrong.
+ */
+function unknownTo({ problem, uses }: Manifest, scope: Scope): { require: string; because: string } | undefined {
+  const defaults = [
+    ...problem.defaults.map(({ name, default: fallback }) => ({
+      name,
+      is: fallback.text,
+      value: evaluate(fallback, scope),
+    })),
+    ...problem.attributes
+      .filter(({ value }) => value === undefined)
+      .map(({ name, default: fallback }) => ({ name, is: String(fallback), value: fallback })),
+  ];
+  const other = defaults.find(({ name, value }) => !uses.has(name) && scope[name] !== value);
+  return other && { require: `${other.name} == ${other.is}`, because: `its kernel.yaml does not use ${other.name}` };
 }
 
 /** SHAPE_UNSUPPORTED with metadata `limit` for a shape that checkShape refuses. */
@@ -112,10 +133,10 @@ export function planLaunches(
     bytes: integer(manifest, bytes, scope, `workspace.${name}`, 0, MAX_WORKSPACE_BYTES),
     ...(initial && { initial }),
   }));
-  const { inputs: dtype } = manifest.math;
+  const dtype = inputsOf(manifest, resolved.parameters);
   const { initialOutput } = manifest;
   return {
-    dtype,
+    ...problemCase(manifest.problem, valuesOf(shape), dtype),
     launches,
     workspace,
     ...(initialOutput !== undefined && { initialOutput: fillOf(initialOutput, dtype) }),
@@ -196,7 +217,7 @@ const holds = (manifest: Manifest, condition: Expression | undefined, scope: Sco
 
 /** Shape, parameters and constants by name. */
 function scopeOf(manifest: Manifest, { parameters }: Pick<ResolvedVariant, 'parameters'>, shape: ShapeFields): Scope {
-  const scope: Scope = { ...shapeScope(shape), ...parameters };
+  const scope: Scope = { ...scopeOfShape(manifest.problem, shape), ...parameters };
   for (const constant of manifest.constants)
     scope[constant.name] = valueOf(manifest, constant.value, scope, `constants.${constant.name}`);
   return scope;

@@ -1,28 +1,30 @@
 /** Parses the expressions of a manifest and refuses names that nothing defines. */
-import { DTYPE_BYTES, fillOf } from './dtype.ts';
-import { type Expression, ExpressionError, parseExpression } from './expression.ts';
+import { DTYPE_BYTES, type TensorDtype, fillOf } from '../data/dtype.ts';
+import { type Expression, ExpressionError, parseExpression } from '../data/expression.ts';
 import type { Manifest, ManifestArgument, ManifestLaunch, Swizzle, TensorName } from './manifest-model.ts';
 import type { RawManifest } from './manifest-schema.ts';
 import { didYouMean } from '../text/nearest-names.ts';
-import { SHAPE_NAMES } from './shape.ts';
-import { MAX_FAULTS, type YamlFault } from './yaml-file.ts';
+import { type Problem, problemNames } from '../problems/problem.ts';
+import { MAX_FAULTS, type YamlFault } from '../data/yaml-file.ts';
 
 type Key = (string | number)[];
-type Compiled = Pick<Manifest, 'math' | 'limits' | 'workspace' | 'constants' | 'launches'>;
+type Compiled = Pick<Manifest, 'problem' | 'uses' | 'math' | 'limits' | 'workspace' | 'constants' | 'launches'>;
 type RawLaunch = RawManifest['launches'][number];
 type RawArgument = RawLaunch['arguments'][number];
 
 /**
  * All expressions parsed; `faults` lists each that is wrong, by its key. `compiled` is only of use when there are none.
  */
-export function compileExpressions(raw: RawManifest): { compiled: Compiled; faults: YamlFault[] } {
-  const faults: YamlFault[] = [];
-  const names = new Set<string>([...SHAPE_NAMES, ...Object.keys(raw.parameters)]);
+export function compileExpressions(raw: RawManifest, problem: Problem): { compiled: Compiled; faults: YamlFault[] } {
+  const faults = nameClashes(raw, problem);
+  const names = new Set<string>([...problemNames(problem), ...Object.keys(raw.parameters)]);
+  const uses = new Set<string>();
   const parse = (text: string, key: Key, known: ReadonlySet<string> = names): Expression => {
     if (faults.length >= MAX_FAULTS) return parseExpression('0');
     try {
       const expression = parseExpression(text);
       for (const name of expression.names) {
+        uses.add(name);
         if (!known.has(name) && faults.length < MAX_FAULTS)
           faults.push({
             key,
@@ -38,18 +40,34 @@ export function compileExpressions(raw: RawManifest): { compiled: Compiled; faul
   };
 
   const { inputs, accumulate } = raw.math;
-  // The parameters alone decide: what a kernel adds up in does not depend on the shape.
+  // Only parameters decide: neither the tensors' dtype nor the accumulator's depends on the shape.
   const parameters = new Set(Object.keys(raw.parameters));
+  const dtypeWhen = (dtype: TensorDtype, text: string | undefined) =>
+    text === undefined ? [] : [{ dtype, when: parse(text, ['math', 'inputs', `${dtype}_when`], parameters) }];
   const math: Manifest['math'] = {
-    inputs,
+    inputs:
+      typeof inputs === 'string'
+        ? inputs
+        : [...dtypeWhen('bf16', inputs.bf16_when), ...dtypeWhen('fp32', inputs.fp32_when)],
     accumulate:
       typeof accumulate === 'string'
         ? accumulate
         : { fp32When: parse(accumulate.fp32_when, ['math', 'accumulate', 'fp32_when'], parameters) },
   };
 
+  const dtypes =
+    typeof math.inputs === 'string' ? [math.inputs] : ['fp16' as const, ...math.inputs.map((each) => each.dtype)];
+  for (const dtype of dtypes) {
+    const other = problem.tensors.find(({ dtypes }) => !dtypes.includes(dtype));
+    if (other)
+      faults.push({
+        key: ['math', 'inputs'],
+        message: `${other.name} of ${problem.id} is ${other.dtypes.join(' or ')}, found ${dtype}`,
+      });
+  }
+
   // In order: a constant may use those before it.
-  const ofShape = new Set<string>(SHAPE_NAMES);
+  const ofShape = new Set<string>(problemNames(problem));
   const constants = Object.entries(raw.constants).map(([name, text]) => {
     const value = parse(text, ['constants', name]);
     names.add(name);
@@ -73,24 +91,50 @@ export function compileExpressions(raw: RawManifest): { compiled: Compiled; faul
       initial: initial === undefined ? undefined : fillOf(initial, dtype),
     };
   });
-  const compiler = new LaunchCompiler(parse, new Set(Object.keys(raw.workspace)), names, faults);
+  const compiler = new LaunchCompiler(parse, {
+    problem,
+    workspaces: Object.keys(raw.workspace),
+    values: names,
+    faults,
+  });
   const launches = raw.launches.map((launch, index) => compiler.compile(launch, ['launches', index]));
-  return { compiled: { math, constants, limits, workspace, launches }, faults };
+  return { compiled: { problem, uses, math, constants, limits, workspace, launches }, faults };
+}
+
+/** Axes, attributes, tensors, parameters, constants and workspaces share one set of names. */
+function nameClashes(raw: RawManifest, problem: Problem): YamlFault[] {
+  const ofProblem = [...problemNames(problem), ...problem.tensors.map(({ name }) => name)];
+  const taken = new Map<string, string>(ofProblem.map((name) => [name, `the problem ${problem.id}`]));
+  return (['parameters', 'constants', 'workspace'] as const).flatMap((group) =>
+    Object.keys(raw[group]).flatMap((name) => {
+      const holder = taken.get(name);
+      taken.set(name, holder ?? group);
+      return holder ? [{ key: [group, name], message: `the name "${name}" is taken by ${holder}` }] : [];
+    }),
+  );
+}
+
+interface LaunchNames {
+  problem: Problem;
+  workspaces: readonly string[];
+  /** Axes, attributes, parameters and constants. */
+  values: ReadonlySet<string>;
+  faults: YamlFault[];
 }
 
 class LaunchCompiler {
   readonly #parse: (text: string, key: Key) => Expression;
-  readonly #workspaces: ReadonlySet<string>;
+  readonly #tensors: readonly string[];
+  /** Attributes that the problem computes: floats. */
+  readonly #computed: ReadonlySet<string>;
+  readonly #workspaces: readonly string[];
   readonly #values: ReadonlySet<string>;
   readonly #faults: YamlFault[];
 
-  constructor(
-    parse: (text: string, key: Key) => Expression,
-    workspaces: ReadonlySet<string>,
-    values: ReadonlySet<string>,
-    faults: YamlFault[],
-  ) {
+  constructor(parse: (text: string, key: Key) => Expression, { problem, workspaces, values, faults }: LaunchNames) {
     this.#parse = parse;
+    this.#tensors = problem.tensors.map(({ name }) => name);
+    this.#computed = new Set(problem.attributes.filter(({ value }) => value !== undefined).map(({ name }) => name));
     this.#workspaces = workspaces;
     this.#values = values;
     this.#faults = faults;
@@ -111,7 +155,14 @@ class LaunchCompiler {
       sharedBytes: this.#parse(launch.shared_bytes, [...key, 'shared_bytes']),
       cluster: launch.cluster && three(launch.cluster, 'cluster'),
       l2Persist: {
-        tensors: launch.l2_persist.tensors,
+        tensors: launch.l2_persist.tensors.map((tensor, index) =>
+          this.#tensor(tensor, [
+            ...key,
+            'l2_persist',
+            ...(launch.l2_persist.when === undefined ? [] : ['tensors']),
+            index,
+          ]),
+        ),
         when: this.#optional(launch.l2_persist.when, [...key, 'l2_persist', 'when']),
       },
       arguments: launch.arguments.map((argument, index) => this.#argument(argument, [...key, 'arguments', index])),
@@ -128,15 +179,25 @@ class LaunchCompiler {
     if ('float32' in argument) return { kind: 'float32', value: this.#parse(argument.float32, [...key, 'float32']) };
     const { tensor, box, swizzle } = argument.tensor_map;
     const extents = box.map((text, axis) => this.#parse(text, [...key, 'tensor_map', 'box', axis]));
-    return { kind: 'tensorMap', tensor: tensor satisfies TensorName, box: extents, swizzle: swizzle satisfies Swizzle };
+    const name = this.#tensor(tensor, [...key, 'tensor_map', 'tensor']);
+    return { kind: 'tensorMap', tensor: name, box: extents, swizzle: swizzle satisfies Swizzle };
+  }
+
+  #tensor(name: TensorName, key: Key): TensorName {
+    if (!this.#tensors.includes(name) && this.#faults.length < MAX_FAULTS)
+      this.#faults.push({
+        key,
+        message: `unknown tensor "${name}"${didYouMean(name, this.#tensors) || `: known are ${this.#tensors.join(', ')}`}`,
+      });
+    return name;
   }
 
   #namedArgument(name: string, key: Key): ManifestArgument {
-    if (name === 'Q' || name === 'K' || name === 'V' || name === 'O') return { kind: 'tensor', tensor: name };
-    if (this.#workspaces.has(name)) return { kind: 'workspace', name };
-    if (name === 'scale') return { kind: 'float32', value: parseExpression(name) };
-    if (this.#values.has(name)) return { kind: 'int32', value: parseExpression(name) };
-    const known = ['Q', 'K', 'V', 'O', ...this.#values, ...this.#workspaces];
+    if (this.#tensors.includes(name)) return { kind: 'tensor', tensor: name };
+    if (this.#workspaces.includes(name)) return { kind: 'workspace', name };
+    if (this.#computed.has(name)) return { kind: 'float32', value: this.#parse(name, key) };
+    if (this.#values.has(name)) return { kind: 'int32', value: this.#parse(name, key) };
+    const known = [...this.#tensors, ...this.#values, ...this.#workspaces];
     if (this.#faults.length < MAX_FAULTS)
       this.#faults.push({
         key,

@@ -1,7 +1,8 @@
 /** What a manifest says, read and checked. */
 import { FindingKind, type Shape } from '../generated/flashcore/runner/v1/kernel_pb.js';
-import type { Fill, TensorDtype } from './dtype.ts';
-import type { Expression } from './expression.ts';
+import type { Fill, TensorDtype } from '../data/dtype.ts';
+import type { Expression } from '../data/expression.ts';
+import type { Problem } from '../problems/problem.ts';
 import type { OwnGate } from './gates/gate.ts';
 
 export interface FaultyKernel {
@@ -17,6 +18,10 @@ export interface Manifest {
   readonly id: string;
   readonly title: string;
   readonly lesson: string;
+  /** What it computes. */
+  readonly problem: Problem;
+  /** Names of axes, attributes, parameters and constants that its expressions and arguments use. */
+  readonly uses: ReadonlySet<string>;
   /** The step before it on the ladder. */
   readonly after: string | undefined;
   /** The translation unit, relative to the kernel's folder. */
@@ -26,8 +31,11 @@ export interface Manifest {
   readonly exactArch: boolean;
   /** 'ptx': by the PTX engine alone. False when it needs instructions that the emulator does not have. */
   readonly emulated: boolean | 'ptx';
-  /** `inputs` is the dtype of Q, K, V and O. */
-  readonly math: { inputs: TensorDtype; accumulate: 'fp16' | 'fp32' | { fp32When: Expression } };
+  /** `inputs` is the dtype of Q, K, V and O: one, or the first whose condition the parameters fulfil, else fp16. */
+  readonly math: {
+    inputs: TensorDtype | readonly { dtype: TensorDtype; when: Expression }[];
+    accumulate: 'fp16' | 'fp32' | { fp32When: Expression };
+  };
   readonly limits: readonly ManifestLimit[];
   readonly parameters: Readonly<Record<string, ManifestParameter>>;
   readonly configs: Readonly<Record<string, Readonly<Record<string, number>>>>;
@@ -104,8 +112,8 @@ export interface ManifestLaunch {
   readonly arguments: readonly ManifestArgument[];
 }
 
-export const TENSOR_NAMES = ['Q', 'K', 'V', 'O'] as const;
-export type TensorName = (typeof TENSOR_NAMES)[number];
+/** Of the problem's tensors. */
+export type TensorName = string;
 export const SWIZZLES = ['none', '32B', '64B', '128B'] as const;
 export type Swizzle = (typeof SWIZZLES)[number];
 

@@ -1,10 +1,11 @@
 /** The schema of kernel.yaml, before its expressions are parsed. */
 import * as z from 'zod';
 import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
-import { TENSOR_DTYPES, WORKSPACE_DTYPES, valueProblem } from './dtype.ts';
+import { TENSOR_DTYPES, WORKSPACE_DTYPES, valueProblem } from '../data/dtype.ts';
 import { ownGateSchema } from './gates/gate-schema.ts';
 import { METRICS } from './gates/metrics.ts';
-import { parseShape, SHAPE_NAMES } from './shape.ts';
+import { DEFAULT_PROBLEM } from '../problems/installed-problems.ts';
+import { parseShape } from './shape.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import {
   MAX_FAULTS,
@@ -18,9 +19,8 @@ import {
   strict,
   text,
   wanted,
-} from './yaml-file.ts';
+} from '../data/yaml-file.ts';
 
-const TENSORS = ['Q', 'K', 'V', 'O'] as const;
 const MAX_INT32 = 2 ** 31 - 1;
 
 type FindingName = Exclude<keyof typeof FindingKind, 'UNSPECIFIED'>;
@@ -76,7 +76,7 @@ const argument = z.union(
     z.strictObject({ float32: expression }),
     z.strictObject({
       tensor_map: z.strictObject({
-        tensor: z.enum(TENSORS),
+        tensor: cIdentifier,
         box: z.array(expression).min(2).max(3),
         swizzle: z.enum(['none', '32B', '64B', '128B']).default('none'),
       }),
@@ -91,11 +91,11 @@ const argument = z.union(
   },
 );
 
-const persistedTensors = listOf(oneOf(TENSORS));
+const persistedTensors = listOf(cIdentifier);
 const persistedWhen = strict({ tensors: persistedTensors, when: expression });
 
 /** A list of tensors, or one that holds under a condition; faults keep their own paths. */
-const l2Persist = z.unknown().transform((value, context): { tensors: (typeof TENSORS)[number][]; when?: string } => {
+const l2Persist = z.unknown().transform((value, context): { tensors: string[]; when?: string } => {
   const parsed = Array.isArray(value)
     ? persistedTensors.transform((tensors) => ({ tensors })).safeParse(value)
     : persistedWhen.safeParse(value);
@@ -184,10 +184,17 @@ const workspace = z.unknown().transform((value, context): string | z.output<type
 
 const accumulateTypes = ['fp16', 'fp32'] as const;
 
+const wantedInputs = ({ input }: { input?: unknown }): string =>
+  wanted(`${TENSOR_DTYPES.join(', ')} or { bf16_when: expression over the parameters; fp16 otherwise }`, input);
+const inputsWhen = z
+  .strictObject({ bf16_when: expression.optional(), fp32_when: expression.optional() }, { error: wantedInputs })
+  .refine((written) => Object.values(written).some((when) => when !== undefined), { error: wantedInputs });
+
 export const manifestSchema = strict({
   id: kernelId,
   title: text(),
   lesson: text(),
+  problem: text().default(DEFAULT_PROBLEM),
   after: kernelId.optional(),
   source: sourceFile,
   min_arch: archName.optional(),
@@ -196,7 +203,7 @@ export const manifestSchema = strict({
     .union([z.boolean(), z.literal('ptx')], { error: (issue) => wanted('true, false or ptx', issue.input) })
     .default(true),
   math: strict({
-    inputs: oneOf(TENSOR_DTYPES),
+    inputs: z.union([z.enum(TENSOR_DTYPES), inputsWhen], { error: wantedInputs }),
     accumulate: z.union([z.enum(accumulateTypes), z.strictObject({ fp32_when: expression })], {
       error: (issue) =>
         wanted('fp16, fp32 or { fp32_when: expression over the parameters; fp16 otherwise }', issue.input),
@@ -234,7 +241,6 @@ export const manifestSchema = strict({
   };
   if ((manifest.arch === undefined) === (manifest.min_arch === undefined))
     refuse(['min_arch'], 'wanted exactly one of `min_arch` (the least) and `arch` (the only one)');
-  refuseNameClashes(manifest, refuse);
   for (const [index, { id }] of manifest.gates.entries())
     if (manifest.gates.some((gate, at) => at < index && gate.id === id && samePlace(gate, manifest.gates[index]!)))
       refuse(['gates', index, 'id'], `the id "${id}" is taken by a gate before`);
@@ -254,23 +260,6 @@ export const manifestSchema = strict({
 });
 
 export type RawManifest = z.output<typeof manifestSchema>;
-
-/** Shape names, tensors, parameters, constants and workspaces share one set of names. */
-function refuseNameClashes(
-  manifest: Record<'parameters' | 'constants' | 'workspace', object>,
-  refuse: (path: string[], message: string) => void,
-): void {
-  const taken = new Map<string, string>(
-    [...SHAPE_NAMES, ...TENSORS].map((name) => [name, 'the shape and its tensors']),
-  );
-  for (const group of ['parameters', 'constants', 'workspace'] as const) {
-    for (const name of Object.keys(manifest[group])) {
-      const holder = taken.get(name);
-      if (holder) refuse([group, name], `the name "${name}" is taken by ${holder}`);
-      else taken.set(name, group);
-    }
-  }
-}
 
 const samePlace = (a: RawManifest['gates'][number], b: RawManifest['gates'][number]): boolean =>
   a.archs.join() === b.archs.join() && a.plans.join() === b.plans.join();

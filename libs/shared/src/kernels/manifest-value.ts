@@ -1,11 +1,11 @@
 /** Values of a manifest's expressions, and the error where one has none. */
 import { FlashcoreError } from '../contract/errors.ts';
-import { evaluate, type Expression, ExpressionError } from './expression.ts';
+import { evaluate, type Expression, ExpressionError } from '../data/expression.ts';
 import type { Manifest } from './manifest-model.ts';
 
 /** An expression's value over `scope`. Errors: INVALID_MANIFEST with its key where it is no finite number. */
 export function valueOf(
-  manifest: Manifest,
+  manifest: Pick<Manifest, 'path'>,
   expression: Expression,
   scope: Readonly<Record<string, number>>,
   key: string,
@@ -19,7 +19,7 @@ export function valueOf(
 }
 
 /** INVALID_MANIFEST: the expression at `key` gives what can't be used. */
-export const wrongValue = (manifest: Manifest, key: string, description: string) =>
+export const wrongValue = (manifest: Pick<Manifest, 'path'>, key: string, description: string) =>
   new FlashcoreError('INVALID_MANIFEST', { path: manifest.path, key }, `${manifest.path}: ${key}: ${description}`, {
     violations: [{ field: key, description }],
   });

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { FlashcoreError } from '../contract/errors.ts';
 import { loadManifest, parseManifest } from './manifest.ts';
 import { checkShape, planLaunches } from './launch-plan.ts';
-import { parseShape } from './shape.ts';
+import { attentionCase, parseShape } from './shape.ts';
 import { archMismatch, resolveVariant } from './variant.ts';
 
 const KERNELS = join(import.meta.dirname, '../../../../kernels');
@@ -58,6 +58,7 @@ test('a manifest with everything in it becomes a launch plan', () => {
   expect(resolved).toEqual({
     label: 'USE_WMMA=1 BLOCK_KV=64 SPLITS=4',
     parameters: { USE_WMMA: 1, BLOCK_KV: 64, SPLITS: 4, STAGES: 2 },
+    dtype: 'fp16',
     constants: { halves: 128, STAGE_BYTES: 256 },
     defines: ['-DUSE_WMMA=1', '-DBLOCK_KV=64', '-DSPLITS=4', '-DSTAGES=2', '-DSTAGE_BYTES=256'],
     arch: undefined,
@@ -67,7 +68,7 @@ test('a manifest with everything in it becomes a launch plan', () => {
     keepSass: false,
   });
   expect(planLaunches(manifest, resolved, parseShape('2x8x512x64c'))).toEqual({
-    dtype: 'fp16',
+    ...attentionCase(parseShape('2x8x512x64c'), 'fp16'),
     launches: [
       {
         entry: 'attend',
@@ -197,6 +198,13 @@ test.each([
   ['  STAGES: {', '  CUDA_ARCH: {', 'parameters.CUDA_ARCH', /not reserved/],
   ['  STAGES: {', '  ROW_BYTES: {', 'constants.ROW_BYTES', /taken by parameters/],
   ['  ROW_BYTES: ', '  CUDA_BYTES: ', 'constants.CUDA_BYTES', /not reserved/],
+  [
+    'lesson: small',
+    'problem: atention\nlesson: small',
+    'problem',
+    /:4: problem: unknown problem "atention" \(did you mean "att/,
+  ],
+  ['  ROW_BYTES: ', '  Q: ', 'constants.Q', /the name "Q" is taken by the problem attention/],
   ['lesson: small', 'lesson: small\nnotes: none', 'notes', /belongs in NOTES\.md, next to kernel\.yaml/],
   ['wide: { BLOCK_KV: 128', 'wide: { BLOCK_KV: 96', 'configs.wide.BLOCK_KV', /one of 64, 128, found 96/],
   [
@@ -211,7 +219,7 @@ test.each([
     'launches[0].arguments[10]',
     /wanted a name, \{ int32: expression \}/,
   ],
-  ['l2_persist: [K, V]', 'l2_persist: [K, W]', 'launches[0].l2_persist[1]', /one of Q, K, V, O, found "W"/],
+  ['l2_persist: [K, V]', 'l2_persist: [K, W]', 'launches[0].l2_persist[1]', /unknown tensor "W": known are Q, K, V, O/],
   ["when: 'USE_WMMA == 0' }", "when: 'USE_WMA' }", 'launches[1].l2_persist.when', /did you mean "USE_WMMA"/],
   ["tensors: [O], when: 'USE_WMMA == 0'", 'tensors: [O]', 'launches[1].l2_persist.when', /l2_persist\.when/],
   ['block: [64, 1, 1]', 'block: [64, 1]', 'launches[1].block', /three expressions/],
@@ -345,7 +353,30 @@ test('workspaces have a dtype, a shape and an initial value, and O may have one'
   });
 });
 
+test('parameters decide the dtype of Q, K, V and O: of the variant, its plan and what O is before', () => {
+  const written = INITIALISED.replace(
+    'math:',
+    'parameters:\n  DTYPE: { values: [0, 1, 2], default: 0, about: d }\nmath:',
+  );
+  const chosen = '{ bf16_when: DTYPE == 1, fp32_when: DTYPE == 2 }';
+  const manifest = parseManifest(written.replace('inputs: bf16', `inputs: ${chosen}`), 'initialised/kernel.yaml');
+  const plans = [0, 1, 2].map((DTYPE) => {
+    const resolved = resolveVariant(manifest, { parameters: { DTYPE } });
+    const { dtype, initialOutput } = planLaunches(manifest, resolved, parseShape('1x1x1x64'));
+    return [resolved.label, resolved.dtype, dtype, initialOutput];
+  });
+  expect(plans).toEqual([
+    ['default', 'fp16', 'fp16', { bytes: 2, bits: 0x2e66 }],
+    ['DTYPE=1', 'bf16', 'bf16', { bytes: 2, bits: 0x3dcd }],
+    ['DTYPE=2', 'fp32', 'fp32', { bytes: 4, bits: 0x3dcc_cccd }],
+  ]);
+});
+
 test.each([
+  ['inputs: bf16', 'inputs: { bf16_when: S > 1 }', 'math.inputs.bf16_when', 'unknown name "S"'],
+  ['inputs: bf16', 'inputs: { bf16_when: 1 + }', 'math.inputs.bf16_when', '1 +'],
+  ['inputs: bf16', 'inputs: { fp8_when: 1 }', 'math.inputs', 'or { bf16_when: expression over the parameters'],
+  ['inputs: bf16', 'inputs: {}', 'math.inputs', 'or { bf16_when: expression over the parameters'],
   ['initial: 0 }', 'initial: zero }', 'workspace.l.initial', 'a number, inf or -inf'],
   ['initial: -1 }', 'initial: -inf }', 'workspace.ready.initial', 'wanted an integer of -2147483648 to 2147483647'],
   ['initial: -1 }', 'initial: 0.5 }', 'workspace.ready.initial', 'as int32 is, found 0.5'],

@@ -2,16 +2,19 @@
  * kernel.yaml: what a kernel is, what it takes, and how it is launched. Data only; adding a kernel touches no
  * TypeScript.
  */
-import { join } from 'node:path';
+import { realpathSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { FlashcoreError } from '../contract/errors.ts';
 import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '../files/foreign-file.ts';
-import { evaluate, ExpressionError } from './expression.ts';
 import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { compileExpressions } from './manifest-expressions.ts';
 import type { Manifest } from './manifest-model.ts';
 import { manifestSchema } from './manifest-schema.ts';
+import { didYouMean } from '../text/nearest-names.ts';
 import { DeadlinePassed, withinDeadline } from '../text/deadline.ts';
-import { parseYamlFile } from './yaml-file.ts';
+import { parseYamlFile, type YamlFile } from '../data/yaml-file.ts';
+import { installedProblem, installedProblems } from '../problems/installed-problems.ts';
+import type { Problem } from '../problems/problem.ts';
 
 /** Real ones take some 10 ms. */
 const PARSE_LIMIT_MS = 800;
@@ -35,7 +38,7 @@ export function parseManifest(yamlText: string, path: string): Manifest {
 function readManifest(yamlText: string, path: string): Manifest {
   const file = parseYamlFile(yamlText, path, manifestSchema);
   const raw = file.value;
-  const { compiled, faults } = compileExpressions(raw);
+  const { compiled, faults } = compileExpressions(raw, problemNamed(raw.problem, file));
   if (faults.length > 0) throw file.refuse(faults);
   return {
     path,
@@ -76,21 +79,12 @@ function readManifest(yamlText: string, path: string): Manifest {
   };
 }
 
-/**
- * What the tensor cores add up in with these parameters. Errors: INVALID_MANIFEST where the expression has no value.
- */
-export function accumulateOf(
-  { math: { accumulate }, path }: Pick<Manifest, 'math' | 'path'>,
-  parameters: Readonly<Record<string, number>>,
-): 'fp16' | 'fp32' {
-  if (typeof accumulate === 'string') return accumulate;
-  try {
-    return evaluate(accumulate.fp32When, parameters) ? 'fp32' : 'fp16';
-  } catch (cause) {
-    if (!(cause instanceof ExpressionError)) throw cause;
-    const key = 'math.accumulate.fp32_when';
-    throw new FlashcoreError('INVALID_MANIFEST', { path, key }, `${path}: ${key}: ${cause.message}`, { cause });
-  }
+/** The problem that a manifest names. Errors: INVALID_MANIFEST with the manifest's line where it is not installed. */
+function problemNamed(id: string, file: YamlFile<unknown>): Problem {
+  const installed = installedProblems();
+  if (installed.includes(id)) return installedProblem(id);
+  const remedy = didYouMean(id, installed) || `: installed are ${installed.join(', ')}`;
+  throw file.refuse([{ key: ['problem'], message: `unknown problem "${id}"${remedy}` }]);
 }
 
 /** Reads `folder`/kernel.yaml. Errors: INVALID_MANIFEST, also when the file is not there. */
@@ -102,10 +96,16 @@ function manifestIn(folder: string): Manifest {
   return parseManifest(readManifestText(folder, path), path);
 }
 
-/** The text of `folder`/kernel.yaml; `path` is what texts call it. Errors: as above. */
+/**
+ * The text of `folder`/kernel.yaml; `path` is what texts call it. A link may come with a folder that somebody else
+ * made: where it leads to anything but another kernel.yaml it is not read, for errors quote what is wrong in a
+ * manifest.
+ * Errors: as above.
+ */
 export function readManifestText(folder: string, path: string): string {
   try {
-    return readForeignText(join(folder, MANIFEST_FILE), HAND_WRITTEN_BYTES);
+    const file = realpathSync(join(folder, MANIFEST_FILE));
+    if (basename(file) === MANIFEST_FILE) return readForeignText(file, HAND_WRITTEN_BYTES);
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     const found = code === 'ENOENT' ? `there is no ${path}` : `${path} cannot be read (${whyUnreadable(cause)})`;
@@ -116,6 +116,11 @@ export function readManifestText(folder: string, path: string): string {
       { cause },
     );
   }
+  throw new FlashcoreError(
+    'INVALID_MANIFEST',
+    { path },
+    `${path}: wanted a ${MANIFEST_FILE}, found a link to another file: put the manifest in its place`,
+  );
 }
 
 const findingNamed = (name: 'NONE' | Exclude<keyof typeof FindingKind, 'UNSPECIFIED'>): FindingKind =>

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { FlashcoreError } from '../contract/errors.ts';
-import { attentionBytes, attentionFlops, formatShape, parseShape, shapeViolations } from './shape.ts';
+import { attentionCase, formatShape, parseShape, shapeViolations, valuesOf } from './shape.ts';
 
 test('parseShape() reads what formatShape() writes', () => {
   const extent = fc.integer({ min: 1, max: 200 });
@@ -53,9 +53,38 @@ test('a shape of a request is refused field by field', () => {
 test('FLOPs and bytes of the canonical shape', () => {
   const canonical = { batch: 2, heads: 8, sequenceLength: 512, headDim: 64, causal: false };
   expect([
-    attentionFlops(canonical),
-    attentionFlops({ ...canonical, causal: true }),
-    attentionBytes(canonical),
-    attentionBytes(canonical, 'fp32'),
+    attentionCase(canonical, 'fp16').flops,
+    attentionCase({ ...canonical, causal: true }, 'fp16').flops,
+    attentionCase(canonical, 'fp16').bytes,
+    attentionCase(canonical, 'fp32').bytes,
   ]).toEqual([1_073_741_824, 536_870_912, 4_194_304, 8_388_608]);
+});
+
+test.each([
+  ['rows=128,N=4096', { rows: 128, N: 4096 }, 'N=4096,rows=128'],
+  ['2x8x512x64c, Hkv=2', { B: 2, H: 8, S: 512, D: 64, causal: 1, Hkv: 2 }, '2x8x512x64c,Hkv=2'],
+  ['B=2,H=8,S=512,D=64', { B: 2, H: 8, S: 512, D: 64 }, '2x8x512x64'],
+  ['2x8x512x64,causal=2', { B: 2, H: 8, S: 512, D: 64, causal: 2 }, 'B=2,D=64,H=8,S=512,causal=2'],
+  ['B=4,softcap=50.5', { B: 4, softcap: 50.5 }, 'B=4,softcap=50.5'],
+])('%s is a case by names, with one text', (text, values, canonical) => {
+  const shape = parseShape(text);
+  expect([valuesOf(shape), formatShape(shape), formatShape(parseShape(canonical))]).toEqual([
+    values,
+    canonical,
+    canonical,
+  ]);
+});
+
+test.each(['rows', 'rows=', 'rows=1,rows=2', 'rows=1e9', '2x8x512x64c,causal=1', '=4', 'a b=1', 'rows=1,,N=2'])(
+  '%j is no case',
+  (text) => {
+    expect(() => parseShape(text)).toThrow(FlashcoreError);
+  },
+);
+
+test('a message cannot say an extent twice', () => {
+  const shape = { batch: 2, heads: 8, sequenceLength: 512, headDim: 64, values: { B: 3 } };
+  expect(shapeViolations(shape, 'shape')).toEqual([
+    { field: 'shape.values', description: 'must not have B, which has a field of its own' },
+  ]);
 });

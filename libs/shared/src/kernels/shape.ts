@@ -1,99 +1,182 @@
-/** Shapes of attention problems: text form, arithmetic and traffic. */
+/**
+ * Converts cases to and from text and messages. Only this file knows attention's short names and that the contract has
+ * fields for B, H, S, D and `causal`.
+ */
 import { create } from '@bufbuild/protobuf';
-import { DTYPE_BYTES, type TensorDtype } from './dtype.ts';
 import { FlashcoreError, type FieldViolation, invalidRequest } from '../contract/errors.ts';
+import type { TensorDtype } from '../data/dtype.ts';
 import { type Shape, ShapeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import {
+  type CaseValues,
+  type ProblemCase,
+  axisViolations,
+  bytesOf,
+  caseValues,
+  elementsOfTensor,
+  flopsOf,
+  problemCase,
+  tensorExtents,
+} from '../problems/case-values.ts';
+import { DEFAULT_PROBLEM, installedProblem } from '../problems/installed-problems.ts';
+import type { Problem } from '../problems/problem.ts';
 
-const MAX_INT32 = 2 ** 31 - 1;
 // Indices into a tensor are 32-bit in most kernels, and no device here holds four larger tensors.
 export const MAX_TENSOR_ELEMENTS = 2 ** 31 - 1;
+const MAX_VALUES = 32;
 
-/** Reads "BxHxSxD", with "c" appended for a causal mask, for example "2x8x512x64c". Errors: INVALID_REQUEST. */
+/** The fields of the proto's Shape. */
+export type ShapeFields = Pick<Shape, 'batch' | 'heads' | 'sequenceLength' | 'headDim' | 'causal'> &
+  Partial<Pick<Shape, 'values'>>;
+
+const SHORT = /^(\d{1,10})x(\d{1,10})x(\d{1,10})x(\d{1,10})(c?)$/i;
+const PAIR = /^([A-Za-z_]\w{0,31})=(-?\d{1,12}(?:\.\d{1,12})?)$/;
+const EXTENT = 'wanted an integer of 1 to 2147483647';
+/** Field names of the axes that have one. */
+const FIELDS = { B: 'batch', H: 'heads', S: 'sequence_length', D: 'head_dim' } as const;
+
+/**
+ * Reads "2x8x512x64c" (BxHxSxD, "c" for a causal mask), named values such as "rows=128,N=4096", or both:
+ * "2x8x512x64c,Hkv=2". Errors: INVALID_REQUEST.
+ */
 export function parseShape(text: string): Shape {
-  const match = /^(\d{1,10})x(\d{1,10})x(\d{1,10})x(\d{1,10})(c?)$/i.exec(text.trim());
-  if (!match) {
-    throw new FlashcoreError(
-      'INVALID_REQUEST',
-      { shape: text },
-      `Shape "${text}": must be such as 2x8x512x64 (batch x heads x sequence length x head dimension; append c for causal)`,
-      { violations: [{ field: 'shape', description: 'not of the form BxHxSxD or BxHxSxDc' }] },
-    );
+  const [first = '', ...rest] = text.trim().split(',');
+  const short = SHORT.exec(first);
+  const values: Record<string, number> = {};
+  if (short) Object.assign(values, short4(short), short[5] === '' ? {} : { causal: 1 });
+  for (const pair of short ? rest : [first, ...rest]) {
+    const [, name, value] = PAIR.exec(pair.trim()) ?? [];
+    if (name === undefined || Object.hasOwn(values, name)) throw unreadable(text);
+    values[name] = Number(value);
   }
-  const [batch, heads, sequenceLength, headDim] = match.slice(1, 5).map(Number) as [number, number, number, number];
-  const violations = shapeViolations({ batch, heads, sequenceLength, headDim }, 'shape');
+  const shape = shapeOf(values);
+  const violations = shapeViolations(shape, 'shape');
   if (violations.length > 0) throw invalidRequest(...violations);
-  return create(ShapeSchema, { batch, heads, sequenceLength, headDim, causal: match[5] !== '' });
+  return shape;
+}
+
+const short4 = (match: RegExpExecArray): Record<string, number> =>
+  Object.fromEntries(Object.keys(FIELDS).map((axis, index) => [axis, Number(match[index + 1])]));
+
+const unreadable = (text: string): FlashcoreError =>
+  new FlashcoreError(
+    'INVALID_REQUEST',
+    { shape: text },
+    `Shape "${text}": must be such as 2x8x512x64 (batch x heads x sequence length x head dimension; append c for causal), or name the problem's axes, such as rows=128,N=4096`,
+    { violations: [{ field: 'shape', description: 'not of the form BxHxSxD, BxHxSxDc or NAME=VALUE,…' }] },
+  );
+
+/** The message of a case. */
+export function shapeOf({ B = 0, H = 0, S = 0, D = 0, causal = 0, ...values }: CaseValues): Shape {
+  const isFlag = causal === 0 || causal === 1;
+  return create(ShapeSchema, {
+    batch: B,
+    heads: H,
+    sequenceLength: S,
+    headDim: D,
+    causal: causal === 1,
+    values: isFlag ? values : { ...values, causal },
+  });
+}
+
+/** The values of a case, by the names of axes and attributes. */
+export function valuesOf({ batch, heads, sequenceLength, headDim, causal, values }: ShapeFields): CaseValues {
+  return {
+    ...(batch !== 0 && { B: batch }),
+    ...(heads !== 0 && { H: heads }),
+    ...(sequenceLength !== 0 && { S: sequenceLength }),
+    ...(headDim !== 0 && { D: headDim }),
+    ...(causal && { causal: 1 }),
+    ...values,
+  };
 }
 
 /** The fields of a shape alone, of a message of the contract. */
-export const shapeFields = ({ batch, heads, sequenceLength, headDim, causal }: ShapeFields): ShapeFields => ({
+export const shapeFields = ({ batch, heads, sequenceLength, headDim, causal, values }: ShapeFields): ShapeFields => ({
   batch,
   heads,
   sequenceLength,
   headDim,
   causal,
+  ...(values && Object.keys(values).length > 0 && { values: { ...values } }),
 });
 
-/** The text that parseShape reads. */
-export function formatShape({ batch, heads, sequenceLength, headDim, causal }: ShapeFields): string {
-  return `${batch}x${heads}x${sequenceLength}x${headDim}${causal ? 'c' : ''}`;
+/** The inverse of parseShape(); it sorts names, so that a case has exactly one text. */
+export function formatShape(shape: ShapeFields): string {
+  const { B, H, S, D, causal, ...values } = valuesOf(shape);
+  const hasShortName = [B, H, S, D].every((extent) => extent !== undefined) && (causal ?? 1) === 1;
+  const named = hasShortName ? values : valuesOf(shape);
+  const pairs = Object.keys(named)
+    .toSorted()
+    .map((name) => `${name}=${named[name]}`);
+  return [...(hasShortName ? [`${B}x${H}x${S}x${D}${causal ? 'c' : ''}`] : []), ...pairs].join(',');
 }
 
 /**
- * What is wrong with a shape before any kernel is asked: each extent at least 1, a tensor of at most 2^31 - 1 elements.
+ * Checks a shape before its kernel, and so its problem, is known. A shape without named values must be a case of
+ * attention; caseViolations() checks named values later.
  */
 export function shapeViolations(shape: Omit<ShapeFields, 'causal'>, field: string): FieldViolation[] {
-  const names = {
-    batch: shape.batch,
-    heads: shape.heads,
-    sequence_length: shape.sequenceLength,
-    head_dim: shape.headDim,
-  };
-  const violations = Object.entries(names)
-    .filter(([, extent]) => !Number.isInteger(extent) || extent < 1 || extent > MAX_INT32)
-    .map(([name, extent]) => ({
-      field: `${field}.${name}`,
-      description: `wanted an integer of 1 to ${MAX_INT32}, found ${extent}`,
-    }));
-  if (violations.length === 0 && tensorElements(shape) > MAX_TENSOR_ELEMENTS) {
-    violations.push({
-      field,
-      description: `wanted at most ${MAX_TENSOR_ELEMENTS} elements a tensor, found ${tensorElements(shape)}`,
-    });
-  }
-  return violations;
+  const values = shape.values ?? {};
+  const names = Object.keys(values);
+  if (names.length === 0) return caseViolations(attention(), { ...shape, causal: false }, field);
+  if (names.length > MAX_VALUES)
+    return [{ field: `${field}.values`, description: `must have at most ${MAX_VALUES} names` }];
+  if (names.some((name) => !PAIR.test(`${name}=0`) || !Number.isFinite(values[name])))
+    return [{ field: `${field}.values`, description: 'must be finite numbers by names of axes and attributes' }];
+  const own = names.filter(
+    (name) => Object.hasOwn(FIELDS, name) || (name === 'causal' && [0, 1].includes(values[name]!)),
+  );
+  return own.map((name) => ({
+    field: `${field}.values`,
+    description: `must not have ${name}, which has a field of its own`,
+  }));
 }
-
-/** Elements of Q (and of K, V, O): B H S D. */
-export const tensorElements = ({ batch, heads, sequenceLength, headDim }: Omit<ShapeFields, 'causal'>): number =>
-  batch * heads * sequenceLength * headDim;
 
 /**
- * Floating-point operations of QK^T and PV: 4 B H S^2 D, half of it when causal (the convention of FlashAttention's
- * papers; the softmax does not count).
+ * Checks that a shape is a case of a problem: every axis has a value, every name exists, extents are 1 to 2^31 - 1, the
+ * problem's conditions hold, and no tensor has more than 2^31 - 1 elements.
  */
-export function attentionFlops(shape: ShapeFields): number {
-  return 4 * tensorElements(shape) * shape.sequenceLength * (shape.causal ? 0.5 : 1);
+export function caseViolations(problem: Problem, shape: ShapeFields, field: string): FieldViolation[] {
+  const given = valuesOf(shape);
+  const violations = axisViolations(problem, given).map(({ field: axis, description }) => ({
+    field: fieldOf(field, axis),
+    // In a message, a field that is 0 and one that is absent look the same.
+    description: Object.hasOwn(FIELDS, axis)
+      ? description.replace(/^must be given:/, `${EXTENT}, found 0 or none:`)
+      : description,
+  }));
+  if (violations.length > 0) return violations;
+  const largest = Math.max(...tensorExtents(problem, caseValues(problem, given)).map(elementsOfTensor));
+  return largest > MAX_TENSOR_ELEMENTS
+    ? [{ field, description: `wanted at most ${MAX_TENSOR_ELEMENTS} elements a tensor, found ${largest}` }]
+    : [];
 }
 
-/** Least traffic with device memory in bytes: Q, K, V and O once each. */
-export const attentionBytes = (shape: ShapeFields, dtype: TensorDtype = 'fp16'): number =>
-  4 * DTYPE_BYTES[dtype] * tensorElements(shape);
+const fieldOf = (field: string, axis: string): string => {
+  if (axis === '') return field;
+  return Object.hasOwn(FIELDS, axis) ? `${field}.${FIELDS[axis as keyof typeof FIELDS]}` : `${field}.values.${axis}`;
+};
+
+/** All axes and attributes of a case, as expressions in manifests see them. */
+export const scopeOfShape = (problem: Problem, shape: ShapeFields): CaseValues => caseValues(problem, valuesOf(shape));
+
+/** Elements of the largest tensor. */
+export const tensorElements = (problem: Problem, shape: ShapeFields): number =>
+  Math.max(...tensorExtents(problem, scopeOfShape(problem, shape)).map(elementsOfTensor));
+
+/** Floating-point operations that the problem counts. */
+export const caseFlops = (problem: Problem, shape: ShapeFields): number =>
+  flopsOf(problem, scopeOfShape(problem, shape));
+
+/** Least traffic with device memory in bytes: every tensor once. */
+export const caseBytes = (problem: Problem, shape: ShapeFields, dtype: TensorDtype): number =>
+  bytesOf(problem, scopeOfShape(problem, shape), dtype);
 
 export const sameShape = (a: ShapeFields, b: ShapeFields): boolean => formatShape(a) === formatShape(b);
 
-/** The fields of the proto's Shape. */
-export type ShapeFields = Pick<Shape, 'batch' | 'heads' | 'sequenceLength' | 'headDim' | 'causal'>;
+/** A case of attention. */
+export const attentionCase = (shape: ShapeFields, dtype: TensorDtype): ProblemCase =>
+  problemCase(attention(), valuesOf(shape), dtype);
 
-/** The names that manifests' expressions use for a shape. `scale` is 1 / sqrt(D), the factor of QK^T. */
-export function shapeScope({
-  batch,
-  heads,
-  sequenceLength,
-  headDim,
-  causal,
-}: ShapeFields): Record<(typeof SHAPE_NAMES)[number], number> {
-  return { B: batch, H: heads, S: sequenceLength, D: headDim, causal: causal ? 1 : 0, scale: 1 / Math.sqrt(headDim) };
-}
-
-export const SHAPE_NAMES = ['B', 'H', 'S', 'D', 'causal', 'scale'] as const;
+/** The default problem. */
+export const attention = (): Problem => installedProblem(DEFAULT_PROBLEM);

@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { loadManifest, readManifestText } from './manifest.ts';
 import { readNotes, readSourceTree } from './source-tree.ts';
 
 const MANIFEST = `id: mine
@@ -52,7 +53,21 @@ test('a manifest that is a link to another file is refused before it is read', a
   const folder = kernelFolder();
   rmSync(path.join(folder, 'kernel.yaml'));
   symlinkSync('../id_ed25519', path.join(folder, 'kernel.yaml'));
-  await expect(readSourceTree(folder)).rejects.toThrow(/id_ed25519/);
+  const refused = { reason: 'INVALID_MANIFEST', message: expect.not.stringContaining('private key') as string };
+  await expect(readSourceTree(folder)).rejects.toMatchObject(refused);
+  // As fa-tui and agents name a kernel by its folder, and as a runner lists its own.
+  await expect(loadManifest(folder)).rejects.toMatchObject(refused);
+  expect(() => readManifestText(folder, 'mine/kernel.yaml')).toThrow(
+    'mine/kernel.yaml: wanted a kernel.yaml, found a link to another file: put the manifest in its place',
+  );
+});
+
+test('a manifest may be a link to another kernel.yaml', async () => {
+  const folder = kernelFolder();
+  mkdirSync(path.join(folder, '../other'));
+  renameSync(path.join(folder, 'kernel.yaml'), path.join(folder, '../other/kernel.yaml'));
+  symlinkSync('../other/kernel.yaml', path.join(folder, 'kernel.yaml'));
+  expect((await readSourceTree(folder)).tree.files.map((file) => file.path)).toEqual(['kernel.yaml', 'mine.cu']);
 });
 
 test('a file that is too large is not read first', async () => {

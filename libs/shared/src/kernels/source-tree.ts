@@ -1,9 +1,9 @@
 /** A kernel folder by content, as it travels to a runner that never saw it. */
-import { createHash } from 'node:crypto';
 import { lstatSync } from 'node:fs';
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
+import { sha256Of, type Sha256 } from '../contract/digest.ts';
 import { FlashcoreError } from '../contract/errors.ts';
 import { readForeignFile } from '../files/foreign-file.ts';
 import { type SourceTree, SourceTreeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
@@ -24,14 +24,11 @@ export interface LocalSourceTree {
   readonly contents: ReadonlyMap<string, Uint8Array>;
 }
 
-/** Lower-case hexadecimal SHA-256. */
-export const sha256Of = (bytes: Uint8Array | string): string => createHash('sha256').update(bytes).digest('hex');
-
 /**
  * One digest for a whole tree: over path and digest of each file, by path. The runner and the client come to the same
  * one.
  */
-export function treeDigest({ files }: Pick<SourceTree, 'files'>): string {
+export function treeDigest({ files }: Pick<SourceTree, 'files'>): Sha256 {
   const lines = files
     .map(({ path, sha256 }) => `${sha256}  ${path}\n`)
     .sort((a, b) => (a.slice(66) < b.slice(66) ? -1 : 1));
@@ -43,8 +40,6 @@ export function treeDigest({ files }: Pick<SourceTree, 'files'>): string {
  * INVALID_REQUEST where the folder is too large.
  */
 export async function readSourceTree(folder: string): Promise<LocalSourceTree> {
-  const manifest = lstatSync(join(folder, MANIFEST_FILE), { throwIfNoEntry: false });
-  if (manifest?.isSymbolicLink()) await sourceFile(folder, MANIFEST_FILE, MAX_TREE_BYTES);
   await loadManifest(folder);
   const contents = new Map<string, Uint8Array>();
   const files: { path: string; sha256: string; sizeBytes: bigint }[] = [];

@@ -1,6 +1,8 @@
 /** A variant: parameter values and compiler options, checked against what the manifest allows. */
 import { type FieldViolation, FlashcoreError } from '../contract/errors.ts';
 import type { Variant } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import type { TensorDtype } from '../data/dtype.ts';
+import { dtypeParameters, inputsOf } from './manifest-math.ts';
 import type { Manifest, ManifestParameter } from './manifest-model.ts';
 import { isMacroName } from './manifest-schema.ts';
 import { valueOf } from './manifest-value.ts';
@@ -16,12 +18,14 @@ export type VariantInput = Partial<
 
 export interface ResolvedVariant {
   /**
-   * "USE_WMMA=1 BLOCK_Q=64": every parameter that has a choice, and compiler options that differ from the manifest's;
-   * "default" when there is nothing to say.
+   * "USE_WMMA=1 BLOCK_Q=64": every parameter that has a choice, but those that decide the dtype only where it is not
+   * fp16, and compiler options that differ from the manifest's; "default" when there is nothing to say.
    */
   readonly label: string;
   /** Every parameter with its value. */
   readonly parameters: Readonly<Record<string, number>>;
+  /** Of Q, K, V and O. */
+  readonly dtype: TensorDtype;
   /** The manifest's constants that no shape decides. */
   readonly constants: Readonly<Record<string, number>>;
   /** Compiler arguments: parameters, and those of the constants that are named in capitals; "-DUSE_WMMA=1". */
@@ -42,7 +46,7 @@ export interface DeviceFacts {
 
 /**
  * Fills in every default, from the device's facts where the manifest says so. Errors: INVALID_VARIANT with a violation
- * for each wrong field, INVALID_MANIFEST for a constant without a value.
+ * for each wrong field, INVALID_MANIFEST for a constant or a dtype without a value.
  */
 export function resolveVariant(manifest: Manifest, variant: VariantInput = {}, device?: DeviceFacts): ResolvedVariant {
   const violations: FieldViolation[] = [];
@@ -71,6 +75,7 @@ export function resolveVariant(manifest: Manifest, variant: VariantInput = {}, d
   return {
     label: labelOf(manifest, { parameters, arch, maxRegisters, fastMath }),
     parameters,
+    dtype: inputsOf(manifest, parameters),
     constants,
     defines: Object.entries({ ...parameters, ...constants })
       .filter(([name]) => isMacroName(name))
@@ -157,8 +162,9 @@ function labelOf(
     fastMath,
   }: Pick<ResolvedVariant, 'parameters' | 'arch' | 'maxRegisters' | 'fastMath'>,
 ): string {
+  const unnamed = new Set(inputsOf(manifest, parameters) === 'fp16' ? dtypeParameters(manifest) : []);
   const parts = Object.entries(parameters)
-    .filter(([name]) => manifest.parameters[name]!.values.length > 1)
+    .filter(([name]) => manifest.parameters[name]!.values.length > 1 && !unnamed.has(name))
     .map(([name, value]) => `${name}=${value}`);
   if (arch) parts.push(`arch=${arch}`);
   if (maxRegisters !== manifest.compile.maxRegisters) parts.push(`maxrregcount=${maxRegisters}`);

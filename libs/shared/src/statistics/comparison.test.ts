@@ -7,6 +7,7 @@ import {
   LatencyStatisticsSchema,
   RatioIntervalSchema,
   StopReason,
+  TimingMode,
 } from '../generated/flashcore/runner/v1/result_pb.js';
 import { Random } from './random.ts';
 import { parseShape } from '../kernels/shape.ts';
@@ -127,6 +128,25 @@ test('over all shapes one slower rejects, one unknown leaves it open, one faster
     all(WITHIN_MARGIN),
     all(),
   ]).toEqual([FASTER, NOT_JUDGED, SLOWER, WITHIN_MARGIN, NOT_JUDGED]);
+});
+
+test('one shape in two modes is two comparisons of one shape, and the deciding one names its mode', () => {
+  const shape = parseShape('2x8x512x64');
+  const inModes = (hot: ComparisonVerdict, cold: ComparisonVerdict) =>
+    judgeComparison(
+      [
+        { shape, mode: TimingMode.COLD, verdict: cold, reason: 'why' },
+        { shape, mode: TimingMode.HOT, verdict: hot, reason: 'why' },
+      ],
+      [shape],
+    ).reason;
+  expect([
+    inModes(ComparisonVerdict.FASTER, ComparisonVerdict.FASTER),
+    inModes(ComparisonVerdict.SLOWER, ComparisonVerdict.FASTER),
+  ]).toEqual([
+    '2x8x512x64 cold: why (2 of 2 comparisons, 1 shape)',
+    '2x8x512x64 hot: why (1 of 2 comparisons, 1 shape)',
+  ]);
 });
 
 test('a shape that was to be compared and was not measured leaves all of them not judged; one that is slower decides nevertheless', () => {

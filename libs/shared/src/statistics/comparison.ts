@@ -3,6 +3,7 @@ import type { Shape } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import {
   ComparisonVerdict,
   StopReason,
+  TimingMode,
   type RatioInterval,
   type ShapeComparison,
 } from '../generated/flashcore/runner/v1/result_pb.js';
@@ -65,16 +66,16 @@ export function judgeShape(measured: MeasuredComparison, invalid?: string): Judg
   return { verdict: ComparisonVerdict.FASTER, reason: `${figures}: both lower ends reach ${acceptRatio}` };
 }
 
+/** One shape in one timing mode. */
+type ComparedShape = Pick<ShapeComparison, 'shape' | 'verdict' | 'reason'> & Partial<Pick<ShapeComparison, 'mode'>>;
+
 /**
  * What all shapes together say: none may be slower or unknown, and one must be faster. `asked`: those that were to be
  * compared; one without a measurement is unknown.
  */
-export function judgeComparison(
-  measured: readonly Pick<ShapeComparison, 'shape' | 'verdict' | 'reason'>[],
-  asked: readonly Shape[],
-): Judgement {
+export function judgeComparison(measured: readonly ComparedShape[], asked: readonly Shape[]): Judgement {
   const missing = asked.filter((shape) => !measured.some((each) => each.shape && sameShape(each.shape, shape)));
-  const shapes = [
+  const shapes: ComparedShape[] = [
     ...measured,
     ...missing.map((shape) => ({ shape, verdict: ComparisonVerdict.NOT_JUDGED, reason: 'it was not measured' })),
   ];
@@ -86,12 +87,21 @@ export function judgeComparison(
   ];
   const decisive = order.flatMap((verdict) => shapes.find((shape) => shape.verdict === verdict) ?? [])[0];
   if (!decisive) return { verdict: ComparisonVerdict.NOT_JUDGED, reason: 'no shape was compared' };
-  const count = shapes.filter(({ verdict }) => verdict === decisive.verdict).length;
-  const place = decisive.shape ? `${formatShape(decisive.shape)}: ` : '';
-  return {
-    verdict: decisive.verdict,
-    reason: `${place}${decisive.reason}${count > 1 || shapes.length > 1 ? ` (${count} of ${shapes.length} shapes)` : ''}`,
-  };
+  return { verdict: decisive.verdict, reason: decisiveText(decisive, shapes) };
+}
+
+const MODE_WORDS: Partial<Record<TimingMode, string>> = { [TimingMode.HOT]: ' hot', [TimingMode.COLD]: ' cold' };
+
+/** The deciding comparison, and how many have its verdict; a shape timed hot and cold is two comparisons. */
+function decisiveText({ shape, mode, verdict, reason }: ComparedShape, all: readonly ComparedShape[]): string {
+  const distinct = new Set(all.map((each) => (each.shape ? formatShape(each.shape) : ''))).size;
+  const severalModes = all.length > distinct;
+  const modeWord = severalModes && mode !== undefined ? (MODE_WORDS[mode] ?? '') : '';
+  const place = shape ? `${formatShape(shape)}${modeWord}: ` : '';
+  if (all.length === 1) return `${place}${reason}`;
+  const count = all.filter((each) => each.verdict === verdict).length;
+  const counted = severalModes ? `comparisons, ${distinct} ${distinct === 1 ? 'shape' : 'shapes'}` : 'shapes';
+  return `${place}${reason} (${count} of ${all.length} ${counted})`;
 }
 
 function notJudgeable(measured: MeasuredComparison): string | undefined {

@@ -13,11 +13,15 @@ const HOST_PROGRAMS = {
     'for c in clang++ clang++-22 clang++-21 clang++-20 clang++-19 clang++-18 clang++-17 clang++-16; do $c --target=nvptx64-nvidia-cuda --print-supported-cpus 2>&1 | grep -q sm_90 && exit; done; exit 1',
   ],
   fish: ['fish', '--version'],
+  micro: ['micro', '-version'],
+  nano: ['nano', '--version'],
   nvcc: ['sh', '-c', 'nvcc --version || /usr/local/cuda/bin/nvcc --version'],
   // A cluster of its own daemons takes root.
   'slurm-wlm': ['sh', '-c', 'command -v slurmctld slurmd sbatch munged && test "$(id -u)" = 0'],
   tmux: ['tmux', '-V'],
   sshd: ['sh', '-c', 'test -x /usr/sbin/sshd && command -v ssh ssh-keygen pgrep'],
+  vim: ['vim', '--version'],
+  'xz-utils': ['xz', '--version'],
   zsh: ['zsh', '--version'],
   systemd: ['systemd-analyze', '--version'],
 } as const satisfies Record<string, readonly [string, ...string[]]>;

@@ -7,4 +7,4 @@ export { growth, REPEATED } from './linear-time.ts';
 export { HOSTILE_TEXT, hostileMessage } from './hostile-message.ts';
 export { JOB, recordedEvents, replay, serve, type FakeRunner } from './fake-runner.ts';
 export { childrenOf, Sshd } from './sshd.ts';
-export { until, waitFor } from './wait-for.ts';
+export { PATIENT_MS, until, waitFor } from './wait-for.ts';

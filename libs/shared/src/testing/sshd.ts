@@ -63,7 +63,9 @@ export class Sshd {
 
   /** Kills every connection as a crash of the host would; new ones are taken. */
   cutSessions(): void {
-    for (const pid of this.sessions()) process.kill(pid, 'SIGKILL');
+    // An ordinary user's sshd serves a session from a child of the process that let it in.
+    for (const pid of this.sessions().flatMap((session) => [...childrenOf(session, 'sshd.*'), session]))
+      process.kill(pid, 'SIGKILL');
   }
 
   /** Processes that serve a connection. */
@@ -80,9 +82,11 @@ export class Sshd {
 
   #clientConfig(): string {
     const host = (name: string, key: string): string => `Host ${name}\n  IdentityFile ${this.#path(key)}\n`;
+    // asking has no key: those in a home whose name has a percent sign make ssh itself fail.
     return `${host('box shared', 'user')}${host('stranger', 'stranger')}${host('restricted', 'restricted')}${host('expired', 'expired')}
 Host asking
   PubkeyAuthentication no
+  IdentityFile none
 Host behind
   ProxyJump asking
   IdentityFile ${this.#path('user')}

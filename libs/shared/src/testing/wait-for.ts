@@ -22,3 +22,6 @@ export async function waitFor<T>(
 export async function until(condition: () => boolean | Promise<boolean>, what = String(condition)): Promise<void> {
   await waitFor(what, async () => (await condition()) || undefined, 60_000);
 }
+
+/** Time for a runner's first answer where the machine is busy; people are told sooner that there is none. */
+export const PATIENT_MS = 30_000;

@@ -20,6 +20,10 @@ test('nearestNames() finds what was meant and nothing else', () => {
   expect([didYouMean('fa_v2', NAMES), didYouMean('quicksort', NAMES)]).toEqual([' (did you mean "fa_v2_wmma"?)', '']);
 });
 
+test('half of a short word is not a slip', () => {
+  expect(nearestNames('runn', ['run', 'tune', 'host'])).toEqual(['run']);
+});
+
 test('a letter is near to no other letter: all that is known is told instead', () => {
   expect(nearestNames('Q', ['B', 'H', 'S', 'D', 'causal'])).toEqual([]);
   expect(nearestNames('s', ['B', 'S'])).toEqual(['S']);

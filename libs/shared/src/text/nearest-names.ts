@@ -7,9 +7,8 @@ const MAX_NAMES = 500;
 
 /**
  * The names of `names` that are close to `wanted`, nearest first, at most three: those within an edit distance of a
- * third of the
- * length (at least two), and those that contain it or are contained in it. Case, "-" and "_" do not count. Names that
- * share nothing with it are not near.
+ * third of the length (at least two, one in a word of four letters), and those that contain it or are contained in it.
+ * Case, "-" and "_" do not count. Names that share nothing with it are not near.
  */
 export function nearestNames(wanted: string, names: Iterable<string>): string[] {
   if (wanted.length > MAX_LENGTH) return [];
@@ -19,12 +18,17 @@ export function nearestNames(wanted: string, names: Iterable<string>): string[] 
     .map((name) => ({ name, distance: distanceOf(plain, simplify(name)) }))
     .filter(
       ({ name, distance }) =>
-        distance <= Math.max(2, Math.floor(plain.length / 3)) &&
-        distance < Math.max(plain.length, simplify(name).length),
+        distance <= mostEdits(plain, simplify(name)) && distance < Math.max(plain.length, simplify(name).length),
     )
     .sort((a, b) => a.distance - b.distance || a.name.localeCompare(b.name, undefined, { numeric: true }))
     .slice(0, MAX_SUGGESTIONS)
     .map(({ name }) => name);
+}
+
+/** Two letters of a word of four are half of it: "runn" is no slip for "tune". */
+function mostEdits(wanted: string, name: string): number {
+  const isPart = name.includes(wanted) || wanted.includes(name);
+  return wanted.length <= 4 && !isPart ? 1 : Math.max(2, Math.floor(wanted.length / 3));
 }
 
 /** ` (did you mean "a" or "b"?)`, or nothing when no name is close; for the end of an error text. */

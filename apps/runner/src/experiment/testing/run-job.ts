@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import {
   BenchmarkRequestSchema,
@@ -33,7 +34,7 @@ const SCHEMAS = {
   tune: TuneRequestSchema,
 } as const;
 
-const repositoryRoot = new URL('../../../../../', import.meta.url).pathname;
+const repositoryRoot = fileURLToPath(new URL('../../../../../', import.meta.url));
 
 export interface RunOptions {
   signal?: AbortSignal;

@@ -1,5 +1,6 @@
-import type { GitState, KernelReference, Variant } from '@flashcore/shared/contract';
-import { isSha256, sourceTreeViolations } from '../../store/source-tree.ts';
+import { isSha256, type GitState, type KernelReference, type Variant } from '@flashcore/shared/contract';
+import { sourceTreeViolations } from '../../store/source-tree.ts';
+import { checkKernelId } from './names.ts';
 import type { Violations } from './violations.ts';
 
 const MAX_PARAMETERS = 64;
@@ -13,8 +14,7 @@ export function checkKernelReference(
   const source = kernel?.source;
   switch (source?.case) {
     case 'kernelId':
-      if (source.value === '') violations.add(`${field}.kernel_id`, 'must not be empty');
-      violations.text(`${field}.kernel_id`, source.value);
+      checkKernelId(`${field}.kernel_id`, source.value, violations);
       return;
     case 'tree':
       violations.addAll(sourceTreeViolations(source.value.files, `${field}.tree.files`));

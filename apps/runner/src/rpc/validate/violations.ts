@@ -1,4 +1,5 @@
 import { invalidRequest, type FieldViolation } from '@flashcore/shared/contract';
+import { TENSOR_DTYPES, isTensorDtype } from '@flashcore/shared/kernels';
 
 interface Range {
   least: number;
@@ -40,6 +41,11 @@ export class Violations {
     if (value === 0 && optional) return;
     if (value === 0 || !Object.values(values).includes(value))
       this.add(field, `must be a value of its enum, is ${value}`);
+  }
+
+  /** A dtype of Q, K, V and O; empty is fp16. */
+  dtype(field: string, value: string): void {
+    if (value !== '' && !isTensorDtype(value)) this.add(field, `must be ${TENSOR_DTYPES.join(', ')} or empty`);
   }
 
   /** Throws INVALID_REQUEST with all that was found. */

@@ -7,7 +7,7 @@ import types
 import warnings
 
 __version__ = "9.9.9"
-float16, uint8 = "float16", "uint8"
+float16, uint8 = types.SimpleNamespace(itemsize=2), types.SimpleNamespace(itemsize=1)
 version = types.SimpleNamespace(cuda="13.0")
 backends = types.SimpleNamespace(cudnn=types.SimpleNamespace(version=lambda: 91900))
 faults = {
@@ -68,6 +68,7 @@ def attention(q, k, v, is_causal):
     if selected == "FLASH_ATTENTION" and "no_kernel" in os.environ["FAKE_TORCH"]:
         warnings.warn("head dimension 7 is no multiple of 8 (Triggered internally at sdp.cpp:1)")
         raise RuntimeError("No available kernel. Aborting execution.")
+    return Tensor()
 
 
 def synchronize():
@@ -90,6 +91,7 @@ cuda = types.SimpleNamespace(
     Stream=object,
     Event=Event,
     synchronize=synchronize,
+    _sleep=lambda _: None,
     empty_cache=lambda: None,
     get_device_properties=lambda _: types.SimpleNamespace(L2_cache_size=1024, name="fake"),
     CUDAGraph=lambda: types.SimpleNamespace(replay=lambda: None),
@@ -97,9 +99,16 @@ cuda = types.SimpleNamespace(
 )
 
 
+class Tensor:
+    def __getitem__(self, _):
+        return self
+
+    def view(self, _):
+        return self
+
+    def normal_(self):
+        pass
+
+
 def empty(*_, **__):
-    return None
-
-
-def randn(*_, **__):
-    return None
+    return Tensor()

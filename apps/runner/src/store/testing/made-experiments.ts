@@ -29,6 +29,8 @@ export interface Measured {
   registers?: [number, number];
   /** Cases that the kernel does not take. */
   refused?: number;
+  /** Whether the run was; undefined: from before ranked runs. Default: it was. */
+  ranked?: boolean | undefined;
 }
 
 export interface MadeExperiment {
@@ -50,8 +52,12 @@ function resultOf({
   device = 'NVIDIA L4',
   registers,
   refused = 0,
+  ...run
 }: Measured): JobResult {
+  const ranked = 'ranked' in run ? run.ranked : true;
   return create(JobResultSchema, {
+    ...(ranked !== undefined && { ranking: { ranked, reasons: ranked ? [] : ['client gates'] } }),
+    lineage: ['below'],
     provenance: {
       device: { name: device, simulated },
       hostName: `node ${p50}`,

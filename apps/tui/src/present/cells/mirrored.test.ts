@@ -24,6 +24,12 @@ test('two distributions over one axis, medians marked', () => {
   `);
 });
 
+test('of bins that are one or two more than cells, the last one shows', () => {
+  const bin = (low: number, count: number) => ({ low, binWidth: 0.001, counts: [count], underflow: 0, overflow: 0 });
+  const rows = mirroredHistogram({ upper: bin(0, 0), lower: bin(0.029, 1) }, { width: 30, height: 4, medians: [0, 0] });
+  expect(rows.map(rowText).join('\n')).toMatch(/[▔▀█]/);
+});
+
 test('any two histograms: exact size, and no count above 0 is invisible', () => {
   const data = fc.record({
     low: fc.double({ min: 0, max: 1e6, noNaN: true }),

@@ -24,10 +24,9 @@ interface MirroredSize {
  * is scaled to its own highest bar.
  */
 export function mirroredHistogram({ upper, lower }: Mirrored, { width, height, medians }: MirroredSize): Row[] {
-  const bins = sharedBins(upper, lower, width);
-  const [above, below] = [binned(upper, bins), binned(lower, bins)];
-  const countCells = Math.max(...[...above, ...below].map((count) => Math.round(count).toString().length)) + 1;
-  const cells = Math.max(1, width - countCells);
+  let { bins, above, below, countCells, cells } = laidOut({ upper, lower }, width, width);
+  // More bins than cells: some would not show. Fewer bins have higher counts, which may take a cell more.
+  while (bins.count > cells) ({ bins, above, below, countCells, cells } = laidOut({ upper, lower }, width, cells));
   const barRows = Math.max(2, height - 2);
   const [rowsAbove, rowsBelow] = [Math.ceil(barRows / 2), Math.floor(barRows / 2)];
   const columnOf = (value: number): number =>
@@ -54,6 +53,14 @@ export function mirroredHistogram({ upper, lower }: Mirrored, { width, height, m
   ];
 }
 
+/** Both in at most `mostBins` bins, and how many of `width` cells are for counts and for bars. */
+function laidOut({ upper, lower }: Mirrored, width: number, mostBins: number) {
+  const bins = sharedBins(upper, lower, mostBins);
+  const [above, below] = [binned(upper, bins), binned(lower, bins)];
+  const countCells = Math.max(...[...above, ...below].map((count) => Math.round(count).toString().length)) + 1;
+  return { bins, above, below, countCells, cells: Math.max(1, width - countCells) };
+}
+
 interface Side {
   readonly role: 'bar' | 'barAlternative';
   /** The row that the highest bar reaches. */
@@ -68,12 +75,12 @@ interface Bins {
 
 const endOf = ({ low, binWidth, counts }: HistogramData): number => low + binWidth * counts.length;
 
-/** Bins that fit both: no finer than either was counted in, no more of them than cells. */
-function sharedBins(upper: HistogramData, lower: HistogramData, cells: number): Bins {
+/** Bins that fit both: no finer than either was counted in, `most` at most. */
+function sharedBins(upper: HistogramData, lower: HistogramData, most: number): Bins {
   const low = Math.min(upper.low, lower.low);
   const span = Math.max(endOf(upper), endOf(lower)) - low;
   const width = Math.max(upper.binWidth, lower.binWidth, Number.EPSILON);
-  const count = Math.max(1, Math.min(cells, Math.ceil(span / width - 1e-9)));
+  const count = Math.max(1, Math.min(most, Math.ceil(span / width - 1e-9)));
   return { low, span: Math.max(span, count * width, Number.EPSILON), count };
 }
 

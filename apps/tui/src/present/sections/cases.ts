@@ -3,10 +3,12 @@ import {
   Verdict,
   type CaseResult,
   type ElementError,
+  type RoundingError,
   type Tolerance,
   type VerifyResult,
   parityCounts,
   parityText,
+  allProbes,
 } from '@flashcore/shared/contract';
 import { fact, heading, notice, plot, tableOf, type Block, type Column, type Fact } from '../blocks.ts';
 import { formatCount, formatError, formatNumber, formatPair, formatSeconds } from '../numbers.ts';
@@ -32,8 +34,9 @@ const counting = (count: (result: CaseResult) => bigint) =>
     (result) => (count(result) > 0n ? 'bad' : undefined),
   );
 
-// The kernel's largest error over that of attention in plain fp16: FlashAttention's rule asks for at most 2.
-const fp16Ratio = (result: CaseResult): string =>
+// The kernel's largest error over that of attention in plain arithmetic of the tensors' dtype: FlashAttention's rule
+// asks for at most 2.
+const plainRatio = (result: CaseResult): string =>
   result.fp16MaxAbsError > 0 ? formatNumber(result.maxAbsError / result.fp16MaxAbsError, 3) : '-';
 
 /** All but the case's own name and answer. */
@@ -43,16 +46,18 @@ export const ERROR_COLUMNS: readonly Column<CaseResult>[] = [
   { title: 'rms', align: 'right', drop: 1, cell: error(({ rmsError }) => rmsError) },
   { title: 'max rel', align: 'right', drop: 2, cell: error(({ maxRelError }) => maxRelError) },
   { title: 'p99.9', align: 'right', drop: 3, cell: error(({ p999AbsError }) => p999AbsError) },
-  { title: 'max/fp16', align: 'right', drop: 0.5, cell: ofError(fp16Ratio) },
+  { title: 'max/plain', align: 'right', drop: 0.5, cell: ofError(plainRatio) },
   { title: 'mismatch', align: 'right', cell: counting(({ mismatches }) => mismatches) },
   { title: 'NaN', align: 'right', cell: counting(({ nanCount }) => nanCount) },
   { title: 'seeds', align: 'right', drop: 4, cell: figure(({ seeds }) => String(seeds)) },
   { title: 'time', align: 'right', drop: 5, cell: figure(({ seconds }) => formatSeconds(seconds)) },
 ];
 
-/** "1x2x333x64 probe": a probe has no other name. */
-export const caseTitle = ({ shape, inputs }: Pick<CaseResult, 'shape' | 'inputs'>): string =>
-  `${shapeShort(shape)}${inputs.length > 0 ? ' probe' : ''}`;
+/** "1x2x333x64 probe", "1x1x513x64 drawn": they have no other name. */
+export const caseTitle = ({ shape, inputs, drawn }: Pick<CaseResult, 'shape' | 'inputs' | 'drawn'>): string => {
+  if (drawn) return `${shapeShort(shape)} drawn`;
+  return `${shapeShort(shape)}${inputs.length > 0 ? ' probe' : ''}`;
+};
 
 const wrongInputs = ({ inputs }: CaseResult): string =>
   inputs
@@ -86,10 +91,19 @@ export function caseFacts(result: CaseResult): Fact[] {
     result.deterministic === undefined
       ? fact('deterministic', 'not checked', 'dim')
       : fact('deterministic', deterministic, result.deterministic ? undefined : 'warn'),
-    fact('plain fp16 max', formatError(result.fp16MaxAbsError)),
-    fact('twice-fp16 rule', rule.word, rule.role),
+    ...(result.rounding ? [roundingFact(result.rounding)] : []),
+    ...(result.foundFrom ? [fact('found from', shapeShort(result.foundFrom))] : []),
+    fact('plain max', formatError(result.fp16MaxAbsError)),
+    fact('twice-plain rule', rule.word, rule.role),
   ];
 }
+
+const roundingFact = ({ ratio, limit }: RoundingError): Fact =>
+  fact(
+    'error / rounding',
+    `${formatNumber(ratio, 3)} (limit ${formatNumber(limit, 3)})`,
+    ratio > limit ? 'bad' : undefined,
+  );
 
 /** "b0 h3 s17 d5: got 0.500, want 0.250 (off by 2.50e-1)". */
 export function elementText({ batch, head, row, column, got, want }: ElementError): string {
@@ -97,15 +111,19 @@ export function elementText({ batch, head, row, column, got, want }: ElementErro
   return `b${batch} h${head} s${row} d${column}: got ${gotText}, want ${wantText} (off by ${formatError(Math.abs(got - want))})`;
 }
 
+/** "|out - ref| <= 0.01 + 0.01 |ref|" */
+export const toleranceRule = ({ absolute = 0, relative = 0 }: Pick<Tolerance, 'absolute' | 'relative'>): string =>
+  `|out - ref| <= ${formatNumber(absolute)} + ${formatNumber(relative)} |ref|`;
+
 function toleranceText(tolerance: Tolerance | undefined): string {
   if (!tolerance) return 'tolerance not named';
-  const rule = `|out - ref| <= ${formatNumber(tolerance.absolute ?? 0)} + ${formatNumber(tolerance.relative ?? 0)} |ref|`;
+  const rule = toleranceRule(tolerance);
   return tolerance.profile ? `${rule} (${tolerance.profile})` : rule;
 }
 
 /** What is right on them needs no row: the count says so. */
-const failedProbes = ({ probes }: VerifyResult): CaseResult[] =>
-  probes.filter(({ verdict }) => verdict === Verdict.FAIL);
+const failedProbes = (verify: VerifyResult): CaseResult[] =>
+  allProbes(verify).filter(({ verdict }) => verdict === Verdict.FAIL);
 
 /** The cases, then why the failed ones failed, then SDPA on the same inputs. */
 export function verifyBlocks(verify: VerifyResult): Block[] {
@@ -115,7 +133,7 @@ export function verifyBlocks(verify: VerifyResult): Block[] {
     notice(`${toleranceText(verify.tolerance)}; reference: ${verify.reference}`, 'dim'),
     tableOf(CASE_COLUMNS, [...cases, ...failedProbes(verify)]),
     ...(cases.some(({ fp16MaxAbsError }) => fp16MaxAbsError > 0)
-      ? [notice('max/fp16: max error over that of plain fp16 attention; 2 is allowed', 'dim')]
+      ? [notice('max/plain: max error over that of plain attention in the same dtype; 2 is allowed', 'dim')]
       : []),
     ...[...cases, ...failedProbes(verify)].flatMap(complaint),
     ...mapBlocks([...cases, ...failedProbes(verify)]),
@@ -131,7 +149,7 @@ function mapBlocks(results: readonly CaseResult[]): Block[] {
 }
 
 function complaint(result: CaseResult): Block[] {
-  const shape = caseTitle(result);
+  const shape = `${caseTitle(result)}${result.foundFrom ? ` (smallest failing shape, found from ${shapeShort(result.foundFrom)})` : ''}`;
   if (result.verdict === Verdict.PASS)
     return result.deterministic !== false || result.seeds === 0
       ? []

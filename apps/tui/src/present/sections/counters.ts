@@ -67,6 +67,7 @@ export function profileBlocks(profile: ProfileResult): Block[] {
     heading('Profile', `${shapeShort(profile.shape)}, ${launchText(profile)}`),
     ...(profile.metrics.length === 0 ? [] : [tableOf(METRIC_COLUMNS, profile.metrics, longSource)]),
     facts(
+      fact('missing', profile.reason ?? ''),
       fact('intensity', `${formatNumber(profile.arithmeticIntensity)} FLOP/B`),
       fact('bound by', profile.bottleneck ?? ''),
       fact('estimate', estimateText(profile.estimate)),

@@ -8,8 +8,8 @@ import {
   type UndoResponse,
 } from '@flashcore/shared/contract';
 import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
-import { formatMicroseconds, formatShortInstant } from '../numbers.ts';
-import { shapeShort, shortName } from '../words.ts';
+import { counted, formatMicroseconds, formatShortInstant } from '../numbers.ts';
+import { dtypeWord, shapeShort, shortName } from '../words.ts';
 
 export const DECISION_WORDS: Record<DecisionKind, string> = {
   [DecisionKind.UNSPECIFIED]: '-',
@@ -58,7 +58,11 @@ const CHAMPION_COLUMNS: readonly Column<Champion>[] = [
   { title: 'accepted', cell: ({ decision }) => formatShortInstant(decision?.time) },
   { title: 'by', cell: ({ decision }) => decision?.client ?? '-' },
   { title: 'device', cell: ({ deviceName }) => deviceName },
-  { title: 'shapes', shrinkTo: 12, cell: ({ shapes }) => shapes.map(shapeShort).join(' ') },
+  {
+    title: 'shapes',
+    shrinkTo: 12,
+    cell: ({ shapes, dtype }) => `${dtypeWord(dtype)}${shapes.map(shapeShort).join(' ')}`,
+  },
   {
     title: 'hot p50',
     align: 'right',
@@ -66,15 +70,38 @@ const CHAMPION_COLUMNS: readonly Column<Champion>[] = [
   },
   { title: 'best', cell: ({ best }) => (best ? 'best' : '') },
   { title: 'kernel', shrinkTo: 10, cell: ({ label }) => label },
+  { title: 'rests on', drop: 1, shrinkTo: 16, cell: ({ decision }) => evidenceText(decision) },
 ];
+
+/** What an acceptance rests on: plan, cases, seeds, what it was compared with, and the digests. */
+export function evidenceText(decision: Decision | undefined): string {
+  if (decision?.kind !== DecisionKind.ACCEPTED) return '';
+  const { evidence } = decision;
+  if (evidence === undefined) return 'accepted before ranked runs existed';
+  const { plan, cases, seeds, over, gatesDigest, sourceDigest, comparison, owner } = evidence;
+  const digest = (text: string): string => text.slice(0, 10);
+  return [
+    `plan ${plan}`,
+    cases,
+    counted(seeds.length, 'seed'),
+    `over ${over === 'none' ? over : shortName(over)}`,
+    comparison,
+    ...(owner === decision.client ? [] : [`run by ${owner}`]),
+    `gates ${digest(gatesDigest)}`,
+    `source ${digest(sourceDigest)}`,
+  ]
+    .filter((part) => part !== '')
+    .join(', ');
+}
 
 const DECISION_COLUMNS: readonly Column<Decision>[] = [
   { title: '#', align: 'right', cell: ({ number }) => String(number) },
   { title: 'when', cell: ({ time }) => formatShortInstant(time) },
   { title: 'what', cell: ({ kind, undoes }) => `${DECISION_WORDS[kind]}${undoes > 0n ? ` ${undoes}` : ''}` },
-  { title: 'by', cell: ({ client }) => client },
+  { title: 'by', cell: ({ client, role }) => (role === '' || client === 'local' ? client : `${client}, ${role}`) },
   { title: 'job', cell: ({ job }) => shortName(job) },
   { title: 'kernel and note', shrinkTo: 16, cell: ({ label, note }) => (note === '' ? label : `${label}: ${note}`) },
+  { title: 'rests on', drop: 1, shrinkTo: 16, cell: evidenceText },
 ];
 
 /** `decisions`: undefined where nobody asked for them. */

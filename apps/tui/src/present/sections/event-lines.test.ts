@@ -29,8 +29,8 @@ test('a gate that rejects says what is wrong, not where its value comes from', (
       { case: 'gateResult', value: { ...gate, title: 'Documented', level: 'warn', detail } },
     ),
   ).toEqual([
-    'gate Documented: FAIL, 1 part (wanted = 0 parts): NOTES.md is missing',
-    'gate Documented: FAIL, 1 part (wanted = 0 parts)',
-    'gate Documented: warns, 1 part (wanted = 0 parts)',
+    'gate Documented: FAIL, 1 part (target = 0 parts): NOTES.md is missing',
+    'gate Documented: FAIL, 1 part (target = 0 parts)',
+    'gate Documented: warns, 1 part (target = 0 parts)',
   ]);
 });

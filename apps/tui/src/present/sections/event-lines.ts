@@ -73,7 +73,12 @@ function describe({ payload }: JobEvent): Described[] {
       const { attempt, node, reason } = payload.value;
       return attempt <= 1
         ? [{ text: `on node ${node}` }]
-        : [{ text: `attempt ${attempt} on node ${node}; the one before: ${reason ?? 'came to no end'}`, tone: 'warn' }];
+        : [
+            {
+              text: `attempt ${attempt} on node ${node}; previous attempt: ${reason ?? 'did not finish'}`,
+              tone: 'warn',
+            },
+          ];
     }
     case 'phaseStarted':
       return [{ text: phaseText(payload.value), tone: 'phase' }];
@@ -88,6 +93,11 @@ function describe({ payload }: JobEvent): Described[] {
         },
         ...frameText(payload.value).map((text): Described => ({ text, source: payload.value.tool })),
       ];
+    // Before minutes of a device are spent on a run that can't be accepted.
+    case 'gatePlan': {
+      const { ranking } = payload.value;
+      return ranking && !ranking.ranked ? [{ text: `not ranked: ${ranking.reasons.join(', ')}`, tone: 'warn' }] : [];
+    }
     case 'precheck': {
       const { check, verdict, detail } = payload.value;
       return [{ text: `${check}: ${VERDICT_MARKS[verdict].word}, ${detail}`, tone: verdictTone(verdict) }];
@@ -201,12 +211,12 @@ function toneOfToolLine(text: string): LogTone {
 /** A gate of level "warn" that fails warns; nothing else looks like a rejection. */
 function gateLine(gate: GateResult): Described {
   const { word, role } = gateMark(gate);
-  const value = `${word}, ${gateValue(gate).text} (wanted ${gateTarget(gate)})`;
+  const value = `${word}, ${gateValue(gate).text} (target ${gateTarget(gate)})`;
   const answer = gate.value === undefined ? gateReason(gate) : `${value}${rejectionText(gate)}`;
   return { text: `gate ${gateTitle(gate)}: ${answer}`, tone: GATE_TONES[role] ?? 'plain' };
 }
 
-/** What is wrong, where a gate rejects: of "1 part (wanted = 0 parts)" alone nobody knows which. */
+/** What is wrong, where a gate rejects: of "1 part (target = 0 parts)" alone nobody knows which. */
 function rejectionText({ verdict, level, detail, source }: GateResult): string {
   const [what = ''] = detail.split('; ');
   return verdict !== Verdict.FAIL || level !== 'hard' || what === '' || what.startsWith(source) ? '' : `: ${what}`;

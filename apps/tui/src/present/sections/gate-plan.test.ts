@@ -3,7 +3,7 @@ import { fakeRunner } from '../../testing/fake-runner.ts';
 import { plainLines } from '../plain/plain-painter.ts';
 import { hostBlocks } from './host.ts';
 
-test('fa-tui host lists plans with what they measure and which gates decide, and case sets with their shapes', async () => {
+test('fa-tui host lists plans with what they measure and which gates decide, case sets with their shapes, and tolerances', async () => {
   const response = await fakeRunner().getHost();
   const lines = plainLines(hostBlocks(response.host!, response), { width: 80, colors: false, ascii: false });
   const from = lines.findIndex((line) => line.startsWith('Plans'));
@@ -18,5 +18,8 @@ test('fa-tui host lists plans with what they measure and which gates decide, and
     'Case sets  --cases NAME, --shapes NAME',
     '  parity     1x4x128x64 1x4x128x64c',
     '  canonical  2x8x512x64',
+    'Tolerances  --tolerance NAME, as they are for fp16',
+    '  parity     |out - ref| <= 0.01 + 0.01 |ref|',
+    '  strict     |out - ref| <= 0.001 + 0.001 |ref|',
   ]);
 });

@@ -1,9 +1,10 @@
 /** What a plan asks, in words: what it verifies and measures, which gates decide. */
-import type { CaseSet, GatePlan, Shape } from '@flashcore/shared/contract';
+import type { CaseSet, GatePlan, Shape, Tolerance } from '@flashcore/shared/contract';
 import { fact, facts, heading, tableOf, type Block, type Column } from '../blocks.ts';
 import { piece } from '../roles.ts';
 import { counted } from '../numbers.ts';
 import { MODE_WORDS, shapeShort } from '../words.ts';
+import { toleranceRule } from './cases.ts';
 
 /** "parity, 7 shapes"; the number of a set that the runner does not tell of stays away. */
 function setText(name: string, caseSets: readonly CaseSet[]): string {
@@ -80,6 +81,15 @@ export const caseSetsBlocks = (caseSets: readonly CaseSet[]): Block[] =>
     : [
         heading('Case sets', '--cases NAME, --shapes NAME'),
         facts(...caseSets.map(({ name, shapes }) => fact(name, shapesText(shapes)))),
+      ];
+
+/** The tolerance profiles of a runner. */
+export const tolerancesBlocks = (tolerances: readonly Tolerance[]): Block[] =>
+  tolerances.length === 0
+    ? []
+    : [
+        heading('Tolerances', '--tolerance NAME, as they are for fp16'),
+        facts(...tolerances.map((tolerance) => fact(tolerance.profile ?? '', toleranceRule(tolerance)))),
       ];
 
 const MOST_SHAPES = 9;

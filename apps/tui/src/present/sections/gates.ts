@@ -86,7 +86,7 @@ export function tallyText(gates: readonly GateResult[]): string {
     ...(failed > 0 ? [`${failed} failed`] : []),
     ...(open > 0 ? [`${open} not measured`] : []),
     ...(modelled > 0 ? [`${modelled} of them modelled`] : []),
-    ...(warned > 0 ? [`${warned} warn${warned === 1 ? 's' : ''}`] : []),
+    ...(warned > 0 ? [counted(warned, 'warning')] : []),
   ].join(', ');
 }
 

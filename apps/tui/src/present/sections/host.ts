@@ -3,7 +3,7 @@ import { DeviceState, type Device, type GetHostResponse, type Host, type Tool } 
 import { fact, facts, heading, type Block, type Fact } from '../blocks.ts';
 import { counted, formatBytes, formatInstant, formatNumber } from '../numbers.ts';
 import { withShortNames } from '../words.ts';
-import { caseSetsBlocks, plansBlocks } from './gate-plan.ts';
+import { caseSetsBlocks, plansBlocks, tolerancesBlocks } from './gate-plan.ts';
 
 export const STATE_WORDS: Record<DeviceState, string> = {
   [DeviceState.UNSPECIFIED]: '-',
@@ -51,11 +51,13 @@ export const toolText = ({ version, missing, archs }: Tool): string => {
 };
 
 /** What it judges by, and who asks. */
-export type HostAnswer = Partial<Pick<GetHostResponse, 'caller' | 'plans' | 'caseSets' | 'heldOutShapes'>>;
+export type HostAnswer = Partial<
+  Pick<GetHostResponse, 'caller' | 'plans' | 'caseSets' | 'tolerances' | 'heldOutShapes'>
+>;
 
 export function hostBlocks(
   host: Host,
-  { caller, plans = [], caseSets = [], heldOutShapes = 0 }: HostAnswer = {},
+  { caller, plans = [], caseSets = [], tolerances = [], heldOutShapes = 0 }: HostAnswer = {},
 ): Block[] {
   const kind = host.embedded ? 'embedded, ends by itself when unused' : 'serves until it is stopped';
   return [
@@ -75,6 +77,7 @@ export function hostBlocks(
     ]),
     ...plansBlocks(plans),
     ...caseSetsBlocks(caseSets),
+    ...tolerancesBlocks(tolerances),
     heading('Tools'),
     facts(...host.tools.map((tool) => fact(tool.name, toolText(tool), tool.version ? undefined : 'dim'))),
   ];

@@ -58,7 +58,7 @@ test('a row has p50 with its interval, p90, TFLOP/s, registers, both speedups, w
     '  1  ★ flashcore_v11  5.760 us  5.754 us to 5.766 us  6.336 us    186.4        168      18.49 x    1.558 x  search 2026-11-22-1a2b3c4d, trial 7 of 3,5  ada  11-21 11:00  01234567',
     '  2  sdpa/cudnn       8.980 us  8.971 us to 8.989 us  9.878 us        -          -            -          -  PyTorch 2.11.0                              ada  11-21 11:00  01234567',
     '  3  fa_v1_baseline   106.5 us  106.4 us to 106.6 us  117.2 us        -          -          1 x  ≈0.0843 x  -                                           ada  11-21 11:00  01234567',
-    '  vs baseline: over the best fa_v1_baseline of the same device, shape, mode and protocol',
+    '  vs baseline: over the best fa_v1_baseline of the same device, shape, dtype, mode and protocol',
     '  vs SDPA: over the fastest backend, measured in turns in the same job; ≈: over its row here',
     '  ★ champion',
     '  Left out: 2 measured by flashcore-protocol 2; only results by flashcore-protocol 3 compare with each other',
@@ -92,4 +92,36 @@ test('without an entry it says why, and where there are results', () => {
     '  No valid result yet',
     '  results elsewhere: 2x8x512x64 cold on NVIDIA H200, flashcore-protocol 3 (2)',
   ]);
+});
+
+test('a table of means says what they are of, and ties share a rank', () => {
+  const mean = (us: number, rank: number) => ({
+    label: `k${us}`,
+    kernelId: `k${us}`,
+    rank,
+    mean: {
+      us,
+      lowUs: us - 0.01,
+      highUs: us + 0.01,
+      cases: [
+        { shape: parseShape('2x8x512x64'), weight: 3, p50Us: us + 1 },
+        { shape: parseShape('1x8x512x64'), weight: 1, p50Us: us - 1 },
+      ],
+    },
+    job: 'jobs/01234567-89ab-4def-8123-456789abcdef',
+  });
+  const means = create(GetLeaderboardResponseSchema, {
+    place: { ...place, shape: undefined, caseSet: 'success' },
+    baselineKernel: 'fa_v1_baseline',
+    entries: [mean(5.5, 1), mean(5.51, 1), mean(7, 3)],
+  });
+  const lines = plainLines(leaderboardBlocks(means, { limit: 50 }), WIDE);
+  expect(lines[0]).toBe('Leaderboard  mean over success hot on NVIDIA H200, flashcore-protocol 3');
+  expect(lines.slice(2, 5).map((line) => line.trim().split(/ {2,}/).slice(0, 5))).toEqual([
+    ['1=', 'k5.5', '5.500 us', '5.490 us to 5.510 us', '2x8x512x64 6.500 us (weight 3), 1x8x512x64 4.500 us'],
+    ['1=', 'k5.51', '5.510 us', '5.500 us to 5.520 us', '2x8x512x64 6.510 us (weight 3), 1x8x512x64 4.510 us'],
+    ['3', 'k7', '7.000 us', '6.990 us to 7.010 us', '2x8x512x64 8.000 us (weight 3), 1x8x512x64 6.000 us'],
+  ]);
+  expect(lines.join('\n')).toContain('=: a tie, the 95 % intervals overlap');
+  expect(lines.join('\n')).toContain('mean: weighted geometric mean of the medians');
 });

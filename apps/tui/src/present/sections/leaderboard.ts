@@ -4,25 +4,52 @@ import { FEWEST_SAMPLES, formatShape } from '@flashcore/shared/kernels';
 import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatMicroseconds, formatNumber, formatShortInstant, formatSpeedup } from '../numbers.ts';
 import { piece } from '../roles.ts';
-import { MODE_WORDS, shortName } from '../words.ts';
+import { MODE_WORDS, dtypeWord, shortName } from '../words.ts';
 import { p50IntervalText } from './timings.ts';
-
-type Ranked = LeaderboardEntry & { readonly rank: number };
 
 const or = (value: number | undefined, format: (value: number) => string): string =>
   value === undefined ? '-' : format(value);
 
-const COLUMNS: readonly Column<Ranked>[] = [
-  { title: '#', align: 'right', cell: ({ rank }) => String(rank) },
+/** What an entry is ranked by: a median, or a geometric mean of medians, microseconds. */
+export const figureOf = ({ latency, mean }: LeaderboardEntry): number | undefined => mean?.us ?? latency?.p50Us;
+
+/** "2", "1=" where others share it; of a runner that gives no ranks the place in the list. */
+export function rankText(entry: LeaderboardEntry, all: readonly LeaderboardEntry[]): string {
+  if (entry.rank === 0) return String(all.indexOf(entry) + 1);
+  return `${entry.rank}${all.filter(({ rank }) => rank === entry.rank).length > 1 ? '=' : ''}`;
+}
+
+/** "2x8x512x64 5.760 us, 1x8x512x64 5.040 us (weight 2)": what a mean is made of; empty for one shape. */
+export function casesText({ mean }: LeaderboardEntry): string {
+  return (mean?.cases ?? [])
+    .map(
+      ({ shape, weight, p50Us }) =>
+        `${shape ? formatShape(shape) : '?'} ${formatMicroseconds(p50Us)}${weight === 1 ? '' : ` (weight ${weight})`}`,
+    )
+    .join(', ');
+}
+
+const LATENCY_COLUMNS: readonly Column<LeaderboardEntry>[] = [
+  { title: 'p50', align: 'right', cell: ({ latency }) => or(latency?.p50Us, formatMicroseconds) },
+  { title: '95 % of p50', align: 'right', drop: 1, cell: intervalText },
+  { title: 'p90', align: 'right', cell: ({ latency }) => or(latency?.p90Us, formatMicroseconds) },
+  { title: 'TFLOP/s', align: 'right', cell: ({ tflops }) => or(tflops, formatNumber) },
+];
+
+const MEAN_COLUMNS: readonly Column<LeaderboardEntry>[] = [
+  { title: 'mean', align: 'right', cell: ({ mean }) => or(mean?.us, formatMicroseconds) },
+  { title: '95 % of mean', align: 'right', drop: 1, cell: intervalText },
+  { title: 'of', drop: 6, shrinkTo: 12, cell: casesText },
+];
+
+const columnsOf = (board: GetLeaderboardResponse): Column<LeaderboardEntry>[] => [
+  { title: '#', align: 'right', cell: (entry) => rankText(entry, board.entries) },
   {
     title: 'kernel',
     shrinkTo: 20,
     cell: ({ label, champion }) => piece(`${champion ? '★ ' : ''}${label}`, 'title'),
   },
-  { title: 'p50', align: 'right', cell: ({ latency }) => or(latency?.p50Us, formatMicroseconds) },
-  { title: '95 % of p50', align: 'right', drop: 1, cell: intervalText },
-  { title: 'p90', align: 'right', cell: ({ latency }) => or(latency?.p90Us, formatMicroseconds) },
-  { title: 'TFLOP/s', align: 'right', cell: ({ tflops }) => or(tflops, formatNumber) },
+  ...(board.place?.caseSet ? MEAN_COLUMNS : LATENCY_COLUMNS),
   { title: 'registers', align: 'right', drop: 3, cell: ({ registers }) => or(registers, String) },
   {
     title: 'vs baseline',
@@ -41,12 +68,18 @@ const COLUMNS: readonly Column<Ranked>[] = [
 ];
 
 /** "5.757 us to 5.763 us"; four samples have a median, and no interval of it. */
-function intervalText({ latency }: LeaderboardEntry): string {
+export function intervalText({ latency, mean }: LeaderboardEntry): string {
+  if (mean) return p50IntervalText({ p50Us: mean.us, p50LowUs: mean.lowUs, p50HighUs: mean.highUs });
   return latency === undefined || latency.samples < FEWEST_SAMPLES.interval ? '-' : p50IntervalText(latency);
 }
 
 /** Told where it was noted: nodes of one model can differ in power limit and cooling. */
-const HOST_COLUMN: Column<Ranked> = { title: 'on', drop: 3, shrinkTo: 8, cell: ({ hostName }) => hostName || '-' };
+const HOST_COLUMN: Column<LeaderboardEntry> = {
+  title: 'on',
+  drop: 3,
+  shrinkTo: 8,
+  cell: ({ hostName }) => hostName || '-',
+};
 
 /** "1.558 x", "≈1.29 x" where it was not measured in turns. */
 export function sdpaSpeedupText({ speedup, sdpaInTurns }: LeaderboardEntry): string {
@@ -62,20 +95,32 @@ export function originText({ sdpaVersion, labels, lineage }: LeaderboardEntry): 
   return lineage.slice(1).join(' < ') || '-';
 }
 
+/** "2x8x512x64", or "mean over success". */
+export const shapeOrSet = ({ shape, caseSet }: Pick<LeaderboardPlace, 'shape' | 'caseSet'>): string => {
+  if (caseSet !== '') return `mean over ${caseSet}`;
+  return shape ? formatShape(shape) : '?';
+};
+
 /** "2x8x512x64 hot on NVIDIA H200, flashcore-protocol 3". */
-export const placeText = ({ shape, mode, deviceName, protocol }: LeaderboardPlace): string =>
-  `${shape ? formatShape(shape) : '?'} ${MODE_WORDS[mode]} on ${deviceName || 'no device'}, ${protocol || 'unknown protocol'}`;
+export const placeText = ({ dtype, mode, deviceName, protocol, ...where }: LeaderboardPlace): string =>
+  `${shapeOrSet(where)} ${dtypeWord(dtype)}${MODE_WORDS[mode]} on ${deviceName || 'no device'}, ${protocol || 'unknown protocol'}`;
+
+const MEAN_NOTE = 'mean: weighted geometric mean of the medians that one ranked run measured of one build';
+const TIE_NOTE = '=: a tie, the 95 % intervals overlap';
 
 /** The table, what its columns mean, and where else there are results. `limit`: most rows. */
 export function leaderboardBlocks(board: GetLeaderboardResponse, { limit }: { limit: number }): Block[] {
   const { entries, place, emptyReason, leftOut, baselineKernel } = board;
   const title = heading('Leaderboard', place ? placeText(place) : '');
   if (entries.length === 0) return [title, notice(emptyReason ?? 'no entry'), ...elsewhere(board)];
-  const rows = entries.slice(0, limit).map((entry, index): Ranked => ({ ...entry, rank: index + 1 }));
-  const columns = rows.some(({ hostName }) => hostName !== '') ? COLUMNS.toSpliced(-2, 0, HOST_COLUMN) : COLUMNS;
+  const rows = entries.slice(0, limit);
+  const all = columnsOf(board);
+  const columns = rows.some(({ hostName }) => hostName !== '') ? all.toSpliced(-2, 0, HOST_COLUMN) : all;
   const cut = entries.length > rows.length ? `${entries.length - rows.length} more: --limit` : '';
   const notes = [
-    `vs baseline: over the best ${baselineKernel} of the same device, shape, mode and protocol${hasBaseline(board) ? '' : ', which has none here'}`,
+    place?.caseSet ? MEAN_NOTE : '',
+    rows.some((entry) => rankText(entry, entries).endsWith('=')) ? TIE_NOTE : '',
+    `vs baseline: over the best ${baselineKernel} of the same device, shape, dtype, mode and protocol${hasBaseline(board) ? '' : ', which has none here'}`,
     'vs SDPA: over the fastest backend, measured in turns in the same job; ≈: over its row here',
     rows.some(({ champion }) => champion) ? '★ champion' : '',
     cut,

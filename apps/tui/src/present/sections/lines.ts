@@ -56,6 +56,25 @@ export function shownLines({ lines }: ProfileResult): { file: string; lines: Sho
   return [...Map.groupBy(shown, ({ line }) => line.file)].map(([file, of]) => ({ file, lines: of }));
 }
 
+/** What a line may be sorted by. */
+const AMOUNTS = {
+  instructions: ({ line }: ShownLine) => line.instructions,
+  conflicts: ({ line }: ShownLine) => line.bankConflicts,
+  wavefronts: ({ line }: ShownLine) => line.sharedWavefronts,
+  sectors: ({ line }: ShownLine) => line.globalSectors,
+};
+
+/** The largest figure first; "line": in the order of the file. */
+export function sortedLines(lines: readonly ShownLine[], sort: 'line' | keyof typeof AMOUNTS): readonly ShownLine[] {
+  if (sort === 'line') return lines;
+  const amountOf = AMOUNTS[sort];
+  return lines.toSorted((a, b) => Number(amountOf(b) - amountOf(a)));
+}
+
+/** The line that executes the most instructions. */
+export const hottestLine = (lines: readonly ShownLine[]): ShownLine | undefined =>
+  sortedLines(lines, 'instructions')[0];
+
 export const linesTitle = (file: string): { title: string; remark: string } => ({
   title: `Lines of ${file}`,
   remark: 'instructions of PTX; wavefronts and bank conflicts of shared memory, sectors of global memory',

@@ -6,12 +6,13 @@ import {
   type ExperimentSummary,
   type Job,
   type Kernel,
+  type Ranking,
   parityShort,
 } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatError, formatMicroseconds, formatRatio, formatShortInstant } from '../numbers.ts';
 import { piece, type Piece, type Role } from '../roles.ts';
-import { KIND_WORDS, findingWord, jobMark, shortName } from '../words.ts';
+import { KIND_WORDS, dtypeWord, findingWord, jobMark, shortName } from '../words.ts';
 
 /** The ladder: id and title of every kernel, what it teaches, its parameters and limits. */
 export const kernelsBlocks = (kernels: readonly Kernel[]): Block[] =>
@@ -122,6 +123,9 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
       align: 'right',
       cell: (experiment) => piece(gatesText(experiment), gatesRole(experiment)),
     },
+    ...(experiments.some(({ ranking }) => ranking !== undefined)
+      ? [{ title: 'ranked', cell: ({ ranking }: ExperimentSummary) => rankedPiece(ranking) }]
+      : []),
     { title: 'kernel', shrinkTo: 10, cell: ({ job }) => job?.label || job?.kernelId || '-' },
   ];
   const notes = [
@@ -129,13 +133,18 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
     'hot: launches back to back, first shape',
     hasChampion ? 'vs champion: least ratio to the champion of the same job, above 1 faster' : '',
     experiments.some(({ hardGates }) => hardGates > 0) ? 'gates: passed, of those that can reject' : '',
+    experiments.some(({ ranking }) => ranking?.ranked === false) ? 'ranked no: fa-tui report <job> says why' : '',
     experiments.some((experiment) => gatesText(experiment).startsWith('✓')) ? '✓ passed, ✗ failed, – not measured' : '',
   ].filter((part) => part !== '');
   return [tableOf(columns, experiments), notice(notes.join('; '), 'dim')];
 }
 
-const timeText = ({ p50Us, simulated }: ExperimentSummary): string =>
-  p50Us === undefined ? '-' : `${simulated ? '~' : ''}${formatMicroseconds(p50Us)}`;
+/** Of an experiment before ranked runs it is not known. */
+const rankedPiece = (ranking: Ranking | undefined): Piece =>
+  ranking === undefined ? piece('-', 'dim') : piece(ranking.ranked ? 'yes' : 'no', ranking.ranked ? undefined : 'warn');
+
+const timeText = ({ p50Us, dtype, simulated }: ExperimentSummary): string =>
+  p50Us === undefined ? '-' : `${dtypeWord(dtype)}${simulated ? '~' : ''}${formatMicroseconds(p50Us)}`;
 
 const championText = ({ speedupOverChampion }: ExperimentSummary): string =>
   speedupOverChampion === undefined ? '-' : formatRatio(speedupOverChampion);

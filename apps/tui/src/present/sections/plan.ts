@@ -1,19 +1,23 @@
 /** What an experiment was judged by, what it changed against the champion, and whether it could be accepted. */
-import type { ChampionDifference, Expectation, JobResult } from '@flashcore/shared/contract';
+import type { ChampionDifference, Expectation, JobResult, Ranking } from '@flashcore/shared/contract';
 import { fact, facts, heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { counted, formatNumber } from '../numbers.ts';
 import { shapeShort } from '../words.ts';
 
-export function planBlocks({ plan, acceptability, fellBack }: JobResult): Block[] {
+export function planBlocks({ plan, ranking, acceptability, fellBack }: JobResult): Block[] {
   if (!plan) return [];
   const how = acceptability?.possible ? `${acceptability.command} (${acceptability.reason})` : acceptability?.reason;
   return [
     heading(`Plan ${plan.name}: ${plan.title}`, plan.from),
     facts(fact('asks', plan.about)),
+    facts(ranking && fact('ranked', rankingText(ranking), ranking.ranked ? undefined : 'warn')),
     ...(fellBack === undefined ? [] : [notice(`FELL BACK: ${fellBack}`, 'warn')]),
     facts(fact(acceptability?.possible ? 'accept it' : 'not to accept', how ?? '')),
   ];
 }
+
+/** "yes", or "no: client gates, 1 of at least 5 seeds a case". */
+export const rankingText = ({ ranked, reasons }: Ranking): string => (ranked ? 'yes' : `no: ${reasons.join(', ')}`);
 
 type Figure = ChampionDifference['figures'][number];
 

@@ -2,6 +2,7 @@
 import type { Device, GitState, JobResult, Provenance, Tool } from '@flashcore/shared/contract';
 import { fact, facts, heading, type Block } from '../blocks.ts';
 import { counted, formatCost, formatInstant, formatSeconds } from '../numbers.ts';
+import { dtypeWord } from '../words.ts';
 import { conditionsText } from './conditions.ts';
 
 export function provenanceBlocks(result: JobResult): Block[] {
@@ -17,7 +18,7 @@ export function provenanceBlocks(result: JobResult): Block[] {
       fact('source', provenance.sourceDigest || 'unknown'),
       fact('flags', provenance.flagsDigest || 'nothing was compiled'),
       fact('seeds', seedsText(result)),
-      provenance.dtype !== '' && provenance.dtype !== 'fp16' ? fact('tensors', provenance.dtype) : undefined,
+      dtypeWord(provenance.dtype) === '' ? undefined : fact('tensors', provenance.dtype),
       fact('protocol', provenance.protocol || 'nothing was timed'),
       provenance.git && fact('commit', commitText(provenance.git)),
       provenance.gatesDigest ? fact('gates', `${provenance.gatesSource}, ${provenance.gatesDigest}`) : undefined,

@@ -6,7 +6,7 @@ import { formatClock } from '../../present/numbers.ts';
 import { fitRow, rowWidth, run, type Row } from '../../present/cells/row.ts';
 import { fitParts, type Part } from '../../present/cells/table.ts';
 import { VIEWS, VIEW_TITLES, type AppState } from '../../state/app-state.ts';
-import type { JobView, PhaseView } from '../../state/job-view.ts';
+import { isBeingRead, type JobView, type PhaseView } from '../../state/job-view.ts';
 import { attachedJob, currentPhase, elapsedMs, jobShare, shownVariant, waitsSince } from '../../state/selectors.ts';
 import { gateTally } from '../../state/gate-board.ts';
 import { liveBenchmark, samplesText } from '../dashboard/latency-live.ts';
@@ -64,6 +64,8 @@ function jobParts(job: JobView | undefined, now: number): Part[] {
 
 function progressForms(job: JobView, now: number): Row[] {
   const { mark, role, word } = jobMark(job);
+  if (isBeingRead(job))
+    return [[run(`${mark} ${word}`, role), run(', reading its events', 'dim')], [run(`${mark} ${word}`, role)]];
   const clock = run(` ${formatClock(elapsedMs(job, now) / 1000)}`, 'dim');
   if (job.state !== JobState.RUNNING) return [[run(`${mark} ${word}`, role), clock], [run(`${mark} ${word}`, role)]];
   if (waitsSince(job, now) !== undefined) {

@@ -12,7 +12,7 @@ export function helpPane(
   { query, selected }: Extract<Overlay, { kind: 'help' }>,
   { width, height }: Size,
 ): PaneContent {
-  const found = findCommands(query);
+  const found = findCommands(query, state);
   const rows = found.map((command, index) => commandRow(command, { width, state, selected: index === selected }));
   const visible = height - 2;
   const start = windowStart({ from: selected, to: selected + 1, count: rows.length, height: visible });

@@ -2,7 +2,7 @@
 import { takeCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, type Row } from '../../present/cells/row.ts';
 import { fitParts } from '../../present/cells/table.ts';
-import { COMMANDS, isUsable } from '../../keymap/commands.ts';
+import { commandsOf, isUsable } from '../../keymap/commands.ts';
 import type { AppState } from '../../state/app-state.ts';
 
 /** "j move  / search  ? help  q detach": help and detach always, the others as far as they fit. */
@@ -10,7 +10,7 @@ export function hintsRow(state: AppState, width: number): Row {
   const overlayHints: Partial<Record<string, string>> = {
     help: 'type to search  ↑ ↓ move  Enter run  Esc close',
     search: 'Enter search  Esc cancel',
-    form: '↑ ↓ field  ← → value  what has a cursor can be typed  Enter run  Esc close',
+    form: '↑ ↓ field  ← → value  type where there is a cursor  Enter run  Esc close',
     decide: 'type a note  ← → accept, reject, undo  ↑ ↓ scroll  Enter decides  Esc closes',
     copy: 't text  m Markdown  j JSON  s SVG picture  Esc cancel',
     'list-filter': 'Enter keep  Esc show all',
@@ -23,10 +23,12 @@ export function hintsRow(state: AppState, width: number): Row {
   }
   if (overlay !== undefined)
     return fitRow([run(' '), run(takeCells(overlayHints[overlay.kind] ?? '', width - 2), 'dim')], width);
-  const hinted = COMMANDS.filter((command) => isUsable(command, state)).flatMap(({ hint = '', ...command }) => {
-    const text = typeof hint === 'string' ? hint : hint(state);
-    return text === '' ? [] : [{ ...command, hint: text }];
-  });
+  const hinted = commandsOf(state)
+    .filter((command) => isUsable(command, state))
+    .flatMap(({ hint = '', ...command }) => {
+      const text = typeof hint === 'string' ? hint : hint(state);
+      return text === '' ? [] : [{ ...command, hint: text }];
+    });
   const inLog = state.ui.view === 'run';
   const parts = hinted
     .filter(({ group }) => group !== 'log' || inLog)

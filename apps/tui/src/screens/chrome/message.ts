@@ -32,7 +32,7 @@ export function messageRows(state: AppState, width: number): Row[] {
   if (notice !== undefined) return wrapped(notice.text, TONES[notice.tone], width);
   if (state.connection === 'reconnecting')
     return wrapped(
-      `Lost ${state.runner.label}: trying again. What is shown is from before; jobs go on there.`,
+      `Lost ${state.runner.label}: reconnecting. The screen shows the last known state; jobs keep running.`,
       'warn',
       width,
     );
@@ -49,13 +49,13 @@ export function messageRows(state: AppState, width: number): Row[] {
     : wrapped(watchingText(state, state.watching), 'accent', width);
 }
 
-/** "watching k: last save 12 s ago, since the save before regs 76→61, p50 -3 %; W ends". */
+/** "watching k: last save 12 s ago, changed since the previous save: regs 76→61; W stops". */
 export function watchingText({ views, now }: AppState, { folder, lastSave, job, jobBefore }: WatchedFolder): string {
-  if (lastSave === undefined) return `watching ${folder}: a saved file runs, W ends`;
+  if (lastSave === undefined) return `watching ${folder}: every save runs; W stops`;
   const [before, after] = [views[jobBefore ?? ''], views[job ?? '']];
   const changes = before === undefined || after === undefined ? '' : saveDifference(before, after);
-  const difference = changes === '' ? '' : `, since the save before ${changes}`;
-  return `watching ${folder}: last save ${formatAge((now - lastSave) / 1000)}${difference}; W ends`;
+  const difference = changes === '' ? '' : `, changed since the previous save: ${changes}`;
+  return `watching ${folder}: last save ${formatAge((now - lastSave) / 1000)}${difference}; W stops`;
 }
 
 const wrapped = (text: string, role: Role, width: number): Row[] =>

@@ -14,12 +14,12 @@ const view = (name: MeasuredName) => both.views[nameOf(name)]!;
 
 test('what a save changed: resources that differ, and the first time that both measured', () => {
   expect(saveDifference(view('flashcore_v9'), view('flashcore_v10'))).toMatch(/^(regs \d+→\d+, )?.*p50 [+-]\d+\.\d %$/);
-  expect(saveDifference(view('flashcore_v9'), view('flashcore_v9'))).toBe('p50 0.0 %');
+  expect(saveDifference(view('flashcore_v9'), view('flashcore_v9'))).toBe('2x8x512x64 hot p50 0.0 %');
 });
 
 test('a watched folder tells when it was saved last, and the difference to the save before', () => {
   const watching = reduce(both, { type: 'watching', folder: '/k' });
-  expect(watchingText(watching, watching.watching!)).toBe('watching /k: a saved file runs, W ends');
+  expect(watchingText(watching, watching.watching!)).toBe('watching /k: every save runs; W stops');
   const saved = (
     [
       { type: 'version-started', job: nameOf('flashcore_v9') },
@@ -29,6 +29,6 @@ test('a watched folder tells when it was saved last, and the difference to the s
     ] as const
   ).reduce(reduce, watching);
   expect(watchingText(saved, saved.watching!)).toMatch(
-    /^watching \/k: last save 12 s ago, since the save before .*p50 [+-]\d+\.\d %; W ends$/,
+    /^watching \/k: last save 12 s ago, changed since the previous save: .*hot p50 [+-]\d+\.\d %; W stops$/,
   );
 });

@@ -1,6 +1,7 @@
 /** View 2: every case with its errors; below, the selected one in detail with its worst element and an error map. */
 import {
   Verdict,
+  allProbes,
   parityCounts,
   type CaseResult,
   type Tolerance,
@@ -8,7 +9,7 @@ import {
   type ErrorMap,
 } from '@flashcore/shared/contract';
 import { counted } from '../../present/numbers.ts';
-import { run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
+import { fitRow, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { type UiState, type AppState } from '../../state/app-state.ts';
@@ -84,7 +85,7 @@ function casesRemark({ cases, verify }: VariantView): string {
 }
 
 function probesRemark(verify: VariantView['verify']): string {
-  if (verify === undefined || verify.probes.length === 0) return '';
+  if (verify === undefined || allProbes(verify).length === 0) return '';
   const { passedProbes, probes } = parityCounts(verify);
   return `, ${passedProbes} of ${counted(probes, 'probe')}`;
 }
@@ -118,7 +119,7 @@ function caseDetail(result: CaseResult, options: DetailOptions): Row[] {
     ...caseRows(result, factsWidth),
     ...(cursor === undefined && isOwn ? [textRow('Enter moves a cursor over the map', 'key')] : []),
   ];
-  const drawn = errorMapRows(result, map, { ...size, cursor, head });
+  const drawn = errorMapRows(result, map, { ...size, cursor, head }).map((row) => fitRow(row, size.width));
   if (isBeside(options)) {
     const leftWidth = width - size.width - 2;
     return beside(pageOf(facts(leftWidth), { height, page: ui.detail }), drawn, { leftWidth });

@@ -3,6 +3,7 @@
  * that it falls in.
  */
 import type { CaseResult, ElementError, ErrorMap, Tolerance } from '@flashcore/shared/contract';
+import { valuesOf } from '@flashcore/shared/kernels';
 import { formatError } from '../../present/numbers.ts';
 import { heatMap, type Place } from '../../present/cells/heatmap.ts';
 import { flowRows, run, wrapRows, type Row } from '../../present/cells/row.ts';
@@ -36,7 +37,7 @@ export function errorMapRows(
 function headRow({ shape }: CaseResult, map: ErrorMap, head: number | undefined): Row[] {
   const count = headCount(map);
   if (count < 2) return [];
-  const heads = shape?.heads ?? count;
+  const { heads } = extentOf({ shape, errorMap: map }) ?? { heads: count };
   const what = head === undefined ? `all ${count} heads` : `batch ${Math.floor(head / heads)} head ${head % heads}`;
   return [[run(what, 'title'), run('  [ ] choose a head', 'key')]];
 }
@@ -45,9 +46,11 @@ function headRow({ shape }: CaseResult, map: ErrorMap, head: number | undefined)
 export const mapHeadRows = (map: ErrorMap): number => (headCount(map) < 2 ? 0 : 1);
 
 /** The worst element of all, where it is in the head shown. */
-function worstIn({ worst, shape }: CaseResult, head: number | undefined): ElementError | undefined {
-  if (worst === undefined || head === undefined || shape === undefined) return worst;
-  return worst.batch * shape.heads + worst.head === head ? worst : undefined;
+function worstIn(result: CaseResult, head: number | undefined): ElementError | undefined {
+  const { worst } = result;
+  const extent = extentOf(result);
+  if (worst === undefined || head === undefined || extent === undefined) return worst;
+  return worst.batch * extent.heads + worst.head === head ? worst : undefined;
 }
 
 interface CursorView {
@@ -65,15 +68,16 @@ export function cursorFacts(
   { cursor, head, cell, width, tolerance }: CursorView,
 ): Row[] {
   const first = { row: cursor.row * map.blockRows, column: cursor.column * map.blockColumns };
+  const extent = extentOf(result);
   const last = (from: number, size: number, limit: number | undefined): number =>
     Math.min(from + size, limit ?? Infinity) - 1;
-  const rows = `s${first.row}..${last(first.row, map.blockRows * cell.rows, result.shape?.sequenceLength)}`;
-  const columns = `d${first.column}..${last(first.column, map.blockColumns * cell.columns, result.shape?.headDim)}`;
+  const rows = `s${first.row}..${last(first.row, map.blockRows * cell.rows, extent?.rows)}`;
+  const columns = `d${first.column}..${last(first.column, map.blockColumns * cell.columns, extent?.columns)}`;
   const block = worstBlockIn(map, { cursor, cell, head });
   const largest = errorsOf(map, head)[block] ?? 0;
   const element = worstElementOf(result, map, block);
   const isOther =
-    head !== undefined && element !== undefined && element.batch * (result.shape?.heads ?? 1) + element.head !== head;
+    head !== undefined && element !== undefined && element.batch * (extent?.heads ?? 1) + element.head !== head;
   return [
     ...flowRows(
       [
@@ -138,10 +142,10 @@ const badnessOf = (error = 0): number => (Number.isNaN(error) ? Infinity : error
  */
 function worstElementOf(result: CaseResult, map: ErrorMap, block: number): ElementError | undefined {
   const index = map.worstIndex[block];
-  const { shape } = result;
-  if (index !== undefined && shape !== undefined)
+  const extent = extentOf(result);
+  if (index !== undefined && extent !== undefined)
     return {
-      ...placeOf(index, shape),
+      ...placeOf(index, extent),
       got: map.worstGot[block] ?? NaN,
       want: map.worstWant[block] ?? NaN,
     } as ElementError;
@@ -150,19 +154,32 @@ function worstElementOf(result: CaseResult, map: ErrorMap, block: number): Eleme
   return [...(result.worst ? [result.worst] : []), ...result.firstMismatches].find(isInside);
 }
 
+/** The last three dimensions of an output. */
 interface OutputExtent {
   heads: number;
-  sequenceLength: number;
-  headDim: number;
+  rows: number;
+  columns: number;
 }
 
-/** Index in [B, H, S, D] as its four coordinates. */
+/** The extent of a case's output. Older records do not name its dimensions and are always of attention. */
+function extentOf({ errorMap, shape }: Pick<CaseResult, 'errorMap' | 'shape'>): OutputExtent | undefined {
+  const dims = (errorMap?.outputDims ?? []).map(Number);
+  if (dims.length > 0) {
+    const [columns = 1, rows = 1, heads = 1] = dims.toReversed();
+    return { heads, rows, columns };
+  }
+  if (shape === undefined) return undefined;
+  const { H: heads = 1, S: rows = 1, D: columns = 1 } = valuesOf(shape);
+  return { heads, rows, columns };
+}
+
+/** Index in [batches, heads, rows, columns] as its four coordinates. */
 function placeOf(
   index: number,
-  { heads, sequenceLength, headDim }: OutputExtent,
+  { heads, rows, columns }: OutputExtent,
 ): Omit<ElementError, 'got' | 'want' | '$typeName'> {
-  const [vector, column] = [Math.floor(index / headDim), index % headDim];
-  const [matrix, row] = [Math.floor(vector / sequenceLength), vector % sequenceLength];
+  const [vector, column] = [Math.floor(index / columns), index % columns];
+  const [matrix, row] = [Math.floor(vector / rows), vector % rows];
   return { batch: Math.floor(matrix / heads), head: matrix % heads, row, column };
 }
 
@@ -178,17 +195,19 @@ const FRAGMENT_COLUMNS = 8;
 /** "row 11 of query tile 10 of 16", counted from 1; empty where the grid does not tell rows a CTA. */
 export function tileOf({ row }: Place, { errorMap, shape }: Pick<CaseResult, 'errorMap' | 'shape'>): string {
   const tileRows = errorMap?.tileRows ?? 0;
-  if (tileRows === 0 || shape === undefined) return '';
-  const tiles = Math.ceil(shape.sequenceLength / tileRows);
+  const extent = extentOf({ errorMap, shape });
+  if (tileRows === 0 || extent === undefined) return '';
+  const tiles = Math.ceil(extent.rows / tileRows);
   return `row ${(row % tileRows) + 1} of query tile ${Math.floor(row / tileRows) + 1} of ${tiles}`;
 }
 
 /** The CTA's tile of query rows, and the fragment of an m16n8 product in it: where in the kernel's code to look. */
-function tileText({ row, column }: Place, { tileRows }: ErrorMap, { shape }: CaseResult): string {
+function tileText({ row, column }: Place, { tileRows }: ErrorMap, result: CaseResult): string {
+  const { rows = 0 } = extentOf(result) ?? {};
   const fragment = `fragment m16n8 (${Math.floor((tileRows > 0 ? row % tileRows : row) / FRAGMENT_ROWS)}, ${Math.floor(column / FRAGMENT_COLUMNS)})`;
   if (tileRows === 0) return `tile unknown: the grid does not tell rows a CTA; ${fragment} of the head`;
   const tile = Math.floor(row / tileRows);
-  const tiles = Math.ceil((shape?.sequenceLength ?? 0) / tileRows);
-  const last = Math.min((tile + 1) * tileRows, shape?.sequenceLength ?? Infinity) - 1;
+  const tiles = Math.ceil(rows / tileRows);
+  const last = Math.min((tile + 1) * tileRows, rows || Infinity) - 1;
   return `row ${(row % tileRows) + 1} of query tile ${tile + 1} of ${tiles} (s${tile * tileRows}..${last}), ${fragment}`;
 }

@@ -1,5 +1,5 @@
 /** Correctness on the dashboard: every case with its error and how much of the limit that is, live. */
-import { Verdict, type CaseResult } from '@flashcore/shared/contract';
+import { Verdict, allProbes, type CaseResult } from '@flashcore/shared/contract';
 import { bar } from '../../present/cells/bars.ts';
 import { cutCells, padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
@@ -25,18 +25,20 @@ export const correctLive: View = ({ state }, size) => {
   return { title: `Correctness  ${caseTally(variant)}`, remark: '2 the map', body: bodyRows(variant, rows, size) };
 };
 
-/** "6/7 within parity". */
+/** "6/7 within parity", "0/9 within parity, 2 failed probes among them". */
 export function caseTally({ cases, verifying, verify }: VariantView): string {
   const passed = cases.filter(({ verdict }) => verdict === Verdict.PASS).length;
   const count = Math.max(cases.length, verifying?.caseCount ?? 0);
-  const within = `${passed}/${count} within ${verify?.tolerance?.profile || 'tolerance'}`;
+  if (cases.length === 0 && verify !== undefined) return 'no case ran';
+  // As the gate counts: a probe that failed is one more case.
   const failed = failedProbes(verify).length;
-  return failed === 0 ? within : `${within}, ${counted(failed, 'probe')} wrong`;
+  const within = `${passed}/${count + failed} within ${verify?.tolerance?.profile || 'tolerance'}`;
+  return failed === 0 ? within : `${within}, ${counted(failed, 'failed probe')} among them`;
 }
 
 /** Beside the cases: told when the verification has ended. */
 const failedProbes = (verify: VariantView['verify']): CaseResult[] =>
-  (verify?.probes ?? []).filter(({ verdict }) => verdict === Verdict.FAIL);
+  (verify ? allProbes(verify) : []).filter(({ verdict }) => verdict === Verdict.FAIL);
 
 /** The worst element of all cases: the one that the limit is nearest to, or farthest beyond. */
 export function worstCase({ cases }: VariantView): CaseResult | undefined {

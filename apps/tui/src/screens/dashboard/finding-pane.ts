@@ -11,17 +11,17 @@ import type { Size, View } from '../pane/view.ts';
 export const findingPane: View = ({ state }, size) => {
   const shown = shownFinding(state);
   if (shown === undefined) return { title: 'Finding', body: [textRow('Nothing was found to be wrong.', 'dim')] };
-  const { finding, count } = shown;
+  const { finding, place, count } = shown;
   return {
     title: `✗ ${findingWord(finding.kind)}`,
-    remark: `${count > 1 ? `1 of ${count} findings, ` : ''}${editHint(shown)}`,
+    remark: `${count > 1 ? `finding ${place + 1} of ${count}, o next, ` : ''}${editHint(shown)}`,
     body: findingBody(shown, size),
   };
 };
 
 const editHint = (shown: ShownFinding): string => {
   const frame = frameOf(shown);
-  return frame === undefined ? 'e edits the source' : `e edit ${frame.file}:${frame.line}`;
+  return frame === undefined ? 'e edits the source' : `e edits ${frame.file}:${frame.line}`;
 };
 
 /** Message, frame, threads, remedy: the message gives way before the remedy does. */

@@ -8,7 +8,7 @@ import { standingOf, type Standing } from '../gates/standing.ts';
 import { tallyText } from '../../present/sections/gates.ts';
 import { MODELLED_SIGN, gateMark, gateTarget, isModelled, modelledSign } from '../../present/gate-marks.ts';
 import { notMeasured } from '../../present/words.ts';
-import { formatInUnit } from '../../present/numbers.ts';
+import { formatCount, formatInUnit } from '../../present/numbers.ts';
 import { gateTally, isMeasured, isOpen, type GateTally } from '../../state/gate-board.ts';
 import type { JobView, VariantView } from '../../state/job-view.ts';
 import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
@@ -69,14 +69,16 @@ function railRows(shown: Shown, { width, height }: Size): Row[] {
   const told = shown.variant.gates.filter((gate) => !isOpen(gate));
   const laid = (isWrapped: boolean): Row[][] => told.map((gate) => gateRows(gate, shown, { width, isWrapped }));
   const open = openReasons(shown.variant);
-  const whole = open.flatMap((reason) => wrapRows(reason, width, { role: 'dim', hang: MARK_CELLS }));
   const short = open.map((reason): Row => [run(cutCells(reason, width), 'dim')]);
+  /** The first `count` reasons whole, the others cut. */
+  const reasons = (count: number): Row[] =>
+    open.flatMap((reason, index) =>
+      index < count ? wrapRows(reason, width, { role: 'dim', hang: MARK_CELLS }) : [short[index] ?? []],
+    );
   const [wrapped, cut] = [laid(true), laid(false)];
-  const choices = [
-    [...wrapped.flat(), ...whole],
-    [...wrapped.flat(), ...short],
-    [...cut.flat(), ...short],
-  ];
+  const choices = [wrapped, cut].flatMap((gates) =>
+    open.map((_, index) => [...gates.flat(), ...reasons(open.length - index)]).concat([[...gates.flat(), ...short]]),
+  );
   const fitting = choices.find((rows) => rows.length <= height);
   // Those that decide the outcome come first where not all fit.
   return fitting ?? [...byWeight(told, cut).slice(0, Math.max(1, height - short.length)), ...short].slice(0, height);
@@ -101,7 +103,7 @@ function gateRows(
   const { mark, role } = gateMark(gate, isMeasured(gate, job));
   // A title that says what is counted needs no unit.
   const target = COUNTED.has(gate.unit) ? gateTarget({ ...gate, unit: '' }) : gateTarget(gate);
-  const figure = `${valueText(gate, variant)} ${target}`;
+  const figure = figureText(gate, valueText(gate, variant), target);
   const cells = Math.max(8, width - MARK_CELLS - figure.length - 1);
   const [first = '', ...more] = isWrapped ? wrapCells(gate.title, cells) : [cutCells(gate.title, cells)];
   return [
@@ -109,6 +111,23 @@ function gateRows(
     ...more.map((line): Row => [run(' '.repeat(MARK_CELLS)), run(line)]),
   ];
 }
+
+/** "61 <= 64"; a gate that wants one value has it, or does not: "85.7, not 100 %", "128 B" of what must be 0. */
+function figureText(
+  { comparison, verdict, target: limit, unit, value: told }: GateResult,
+  value: string,
+  target: string,
+): string {
+  if (comparison !== '==') return `${value} ${target}`;
+  const wanted = target.replace(/^= /, '');
+  if (verdict === Verdict.PASS) return wanted;
+  // Of what must not be there at all, how much there is says it.
+  if (verdict === Verdict.FAIL && limit === 0 && told !== undefined) return amountText(told, unit);
+  return verdict === Verdict.FAIL ? `${value}, not ${wanted}` : `${value} ${target}`;
+}
+
+const amountText = (value: number, unit: string): string =>
+  unit === 'elements' ? `${formatCount(value)} ${unit}` : formatInUnit(value, unit);
 
 const figureRole = (gate: GateResult): Run['role'] => (gate.verdict === Verdict.FAIL ? gateMark(gate).role : 'dim');
 

@@ -65,18 +65,19 @@ function effectOf(state: AppState, job: JobView, choice: Choice): string {
   if (choice === 'undo') {
     const standing = standingDecision(state, job.name);
     const by = standing === undefined ? '' : ` by ${standing.client} on ${formatShortInstant(standing.time)}`;
-    return `Takes back that it was ${standing === undefined ? 'decided' : DECISION_WORDS[standing.kind]}${by}: who is champion is then as if that had not been.`;
+    return `Undoes the decision (${standing === undefined ? 'decided' : DECISION_WORDS[standing.kind]}${by}): the champion is again the one before it.`;
   }
   if (choice === 'reject')
     return own === undefined
-      ? 'Notes that the result is not wanted; it can no longer be accepted by mistake, and u takes this back.'
-      : `Notes that the result is not wanted: ${own.label} is no longer champion of ${device}; u takes this back.`;
+      ? 'Marks the result as rejected, so that it is not accepted by mistake; u undoes this.'
+      : `Marks the result as rejected: ${own.label} is no longer champion of ${device}; u undoes this.`;
   const shapes = (job.result?.variants[0]?.benchmarks ?? []).map(({ shape }) => shapeShort(shape));
   const replaced = replacedBy(state, job);
+  const compared = job.result?.acceptability?.replaces;
   return `Makes this build the champion of ${job.kernelId} on ${device} for ${[...new Set(shapes)].join(', ')} (${job.result?.provenance?.protocol ?? ''}), by plan ${job.plan?.name ?? '-'}. ${
     replaced.length === 0
-      ? 'There is none yet.'
-      : `It takes the place of ${replaced.map((champion) => `${champion.label} of ${shortName(champion.job)}`).join(', ')}.`
+      ? `There is no champion yet${compared === undefined ? '' : `; it was compared with ${compared}`}.`
+      : `It replaces ${replaced.map((champion) => `${champion.label} of ${shortName(champion.job)}`).join(', ')}.`
   }`;
 }
 

@@ -24,7 +24,7 @@ export function planRows(plan: GatePlan, caseSets: readonly CaseSet[], { width, 
 }
 
 const FALLBACKS: Record<string, string> = {
-  beside: 'USE_WMMA=0 is run as well and decides nothing',
-  continue: 'goes on with USE_WMMA=0, whose result decides',
+  beside: 'USE_WMMA=0 is run too, and decides nothing',
+  continue: 'continues with USE_WMMA=0, whose result decides',
   none: 'nothing else is run',
 };

@@ -14,7 +14,7 @@ export interface Standing {
   readonly matters: boolean;
 }
 
-/** Undefined while there is nothing to decide: the job runs, or is no experiment. */
+/** Undefined while there is nothing to decide: the job is running, or it is not an experiment. */
 export function standingOf(state: AppState): Standing | undefined {
   const job = attachedJob(state);
   if (job === undefined) return undefined;
@@ -29,5 +29,5 @@ export function standingOf(state: AppState): Standing | undefined {
   if (acceptability === undefined) return undefined;
   return acceptability.possible
     ? { text: `→ a accepts it: ${acceptability.reason}`, role: 'accent', matters: true }
-    : { text: `not to accept: ${acceptability.reason}`, role: 'dim', matters: false };
+    : { text: `cannot be accepted: ${acceptability.reason}`, role: 'dim', matters: false };
 }

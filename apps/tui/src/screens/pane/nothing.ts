@@ -1,9 +1,10 @@
 /** What a view says while it has nothing to show: why, and which key helps. */
-import { JobKind, JobState, Outcome } from '@flashcore/shared/contract';
+import { JobKind, JobState, Outcome, Phase } from '@flashcore/shared/contract';
 import { wrapRows, type Row } from '../../present/cells/row.ts';
 import type { AppState } from '../../state/app-state.ts';
-import { attachedJob, shownVariant, waitsSince } from '../../state/selectors.ts';
+import { attachedJob, currentPhase, shownVariant, waitsSince } from '../../state/selectors.ts';
 import { KIND_WORDS, outcomeWord } from '../../present/words.ts';
+import { isBeingRead } from '../../state/job-view.ts';
 import type { Size } from './view.ts';
 
 export type Subject = 'correct' | 'latency' | 'build' | 'counters' | 'gates';
@@ -25,35 +26,35 @@ const { BUILD, VERIFY, BENCHMARK, PROFILE, EXPERIMENT, TUNE } = JobKind;
 const WORDS: Record<Subject, Words> = {
   correct: {
     kinds: [VERIFY, EXPERIMENT, TUNE],
-    other: 'verifies no case',
-    pending: 'Cases come after the build.',
-    ofSearch: 'Each variant is verified before it is timed: 3 says which are right.',
-    before: 'before a case was run',
+    other: 'does not verify',
+    pending: 'Cases run after the build.',
+    ofSearch: 'Each variant is verified before it is timed; 3 shows which are correct.',
+    before: 'before any case ran',
   },
   latency: {
     kinds: [BENCHMARK, EXPERIMENT, TUNE],
-    other: 'takes no samples',
-    pending: 'Samples come after the verification.',
-    before: 'before a sample was taken',
+    other: 'does not take samples',
+    pending: 'Samples are taken after the verification.',
+    before: 'before any sample was taken',
   },
   build: {
     kinds: [BUILD, VERIFY, BENCHMARK, PROFILE, EXPERIMENT, TUNE],
     other: '',
     pending: "The compiler's figures come with the build.",
-    ofSearch: 'A build for each variant: 3 has their registers and shared memory.',
+    ofSearch: 'Each variant has a build of its own; 3 shows their registers and shared memory.',
     before: 'before anything was built',
   },
   counters: {
     kinds: [PROFILE, EXPERIMENT],
-    other: 'reads no hardware counters',
-    pending: 'Counters come after the benchmark.',
-    before: 'before a counter was read',
+    other: 'does not read hardware counters',
+    pending: 'Counters are read after the benchmark.',
+    before: 'before any counter was read',
   },
   gates: {
     kinds: [EXPERIMENT],
-    other: 'evaluates no gates',
-    pending: 'Gates are decided as data arrives.',
-    before: 'before a gate was evaluated',
+    other: 'does not evaluate gates',
+    pending: 'Gates are evaluated as results come in.',
+    before: 'before any gate was evaluated',
   },
 };
 
@@ -87,15 +88,16 @@ export function nothingText(state: AppState, subject: Subject): string {
     return 'No job on this screen. 7, then Enter, runs a kernel; 6, then Enter, shows a job.';
   }
   const words = WORDS[subject];
-  if (job.kind === JobKind.UNSPECIFIED) return 'Reading the job.';
+  if (job.kind === JobKind.UNSPECIFIED) return 'Reading the events of this job.';
   if (!words.kinds.includes(job.kind))
     return `A ${KIND_WORDS[job.kind]} job ${words.other}: 7, then Enter, runs the whole experiment.`;
   if (job.state !== JobState.ENDED && shownVariant(state)?.build?.succeeded === false)
     return `The build failed ${words.before}.`;
   if (subject === 'correct' && waitsSince(job, state.now) !== undefined)
-    return 'The build is there; cases come once the device is open.';
+    return 'The build is done; cases run once the device is open.';
+  if (subject === 'correct' && currentPhase(job)?.phase === Phase.VERIFY) return 'The first case is running.';
   if (job.state !== JobState.ENDED) return (job.kind === TUNE ? words.ofSearch : undefined) ?? words.pending;
-  if (job.lastSequence === 0) return 'Reading the job.';
+  if (isBeingRead(job)) return 'Reading the events of this job.';
   return job.outcome === Outcome.PASSED
     ? `The job ended ${words.before}.`
     : `The job ended (${outcomeWord(job.outcome)}) ${words.before}${state.ui.view === 'run' ? '' : ': 1 shows why'}.`;

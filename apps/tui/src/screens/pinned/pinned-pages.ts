@@ -61,7 +61,7 @@ export function comparePane(state: AppState, size: Size): PaneContent {
     return {
       title,
       body: wrapRows(
-        'The pinned job is still being read, or it has no results. b on another job takes that one, c ends comparing.',
+        'The pinned job is still being read, or has no results. b pins another job, c stops comparing.',
         size.width,
         { role: 'dim' },
       ),
@@ -127,7 +127,7 @@ const sourcePage = (state: AppState, comparison: PinnedComparison, { width, heig
 function latencyPage(state: AppState, { pairs }: PinnedComparison, { width, height }: Size): Page {
   if (pairs.length === 0)
     return {
-      body: wrapRows('The two jobs measured no shape in common. d shows what else they differ in.', width, {
+      body: wrapRows('The two jobs have no measured shape in common. d shows their other differences.', width, {
         role: 'dim',
       }),
     };
@@ -148,7 +148,7 @@ function latencyPage(state: AppState, { pairs }: PinnedComparison, { width, heig
       [run('─'.repeat(width), 'border')],
       ...(chosen === undefined
         ? []
-        : [verdictRow(chosen), ...(room < 4 ? [] : distributions(chosen, { width, height: room }))]),
+        : [verdictRow(chosen), ...(room < 5 ? [] : distributions(chosen, { width, height: room }))]),
     ],
   };
 }
@@ -169,5 +169,17 @@ function verdictRow({ pinned, ratio, verdict, notCompared = '' }: LatencyPair): 
 function distributions({ pinned, shown }: LatencyPair, size: Size): Row[] {
   const [upper, lower] = [histogramData(shown.histogram), histogramData(pinned.histogram)];
   if (upper === undefined || lower === undefined) return [[run('no histogram of both', 'dim')]];
-  return twoDistributions({ upper, lower, medians: [shown.latency?.p50Us ?? 0, pinned.latency?.p50Us ?? 0] }, size);
+  const medians = [shown.latency?.p50Us ?? 0, pinned.latency?.p50Us ?? 0] as const;
+  return [
+    fitRow(
+      [
+        run('█ ', 'bar'),
+        run(`above: shown, p50 ${formatMicroseconds(medians[0])}`, 'dim'),
+        run('   █ ', 'barAlternative'),
+        run(`below: pinned, p50 ${formatMicroseconds(medians[1])}`, 'dim'),
+      ],
+      size.width,
+    ),
+    ...twoDistributions({ upper, lower, medians }, { ...size, height: size.height - 1 }),
+  ];
 }

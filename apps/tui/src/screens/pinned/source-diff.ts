@@ -16,11 +16,9 @@ const NUMBER_CELLS = 5;
 
 export function sourceDiffRows({ sources }: AppState, comparison: PinnedComparison, width: number): Row[] {
   if (sourcesOf(comparison.pinned.variant).length === 0 || sourcesOf(comparison.shown.variant).length === 0) {
-    return wrapRows(
-      'The sources of one of the two are not kept: it was run by an older runner, or it never came to a build.',
-      width,
-      { role: 'dim' },
-    );
+    return wrapRows('One of the two jobs has no sources: an older runner ran it, or it was never built.', width, {
+      role: 'dim',
+    });
   }
   const pairs = changedSources(comparison);
   if (pairs.length === 0)

@@ -5,12 +5,12 @@
 import { Verdict, type Metric, type ProfileResult } from '@flashcore/shared/contract';
 import { labelledBars } from '../../present/cells/bars.ts';
 import { estimateText, launchText } from '../../present/sections/counters.ts';
-import { lineColumns, linesTitle, shownLines } from '../../present/sections/lines.ts';
+import { hottestLine, lineColumns, linesTitle, shownLines, sortedLines } from '../../present/sections/lines.ts';
 import { stallBars } from '../../present/plots/job-plots.ts';
 import { formatNumber } from '../../present/numbers.ts';
 import { BLANK_ROW, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import { table, type Column } from '../../present/cells/table.ts';
-import type { AppState } from '../../state/app-state.ts';
+import type { AppState, LineSort } from '../../state/app-state.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { shownVariant } from '../../state/selectors.ts';
 import { notMeasured, shapeShort, variantWord } from '../../present/words.ts';
@@ -49,8 +49,9 @@ export function profileRows(state: AppState, width: number): Row[] {
   const build = buildReport(variant.build, width);
   const roof = (cells: number): Row[] => rooflineRows(state, variant, { width: cells, height: ROOFLINE_ROWS });
   if (variant.profile?.verdict !== Verdict.PASS) return [...build, BLANK_ROW, ...roof(width), BLANK_ROW, ...counters];
-  const lines = lineRows(variant.profile, width);
-  const advice = [...adviceRows(variant.profile, width), ...(lines.length === 0 ? [] : [BLANK_ROW, ...lines])];
+  const lines = lineRows(variant.profile, state.ui.lineSort, width);
+  const above = adviceRows(variant.profile, width);
+  const advice = [...above, ...(lines.length === 0 ? [] : [BLANK_ROW, ...lines])];
   if (width < SIDE_BY_SIDE)
     return [
       ...advice,
@@ -89,17 +90,36 @@ function counterRows({ profile, profiling }: VariantView, width: number, nothing
     ],
     laid.header,
     ...laid.rows,
+    ...(profile.reason ? wrapRows(`missing: ${profile.reason}`, width, { role: 'dim' }) : []),
   ];
 }
 
+/** Row of the line that executes the most instructions; undefined: no line was counted. */
+export function hottestRow(state: AppState, width: number): number | undefined {
+  const profile = shownVariant(state)?.profile;
+  if (profile?.verdict !== Verdict.PASS) return undefined;
+  const all = shownLines(profile);
+  const hottest = hottestLine(all.flatMap(({ lines }) => lines));
+  let row = adviceRows(profile, width).length + 1;
+  for (const { lines } of all) {
+    const place = sortedLines(lines, state.ui.lineSort).findIndex(({ line }) => line === hottest?.line);
+    if (place >= 0) return row + LINES_HEAD_ROWS + place;
+    row += LINES_HEAD_ROWS + lines.length + 1;
+  }
+  return undefined;
+}
+
+/** Title and header. */
+const LINES_HEAD_ROWS = 2;
+
 /** The source with its hot lines, as a profiler's source page. */
-function lineRows(profile: ProfileResult, width: number): Row[] {
+function lineRows(profile: ProfileResult, sort: LineSort, width: number): Row[] {
   return shownLines(profile).flatMap(({ file, lines }, index) => {
     const { title, remark } = linesTitle(file);
-    const laid = table(lineColumns(lines), lines, width);
+    const laid = table(lineColumns(lines), sortedLines(lines, sort), width);
     return [
       ...(index > 0 ? [BLANK_ROW] : []),
-      [run(title, 'title'), run(`  ${remark}`, 'dim')],
+      [run(title, 'title'), run(`  by ${sort}, s sorts, H hottest  `, 'key'), run(remark, 'dim')],
       laid.header,
       ...laid.rows,
     ];

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { TimingMode, BenchmarkResultSchema, DeviceSchema } from '@flashcore/shared/contract';
-import { attentionBytes, attentionFlops, parseShape } from '@flashcore/shared/kernels';
+import { attentionCase, parseShape } from '@flashcore/shared/kernels';
 import { describe } from '@flashcore/shared/statistics';
 import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
@@ -13,7 +13,7 @@ const shape = parseShape('2x8x512x64');
 
 /** What is said of a kernel that takes so long on an L4. */
 function told(us: number): string {
-  const [flops, bytes] = [attentionFlops(shape), attentionBytes(shape)];
+  const { flops, bytes } = attentionCase(shape, 'fp16');
   const result = create(BenchmarkResultSchema, { shape, mode: TimingMode.HOT, flops, bytes, tflops: flops / us / 1e6 });
   const variant = {
     benchmarks: [{ subject: 'candidate', shape, mode: TimingMode.HOT, latency: describe([us]), result }],

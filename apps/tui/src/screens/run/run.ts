@@ -20,7 +20,7 @@ import { tallyOf } from '../../present/sections/gates.ts';
 import { phaseBars } from '../../present/sections/phase-times.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { gateTally } from '../../state/gate-board.ts';
-import { phaseShare, type JobView, type PhaseView } from '../../state/job-view.ts';
+import { isBeingRead, phaseShare, type JobView, type PhaseView } from '../../state/job-view.ts';
 import {
   attachedJob,
   elapsedMs,
@@ -110,7 +110,10 @@ export function jobRow(job: JobView, now: number, width: number): Row {
     [
       run(`${mark} ${word}`, role),
       // A job that never ran took no time: "0 ms" would look like a measurement.
-      run(job.startTime === undefined ? '  ' : `  ${formatSeconds(elapsedMs(job, now) / 1000)}  `, 'dim'),
+      run(
+        job.startTime === undefined || isBeingRead(job) ? '  ' : `  ${formatSeconds(elapsedMs(job, now) / 1000)}  `,
+        'dim',
+      ),
       ...aboutRuns(job, now),
     ],
     width,
@@ -238,12 +241,12 @@ function welcome(embedded: boolean, { width }: Size): Row[] {
   const lines = [
     'No job on this screen yet.',
     '',
-    '7 lists the kernels: Enter on one builds, verifies and benchmarks it and judges it by the gates.',
-    '6 lists the jobs of this runner: Enter shows one, running or ended.',
-    '? lists every command. q leaves; jobs go on without fa-tui.',
+    '7 lists the kernels: Enter on one builds, verifies and benchmarks it, then evaluates the gates.',
+    '6 lists the jobs of this runner: Enter shows one.',
+    '? lists all commands. q leaves; jobs keep running.',
     '',
     embedded
-      ? 'The runner was started for you on this machine; --runner host:port takes another.'
+      ? 'The runner was started on this machine; --runner host:port uses another one.'
       : 'The runner is another process; it keeps running when you leave.',
   ];
   return lines.flatMap((text) => (text === '' ? [[]] : wrapRows(text, width)));

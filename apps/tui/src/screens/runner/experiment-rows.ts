@@ -3,13 +3,22 @@ import { isParity, parityShort, type ExperimentSummary } from '@flashcore/shared
 import { flowRows, labelled, run, type Row } from '../../present/cells/row.ts';
 import { formatError, formatMicroseconds } from '../../present/numbers.ts';
 import { gatesText } from '../../present/sections/lists.ts';
-import { MODE_WORDS, shapeShort } from '../../present/words.ts';
+import { rankingText } from '../../present/sections/plan.ts';
+import { MODE_WORDS, dtypeWord, shapeShort } from '../../present/words.ts';
+
+const CANONICAL = '2x8x512x64';
+
+/** The shape whose times a table shows: the canonical one if it was timed, else the first. */
+export function shownShape(experiment: ExperimentSummary | undefined): string {
+  const shapes = (experiment?.timings ?? []).map(({ shape }) => shapeShort(shape));
+  return shapes.includes(CANONICAL) ? CANONICAL : (shapes[0] ?? '-');
+}
 
 /** "2x8x512x64 hot 12.1 us  cold 13.4 us": medians by shape and mode. */
-export const timingRows = ({ timings, simulated }: ExperimentSummary, width: number): Row[] =>
+export const timingRows = ({ timings, dtype, simulated }: ExperimentSummary, width: number): Row[] =>
   flowRows(
     timings.map(({ shape, mode, p50Us }): Row => [
-      run(`${shapeShort(shape)} ${MODE_WORDS[mode]} `, 'dim'),
+      run(`${shapeShort(shape)} ${dtypeWord(dtype)}${MODE_WORDS[mode]} `, 'dim'),
       run(`${formatMicroseconds(p50Us)}${simulated ? ' sim' : ''}`),
     ]),
     width,
@@ -18,7 +27,7 @@ export const timingRows = ({ timings, simulated }: ExperimentSummary, width: num
 /** Correctness, registers, gates; below them the medians. Nothing of a job that was no experiment. */
 export function experimentRows(experiment: ExperimentSummary | undefined, width: number): Row[] {
   if (experiment === undefined) return [];
-  const { cases, maxAbsError, registersPerThread } = experiment;
+  const { cases, maxAbsError, registersPerThread, ranking } = experiment;
   return [
     ...flowRows(
       [
@@ -26,6 +35,9 @@ export function experimentRows(experiment: ExperimentSummary | undefined, width:
         ...(cases === 0 ? [] : [labelled('max err', formatError(maxAbsError))]),
         ...(registersPerThread === undefined ? [] : [labelled('registers/thread', String(registersPerThread))]),
         ...(gatesText(experiment) === '-' ? [] : [labelled('gates', gatesText(experiment))]),
+        ...(ranking === undefined
+          ? []
+          : [labelled('ranked', rankingText(ranking), ranking.ranked ? undefined : 'warn')]),
       ],
       width,
     ),

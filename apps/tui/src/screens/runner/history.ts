@@ -8,10 +8,10 @@ import { run, wrapRows, BLANK_ROW, type Row, type Run } from '../../present/cell
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { historyOf } from '../../state/selectors.ts';
-import { jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
+import { dtypeWord, jobMark, jobTitle, shortName, summaryText } from '../../present/words.ts';
 import { list } from '../pane/list.ts';
 import { positionRemark, type PaneContent, type Size } from '../pane/view.ts';
-import { experimentRows } from './experiment-rows.ts';
+import { experimentRows, shownShape } from './experiment-rows.ts';
 
 export const pinnedMark = ({ ui }: AppState, job: string | undefined): string =>
   job !== undefined && job === ui.pinned ? 'P' : ' ';
@@ -42,13 +42,17 @@ const historyColumns = (state: AppState): Column<ExperimentSummary>[] => [
     drop: 3,
     cell: ({ maxAbsError, cases }) => (cases === 0 ? run('-', 'dim') : formatError(maxAbsError)),
   },
+  { title: 'shape', drop: 2.5, cell: (experiment) => run(shownShape(experiment), 'dim') },
   {
     title: 'p50 hot',
     align: 'right',
-    cell: ({ p50Us, simulated }) =>
+    cell: ({ p50Us, dtype, simulated }) =>
       p50Us === undefined
         ? run('-', 'dim')
-        : run(`${formatMicroseconds(p50Us)}${simulated ? ' sim' : ''}`, simulated ? 'warn' : undefined),
+        : run(
+            `${dtypeWord(dtype)}${formatMicroseconds(p50Us)}${simulated ? ' sim' : ''}`,
+            simulated ? 'warn' : undefined,
+          ),
   },
   {
     title: 'gates',

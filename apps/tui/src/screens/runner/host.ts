@@ -48,7 +48,7 @@ export function hostRows(state: AppState, width: number): Row[] {
     ...(host.isolation === undefined
       ? []
       : [
-          textRow('Isolation of foreign code', 'title'),
+          textRow('Sandbox', 'title'),
           ...wrapRows(`${host.isolation.kind}: ${host.isolation.detail}`, width, { hang: 2 }),
         ]),
   ];
@@ -74,7 +74,9 @@ function runnerRows(host: Host, state: AppState, width: number): Row[] {
     labelled('active jobs', String(host.activeJobs)),
   ];
   return [
-    ...wrapRows(host.embedded ? 'Runner, embedded: ends by itself when unused' : 'Runner', width, { role: 'title' }),
+    ...wrapRows(host.embedded ? 'Embedded runner: it stops when it has been idle for a while' : 'Runner', width, {
+      role: 'title',
+    }),
     ...flowRows(groups, width),
     // A runner on another machine does not say.
     ...costRows(state, width),
@@ -144,7 +146,7 @@ function experimentCosts(experiments: AppState['experiments'], width: number): R
   const costs = experiments.flatMap(({ costUsd }) => costUsd ?? []);
   const total = costs.reduce((sum, cost) => sum + cost, 0);
   return costs.length === 0
-    ? wrapRows('cost so far: none known; it takes a GPU with a rate', width, { role: 'dim', hang: 2 })
+    ? wrapRows('cost so far: unknown, as no device has a rate', width, { role: 'dim', hang: 2 })
     : flowRows(
         [labelled('cost so far', formatCost(total)), [run(`of ${counted(costs.length, 'experiment')}`, 'dim')]],
         width,

@@ -80,7 +80,7 @@ function jobs(state: AppState, size: Size): PaneContent {
 function jobPreview(state: AppState, job: Job, width: number): Row[] {
   const { now } = state;
   const created =
-    job.createTime === undefined ? '' : `, asked for ${formatAge((now - timestampMs(job.createTime)) / 1000)}`;
+    job.createTime === undefined ? '' : `, submitted ${formatAge((now - timestampMs(job.createTime)) / 1000)}`;
   const { mark, role, word } = jobMark(job);
   const view = state.views[job.name];
   const phase = job.state === JobState.RUNNING ? view?.phases.at(-1) : undefined;

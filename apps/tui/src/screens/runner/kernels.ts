@@ -25,13 +25,14 @@ import {
 } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
+import type { ListedKernel } from '../../state/listed-kernel.ts';
 import { kernelsOf, lastExperiments } from '../../state/selectors.ts';
 import { findingWord, jobMark, shapeShort } from '../../present/words.ts';
 import { gatesText } from '../../present/sections/lists.ts';
 import { list } from '../pane/list.ts';
 import { emptyListRows } from '../pane/nothing.ts';
 import { beside, pageOf, positionRemark, type View, type Size } from '../pane/view.ts';
-import { timingRows } from './experiment-rows.ts';
+import { shownShape, timingRows } from './experiment-rows.ts';
 
 const SIDE_BY_SIDE = 100;
 
@@ -41,7 +42,7 @@ function kernelRole({ manifestError, expectedFinding }: Kernel): Role {
 }
 
 interface KernelRow {
-  readonly kernel: Kernel;
+  readonly kernel: ListedKernel;
   /** Its newest experiment on this runner. */
   readonly last: ExperimentSummary | undefined;
 }
@@ -58,14 +59,6 @@ function medianOf(last: ExperimentSummary | undefined, wanted: TimingMode): numb
   if (last?.timings.length === 0) return wanted === TimingMode.HOT ? last.p50Us : undefined;
   const shape = shownShape(last);
   return last?.timings.find(({ mode, shape: of }) => mode === wanted && shapeShort(of) === shape)?.p50Us;
-}
-
-const CANONICAL = '2x8x512x64';
-
-/** The shape whose times the table shows: the canonical one where it was timed, else the first. */
-function shownShape(last: ExperimentSummary | undefined): string {
-  const shapes = (last?.timings ?? []).map(({ shape }) => shapeShort(shape));
-  return shapes.includes(CANONICAL) ? CANONICAL : (shapes[0] ?? '-');
 }
 
 const columns = (now: number): Column<KernelRow>[] => [
@@ -99,8 +92,8 @@ const columns = (now: number): Column<KernelRow>[] => [
     title: 'what it is',
     drop: 6,
     shrinkTo: 24,
-    cell: ({ kernel: { title, manifestError } }) =>
-      manifestError === undefined ? run(title) : run(`manifest: ${manifestError}`, 'bad'),
+    cell: ({ kernel: { title, folder, manifestError } }) =>
+      manifestError === undefined ? run(folder ?? title) : run(`manifest: ${manifestError}`, 'bad'),
   },
 ];
 
@@ -163,7 +156,7 @@ function placeWord({ emulated, needsPtxEngine }: Kernel): string {
   return needsPtxEngine ? "runs on the emulator's PTX engine" : 'runs on the emulator';
 }
 
-function detail(state: AppState, kernel: Kernel, width: number): Row[] {
+function detail(state: AppState, kernel: ListedKernel, width: number): Row[] {
   if (kernel.manifestError !== undefined)
     return [textRow(kernel.kernelId, 'title'), ...noticeRows(notice(kernel.manifestError, 'bad'), width)];
   const needs = [
@@ -175,6 +168,7 @@ function detail(state: AppState, kernel: Kernel, width: number): Row[] {
   return [
     [run(kernel.kernelId, 'title'), run(kernel.after === undefined ? '' : `  after ${kernel.after}`, 'dim')],
     ...wrapRows(kernel.title, width),
+    ...(kernel.folder === undefined ? [] : wrapRows(`your folder: ${kernel.folder}`, width, { hang: 2 })),
     ...(kernel.lesson === '' ? [] : wrapRows(`lesson: ${kernel.lesson}`, width, { role: 'accent', hang: 2 })),
     ...(kernel.expectedFinding === FindingKind.UNSPECIFIED
       ? []
@@ -187,7 +181,7 @@ function detail(state: AppState, kernel: Kernel, width: number): Row[] {
     ...kernel.limits.flatMap(({ require, because }) => wrapRows(`shape: ${require} (${because})`, width, { hang: 2 })),
     ...kernel.parameters.flatMap(({ name, values, defaultValue, about }) =>
       wrapRows(
-        `${name} = ${values.map((value) => (value === defaultValue && values.length > 1 ? `[${value}]` : String(value))).join(' ')}${about === '' ? '' : `: ${about}`}`,
+        `${name} ${values.map((value) => `${value}${value === defaultValue && values.length > 1 ? ' (default)' : ''}`).join(', ')}${about === '' ? '' : `  ${about}`}`,
         width,
         { hang: 2 },
       ),
@@ -212,8 +206,8 @@ function lastResults({ experiments, now }: AppState, { kernelId }: Kernel, width
         [
           run(`${mark} `, role),
           run(word),
-          run(`  ${experiment.cases === 0 ? 'no case' : parityText(experiment)}`),
-          run(`  ${gatesText(experiment)}${experiment.hardGates > 0 ? ' gates passed' : ''}${age}`, 'dim'),
+          run(`  ${experiment.cases === 0 ? 'no case ran' : parityText(experiment)}`),
+          run(`${experiment.hardGates > 0 ? `  ${gatesText(experiment)} gates passed` : ''}${age}`, 'dim'),
         ],
         width,
       ),

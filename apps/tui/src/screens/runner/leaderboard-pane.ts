@@ -1,7 +1,6 @@
 /** The leaderboard of a place, its rows sorted and filtered; below it what the row under the cursor is. */
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { LeaderboardEntry, LeaderboardPlace } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
 import { fact, facts } from '../../present/blocks.ts';
 import { blockRows } from '../../present/cells/cells-painter.ts';
 import { BLANK_ROW, run, wrapRows, type Row } from '../../present/cells/row.ts';
@@ -14,8 +13,16 @@ import {
   formatPercent,
   formatSpeedup,
 } from '../../present/numbers.ts';
-import { originText, sdpaSpeedupText } from '../../present/sections/leaderboard.ts';
-import { MODE_WORDS, shortName } from '../../present/words.ts';
+import {
+  casesText,
+  figureOf,
+  intervalText,
+  originText,
+  rankText,
+  sdpaSpeedupText,
+  shapeOrSet,
+} from '../../present/sections/leaderboard.ts';
+import { MODE_WORDS, dtypeWord, shortName } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
 import { leaderboardOf } from '../../state/selectors.ts';
 import { halfWidthText } from '../dashboard/latency-live.ts';
@@ -23,22 +30,25 @@ import { list } from '../pane/list.ts';
 import { pinnedMark, sortRemark } from './history.ts';
 import { noAnswer } from '../pane/nothing.ts';
 import { positionRemark, type PaneContent, type Size } from '../pane/view.ts';
-import { p50IntervalText } from '../../present/sections/timings.ts';
 
-type Ranked = LeaderboardEntry & { readonly rank: number; readonly behind: number };
+type Ranked = LeaderboardEntry & { readonly rankText: string; readonly behind: number };
 
 const or = (value: number | undefined, format: (value: number) => string): string =>
   value === undefined ? '-' : format(value);
 
 const leaderboardColumns = (state: AppState): Column<Ranked>[] => [
-  { title: '#', align: 'right', cell: ({ rank }) => run(String(rank), rank === 1 ? 'good' : 'dim') },
+  { title: '#', align: 'right', cell: ({ rankText: text }) => run(text, /^1=?$/.test(text) ? 'good' : 'dim') },
   {
     title: 'kernel and variant',
     cell: ({ label, job, champion, sdpaVersion }) =>
       run(`${pinnedMark(state, job)}${champion ? '★ ' : ''}${label}`, sdpaVersion === '' ? 'title' : 'dim'),
     shrinkTo: 24,
   },
-  { title: 'p50', align: 'right', cell: ({ latency }) => or(latency?.p50Us, formatMicroseconds) },
+  {
+    title: state.leaderboard?.place?.caseSet ? 'mean' : 'p50',
+    align: 'right',
+    cell: (entry) => or(figureOf(entry), formatMicroseconds),
+  },
   { title: '95 %', align: 'right', drop: 1, cell: ({ latency }) => (latency && halfWidthText(latency)) ?? '-' },
   { title: 'p90', align: 'right', drop: 4, cell: ({ latency }) => or(latency?.p90Us, formatMicroseconds) },
   { title: 'TFLOP/s', align: 'right', drop: 3, cell: ({ tflops }) => or(tflops, formatNumber) },
@@ -75,15 +85,15 @@ const DETAIL_FROM = 14;
 /** What the table has no room for. */
 function detailRows(entry: LeaderboardEntry, baseline: string, width: number): Row[] {
   const { latency, tflops, rooflinePercent, registers, speedupOverBaseline, owner, time, job, sourceDigest } = entry;
-  const interval = latency === undefined ? '' : p50IntervalText(latency);
   return [
     [run('─'.repeat(width), 'border')],
     ...wrapRows(entry.label, width, { role: 'title' }),
     ...blockRows(
       [
         facts(
-          fact('p50', or(latency?.p50Us, formatMicroseconds)),
-          fact('95 %', interval),
+          fact(entry.mean ? 'mean' : 'p50', or(figureOf(entry), formatMicroseconds)),
+          fact('95 %', intervalText(entry)),
+          fact('of', casesText(entry)),
           fact('p90', or(latency?.p90Us, formatMicroseconds)),
           fact('n', String(latency?.samples ?? '-')),
           fact('TFLOP/s', or(tflops, formatNumber)),
@@ -104,8 +114,8 @@ function detailRows(entry: LeaderboardEntry, baseline: string, width: number): R
 }
 
 /** "2x8x512x64 hot, NVIDIA H200". */
-const placeText = ({ shape, mode, deviceName }: LeaderboardPlace): string =>
-  [`${shape ? formatShape(shape) : ''} ${MODE_WORDS[mode]}`.trim(), deviceName].filter(Boolean).join(', ');
+const placeText = ({ dtype, mode, deviceName, ...where }: LeaderboardPlace): string =>
+  [`${shapeOrSet(where)} ${dtypeWord(dtype)}${MODE_WORDS[mode]}`.trim(), deviceName].filter(Boolean).join(', ');
 
 export function leaderboardPane(state: AppState, size: Size): PaneContent {
   const place = state.leaderboard?.place;
@@ -122,11 +132,11 @@ export function leaderboardPane(state: AppState, size: Size): PaneContent {
       title,
       body: wrapRows(`${state.leaderboard.emptyReason ?? 'No entry'}. t shows the jobs.`, size.width, { role: 'dim' }),
     };
-  const best = Math.min(...state.leaderboard.entries.map(({ latency }) => latency?.p50Us ?? Infinity));
+  const best = Math.min(...state.leaderboard.entries.map((entry) => figureOf(entry) ?? Infinity));
   const entries = leaderboardOf(state).map((entry): Ranked => ({
     ...entry,
-    rank: (state.leaderboard?.entries.indexOf(entry) ?? 0) + 1,
-    behind: (entry.latency?.p50Us ?? NaN) / best - 1,
+    rankText: rankText(entry, state.leaderboard?.entries ?? []),
+    behind: (figureOf(entry) ?? NaN) / best - 1,
   }));
   if (entries.length === 0)
     return {

@@ -47,7 +47,7 @@ export function evaluateGate(gate: PlannedGate, context: GateContext): GateAnswe
   const result = undecided(gate);
   if (answer.source !== undefined) result.source = answer.source;
   if ('notMeasured' in answer) {
-    result.verdict = Verdict.NOT_MEASURED;
+    result.verdict = answer.unknown && gate.level !== 'off' ? Verdict.FAIL : Verdict.NOT_MEASURED;
     result.detail = answer.notMeasured;
     return { result, partial: false };
   }

@@ -1,6 +1,6 @@
 /** How gates are written down, in gates.yaml and in a kernel's own manifest. */
 import * as z from 'zod';
-import { finite, listOf, matching, oneOf, strict, text } from '../yaml-file.ts';
+import { finite, listOf, matching, oneOf, strict, text } from '../../data/yaml-file.ts';
 import { type Gate, type OwnGate, OPERATORS } from './gate.ts';
 import { metricFault, phaseOfMetric, TIMING_MODES } from './metrics.ts';
 

@@ -1,4 +1,5 @@
 /** A gate: what is measured, how it is compared, and how much its answer counts. */
+import type { TensorDtype } from '../../data/dtype.ts';
 import type { GatePhase, Metric } from './metrics.ts';
 
 /** hard: a fail rejects the kernel; warn: a fail is shown; off: the value is shown and not judged. */
@@ -54,7 +55,8 @@ export interface PlannedGate extends Gate {
 
 /** What the precheck requires, before a build. */
 export interface Requirements {
-  readonly inputs?: 'fp16' | 'bf16' | 'fp32' | undefined;
+  /** Any of these dtypes; undefined: all. */
+  readonly inputs?: readonly TensorDtype[] | undefined;
   readonly accumulate?: 'fp16' | 'fp32' | undefined;
   /** S and D are multiples of it, or the kernel masks what is not. */
   readonly multipleOf?: number | undefined;

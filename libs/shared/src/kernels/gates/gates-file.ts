@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { FlashcoreError } from '../../contract/errors.ts';
 import { DeadlinePassed, withinDeadline } from '../../text/deadline.ts';
+import { TENSOR_DTYPES } from '../../data/dtype.ts';
 import { didYouMean } from '../../text/nearest-names.ts';
 import {
   finite,
@@ -14,7 +15,7 @@ import {
   strict,
   text,
   type YamlFault,
-} from '../yaml-file.ts';
+} from '../../data/yaml-file.ts';
 import type { GatesFile, Plan, PlanGate } from './gate.ts';
 import { gateId, gateLevel, gateOperator, gateSchema } from './gate-schema.ts';
 import { TIMING_MODES } from './metrics.ts';
@@ -32,8 +33,12 @@ const planGate = z
   ])
   .transform((value): PlanGate => (typeof value === 'string' ? { level: value } : value));
 
+const inputDtype = oneOf(TENSOR_DTYPES);
+
 const requirements = strict({
-  inputs: oneOf(['fp16', 'bf16', 'fp32']).optional(),
+  inputs: z
+    .union([inputDtype.transform((dtype) => [dtype]), listOf(inputDtype).min(1, 'wanted at least one dtype')])
+    .optional(),
   accumulate: oneOf(['fp16', 'fp32']).optional(),
   multiple_of: integer(1, 1024).optional(),
   causal: flag().default(false),

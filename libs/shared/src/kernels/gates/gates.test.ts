@@ -12,6 +12,7 @@ import { findPlan, gateNeeds, plannedGates } from './plan-gates.ts';
 import {
   ComparisonVerdict,
   type GateResult,
+  type ProfileResultSchema,
   StopReason,
   TimingMode,
   VariantResultSchema,
@@ -447,6 +448,48 @@ plans:
     ['low', 'PASS', 2.4 * 0.98],
     ['stall', 'PASS', 0.5],
     ['counter', 'PASS', 4096],
+  ]);
+});
+
+test('a counter that the profiler does not know fails its gate; one that it could not read is not measured', () => {
+  const text = `
+default: mine
+gates:
+  - { id: misspelt, metric: sm__inst_exceuted.sum, op: "<", target: 9, why: few }
+  - { id: shown, metric: sm__inst_exceuted.sum, op: "<", target: 9, why: few }
+  - { id: barriers, metric: barrier_instructions, op: "<=", target: 4, why: each waits }
+plans:
+  mine: { title: Mine, about: all, from: here, gates: { misspelt: hard, shown: off, barriers: hard } }
+`;
+  const own = parseGates(text, 'mine.yaml');
+  const gates = plannedGates(own, { plan: findPlan(own, ''), own: [], arch });
+  const answers = (profile: MessageInitShape<typeof ProfileResultSchema>) =>
+    evaluateGates(gates, {
+      variant: create(VariantResultSchema, { profile }),
+      cases,
+      undocumented: [],
+      noChampion: undefined,
+      verified: [],
+      benchmarked: [],
+    }).map(({ verdict, detail }) => `${Verdict[verdict]} ${detail}`);
+  const unknown = 'the profiler has no sm__inst_exceuted.sum: ncu --query-metrics lists what it knows';
+  expect(answers({ verdict: Verdict.PASS, metrics: [{ name: 'dram__bytes.sum', value: 1 }] })).toEqual([
+    `FAIL ${unknown}`,
+    `NOT_MEASURED ${unknown}`,
+    'NOT_MEASURED only the emulator counts barrier_instructions',
+  ]);
+  const refused = 'ncu ended with exit status 9: Failed to find metric sm__inst_exceuted.sum';
+  expect(answers({ verdict: Verdict.NOT_MEASURED, reason: refused })[0]).toMatch(/^FAIL .*exit status 9/);
+  expect(answers({ verdict: Verdict.NOT_MEASURED, reason: 'the driver permits no counters' })).toEqual([
+    'NOT_MEASURED the driver permits no counters',
+    'NOT_MEASURED the driver permits no counters',
+    'NOT_MEASURED only the emulator counts barrier_instructions',
+  ]);
+  const counted = [{ name: 'barrier_instructions', value: 8, source: 'modelled' }];
+  expect(answers({ verdict: Verdict.PASS, modelled: true, reason: 'no time', metrics: counted })).toEqual([
+    'NOT_MEASURED no time',
+    'NOT_MEASURED no time',
+    'FAIL modelled; each waits',
   ]);
 });
 

@@ -44,6 +44,8 @@ interface MetricKind {
   readonly takes: readonly Qualifier[];
   /** The first is the default. */
   readonly statistics?: readonly string[];
+  /** Counted on the emulator, never on a GPU. */
+  readonly emulatorOnly?: boolean;
 }
 
 const build = (unit: string, about: string): MetricKind => ({ phase: 'build', unit, about, takes: ['shape'] });
@@ -55,6 +57,8 @@ const rate = (unit: string, about: string): MetricKind => ({
   takes: ['mode', 'shape'],
 });
 const profile = (unit: string, about: string): MetricKind => ({ phase: 'profile', unit, about, takes: [] });
+/** Of the emulator's PTX engine; a GPU has no such counter. */
+const counted = (unit: string, about: string): MetricKind => ({ ...profile(unit, about), emulatorOnly: true });
 
 /** Every metric by name. Counters of the profiler have their own names, which hold "__". */
 export const METRICS: Readonly<Record<string, MetricKind>> = {
@@ -134,7 +138,7 @@ export const METRICS: Readonly<Record<string, MetricKind>> = {
   smem_wavefronts_per_request: profile('wavefronts', 'ldmatrix alone takes several without any conflict'),
   achieved_occupancy_percent: profile('%', 'warps active, of those that an SM can hold'),
   resident_ctas_per_sm: profile('CTAs', "lowest of ncu's launch__occupancy_limit_*"),
-  sm_busy_percent: profile('%', 'instruction throughput, of peak'),
+  sm_busy_percent: profile('%', "the busiest of issue slots and pipes, of that one's peak"),
   profiled_registers_per_thread: profile('registers', 'as launched'),
   profiled_static_smem_bytes: profile('B', 'as launched'),
   profiled_dynamic_smem_bytes: profile('B', 'as launched'),
@@ -142,6 +146,25 @@ export const METRICS: Readonly<Record<string, MetricKind>> = {
   local_store_instructions: profile('instructions', 'spills at run time'),
   achieved_tflops: profile('TFLOP/s', "by ncu's time"),
   profiled_roofline_percent: profile('%', "by ncu's time"),
+  ridge_flops_per_byte: profile('FLOP/B', "of the device's data sheet: below it memory bounds a kernel"),
+
+  ptx_instructions: counted('warp instructions', 'of PTX'),
+  active_lanes: counted('lanes of 32', 'an instruction'),
+  tensor_instructions: counted('warp instructions', 'mma and wgmma'),
+  special_function_instructions: counted('warp instructions', 'exp2, rcp and the like'),
+  barrier_instructions: counted('warp instructions', 'barriers of a CTA'),
+  fma_percent: counted('%', 'of all instructions'),
+  float_percent: counted('%', 'of all instructions'),
+  integer_percent: counted('%', 'of all instructions'),
+  memory_percent: counted('%', 'of all instructions'),
+  control_percent: counted('%', 'of all instructions'),
+  warp_percent: counted('%', 'of all instructions'),
+  executed_flops: counted('FLOP', 'as executed'),
+  executed_flops_per_byte: counted('FLOP/B', 'over the bytes of global memory'),
+  shared_bytes: counted('B', 'read and written'),
+  global_load_bytes: counted('B', 'in sectors of 32 bytes'),
+  global_store_bytes: counted('B', 'in sectors of 32 bytes'),
+  global_load_sectors_per_request: counted('sectors', 'of 32 bytes'),
 };
 
 /** Names under which the profile has what a build or benchmark metric of the same name would hide. */
@@ -161,6 +184,10 @@ const STALL = /^stall_[a-z_]{1,40}$/;
 /** Whether it is a counter by the profiler's own name, for example "sm__inst_executed_pipe_tensor.sum". */
 export const isCounter = (name: string): boolean => name.length <= 160 && COUNTER.test(name);
 export const isStall = (name: string): boolean => STALL.test(name);
+
+/** Whether the emulator counts it and no GPU does. */
+export const isEmulators = (name: string): boolean =>
+  Object.hasOwn(METRICS, name) && METRICS[name]!.emulatorOnly === true;
 
 /** Who measures a metric; undefined: nobody. */
 export function phaseOfMetric(name: string): GatePhase | undefined {

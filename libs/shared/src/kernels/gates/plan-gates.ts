@@ -26,7 +26,7 @@ export function findPlan({ plans, defaultPlan }: GatesFile, name: string): Plan 
   });
 }
 
-interface Judged {
+export interface Judged {
   plan: Plan;
   /** Of the kernel's manifest. */
   own: readonly OwnGate[];
@@ -173,7 +173,7 @@ export function planMessage(plan: Plan, gates: readonly GateResult[], isDefault:
 
 export function requirementTexts({ inputs, accumulate, multipleOf, causal, toggle }: Requirements): string[] {
   return [
-    ...(inputs ? [`inputs ${inputs}`] : []),
+    ...(inputs ? [`inputs ${inputs.join(' or ')}`] : []),
     ...(accumulate ? [`accumulation in ${accumulate}`] : []),
     ...(multipleOf ? [`S and D multiples of ${multipleOf}, or masked`] : []),
     ...(causal ? ['causal shapes handled'] : []),

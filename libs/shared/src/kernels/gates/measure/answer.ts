@@ -7,7 +7,7 @@ import type { Metric } from '../metrics.ts';
 /**
  * A value with what stands behind it, or why there is none. `source` is set where it is more exact than the gate's own
  * text; `low` and `high` are the ends of its 95 % interval; `partial`: later data may change it; `modelled`: no GPU
- * gave it.
+ * gave it; `unknown`: the profiler has nothing of that name, so that no run will ever measure it.
  */
 export type MetricAnswer =
   | {
@@ -19,7 +19,7 @@ export type MetricAnswer =
       partial?: boolean;
       modelled?: boolean;
     }
-  | { notMeasured: string; source?: string };
+  | { notMeasured: string; source?: string; unknown?: boolean };
 
 /** What gates are evaluated on. */
 export interface GateContext {

@@ -5,6 +5,7 @@ import {
   Verdict,
   type VerifyResult,
 } from '../../../generated/flashcore/runner/v1/result_pb.js';
+import { allProbes } from '../../../contract/parity-text.ts';
 import { formatShape, sameShape } from '../../shape.ts';
 import type { Metric } from '../metrics.ts';
 import { shapesNamed } from '../plan-gates.ts';
@@ -166,7 +167,7 @@ function parityCasesPassed(context: GateContext): MetricAnswer {
 
 /** A kernel that is wrong on a probe is wrong; one that is right has passed its cases and no more of them. */
 const failedProbes = (result: VerifyResult | undefined): CaseResult[] =>
-  result?.probes.filter(({ verdict }) => verdict === Verdict.FAIL) ?? [];
+  result ? allProbes(result).filter(({ verdict }) => verdict === Verdict.FAIL) : [];
 
 const describeFailure = ({ shape, reason }: CaseResult) => `${formatShape(shape!)}${reason ? ` (${reason})` : ''}`;
 

@@ -74,6 +74,20 @@ export declare type Decision = Message<"flashcore.runner.v1.Decision"> & {
    * @generated from field: int64 undoes = 8;
    */
   undoes: bigint;
+
+  /**
+   * Role of `client` when it decided; empty in decisions from before it was noted.
+   *
+   * @generated from field: string role = 9;
+   */
+  role: string;
+
+  /**
+   * Of an acceptance: what it rests on; absent in acceptances from before ranked runs existed.
+   *
+   * @generated from field: flashcore.runner.v1.Evidence evidence = 10;
+   */
+  evidence?: Evidence | undefined;
 };
 
 /**
@@ -83,8 +97,84 @@ export declare type Decision = Message<"flashcore.runner.v1.Decision"> & {
 export declare const DecisionSchema: GenMessage<Decision>;
 
 /**
- * Champion is a build that others are compared with: for one kernel, device model, shape and measuring protocol the one
- * accepted last.
+ * Evidence is what the run showed that an acceptance rests on.
+ *
+ * @generated from message flashcore.runner.v1.Evidence
+ */
+export declare type Evidence = Message<"flashcore.runner.v1.Evidence"> & {
+  /**
+   * The plan that it passed.
+   *
+   * @generated from field: string plan = 1;
+   */
+  plan: string;
+
+  /**
+   * SHA-256 over the gates file, the plan's name and the kernel's own gates.
+   *
+   * @generated from field: string gates_digest = 2;
+   */
+  gatesDigest: string;
+
+  /**
+   * SHA-256 over what the runner's owner fixed; see Ranking.
+   *
+   * @generated from field: string rules_digest = 3;
+   */
+  rulesDigest: string;
+
+  /**
+   * Cases and probes, for example "7 of 7 cases, 42 of 42 probes".
+   *
+   * @generated from field: string cases = 4;
+   */
+  cases: string;
+
+  /**
+   * Seeds of the inputs, as the runner drew them.
+   *
+   * @generated from field: repeated string seeds = 5;
+   */
+  seeds: string[];
+
+  /**
+   * The comparison in a line, or why there was none.
+   *
+   * @generated from field: string comparison = 6;
+   */
+  comparison: string;
+
+  /**
+   * SHA-256 of kernel and primitives.
+   *
+   * @generated from field: string source_digest = 7;
+   */
+  sourceDigest: string;
+
+  /**
+   * Job of the champion that it was compared with, or "none".
+   *
+   * @generated from field: string over = 8;
+   */
+  over: string;
+
+  /**
+   * Client that started the run.
+   *
+   * @generated from field: string owner = 9;
+   */
+  owner: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.Evidence.
+ * Use `create(EvidenceSchema)` to create a new message.
+ */
+export declare const EvidenceSchema: GenMessage<Evidence>;
+
+/**
+ * Champion is a build that others are compared with: for one kernel, device model, shape, dtype and measuring protocol
+ * the one accepted last.
  *
  * @generated from message flashcore.runner.v1.Champion
  */
@@ -180,6 +270,13 @@ export declare type Champion = Message<"flashcore.runner.v1.Champion"> & {
    * @generated from field: string plan = 13;
    */
   plan: string;
+
+  /**
+   * Dtype of Q, K, V and O: "fp16", "bf16" or "fp32"; empty from runners older than this field, which is fp16.
+   *
+   * @generated from field: string dtype = 60;
+   */
+  dtype: string;
 };
 
 /**
@@ -249,7 +346,7 @@ export declare const NoteResponseSchema: GenMessage<NoteResponse>;
  */
 export declare type AcceptRequest = Message<"flashcore.runner.v1.AcceptRequest"> & {
   /**
-   * The experiment; it must have passed, with a plan whose results may be accepted.
+   * The experiment; it must be a ranked run that passed.
    *
    * @generated from field: string job = 1;
    */
@@ -268,6 +365,14 @@ export declare type AcceptRequest = Message<"flashcore.runner.v1.AcceptRequest">
    * @generated from field: string request_id = 3;
    */
   requestId: string;
+
+  /**
+   * The champion that the experiment was compared with, as its Acceptability names it: a job, or "none". Required: where
+   * another is the champion by now, the request is refused.
+   *
+   * @generated from field: string over = 4;
+   */
+  over: string;
 };
 
 /**

@@ -11,7 +11,7 @@ import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
  * Describes the file flashcore/runner/v1/acceptance.proto.
  */
 export const file_flashcore_runner_v1_acceptance = /*@__PURE__*/
-  fileDesc("CiRmbGFzaGNvcmUvcnVubmVyL3YxL2FjY2VwdGFuY2UucHJvdG8SE2ZsYXNoY29yZS5ydW5uZXIudjEivwEKCERlY2lzaW9uEg4KBm51bWJlchgBIAEoAxIvCgRraW5kGAIgASgOMiEuZmxhc2hjb3JlLnJ1bm5lci52MS5EZWNpc2lvbktpbmQSCwoDam9iGAMgASgJEg0KBWxhYmVsGAQgASgJEg4KBmNsaWVudBgFIAEoCRIoCgR0aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRub3RlGAcgASgJEg4KBnVuZG9lcxgIIAEoAyLKAgoIQ2hhbXBpb24SDQoFbGFiZWwYASABKAkSEQoJa2VybmVsX2lkGAIgASgJEg0KBWFmdGVyGAMgASgJEhMKC2RldmljZV9uYW1lGAQgASgJEioKBnNoYXBlcxgFIAMoCzIaLmZsYXNoY29yZS5ydW5uZXIudjEuU2hhcGUSEAoIcHJvdG9jb2wYBiABKAkSEAoIYnVpbGRfaWQYByABKAkSFQoNc291cmNlX2RpZ2VzdBgIIAEoCRILCgNqb2IYCSABKAkSNwoHbGF0ZW5jeRgKIAEoCzImLmZsYXNoY29yZS5ydW5uZXIudjEuTGF0ZW5jeVN0YXRpc3RpY3MSLwoIZGVjaXNpb24YCyABKAsyHS5mbGFzaGNvcmUucnVubmVyLnYxLkRlY2lzaW9uEgwKBGJlc3QYDCABKAgSDAoEcGxhbhgNIAEoCSI8CgtOb3RlUmVxdWVzdBILCgNqb2IYASABKAkSDAoEbm90ZRgCIAEoCRISCgpyZXF1ZXN0X2lkGAMgASgJIj8KDE5vdGVSZXNwb25zZRIvCghkZWNpc2lvbhgBIAEoCzIdLmZsYXNoY29yZS5ydW5uZXIudjEuRGVjaXNpb24iPgoNQWNjZXB0UmVxdWVzdBILCgNqb2IYASABKAkSDAoEbm90ZRgCIAEoCRISCgpyZXF1ZXN0X2lkGAMgASgJInIKDkFjY2VwdFJlc3BvbnNlEi8KCGNoYW1waW9uGAEgASgLMh0uZmxhc2hjb3JlLnJ1bm5lci52MS5DaGFtcGlvbhIvCghyZXBsYWNlZBgCIAEoCzIdLmZsYXNoY29yZS5ydW5uZXIudjEuQ2hhbXBpb24iPgoNUmVqZWN0UmVxdWVzdBILCgNqb2IYASABKAkSDAoEbm90ZRgCIAEoCRISCgpyZXF1ZXN0X2lkGAMgASgJInEKDlJlamVjdFJlc3BvbnNlEi8KCGRlY2lzaW9uGAEgASgLMh0uZmxhc2hjb3JlLnJ1bm5lci52MS5EZWNpc2lvbhIuCgdyZW1vdmVkGAIgAygLMh0uZmxhc2hjb3JlLnJ1bm5lci52MS5DaGFtcGlvbiI8CgtVbmRvUmVxdWVzdBILCgNqb2IYASABKAkSDAoEbm90ZRgCIAEoCRISCgpyZXF1ZXN0X2lkGAMgASgJInEKDFVuZG9SZXNwb25zZRIvCghkZWNpc2lvbhgBIAEoCzIdLmZsYXNoY29yZS5ydW5uZXIudjEuRGVjaXNpb24SMAoJY2hhbXBpb25zGAIgAygLMh0uZmxhc2hjb3JlLnJ1bm5lci52MS5DaGFtcGlvbiJZChRMaXN0Q2hhbXBpb25zUmVxdWVzdBITCgtkZXZpY2VfbmFtZRgBIAEoCRIRCglrZXJuZWxfaWQYAiABKAkSGQoRaW5jbHVkZV9kZWNpc2lvbnMYAyABKAgiewoVTGlzdENoYW1waW9uc1Jlc3BvbnNlEjAKCWNoYW1waW9ucxgBIAMoCzIdLmZsYXNoY29yZS5ydW5uZXIudjEuQ2hhbXBpb24SMAoJZGVjaXNpb25zGAIgAygLMh0uZmxhc2hjb3JlLnJ1bm5lci52MS5EZWNpc2lvbiqYAQoMRGVjaXNpb25LaW5kEh0KGURFQ0lTSU9OX0tJTkRfVU5TUEVDSUZJRUQQABIaChZERUNJU0lPTl9LSU5EX0FDQ0VQVEVEEAESGgoWREVDSVNJT05fS0lORF9SRUpFQ1RFRBACEhgKFERFQ0lTSU9OX0tJTkRfVU5ET05FEAMSFwoTREVDSVNJT05fS0lORF9OT1RFRBAEYgZwcm90bzM", [file_flashcore_runner_v1_kernel, file_flashcore_runner_v1_result, file_google_protobuf_timestamp]);
+  fileDesc("CiRmbGFzaGNvcmUvcnVubmVyL3YxL2FjY2VwdGFuY2UucHJvdG8SE2ZsYXNoY29yZS5ydW5uZXIudjEi/gEKCERlY2lzaW9uEg4KBm51bWJlchgBIAEoAxIvCgRraW5kGAIgASgOMiEuZmxhc2hjb3JlLnJ1bm5lci52MS5EZWNpc2lvbktpbmQSCwoDam9iGAMgASgJEg0KBWxhYmVsGAQgASgJEg4KBmNsaWVudBgFIAEoCRIoCgR0aW1lGAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRub3RlGAcgASgJEg4KBnVuZG9lcxgIIAEoAxIMCgRyb2xlGAkgASgJEi8KCGV2aWRlbmNlGAogASgLMh0uZmxhc2hjb3JlLnJ1bm5lci52MS5FdmlkZW5jZSKqAQoIRXZpZGVuY2USDAoEcGxhbhgBIAEoCRIUCgxnYXRlc19kaWdlc3QYAiABKAkSFAoMcnVsZXNfZGlnZXN0GAMgASgJEg0KBWNhc2VzGAQgASgJEg0KBXNlZWRzGAUgAygJEhIKCmNvbXBhcmlzb24YBiABKAkSFQoNc291cmNlX2RpZ2VzdBgHIAEoCRIMCgRvdmVyGAggASgJEg0KBW93bmVyGAkgASgJItkCCghDaGFtcGlvbhINCgVsYWJlbBgBIAEoCRIRCglrZXJuZWxfaWQYAiABKAkSDQoFYWZ0ZXIYAyABKAkSEwoLZGV2aWNlX25hbWUYBCABKAkSKgoGc2hhcGVzGAUgAygLMhouZmxhc2hjb3JlLnJ1bm5lci52MS5TaGFwZRIQCghwcm90b2NvbBgGIAEoCRIQCghidWlsZF9pZBgHIAEoCRIVCg1zb3VyY2VfZGlnZXN0GAggASgJEgsKA2pvYhgJIAEoCRI3CgdsYXRlbmN5GAogASgLMiYuZmxhc2hjb3JlLnJ1bm5lci52MS5MYXRlbmN5U3RhdGlzdGljcxIvCghkZWNpc2lvbhgLIAEoCzIdLmZsYXNoY29yZS5ydW5uZXIudjEuRGVjaXNpb24SDAoEYmVzdBgMIAEoCBIMCgRwbGFuGA0gASgJEg0KBWR0eXBlGDwgASgJIjwKC05vdGVSZXF1ZXN0EgsKA2pvYhgBIAEoCRIMCgRub3RlGAIgASgJEhIKCnJlcXVlc3RfaWQYAyABKAkiPwoMTm90ZVJlc3BvbnNlEi8KCGRlY2lzaW9uGAEgASgLMh0uZmxhc2hjb3JlLnJ1bm5lci52MS5EZWNpc2lvbiJMCg1BY2NlcHRSZXF1ZXN0EgsKA2pvYhgBIAEoCRIMCgRub3RlGAIgASgJEhIKCnJlcXVlc3RfaWQYAyABKAkSDAoEb3ZlchgEIAEoCSJyCg5BY2NlcHRSZXNwb25zZRIvCghjaGFtcGlvbhgBIAEoCzIdLmZsYXNoY29yZS5ydW5uZXIudjEuQ2hhbXBpb24SLwoIcmVwbGFjZWQYAiABKAsyHS5mbGFzaGNvcmUucnVubmVyLnYxLkNoYW1waW9uIj4KDVJlamVjdFJlcXVlc3QSCwoDam9iGAEgASgJEgwKBG5vdGUYAiABKAkSEgoKcmVxdWVzdF9pZBgDIAEoCSJxCg5SZWplY3RSZXNwb25zZRIvCghkZWNpc2lvbhgBIAEoCzIdLmZsYXNoY29yZS5ydW5uZXIudjEuRGVjaXNpb24SLgoHcmVtb3ZlZBgCIAMoCzIdLmZsYXNoY29yZS5ydW5uZXIudjEuQ2hhbXBpb24iPAoLVW5kb1JlcXVlc3QSCwoDam9iGAEgASgJEgwKBG5vdGUYAiABKAkSEgoKcmVxdWVzdF9pZBgDIAEoCSJxCgxVbmRvUmVzcG9uc2USLwoIZGVjaXNpb24YASABKAsyHS5mbGFzaGNvcmUucnVubmVyLnYxLkRlY2lzaW9uEjAKCWNoYW1waW9ucxgCIAMoCzIdLmZsYXNoY29yZS5ydW5uZXIudjEuQ2hhbXBpb24iWQoUTGlzdENoYW1waW9uc1JlcXVlc3QSEwoLZGV2aWNlX25hbWUYASABKAkSEQoJa2VybmVsX2lkGAIgASgJEhkKEWluY2x1ZGVfZGVjaXNpb25zGAMgASgIInsKFUxpc3RDaGFtcGlvbnNSZXNwb25zZRIwCgljaGFtcGlvbnMYASADKAsyHS5mbGFzaGNvcmUucnVubmVyLnYxLkNoYW1waW9uEjAKCWRlY2lzaW9ucxgCIAMoCzIdLmZsYXNoY29yZS5ydW5uZXIudjEuRGVjaXNpb24qmAEKDERlY2lzaW9uS2luZBIdChlERUNJU0lPTl9LSU5EX1VOU1BFQ0lGSUVEEAASGgoWREVDSVNJT05fS0lORF9BQ0NFUFRFRBABEhoKFkRFQ0lTSU9OX0tJTkRfUkVKRUNURUQQAhIYChRERUNJU0lPTl9LSU5EX1VORE9ORRADEhcKE0RFQ0lTSU9OX0tJTkRfTk9URUQQBGIGcHJvdG8z", [file_flashcore_runner_v1_kernel, file_flashcore_runner_v1_result, file_google_protobuf_timestamp]);
 
 /**
  * Describes the message flashcore.runner.v1.Decision.
@@ -21,81 +21,88 @@ export const DecisionSchema = /*@__PURE__*/
   messageDesc(file_flashcore_runner_v1_acceptance, 0);
 
 /**
+ * Describes the message flashcore.runner.v1.Evidence.
+ * Use `create(EvidenceSchema)` to create a new message.
+ */
+export const EvidenceSchema = /*@__PURE__*/
+  messageDesc(file_flashcore_runner_v1_acceptance, 1);
+
+/**
  * Describes the message flashcore.runner.v1.Champion.
  * Use `create(ChampionSchema)` to create a new message.
  */
 export const ChampionSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_runner_v1_acceptance, 1);
+  messageDesc(file_flashcore_runner_v1_acceptance, 2);
 
 /**
  * Describes the message flashcore.runner.v1.NoteRequest.
  * Use `create(NoteRequestSchema)` to create a new message.
  */
 export const NoteRequestSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_runner_v1_acceptance, 2);
+  messageDesc(file_flashcore_runner_v1_acceptance, 3);
 
 /**
  * Describes the message flashcore.runner.v1.NoteResponse.
  * Use `create(NoteResponseSchema)` to create a new message.
  */
 export const NoteResponseSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_runner_v1_acceptance, 3);
+  messageDesc(file_flashcore_runner_v1_acceptance, 4);
 
 /**
  * Describes the message flashcore.runner.v1.AcceptRequest.
  * Use `create(AcceptRequestSchema)` to create a new message.
  */
 export const AcceptRequestSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_runner_v1_acceptance, 4);
+  messageDesc(file_flashcore_runner_v1_acceptance, 5);
 
 /**
  * Describes the message flashcore.runner.v1.AcceptResponse.
  * Use `create(AcceptResponseSchema)` to create a new message.
  */
 export const AcceptResponseSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_runner_v1_acceptance, 5);
+  messageDesc(file_flashcore_runner_v1_acceptance, 6);
 
 /**
  * Describes the message flashcore.runner.v1.RejectRequest.
  * Use `create(RejectRequestSchema)` to create a new message.
  */
 export const RejectRequestSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_runner_v1_acceptance, 6);
+  messageDesc(file_flashcore_runner_v1_acceptance, 7);
 
 /**
  * Describes the message flashcore.runner.v1.RejectResponse.
  * Use `create(RejectResponseSchema)` to create a new message.
  */
 export const RejectResponseSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_runner_v1_acceptance, 7);
+  messageDesc(file_flashcore_runner_v1_acceptance, 8);
 
 /**
  * Describes the message flashcore.runner.v1.UndoRequest.
  * Use `create(UndoRequestSchema)` to create a new message.
  */
 export const UndoRequestSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_runner_v1_acceptance, 8);
+  messageDesc(file_flashcore_runner_v1_acceptance, 9);
 
 /**
  * Describes the message flashcore.runner.v1.UndoResponse.
  * Use `create(UndoResponseSchema)` to create a new message.
  */
 export const UndoResponseSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_runner_v1_acceptance, 9);
+  messageDesc(file_flashcore_runner_v1_acceptance, 10);
 
 /**
  * Describes the message flashcore.runner.v1.ListChampionsRequest.
  * Use `create(ListChampionsRequestSchema)` to create a new message.
  */
 export const ListChampionsRequestSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_runner_v1_acceptance, 10);
+  messageDesc(file_flashcore_runner_v1_acceptance, 11);
 
 /**
  * Describes the message flashcore.runner.v1.ListChampionsResponse.
  * Use `create(ListChampionsResponseSchema)` to create a new message.
  */
 export const ListChampionsResponseSchema = /*@__PURE__*/
-  messageDesc(file_flashcore_runner_v1_acceptance, 11);
+  messageDesc(file_flashcore_runner_v1_acceptance, 12);
 
 /**
  * Describes the enum flashcore.runner.v1.DecisionKind.

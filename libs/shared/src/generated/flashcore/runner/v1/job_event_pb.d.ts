@@ -5,7 +5,7 @@
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import type { BenchmarkResult, BuildResult, CaseResult, ChampionDifference, ComparisonResult, DeviceConditions, Diagnostic, Finding, GatePlan, GateResult, Histogram, JobResult, LatencyStatistics, PrecheckItem, ProfileResult, RatioInterval, SdpaBenchmark, ShapeComparison, TimingMode, TunedVariant, VerifyResult } from "./result_pb.js";
+import type { BenchmarkResult, BuildResult, CaseResult, ChampionDifference, ComparisonResult, DeviceConditions, Diagnostic, Finding, GatePlan, GateResult, Histogram, JobResult, LatencyStatistics, PrecheckItem, ProfileResult, Ranking, RatioInterval, SdpaBenchmark, ShapeComparison, TimingMode, TunedVariant, VerifyResult } from "./result_pb.js";
 import type { Job, Outcome } from "./job_pb.js";
 import type { Device } from "./capabilities_pb.js";
 import type { Phase } from "./phase_pb.js";
@@ -294,6 +294,13 @@ export declare type GatePlanAnnounced = Message<"flashcore.runner.v1.GatePlanAnn
    * @generated from field: string variant = 2;
    */
   variant: string;
+
+  /**
+   * Whether the run is ranked.
+   *
+   * @generated from field: flashcore.runner.v1.Ranking ranking = 3;
+   */
+  ranking?: Ranking | undefined;
 };
 
 /**

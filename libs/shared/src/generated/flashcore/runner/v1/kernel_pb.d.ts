@@ -246,35 +246,35 @@ export declare type KernelVariant = Message<"flashcore.runner.v1.KernelVariant">
 export declare const KernelVariantSchema: GenMessage<KernelVariant>;
 
 /**
- * Shape of one attention problem: Q, K, V and O are [batch, heads, sequence_length, head_dim], contiguous, of the dtype
- * that the manifest names.
+ * Shape is a case of a problem: extents of axes and values of attributes. B, H, S, D and `causal` have their own fields;
+ * `values` has all others.
  *
  * @generated from message flashcore.runner.v1.Shape
  */
 export declare type Shape = Message<"flashcore.runner.v1.Shape"> & {
   /**
-   * B, at least 1.
+   * B; 0: the problem has no such axis.
    *
    * @generated from field: int32 batch = 1;
    */
   batch: number;
 
   /**
-   * H, at least 1.
+   * H; 0: the problem has no such axis.
    *
    * @generated from field: int32 heads = 2;
    */
   heads: number;
 
   /**
-   * S, at least 1.
+   * S; 0: the problem has no such axis.
    *
    * @generated from field: int32 sequence_length = 3;
    */
   sequenceLength: number;
 
   /**
-   * D, at least 1.
+   * D; 0: the problem has no such axis.
    *
    * @generated from field: int32 head_dim = 4;
    */
@@ -286,6 +286,13 @@ export declare type Shape = Message<"flashcore.runner.v1.Shape"> & {
    * @generated from field: bool causal = 5;
    */
   causal: boolean;
+
+  /**
+   * By name. An absent axis or attribute takes the problem's default.
+   *
+   * @generated from field: map<string, double> values = 6;
+   */
+  values: { [key: string]: number };
 };
 
 /**
@@ -418,6 +425,13 @@ export declare type Kernel = Message<"flashcore.runner.v1.Kernel"> & {
    * @generated from field: bool needs_ptx_engine = 17;
    */
   needsPtxEngine: boolean;
+
+  /**
+   * The problem that it computes. Empty in older records, which are all of "attention".
+   *
+   * @generated from field: string problem = 18;
+   */
+  problem: string;
 };
 
 /**
@@ -738,7 +752,7 @@ export enum FindingKind {
   COMPILE_TIMED_OUT = 19,
 
   /**
-   * Timed launches leave work out: on inputs that they have not seen before they are wrong, or take longer.
+   * Timed launches left work out: on inputs that they had not seen before they took longer. Found until protocol 3.
    *
    * @generated from enum value: FINDING_KIND_WORK_SKIPPED = 20;
    */
@@ -771,6 +785,13 @@ export enum FindingKind {
    * @generated from enum value: FINDING_KIND_WRONG_ARGUMENTS = 24;
    */
   WRONG_ARGUMENTS = 24,
+
+  /**
+   * The build has variables in device memory that outlive a launch, which the plan does not allow.
+   *
+   * @generated from enum value: FINDING_KIND_KEEPS_STATE = 25;
+   */
+  KEEPS_STATE = 25,
 }
 
 /**

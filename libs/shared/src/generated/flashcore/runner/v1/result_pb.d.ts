@@ -126,6 +126,21 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
    * @generated from field: repeated flashcore.runner.v1.PhaseTime phase_times = 15;
    */
   phaseTimes: PhaseTime[];
+
+  /**
+   * Whether the run decides who is champion; absent in jobs that are no experiment, and from before ranked runs.
+   *
+   * @generated from field: flashcore.runner.v1.Ranking ranking = 16;
+   */
+  ranking?: Ranking | undefined;
+
+  /**
+   * The kernel, the step before it, and so on down the ladder, as its manifest says; empty in results from before this
+   * field.
+   *
+   * @generated from field: repeated string lineage = 17;
+   */
+  lineage: string[];
 };
 
 /**
@@ -133,6 +148,41 @@ export declare type JobResult = Message<"flashcore.runner.v1.JobResult"> & {
  * Use `create(JobResultSchema)` to create a new message.
  */
 export declare const JobResultSchema: GenMessage<JobResult>;
+
+/**
+ * Ranking says whether a run is ranked: its runner's owner fixed the plan, cases, seeds, tolerance, samples, champion and
+ * gates that it was judged by. Only a ranked run can be accepted or stand in the leaderboard.
+ *
+ * @generated from message flashcore.runner.v1.Ranking
+ */
+export declare type Ranking = Message<"flashcore.runner.v1.Ranking"> & {
+  /**
+   * Whether it is.
+   *
+   * @generated from field: bool ranked = 1;
+   */
+  ranked: boolean;
+
+  /**
+   * All reasons why it is not, for example "client gates"; empty when it is.
+   *
+   * @generated from field: repeated string reasons = 2;
+   */
+  reasons: string[];
+
+  /**
+   * SHA-256 over what the owner fixed: the gates file, the plan's name and the cases file.
+   *
+   * @generated from field: string rules_digest = 3;
+   */
+  rulesDigest: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.Ranking.
+ * Use `create(RankingSchema)` to create a new message.
+ */
+export declare const RankingSchema: GenMessage<Ranking>;
 
 /**
  * PhaseTime is how long a phase took.
@@ -322,11 +372,18 @@ export declare type Acceptability = Message<"flashcore.runner.v1.Acceptability">
   replaces?: string | undefined;
 
   /**
-   * How: the command, for example "fa-tui accept 0190f3e2".
+   * How: the command, for example "fa-tui accept 0190f3e2 --over none".
    *
    * @generated from field: string command = 4;
    */
   command: string;
+
+  /**
+   * What an AcceptRequest must name: the job of the champion that the run was compared with, or "none".
+   *
+   * @generated from field: string over = 5;
+   */
+  over: string;
 };
 
 /**
@@ -1040,7 +1097,7 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   git?: GitState | undefined;
 
   /**
-   * How inputs were drawn: "flashcore-inputs 2"; empty for results from before it was said, which is 1.
+   * How inputs were drawn: "flashcore-inputs 4"; empty for results from before it was said, which is 1.
    *
    * @generated from field: string inputs_version = 16;
    */
@@ -1060,6 +1117,14 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
    * @generated from field: optional string scheduler_job = 18;
    */
   schedulerJob?: string | undefined;
+
+  /**
+   * Shapes that the runner drew for this run, in the order in which they ran; `seeds` has those of their inputs, behind
+   * those of the cases.
+   *
+   * @generated from field: repeated flashcore.runner.v1.Shape drawn_shapes = 19;
+   */
+  drawnShapes: Shape[];
 };
 
 /**
@@ -1498,7 +1563,7 @@ export declare const LaunchWavesSchema: GenMessage<LaunchWaves>;
  */
 export declare type Tolerance = Message<"flashcore.runner.v1.Tolerance"> & {
   /**
-   * "default", "parity" or "strict"; absent for one given by numbers.
+   * A profile of cases.yaml, for example "parity"; absent for one given by numbers.
    *
    * @generated from field: optional string profile = 1;
    */
@@ -1579,6 +1644,15 @@ export declare type VerifyResult = Message<"flashcore.runner.v1.VerifyResult"> &
    * @generated from field: repeated flashcore.runner.v1.CaseResult probes = 7;
    */
   probes: CaseResult[];
+
+  /**
+   * Where the result may be accepted: shapes that the runner drew for this run from all that the kernel's limits allow,
+   * in the order in which they ran, each on N(0, 1) and on saturated logits. Where one failed, the last is the smallest
+   * failing shape found from it, with `found_from` set.
+   *
+   * @generated from field: repeated flashcore.runner.v1.CaseResult drawn = 8;
+   */
+  drawn: CaseResult[];
 };
 
 /**
@@ -1763,11 +1837,33 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
   worstOfLimit?: number | undefined;
 
   /**
-   * Of a probe: what was found on each of its inputs.
+   * Of a probe and of a drawn shape: what was found on each of its inputs.
    *
    * @generated from field: repeated flashcore.runner.v1.InputResult inputs = 25;
    */
   inputs: InputResult[];
+
+  /**
+   * The error in units of what rounding explains, on the seed nearest to the limit or farthest beyond; absent in results
+   * from before it was judged.
+   *
+   * @generated from field: flashcore.runner.v1.RoundingError rounding = 26;
+   */
+  rounding?: RoundingError | undefined;
+
+  /**
+   * Of the smallest shape that fails: the drawn shape that it was found from.
+   *
+   * @generated from field: flashcore.runner.v1.Shape found_from = 27;
+   */
+  foundFrom?: Shape | undefined;
+
+  /**
+   * The runner drew the shape for this run, or found it from one that it drew.
+   *
+   * @generated from field: bool drawn = 28;
+   */
+  drawn: boolean;
 };
 
 /**
@@ -1775,6 +1871,34 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
  * Use `create(CaseResultSchema)` to create a new message.
  */
 export declare const CaseResultSchema: GenMessage<CaseResult>;
+
+/**
+ * RoundingError is how far 16 rows of a head are off, at worst: the root of the mean of ((out - ref) / rounding)^2, where
+ * `rounding` is the standard deviation that rounding P and O to the tensors' dtype gives an element.
+ *
+ * @generated from message flashcore.runner.v1.RoundingError
+ */
+export declare type RoundingError = Message<"flashcore.runner.v1.RoundingError"> & {
+  /**
+   * Honest kernels stay below 1.
+   *
+   * @generated from field: double ratio = 1;
+   */
+  ratio: number;
+
+  /**
+   * More is wrong, in the tolerance profiles parity and strict: 2, or twice what attention in plain arithmetic has.
+   *
+   * @generated from field: double limit = 2;
+   */
+  limit: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.RoundingError.
+ * Use `create(RoundingErrorSchema)` to create a new message.
+ */
+export declare const RoundingErrorSchema: GenMessage<RoundingError>;
 
 /**
  * InputResult is one input of a case.
@@ -1802,6 +1926,13 @@ export declare type InputResult = Message<"flashcore.runner.v1.InputResult"> & {
    * @generated from field: double max_abs_error = 3;
    */
   maxAbsError: number;
+
+  /**
+   * As RoundingError's.
+   *
+   * @generated from field: double rounding_ratio = 4;
+   */
+  roundingRatio: number;
 };
 
 /**
@@ -1956,14 +2087,14 @@ export declare const ElementErrorSchema: GenMessage<ElementError>;
  */
 export declare type ErrorMap = Message<"flashcore.runner.v1.ErrorMap"> & {
   /**
-   * Blocks along S.
+   * Blocks along the output's second-to-last dimension, S for attention.
    *
    * @generated from field: int32 rows = 1;
    */
   rows: number;
 
   /**
-   * Blocks along D.
+   * Blocks along the output's last dimension, D for attention.
    *
    * @generated from field: int32 columns = 2;
    */
@@ -2026,6 +2157,13 @@ export declare type ErrorMap = Message<"flashcore.runner.v1.ErrorMap"> & {
    * @generated from field: repeated float head_max_abs_error = 10;
    */
   headMaxAbsError: number[];
+
+  /**
+   * The output's dimensions, outermost first. Empty in older records, whose outputs are all [B, H, S, D].
+   *
+   * @generated from field: repeated int64 output_dims = 11;
+   */
+  outputDims: bigint[];
 };
 
 /**
@@ -3167,7 +3305,7 @@ export declare type ProfileResult = Message<"flashcore.runner.v1.ProfileResult">
   verdict: Verdict;
 
   /**
-   * Why it was not measured, and what to do; absent when it was.
+   * Why it was not measured, and what to do; of one that was, what is missing from it and why; absent: nothing.
    *
    * @generated from field: optional string reason = 2;
    */

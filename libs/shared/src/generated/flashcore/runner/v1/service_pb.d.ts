@@ -6,7 +6,7 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import type { Message } from "@bufbuild/protobuf";
 import type { Kernel, KernelReference, KernelVariant, Shape, SourceFile, Variant } from "./kernel_pb.js";
 import type { JobEvent } from "./job_event_pb.js";
-import type { BenchmarkProtocol, GatePlan, JobResult, LatencyStatistics, TimingMode, Tolerance } from "./result_pb.js";
+import type { BenchmarkProtocol, GatePlan, JobResult, LatencyStatistics, Ranking, TimingMode, Tolerance } from "./result_pb.js";
 import type { Job, JobState } from "./job_pb.js";
 import type { Host } from "./capabilities_pb.js";
 import type { AcceptRequestSchema, AcceptResponseSchema, Decision, ListChampionsRequestSchema, ListChampionsResponseSchema, NoteRequestSchema, NoteResponseSchema, RejectRequestSchema, RejectResponseSchema, UndoRequestSchema, UndoResponseSchema } from "./acceptance_pb.js";
@@ -295,6 +295,14 @@ export declare type BenchmarkSettings = Message<"flashcore.runner.v1.BenchmarkSe
    * @generated from field: bool legacy_loop = 6;
    */
   legacyLoop: boolean;
+
+  /**
+   * Dtype of SDPA's tensors where it is measured alone: "fp16", "bf16" or "fp32"; empty: fp16. For a kernel, whose
+   * parameters decide its dtype, empty or that one.
+   *
+   * @generated from field: string dtype = 60;
+   */
+  dtype: string;
 };
 
 /**
@@ -542,6 +550,13 @@ export declare type RunExperimentRequest = Message<"flashcore.runner.v1.RunExper
    * @generated from field: bool held_out = 11;
    */
   heldOut: boolean;
+
+  /**
+   * Set by a gateway for its pilots, and refused from clients: what the gateway found out about the run.
+   *
+   * @generated from field: flashcore.runner.v1.AssignedRun assigned = 12;
+   */
+  assigned?: AssignedRun | undefined;
 };
 
 /**
@@ -549,6 +564,40 @@ export declare type RunExperimentRequest = Message<"flashcore.runner.v1.RunExper
  * Use `create(RunExperimentRequestSchema)` to create a new message.
  */
 export declare const RunExperimentRequestSchema: GenMessage<RunExperimentRequest>;
+
+/**
+ * AssignedRun is what a gateway has decided about a run that it gives to a pilot.
+ *
+ * @generated from message flashcore.runner.v1.AssignedRun
+ */
+export declare type AssignedRun = Message<"flashcore.runner.v1.AssignedRun"> & {
+  /**
+   * Whether the run is ranked, by the gateway's own rules.
+   *
+   * @generated from field: flashcore.runner.v1.Ranking ranking = 1;
+   */
+  ranking?: Ranking | undefined;
+
+  /**
+   * Job of the champion in `benchmark.champion`; empty: the request named that champion, or there is none.
+   *
+   * @generated from field: string champion_job = 2;
+   */
+  championJob: string;
+
+  /**
+   * Kernel and variant of that champion.
+   *
+   * @generated from field: string champion_label = 3;
+   */
+  championLabel: string;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.AssignedRun.
+ * Use `create(AssignedRunSchema)` to create a new message.
+ */
+export declare const AssignedRunSchema: GenMessage<AssignedRun>;
 
 /**
  * RunExperimentResponse carries an event of the experiment.
@@ -1065,6 +1114,13 @@ export declare type GetHostResponse = Message<"flashcore.runner.v1.GetHostRespon
    * @generated from field: string judging_digest = 6;
    */
   judgingDigest: string;
+
+  /**
+   * The tolerance profiles of cases.yaml as they are for fp16 tensors, the default first.
+   *
+   * @generated from field: repeated flashcore.runner.v1.Tolerance tolerances = 60;
+   */
+  tolerances: Tolerance[];
 };
 
 /**
@@ -1092,6 +1148,14 @@ export declare type CaseSet = Message<"flashcore.runner.v1.CaseSet"> & {
    * @generated from field: repeated flashcore.runner.v1.Shape shapes = 2;
    */
   shapes: Shape[];
+
+  /**
+   * What each shape weighs in a geometric mean over the set, in the same order; empty from runners older than this
+   * field, which is 1 each.
+   *
+   * @generated from field: repeated double weights = 3;
+   */
+  weights: number[];
 };
 
 /**
@@ -1362,6 +1426,20 @@ export declare type ExperimentSummary = Message<"flashcore.runner.v1.ExperimentS
    * @generated from field: int32 probes = 23;
    */
   probes: number;
+
+  /**
+   * Dtype of Q, K, V and O: "fp16", "bf16" or "fp32"; empty from runners older than this field, which is fp16.
+   *
+   * @generated from field: string dtype = 60;
+   */
+  dtype: string;
+
+  /**
+   * Whether it was a ranked run; absent in experiments from before ranked runs.
+   *
+   * @generated from field: flashcore.runner.v1.Ranking ranking = 24;
+   */
+  ranking?: Ranking | undefined;
 };
 
 /**
@@ -1418,7 +1496,7 @@ export declare type GetLeaderboardRequest = Message<"flashcore.runner.v1.GetLead
   deviceName: string;
 
   /**
-   * The shape; unset: the canonical one of cases.yaml.
+   * The shape; unset: the canonical one of cases.yaml, unless `case_set` names several.
    *
    * @generated from field: flashcore.runner.v1.Shape shape = 2;
    */
@@ -1437,6 +1515,21 @@ export declare type GetLeaderboardRequest = Message<"flashcore.runner.v1.GetLead
    * @generated from field: string protocol = 4;
    */
   protocol: string;
+
+  /**
+   * Dtype of Q, K, V and O: "fp16", "bf16" or "fp32"; empty: fp16.
+   *
+   * @generated from field: string dtype = 60;
+   */
+  dtype: string;
+
+  /**
+   * Case set of cases.yaml, for example "success": ranks by the weighted geometric mean over its shapes; `shape` must
+   * then be unset. Empty: one shape.
+   *
+   * @generated from field: string case_set = 61;
+   */
+  caseSet: string;
 };
 
 /**
@@ -1502,7 +1595,7 @@ export declare type GetLeaderboardResponse = Message<"flashcore.runner.v1.GetLea
 export declare const GetLeaderboardResponseSchema: GenMessage<GetLeaderboardResponse>;
 
 /**
- * LeaderboardPlace is where figures compare with each other: one device, shape, timing mode and protocol.
+ * LeaderboardPlace is where figures compare with each other: one device, shape, dtype, timing mode and protocol.
  *
  * @generated from message flashcore.runner.v1.LeaderboardPlace
  */
@@ -1541,6 +1634,20 @@ export declare type LeaderboardPlace = Message<"flashcore.runner.v1.LeaderboardP
    * @generated from field: int32 results = 5;
    */
   results: number;
+
+  /**
+   * Dtype of Q, K, V and O: "fp16", "bf16" or "fp32"; empty from runners older than this field, which is fp16.
+   *
+   * @generated from field: string dtype = 60;
+   */
+  dtype: string;
+
+  /**
+   * Set where the figures are geometric means over this case set; `shape` is then unset.
+   *
+   * @generated from field: string case_set = 61;
+   */
+  caseSet: string;
 };
 
 /**
@@ -1548,6 +1655,81 @@ export declare type LeaderboardPlace = Message<"flashcore.runner.v1.LeaderboardP
  * Use `create(LeaderboardPlaceSchema)` to create a new message.
  */
 export declare const LeaderboardPlaceSchema: GenMessage<LeaderboardPlace>;
+
+/**
+ * GeometricMean is a weighted geometric mean of medians over the shapes of a case set, all of one job and one build.
+ *
+ * @generated from message flashcore.runner.v1.GeometricMean
+ */
+export declare type GeometricMean = Message<"flashcore.runner.v1.GeometricMean"> & {
+  /**
+   * Microseconds.
+   *
+   * @generated from field: double us = 1;
+   */
+  us: number;
+
+  /**
+   * Lower end of its 95 % interval: those of the medians, taken as independent.
+   *
+   * @generated from field: double low_us = 2;
+   */
+  lowUs: number;
+
+  /**
+   * Upper end.
+   *
+   * @generated from field: double high_us = 3;
+   */
+  highUs: number;
+
+  /**
+   * The medians that it is made of, in the order of the set.
+   *
+   * @generated from field: repeated flashcore.runner.v1.RankedCase cases = 4;
+   */
+  cases: RankedCase[];
+};
+
+/**
+ * Describes the message flashcore.runner.v1.GeometricMean.
+ * Use `create(GeometricMeanSchema)` to create a new message.
+ */
+export declare const GeometricMeanSchema: GenMessage<GeometricMean>;
+
+/**
+ * RankedCase is a shape's part of a geometric mean.
+ *
+ * @generated from message flashcore.runner.v1.RankedCase
+ */
+export declare type RankedCase = Message<"flashcore.runner.v1.RankedCase"> & {
+  /**
+   * The shape.
+   *
+   * @generated from field: flashcore.runner.v1.Shape shape = 1;
+   */
+  shape?: Shape | undefined;
+
+  /**
+   * What it weighs, over 0.
+   *
+   * @generated from field: double weight = 2;
+   */
+  weight: number;
+
+  /**
+   * The median in microseconds.
+   *
+   * @generated from field: double p50_us = 3;
+   */
+  p50Us: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.RankedCase.
+ * Use `create(RankedCaseSchema)` to create a new message.
+ */
+export declare const RankedCaseSchema: GenMessage<RankedCase>;
 
 /**
  * LeaderboardEntry is the best valid result of a kernel variant.
@@ -1683,6 +1865,21 @@ export declare type LeaderboardEntry = Message<"flashcore.runner.v1.LeaderboardE
    * @generated from field: string host_name = 18;
    */
   hostName: string;
+
+  /**
+   * From 1. A tie: entries whose 95 % intervals overlap with that of the fastest among them share its rank, and the next
+   * rank counts them all (1, 1, 3). 0 from runners older than this field.
+   *
+   * @generated from field: int32 rank = 19;
+   */
+  rank: number;
+
+  /**
+   * Of a place with a case set, where `latency` is absent.
+   *
+   * @generated from field: flashcore.runner.v1.GeometricMean mean = 20;
+   */
+  mean?: GeometricMean | undefined;
 };
 
 /**
@@ -2031,8 +2228,8 @@ export declare const KernelRunnerService: GenService<{
     output: typeof UploadSourcesResponseSchema;
   },
   /**
-   * Makes the build of an experiment that passed the champion of its kernel, device model, shapes and protocol. One that
-   * is that already is refused with NOT_ACCEPTABLE: nothing would change.
+   * Makes the build of an experiment that passed the champion of its kernel, device model, shapes, dtype and protocol. One
+   * that is that already is refused with NOT_ACCEPTABLE: nothing would change.
    *
    * @generated from rpc flashcore.runner.v1.KernelRunnerService.Accept
    */

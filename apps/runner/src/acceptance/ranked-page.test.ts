@@ -1,0 +1,45 @@
+/** docs/ranked-runs.md says what the code enforces: its tables are made here from the code, and compared. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { parseCases, parseGates } from '@flashcore/shared/kernels';
+import { ROLES, ROLE_NAMES } from '../access/roles.ts';
+import { FEWEST_SEEDS } from '../spec/ranked-run.ts';
+import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
+import { OVERRULES, type DecidedBy } from './overruling.ts';
+
+const page = readFileSync(join(REPOSITORY_ROOT, 'docs/ranked-runs.md'), 'utf8')
+  .replace(/ +\|/g, ' |')
+  .replace(/\| +/g, '| ');
+const file = (name: string): string => readFileSync(join(REPOSITORY_ROOT, 'kernels', name), 'utf8');
+
+const DECIDERS: readonly DecidedBy[] = ['themselves', 'a submitter', 'an admin', 'nobody known the role of'];
+
+test('the table of roles is the one that acceptances are checked with', () => {
+  const rows = ROLE_NAMES.map((role) => {
+    const may: readonly string[] = ROLES[role];
+    const own = may.includes('decide-own') ? 'themselves' : 'nobody';
+    const accepts = may.includes('decide-any') ? 'anybody' : own;
+    const replaces = DECIDERS.map((by) => {
+      if (!OVERRULES[role].includes(by)) return 'no';
+      return role === 'submitter' && by === 'a submitter' ? 'if faster' : 'yes';
+    });
+    return `| ${role} | ${accepts} | ${replaces.join(' | ')} |`;
+  });
+  expect(page).toContain(rows.join('\n'));
+});
+
+test('the table of plans is that of kernels/gates.yaml and kernels/cases.yaml', () => {
+  const { plans } = parseGates(file('gates.yaml'), 'kernels/gates.yaml');
+  const { defaults, tolerances } = parseCases(file('cases.yaml'), 'kernels/cases.yaml');
+  const rows = [...plans.values()].map(({ name, acceptable, cases, shapes, champion, gates }) => {
+    const locked = [...gates].filter(([, { level }]) => level === 'hard').map(([id]) => id);
+    return acceptable
+      ? `| ${name} | yes | ${cases} | ${shapes} | ${champion ? 'yes' : 'no'} | ${locked.join(', ')} |`
+      : `| ${name} | no | | | | |`;
+  });
+  expect(page).toContain(rows.join('\n'));
+  expect(page).toContain(`at least ${Math.max(FEWEST_SEEDS, defaults.seeds)} seeds`);
+  expect(page).toContain(`the tolerance \`${defaults.tolerance}\``);
+  expect(Object.keys(tolerances)).toContain(defaults.tolerance);
+});

@@ -1,0 +1,339 @@
+/**
+ * Attempts to become champion unfairly, each by a submitter against an admin's champion; none succeeds. The runner is
+ * real, with the emulator and its owner's own gates and cases, which are small.
+ */
+import { cpSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { RunnerClient } from '@flashcore/shared/client';
+import {
+  DecisionKind,
+  Outcome,
+  TimingMode,
+  type FlashcoreError,
+  type JobResult,
+  type KernelReference,
+  type KernelReferenceSchema,
+  type RunExperimentRequestSchema,
+} from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import { inFull, missing } from '@flashcore/shared/testing';
+import { initTls } from '../access/certificates.ts';
+import { createPlanner } from '../experiment/planner.ts';
+import { ownersKernels } from '../testing/owners-kernels.ts';
+import { collect, temporaryFolder } from '../testing/test-runner.ts';
+import { startTokenRunner, type TokenRunner } from '../testing/token-runner.ts';
+import { NO_CHAMPION } from '../store/decisions.ts';
+
+type Request = Omit<MessageInitShape<typeof RunExperimentRequestSchema>, '$typeName' | 'kernel'> & {
+  kernel?: MessageInitShape<typeof KernelReferenceSchema>;
+};
+
+const SMALL = parseShape('1x1x64x64');
+const KERNEL = 'fa_v1_baseline';
+const QUICK_GATES = `
+default: merge
+gates:
+  - { id: cases, metric: cases_passed, op: "==", target: 1, why: all that was run }
+plans:
+  merge: { title: Mine, about: all, from: me, cases: quick, metrics: none, gates: { cases: hard } }
+`;
+
+/** Requests that keep something of the plan to themselves: with each of them a wrong kernel could pass. */
+const REQUESTS: readonly (readonly [name: string, request: Request, reason: string])[] = [
+  ['own gates', { gatesYaml: QUICK_GATES }, 'client gates'],
+  ["the runner's own gates, sent along", { gatesYaml: 'RUNNERS' }, 'client gates'],
+  ['a plan that accepts nothing', { plan: 'explore' }, 'plan explore accepts nothing'],
+  ['one seed', { verify: { seedCount: 1 } }, '1 of at least 5 seeds a case'],
+  ['four seeds', { verify: { seedCount: 4 } }, '4 of at least 5 seeds a case'],
+  ['a seed that is known', { verify: { seeds: ['1'] } }, 'seeds given by the client'],
+  ['five known seeds', { verify: { seeds: ['1', '2', '3', '4', '5'] } }, 'seeds given by the client'],
+  ['one shape to verify', { verify: { shapes: [SMALL] } }, 'cases chosen by the client'],
+  ['another case set', { verify: { caseSet: 'quick' } }, 'cases chosen by the client'],
+  ['only the probes', { verify: { caseSet: 'probes' } }, 'cases chosen by the client'],
+  ['the loose tolerance', { verify: { tolerance: { profile: 'default' } } }, 'tolerance looser than parity'],
+  ['an absolute bound', { verify: { tolerance: { profile: 'parity', absolute: 9 } } }, 'tolerance looser than parity'],
+  ['a relative bound', { verify: { tolerance: { profile: 'parity', relative: 9 } } }, 'tolerance looser than parity'],
+  ['a shape to measure', { benchmark: { shapes: [parseShape('1x1x32x64')] } }, 'benchmark shapes chosen by the client'],
+  ['a further shape to measure', { benchmark: { shapes: [SMALL, parseShape('1x1x32x64')] } }, 'benchmark shapes'],
+  ['another shape set', { benchmark: { shapeSet: 'quick' } }, 'benchmark shapes chosen by the client'],
+  ['hot alone', { benchmark: { protocol: { modes: [TimingMode.HOT] } } }, 'timing modes chosen by the client'],
+  ['cold alone', { benchmark: { protocol: { modes: [TimingMode.COLD] } } }, 'timing modes chosen by the client'],
+  ['one sample', { benchmark: { protocol: { minSamples: 1, maxSamples: 1 } } }, 'limits the number of samples'],
+  [
+    'a limit on the number of samples',
+    { benchmark: { protocol: { maxSamples: 150 } } },
+    'limits the number of samples',
+  ],
+  ['little time', { benchmark: { protocol: { maxSeconds: 0.05 } } }, 'limits the time of sampling'],
+  ['a wide interval', { benchmark: { protocol: { targetRelativeHalfWidth: 1 } } }, 'limits the width of the interval'],
+  ['one backend of SDPA', { benchmark: { sdpaBackends: ['math'] } }, 'SDPA backends chosen by the client'],
+  ['no champion', { noChampion: true }, 'the request left the champion out'],
+  [
+    'a champion of choice',
+    { benchmark: { champion: { kernel: idOf('fa_v2_wmma') } } },
+    'champion chosen by the client',
+  ],
+  ['another counter set', { profile: { metricSet: 'none' } }, 'profile chosen by the client'],
+];
+
+/** Gates that a kernel brings along. */
+const OWN_GATES: readonly (readonly [name: string, gates: string])[] = [
+  ['correctness off', '{ id: correctness, level: "off", why: mine }'],
+  ['correctness shown only', '{ id: correctness, level: warn, why: mine }'],
+  ['half of the cases are enough', '{ id: correctness, level: hard, op: ">=", target: 0.5, why: mine }'],
+  ['no champion to beat', '{ id: regression, level: "off", why: mine }'],
+  ['a tenth of the speed is enough', '{ id: regression, target: 0.1, why: mine }'],
+  ['no champion to beat in merge', '{ id: regression, level: warn, plans: [merge], why: mine }'],
+  [
+    'another metric in the place of a gate',
+    '{ id: regression, metric: registers_per_thread, op: "<=", target: 255, why: mine }',
+  ],
+  ['undocumented', '{ id: documented, level: warn, why: mine }'],
+];
+
+function idOf(kernelId: string): { source: { case: 'kernelId'; value: string } } {
+  return { source: { case: 'kernelId', value: kernelId } };
+}
+
+// A runner whose clients authenticate does not serve without a box.
+describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes champion unfairly', () => {
+  let folder: ReturnType<typeof temporaryFolder>;
+  let runner: TokenRunner;
+  let submitter: RunnerClient;
+  let other: RunnerClient;
+  let admin: RunnerClient;
+  let champion: string;
+  let gatesYaml: string;
+
+  beforeAll(async () => {
+    folder = temporaryFolder();
+    const tls = join(folder.path, 'tls');
+    initTls(tls, []);
+    const kernelsDirectory = ownersKernels(folder.path);
+    gatesYaml = readFileSync(join(kernelsDirectory, 'gates.yaml'), 'utf8');
+    const quotas = { jobs: 64, callsPerSecond: 1000, uploadMibPerHour: 256, deviceHoursPerDay: 24 };
+    runner = await startTokenRunner(tls, { createPlanner, kernelsDirectory, quotas });
+    [submitter, other, admin] = (await Promise.all(['submitter', 'other', 'admin'].map(runner.as))) as [
+      RunnerClient,
+      RunnerClient,
+      RunnerClient,
+    ];
+    const { job, result } = await experiment(admin, {});
+    expect(result.ranking).toMatchObject({ ranked: true, reasons: [] });
+    expect(result.acceptability).toMatchObject({ possible: true, over: NO_CHAMPION });
+    await admin.accept({ job, over: NO_CHAMPION });
+    champion = job;
+  });
+  afterAll(async () => {
+    await runner[Symbol.asyncDispose]();
+    folder[Symbol.dispose]();
+  });
+
+  async function experiment(
+    client: RunnerClient,
+    request: Request,
+  ): Promise<{ job: string; result: JobResult; outcome: Outcome }> {
+    const events = await collect(client.start('runExperiment', { kernel: idOf(KERNEL), ...request }));
+    const { job, result } = await client.getJob({ name: events[0]!.job });
+    return { job: job!.name, result: result!, outcome: job!.outcome };
+  }
+
+  /** A folder with changed files, as a client uploads it. */
+  function uploaded(
+    client: RunnerClient,
+    change: (files: Record<string, string>) => void,
+    from = KERNEL,
+  ): Promise<KernelReference> {
+    const source = join(folder.path, 'kernels', from);
+    const copy = join(folder.path, `copy-${crypto.randomUUID()}`);
+    cpSync(source, copy, { recursive: true });
+    const files = Object.fromEntries(readdirSync(copy).map((name) => [name, readFileSync(join(copy, name), 'utf8')]));
+    change(files);
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(copy, name), text);
+    return client.uploadFolder(copy);
+  }
+
+  /** The submitter names whatever there is to name. */
+  async function tryToAccept(
+    client: RunnerClient,
+    job: string,
+    named: readonly string[] = [],
+  ): Promise<FlashcoreError[]> {
+    const refusals: FlashcoreError[] = [];
+    for (const over of new Set([NO_CHAMPION, champion, job, ...named].filter((each) => each !== '')))
+      refusals.push(
+        await client.accept({ job, over }).then(
+          ({ champion: made }) => expect.fail(`${made!.job} became champion over ${over}`),
+          (error: unknown) => error as FlashcoreError,
+        ),
+      );
+    return refusals;
+  }
+
+  async function expectSameChampion(): Promise<void> {
+    const { champions } = await admin.listChampions();
+    expect(champions.map(({ job, decision }) => [job, decision!.client])).toEqual([[champion, 'admin']]);
+  }
+
+  test.each(inFull(REQUESTS, ([name]) => ['own gates', 'one seed', 'no champion', 'hot alone'].includes(name)))(
+    'by a request with %s',
+    { timeout: 60_000 },
+    async (_, request, reason) => {
+      const { job, result } = await experiment(submitter, request.gatesYaml === 'RUNNERS' ? { gatesYaml } : request);
+      expect(result.ranking!.ranked).toBe(false);
+      expect(result.ranking!.reasons.join('; ')).toContain(reason);
+      const refusals = await tryToAccept(submitter, job, [result.acceptability!.over]);
+      for (const { reason: code } of refusals) expect(code).toBe('NOT_ACCEPTABLE');
+      await expectSameChampion();
+      const { experiments } = await submitter.listExperiments({ pageSize: 1 });
+      expect(experiments[0]!.ranking!.reasons).toEqual(result.ranking!.reasons);
+      expect(experiments[0]!.job!.summary).toContain('not ranked: ');
+    },
+  );
+
+  test.each(inFull(OWN_GATES, ([name]) => name === 'correctness off' || name === 'a tenth of the speed is enough'))(
+    "by a kernel's own gates: %s",
+    { timeout: 60_000 },
+    async (_, gate) => {
+      const kernel = await uploaded(submitter, (files) => {
+        files['kernel.yaml'] = files['kernel.yaml']!.replace(/^gates:\n/m, `gates:\n  - ${gate}\n`);
+      });
+      const { job, result } = await experiment(submitter, { kernel });
+      expect(result.ranking!.reasons).toEqual([expect.stringMatching(/^the kernel's own gates loosen /)]);
+      await tryToAccept(submitter, job, [result.acceptability!.over]);
+      await expectSameChampion();
+    },
+  );
+
+  test("a kernel's own gates that tighten, or are new, leave the run ranked", { timeout: 60_000 }, async () => {
+    const kernel = await uploaded(submitter, (files) => {
+      files['kernel.yaml'] = files['kernel.yaml']!.replace(
+        /^gates:\n/m,
+        'gates:\n  - { id: regression, target: 1, why: at least as fast }\n  - { id: warnings, metric: compile_warnings, op: "==", target: 0, level: hard, why: none is wanted }\n',
+      );
+    });
+    const { result } = await experiment(submitter, { kernel });
+    expect(result.ranking).toMatchObject({ ranked: true, reasons: [] });
+  });
+
+  test.each([
+    ['wrong on one of the cases', 'int causal) {', 'int causal) {\n  if (gridDim.y == 4) seq_len /= 2;'],
+    ['that leaves small values out', '', ''],
+  ])('by a ranked run of a kernel %s', { timeout: 60_000 }, async (_, before, after) => {
+    const kernel =
+      before === ''
+        ? await uploaded(submitter, () => undefined, join('cheating', 'small_values'))
+        : await uploaded(submitter, (files) => {
+            files[`${KERNEL}.cu`] = files[`${KERNEL}.cu`]!.replace(before, after);
+          });
+    const { job, result, outcome } = await experiment(submitter, { kernel });
+    expect(Outcome[outcome]).not.toBe('PASSED');
+    await tryToAccept(submitter, job, [result.acceptability!.over]);
+    await expectSameChampion();
+  });
+
+  test('by the same build, a copy of the sources, and over the champion of an admin', { timeout: 60_000 }, async () => {
+    const same = await experiment(submitter, {});
+    expect(same.result.acceptability).toMatchObject({ possible: true, over: champion });
+    const copy = await experiment(submitter, {
+      kernel: await uploaded(submitter, (files) => {
+        files[`${KERNEL}.cu`] = `// mine\n${files[`${KERNEL}.cu`]!}`;
+      }),
+    });
+    for (const { job } of [same, copy]) {
+      const refusals = await tryToAccept(submitter, job);
+      expect(refusals.map(({ reason }) => reason)).toContain('PERMISSION_DENIED');
+    }
+    await expect(admin.accept({ job: same.job, over: champion })).rejects.toThrow('is the same build');
+    await expectSameChampion();
+  });
+
+  test('by deciding about what an admin decided', { timeout: 60_000 }, async () => {
+    const { job } = await experiment(submitter, {
+      kernel: await uploaded(submitter, (files) => {
+        files[`${KERNEL}.cu`] = `// an improvement\n${files[`${KERNEL}.cu`]!}`;
+      }),
+    });
+    for (const each of [submitter, other])
+      for (const decide of ['undo', 'reject'] as const)
+        await expect(each[decide]({ job: champion })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
+    await expect(other.accept({ job, over: champion })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
+    // The admin takes the submitter's result, and takes it back.
+    await admin.accept({ job, over: champion });
+    for (const decide of ['undo', 'reject'] as const)
+      await expect(submitter[decide]({ job })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
+    await admin.undo({ job });
+    await admin.reject({ job });
+    await expect(submitter.undo({ job })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
+    await expectSameChampion();
+  });
+
+  test('by jobs that are not experiments', { timeout: 60_000 }, async () => {
+    const kernel = idOf(KERNEL);
+    const jobs = [
+      submitter.start('verify', { kernel }),
+      submitter.start('benchmark', { kernel, settings: { shapes: [SMALL] } }),
+      submitter.start('tune', { kernel: idOf('fa_v2_wmma'), shapes: [SMALL], maxTrials: 2, seed: 1 }),
+      submitter.start('build', { kernel }),
+    ];
+    for (const stream of jobs) await tryToAccept(submitter, (await collect(stream))[0]!.job);
+    await expectSameChampion();
+  });
+
+  test('by a request that says itself that it is ranked', async () => {
+    await expect(
+      experiment(submitter, {
+        verify: { seedCount: 1 },
+        assigned: { ranking: { ranked: true }, championJob: champion },
+      }),
+    ).rejects.toMatchObject({ reason: 'INVALID_REQUEST', violations: [{ field: 'assigned' }] });
+    await expectSameChampion();
+  });
+
+  test('by a stale comparison, a parallel one, or under another name', { timeout: 120_000 }, async () => {
+    const renamed = (id: string, remark: string) =>
+      uploaded(submitter, (files) => {
+        files['kernel.yaml'] = files['kernel.yaml']!.replace(/^id: .*$/m, `id: ${id}`);
+        files[`${KERNEL}.cu`] = `// ${remark}\n${files[`${KERNEL}.cu`]!}`;
+      });
+    // Another name, as anybody may have one: it is compared with the device's best, and takes no place but its own.
+    const mine = await experiment(submitter, { kernel: await renamed('my_attention', 'first') });
+    const stale = await experiment(submitter, { kernel: await renamed('my_attention', 'second') });
+    expect(mine.result.acceptability).toMatchObject({ possible: true, over: champion });
+    const answers = await Promise.allSettled(
+      [mine, stale, mine, stale].map(({ job }) => submitter.accept({ job, over: champion })),
+    );
+    expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+    const { champions, decisions } = await admin.listChampions({ includeDecisions: true });
+    expect(champions.map(({ kernelId }) => kernelId).toSorted()).toEqual([KERNEL, 'my_attention']);
+    const [made] = decisions;
+    expect(made).toMatchObject({
+      kind: DecisionKind.ACCEPTED,
+      client: 'submitter',
+      role: 'submitter',
+      evidence: {
+        plan: 'merge',
+        gatesDigest: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
+        rulesDigest: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
+        cases: expect.stringContaining('2 of 2') as string,
+        over: champion,
+        owner: 'submitter',
+      },
+    });
+    expect(made!.evidence!.seeds.length).toBeGreaterThanOrEqual(5);
+    // Another submitter's equal result does not push it aside.
+    const equal = await experiment(other, {
+      kernel: await uploaded(other, (files) => {
+        files['kernel.yaml'] = files['kernel.yaml']!.replace(/^id: .*$/m, 'id: my_attention');
+        files[`${KERNEL}.cu`] = `// third\n${files[`${KERNEL}.cu`]!}`;
+      }),
+    });
+    await expect(other.accept({ job: equal.job, over: equal.result.acceptability!.over })).rejects.toThrow(
+      'is not shown to be faster',
+    );
+    await admin.undo({ job: made!.job });
+    await expectSameChampion();
+  });
+});

@@ -1,0 +1,78 @@
+/** Whether a compiler failed because of its sources or of the host, by what is known of both. */
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { KILLED, type StagesEnd } from './compile-stages.ts';
+import { isPlacedError } from './diagnostics.ts';
+
+// g++ tells of its parts, nvcc of its own; the linker and the assembler say the second.
+const KILLED_PART = /(?:^|: )(?:fatal error: )?Killed signal terminated program \w+|died due to signal 9\b/;
+const NO_SPACE = /: No space left on device\b/;
+/** With less, some part of a compiler did not get what it wanted to write, whatever it says. */
+const LEAST_FREE_BYTES = 64 * 1024 ** 2;
+/** A compiler that is killed sooner has not come to its own limits. */
+const OWN_LIMIT_PART = 0.8;
+/** About an entry, without a place. What ptxas calls fatal (memory, files) may be the host's. */
+const PTXAS_ERROR = /^ptxas error {0,8}:/;
+/** Statistics, with times that differ in every run. */
+const PTXAS_INFO = /^ptxas info {0,8}:|^ {4}\d+ bytes stack frame/;
+/** Temporary files have another name each time. */
+const TEMPORARY = /\/tmp\/[\w.-]+/g;
+
+export type HostFault = 'no-space' | 'killed' | 'box' | 'unknown';
+
+/**
+ * What the host did to the compiler. Undefined: it ended as its sources made it end, with an error that has a place in
+ * them. 'unknown': neither is certain.
+ */
+export function hostFault(end: StagesEnd, limitMs: number): HostFault | undefined {
+  const { exitCode, timedOut, seconds, lines, leastFreeBytes, boxBroke } = end;
+  if (exitCode === 0 || timedOut) return undefined;
+  if (boxBroke) return 'box';
+  if (lines.some((line) => NO_SPACE.test(line)) || leastFreeBytes < LEAST_FREE_BYTES) return 'no-space';
+  const killed = exitCode === KILLED || lines.some((line) => KILLED_PART.test(line));
+  if (killed) return seconds * 1000 < OWN_LIMIT_PART * limitMs ? 'killed' : undefined;
+  return lines.some((line) => isPlacedError(line) || PTXAS_ERROR.test(line)) ? undefined : 'unknown';
+}
+
+/**
+ * What is held against the host after a compiler was run twice. The same words twice, on a host that was in order, are
+ * about the sources.
+ */
+export function faultOfTwo(first: StagesEnd, second: StagesEnd, limitMs: number): HostFault | undefined {
+  const fault = hostFault(second, limitMs);
+  return fault === 'unknown' && said(first) === said(second) ? undefined : fault;
+}
+
+const said = ({ exitCode, lines }: StagesEnd): string =>
+  `${exitCode}\n${lines
+    .filter((line) => !PTXAS_INFO.test(line))
+    .join('\n')
+    .replace(TEMPORARY, '/tmp/…')}`;
+
+export function hostError(fault: HostFault): FlashcoreError {
+  switch (fault) {
+    case 'no-space':
+      return new FlashcoreError(
+        'DISK_FULL',
+        {},
+        "The compiler found no space left, twice: free some on the disk of the runner's data directory and try again",
+      );
+    case 'killed':
+      return new FlashcoreError(
+        'INTERNAL',
+        { cause: 'compiler killed' },
+        "The compiler was killed (signal 9), twice: look at the host's memory and try again",
+      );
+    case 'box':
+      return new FlashcoreError(
+        'INTERNAL',
+        { cause: 'box broke' },
+        'The box of the compiler broke, twice: run fa-tui host, which says whether bubblewrap works, and try again',
+      );
+    case 'unknown':
+      return new FlashcoreError(
+        'INTERNAL',
+        { cause: 'compiler failed differently' },
+        'The compiler failed twice, in different ways, and named no place in the sources: whether the kernel or the host is at fault is not known; try again',
+      );
+  }
+}

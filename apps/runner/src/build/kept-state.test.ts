@@ -1,0 +1,111 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { missing } from '@flashcore/shared/testing';
+import { expect, test } from 'vitest';
+import { keepsStateFinding, stateInCubin, stateInPtx } from './kept-state.ts';
+
+/** One entry, which uses whatever is declared before it. */
+const kernel = (declarations: string, body: string): string =>
+  `#include <cstdio>\n${declarations}\nextern "C" __global__ void entry(int* out, int i) {\n${body}\n}\n`;
+
+const SOURCES: [what: string, source: string, named: string[]][] = [
+  ['a variable', kernel('__device__ int counter;', 'out[0] = ++counter;'), ['counter']],
+  ['a managed variable', kernel('__managed__ int counter;', 'out[0] = ++counter;'), ['counter']],
+  ['a static variable of a function', kernel('', 'static __device__ int inner; out[0] = ++inner;'), ['inner']],
+  ['a variable with a value', kernel('__device__ int table[2] = {1, 2};', 'out[0] = table[i]++;'), ['table']],
+  // Nothing but C++ keeps a kernel from writing to it.
+  ['a constant in device memory', kernel('__device__ const int table[2] = {1, 2};', 'out[0] = table[i];'), ['table']],
+  [
+    'a variable of inline PTX, behind a comment',
+    kernel(
+      '',
+      'int x; asm volatile("/* ; */ .global .align 4 .u32 hidden; st.global.u32 [hidden], %1; ld.global.u32 %0, [hidden];" : "=r"(x) : "r"(i)); out[0] = x;',
+    ),
+    ['hidden'],
+  ],
+  [
+    'memory of the heap',
+    kernel('', 'int* p = (int*)malloc(8); if (p) { *p = i; out[0] = (int)(size_t)p; }'),
+    ['malloc()'],
+  ],
+  ['output', kernel('', 'printf("%d", i);'), ['$str', 'vprintf()']],
+  [
+    'a variable of inline PTX, over several lines',
+    kernel(
+      '',
+      'int x; asm volatile(".global\\n .align 4\\n .u32\\n hidden; st.global.u32 [hidden], %1; ld.global.u32 %0, [hidden];" : "=r"(x) : "r"(i)); out[0] = x;',
+    ),
+    ['hidden'],
+  ],
+  [
+    'a variable of inline PTX, without a blank',
+    kernel(
+      '',
+      'int x; asm volatile(".global.u32 hidden; atom.global.add.u32 %0, [hidden], 1;" : "=r"(x)); out[0] = x;',
+    ),
+    ['hidden'],
+  ],
+  [
+    'a variable of inline PTX between two functions, without a blank',
+    kernel(
+      '',
+      'out[0] = i; asm volatile("ret; }.visible.global.u32 hidden; .visible.func f(){.reg .u32 q; ld.global.u32 q, [hidden]; st.global.u32 [hidden], q;");',
+    ),
+    ['hidden'],
+  ],
+  [
+    'a variable reached by another one',
+    kernel('__device__ int cell; __device__ int* at = &cell;', 'out[0] = ++*at;'),
+    ['at', 'cell'],
+  ],
+  [
+    'objects of a header, which no code uses',
+    kernel('#include <cuda/std/utility>\n#include <cooperative_groups/reduce.h>', 'out[0] = i;'),
+    [],
+  ],
+  [
+    'one of them, used',
+    kernel('__device__ char one, other;', 'asm volatile("{.reg .u64 at; mov.u64 at, other;}"); out[0] = i;'),
+    ['other'],
+  ],
+  ['a small one named in a comment', kernel('__device__ char one;', 'asm volatile("// one"); out[0] = i;'), ['one']],
+  ['a large one that no code uses', kernel('__device__ char table[65];', 'out[0] = i;'), ['table']],
+  [
+    '__constant__ and shared memory',
+    kernel(
+      '__constant__ int table[2] = {1, 2};',
+      '__shared__ int s[32]; s[i & 31] = i; __syncthreads(); out[0] = table[i] + s[0];',
+    ),
+    [],
+  ],
+];
+
+test.skipIf(missing('nvcc')).each(SOURCES)('%s, in cubin and PTX', { timeout: 60_000 }, (_, source, named) => {
+  const folder = mkdtempSync(join(tmpdir(), 'fc-state-'));
+  try {
+    writeFileSync(join(folder, 'kernel.cu'), source);
+    const made = (kind: 'cubin' | 'ptx'): Buffer => {
+      const path = join(folder, `kernel.${kind}`);
+      execFileSync('nvcc', [`-${kind}`, '-arch=sm_90', '-o', path, join(folder, 'kernel.cu')], { stdio: 'ignore' });
+      return readFileSync(path);
+    };
+    const namesOf = (state: string[]): string[] => state.map((each) => each.replace(/ \(.*/, '')).sort();
+    const matching = named.map((name) => expect.stringContaining(name) as string).sort();
+    const ptx = made('ptx').toString();
+    expect([namesOf(stateInCubin(made('cubin'), ptx)), namesOf(stateInPtx(ptx))]).toEqual([matching, matching]);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test('a finding names the first variables and says what to do', () => {
+  const state = Array.from({ length: 10 }, (_, index) => `v${index} (4 bytes)`);
+  const finding = keepsStateFinding(state)!;
+  expect([finding.message, finding.remedy]).toEqual([
+    `the build has memory that outlives a launch: ${state.slice(0, 8).join(', ')} and 2 more`,
+    expect.stringContaining('Declare counters, semaphores and scratch memory as a workspace') as string,
+  ]);
+  expect(keepsStateFinding([])).toBeUndefined();
+});

@@ -1,0 +1,118 @@
+/**
+ * A run whose result may be accepted has shapes that nobody knows, and inputs over the dtype's whole range: kernels
+ * that are right on the cases only are found, with the smallest shape on which they are wrong.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { FindingKind, Outcome, Verdict, type JobResult } from '@flashcore/shared/contract';
+import { checkShape, formatShape, parseManifest, parseShape, resolveVariant } from '@flashcore/shared/kernels';
+import { inFull } from '@flashcore/shared/testing';
+import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
+import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
+
+let fixture: TestPlanner;
+beforeAll(() => void (fixture = openTestPlanner()));
+afterAll(() => fixture.close());
+
+const LIMITS = { timeout: 300_000 };
+
+/** An experiment on one small case that every cheat is right on. */
+async function experiment(kernelId: string): Promise<{ outcome: string; result: JobResult }> {
+  const { outcome } = await fixture.run('runExperiment', {
+    kernel: { source: { case: 'kernelId', value: kernelId } },
+    noFallback: true,
+    verify: { shapes: [parseShape('1x1x64x64')], seedCount: 1 },
+    benchmark: {
+      shapes: [parseShape('1x1x64x64')],
+      protocol: { minSamples: 3, maxSamples: 3, maxSeconds: 0.1 },
+    },
+  });
+  return { outcome: Outcome[outcome.outcome], result: outcome.result };
+}
+
+/** The smallest shapes that a search from any shape beyond the cheat's limit ends at. */
+const CHEATS: Record<string, { smallest: RegExp; passes: string }> = {
+  shapes_up_to_512_keys: { smallest: /^1x1x513x64$/, passes: '1x1x512x64' },
+  // One batch or one head fewer is right.
+  shapes_up_to_32_heads: {
+    smallest: /^(33x1|1x33|2x17|17x2|3x11|11x3|4x9|9x4|5x7|7x5|6x6)x[1-9]\d?x64c?$/,
+    passes: '1x32x64x64',
+  },
+  shapes_unlisted_head_dim: { smallest: /^1x1x2x96$/, passes: '1x1x64x64' },
+};
+
+test.each(inFull(Object.keys(CHEATS), () => true))(
+  '%s passes its cases and fails with the smallest shape that it is wrong on',
+  LIMITS,
+  async (cheat) => {
+    const { smallest, passes } = CHEATS[cheat]!;
+    const { outcome, result } = await experiment(cheat);
+    expect(outcome).toBe('WRONG_RESULT');
+    const { verify, findings } = result.variants[0]!;
+    expect(verify!.cases.map(({ verdict }) => verdict)).toEqual([Verdict.PASS]);
+    expect(verify!.probes.filter(({ verdict }) => verdict === Verdict.FAIL)).toEqual([]);
+    const last = verify!.drawn.at(-1)!;
+    expect([last.verdict, last.drawn]).toEqual([Verdict.FAIL, true]);
+    expect(formatShape(last.shape!)).toMatch(smallest);
+    expect(result.provenance!.drawnShapes.map(formatShape)).toContain(formatShape(last.foundFrom!));
+    const [finding] = findings;
+    expect(FindingKind[finding!.kind]).toBe('WRONG_RESULT');
+    const [shape, from] = [formatShape(last.shape!), formatShape(last.foundFrom!)];
+    expect(finding!.message).toContain(`smallest failing shape ${shape} (found from ${from}): `);
+    // The command of the remedy, and next to it the shape that is right.
+    const seeds = [...finding!.remedy.matchAll(/--seed (\w+)/g)].map(([, seed]) => seed!);
+    expect(finding!.remedy).toContain(
+      `fa-tui verify ${cheat} --device emulator --shape ${shape} --seed ${seeds[0]} --seed ${seeds[1]}`,
+    );
+    expect(result.provenance!.seeds).toEqual(expect.arrayContaining(seeds));
+    const again = await fixture.run('verify', {
+      kernel: { source: { case: 'kernelId', value: cheat } },
+      settings: { shapes: [parseShape(shape), parseShape(passes)], seeds },
+    });
+    expect(again.outcome.result.variants[0]!.verify!.cases.map(({ verdict }) => verdict)).toEqual([
+      Verdict.FAIL,
+      Verdict.PASS,
+    ]);
+  },
+);
+
+test.each(['values_clamped_to_8_bits', 'values_rounded_to_8_bits'])(
+  '%s passes its case and fails on the probes',
+  LIMITS,
+  async (cheat) => {
+    const { outcome, result } = await experiment(cheat);
+    expect(outcome).toBe('WRONG_RESULT');
+    expect(result.variants[0]!.verify!.probes.some(({ verdict }) => verdict === Verdict.FAIL)).toBe(true);
+  },
+);
+
+test('a correct kernel passes; each run draws other shapes and reports them', LIMITS, async () => {
+  const runs = [await experiment('flashcore_v6'), await experiment('flashcore_v6')];
+  const manifest = parseManifest(readFileSync(join(REPOSITORY_ROOT, 'kernels/flashcore_v6/kernel.yaml'), 'utf8'), 'v6');
+  const shapes = runs.map(({ outcome, result }) => {
+    expect(outcome, result.variants[0]!.findings.map(({ message }) => message).join('\n')).not.toBe('WRONG_RESULT');
+    const { drawn } = result.variants[0]!.verify!;
+    expect(drawn.map(({ verdict }) => verdict)).toEqual(drawn.map(() => Verdict.PASS));
+    expect(drawn.map(({ shape }) => formatShape(shape!))).toEqual(result.provenance!.drawnShapes.map(formatShape));
+    for (const { shape } of drawn) expect(checkShape(manifest, resolveVariant(manifest), shape!)).toBeUndefined();
+    return result.provenance!.drawnShapes;
+  });
+  expect(shapes[0]!.map(formatShape)).not.toEqual(shapes[1]!.map(formatShape));
+  for (const drawn of shapes) {
+    expect(drawn.some(({ sequenceLength }) => sequenceLength > 512)).toBe(true);
+    expect(drawn.some(({ batch, heads }) => batch * heads > 32)).toBe(true);
+    expect(drawn.some(({ causal }) => causal)).toBe(true);
+  }
+});
+
+test('a plan that accepts nothing draws none', LIMITS, async () => {
+  const { outcome } = await fixture.run('runExperiment', {
+    kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
+    plan: 'explore',
+    verify: { shapes: [parseShape('1x1x64x64')], seedCount: 1 },
+    benchmark: { shapes: [parseShape('1x1x64x64')], protocol: { minSamples: 3, maxSamples: 3, maxSeconds: 0.1 } },
+  });
+  expect(outcome.result.provenance!.drawnShapes).toEqual([]);
+  expect(outcome.result.variants[0]!.verify!.drawn).toEqual([]);
+});

@@ -1,0 +1,140 @@
+/** Which shapes are drawn from which limits, over many runs. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { DeviceSchema, type Device, type Shape } from '@flashcore/shared/contract';
+import {
+  attention,
+  caseFlops,
+  checkShape,
+  formatShape,
+  parseCases,
+  parseManifest,
+  resolveVariant,
+  tensorElements,
+} from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
+import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
+import { drawForRun, drawShapes, type Below } from './drawn-shapes.ts';
+
+const read = (path: string): string => readFileSync(join(REPOSITORY_ROOT, 'kernels', path), 'utf8');
+const cases = parseCases(read('cases.yaml'), 'cases.yaml');
+const RUNS = 40;
+
+const emulator = create(DeviceSchema, { simulated: true, multiprocessors: 58, memoryBytes: 2n ** 33n });
+const gpu = create(DeviceSchema, { multiprocessors: 132, memoryBytes: 2n ** 37n });
+
+/** The same numbers for the same seed. */
+function numbers(seed: number): Below {
+  let state = seed;
+  return (count) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * count);
+  };
+}
+
+function drawn(path: string, { device = emulator, limits }: { device?: Device; limits?: string } = {}) {
+  const text = read(`${path}/kernel.yaml`);
+  const manifest = parseManifest(
+    limits === undefined ? text : text.replace(/limits:\n( .*\n)+/, `limits:\n${limits}\n`),
+    path,
+  );
+  const resolved = resolveVariant(manifest, {}, device);
+  const runs = Array.from({ length: RUNS }, (_, seed) =>
+    drawShapes({ manifest, resolved, cases, device }, numbers(seed)),
+  );
+  for (const shape of runs.flat()) expect(checkShape(manifest, resolved, shape), formatShape(shape)).toBeUndefined();
+  return runs;
+}
+
+/** What kernels that were written to be right on known shapes are wrong on: three extents or more at a time. */
+const WRONG_ON: Record<string, (shape: Shape) => boolean> = {
+  'more heads than a case has': (shape) => all(shape) > 32,
+  'CTAs beyond a wave': (shape) => all(shape) > 148 && shape.sequenceLength > 1,
+  'five batches': ({ batch }) => batch >= 5,
+  'five batches, causal': ({ batch, causal }) => batch >= 5 && causal,
+  'five batches of 129 keys': ({ batch, sequenceLength }) => batch >= 5 && sequenceLength > 128,
+  'a thousand heads': (shape) => all(shape) > 1000,
+  'an odd number of heads': ({ heads }) => heads > 3 && heads % 2 === 1,
+  'many odd heads': ({ heads }) => heads > 9 && heads % 2 === 1,
+  'long and causal': ({ sequenceLength, causal }) => sequenceLength > 512 && causal,
+  'long without a mask': ({ sequenceLength, causal }) => sequenceLength > 512 && !causal,
+  'beyond 1,024': ({ sequenceLength }) => sequenceLength > 1024,
+  'causal, ragged, many heads': (shape) => shape.causal && shape.sequenceLength % 2 === 1 && all(shape) > 6,
+  'one key beyond a tile': ({ sequenceLength, causal }) => sequenceLength > 64 && sequenceLength % 64 === 1 && !causal,
+  'the same, causal': ({ sequenceLength, causal }) => sequenceLength > 64 && sequenceLength % 64 === 1 && causal,
+  'one key short of a tile': ({ sequenceLength }) => sequenceLength % 64 === 63,
+  'between 256 and 512': ({ sequenceLength }) => sequenceLength > 256 && sequenceLength < 512,
+};
+const WRONG_ON_WIDTHS: typeof WRONG_ON = {
+  'wide and causal': (shape) => shape.causal && shape.headDim > 64 && all(shape) > 2,
+  'small head dimensions': ({ headDim }) => headDim < 32,
+  'between 64 and 128': ({ headDim }) => headDim > 64 && headDim < 128,
+};
+const all = ({ batch, heads }: Shape): number => batch * heads;
+/** Of the runs, at least: what a kernel is wrong on is drawn. */
+const SHARE = 0.85;
+
+test.each([
+  ['flashcore_v6', WRONG_ON],
+  ['flashcore_v12', WRONG_ON],
+  ['corpus/cheats_shapes', { ...WRONG_ON, ...WRONG_ON_WIDTHS }],
+] as const)('%s: nearly every run has each pair and many triples of sizes, in seconds', (kernel, wrongOn) => {
+  const runs = drawn(kernel);
+  for (const shapes of runs) {
+    expect(shapes.length).toBeLessThanOrEqual(20);
+    expect(
+      shapes.every((shape) => tensorElements(attention(), shape) <= 2 ** 18 && caseFlops(attention(), shape) <= 6e8),
+    ).toBe(true);
+    expect(shapes.reduce((sum, shape) => sum + caseFlops(attention(), shape), 0)).toBeLessThanOrEqual(2.4e9);
+  }
+  const seldom = Object.entries(wrongOn)
+    .map(([name, isWrong]) => ({ name, share: runs.filter((shapes) => shapes.some(isWrong)).length / RUNS }))
+    .filter(({ share }) => share < SHARE);
+  expect(seldom).toEqual([]);
+  expect(new Set(runs.map((shapes) => shapes.map(formatShape).join())).size).toBe(RUNS);
+});
+
+test('a GPU has longer rows, and as many heads as the limit allows or more than 65,535', () => {
+  for (const [kernel, most] of [
+    ['fa_v1_baseline', 65_535],
+    ['flashcore_v10', 65_536],
+  ] as const)
+    for (const shapes of drawn(kernel, { device: gpu })) {
+      expect(Math.max(...shapes.map(({ batch, heads }) => batch * heads))).toBeGreaterThanOrEqual(
+        most === 65_535 ? most : 65_535,
+      );
+      expect(shapes.every((shape) => tensorElements(attention(), shape) <= 2 ** 23)).toBe(true);
+    }
+  const longest = drawn('flashcore_v10', { device: gpu }).flatMap((shapes) =>
+    shapes.map((shape) => shape.sequenceLength),
+  );
+  expect(Math.max(...longest)).toBeGreaterThan(6_000);
+});
+
+test('a head dimension that no case has is drawn in each run of a kernel that takes one', () => {
+  for (const shapes of drawn('cheating/shapes_unlisted_head_dim'))
+    expect(shapes.some(({ headDim }) => headDim === 96)).toBe(true);
+});
+
+test.each([
+  ['multiples of 16', '  - { require: "D == 64 && S % 16 == 0", because: "x" }'],
+  ['one length', '  - { require: "D == 64 && S == 512", because: "x" }'],
+  ['few heads', '  - { require: "D == 64 && B * H <= 8", because: "x" }'],
+  ['short rows', '  - { require: "D == 64 && S <= 64", because: "x" }'],
+])('limits that exclude some aims leave the others: %s', (_, limits) => {
+  for (const shapes of drawn('fa_v1_baseline', { limits })) expect(shapes.length).toBeGreaterThan(0);
+});
+
+test('limits that exclude everything leave none', () => {
+  expect(drawn('fa_v1_baseline', { limits: '  - { require: "S > 2000000000", because: "x" }' }).flat()).toEqual([]);
+});
+
+test('nothing of what a run draws follows from a request: two runs of the same request differ', () => {
+  const manifest = parseManifest(read('flashcore_v6/kernel.yaml'), 'flashcore_v6');
+  const kernel = { manifest, resolved: resolveVariant(manifest), cases, device: emulator };
+  const [first, second] = [drawForRun(kernel), drawForRun(kernel)];
+  expect(first.seeds).toHaveLength(2);
+  expect(first.seeds).not.toEqual(second.seeds);
+  expect(first.shapes.map(formatShape)).not.toEqual(second.shapes.map(formatShape));
+});

@@ -1,0 +1,143 @@
+/**
+ * Which runs are ranked: those that the runner's owner fixed in everything that decides, by kernels/gates.yaml and
+ * kernels/cases.yaml. Only their results can be accepted or stand in the leaderboard.
+ */
+import { createHash } from 'node:crypto';
+import { create } from '@bufbuild/protobuf';
+import { RankingSchema, type Ranking, type RunExperimentRequest, type Shape } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import type { SamplingProtocol } from '../../worker/messages/measuring.ts';
+import {
+  judgesRounding,
+  type BenchmarkSpec,
+  type JobSpec,
+  type ProfileSpec,
+  type RunRanking,
+  type VerifySpec,
+} from './job-spec.ts';
+import type { JudgedBy } from './judged-by.ts';
+
+/** Fewer inputs leave out a distribution: what a kernel gets wrong may show on one of them only. */
+export const FEWEST_SEEDS = 5;
+
+/** Whether the result of this job may decide who is champion: the one predicate for it. */
+export const isRankedRun = ({ ranking }: Pick<JobSpec, 'ranking'>): boolean => ranking?.reasons.length === 0;
+
+export const rankingMessage = ({ reasons, rulesDigest }: RunRanking): Ranking =>
+  create(RankingSchema, { ranked: reasons.length === 0, reasons, rulesDigest });
+
+/** What a job does, in its phases. */
+export interface PhaseSpecs {
+  verify: VerifySpec | undefined;
+  benchmark: BenchmarkSpec | undefined;
+  profile: ProfileSpec | undefined;
+}
+
+interface RankedParts {
+  request: RunExperimentRequest;
+  judged: JudgedBy;
+  casesDigest: string;
+  /** What the request asks for. */
+  asked: PhaseSpecs;
+  /** What the same request would come to, were all its settings left to the plan; a text: why that can't be run. */
+  fixed: PhaseSpecs | string;
+  /** Why the champion that there is, or may be, is not compared with; undefined: it is, or there is none. */
+  championLeftOut: string | undefined;
+}
+
+/** Decides from a compiled job whether it is ranked, with all reasons why it is not. */
+export function rankingOf(parts: RankedParts): RunRanking {
+  const { request, judged, casesDigest, fixed } = parts;
+  const rulesDigest = createHash('sha256')
+    .update(JSON.stringify([judged.text, judged.plan.name, casesDigest]))
+    .digest('hex');
+  const { assigned } = request;
+  if (assigned) {
+    const reasons = assigned.ranking?.reasons ?? [];
+    const otherRules = assigned.ranking?.rulesDigest !== rulesDigest;
+    return {
+      reasons: otherRules ? [...reasons, "the node's gates or cases are not the gateway's"] : reasons,
+      rulesDigest,
+    };
+  }
+  const reasons = [
+    ...planReasons(judged),
+    ...(typeof fixed === 'string' ? [fixed] : settingReasons(parts.asked, fixed)),
+    ...championReasons(parts),
+  ];
+  return { reasons, rulesDigest };
+}
+
+function planReasons({ plan, clientGates, loosened }: JudgedBy): string[] {
+  return [
+    ...(clientGates ? ['client gates'] : []),
+    ...(plan.acceptable ? [] : [`plan ${plan.name} accepts nothing: run it with a plan such as merge`]),
+    ...(loosened.length > 0 ? [`the kernel's own gates loosen ${loosened.join(', ')}`] : []),
+  ];
+}
+
+function settingReasons(asked: PhaseSpecs, fixed: PhaseSpecs): string[] {
+  return [
+    ...(asked.verify && fixed.verify ? verifyReasons(asked.verify, fixed.verify) : ['nothing is verified']),
+    ...(asked.benchmark && fixed.benchmark
+      ? benchmarkReasons(asked.benchmark, fixed.benchmark)
+      : ['nothing is benchmarked']),
+    ...profileReasons(asked.profile, fixed.profile),
+  ];
+}
+
+function verifyReasons(asked: VerifySpec, fixed: VerifySpec): string[] {
+  const { tolerance } = fixed;
+  const looser = asked.tolerance.absolute > tolerance.absolute || asked.tolerance.relative > tolerance.relative;
+  const fewest = Math.max(FEWEST_SEEDS, fixed.seedCount);
+  return [
+    ...(hasAll(asked.shapes, fixed.shapes) ? [] : ['cases chosen by the client']),
+    ...(asked.seeds.length > 0 ? ['seeds given by the client'] : []),
+    ...(asked.seeds.length === 0 && asked.seedCount < fewest
+      ? [`${asked.seedCount} of at least ${fewest} seeds a case`]
+      : []),
+    ...(looser || (judgesRounding(fixed) && !judgesRounding(asked))
+      ? [`tolerance looser than ${tolerance.profile ?? "the plan's"}`]
+      : []),
+    ...(fixed.probes && !asked.probes ? ['no probes'] : []),
+  ];
+}
+
+function benchmarkReasons(asked: BenchmarkSpec, fixed: BenchmarkSpec): string[] {
+  const sameShapes = hasAll(asked.shapes, fixed.shapes) && hasAll(fixed.shapes, asked.shapes);
+  const limits = samplingLimits(asked.protocol.sampling, fixed.protocol.sampling);
+  return [
+    ...(sameShapes ? [] : ['benchmark shapes chosen by the client']),
+    ...(fixed.modes.every((mode) => asked.modes.includes(mode)) ? [] : ['timing modes chosen by the client']),
+    ...(limits.length > 0 ? [`the client limits ${limits.join(', ')}`] : []),
+    ...(asked.sdpaBackends.length > 0 ? ['SDPA backends chosen by the client'] : []),
+  ];
+}
+
+/** In what a request measures less than the protocol. */
+function samplingLimits(asked: SamplingProtocol, fixed: SamplingProtocol): string[] {
+  return [
+    ...(asked.minSamples < fixed.minSamples || asked.maxSamples < fixed.maxSamples ? ['the number of samples'] : []),
+    ...(asked.maxSeconds < fixed.maxSeconds ? ['the time of sampling'] : []),
+    ...(asked.targetRelativeHalfWidth > fixed.targetRelativeHalfWidth ? ['the width of the interval'] : []),
+  ];
+}
+
+/** Counters are only read for the plan's gates: those of another shape would be another figure. */
+function profileReasons(asked: ProfileSpec | undefined, fixed: ProfileSpec | undefined): string[] {
+  if (!fixed) return [];
+  const lacking = fixed.counters.some((counter) => !asked?.counters.includes(counter));
+  return asked && !lacking && asked.metricSet === fixed.metricSet && hasAll([asked.shape], [fixed.shape])
+    ? []
+    : ['profile chosen by the client'];
+}
+
+function championReasons({ request, championLeftOut }: RankedParts): string[] {
+  if (request.benchmark?.champion) return ['champion chosen by the client'];
+  return championLeftOut === undefined ? [] : [championLeftOut];
+}
+
+function hasAll(shapes: readonly Shape[], wanted: readonly Shape[]): boolean {
+  const found = new Set(shapes.map(formatShape));
+  return wanted.every((shape) => found.has(formatShape(shape)));
+}

@@ -1,0 +1,58 @@
+import { attentionCase, shapeOf, type ProblemCase, type TensorDtype } from '@flashcore/shared/kernels';
+import type { Reference } from '../driver/reference.ts';
+import { matricesOf, outputOf, type TensorBits } from '../driver/tensor-bits.ts';
+import { drawInputs, NORMAL } from '../verify/inputs.ts';
+
+/**
+ * A few heads of Q and of K and V, N(0, 1), and the answer of every pair. The answers stay in this process's memory.
+ */
+export interface DrawnHeads {
+  dtype: TensorDtype;
+  /** [qBases, S, D]. */
+  Q: TensorBits;
+  /** [kvBases, S, D]. */
+  K: TensorBits;
+  V: TensorBits;
+  qBases: number;
+  kvBases: number;
+  /** [qBases, kvBases, S, D]. */
+  answers: Float32Array;
+}
+
+/**
+ * Numbers of drawn heads without a common divisor, whose pairs are at least as many as a launch has heads: head h of a
+ * launch is made from head h % qBases and head h % kvBases, so that no two heads of a launch have the same pair.
+ */
+export function drawnHeadCounts(heads: number): { qBases: number; kvBases: number } {
+  const qBases = Math.ceil(Math.sqrt(heads));
+  return { qBases, kvBases: qBases + 1 };
+}
+
+/** Draws the heads by a seed; the answers are the CPU reference's. */
+export function drawHeads(attention: ProblemCase, seed: string, reference: Reference): DrawnHeads {
+  const { dtype, values } = attention;
+  const { heads: all, rows, columns } = matricesOf(outputOf(attention));
+  const { qBases, kvBases } = drawnHeadCounts(all);
+  const oneBatch = (heads: number): ProblemCase =>
+    attentionCase(shapeOf({ B: 1, H: heads, S: rows, D: columns, causal: values['causal'] ?? 0 }), dtype);
+  const inputs = drawInputs(oneBatch(kvBases), { seed, rule: NORMAL }, reference);
+  const [Q, K, V] = ['Q', 'K', 'V'].map((name) => inputs[name]!) as [TensorBits, TensorBits, TensorBits];
+  const headLength = rows * columns;
+  const head = (tensor: TensorBits, index: number): TensorBits =>
+    tensor.subarray(index * headLength, (index + 1) * headLength);
+  const pairs = qBases * kvBases;
+  const spread = (tensor: TensorBits, headOf: (pair: number) => number): TensorBits => {
+    const all = new (tensor.constructor as typeof Uint16Array)(pairs * headLength);
+    for (let pair = 0; pair < pairs; ++pair) all.set(head(tensor, headOf(pair)), pair * headLength);
+    return all;
+  };
+  const want = reference.fp64(
+    {
+      Q: spread(Q, (pair) => Math.floor(pair / kvBases)),
+      K: spread(K, (pair) => pair % kvBases),
+      V: spread(V, (pair) => pair % kvBases),
+    },
+    oneBatch(pairs),
+  );
+  return { dtype, Q: Q.slice(0, qBases * headLength), K, V, qBases, kvBases, answers: Float32Array.from(want) };
+}

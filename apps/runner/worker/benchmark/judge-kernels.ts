@@ -1,0 +1,280 @@
+import type { TensorDtype } from '@flashcore/shared/kernels';
+import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
+import { parameterArray } from '../driver/packed-arguments.ts';
+
+const ENTRIES = ['inputs', 'noise', 'outputs', 'hold', 'scrub'] as const;
+type Entry = (typeof ENTRIES)[number];
+
+/** By judge.cu. */
+const DTYPES: Readonly<Record<TensorDtype, number>> = { fp16: 0, bf16: 1, fp32: 2 };
+const TENSORS = { Q: 0, K: 1, V: 2 } as const;
+const MAX_GRID_Y = 65_535;
+/** CTAs of one kernel; more would only queue. The emulator's threads cost more than its loops. */
+const CTAS = { gpu: 8_192, simulated: 1 };
+const NOISE_THREADS = { gpu: 256, simulated: 1 };
+const SCRUB_THREADS = { gpu: 1024, simulated: 1 };
+const SIMULATED_SCRUB_BYTES = 4_096;
+
+/** Words of the device that the judge's kernels count in. */
+const FOUND = { outside: 0, first: 1, compared: 2, Q: 3, K: 4, V: 5, guards: 6 } as const;
+const FOUND_WORDS = 7;
+
+/** What the checks of a sample found. */
+export interface Found {
+  /** Elements outside the tolerance, or not finite. */
+  outside: number;
+  /** Index of the first, in [launches, heads, S, D]. */
+  first: number;
+  compared: number;
+  /** Elements of the inputs that are not what was written. */
+  changed: Record<'Q' | 'K' | 'V', number>;
+  /** Words of the guards likewise. */
+  guards: number;
+}
+
+/** A head's extent, and what its elements are. */
+export interface HeadKind {
+  dtype: TensorDtype;
+  rows: number;
+  columns: number;
+  causal: boolean;
+}
+
+/** How the inputs of a sample follow from the drawn heads. */
+export interface Disguise {
+  /** Nobody knows it but the judge; every sample has another. */
+  key: bigint;
+  /** Which drawn head the first of a pool is made from. */
+  qPhase: number;
+  kvPhase: number;
+}
+
+/** Q, K or V of a pool, and the drawn heads that it is made from. */
+export interface PoolTensor {
+  tensor: keyof typeof TENSORS;
+  base: DevicePointer;
+  bases: number;
+  pool: DevicePointer;
+  heads: number;
+}
+
+/** Regions of memory, each with guard bytes around a payload. */
+export interface Regions {
+  memory: DevicePointer;
+  regions: number;
+  stride: number;
+  before: number;
+  payload: number;
+  initial?: { bytes: 1 | 2 | 4; bits: number } | undefined;
+}
+
+/** Drawn values that noise is made of. */
+export interface NoiseSource {
+  base: DevicePointer;
+  bytes: number;
+  dtype: TensorDtype;
+}
+
+export interface ComparedOutputs {
+  outputs: Regions;
+  answers: DevicePointer;
+  places: DevicePointer;
+  launches: number;
+  heads: number;
+  qBases: number;
+  kvBases: number;
+  tolerance: { absolute: number; relative: number };
+}
+
+/** judge.cu, loaded: all of it runs in the order of the stream, and what it counts is read with found(). */
+export class JudgeKernels {
+  readonly #driver: CudaDriver;
+  readonly #module: Handle;
+  readonly #functions: Record<Entry, Handle>;
+  readonly #found: DevicePointer;
+  readonly #where: 'gpu' | 'simulated';
+  readonly #scrubBytes: number;
+
+  constructor(driver: CudaDriver, image: string) {
+    this.#driver = driver;
+    this.#where = driver.facts.simulated ? 'simulated' : 'gpu';
+    this.#scrubBytes = driver.facts.simulated ? SIMULATED_SCRUB_BYTES : driver.facts.smemOptinBytes;
+    this.#module = driver.loadModule(image);
+    this.#functions = Object.fromEntries(
+      ENTRIES.map((entry) => [
+        entry,
+        driver.function(this.#module, `flashcore_judge_${entry}`, {
+          sharedBytes: entry === 'scrub' ? this.#scrubBytes : 0,
+          cluster: false,
+        }),
+      ]),
+    ) as Record<Entry, Handle>;
+    this.#found = driver.allocate(FOUND_WORDS * 8);
+    this.#forget();
+  }
+
+  /** Makes a tensor of a pool from drawn heads; with `check`, counts what is no longer what this would write. */
+  inputs(
+    { tensor, base, bases, pool, heads }: PoolTensor,
+    kind: HeadKind,
+    { key, qPhase, kvPhase }: Disguise,
+    check = false,
+  ): void {
+    this.#launch('inputs', this.#rowGrid(kind, heads), this.#columnThreads(kind), [
+      u64(base),
+      u64(pool),
+      u64(this.#at(tensor)),
+      u64(key),
+      u32(TENSORS[tensor]),
+      u32(heads),
+      u32(bases),
+      u32(tensor === 'Q' ? qPhase : kvPhase),
+      ...extentOf(kind),
+      u32(Number(check)),
+    ]);
+  }
+
+  /** Fills regions with noise that looks like drawn values; with `check`, counts guards that are no longer that. */
+  noise(regions: Regions, { base, bytes, dtype }: NoiseSource, key: bigint, check = false): void {
+    const { memory, stride, before, payload, initial } = regions;
+    const threads = NOISE_THREADS[this.#where];
+    const rows = Math.min(regions.regions, MAX_GRID_Y);
+    const columns = Math.max(1, Math.min(Math.ceil(stride / 4 / threads), Math.ceil(CTAS[this.#where] / rows)));
+    this.#launch('noise', [columns, rows], threads, [
+      u64(base),
+      u32(Math.floor(bytes / 4)),
+      u64(memory),
+      u64(this.#at('guards')),
+      u64(key),
+      u32(regions.regions),
+      u64(stride),
+      u64(before),
+      u64(payload),
+      u32(initial?.bytes ?? 0),
+      u32(initial?.bits ?? 0),
+      u32(DTYPES[dtype]),
+      u32(Number(check)),
+    ]);
+  }
+
+  /** Compares the outputs of all launches with the answers of the drawn heads. */
+  outputs(compared: ComparedOutputs, kind: HeadKind, { key, qPhase, kvPhase }: Disguise): void {
+    const { outputs, answers, places, launches, heads, qBases, kvBases, tolerance } = compared;
+    this.#launch('outputs', this.#rowGrid(kind, launches * heads), this.#columnThreads(kind), [
+      u64(outputs.memory),
+      u64(answers),
+      u64(places),
+      u64(this.#found),
+      u64(key),
+      u64(outputs.stride),
+      u64(outputs.before),
+      u32(launches),
+      u32(heads),
+      u32(qBases),
+      u32(kvBases),
+      u32(qPhase),
+      u32(kvPhase),
+      ...extentOf(kind),
+      f32(tolerance.absolute),
+      f32(tolerance.relative),
+    ]);
+  }
+
+  /** Keeps the stream busy; the emulator's host is its device. */
+  hold(microseconds: number): void {
+    if (this.#where === 'gpu') this.#launch('hold', [1, 1], 1, [u64(Math.ceil(microseconds * 1000))]);
+  }
+
+  /** Overwrites what earlier launches left in shared and local memory. */
+  scrub(key: bigint): void {
+    const grid = this.#where === 'gpu' ? this.#driver.facts.multiprocessors : 1;
+    this.#launch(
+      'scrub',
+      [grid, 1],
+      SCRUB_THREADS[this.#where],
+      [u64(key), u32(this.#scrubBytes / 4 - 1), u64(this.#found)],
+      this.#scrubBytes,
+    );
+  }
+
+  /** What was counted since the last call; waits for the stream. */
+  found(): Found {
+    const words = new BigUint64Array(FOUND_WORDS);
+    this.#driver.synchronize();
+    this.#driver.download(words, this.#found);
+    this.#forget();
+    const of = (name: keyof typeof FOUND): number => Number(words[FOUND[name]]!);
+    return {
+      outside: of('outside'),
+      first: of('first'),
+      compared: of('compared'),
+      changed: { Q: of('Q'), K: of('K'), V: of('V') },
+      guards: of('guards'),
+    };
+  }
+
+  close(): void {
+    this.#driver.free(this.#found);
+    this.#driver.unloadModule(this.#module);
+  }
+
+  #forget(): void {
+    this.#driver.fill8(this.#found, 0, FOUND_WORDS * 8);
+    this.#driver.fill8(this.#at('first'), 0xff, 8);
+  }
+
+  #at(name: keyof typeof FOUND): DevicePointer {
+    return this.#found + BigInt(FOUND[name] * 8);
+  }
+
+  #rowGrid({ rows: extent }: HeadKind, heads: number): readonly [number, number] {
+    const rows = Math.min(heads, MAX_GRID_Y);
+    return [Math.max(1, Math.min(extent, Math.ceil(CTAS[this.#where] / rows))), rows];
+  }
+
+  #columnThreads({ columns }: HeadKind): number {
+    return this.#where === 'gpu' ? Math.min(256, 32 * Math.ceil(columns / 32)) : 1;
+  }
+
+  #launch(
+    entry: Entry,
+    [x, y]: readonly [number, number],
+    threads: number,
+    values: readonly Buffer[],
+    sharedBytes = 0,
+  ): void {
+    this.#driver.launch({
+      function: this.#functions[entry],
+      grid: [x, y, 1],
+      block: [threads, 1, 1],
+      sharedBytes,
+      stream: this.#driver.stream,
+      parameters: parameterArray(values),
+    });
+  }
+}
+
+const extentOf = ({ rows, columns, causal, dtype }: HeadKind): Buffer[] => [
+  u32(rows),
+  u32(columns),
+  u32(Number(causal)),
+  u32(DTYPES[dtype]),
+];
+
+function u64(value: bigint | number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64LE(BigInt(value));
+  return bytes;
+}
+
+function u32(value: number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeUInt32LE(value >>> 0);
+  return bytes;
+}
+
+function f32(value: number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeFloatLE(value);
+  return bytes;
+}

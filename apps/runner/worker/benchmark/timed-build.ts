@@ -1,0 +1,108 @@
+import type { PreparedLaunches } from '../driver/arguments.ts';
+import type { CudaDriver, Handle } from '../driver/cuda-driver.ts';
+import type { LoadedCandidate } from '../driver/loaded-candidate.ts';
+import type { Regions } from './judge-kernels.ts';
+import { regionOf, type Arrangement, type LaunchPool } from './launch-pool.ts';
+import type { OutputLedger } from './output-ledger.ts';
+
+interface TimedBuildParts {
+  loaded: LoadedCandidate;
+  pool: LaunchPool;
+  ledger: OutputLedger;
+  tolerance: { absolute: number; relative: number };
+}
+
+/** The launches of a build in one arrangement of a pool's buffers. */
+interface Arranged {
+  arrangement: Arrangement;
+  prepared: readonly PreparedLaunches[];
+  graph: Handle | undefined;
+}
+
+/**
+ * A build on a pool of inputs and outputs. Nothing of a sample is as it was in the one before: inputs, the noise that
+ * outputs and workspaces are filled with, and which buffers a launch has.
+ */
+export class TimedBuild {
+  readonly launches: number;
+  readonly #driver: CudaDriver;
+  readonly #loaded: LoadedCandidate;
+  readonly #pool: LaunchPool;
+  readonly #ledger: OutputLedger;
+  readonly #tolerance: TimedBuildParts['tolerance'];
+  readonly #workspaces: readonly { name: string; regions: Regions }[];
+  readonly #arranged: Arranged[];
+  #next = 0;
+
+  constructor(driver: CudaDriver, { loaded, pool, ledger, tolerance }: TimedBuildParts) {
+    this.#driver = driver;
+    this.#loaded = loaded;
+    this.#pool = pool;
+    this.#ledger = ledger;
+    this.#tolerance = tolerance;
+    this.launches = pool.launches;
+    this.#workspaces = loaded.candidate.plan.workspace.map(({ name, bytes, initial }) => ({
+      name,
+      regions: { ...pool.allocateRegions(pool.regions, bytes), initial },
+    }));
+    this.#arranged = pool.arrangements.map((arrangement) => ({
+      arrangement,
+      prepared: arrangement.places.map((place) =>
+        loaded.prepare({
+          tensors: pool.tensorsAt(place),
+          workspace: new Map(this.#workspaces.map(({ name, regions }) => [name, regionOf(regions, place.region)])),
+        }),
+      ),
+      graph: undefined,
+    }));
+  }
+
+  /** New inputs, noise and buffers for the launches of the next sample. */
+  renew(): void {
+    this.#next = (this.#next + 1) % this.#arranged.length;
+    this.#pool.renew(this.#loaded.candidate.plan.initialOutput, this.#own());
+  }
+
+  /** Gives O and workspaces their initial values again, and those without one other noise. */
+  initialise(): void {
+    this.#pool.renewOwn(this.#loaded.candidate.plan.initialOutput, this.#own());
+  }
+
+  /** Enqueues the launches of a sample, one after another. */
+  enqueue(): void {
+    for (const prepared of this.#now().prepared) this.#loaded.enqueue(prepared);
+  }
+
+  /** The same as a graph. */
+  enqueueGraph(): void {
+    const now = this.#now();
+    if (now.graph === undefined) throw new Error('captureGraphs() comes before a graph is launched');
+    this.#driver.launchGraph(now.graph);
+  }
+
+  /** All graphs, before time is measured. */
+  captureGraphs(): void {
+    for (const each of this.#arranged)
+      each.graph ??= this.#driver.captureGraph(() => {
+        for (const prepared of each.prepared) this.#loaded.enqueue(prepared);
+      });
+  }
+
+  /** Checks all that the launches of the sample wrote. */
+  check(): void {
+    const found = this.#pool.check(this.#now().arrangement, this.#tolerance, this.#own());
+    this.#ledger.add(found, this.launches);
+  }
+
+  close(): void {
+    for (const { graph } of this.#arranged) if (graph !== undefined) this.#driver.destroyGraph(graph);
+  }
+
+  #now(): Arranged {
+    return this.#arranged[this.#next]!;
+  }
+
+  #own(): Regions[] {
+    return this.#workspaces.map(({ regions }) => regions);
+  }
+}

@@ -1,0 +1,219 @@
+// The judge's own kernels: they make the inputs of every timed launch from a few drawn heads, fill what a launch may
+// read or write with noise, hold the stream while the host enqueues, scrub shared and local memory, and compare every
+// output with the answer of the heads that it was made from. All parameters follow from one secret number a sample, so
+// that the same code can tell afterwards whether inputs and noise are still as they were written.
+//
+// Layouts: a pool is [heads, S, D] of `bytes` an element (2 or 4) and a base [bases, S, D]; head i of a pool is made
+// from head (i + phase) % bases of the base. Launch any grid: all loops stride by it.
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+// Which permutation or draw a hash is for: no two uses share their random numbers.
+enum { FEATURES = 1, QUERIES = 2, KEYS = 3, VALUES = 4, SCALE = 5, NOISE = 6 };
+enum { TENSOR_Q = 0, TENSOR_K = 1, TENSOR_V = 2 };
+enum { FP16 = 0, BF16 = 1, FP32 = 2 };
+
+__device__ inline u32 mixed(u64 key, u32 use, u32 a, u32 b) {
+  u64 x = key ^ ((u64)use << 58) ^ ((u64)a << 32 | b);
+  // splitmix64's finalizer, twice: neighbours share no bits.
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull + key;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return (u32)(x >> 32);
+}
+
+// A permutation of [0, count), keyed: four Feistel rounds on the next even power of two, walked until inside.
+__device__ inline u32 permuted(u64 key, u32 use, u32 head, u32 count, u32 index) {
+  u32 half = 1;
+  while ((1ull << (2 * half)) < count) ++half;
+  const u32 mask = (1u << half) - 1;
+  const u32 round_key = mixed(key, use, head, 0xffffffffu);
+  u32 x = index;
+  do {
+    u32 left = x >> half, right = x & mask;
+    for (u32 round = 0; round < 4; ++round) {
+      u32 f = (right + round * 0x9e3779b9u) ^ round_key;
+      f = (f ^ (f >> 15)) * 0x85ebca6bu;
+      f = (f ^ (f >> 13)) * 0xc2b2ae35u;
+      f ^= f >> 16;
+      const u32 next = left ^ (f & mask);
+      left = right;
+      right = next;
+    }
+    x = left << half | right;
+  } while (x >= count);
+  return x;
+}
+
+__device__ inline u32 load_element(const unsigned char* base, u32 bytes, u64 index) {
+  return bytes == 2 ? ((const unsigned short*)base)[index] : ((const u32*)base)[index];
+}
+
+__device__ inline void store_element(unsigned char* base, u32 bytes, u64 index, u32 bits) {
+  if (bytes == 2)
+    ((unsigned short*)base)[index] = (unsigned short)bits;
+  else
+    ((u32*)base)[index] = bits;
+}
+
+// Twice the value, exactly: what has no exponent is shifted, zero stays.
+__device__ inline u32 doubled(u32 bits, u32 dtype) {
+  const u32 mantissa = dtype == FP16 ? 10 : dtype == BF16 ? 7 : 23;
+  const u32 sign = dtype == FP32 ? 0x80000000u : 0x8000u;
+  const u32 magnitude = bits & (sign - 1);
+  return (bits & sign) | ((magnitude >> mantissa) == 0 ? magnitude << 1 : magnitude + (1u << mantissa));
+}
+
+__device__ inline float value_of(u32 bits, u32 dtype) {
+  if (dtype == FP32) return __uint_as_float(bits);
+  if (dtype == BF16) return __uint_as_float(bits << 16);
+  const u32 sign = (bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
+  if (magnitude >= 0x7c00u) return __uint_as_float(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+  // The exponent's bias is 15 and 127: times 2^112; subnormals come out right.
+  const float scaled = __uint_as_float(magnitude << 13) * 5192296858534827628530496329220096.0f;
+  return sign ? -scaled : scaled;
+}
+
+// The symmetries of attention, in one place. Every head of Q and K has its features permuted and their signs flipped
+// alike; queries and keys change places where no mask tells them apart; each feature of V is permuted, flipped and
+// doubled or not, head by head.
+__device__ inline u32 source_row(u64 key, u32 tensor, u32 head, u32 S, u32 causal, u32 row) {
+  return causal ? row : permuted(key, tensor == TENSOR_Q ? QUERIES : KEYS, head, S, row);
+}
+__device__ inline u32 source_column(u64 key, u32 tensor, u32 head, u32 D, u32 column) {
+  return tensor == TENSOR_V ? permuted(key, VALUES, head, D, column) : permuted(key, FEATURES, 0, D, column);
+}
+// Bit 0: flipped. Bit 1: doubled.
+__device__ inline u32 source_scale(u64 key, u32 tensor, u32 head, u32 column) {
+  return tensor == TENSOR_V ? mixed(key, SCALE, head, column) & 3 : mixed(key, SCALE, 0xffffffffu, column) & 1;
+}
+
+// Writes a pool from its base, or counts in found[0] the elements that are not what it would write.
+// Launch: grid [rows, heads], CTAs over the columns.
+extern "C" __global__ void flashcore_judge_inputs(const unsigned char* base, unsigned char* pool, u64* found, u64 key,
+                                                  u32 tensor, u32 heads, u32 bases, u32 phase, u32 S, u32 D, u32 causal,
+                                                  u32 dtype, u32 check) {
+  const u32 bytes = dtype == FP32 ? 4 : 2;
+  u64 changed = 0;
+  for (u32 head = blockIdx.y; head < heads; head += gridDim.y)
+    for (u32 column = threadIdx.x; column < D; column += blockDim.x) {
+      const u32 from_column = source_column(key, tensor, head, D, column);
+      const u32 scale = source_scale(key, tensor, head, column);
+      const u32 flip = (scale & 1) ? (bytes == 2 ? 0x8000u : 0x80000000u) : 0;
+      const u64 base_row = (u64)((head + phase) % bases) * S;
+      for (u32 row = blockIdx.x; row < S; row += gridDim.x) {
+        const u64 from = base_row + source_row(key, tensor, head, S, causal, row);
+        u32 bits = load_element(base, bytes, from * D + from_column);
+        if (scale & 2) bits = doubled(bits, dtype);
+        bits ^= flip;
+        const u64 to = ((u64)head * S + row) * D + column;
+        if (!check)
+          store_element(pool, bytes, to, bits);
+        else if (load_element(pool, bytes, to) != bits)
+          ++changed;
+      }
+    }
+  if (changed) atomicAdd(found, changed);
+}
+
+// Regions of `stride` bytes, each with `before` guard bytes, `payload` bytes and guard bytes to its end. Writes noise
+// everywhere: elements of the base of V with random signs; a payload with `initial_bytes` gets `initial` instead.
+// Checked, counts in found[0] the guards' words that are not what it would write. Sizes are multiples of 4 bytes.
+// Launch: grid [words, regions].
+extern "C" __global__ void flashcore_judge_noise(const u32* base, u32 base_words, unsigned char* memory, u64* found,
+                                                 u64 key, u32 regions, u64 stride, u64 before, u64 payload,
+                                                 u32 initial_bytes, u32 initial, u32 dtype, u32 check) {
+  constexpr u32 RUN = 8;  // words that follow each other in the base: a sector of L2
+  const u32 signs = dtype == FP32 ? 0x80000000u : 0x80008000u;
+  const u32 word_initial = initial_bytes == 1   ? (initial & 0xff) * 0x01010101u
+                           : initial_bytes == 2 ? (initial & 0xffff) * 0x00010001u
+                                                : initial;
+  u64 changed = 0;
+  for (u32 region = blockIdx.y; region < regions; region += gridDim.y) {
+    u32* words = (u32*)(memory + region * stride);
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < stride / 4; i += (u64)gridDim.x * blockDim.x) {
+      const bool guard = i * 4 < before || i * 4 >= before + payload;
+      if (check && !guard) continue;
+      u32 word = word_initial;
+      if (guard || !initial_bytes) {
+        const u32 run = mixed(key, NOISE, region, (u32)(i / RUN));
+        word = base[(run + (u32)(i % RUN)) % base_words] ^ (run * (2 * (u32)(i % RUN) + 1) & signs);
+      }
+      if (!check)
+        words[i] = word;
+      else if (words[i] != word)
+        ++changed;
+    }
+  }
+  if (changed) atomicAdd(found, changed);
+}
+
+// Compares the outputs of all launches. places has three words a launch: its region in `outputs`, and the heads of the
+// pools at which its Q and its K and V begin. answers is [q_bases, kv_bases, S, D]. found: [0] elements outside the
+// tolerance or not finite, [1] the index of the first in [launches, heads, S, D], [2] elements compared.
+// Launch: grid [rows, launches * heads], CTAs over the columns.
+extern "C" __global__ void flashcore_judge_outputs(const unsigned char* outputs, const float* answers,
+                                                   const u32* places, u64* found, u64 key, u64 stride, u64 before,
+                                                   u32 launches, u32 heads, u32 q_bases, u32 kv_bases, u32 q_phase,
+                                                   u32 kv_phase, u32 S, u32 D, u32 causal, u32 dtype, float absolute,
+                                                   float relative) {
+  const u32 bytes = dtype == FP32 ? 4 : 2;
+  u64 wrong = 0, compared = 0, first = ~0ull;
+  for (u32 each = blockIdx.y; each < launches * heads; each += gridDim.y) {
+    const u32 head = each % heads;
+    const u32* place = places + 3 * (each / heads);
+    const u32 q = place[1] + head, kv = place[2] + head;
+    const float* answer = answers + (u64)((q + q_phase) % q_bases * kv_bases + (kv + kv_phase) % kv_bases) * S * D;
+    const unsigned char* output = outputs + place[0] * stride + before + (u64)head * S * D * bytes;
+    for (u32 column = threadIdx.x; column < D; column += blockDim.x) {
+      const u32 from_column = source_column(key, TENSOR_V, kv, D, column);
+      const u32 scale = source_scale(key, TENSOR_V, kv, column);
+      const float factor = scale & 2 ? 2.0f : 1.0f;
+      for (u32 row = blockIdx.x; row < S; row += gridDim.x) {
+        const float base = answer[(u64)source_row(key, TENSOR_Q, q, S, causal, row) * D + from_column];
+        const float want = scale & 1 ? -factor * base : factor * base;
+        const float got = value_of(load_element(output, bytes, (u64)row * D + column), dtype);
+        const float error = fabsf(got - want);
+        ++compared;
+        // Not "error > …": what is not finite is wrong too.
+        if (error <= factor * (absolute + relative * fabsf(base))) continue;
+        ++wrong;
+        const u64 index = ((u64)each * S + row) * D + column;
+        if (index < first) first = index;
+      }
+    }
+  }
+  if (wrong) {
+    atomicAdd(found, wrong);
+    atomicMin(found + 1, first);
+  }
+  if (compared) atomicAdd(found + 2, compared);
+}
+
+// Keeps the stream busy for so many nanoseconds, so that the host's time to enqueue what is timed is not in it.
+extern "C" __global__ void flashcore_judge_hold(u64 nanoseconds) {
+#ifndef FLASHCORE_EMULATOR
+  u64 start, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+  // A timer that stands still must not hang it.
+  for (u32 poll = 0; poll < 1u << 20; ++poll) {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    if (now - start >= nanoseconds) break;
+  }
+#endif
+}
+
+// Overwrites what earlier launches left in shared memory, and in local memory of as many threads as an SM holds.
+extern "C" __global__ void flashcore_judge_scrub(u64 key, u32 shared_words, u64* sink) {
+  extern __shared__ u32 words_smem[];
+  constexpr u32 LOCAL_WORDS = 64;
+  volatile u32 local[LOCAL_WORDS];
+  for (u32 i = threadIdx.x; i < shared_words; i += blockDim.x) words_smem[i] = mixed(key, NOISE, blockIdx.x, i);
+  for (u32 i = 0; i < LOCAL_WORDS; ++i) local[i] = mixed(key, NOISE, threadIdx.x, i);
+  u32 sum = 0;
+  for (u32 i = 0; i < LOCAL_WORDS; ++i) sum += local[(i * 7 + threadIdx.x) % LOCAL_WORDS];
+  // Never: it keeps the compiler from leaving the stores out.
+  if (sum == 0x9e3779b9u && words_smem[sum % (shared_words + 1)] == sum) sink[3] = sum;
+}

@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest';
+import type { ProblemCase } from '@flashcore/shared/kernels';
+import { ownReference } from './own-reference.ts';
+
+const CASE: ProblemCase = {
+  problem: 'doubled',
+  operation: 'own',
+  dtype: 'fp16',
+  values: { N: 2 },
+  flops: 2,
+  bytes: 8,
+  tensors: [
+    { name: 'X', direction: 'in', role: 'v', dims: [2] },
+    { name: 'Y', direction: 'out', role: 'v', dims: [2] },
+  ],
+};
+
+const asked = (script: string) =>
+  ownReference({ program: '/bin/sh', args: ['-c', script], env: { PATH: '/usr/bin:/bin' } }, CASE, {
+    X: Uint16Array.of(0x3c00, 0x4000),
+  });
+
+test('ownReference() sends the case that reference_main.cpp reads and returns its doubles', async () => {
+  // Values take 4 + 40 bytes, the number of tensors 4, each tensor 52, and X itself 4.
+  const output = await asked('[ "$(wc -c)" -eq 156 ] && head -c 16 /dev/zero');
+  expect(output).toEqual(new Float64Array(2));
+});
+
+test.each([
+  [
+    'ends with another status',
+    'cat >/dev/null; echo "no such axis" >&2; exit 3',
+    /gave 0 of 16 bytes and ended with exit status 3: no such axis/,
+  ],
+  ['gives too little', 'cat >/dev/null; head -c 8 /dev/zero', /gave 8 of 16 bytes and ended with exit status 0$/],
+  [
+    'gives too much',
+    'cat >/dev/null; head -c 100000000 /dev/zero',
+    /bytes and ended with (SIGKILL|SIGPIPE|exit status)/,
+  ],
+  ['does not read', 'exit 0', /gave 0 of 16 bytes/],
+  ['is killed', 'cat >/dev/null; kill -SEGV $$', /ended with SIGSEGV/],
+  ['says too much', 'cat >/dev/null; head -c 100000 /dev/zero | tr "\\0" x >&2; exit 1', /: x{4096}$/],
+])('ownReference() throws when a reference %s', async (_, script, message) => {
+  await expect(asked(script)).rejects.toThrow(message);
+});
+
+test('ownReference() throws when the program does not exist', async () => {
+  const executor = { program: '/nonexistent/reference', args: [], env: {} };
+  await expect(ownReference(executor, CASE, { X: new Uint16Array(2) })).rejects.toThrow(
+    /gave 0 of 16 bytes and ended with spawn .*ENOENT/,
+  );
+});

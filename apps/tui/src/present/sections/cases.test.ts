@@ -1,0 +1,44 @@
+/** What a job's page says of shapes that were drawn for its run. */
+import { create } from '@bufbuild/protobuf';
+import { Verdict, VerifyResultSchema, type CaseResult } from '@flashcore/shared/contract';
+import { parseShape } from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
+import { PLAIN } from '../../testing/result-fixtures.ts';
+import { plainLines } from '../plain/plain-painter.ts';
+import { caseFacts, verifyBlocks } from './cases.ts';
+
+const inputs = [{ distribution: 'normal', verdict: Verdict.FAIL }];
+const rounding = { ratio: 42.5, limit: 2 };
+const verify = create(VerifyResultSchema, {
+  cases: [{ shape: parseShape('1x1x64x64'), verdict: Verdict.PASS, seeds: 5 }],
+  drawn: [
+    { shape: parseShape('1x2x8x64'), verdict: Verdict.PASS, drawn: true, inputs },
+    { shape: parseShape('2x7x1031x64'), verdict: Verdict.FAIL, drawn: true, inputs, reason: 'WRONG_RESULT: many' },
+    {
+      shape: parseShape('1x1x513x64'),
+      verdict: Verdict.FAIL,
+      drawn: true,
+      foundFrom: parseShape('2x7x1031x64'),
+      inputs,
+      rounding,
+      reason: 'WRONG_RESULT: some',
+    },
+  ],
+});
+
+test('a drawn shape that fails has a row, and the smallest one says which it was found from', () => {
+  const lines = plainLines(verifyBlocks(verify), PLAIN);
+  expect(lines[0]).toContain('1 of 1 case and 1 of 3 probes passed');
+  expect(lines.some((line) => /^\s*1x1x513x64 drawn\s/.test(line))).toBe(true);
+  expect(lines.some((line) => /^\s*1x2x8x64/.test(line))).toBe(false);
+  expect(lines.join(' ').replaceAll(/\s+/g, ' ')).toContain(
+    '1x1x513x64 drawn (smallest failing shape, found from 2x7x1031x64): WRONG_RESULT: some',
+  );
+});
+
+test("view 2's facts have the error in units of rounding, and where the shape was found from", () => {
+  const facts = caseFacts(verify.drawn.at(-1) as CaseResult);
+  const texts = JSON.stringify(facts);
+  expect(texts).toContain('42.5 (limit 2');
+  expect(texts).toContain('2x7x1031x64');
+});

@@ -1,0 +1,31 @@
+import { listedJobs, type RunnerClient } from '@flashcore/shared/client';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { UsageError } from '../usage-error.ts';
+
+const PAGE_SIZE = 1000;
+const UUID_LENGTH = 36;
+
+/**
+ * The full name of the one job whose UUID begins with `text`, "jobs/" before it or not. Errors: JOB_NOT_FOUND,
+ * UsageError when it fits several.
+ */
+export async function resolveJobName(client: RunnerClient, text: string): Promise<string> {
+  const prefix = text.replace(/^jobs\//, '').toLowerCase();
+  if (!/^[0-9a-f-]+$/.test(prefix)) throw new UsageError(`${text}: must be a job's name or its first digits`);
+  if (prefix.length >= UUID_LENGTH) return `jobs/${prefix}`;
+  const matches: string[] = [];
+  for await (const { name } of listedJobs(client, { pageSize: PAGE_SIZE }))
+    if (name.startsWith(`jobs/${prefix}`)) matches.push(name);
+  if (matches.length > 1)
+    throw new UsageError(
+      `${text}: ${matches.length} jobs begin with it; give more digits of one: ${matches
+        .slice(0, 4)
+        .map((name) => name.slice(0, 'jobs/'.length + prefix.length + 4))
+        .join(', ')}`,
+    );
+  return matches[0] ?? notFound(text);
+}
+
+function notFound(text: string): never {
+  throw new FlashcoreError('JOB_NOT_FOUND', { job: text }, `No job's name begins with ${text}; fa-tui jobs lists them`);
+}

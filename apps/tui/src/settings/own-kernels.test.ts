@@ -1,0 +1,70 @@
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { OwnKernels } from './own-kernels.ts';
+
+let home: string;
+beforeEach(() => void (home = mkdtempSync(path.join(tmpdir(), 'fa-own-'))));
+afterEach(() => rmSync(home, { recursive: true, force: true }));
+
+const own = (): OwnKernels => new OwnKernels({ HOME: home, XDG_STATE_HOME: home });
+
+function kernelFolder(id: string, manifest = `id: ${id}\ntitle: ${id} of mine\nlesson: none\n`): string {
+  const folder = path.join(home, 'kernels', id);
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(
+    path.join(folder, 'kernel.yaml'),
+    `${manifest}source: k.cu
+min_arch: sm_80
+math: { inputs: fp16, accumulate: fp32 }
+launches: [{ entry: k, grid: [1, 1, 1], block: [32, 1, 1], arguments: [Q, K, V, O] }]
+`,
+  );
+  return folder;
+}
+
+const listed = async (): Promise<string[]> => (await own().list()).kernels.map(({ kernelId }) => kernelId);
+
+test('lists the folders that were run, the latest first and each once', async () => {
+  const [a, b] = [kernelFolder('a'), kernelFolder('b')];
+  for (const folder of [a, b, `${b}/`, a]) own().remember(folder);
+  expect((await own().list()).kernels).toMatchObject([
+    { kernelId: 'a', title: 'a of mine', folder: a },
+    { kernelId: 'b', title: 'b of mine', folder: b },
+  ]);
+});
+
+test('a folder that is gone is not listed, one with a broken manifest is listed with what is wrong', async () => {
+  const [gone, broken] = [kernelFolder('gone'), kernelFolder('broken', 'id: [\n')];
+  for (const folder of [gone, broken]) own().remember(folder);
+  rmSync(gone, { recursive: true });
+  const { kernels } = await own().list();
+  expect(kernels).toMatchObject([{ kernelId: 'broken', folder: broken }]);
+  expect(kernels[0]?.manifestError).toMatch(/kernel\.yaml/);
+});
+
+test('keeps the latest twenty', async () => {
+  for (let index = 1; index <= 25; ++index) own().remember(kernelFolder(`k${index}`));
+  expect(await listed()).toEqual(Array.from({ length: 20 }, (_, index) => `k${25 - index}`));
+});
+
+test('a damaged list is set aside and reported', async () => {
+  own().remember(kernelFolder('a'));
+  const file = path.join(home, 'flashcore', 'fa-tui-folders.json');
+  writeFileSync(file, '{"version": 1, "folders": [7]}');
+  expect(await own().list()).toEqual({
+    kernels: [],
+    problem: expect.stringMatching(/^The list of your kernel folders could not be read .*folders\.0/) as string,
+  });
+  expect(readFileSync(`${file}.unreadable`, 'utf8')).toContain('[7]');
+  expect(await own().list()).toEqual({ kernels: [], problem: undefined });
+});
+
+test('a list that cannot be written is a message and no error', () => {
+  const blocked = path.join(home, 'blocked');
+  writeFileSync(blocked, '');
+  chmodSync(blocked, 0o400);
+  const message = new OwnKernels({ HOME: home, XDG_STATE_HOME: blocked }).remember(kernelFolder('a'));
+  expect(message).toMatch(/kernels\/a will not be listed in view 7: /);
+});

@@ -1,0 +1,44 @@
+/** The values that a run uses where a form leaves the choice to the runner. */
+import type { GatePlan, Host, Tolerance } from '@flashcore/shared/contract';
+import { valueOf, type FormField, type Usual } from './form-field.ts';
+
+interface UsualContext {
+  readonly plans?: readonly GatePlan[];
+  readonly tolerances?: readonly Tolerance[];
+  readonly host?: Host | undefined;
+}
+
+/** Seconds of sampling a shape and mode. */
+const SECONDS = { gpu: '10', simulated: '0.3' };
+
+/** By the field's id. */
+export function usualValues({ plans = [], tolerances, host }: UsualContext): Readonly<Record<string, Usual>> {
+  const [device] = host?.devices ?? [];
+  const byPlan = (of: (plan: GatePlan) => string): Usual =>
+    Object.fromEntries(plans.map((plan) => [plan.name, of(plan)]));
+  return {
+    config: 'none',
+    shape: byPlan(({ cases, shapes }) => (shapes === 'none' ? cases : `verify ${cases}, time ${shapes}`)),
+    cases: byPlan(({ cases }) => cases),
+    seeds: '5',
+    tolerance: tolerances?.[0]?.profile ?? '',
+    seconds: device?.simulated ? SECONDS.simulated : SECONDS.gpu,
+    samples: '100 to 2,000',
+    arch: device?.arch ?? '',
+    registers: 'no limit',
+    metrics: byPlan(({ metricSet }) => metricSet),
+    champion: byPlan(({ champion }) => (champion ? "the device's" : 'none')),
+    device: device?.deviceId ?? '',
+  };
+}
+
+/** What a field's first choice stands for in this form; undefined: only the runner knows. */
+export function usualOf({ fields }: RunFields, { usual }: FormField): string | undefined {
+  const plan = fields.find(({ id }) => id === 'plan');
+  const text = typeof usual === 'string' ? usual : usual?.[plan === undefined ? '' : valueOf(plan)];
+  return text === '' ? undefined : text;
+}
+
+interface RunFields {
+  readonly fields: readonly FormField[];
+}

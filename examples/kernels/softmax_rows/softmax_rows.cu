@@ -1,0 +1,41 @@
+// softmax_rows: a warp computes a row. Limits: fp16 or bf16, any number of columns, sm_80 or later.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <math.h>
+
+#if BF16
+using Element = __nv_bfloat16;
+__device__ __forceinline__ float to_float(Element x) { return __bfloat162float(x); }
+__device__ __forceinline__ Element to_element(float x) { return __float2bfloat16_rn(x); }
+#else
+using Element = half;
+__device__ __forceinline__ float to_float(Element x) { return __half2float(x); }
+__device__ __forceinline__ Element to_element(float x) { return __float2half_rn(x); }
+#endif
+
+extern "C" __global__ void __launch_bounds__(128) softmax_rows(const Element* __restrict__ X,  // [rows, N]
+                                                               Element* __restrict__ Y,        // [rows, N]
+                                                               int rows, int columns) {
+  const int row = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (row >= rows) return;  // whole warps
+  const Element* X_row = X + (size_t)row * columns;
+  float row_max = -INFINITY, row_sum = 0.0f;
+  for (int n = lane; n < columns; n += 32) {
+    const float x = to_float(X_row[n]);
+    const float new_max = fmaxf(row_max, x);
+    row_sum = row_sum * expf(row_max - new_max) + expf(x - new_max);  // the first: 0 * exp(-inf)
+    row_max = new_max;
+  }
+  for (int offset = 16; offset > 0; offset /= 2) {
+    const float other_max = __shfl_xor_sync(0xffffffffu, row_max, offset);
+    const float other_sum = __shfl_xor_sync(0xffffffffu, row_sum, offset);
+    const float new_max = fmaxf(row_max, other_max);
+    // Lanes beyond the last column have no maximum.
+    const float own = row_sum == 0.0f ? 0.0f : row_sum * expf(row_max - new_max);
+    const float others = other_sum == 0.0f ? 0.0f : other_sum * expf(other_max - new_max);
+    row_sum = own + others;
+    row_max = new_max;
+  }
+  for (int n = lane; n < columns; n += 32)
+    Y[(size_t)row * columns + n] = to_element(expf(to_float(X_row[n]) - row_max) / row_sum);
+}

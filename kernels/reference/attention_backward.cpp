@@ -1,0 +1,308 @@
+// The backward pass of attention on the CPU; see attention_reference.h for what it promises. Query rows first: dQ, and of
+// each row the LSE and the sum of O dO. Then keys: dK and dV, from scores that are computed once more, so that every
+// element is summed up by one thread in one order.
+#include "attention_reference.h"
+#include "attending.h"
+#include "attention_plan.h"
+#include "blocked.h"
+#include "elements.h"
+#include "vector_math.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <new>
+#include <vector>
+
+namespace {
+
+using Real = double;
+constexpr int COLS = Panels<Real>::COLS, LANES = Matrix<Real>::LANES;
+constexpr double INFINITE = std::numeric_limits<double>::infinity();
+constexpr int KEYS_PER_TASK = 128, ROWS_PER_BLOCK = 128;
+
+using Gradients = flashcore_attention_gradients;
+
+// Of each query row, the rows of a sequence's head one after the other: [B, Hq, Sq].
+struct RowSums {
+  std::vector<double> lse, delta;  // natural logarithm; sum of O dO
+};
+
+size_t row_at(const flashcore_attention& p, int64_t b, int64_t head, int64_t query) {
+  return static_cast<size_t>((b * p.Hq + head) * p.Sq + query);
+}
+
+class QueryGradients : Attending<Fp64> {
+ public:
+  QueryGradients(const Plan& plan, const Gradients& gradients, RowSums& sums)
+      : Attending(plan, nullptr),
+        g(gradients),
+        sums(sums),
+        V_transposed(p.Dv, block),
+        K(g.d_q.value ? block : 0, p.D),
+        dO(plan.task_rows(), p.Dv),
+        gradient(plan.task_rows(), plan.most_keys),
+        dQ(g.d_q.value ? plan.task_rows() : 0, p.D) {
+    if (p.softcap > 0) cap_slopes = Matrix<Real>(plan.task_rows(), plan.most_keys);
+  }
+
+  void operator()(int64_t index) {
+    weigh_keys(index);
+    for (int r = 0; r < count; ++r)
+      unpack(g.d_o_dtype, g.d_o.data, plan.query_at(g.d_o, task.b, rows[r].head, rows[r].query), p.Dv, dO.elements(r));
+    multiply_by_keys(p.v, p.Dv, dO, V_transposed, gradient);  // of the weights
+    for (int r = 0; r < count; ++r) {
+      const Row& row = rows[r];
+      const Real* const weight = scores.elements(r);
+      Real* const of_key = gradient.elements(r);
+      double delta = 0;
+      for (int key = row.begin; key < row.end; ++key) delta += weight[key] == 0 ? 0 : weight[key] * of_key[key];
+      for (int key = row.begin; key < row.end; ++key)
+        of_key[key] = weight[key] == 0 ? 0 : weight[key] * (of_key[key] - delta);
+      if (p.softcap > 0)
+        for (int key = row.begin; key < row.end; ++key) of_key[key] *= cap_slopes.elements(r)[key];
+      const size_t at = row_at(p, task.b, row.head, row.query);
+      sums.lse[at] = row.lse;
+      sums.delta[at] = delta;
+    }
+    if (g.d_q.value) multiply_by_k();
+  }
+
+ private:
+  const Gradients& g;
+  RowSums& sums;
+  Panels<Real> V_transposed, K;
+  Matrix<Real> dO, gradient, dQ;
+
+  void multiply_by_k() {
+    std::fill(dQ.data.begin(), dQ.data.end(), VectorFp64{});
+    for (int begin = 0; begin < keys; begin += block) {
+      const int end = std::min(keys, begin + block);
+      const bool finite = unpack_rows(p.k, p.D, begin, end, K);
+      for_each_group([&](int first, int last) { add_product(first, last, begin, end, finite, gradient, K, dQ); });
+    }
+    for (int r = 0; r < count; ++r) {
+      const size_t at = plan.query_at(g.d_q, task.b, rows[r].head, rows[r].query);
+      for (int d = 0; d < p.D; ++d) g.d_q.value[at + d] = rows[r].sees_any ? p.scale * dQ.elements(r)[d] : 0;
+    }
+  }
+};
+
+// Keys [first, last) of a key head of a sequence, and blocks of the rows that read the head, as a Task numbers them. The
+// matrices have keys as rows.
+class KeyGradients {
+ public:
+  KeyGradients(const Plan& plan, const std::vector<int64_t>& tasks_before, const Gradients& gradients,
+               const RowSums& sums)
+      : plan(plan),
+        p(plan.p),
+        g(gradients),
+        tasks_before(tasks_before),
+        sums(sums),
+        K(HEIGHT, p.D),
+        V(HEIGHT, p.Dv),
+        weights(HEIGHT, ROWS_PER_BLOCK),
+        gradient(HEIGHT, ROWS_PER_BLOCK),
+        counts(p.selected.data ? HEIGHT : 0, ROWS_PER_BLOCK),
+        dK(HEIGHT, p.D),
+        dV(HEIGHT, p.Dv),
+        Q_transposed(p.D, ROWS_PER_BLOCK),
+        dO_transposed(p.Dv, ROWS_PER_BLOCK),
+        Q(ROWS_PER_BLOCK, p.D),
+        dO(ROWS_PER_BLOCK, p.Dv),
+        rows(ROWS_PER_BLOCK),
+        lse(1, ROWS_PER_BLOCK),
+        buffer(static_cast<size_t>(std::max(p.D, p.Dv))) {}
+
+  void operator()(int64_t index) {
+    const auto after = std::upper_bound(tasks_before.begin(), tasks_before.end(), index);
+    b = static_cast<int32_t>(after - tasks_before.begin() - 1);
+    const int64_t of_sequence = index - tasks_before[b], blocks = (plan.keys(b) + KEYS_PER_TASK - 1) / KEYS_PER_TASK;
+    kv_head = static_cast<int32_t>(of_sequence / blocks);
+    first_key = static_cast<int32_t>(of_sequence % blocks * KEYS_PER_TASK);
+    keys = static_cast<int>(std::min<int64_t>(KEYS_PER_TASK, plan.keys(b) - first_key));
+    for (int key = 0; key < keys; ++key) {
+      unpack(p.dtype, p.k.data, plan.key_at(p.k, b, kv_head, first_key + key), p.D, K.elements(key));
+      unpack(p.dtype, p.v.data, plan.key_at(p.v, b, kv_head, first_key + key), p.Dv, V.elements(key));
+    }
+    std::fill(dK.data.begin(), dK.data.end(), VectorFp64{});
+    std::fill(dV.data.begin(), dV.data.end(), VectorFp64{});
+    const int64_t all = plan.rows(b) * plan.group;
+    for (int64_t first = 0; first < all; first += ROWS_PER_BLOCK)
+      add_rows(first, static_cast<int>(std::min<int64_t>(ROWS_PER_BLOCK, all - first)));
+    store(g.d_k, p.D, p.scale, dK);
+    store(g.d_v, p.Dv, 1, dV);
+  }
+
+ private:
+  static constexpr int HEIGHT = (KEYS_PER_TASK + ROWS - 1) / ROWS * ROWS;
+
+  struct Row {
+    int64_t query, head, position;
+    int32_t begin, end;  // keys of the task that the masks let it see
+    double delta;
+  };
+
+  const Plan& plan;
+  const flashcore_attention& p;
+  const Gradients& g;
+  const std::vector<int64_t>& tasks_before;
+  const RowSums& sums;
+  Matrix<Real> K, V, weights, gradient, counts, dK, dV;
+  Panels<Real> Q_transposed, dO_transposed, Q, dO;
+  std::vector<Row> rows;
+  Matrix<Real> lse;
+  std::vector<Real> buffer;
+  int32_t b = 0, kv_head = 0, first_key = 0;
+  int keys = 0, count = 0;  // of the task; rows of the block
+
+  void add_rows(int64_t first, int of_block) {
+    count = of_block;
+    if (!find_rows(first)) return;
+    unpack_queries();
+    if (p.selected.data) count_selected();
+    const int panels = (count + COLS - 1) / COLS;
+    for (int key = 0; key < keys; key += ROWS) {
+      multiply_rows(K.elements(key), K.stride * LANES, Q_transposed, 0, p.D, 0, panels, weights.row(key),
+                    weights.stride, true);
+      multiply_rows(V.elements(key), V.stride * LANES, dO_transposed, 0, p.Dv, 0, panels, gradient.row(key),
+                    gradient.stride, true);
+      for (int each = key; each < std::min(keys, key + ROWS); ++each) weigh(each, panels * COL_VECTORS);
+      multiply_rows(weights.elements(key), weights.stride * LANES, dO, 0, count, 0,
+                    static_cast<int>(dV.stride) / COL_VECTORS, dV.row(key), dV.stride, false);
+      multiply_rows(gradient.elements(key), gradient.stride * LANES, Q, 0, count, 0,
+                    static_cast<int>(dK.stride) / COL_VECTORS, dK.row(key), dK.stride, false);
+    }
+  }
+
+  // Whether any of the rows sees any of the keys.
+  bool find_rows(int64_t first) {
+    bool any = false;
+    for (int r = 0; r < count; ++r) {
+      const int64_t query = (first + r) / plan.group, head = kv_head * int64_t{plan.group} + (first + r) % plan.group;
+      const Keys seen = plan.visible(b, query);
+      const int64_t begin = std::clamp<int64_t>(seen.begin - first_key, 0, keys),
+                    end = std::clamp<int64_t>(seen.end - first_key, 0, keys);
+      const size_t at = row_at(p, b, head, query);
+      rows[r] = {query,         head, plan.position(b, query), static_cast<int32_t>(begin), static_cast<int32_t>(end),
+                 sums.delta[at]};
+      // That of a row which sees no key would make NaN of what it does not see.
+      lse.elements(0)[r] = sums.lse[at] == -INFINITE ? 0 : sums.lse[at];
+      any |= begin < end;
+    }
+    return any;
+  }
+
+  void unpack_queries() {
+    for (int r = 0; r < count; ++r) {
+      const auto unpack_row = [&](int dtype, const flashcore_tensor& tensor, int columns, Panels<Real>& row_major,
+                                  Panels<Real>& transposed) {
+        unpack(dtype, tensor.data, plan.query_at(tensor, b, rows[r].head, rows[r].query), columns, buffer.data());
+        Real* const column = transposed.element(0, r);
+        for (int d = 0; d < columns; ++d) column[static_cast<size_t>(d) * COLS] = buffer[d];
+        for (int d = 0; d < columns; d += COLS)
+          std::copy_n(buffer.data() + d, std::min(COLS, columns - d), row_major.element(r, d));
+      };
+      unpack_row(p.dtype, p.q, p.D, Q, Q_transposed);
+      unpack_row(g.d_o_dtype, g.d_o, p.Dv, dO, dO_transposed);
+    }
+  }
+
+  void count_selected() {
+    std::fill(counts.data.begin(), counts.data.end(), VectorFp64{});
+    for (int r = 0; r < count; ++r) {
+      const auto* list =
+          static_cast<const int32_t*>(p.selected.data) + plan.query_at(p.selected, b, kv_head, rows[r].query);
+      for (int i = 0; i < p.most_selected; ++i)
+        if (list[i] >= first_key && list[i] < first_key + keys) ++counts.elements(list[i] - first_key)[r];
+    }
+  }
+
+  // Of one key: raw scores to weights, and gradients of weights to those of raw scores, in place.
+  void weigh(int key, int vectors) {
+    Real* const score = weights.elements(key);
+    Real* const of_row = gradient.elements(key);
+    for (int r = 0; r < count; ++r) {
+      const Row& row = rows[r];
+      if (key < row.begin || key >= row.end || (p.selected.data && counts.elements(key)[r] == 0)) {
+        score[r] = -INFINITE;
+        continue;
+      }
+      Real each = score[r] * p.scale, slope = 1;
+      if (p.softcap > 0) {
+        const Real share = std::tanh(each / p.softcap);
+        each = p.softcap * share;
+        slope = 1 - share * share;
+      }
+      if (p.alibi_slopes)
+        each -= p.alibi_slopes[row.head] * static_cast<Real>(std::abs(row.position - (first_key + key)));
+      if (p.bias.data) {
+        const int64_t at = b * p.bias.batch_stride + row.head * p.bias.head_stride + row.query * p.bias.row_stride +
+                           (first_key + key) * p.bias_key_stride;
+        Real bias;
+        unpack(p.bias_dtype, p.bias.data, static_cast<size_t>(at), 1, &bias);
+        each = bias == -INFINITE ? bias : each + bias;
+      }
+      score[r] = each;
+      of_row[r] = (of_row[r] - row.delta) * slope;
+    }
+    VectorFp64* const weight = weights.row(key);
+    for (int i = 0; i < vectors; ++i) weight[i] = exp_of_negative(weight[i] - lse.row(0)[i]);
+    if (p.selected.data)
+      for (int r = 0; r < count; ++r) score[r] *= counts.elements(key)[r];
+    for (int r = 0; r < count; ++r) of_row[r] = score[r] == 0 ? 0 : of_row[r] * score[r];
+  }
+
+  void store(const flashcore_output& out, int columns, double factor, Matrix<Real>& sum) {
+    for (int key = 0; out.value && key < keys; ++key)
+      for (int d = 0; d < columns; ++d)
+        out.value[plan.key_at(out, b, kv_head, first_key + key) + d] = factor * sum.elements(key)[d];
+  }
+};
+
+// A sink's weight falls as the row's total rises: its gradient is - p_sink delta of every row.
+void sum_sinks(const Plan& plan, const Gradients& g, const RowSums& sums) {
+  const flashcore_attention& p = plan.p;
+  for (int32_t head = 0; head < p.Hq; ++head) {
+    g.d_sinks[head] = 0;
+    for (int32_t b = 0; b < p.B; ++b)
+      for (int64_t query = 0; query < plan.rows(b); ++query) {
+        const size_t at = row_at(p, b, head, query);
+        if (sums.lse[at] != -INFINITE) g.d_sinks[head] -= std::exp(p.sinks[head] - sums.lse[at]) * sums.delta[at];
+      }
+  }
+}
+
+bool sound(const Plan& plan, const Gradients& g) {
+  const bool keys = g.d_k.value || g.d_v.value;
+  return plan.sound && !plan.p.page_table && (g.d_q.value || keys || g.d_sinks) && (!g.d_sinks || plan.p.sinks) &&
+         !g.d_q.rounding && !g.d_k.rounding && !g.d_v.rounding && g.d_o.data &&
+         (known_dtype(g.d_o_dtype) || is_fp8(g.d_o_dtype)) && plan.has_queries(g.d_o, plan.p.Dv) &&
+         (!g.d_q.value || plan.has_queries(g.d_q, plan.p.D)) && (!g.d_k.value || plan.has_keys(g.d_k, plan.p.D)) &&
+         (!g.d_v.value || plan.has_keys(g.d_v, plan.p.Dv));
+}
+
+}  // namespace
+
+int flashcore_attention_backward(const flashcore_attention_gradients* problem, int32_t threads) try {
+  if (!problem) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+  Gradients g = *problem;
+  g.forward.o = g.forward.lse = {};
+  const Plan plan(g.forward);
+  if (!sound(plan, g)) return FLASHCORE_REFERENCE_BAD_ARGUMENT;
+  const size_t rows = static_cast<size_t>(g.forward.B) * g.forward.Hq * g.forward.Sq;
+  RowSums sums = {std::vector<double>(rows), std::vector<double>(rows)};
+  if (!in_parallel(plan.tasks, threads, [&] { return QueryGradients(plan, g, sums); }))
+    return FLASHCORE_REFERENCE_OUT_OF_MEMORY;
+  if (g.d_sinks) sum_sinks(plan, g, sums);
+  if (!g.d_k.value && !g.d_v.value) return FLASHCORE_REFERENCE_OK;
+  std::vector<int64_t> tasks_before = {0};
+  for (int32_t b = 0; b < g.forward.B; ++b)
+    tasks_before.push_back(tasks_before.back() + g.forward.Hkv * ((plan.keys(b) + KEYS_PER_TASK - 1) / KEYS_PER_TASK));
+  const bool done =
+      in_parallel(tasks_before.back(), threads, [&] { return KeyGradients(plan, tasks_before, g, sums); });
+  return done ? FLASHCORE_REFERENCE_OK : FLASHCORE_REFERENCE_OUT_OF_MEMORY;
+} catch (const std::bad_alloc&) {
+  return FLASHCORE_REFERENCE_OUT_OF_MEMORY;
+}

@@ -1,0 +1,60 @@
+/** The schema of problem.yaml, before its expressions are parsed. */
+import * as z from 'zod';
+import { TENSOR_DTYPES } from '../data/dtype.ts';
+import { finite, listOf, mapOf, matching, oneOf, strict, text, wanted } from '../data/yaml-file.ts';
+
+/** What an id looks like, and that in words. */
+export const PROBLEM_ID = {
+  pattern: /^[a-z][a-z0-9_]{0,63}$/,
+  inWords: 'lower-case letters, digits and "_", at most 64',
+} as const;
+
+const name = matching(/^(?!__)[A-Za-z_][A-Za-z0-9_]{0,31}$/, 'a C identifier of at most 32 characters');
+const expression = z
+  .union([z.string(), finite()], { error: (issue) => wanted('an expression or a number', issue.input) })
+  .transform(String);
+const dims = listOf(expression, 8).min(1, 'wanted at least one dimension');
+
+const dtype = z.union(
+  [
+    z.array(z.enum(TENSOR_DTYPES)).min(1),
+    z
+      .string()
+      .regex(/^same_as\(\w+\)$/)
+      .transform((written) => ({ sameAs: written.slice('same_as('.length, -1) })),
+  ],
+  { error: (issue) => wanted(`same_as(a tensor) or a list of ${TENSOR_DTYPES.join(', ')}`, issue.input) },
+);
+
+/** Selects the rule of a distribution that draws a tensor. */
+export const TENSOR_ROLES = ['q', 'k', 'v'] as const;
+export type TensorRole = (typeof TENSOR_ROLES)[number];
+
+const tensor = strict({
+  in: dims.optional(),
+  out: dims.optional(),
+  dtype,
+  role: oneOf(TENSOR_ROLES).default('v'),
+}).refine((written) => (written.in === undefined) !== (written.out === undefined), {
+  error: 'wanted exactly one of `in` and `out`',
+});
+
+/** `own` is the reference.cpp next to problem.yaml; the others are operations of the built-in oracle. */
+export const OPERATIONS = ['attention', 'own'] as const;
+export type Operation = (typeof OPERATIONS)[number];
+
+export const problemSchema = strict({
+  id: matching(PROBLEM_ID.pattern, PROBLEM_ID.inWords),
+  title: text(),
+  axes: mapOf(name, strict({ default: expression.optional(), about: text() })),
+  attributes: mapOf(
+    name,
+    strict({ value: expression.optional(), default: finite().default(0), about: text() }),
+  ).default({}),
+  require: listOf(strict({ require: expression, because: text() })).default([]),
+  tensors: mapOf(name, tensor),
+  reference: strict({ op: oneOf(OPERATIONS) }),
+  work: strict({ flops: expression }),
+});
+
+export type RawProblem = z.output<typeof problemSchema>;

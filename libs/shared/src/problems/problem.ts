@@ -1,0 +1,213 @@
+/** problem.yaml: the axes, attributes and tensors of what kernels compute, and how much work that is. Data only. */
+import type { TensorDtype } from '../data/dtype.ts';
+import { type Expression, ExpressionError, parseExpression, valueOr } from '../data/expression.ts';
+import { MAX_FAULTS, type YamlFault, parseYamlFile } from '../data/yaml-file.ts';
+import { didYouMean } from '../text/nearest-names.ts';
+import { type Operation, type RawProblem, type TensorRole, problemSchema } from './problem-schema.ts';
+
+export type { Operation, TensorRole };
+
+/** Extents are int32 arguments of kernels. */
+export const MAX_EXTENT = 2 ** 31 - 1;
+
+export interface Problem {
+  readonly id: string;
+  readonly title: string;
+  /** In the file's order. */
+  readonly axes: readonly ProblemAxis[];
+  readonly attributes: readonly ProblemAttribute[];
+  readonly require: readonly ProblemLimit[];
+  readonly tensors: readonly ProblemTensor[];
+  /** Computes the expected outputs. */
+  readonly operation: Operation;
+  /** Floating-point operations that count, over axes and attributes. */
+  readonly flops: Expression;
+  /** Axes with a default, each after those that its default names. */
+  readonly defaults: readonly DefaultAxis[];
+}
+
+export interface ProblemAxis {
+  readonly name: string;
+  /** Undefined: every case says it. */
+  readonly default: Expression | undefined;
+  readonly about: string;
+}
+export type DefaultAxis = ProblemAxis & { readonly default: Expression };
+
+export interface ProblemAttribute {
+  readonly name: string;
+  /** An expression over axes; undefined if a case gives the value. */
+  readonly value: Expression | undefined;
+  /** The value if a case gives none. */
+  readonly default: number;
+  readonly about: string;
+}
+
+/** A condition that every case of the problem fulfils. */
+export interface ProblemLimit {
+  readonly require: Expression;
+  readonly because: string;
+}
+
+/** A contiguous tensor. */
+export interface ProblemTensor {
+  readonly name: string;
+  readonly direction: 'in' | 'out';
+  readonly role: TensorRole;
+  /** Outermost first, over axes. */
+  readonly dims: readonly Expression[];
+  /** Number formats that a kernel may choose. */
+  readonly dtypes: readonly TensorDtype[];
+}
+
+/** Reads a problem.yaml; `path` is for texts. Errors: INVALID_MANIFEST with path and key. */
+export function parseProblem(yamlText: string, path: string): Problem {
+  const file = parseYamlFile(yamlText, path, problemSchema);
+  const compiler = new ProblemCompiler(file.value);
+  const problem = compiler.compile();
+  if (compiler.faults.length > 0) throw file.refuse(compiler.faults);
+  return problem;
+}
+
+/** The names of axes and attributes, which expressions over a problem may use. */
+export const problemNames = ({ axes, attributes }: Problem): string[] =>
+  [...axes, ...attributes].map(({ name }) => name);
+
+type Key = (string | number)[];
+
+class ProblemCompiler {
+  readonly faults: YamlFault[] = [];
+  readonly #raw: RawProblem;
+  readonly #axes: ReadonlySet<string>;
+
+  constructor(raw: RawProblem) {
+    this.#raw = raw;
+    this.#axes = new Set(Object.keys(raw.axes));
+  }
+
+  compile(): Problem {
+    const { id, title, ...raw } = this.#raw;
+    this.#refuseNameClashes();
+    const axes = Object.entries(raw.axes).map(([name, { default: written, about }]) => ({
+      name,
+      default: written === undefined ? undefined : this.#extent(written, ['axes', name, 'default']),
+      about,
+    }));
+    const attributes = Object.entries(raw.attributes).map(([name, { value, default: fallback, about }]) => ({
+      name,
+      value: value === undefined ? undefined : this.#parse(value, ['attributes', name, 'value']),
+      default: fallback,
+      about,
+    }));
+    const names = new Set([...this.#axes, ...Object.keys(raw.attributes)]);
+    return {
+      id,
+      title,
+      axes,
+      attributes,
+      require: raw.require.map(({ require, because }, index) => ({
+        require: this.#parse(require, ['require', index, 'require'], names),
+        because,
+      })),
+      tensors: Object.entries(raw.tensors).map(([name, written]) => ({
+        name,
+        direction: written.in ? 'in' : 'out',
+        role: written.role,
+        dims: (written.in ?? written.out)!.map((text, index) =>
+          this.#extent(text, ['tensors', name, written.in ? 'in' : 'out', index]),
+        ),
+        dtypes: this.#dtypes(name),
+      })),
+      operation: raw.reference.op,
+      flops: this.#parse(raw.work.flops, ['work', 'flops'], names),
+      defaults: this.#inOrder(axes.filter((axis): axis is DefaultAxis => axis.default !== undefined)),
+    };
+  }
+
+  #fault(key: Key, message: string): void {
+    if (this.faults.length < MAX_FAULTS) this.faults.push({ key, message });
+  }
+
+  #parse(text: string, key: Key, known: ReadonlySet<string> = this.#axes): Expression {
+    try {
+      const expression = parseExpression(text);
+      for (const name of expression.names)
+        if (!known.has(name))
+          this.#fault(
+            key,
+            `unknown axis "${name}" in "${text}"${didYouMean(name, known) || `: known are ${[...known].join(', ')}`}; add it to \`axes\``,
+          );
+      return expression;
+    } catch (error) {
+      if (!(error instanceof ExpressionError)) throw error;
+      this.#fault(key, `${error.message}, in "${text}"`);
+      return parseExpression('1');
+    }
+  }
+
+  /** An extent that no axis decides is known here. */
+  #extent(text: string, key: Key): Expression {
+    const expression = this.#parse(text, key);
+    const wrong = expression.names.length > 0 ? undefined : extentProblem(valueOr(Number.NaN, expression, {}));
+    if (wrong) this.#fault(key, wrong);
+    return expression;
+  }
+
+  #dtypes(name: string): readonly TensorDtype[] {
+    const seen = new Set<string>();
+    for (let at = name; ;) {
+      const written = this.#raw.tensors[at]!.dtype;
+      if (Array.isArray(written)) return written;
+      seen.add(at);
+      const { sameAs } = written;
+      const others = Object.keys(this.#raw.tensors);
+      if (!others.includes(sameAs)) {
+        const remedy = didYouMean(sameAs, others) || `: known are ${others.join(', ')}`;
+        this.#fault(['tensors', name, 'dtype'], `unknown tensor "${sameAs}"${remedy}`);
+        return [];
+      }
+      if (seen.has(sameAs)) {
+        const circle = [...seen, sameAs].join(' -> ');
+        this.#fault(['tensors', name, 'dtype'], `same_as goes in a circle (${circle}): give one of them a list`);
+        return [];
+      }
+      at = sameAs;
+    }
+  }
+
+  #inOrder(axes: readonly DefaultAxis[]): DefaultAxis[] {
+    const ordered: DefaultAxis[] = [];
+    let rest = [...axes];
+    while (rest.length > 0) {
+      const waiting = new Set(rest.map(({ name }) => name));
+      const ready = rest.filter((axis) => !axis.default.names.some((name) => waiting.has(name)));
+      if (ready.length === 0) {
+        const names = rest.map(({ name }) => name).join(', ');
+        this.#fault(
+          ['axes', rest[0]!.name, 'default'],
+          `the defaults of ${names} need each other: leave one without a default`,
+        );
+        return ordered;
+      }
+      ordered.push(...ready);
+      rest = rest.filter((axis) => !ready.includes(axis));
+    }
+    return ordered;
+  }
+
+  #refuseNameClashes(): void {
+    const taken = new Map<string, string>();
+    for (const group of ['axes', 'attributes', 'tensors'] as const)
+      for (const name of Object.keys(this.#raw[group])) {
+        const holder = taken.get(name);
+        if (holder) this.#fault([group, name], `the name "${name}" is taken by ${holder}: choose another`);
+        else taken.set(name, group);
+      }
+  }
+}
+
+/** Why this is no extent of an axis; undefined: it is one. */
+export const extentProblem = (extent: number): string | undefined =>
+  Number.isInteger(extent) && extent >= 1 && extent <= MAX_EXTENT
+    ? undefined
+    : `wanted an integer of 1 to ${MAX_EXTENT}, found ${extent}`;

@@ -1,0 +1,88 @@
+/** The kernels of kernels/corpus/corpus.yaml: cheats by family, and honest kernels that must pass. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parse } from 'yaml';
+import { repositoryRoot } from '../support/repository-root.ts';
+
+export const CORPUS_FILE = 'kernels/corpus/corpus.yaml';
+
+/** A kernel of the repository, with values for some of its parameters. */
+export interface CorpusKernel {
+  /** An id, or a folder relative to the repository's root. */
+  kernel: string;
+  parameters: Readonly<Record<string, number>>;
+}
+
+export interface Cheat extends CorpusKernel {
+  name: string;
+  family: string;
+  does: string;
+  gains: string;
+  /** Key of `rules`: what should stop it. */
+  rule: string;
+  /** Why it is not caught there; absent: it must be. */
+  passes: Readonly<Partial<Record<Place, string>>>;
+}
+
+export type Place = 'emulator' | 'gpu';
+
+export interface Honest extends CorpusKernel {
+  why: string;
+}
+
+export interface Corpus {
+  /** Title by the id of the family. */
+  families: Readonly<Record<string, string>>;
+  rules: Readonly<Record<string, string>>;
+  cheats: readonly Cheat[];
+  honest: readonly Honest[];
+}
+
+type CheatYaml = Pick<Cheat, 'name' | 'does' | 'gains' | 'rule'> & Partial<Pick<Cheat, 'passes'>>;
+
+interface CorpusYaml {
+  rules: Record<string, string>;
+  families: Record<string, { title: string; cheats: Record<string, CheatYaml> }>;
+  honest: { kernel: string; parameters?: Record<string, number>; why: string }[];
+}
+
+/** Errors: where a cheat names a rule that the file does not have, or two have one name. */
+export function readCorpus(): Corpus {
+  const { rules, families, honest } = parse(readFileSync(join(repositoryRoot(), CORPUS_FILE), 'utf8')) as CorpusYaml;
+  const cheats = Object.entries(families).flatMap(([family, { cheats: numbered }]) =>
+    Object.entries(numbered).map(([number, { name, does, gains, rule, passes = {} }]) => ({
+      kernel: `kernels/corpus/${family}`,
+      parameters: { CHEAT: Number(number) },
+      name,
+      family,
+      does,
+      gains,
+      rule,
+      passes,
+    })),
+  );
+  for (const { name, rule } of cheats)
+    if (!Object.hasOwn(rules, rule))
+      throw new Error(
+        `${CORPUS_FILE}: the rule of ${name} must be one of ${Object.keys(rules).join(', ')}, got ${rule}`,
+      );
+  const names = cheats.map(({ name }) => name);
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice !== undefined) throw new Error(`${CORPUS_FILE}: names must differ, got ${twice} twice`);
+  return {
+    families: Object.fromEntries(Object.entries(families).map(([id, { title }]) => [id, title])),
+    rules,
+    cheats,
+    honest: honest.map(({ kernel, parameters = {}, why }) => ({ kernel, parameters, why })),
+  };
+}
+
+/** Whether a cheat is caught, gains nothing, or has a reason why it passes there. */
+export const isAnswered = (
+  { caught, rule, passes }: Pick<Cheat, 'rule' | 'passes'> & { caught: boolean },
+  place: Place,
+): boolean => caught || rule === 'no_gain' || passes[place] !== undefined;
+
+/** "flashcore_v9 STAGES=3", as tables name a kernel. */
+export const nameOf = ({ kernel, parameters }: CorpusKernel): string =>
+  [kernel.split('/').at(-1), ...Object.entries(parameters).map(([name, value]) => `${name}=${value}`)].join(' ');

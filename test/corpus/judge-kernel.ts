@@ -1,0 +1,132 @@
+/** One kernel through the public API, as an experiment whose result could be accepted. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  FindingKind,
+  Outcome,
+  TimingMode,
+  type JobFinished,
+  type KernelReference,
+  type Shape,
+} from '@flashcore/shared/contract';
+import type { RpcRequestInit, RunnerClient } from '@flashcore/shared/client';
+import { parseShape } from '@flashcore/shared/kernels';
+import { repositoryRoot } from '../support/repository-root.ts';
+import type { CorpusKernel } from './corpus.ts';
+
+/** What a runner says of a kernel. */
+export interface Judgement {
+  outcome: string;
+  /** Why the runner could not find out; the kernel is neither caught nor cleared. */
+  error?: string;
+  /** Kind and text of what was found against it; none: it passes. */
+  findings: { kind: string; message: string }[];
+  /** What the checks of timed outputs say. */
+  checks: string[];
+  coldUs?: number;
+  hotUs?: number;
+  seconds: number;
+}
+
+/** Correctness alone decides, and the result may be accepted: all that ranked runs are subject to holds. */
+const GATES = `default: corpus
+gates:
+  - { id: correctness, title: Correct, metric: parity_cases_passed, op: "==", target: 1, unit: share, source: fp64 reference, why: "a wrong kernel has no speed" }
+plans:
+  corpus: { title: The corpus, about: "correctness", from: "kernels/corpus/corpus.yaml", metrics: none, champion: false, fallback: none, gates: { correctness: hard } }
+`;
+
+/** The emulator's: small, for a kernel takes seconds there. A GPU gets what an experiment has by default. */
+const SMALL: readonly Shape[] = [parseShape('1x2x64x64')];
+const SMALL_PROTOCOL = { minSamples: 20, maxSamples: 40, maxSeconds: 0.4 };
+const GPU_PROTOCOL = { maxSeconds: 1 };
+
+export async function judgeKernel(client: RunnerClient, kernel: CorpusKernel): Promise<Judgement> {
+  const { simulated } = client.host.devices[0]!;
+  return judgementOf(
+    await finished(client, 'runExperiment', {
+      kernel: await referenceOf(client, kernel),
+      variant: variantOf(kernel),
+      gatesYaml: GATES,
+      noFallback: true,
+      noChampion: true,
+      verify: simulated ? { shapes: [...SMALL], seedCount: 2 } : {},
+      benchmark: simulated ? { shapes: [...SMALL], protocol: SMALL_PROTOCOL } : { protocol: GPU_PROTOCOL },
+      ...(simulated && { profile: { shape: SMALL[0]! } }),
+    }),
+  );
+}
+
+/** Only compiles it. */
+export async function buildKernel(client: RunnerClient, kernel: CorpusKernel): Promise<void> {
+  await finished(client, 'build', { kernel: await referenceOf(client, kernel), variant: variantOf(kernel) });
+}
+
+/** Seeds of one request. */
+const MAX_SEEDS = 100;
+const TINY: readonly Shape[] = [parseShape('1x1x17x64')];
+
+/** Many drawn inputs on a tiny shape, in as many jobs as that takes. */
+export async function verifyKernel(client: RunnerClient, kernel: CorpusKernel, seeds: number): Promise<Judgement> {
+  const reference = await referenceOf(client, kernel);
+  let all: Judgement | undefined;
+  for (let left = seeds; left > 0 && (all === undefined || all.findings.length === 0); left -= MAX_SEEDS) {
+    const next = judgementOf(
+      await finished(client, 'verify', {
+        kernel: reference,
+        variant: variantOf(kernel),
+        settings: { shapes: [...TINY], seedCount: Math.min(left, MAX_SEEDS) },
+      }),
+    );
+    all = all ? { ...next, seconds: all.seconds + next.seconds } : next;
+  }
+  return all!;
+}
+
+const variantOf = ({ parameters }: CorpusKernel) => ({
+  parameters: Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, BigInt(value)])),
+});
+
+type Reference = KernelReference | { source: { case: 'kernelId'; value: string } };
+
+async function referenceOf(client: RunnerClient, { kernel }: CorpusKernel): Promise<Reference> {
+  if (!kernel.includes('/')) return { source: { case: 'kernelId', value: kernel } };
+  const folder = join(repositoryRoot(), kernel);
+  if (!existsSync(folder)) throw new Error(`A kernel of the corpus must be an id or a folder, got ${kernel}`);
+  return client.uploadFolder(folder);
+}
+
+interface Finished {
+  job: JobFinished;
+  seconds: number;
+}
+
+async function finished<Method extends 'build' | 'runExperiment' | 'verify'>(
+  client: RunnerClient,
+  method: Method,
+  request: RpcRequestInit<Method>,
+): Promise<Finished> {
+  const started = performance.now();
+  for await (const { payload } of client.start(method, request))
+    if (payload.case === 'finished') return { job: payload.value, seconds: (performance.now() - started) / 1000 };
+  throw new Error('The stream of a job must have an end, and has none');
+}
+
+function judgementOf({ job, seconds }: Finished): Judgement {
+  const variants = job.result?.variants ?? [];
+  const benchmarks = variants.flatMap((variant) => variant.benchmarks);
+  const us = (mode: TimingMode): number | undefined =>
+    benchmarks.find((result) => result.mode === mode)?.latency?.p50Us;
+  const [coldUs, hotUs] = [us(TimingMode.COLD), us(TimingMode.HOT)];
+  return {
+    outcome: Outcome[job.outcome],
+    ...(job.outcome === Outcome.ERROR && { error: job.error?.message ?? job.summary }),
+    findings: variants.flatMap(({ findings }) =>
+      findings.map(({ kind, message }) => ({ kind: FindingKind[kind], message })),
+    ),
+    checks: benchmarks.map(({ outputCheck }) => outputCheck),
+    ...(coldUs !== undefined && { coldUs }),
+    ...(hotUs !== undefined && { hotUs }),
+    seconds: Math.round(seconds * 10) / 10,
+  };
+}

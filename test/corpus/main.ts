@@ -1,0 +1,82 @@
+/**
+ * Runs the dishonest and the honest kernels of kernels/corpus/corpus.yaml on a runner.
+ *   node corpus.js --out FILE [--runner HOST:PORT] [--only NAME,…] [--side cheats|honest] [--seeds N]
+ *     [--rest] [--builders N]
+ * --runner: default, a runner of its own, on the host's first device. --only: names of cheats, families, or kernels.
+ * --seeds: inputs on a tiny shape for each honest kernel, besides the experiment.
+ * FILE gets one JSON document, after each kernel; in a file that exists, it replaces what is run again. --rest: only
+ * what is not in it. Exit code: 0 every cheat is caught, gains nothing or is listed as passing, and every honest kernel
+ * passes; 1 otherwise. --builders: runners that compile everything beforehand, at the same time, where a host has
+ * many processors.
+ */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { isAnswered, nameOf, readCorpus, type CorpusKernel } from './corpus.ts';
+import { merged, runCorpus, type CorpusResult } from './run-corpus.ts';
+
+const { values: options } = parseArgs({
+  options: {
+    out: { type: 'string' },
+    runner: { type: 'string' },
+    only: { type: 'string' },
+    side: { type: 'string' },
+    seeds: { type: 'string', default: '0' },
+    builders: { type: 'string', default: '0' },
+    rest: { type: 'boolean', default: false },
+  },
+});
+const { out, side } = options;
+if (out === undefined) throw new Error('Give --out FILE');
+if (side !== undefined && side !== 'cheats' && side !== 'honest')
+  throw new Error(`--side must be cheats or honest, got ${side}`);
+const corpus = readCorpus();
+const only = options.only?.split(',');
+const unknown = only?.find((name) => !isKnown(name));
+if (unknown !== undefined) throw new Error(`--only must name cheats, families or honest kernels, got ${unknown}`);
+const wanted = (...names: string[]): boolean => only === undefined || names.some((name) => only.includes(name));
+
+const earlier = existsSync(out) ? (JSON.parse(readFileSync(out, 'utf8')) as CorpusResult) : undefined;
+/** Whether an earlier run has it, and only the rest is wanted. */
+const isDone = (name: string): boolean =>
+  options.rest &&
+  [...(earlier?.cheats ?? []), ...(earlier?.honest ?? []).map(named)].some((each) => each.name === name);
+const now = await runCorpus({
+  cheats: side === 'honest' ? [] : corpus.cheats.filter(({ family, name }) => wanted(family, name) && !isDone(name)),
+  honest:
+    side === 'cheats'
+      ? []
+      : corpus.honest.map(named).filter(({ name }) => wanted(name, name.split(' ')[0]!) && !isDone(name)),
+  seeds: wholeNumber('seeds', options.seeds, 0),
+  builders: wholeNumber('builders', options.builders, 0),
+  address: options.runner,
+  onLine: console.log,
+  onKernel: (soFar) =>
+    writeFileSync(out, `${JSON.stringify(earlier ? merged(earlier, soFar, corpus) : soFar, null, 1)}\n`),
+});
+const place = now.simulated ? 'emulator' : 'gpu';
+const passing = now.cheats.filter((each) => !isAnswered(each, place));
+const accused = now.honest.filter(({ passed }) => !passed);
+console.log(
+  `${now.cheats.length - passing.length} of ${now.cheats.length} cheats are caught, gain nothing or are known, ` +
+    `${now.honest.length - accused.length} of ${now.honest.length} honest kernels pass`,
+);
+process.exitCode = passing.length + accused.length === 0 ? 0 : 1;
+
+function named<Kernel extends CorpusKernel>(kernel: Kernel): Kernel & { name: string } {
+  return { ...kernel, name: nameOf(kernel) };
+}
+
+function isKnown(name: string): boolean {
+  const { families, cheats, honest } = corpus;
+  return (
+    Object.hasOwn(families, name) ||
+    cheats.some((cheat) => cheat.name === name) ||
+    honest.some((kernel) => [nameOf(kernel), nameOf(kernel).split(' ')[0]].includes(name))
+  );
+}
+
+function wholeNumber(flag: string, text: string, least: number): number {
+  const number = Number(text);
+  if (Number.isSafeInteger(number) && number >= least) return number;
+  throw new Error(`--${flag} must be a whole number from ${least} on, got ${text}`);
+}

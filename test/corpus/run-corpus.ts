@@ -1,0 +1,119 @@
+/** Runs kernels of the corpus on a runner, and gives the document that is kept in docs/results. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { RunnerClient } from '@flashcore/shared/client';
+import { nameOf, type Cheat, type Corpus, type CorpusKernel, type Honest } from './corpus.ts';
+import { buildKernel, judgeKernel, verifyKernel, type Judgement } from './judge-kernel.ts';
+import { startOwnRunner } from './own-runner.ts';
+
+export type JudgedCheat = Pick<Cheat, 'family' | 'name' | 'parameters' | 'rule' | 'passes'> &
+  Judgement & { caught: boolean };
+export type JudgedHonest = { kernel: string; parameters: CorpusKernel['parameters'] } & Judgement & {
+    passed: boolean;
+    /** On a tiny shape, besides the experiment; absent where none were asked for. */
+    seeds?: number;
+  };
+
+export interface CorpusResult {
+  device: string;
+  simulated: boolean;
+  date: string;
+  cheats: JudgedCheat[];
+  honest: JudgedHonest[];
+}
+
+export interface CorpusRun {
+  cheats: readonly Cheat[];
+  honest: readonly Honest[];
+  /** Inputs on a tiny shape for each honest kernel; 0: only the experiment. */
+  seeds: number;
+  /** A runner that is there already; undefined: one is started. */
+  address?: string | undefined;
+  /** With a runner of its own: so many others compile all kernels beforehand, at the same time; 0: none. */
+  builders: number;
+  onLine?: (line: string) => void;
+  /** Told after each kernel what is known so far. */
+  onKernel?: (soFar: CorpusResult) => void;
+}
+
+export async function runCorpus(run: CorpusRun): Promise<CorpusResult> {
+  using cache = disposableFolder();
+  if (run.address === undefined) await buildAhead([...run.cheats, ...run.honest], run.builders, cache.path);
+  await using own = run.address === undefined ? await startOwnRunner(cache.path) : undefined;
+  using client = await RunnerClient.connect({ address: run.address ?? own!.address, timeoutMs: 30_000 });
+  const { name: device, simulated } = client.host.devices[0]!;
+  const result: CorpusResult = { device, simulated, date: '', cheats: [], honest: [] };
+  const tell = (line: string): void => {
+    result.date = new Date().toISOString();
+    run.onLine?.(line);
+    run.onKernel?.(result);
+  };
+  for (const cheat of run.cheats) {
+    const judgement = await judgeKernel(client, cheat);
+    const caught = judgement.findings.length > 0;
+    const { family, name, parameters, rule, passes } = cheat;
+    result.cheats.push({ family, name, parameters, rule, passes, caught, ...judgement });
+    tell(`${caught ? 'caught' : 'PASSED'}  ${cheat.family}/${cheat.name}: ${reasonOf(judgement)}`);
+  }
+  for (const kernel of run.honest) {
+    const experiment = await judgeKernel(client, kernel);
+    const judgement = run.seeds > 0 && clears(experiment) ? await verifyKernel(client, kernel, run.seeds) : experiment;
+    const passed = clears(judgement);
+    const { kernel: id, parameters } = kernel;
+    const seconds = judgement === experiment ? experiment.seconds : experiment.seconds + judgement.seconds;
+    result.honest.push({
+      kernel: id,
+      parameters,
+      passed,
+      ...(judgement !== experiment && { seeds: run.seeds }),
+      ...experiment,
+      ...judgement,
+      checks: experiment.checks,
+      seconds,
+    });
+    tell(`${passed ? 'passed' : 'ACCUSED'}  ${nameOf(kernel)}: ${reasonOf(judgement)}`);
+  }
+  return result;
+}
+
+/** What an earlier run on the same device found, except for what was run again; in the corpus's order. */
+export function merged(earlier: CorpusResult, now: CorpusResult, { cheats, honest }: Corpus): CorpusResult {
+  if (earlier.device !== now.device)
+    throw new Error(`A file is about one device, got ${earlier.device} and ${now.device}: name another file`);
+  const newest = <Judged>(earlierOnes: Judged[], newOnes: Judged[], names: string[], of: (judged: Judged) => string) =>
+    names.flatMap((name) => [...newOnes, ...earlierOnes].find((each) => of(each) === name) ?? []);
+  return {
+    ...now,
+    cheats: newest(
+      earlier.cheats,
+      now.cheats,
+      cheats.map(({ name }) => name),
+      ({ name }) => name,
+    ),
+    honest: newest(earlier.honest, now.honest, honest.map(nameOf), nameOf),
+  };
+}
+
+/** Nothing was found, and it was found out: an error clears nobody. */
+const clears = ({ findings, outcome }: Judgement): boolean =>
+  findings.length === 0 && !['ERROR', 'CANCELLED', 'INTERRUPTED', 'TIMED_OUT'].includes(outcome);
+
+const reasonOf = ({ findings, error, outcome }: Judgement): string =>
+  error ?? findings.map(({ kind, message }) => `${kind}: ${message}`).at(0) ?? outcome;
+
+/** Compiles kernels into a cache. What does not compile is found again where it is judged. */
+async function buildAhead(kernels: readonly CorpusKernel[], builders: number, cache: string): Promise<void> {
+  const left = [...kernels];
+  const build = async (): Promise<void> => {
+    await using own = await startOwnRunner(cache);
+    using client = await RunnerClient.connect({ address: own.address, timeoutMs: 30_000 });
+    for (let next = left.shift(); next !== undefined; next = left.shift()) await buildKernel(client, next);
+  };
+  await Promise.all(Array.from({ length: builders }, build));
+}
+
+function disposableFolder(): { path: string } & Disposable {
+  const path = mkdtempSync(join(tmpdir(), 'fc-builds-'));
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
+}

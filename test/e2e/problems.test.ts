@@ -1,0 +1,79 @@
+/** Problems other than attention: their example kernels are right, and mistakes in them are found. */
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Home, ROOT } from '../support/home.ts';
+
+const LIMIT_MS = 240_000;
+let home: Home;
+beforeAll(() => {
+  home = new Home();
+});
+afterAll(() => home[Symbol.asyncDispose]());
+
+function verify(folder: string, ...args: string[]) {
+  const done = home.faTui(['verify', folder, '--json', ...args], { timeoutMs: LIMIT_MS });
+  return { ...done, text: done.stdout + done.stderr };
+}
+
+/** An example kernel with its source changed. */
+function changed(kernel: string, was: string, is: string): string {
+  const folder = join(home.path, `${kernel}-changed`);
+  cpSync(join(ROOT, 'examples/kernels', kernel), folder, { recursive: true });
+  const file = join(folder, `${kernel}.cu`);
+  const source = readFileSync(file, 'utf8');
+  expect(source).toContain(was);
+  writeFileSync(file, source.replace(was, is));
+  return folder;
+}
+
+test.each(['rmsnorm', 'softmax_rows', 'gemm_tiles'])(
+  '%s is right on all cases of its problem',
+  { timeout: LIMIT_MS },
+  (kernel) => {
+    const { exitCode, text } = verify(join(ROOT, 'examples/kernels', kernel), '--set', 'BF16=1');
+    expect([exitCode, text]).toEqual([0, expect.stringMatching(/"outcome": ?"OUTCOME_PASSED"|PASSED/)]);
+  },
+);
+
+test.each([
+  ['rmsnorm', ' + eps', ''],
+  ['softmax_rows', 'expf(x - new_max);', 'expf(x - row_max);'],
+  ['gemm_tiles', 'k_start < K;', 'k_start < K - TILE;'],
+  ['gqa_rows', 'blockIdx.y / group', 'blockIdx.y % (gridDim.y / group)'],
+])('%s with "%s" as "%s" is wrong', { timeout: LIMIT_MS }, (kernel, was, is) => {
+  const shape = kernel === 'gqa_rows' ? ['--shape', '1x4x40x64,Hkv=2'] : [];
+  const { exitCode, text } = verify(changed(kernel, was, is), ...shape);
+  expect([exitCode, text]).toEqual([1, expect.stringContaining('WRONG_RESULT')]);
+});
+
+test.each([
+  'causal=3',
+  'causal=0.5',
+  'causal=-1',
+  'window=2.5,causal=1',
+  'window=-2',
+  'window=4',
+  'softcap=-1',
+  'softcap=99999999',
+])('attention with %s is refused before a job exists', (values) => {
+  const folder = join(ROOT, 'examples/kernels/gqa_rows');
+  const { exitCode, stderr } = home.faTui(['verify', folder, '--shape', `B=1,H=2,S=8,D=64,${values}`]);
+  expect([exitCode, stderr]).toEqual([2, expect.stringContaining('attention requires ')]);
+});
+
+test('a case that the problem does not have, and a benchmark of one that is not timed, are refused at once', () => {
+  const folder = join(ROOT, 'examples/kernels/rmsnorm');
+  const refusals = [
+    home.faTui(['verify', folder, '--shape', 'rows=4']).stderr,
+    home.faTui(['verify', folder, '--shape', 'rows=4,N=0']).stderr,
+    home.faTui(['verify', folder, '--shape', '2x8x512x64']).stderr,
+    home.faTui(['bench', folder, '--shape', 'rows=4,N=64']).stderr,
+  ];
+  expect(refusals.map((text) => /error: (.*)/.exec(text)?.[1])).toEqual([
+    expect.stringContaining("shapes[0].values.N: must be given: N is rmsnorm's columns"),
+    expect.stringContaining('shapes[0].values.N: wanted an integer of 1 to 2147483647, found 0'),
+    expect.stringContaining('rmsnorm has no B: a case of it says rows, N'),
+    expect.stringContaining('other cases are verified, not timed yet'),
+  ]);
+});

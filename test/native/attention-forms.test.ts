@@ -1,0 +1,74 @@
+/** The oracle through its binding: masks, maps of heads and lengths against three loops. */
+import { drawInputs, NORMAL } from '@flashcore/runner/testing';
+import { attentionCase, parseShape, type ProblemCase } from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
+import { compiledReference } from '../support/reference.ts';
+
+const reference = await compiledReference();
+
+interface Extents {
+  dims: (tensor: string) => readonly number[];
+  value: (name: string) => number;
+}
+
+const extentsOf = ({ tensors, values }: ProblemCase): Extents => ({
+  dims: (name) => tensors.find((tensor) => tensor.name === name)!.dims,
+  value: (name) => values[name]!,
+});
+
+/** Softmax by its definition, in double precision. */
+function byLoops(attention: ProblemCase, [Q, K, V]: readonly Float16Array[]) {
+  const { dims, value } = extentsOf(attention);
+  const [B, H, S, D] = dims('Q') as [number, number, number, number];
+  const [, Hkv, Skv, Dv] = dims('V') as [number, number, number, number];
+  const [causal, window, softcap] = [value('causal'), value('window'), value('softcap')];
+  const scale = Math.fround(value('scale'));
+  const out: number[] = [];
+  for (const [b, h, i] of rowsOf(B, H, S)) {
+    const head = b * Hkv + Math.floor(h / (H / Hkv));
+    const position = causal === 2 ? i + Skv - S : i;
+    const seen = Array.from({ length: Skv }, (_, j) => j).filter(
+      (j) => (causal === 0 || j <= position) && (window < 0 || j >= position - window),
+    );
+    const logits = seen.map((j) => {
+      let sum = 0;
+      for (let d = 0; d < D; d += 1) sum += Q![((b * H + h) * S + i) * D + d]! * K![(head * Skv + j) * D + d]!;
+      return softcap === 0 ? sum * scale : softcap * Math.tanh((sum * scale) / softcap);
+    });
+    const most = Math.max(...logits);
+    const weights = logits.map((logit) => Math.exp(logit - most));
+    const total = weights.reduce((sum, weight) => sum + weight, 0);
+    for (let d = 0; d < Dv; d += 1)
+      out.push(
+        seen.length === 0
+          ? 0
+          : seen.reduce((sum, j, index) => sum + weights[index]! * V![(head * Skv + j) * Dv + d]!, 0) / total,
+      );
+  }
+  return out;
+}
+
+const rowsOf = (B: number, H: number, S: number): [number, number, number][] =>
+  Array.from({ length: B * H * S }, (_, row) => [Math.floor(row / (H * S)), Math.floor(row / S) % H, row % S]);
+
+test.each([
+  '2x4x9x16',
+  '2x4x9x16c',
+  '2x6x9x16c,Hkv=2',
+  '1x4x5x16,Hkv=1,Skv=23',
+  '1x4x5x16,Skv=23,causal=2',
+  '1x2x7x16,Skv=3,causal=2',
+  '2x2x17x16c,window=4',
+  '1x4x5x16,Skv=23,causal=2,window=3,Hkv=2,softcap=2.5',
+  '1x2x9x16,Dv=24',
+])('%s is what three loops compute', (text) => {
+  const attention = attentionCase(parseShape(text), 'fp16');
+  const inputs = drawInputs(attention, { seed: '5eed', rule: NORMAL });
+  const halves = ['Q', 'K', 'V'].map((name) => new Float16Array(inputs[name]!.buffer));
+  const want = byLoops(attention, halves);
+  const { want: got, rounding } = reference.withRounding(inputs, attention);
+  expect(got.length).toBe(want.length);
+  const worst = want.reduce((most, value, index) => Math.max(most, Math.abs(value - got[index]!)), 0);
+  expect(worst).toBeLessThan(1e-9);
+  expect(rounding.every((each) => each >= 0 && each < 1e-2)).toBe(true);
+});

@@ -1,0 +1,60 @@
+/** The error in units of what rounding explains, against loops; and what attention with honest rounding has of it. */
+import { NORMAL, drawInputs } from '@flashcore/runner/testing';
+import { attentionCase } from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
+import { compiledReference } from '../support/reference.ts';
+
+const reference = await compiledReference();
+const BLOCK_ROWS = 16;
+const NAN = 0x7e00;
+const shape = { batch: 1, heads: 3, sequenceLength: 37, headDim: 24, causal: false };
+const kind = attentionCase(shape, 'fp16');
+const inputs = drawInputs(kind, { seed: '7', rule: NORMAL });
+const answer = reference.withRounding(inputs, kind);
+
+/** The worst block's ratio and the index of its first element, element by element. */
+function byLoops(got: Float16Array): { ratio: number; index: number } {
+  const { heads, sequenceLength, headDim } = shape;
+  let worst = { ratio: 0, index: 0 };
+  for (let head = 0; head < heads; head += 1)
+    for (let first = 0; first < sequenceLength; first += BLOCK_ROWS) {
+      const begin = (head * sequenceLength + first) * headDim;
+      const end = (head * sequenceLength + Math.min(sequenceLength, first + BLOCK_ROWS)) * headDim;
+      const shares = Array.from({ length: end - begin }, (_, i) => begin + i)
+        .filter((i) => Number.isFinite(got[i]))
+        .map((i) => (got[i]! - answer.want[i]!) / answer.rounding[i]!);
+      const ratio = Math.sqrt(shares.reduce((sum, share) => sum + share * share, 0) / shares.length);
+      if (ratio > worst.ratio) worst = { ratio, index: begin };
+    }
+  return worst;
+}
+
+test.each([
+  ['an output that is rounded only', () => undefined],
+  ['one with a wrong row', (got: Float16Array) => got.fill(1, 20 * 24, 21 * 24)],
+  ['one with NaN, which other rules find', (got: Float16Array) => got.fill(Number.NaN, 5, 900)],
+])('%s', (_, change) => {
+  const got = new Float16Array(answer.want);
+  change(got);
+  const { ratio, index } = reference.roundingRatio(new Uint16Array(got.buffer), answer, kind);
+  const wanted = byLoops(got);
+  expect(index).toBe(wanted.index);
+  expect(ratio).toBeCloseTo(wanted.ratio, 9);
+});
+
+test('an output of nothing but NaN has no ratio, and tensors of other lengths are refused', () => {
+  const nothing = new Uint16Array(answer.want.length).fill(NAN);
+  expect(reference.roundingRatio(nothing, answer, kind)).toEqual({ ratio: 0, index: 0 });
+  expect(() => reference.roundingRatio(nothing.subarray(1), answer, kind)).toThrow(/wants tensors of/);
+});
+
+test('plain attention, which rounds its logits too, stays below 2 in every dtype; an output in eighths is far above', () => {
+  for (const dtype of ['fp16', 'bf16', 'fp32'] as const) {
+    const of = attentionCase(shape, dtype);
+    const drawn = drawInputs(of, { seed: '8', rule: NORMAL });
+    const right = reference.withRounding(drawn, of);
+    expect(reference.roundingRatio(reference.plain(drawn, of), right, of).ratio, dtype).toBeLessThan(2);
+  }
+  const coarse = new Float16Array(answer.want.map((value) => Math.round(value * 8) / 8));
+  expect(reference.roundingRatio(new Uint16Array(coarse.buffer), answer, kind).ratio).toBeGreaterThan(30);
+});

@@ -1,0 +1,27 @@
+/** What every start of fa-tui reads: the files that main.js imports before any command runs. */
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+
+const DIST = path.join(import.meta.dirname, '../../apps/tui/dist');
+/** 153 kB on 2026-11-24. With zod and YAML in it, `fa-tui --version` took twice its time. */
+const MOST_BYTES = 250_000;
+
+function importedFiles(main: string): Map<string, number> {
+  const sizes = new Map<string, number>();
+  const visit = (file: string): void => {
+    if (sizes.has(file)) return;
+    const code = readFileSync(path.join(DIST, file), 'utf8');
+    sizes.set(file, code.length);
+    for (const [, imported] of code.matchAll(/(?:from|import) ?"\.\/([^"]+)"/g)) visit(imported!);
+  };
+  visit(main);
+  return sizes;
+}
+
+test('a start of fa-tui reads few bytes of code: what some commands need is imported on demand', () => {
+  const sizes = importedFiles('main.js');
+  expect(sizes.size).toBeGreaterThan(1);
+  const total = [...sizes.values()].reduce((sum, size) => sum + size, 0);
+  expect(total, JSON.stringify(Object.fromEntries(sizes))).toBeLessThan(MOST_BYTES);
+});

@@ -1,0 +1,152 @@
+/**
+ * `npm run bare-root`: the README's two commands, word for word, on machines that people have. A minimal Debian with
+ * Node, npm, g++ and git and nothing else runs them as root; with openssl added, as an ordinary user whose home needs
+ * quoting and whose PATH has a folder that only root may read. There the tests that depend on a compiler run once more,
+ * with clang and with CUDA, and those that need sshd, which serves an ordinary user in another way than root.
+ *
+ * It fails on a failed test, on a skip that names no package, and on processes or files left behind. It needs root,
+ * mmdebstrap, Debian's mirror and the npm registry.
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join, matchesGlob } from 'node:path';
+import type { HostProgram } from '@flashcore/shared/testing';
+import { LONG_TESTS, testFiles } from '../long-tests.ts';
+import { Terminal } from '../terminal.ts';
+import { DebianRoot, type Folders, type User } from './debian-root.ts';
+import { leftFiles } from './left-files.ts';
+import { readmeCommands } from './readme-commands.ts';
+
+const CUDA = '/usr/local/cuda';
+const ROOT: User = { name: 'root', id: 0, home: '/root' };
+const COMPILERS = ['clang', 'nvcc'] as const;
+/** Looked into by who looks for a program, as where `su` keeps root's PATH; Debian lets root alone into it. */
+const LOCKED_FOLDER = '/root/bin';
+const ANNA: User = { name: 'anna', id: 1000, home: `/home/it's 100% "anna" öz` };
+/** An embedded runner ends by itself 30 s after its last client. */
+const RUNNER_GRACE_SECONDS = 45;
+const INSTALL_LIMIT_MS = 15 * 60_000;
+const PASSED = /passed: /;
+
+type Enter = ReturnType<DebianRoot['enter']>;
+
+/** A system, and who uses it. */
+interface Machine extends Disposable {
+  readonly root: DebianRoot;
+  readonly user: User;
+  readonly title: string;
+}
+
+using bare = machine('bare', ROOT);
+using withOpenssl = machine('with openssl', ANNA, 'openssl');
+const { start, test } = readmeCommands();
+// At once: half of it is npm's waiting, and an embedded runner's that ends some time after its last client.
+const started = await Promise.allSettled([bare, withOpenssl].map((one) => startOn(one, start)));
+for (const one of started) if (one.status === 'rejected') throw one.reason;
+for (const one of [bare, withOpenssl]) runOn(one, test, test);
+timed('clang-19', () => withOpenssl.root.install('clang-19'));
+testsThatNeed(withOpenssl, COMPILERS, 'clang');
+if (existsSync(`${CUDA}/bin/nvcc`)) testsThatNeed(withOpenssl, COMPILERS, 'nvcc', { [CUDA]: CUDA });
+else console.log(`== nvcc: not tried, this machine has no ${CUDA}/bin/nvcc`);
+timed('sshd', () => withOpenssl.root.install('openssh-server', 'openssh-client', 'procps', 'xz-utils'));
+testsThatNeed(withOpenssl, ['sshd'], 'sshd');
+
+/** A root with a user, who has a fresh clone and what npm has downloaded on this machine. */
+function machine(title: string, user: User, ...packages: readonly string[]): Machine {
+  return timed(`a minimal Debian with g++, git, Node and npm: ${title}`, () => {
+    const root = new DebianRoot();
+    if (packages.length > 0) root.install(...packages);
+    root.addUser(user);
+    return { root, user, title: `${title}, ${user.name}`, [Symbol.dispose]: () => root[Symbol.dispose]() };
+  });
+}
+
+/** The README's first command: it opens the terminal program, which runs an experiment and is left then. */
+async function startOn({ root, user, title }: Machine, command: string): Promise<void> {
+  const leaveNothing = leavesNothing(root, user);
+  const entered = root.enter({ user, command, grace: RUNNER_GRACE_SECONDS, environment: environmentOf(user) });
+  await timed(`${title}: ${command}`, () => inTerminal(entered));
+  leaveNothing();
+}
+
+/** A command that ends by itself. */
+function runOn({ root, user, title }: Machine, what: string, command: string, folders: Folders = {}): void {
+  const leaveNothing = leavesNothing(root, user);
+  const entered = root.enter({ user, command, grace: 2, environment: environmentOf(user), folders });
+  timed(`${title}: ${what}`, () => toItsEnd(entered, what));
+  leaveNothing();
+}
+
+function environmentOf({ id }: User): Readonly<Record<string, string>> {
+  const skips = { FLASHCORE_ALLOW_SKIPS: 'packages' };
+  return id === 0 ? skips : { ...skips, PATH: `${LOCKED_FOLDER}:/usr/local/bin:/usr/bin:/bin` };
+}
+
+/** To be called after the user's commands: throws where they left files, apart from what they are for. */
+function leavesNothing(root: DebianRoot, user: User): () => void {
+  const before = root.files();
+  return () => {
+    const left = leftFiles(before, root.files(), user);
+    if (left.length > 0) throw new Error(`The commands must leave no files, got ${left.slice(0, 20).join(', ')}`);
+    refuseChanges(root, user);
+  };
+}
+
+/** The terminal program, until its experiment has passed; then it is left. */
+async function inTerminal({ program, args, env }: Enter): Promise<void> {
+  const terminal = new Terminal(program, args, { columns: 120, rows: 40, env });
+  const ended = terminal.exit.then((code) => {
+    throw new Error(`It must run until q is pressed, ended with code ${code}:\n${terminal.history().join('\n')}`);
+  });
+  try {
+    await Promise.race([terminal.waitFor(PASSED, INSTALL_LIMIT_MS), ended]);
+  } catch (error) {
+    terminal.kill('SIGKILL');
+    throw error;
+  }
+  ended.catch(() => undefined);
+  console.log(terminal.text());
+  terminal.type('q');
+  const code = await terminal.exit;
+  if (code !== 0) throw new Error(`It must end with code 0, got ${code}`);
+}
+
+function toItsEnd({ program, args, env }: Enter, what: string): void {
+  const { status, error } = spawnSync(program, args, { env, stdio: ['ignore', 'inherit', 'inherit'] });
+  if (error) throw error;
+  if (status !== 0) throw new Error(`${what} must end with code 0, got ${status}`);
+}
+
+/** What the commands make within the clone is ignored by git. */
+function refuseChanges(root: DebianRoot, { home }: User): void {
+  const clone = join(root.folder, home, 'flashcore');
+  const changed = execFileSync(
+    'git',
+    ['--no-optional-locks', '-c', `safe.directory=${clone}`, 'status', '--porcelain'],
+    {
+      cwd: clone,
+      encoding: 'utf8',
+    },
+  );
+  if (changed !== '') throw new Error(`The commands must leave the clone as it was, got\n${changed}`);
+}
+
+/** Runs the test files of `npm test` that are skipped, wholly or in part, without one of these packages. */
+function testsThatNeed(on: Machine, packages: readonly HostProgram[], added: string, folders: Folders = {}): void {
+  const files = testFiles()
+    .filter(({ path }) => !LONG_TESTS.some((pattern) => matchesGlob(path, pattern)))
+    .filter(({ text }) => packages.some((name) => text.includes(`missing('${name}')`)));
+  const command = `npx vitest run ${files.map(({ path }) => path).join(' ')}`;
+  runOn(on, `${files.length} test files, with ${added}`, command, folders);
+}
+
+/** Does something and says what, and how long it took. */
+function timed<Result>(title: string, work: () => Result): Result {
+  console.log(`== ${title}`);
+  const startedMs = performance.now();
+  const say = (): void => console.log(`== ${title}: ${((performance.now() - startedMs) / 1000).toFixed(0)} s`);
+  const result = work();
+  if (!(result instanceof Promise)) say();
+  else void result.then(say, () => undefined);
+  return result;
+}

@@ -1,0 +1,13 @@
+"""Dishonest and honest kernels of kernels/corpus by the default plan: which are caught, and by what."""
+
+import os
+
+from measurement import ROOT
+
+
+def measure(m):
+    only = ["--only", ",".join(m.options.cheats)] if m.options.cheats else []
+    builders = str(max(1, (os.cpu_count() or 2) // 2))
+    program = [m.node, ROOT / "test/dist/corpus.js", "--out", m.out / "gpu.json", "--builders", builders]
+    # The same folder takes the rest of what an interrupted run has found.
+    m.run([*program, "--rest", *only], name="corpus.txt", limit=3600)
