@@ -29,7 +29,7 @@ for (const path of [
   'apps/runner/worker/judge.cu',
   'kernels',
   'problems',
-  'examples/proposers',
+  'examples',
   'proto',
   'tools',
   'test/dist',
