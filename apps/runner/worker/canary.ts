@@ -14,6 +14,7 @@ const PLAN: LaunchPlan = {
   values: {},
   flops: 0,
   bytes: 2 * COUNT,
+  symmetries: [],
   tensors: [{ name: 'O', direction: 'out', role: 'v', dims: [COUNT] }],
   launches: [
     {

@@ -3,6 +3,10 @@
 // output with the answer of the heads that it was made from. All parameters follow from one secret number a sample, so
 // that the same code can tell afterwards whether inputs and noise are still as they were written.
 //
+// Plain attention has pools of heads (flashcore_judge_inputs, _outputs); every other problem has a slot of its tensors for
+// each launch, made from a few drawn sets by the symmetries that its problem.yaml declares (flashcore_judge_slots,
+// _answers).
+//
 // Layouts: a pool is [heads, S, D] of `bytes` an element (2 or 4) and a base [bases, S, D]; head i of a pool is made
 // from head (i + phase) % bases of the base. Launch any grid: all loops stride by it.
 
@@ -10,7 +14,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 
 // Which permutation or draw a hash is for: no two uses share their random numbers.
-enum { FEATURES = 1, QUERIES = 2, KEYS = 3, VALUES = 4, SCALE = 5, NOISE = 6 };
+enum { FEATURES = 1, QUERIES, KEYS, VALUES, SCALE, NOISE, SLOT, INDEX, FLIP, DOUBLE };
 enum { TENSOR_Q = 0, TENSOR_K = 1, TENSOR_V = 2 };
 enum { FP16 = 0, BF16 = 1, FP32 = 2 };
 
@@ -192,6 +196,132 @@ extern "C" __global__ void flashcore_judge_outputs(const unsigned char* outputs,
   if (compared) atomicAdd(found + 2, compared);
 }
 
+// A tensor's dimensions, outermost first, and which symmetries act along each: the id of the permutation, from 1, and a
+// bit for the id of each that flips or doubles. The same id means the same draw in every tensor. In the order that
+// TypeScript writes it (input-slots.ts).
+enum { MAX_RANK = 8 };
+struct Layout {
+  u32 rank;
+  u32 extents[MAX_RANK];
+  u32 permuted[MAX_RANK];
+  u32 flipped[MAX_RANK];
+  u32 doubled[MAX_RANK];
+};
+
+// How an element differs from the drawn one that it is made from.
+struct Change {
+  u32 flips;
+  u32 doublings;
+};
+
+// No two slots share their random numbers.
+__device__ inline u64 key_of_slot(u64 key, u32 slot) {
+  return (u64)mixed(key, SLOT, slot, 0) << 32 | mixed(key, SLOT, slot, 1);
+}
+
+// What index of a dimension an index is made from.
+__device__ inline u32 source_index(u64 key, const Layout* layout, u32 dim, u32 index, Change* change) {
+  for (u32 id = 0, rest = layout->flipped[dim]; rest; ++id, rest >>= 1)
+    if (rest & 1) change->flips ^= mixed(key, FLIP, id, index) & 1;
+  for (u32 id = 0, rest = layout->doubled[dim]; rest; ++id, rest >>= 1)
+    if (rest & 1) change->doublings += mixed(key, DOUBLE, id, index) & 1;
+  const u32 by = layout->permuted[dim];
+  return by ? permuted(key, INDEX, by, layout->extents[dim], index) : index;
+}
+
+// The same of a row, whose number counts all dimensions but the last.
+__device__ inline u32 source_row_of(u64 key, const Layout* layout, u32 row, Change* change) {
+  u32 from = 0, stride = 1;
+  for (u32 dim = layout->rank - 1; dim-- > 0;) {
+    const u32 extent = layout->extents[dim];
+    from += stride * source_index(key, layout, dim, row % extent, change);
+    row /= extent;
+    stride *= extent;
+  }
+  return from;
+}
+
+__device__ inline u32 rows_of(const Layout* layout) {
+  u32 rows = 1;
+  for (u32 dim = 0; dim + 1 < layout->rank; ++dim) rows *= layout->extents[dim];
+  return rows;
+}
+
+// Writes a tensor of each slot from one of its drawn sets [draws, ...extents], or counts in found[0] the elements that
+// are not what it would write. Slot i is made from draw (i + phase) % draws.
+// Launch: grid [rows, slots], CTAs over the columns.
+extern "C" __global__ void flashcore_judge_slots(const unsigned char* drawn, unsigned char* memory, u64* found, u64 key,
+                                                 const Layout* layout, u64 stride, u64 before, u32 slots, u32 draws,
+                                                 u32 phase, u32 dtype, u32 check) {
+  const u32 bytes = dtype == FP32 ? 4 : 2;
+  const u32 sign = dtype == FP32 ? 0x80000000u : 0x8000u;
+  const u32 last = layout->rank - 1, columns = layout->extents[last], rows = rows_of(layout);
+  u64 changed = 0;
+  for (u32 slot = blockIdx.y; slot < slots; slot += gridDim.y) {
+    const u64 slot_key = key_of_slot(key, slot);
+    const u64 draw = (slot + phase) % draws;
+    unsigned char* tensor = memory + slot * stride + before;
+    for (u32 column = threadIdx.x; column < columns; column += blockDim.x) {
+      Change of_column = {0, 0};
+      const u32 from_column = source_index(slot_key, layout, last, column, &of_column);
+      for (u32 row = blockIdx.x; row < rows; row += gridDim.x) {
+        Change change = of_column;
+        const u64 from_row = source_row_of(slot_key, layout, row, &change);
+        u32 bits = load_element(drawn, bytes, (draw * rows + from_row) * columns + from_column);
+        for (u32 i = 0; i < change.doublings; ++i) bits = doubled(bits, dtype);
+        if (change.flips) bits ^= sign;
+        const u64 to = (u64)row * columns + column;
+        if (!check)
+          store_element(tensor, bytes, to, bits);
+        else if (load_element(tensor, bytes, to) != bits)
+          ++changed;
+      }
+    }
+  }
+  if (changed) atomicAdd(found, changed);
+}
+
+// Compares the outputs of all launches with the answers of the drawn sets, [draws, ...extents]. places has two words a
+// launch: its region in `outputs`, and its slot. found is as flashcore_judge_outputs has it.
+// Launch: grid [rows, launches], CTAs over the columns.
+extern "C" __global__ void flashcore_judge_answers(const unsigned char* outputs, const float* answers,
+                                                   const u32* places, u64* found, u64 key, const Layout* layout,
+                                                   u64 stride, u64 before, u32 launches, u32 draws, u32 phase,
+                                                   u32 dtype, float absolute, float relative) {
+  const u32 bytes = dtype == FP32 ? 4 : 2;
+  const u32 last = layout->rank - 1, columns = layout->extents[last], rows = rows_of(layout);
+  u64 wrong = 0, compared = 0, first = ~0ull;
+  for (u32 launch = blockIdx.y; launch < launches; launch += gridDim.y) {
+    const u32 slot = places[2 * launch + 1];
+    const u64 slot_key = key_of_slot(key, slot);
+    const float* answer = answers + (u64)((slot + phase) % draws) * rows * columns;
+    const unsigned char* output = outputs + places[2 * launch] * stride + before;
+    for (u32 column = threadIdx.x; column < columns; column += blockDim.x) {
+      Change of_column = {0, 0};
+      const u32 from_column = source_index(slot_key, layout, last, column, &of_column);
+      for (u32 row = blockIdx.x; row < rows; row += gridDim.x) {
+        Change change = of_column;
+        const u64 from_row = source_row_of(slot_key, layout, row, &change);
+        const float base = answer[from_row * columns + from_column];
+        const float factor = (float)(1u << change.doublings);
+        const float want = change.flips ? -factor * base : factor * base;
+        const float got = value_of(load_element(output, bytes, (u64)row * columns + column), dtype);
+        ++compared;
+        // Not "error > ...": what is not finite is wrong too.
+        if (fabsf(got - want) <= factor * (absolute + relative * fabsf(base))) continue;
+        ++wrong;
+        const u64 index = ((u64)launch * rows + row) * columns + column;
+        if (index < first) first = index;
+      }
+    }
+  }
+  if (wrong) {
+    atomicAdd(found, wrong);
+    atomicMin(found + 1, first);
+  }
+  if (compared) atomicAdd(found + 2, compared);
+}
+
 // Keeps the stream busy for so many nanoseconds, so that the host's time to enqueue what is timed is not in it.
 extern "C" __global__ void flashcore_judge_hold(u64 nanoseconds) {
 #ifndef FLASHCORE_EMULATOR
@@ -215,5 +345,5 @@ extern "C" __global__ void flashcore_judge_scrub(u64 key, u32 shared_words, u64*
   u32 sum = 0;
   for (u32 i = 0; i < LOCAL_WORDS; ++i) sum += local[(i * 7 + threadIdx.x) % LOCAL_WORDS];
   // Never: it keeps the compiler from leaving the stores out.
-  if (sum == 0x9e3779b9u && words_smem[sum % (shared_words + 1)] == sum) sink[3] = sum;
+  if (sum == 0x9e3779b9u && words_smem[sum % (shared_words + 1)] == sum) sink[0] = sum;
 }

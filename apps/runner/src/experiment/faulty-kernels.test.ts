@@ -59,7 +59,7 @@ test.skipIf(missing('nvcc')).each([
     'missing_entry',
     Outcome.FAILED,
     FindingKind.MISSING_ENTRY,
-    /launches missing_entry, the compiled code has missing_entry_old/,
+    /launches missing_entry, but the compiled code has only missing_entry_old/,
   ],
   [
     'static_smem_69kb',

@@ -38,8 +38,8 @@ const RESAMPLES = 1_000;
  */
 export async function compare(tools: BenchmarkTools, request: CompareRequest): Promise<ComparisonReport[]> {
   await tools.reporter.step('preparing the comparison', PREPARE_LIMIT_MS);
-  const { champion, candidate, seed, tolerance } = request;
-  const judge = new Judge(tools, { builds: [champion, candidate], seed, tolerance });
+  const { champion, candidate, seed, tolerance, ownReference } = request;
+  const judge = await Judge.open(tools, { builds: [champion, candidate], seed, tolerance, ownReference });
   const builds = {
     champion: new LoadedCandidate(tools.driver, champion),
     second: new LoadedCandidate(tools.driver, champion),

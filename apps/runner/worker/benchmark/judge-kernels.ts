@@ -1,8 +1,9 @@
 import type { TensorDtype } from '@flashcore/shared/kernels';
 import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
+import type { Regions } from './pool-memory.ts';
 import { parameterArray } from '../driver/packed-arguments.ts';
 
-const ENTRIES = ['inputs', 'noise', 'outputs', 'hold', 'scrub'] as const;
+const ENTRIES = ['inputs', 'outputs', 'slots', 'answers', 'noise', 'hold', 'scrub'] as const;
 type Entry = (typeof ENTRIES)[number];
 
 /** By judge.cu. */
@@ -16,18 +17,20 @@ const SCRUB_THREADS = { gpu: 1024, simulated: 1 };
 const SIMULATED_SCRUB_BYTES = 4_096;
 
 /** Words of the device that the judge's kernels count in. */
-const FOUND = { outside: 0, first: 1, compared: 2, Q: 3, K: 4, V: 5, guards: 6 } as const;
-const FOUND_WORDS = 7;
+const FOUND = { outside: 0, first: 1, compared: 2, guards: 3, changed: 4 } as const;
+/** Each input is counted in a word of its own. */
+export const MOST_INPUTS = 16;
+const FOUND_WORDS = FOUND.changed + MOST_INPUTS;
 
 /** What the checks of a sample found. */
 export interface Found {
   /** Elements outside the tolerance, or not finite. */
   outside: number;
-  /** Index of the first, in [launches, heads, S, D]. */
+  /** Index of the first, in [launches, ...dims of the output]. */
   first: number;
   compared: number;
-  /** Elements of the inputs that are not what was written. */
-  changed: Record<'Q' | 'K' | 'V', number>;
+  /** Elements of each input that are not what was written, in the inputs' order. */
+  changed: number[];
   /** Words of the guards likewise. */
   guards: number;
 }
@@ -58,14 +61,40 @@ export interface PoolTensor {
   heads: number;
 }
 
-/** Regions of memory, each with guard bytes around a payload. */
-export interface Regions {
-  memory: DevicePointer;
-  regions: number;
-  stride: number;
-  before: number;
-  payload: number;
-  initial?: { bytes: 1 | 2 | 4; bits: number } | undefined;
+/** How the inputs of a sample follow from the drawn sets. */
+export interface SlotDisguise {
+  key: bigint;
+  /** Which drawn set the first slot is made from. */
+  phase: number;
+}
+
+/** One input of every slot, and the drawn sets that it is made from. */
+export interface SlotTensor {
+  /** Its place among the inputs. */
+  input: number;
+  /** [draws, ...dims]. */
+  drawn: DevicePointer;
+  draws: number;
+  extent: SlotExtent;
+  slots: Regions;
+}
+
+/** A tensor's extents for the grid, and where judge.cu finds its Layout. */
+export interface SlotExtent {
+  dtype: TensorDtype;
+  rows: number;
+  columns: number;
+  layout: DevicePointer;
+}
+
+export interface ComparedSlots {
+  outputs: Regions;
+  answers: DevicePointer;
+  places: DevicePointer;
+  launches: number;
+  draws: number;
+  extent: SlotExtent;
+  tolerance: { absolute: number; relative: number };
 }
 
 /** Drawn values that noise is made of. */
@@ -75,7 +104,7 @@ export interface NoiseSource {
   dtype: TensorDtype;
 }
 
-export interface ComparedOutputs {
+export interface ComparedHeads {
   outputs: Regions;
   answers: DevicePointer;
   places: DevicePointer;
@@ -123,7 +152,7 @@ export class JudgeKernels {
     this.#launch('inputs', this.#rowGrid(kind, heads), this.#columnThreads(kind), [
       u64(base),
       u64(pool),
-      u64(this.#at(tensor)),
+      u64(this.#changed(TENSORS[tensor])),
       u64(key),
       u32(TENSORS[tensor]),
       u32(heads),
@@ -158,7 +187,7 @@ export class JudgeKernels {
   }
 
   /** Compares the outputs of all launches with the answers of the drawn heads. */
-  outputs(compared: ComparedOutputs, kind: HeadKind, { key, qPhase, kvPhase }: Disguise): void {
+  outputs(compared: ComparedHeads, kind: HeadKind, { key, qPhase, kvPhase }: Disguise): void {
     const { outputs, answers, places, launches, heads, qBases, kvBases, tolerance } = compared;
     this.#launch('outputs', this.#rowGrid(kind, launches * heads), this.#columnThreads(kind), [
       u64(outputs.memory),
@@ -175,6 +204,46 @@ export class JudgeKernels {
       u32(qPhase),
       u32(kvPhase),
       ...extentOf(kind),
+      f32(tolerance.absolute),
+      f32(tolerance.relative),
+    ]);
+  }
+
+  /** Makes an input of every slot from the drawn sets; with `check`, counts what is no longer what this would write. */
+  slots({ input, drawn, draws, extent, slots }: SlotTensor, { key, phase }: SlotDisguise, check = false): void {
+    if (input >= MOST_INPUTS) throw new RangeError(`the judge counts ${MOST_INPUTS} inputs, and this is one more`);
+    this.#launch('slots', this.#rowGrid(extent, slots.regions), this.#columnThreads(extent), [
+      u64(drawn),
+      u64(slots.memory),
+      u64(this.#changed(input)),
+      u64(key),
+      u64(extent.layout),
+      u64(slots.stride),
+      u64(slots.before),
+      u32(slots.regions),
+      u32(draws),
+      u32(phase),
+      u32(DTYPES[extent.dtype]),
+      u32(Number(check)),
+    ]);
+  }
+
+  /** Compares the outputs of all launches with the answers of the drawn sets. */
+  answers(compared: ComparedSlots, { key, phase }: SlotDisguise): void {
+    const { outputs, answers, places, launches, draws, extent, tolerance } = compared;
+    this.#launch('answers', this.#rowGrid(extent, launches), this.#columnThreads(extent), [
+      u64(outputs.memory),
+      u64(answers),
+      u64(places),
+      u64(this.#found),
+      u64(key),
+      u64(extent.layout),
+      u64(outputs.stride),
+      u64(outputs.before),
+      u32(launches),
+      u32(draws),
+      u32(phase),
+      u32(DTYPES[extent.dtype]),
       f32(tolerance.absolute),
       f32(tolerance.relative),
     ]);
@@ -208,7 +277,7 @@ export class JudgeKernels {
       outside: of('outside'),
       first: of('first'),
       compared: of('compared'),
-      changed: { Q: of('Q'), K: of('K'), V: of('V') },
+      changed: [...words.subarray(FOUND.changed)].map(Number),
       guards: of('guards'),
     };
   }
@@ -227,12 +296,16 @@ export class JudgeKernels {
     return this.#found + BigInt(FOUND[name] * 8);
   }
 
-  #rowGrid({ rows: extent }: HeadKind, heads: number): readonly [number, number] {
+  #changed(input: number): DevicePointer {
+    return this.#at('changed') + BigInt(input * 8);
+  }
+
+  #rowGrid({ rows: extent }: Pick<HeadKind, 'rows'>, heads: number): readonly [number, number] {
     const rows = Math.min(heads, MAX_GRID_Y);
     return [Math.max(1, Math.min(extent, Math.ceil(CTAS[this.#where] / rows))), rows];
   }
 
-  #columnThreads({ columns }: HeadKind): number {
+  #columnThreads({ columns }: Pick<HeadKind, 'columns'>): number {
     return this.#where === 'gpu' ? Math.min(256, 32 * Math.ceil(columns / 32)) : 1;
   }
 

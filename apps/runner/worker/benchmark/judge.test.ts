@@ -79,9 +79,9 @@ function built(shape: ShapeFields, dtype: LaunchPlan['dtype'], launch: Launch): 
 }
 
 /** What the ledger says after samples of so many launches. */
-function judged(shape: ShapeFields, dtype: LaunchPlan['dtype'], launch: Launch, samples = 3): string {
+async function judged(shape: ShapeFields, dtype: LaunchPlan['dtype'], launch: Launch, samples = 3): Promise<string> {
   const loaded = built(shape, dtype, launch);
-  const judge = new Judge(
+  const judge = await Judge.open(
     { driver, reference, judgeImage },
     { builds: [loaded.candidate], seed: '7', tolerance: TOLERANCE },
   );
@@ -111,17 +111,19 @@ const honest =
 for (const dtype of ['fp16', 'bf16', 'fp32'] as const)
   test.each(SHAPES)(
     `$batch x $heads x $sequenceLength x $headDim, causal $causal, ${dtype}: the reference is right`,
-    (shape) => {
-      expect(judged(shape, dtype, honest(shape))).toBe('right: every output of 15 launches, each on inputs of its own');
+    async (shape) => {
+      expect(await judged(shape, dtype, honest(shape))).toBe(
+        'right: every output of 15 launches, each on inputs of its own',
+      );
     },
   );
 
-test('no two launches have a head of Q and a head of K in common, nor any row of a former sample', () => {
+test('no two launches have a head of Q and a head of K in common, nor any row of a former sample', async () => {
   const [shape] = SHAPES as [ShapeFields];
   const pairs: string[] = [];
   const queries: string[] = [];
   const length = shape.sequenceLength * shape.headDim;
-  judged(shape, 'fp16', (inputs) => {
+  await judged(shape, 'fp16', (inputs) => {
     for (let head = 0; head < shape.heads; ++head) {
       const hex = (tensor: TensorBits): string =>
         Buffer.from(tensor.slice(head * length, (head + 1) * length).buffer).toString('base64');
@@ -136,10 +138,10 @@ test('no two launches have a head of Q and a head of K in common, nor any row of
   expect(queries.slice(perSample).filter((each) => first.has(each))).toEqual([]);
 });
 
-test('one element that is wrong in one launch of fifteen is found, with its place', () => {
+test('one element that is wrong in one launch of fifteen is found, with its place', async () => {
   const [shape] = SHAPES as [ShapeFields];
   let launches = 0;
-  const detail = judged(shape, 'fp16', (inputs, addresses) => {
+  const detail = await judged(shape, 'fp16', (inputs, addresses) => {
     const output = honest(shape)(inputs, addresses)!;
     launches += 1;
     // Launch 2 of the second sample; batch 0, head 1, row 2, column 3.
@@ -151,18 +153,18 @@ test('one element that is wrong in one launch of fifteen is found, with its plac
   );
 });
 
-test('an output that nobody wrote, one that is not finite, and that of the launch before are wrong', () => {
+test('an output that nobody wrote, one that is not finite, and that of the launch before are wrong', async () => {
   const [shape] = SHAPES as [ShapeFields];
-  expect(judged(shape, 'fp16', () => undefined)).toMatch(/^in 3 samples of 15 launches; .* elements are outside/);
+  expect(await judged(shape, 'fp16', () => undefined)).toMatch(/^in 3 samples of 15 launches; .* elements are outside/);
   const nan: Launch = () => emptyOutput(shape, 'fp16').fill(0x7e00);
-  expect(judged(shape, 'fp16', nan)).toContain('31680 of 31680 elements are outside the tolerance');
+  expect(await judged(shape, 'fp16', nan)).toContain('31680 of 31680 elements are outside the tolerance');
   let kept: TensorBits | undefined;
-  expect(judged(shape, 'fp16', (inputs, addresses) => (kept ??= honest(shape)(inputs, addresses)))).toMatch(
+  expect(await judged(shape, 'fp16', (inputs, addresses) => (kept ??= honest(shape)(inputs, addresses)))).toMatch(
     /^in 3 samples of 15 launches; .* elements are outside/,
   );
 });
 
-test('a launch that changes its inputs, or the bytes around its output, is found', () => {
+test('a launch that changes its inputs, or the bytes around its output, is found', async () => {
   const [shape] = SHAPES as [ShapeFields];
   const writing =
     (place: (addresses: Addresses) => bigint): Launch =>
@@ -171,14 +173,14 @@ test('a launch that changes its inputs, or the bytes around its output, is found
       return honest(shape)(inputs, addresses);
     };
   expect(
-    judged(
+    await judged(
       shape,
       'fp16',
       writing(({ K }) => K ?? 0n),
     ),
   ).toContain('the kernel changed K');
   expect(
-    judged(
+    await judged(
       shape,
       'fp16',
       writing(({ O }) => O! - 2n),

@@ -1,15 +1,21 @@
-import { DTYPE_BYTES, elementsOfTensor, type ProblemCase } from '@flashcore/shared/kernels';
+import { DTYPE_BYTES, elementsOfTensor, isPlainAttention, type ProblemCase } from '@flashcore/shared/kernels';
 import { median } from '@flashcore/shared/statistics';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import type { Reference } from '../driver/reference.ts';
 import { matricesOf, outputOf } from '../driver/tensor-bits.ts';
+import type { Executor } from '../messages/device.ts';
 import type { Candidate } from '../messages/launchable.ts';
-import { poolFor } from '../messages/pool-size.ts';
+import { poolFor, slotsFor } from '../messages/pool-size.ts';
 import { drawHeads, type DrawnHeads } from './drawn-heads.ts';
+import { drawSets, type DrawnSets } from './drawn-sets.ts';
+import { HeadPool } from './head-pool.ts';
+import { InputSlots } from './input-slots.ts';
 import { JudgeKernels } from './judge-kernels.ts';
+import type { LaunchInputs } from './launch-inputs.ts';
 import { LaunchPool } from './launch-pool.ts';
 import { OutputLedger } from './output-ledger.ts';
+import { PoolMemory } from './pool-memory.ts';
 import { HotSampler } from './samplers.ts';
 import { SETTLE_WINDOW, hotLaunches } from './sampling.ts';
 import { TimedBuild } from './timed-build.ts';
@@ -24,10 +30,15 @@ interface JudgeParts {
 interface Judged {
   /** All of the same shape, on the same inputs. */
   builds: readonly Candidate[];
-  /** Of the drawn heads. */
+  /** Of what the inputs are made from. */
   seed: string;
   tolerance: { absolute: number; relative: number };
+  /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
+  ownReference?: Executor | undefined;
 }
+
+/** What the inputs of all launches are made from. */
+type Drawn = { heads: DrawnHeads } | { sets: DrawnSets };
 
 /** Makes the inputs of timed launches, and judges their outputs, for the builds of one request. */
 export class Judge {
@@ -36,35 +47,63 @@ export class Judge {
   readonly #builds: readonly Candidate[];
   readonly #tolerance: Judged['tolerance'];
   readonly #kind: ProblemCase;
-  readonly #drawn: DrawnHeads;
+  readonly #drawn: Drawn;
 
-  constructor({ driver, reference, judgeImage }: JudgeParts, { builds, seed, tolerance }: Judged) {
-    if (judgeImage === undefined)
-      throw new Error('no judge kernels were compiled for the device: nothing can be timed');
-    this.kernels = new JudgeKernels(driver, judgeImage);
+  private constructor(driver: CudaDriver, kernels: JudgeKernels, { builds, tolerance }: Judged, drawn: Drawn) {
+    this.kernels = kernels;
     this.#driver = driver;
     this.#builds = builds;
     this.#tolerance = tolerance;
     this.#kind = builds[0]!.plan;
-    this.#drawn = drawHeads(this.#kind, seed, reference);
+    this.#drawn = drawn;
+  }
+
+  /** Draws what inputs are made from, and computes what is right for it. */
+  static async open({ driver, reference, judgeImage }: JudgeParts, judged: Judged): Promise<Judge> {
+    if (judgeImage === undefined)
+      throw new Error('no judge kernels were compiled for the device: nothing can be timed');
+    const { builds, seed, ownReference: own } = judged;
+    const timed = builds[0]!.plan;
+    const drawn = isPlainAttention(timed)
+      ? { heads: drawHeads(timed, seed, reference) }
+      : { sets: await drawSets(timed, { seed, reference, own }) };
+    return new Judge(driver, new JudgeKernels(driver, judgeImage), judged, drawn);
   }
 
   /** Buffers for so many launches a graph, or for fewer where memory or the L2 end. */
   pool(launches: number): Pool {
-    const { dtype } = this.#kind;
+    const { dtype, tensors } = this.#kind;
     const output = outputOf(this.#kind);
-    const { heads, rows, columns } = matricesOf(output);
     const outputBytes = elementsOfTensor(output) * DTYPE_BYTES[dtype];
     const workspaces = this.#builds.map(({ plan }) => plan.workspace.reduce((sum, { bytes }) => sum + bytes, 0));
-    const size = poolFor({
-      launches,
-      heads,
-      headBytes: rows * columns * DTYPE_BYTES[dtype],
-      ownBytes: outputBytes + Math.max(...workspaces),
+    const ownBytes = outputBytes + Math.max(...workspaces);
+    const memory = new PoolMemory(this.#driver);
+    const parts = { memory, timed: this.#kind };
+    let sized: { launches: number; inputs: LaunchInputs };
+    if ('heads' in this.#drawn) {
+      const { heads, rows, columns } = matricesOf(output);
+      const size = poolFor({ launches, heads, headBytes: rows * columns * DTYPE_BYTES[dtype], ownBytes });
+      const pool = { ...parts, drawn: this.#drawn.heads, heads: size.heads };
+      sized = { launches: size.launches, inputs: new HeadPool(this.#driver, this.kernels, pool) };
+    } else {
+      const { sets } = this.#drawn;
+      const inputBytes = tensors
+        .filter(({ direction }) => direction === 'in')
+        .reduce((bytes, tensor) => bytes + elementsOfTensor(tensor) * DTYPE_BYTES[dtype], 0);
+      const apart = this.#kind.symmetries.length > 0 ? launches : Math.min(launches, sets.sets.length);
+      const slots = slotsFor({ launches: apart, inputBytes, ownBytes });
+      sized = {
+        launches: slots,
+        inputs: new InputSlots(this.#driver, this.kernels, { ...parts, drawn: sets, slots }),
+      };
+    }
+    const pool = new LaunchPool(this.#driver, this.kernels, {
+      memory,
+      ...sized,
+      output: { name: output.name, bytes: outputBytes },
     });
-    const pool = new LaunchPool(this.#driver, this.kernels, { kind: this.#kind, drawn: this.#drawn, size });
     return {
-      launches: size.launches,
+      launches: sized.launches,
       build: (loaded, ledger) => new TimedBuild(this.#driver, { loaded, pool, ledger, tolerance: this.#tolerance }),
       free: () => pool.free(),
     };

@@ -16,12 +16,12 @@ export class OutputLedger {
   }
 
   /** Errors: where fewer elements were compared than the launches have. */
-  add(found: Found, launches: number): void {
+  add(found: Found, { launches, inputNames }: { launches: number; inputNames: readonly string[] }): void {
     const elements = launches * elementsOfTensor(this.#output);
     if (found.compared !== elements) throw new Error(`the judge compared ${found.compared} elements of ${elements}`);
     this.#launches += launches;
     this.#elements += elements;
-    const problem = problemOf(found, elements, this.#output);
+    const problem = problemOf(found, { elements, inputNames, output: this.#output });
     if (problem === undefined) return;
     this.#wrongSamples += 1;
     this.#problem ??= problem;
@@ -36,12 +36,17 @@ export class OutputLedger {
   }
 }
 
+interface Judged {
+  elements: number;
+  inputNames: readonly string[];
+  output: TensorExtent;
+}
+
 function problemOf(
   { outside, first, changed, guards }: Found,
-  elements: number,
-  output: TensorExtent,
+  { elements, inputNames, output }: Judged,
 ): string | undefined {
-  const inputs = (['Q', 'K', 'V'] as const).filter((tensor) => changed[tensor] > 0);
+  const inputs = inputNames.filter((_, index) => changed[index]! > 0);
   const parts = [
     ...(inputs.length > 0 ? [`the kernel changed ${inputs.join(', ')}`] : []),
     ...(guards > 0 ? ['the kernel changed guard bytes around its buffers'] : []),

@@ -1,9 +1,9 @@
 import type { PreparedLaunches } from '../driver/arguments.ts';
 import type { CudaDriver, Handle } from '../driver/cuda-driver.ts';
 import type { LoadedCandidate } from '../driver/loaded-candidate.ts';
-import type { Regions } from './judge-kernels.ts';
-import { regionOf, type Arrangement, type LaunchPool } from './launch-pool.ts';
+import type { Arrangement, LaunchPool } from './launch-pool.ts';
 import type { OutputLedger } from './output-ledger.ts';
+import { regionOf, type Regions } from './pool-memory.ts';
 
 interface TimedBuildParts {
   loaded: LoadedCandidate;
@@ -91,7 +91,7 @@ export class TimedBuild {
   /** Checks all that the launches of the sample wrote. */
   check(): void {
     const found = this.#pool.check(this.#now().arrangement, this.#tolerance, this.#own());
-    this.#ledger.add(found, this.launches);
+    this.#ledger.add(found, { launches: this.launches, inputNames: this.#pool.inputNames });
   }
 
   close(): void {

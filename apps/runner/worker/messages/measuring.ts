@@ -1,4 +1,5 @@
 import type { DeviceConditions, StopReason, TimingMode } from '@flashcore/shared/contract';
+import type { Executor } from './device.ts';
 import type { Candidate } from './launchable.ts';
 import type { Plain, EnumName } from './plain.ts';
 
@@ -23,9 +24,11 @@ export interface BenchmarkRequest {
   type: 'benchmark';
   candidate: Candidate;
   modes: TimingModeName[];
-  /** Of the heads that all launches' inputs are made from. */
+  /** Of what all launches' inputs are made from. */
   seed: string;
   tolerance: { absolute: number; relative: number };
+  /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
+  ownReference?: Executor | undefined;
   protocol: SamplingProtocol;
   /**
    * Stop after each batch of samples, announce a turn and wait for `proceed`: something else is measured in turns with
@@ -46,9 +49,11 @@ export interface CompareRequest {
   /** B. */
   candidate: Candidate;
   modes: TimingModeName[];
-  /** Of the heads that all launches' inputs are made from, the same for both. */
+  /** Of what all launches' inputs are made from, the same for both. */
   seed: string;
   tolerance: { absolute: number; relative: number };
+  /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
+  ownReference?: Executor | undefined;
   /** `minSamples` of each build, `maxSeconds` for each of the two series. */
   protocol: SamplingProtocol;
   ownProcesses: number[];

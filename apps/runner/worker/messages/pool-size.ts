@@ -1,6 +1,6 @@
-/** How many launches a graph has, and from how many heads their inputs are taken: docs/measuring.md, "Hot". */
+/** How many launches a graph has, and from how much memory their inputs are taken: docs/measuring.md, "Hot". */
 
-/** Q, K and V of the heads that a graph's launches share; they are to stay in L2. */
+/** Inputs of a graph's launches; they are to stay in L2. */
 const POOL_BYTES = 24 * 1024 ** 2;
 /** O and workspaces of a graph's launches, which each has to itself. */
 const OWN_BYTES = 1024 ** 3;
@@ -37,4 +37,22 @@ export function poolFor({ launches, heads, headBytes, ownBytes }: WantedPool): P
     Math.min(launches, 2 * (most - heads) + 1, Math.floor(OWN_BYTES / Math.max(1, ownBytes))),
   );
   return { launches: fitting, heads: heads + Math.ceil((fitting - 1) / 2) };
+}
+
+export interface WantedSlots {
+  /** So many launches at most. */
+  launches: number;
+  /** Bytes of all inputs of one launch. */
+  inputBytes: number;
+  /** Bytes of the output and workspaces of one launch. */
+  ownBytes: number;
+}
+
+/** Where inputs are too large for L2, this many launches have theirs in memory. */
+const LEAST_SLOTS = 4;
+
+/** How many launches a graph has where each has all its inputs to itself. */
+export function slotsFor({ launches, inputBytes, ownBytes }: WantedSlots): number {
+  const inCache = Math.max(LEAST_SLOTS, Math.floor(POOL_BYTES / inputBytes));
+  return Math.max(1, Math.min(launches, inCache, Math.floor(OWN_BYTES / (inputBytes + ownBytes))));
 }

@@ -9,6 +9,7 @@ const CASE: ProblemCase = {
   values: { N: 2 },
   flops: 2,
   bytes: 8,
+  symmetries: [],
   tensors: [
     { name: 'X', direction: 'in', role: 'v', dims: [2] },
     { name: 'Y', direction: 'out', role: 'v', dims: [2] },

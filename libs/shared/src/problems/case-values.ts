@@ -2,7 +2,14 @@
 import type { FieldViolation } from '../contract/errors.ts';
 import { DTYPE_BYTES, type TensorDtype } from '../data/dtype.ts';
 import { evaluate, valueOr } from '../data/expression.ts';
-import { type Operation, type Problem, type ProblemTensor, type TensorRole, extentProblem } from './problem.ts';
+import {
+  type Operation,
+  type Problem,
+  type ProblemSymmetry,
+  type ProblemTensor,
+  type TensorRole,
+  extentProblem,
+} from './problem.ts';
 
 /** By name: extents of axes, attributes as 1 and 0. */
 export type CaseValues = Readonly<Record<string, number>>;
@@ -62,6 +69,9 @@ function axisValues({ defaults }: Problem, given: CaseValues): Record<string, nu
   return values;
 }
 
+/** What may be done to the tensors of a case together (ProblemSymmetry). */
+export type CaseSymmetry = Pick<ProblemSymmetry, 'act' | 'axis' | 'dims'>;
+
 /** A case as plain data, for code that draws, computes or compares its tensors. */
 export interface ProblemCase {
   /** The problem's id. */
@@ -72,6 +82,8 @@ export interface ProblemCase {
   /** All axes and attributes. */
   readonly values: CaseValues;
   readonly tensors: readonly TensorExtent[];
+  /** Those that hold for the case. */
+  readonly symmetries: readonly CaseSymmetry[];
   /** Floating-point operations that count. */
   readonly flops: number;
   /** Least traffic with device memory: every tensor once. */
@@ -99,6 +111,9 @@ export function problemCase(problem: Problem, given: CaseValues, dtype: TensorDt
     dtype,
     values,
     tensors: tensorExtents(problem, values),
+    symmetries: problem.symmetries
+      .filter(({ when }) => when === undefined || evaluate(when, values) !== 0)
+      .map(({ act, axis, dims }) => ({ act, axis, dims })),
   };
 }
 

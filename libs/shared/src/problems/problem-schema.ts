@@ -43,6 +43,21 @@ const tensor = strict({
 export const OPERATIONS = ['attention', 'own'] as const;
 export type Operation = (typeof OPERATIONS)[number];
 
+/** What one symmetry does along an axis: its indices change places, signs flip, or values are doubled. */
+export const SYMMETRY_ACTS = ['permute', 'flip', 'double'] as const;
+export type SymmetryAct = (typeof SYMMETRY_ACTS)[number];
+const MOST_SYMMETRIES = 16;
+
+const symmetry = strict({
+  permute: name.optional(),
+  flip: name.optional(),
+  double: name.optional(),
+  of: listOf(name, 16).optional(),
+  when: expression.optional(),
+}).refine((written) => SYMMETRY_ACTS.filter((act) => written[act] !== undefined).length === 1, {
+  error: `wanted exactly one of ${SYMMETRY_ACTS.map((act) => `\`${act}\``).join(', ')}`,
+});
+
 export const problemSchema = strict({
   id: matching(PROBLEM_ID.pattern, PROBLEM_ID.inWords),
   title: text(),
@@ -53,6 +68,7 @@ export const problemSchema = strict({
   ).default({}),
   require: listOf(strict({ require: expression, because: text() })).default([]),
   tensors: mapOf(name, tensor),
+  symmetries: listOf(symmetry, MOST_SYMMETRIES).default([]),
   reference: strict({ op: oneOf(OPERATIONS) }),
   work: strict({ flops: expression }),
 });

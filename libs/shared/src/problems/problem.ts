@@ -3,9 +3,16 @@ import type { TensorDtype } from '../data/dtype.ts';
 import { type Expression, ExpressionError, parseExpression, valueOr } from '../data/expression.ts';
 import { MAX_FAULTS, type YamlFault, parseYamlFile } from '../data/yaml-file.ts';
 import { didYouMean } from '../text/nearest-names.ts';
-import { type Operation, type RawProblem, type TensorRole, problemSchema } from './problem-schema.ts';
+import {
+  type Operation,
+  type RawProblem,
+  SYMMETRY_ACTS,
+  type SymmetryAct,
+  type TensorRole,
+  problemSchema,
+} from './problem-schema.ts';
 
-export type { Operation, TensorRole };
+export type { Operation, SymmetryAct, TensorRole };
 
 /** Extents are int32 arguments of kernels. */
 export const MAX_EXTENT = 2 ** 31 - 1;
@@ -18,6 +25,7 @@ export interface Problem {
   readonly attributes: readonly ProblemAttribute[];
   readonly require: readonly ProblemLimit[];
   readonly tensors: readonly ProblemTensor[];
+  readonly symmetries: readonly ProblemSymmetry[];
   /** Computes the expected outputs. */
   readonly operation: Operation;
   /** Floating-point operations that count, over axes and attributes. */
@@ -47,6 +55,19 @@ export interface ProblemAttribute {
 export interface ProblemLimit {
   readonly require: Expression;
   readonly because: string;
+}
+
+/**
+ * What may be done to tensors together, so that what was right stays right: the judge makes the inputs of each timed
+ * launch with it, and knows the expected outputs without asking the reference again.
+ */
+export interface ProblemSymmetry {
+  readonly act: SymmetryAct;
+  readonly axis: string;
+  /** Dimensions along the axis, by tensor. */
+  readonly dims: Readonly<Record<string, readonly number[]>>;
+  /** Undefined: in every case. */
+  readonly when: Expression | undefined;
 }
 
 /** A contiguous tensor. */
@@ -118,6 +139,7 @@ class ProblemCompiler {
         ),
         dtypes: this.#dtypes(name),
       })),
+      symmetries: this.#symmetries(),
       operation: raw.reference.op,
       flops: this.#parse(raw.work.flops, ['work', 'flops'], names),
       defaults: this.#inOrder(axes.filter((axis): axis is DefaultAxis => axis.default !== undefined)),
@@ -173,6 +195,40 @@ class ProblemCompiler {
       }
       at = sameAs;
     }
+  }
+
+  #symmetries(): ProblemSymmetry[] {
+    const tensors = Object.entries(this.#raw.tensors);
+    const names = tensors.map(([name]) => name);
+    const known = new Set([...this.#axes, ...Object.keys(this.#raw.attributes)]);
+    return this.#raw.symmetries.map(({ of, when, ...acts }, index): ProblemSymmetry => {
+      const key = ['symmetries', index];
+      const act = SYMMETRY_ACTS.find((each) => acts[each] !== undefined)!;
+      const axis = acts[act]!;
+      for (const name of of ?? [])
+        if (!names.includes(name))
+          this.#fault(
+            [...key, 'of'],
+            `unknown tensor "${name}"${didYouMean(name, names) || `: known are ${names.join(', ')}`}`,
+          );
+      const dims = Object.fromEntries(
+        tensors
+          .filter(([name]) => of === undefined || of.includes(name))
+          .map(([name, written]): [string, number[]] => [
+            name,
+            (written.in ?? written.out)!.flatMap((text, dim) => (text.trim() === axis ? [dim] : [])),
+          ])
+          .filter(([, along]) => along.length > 0),
+      );
+      if (!this.#axes.has(axis))
+        this.#fault([...key, act], `unknown axis "${axis}"${didYouMean(axis, this.#axes)}: name one of \`axes\``);
+      else if (!Object.keys(dims).some((name) => this.#raw.tensors[name]!.in))
+        this.#fault([...key, act], `no input that it names has a dimension ${axis}: it would change nothing`);
+      const missing = (of ?? []).filter((name) => names.includes(name) && !Object.hasOwn(dims, name));
+      if (missing.length > 0)
+        this.#fault([...key, 'of'], `${missing.join(', ')} has no dimension ${axis}: leave it out`);
+      return { act, axis, dims, when: when === undefined ? undefined : this.#parse(when, [...key, 'when'], known) };
+    });
   }
 
   #inOrder(axes: readonly DefaultAxis[]): DefaultAxis[] {

@@ -1,0 +1,103 @@
+import { randomInt } from 'node:crypto';
+import { DTYPE_BYTES, type ProblemCase } from '@flashcore/shared/kernels';
+import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
+import { matricesOf, outputOf } from '../driver/tensor-bits.ts';
+import type { DrawnHeads } from './drawn-heads.ts';
+import type { Disguise, HeadKind, JudgeKernels, NoiseSource, PoolTensor } from './judge-kernels.ts';
+import type { CheckedOutputs, LaunchInputs } from './launch-inputs.ts';
+import { type PoolMemory, type Regions, shuffled } from './pool-memory.ts';
+
+const TENSORS = ['Q', 'K', 'V'] as const;
+
+interface HeadPoolParts {
+  memory: PoolMemory;
+  timed: ProblemCase;
+  drawn: DrawnHeads;
+  /** Of Q, and as many of K and V. */
+  heads: number;
+}
+
+/**
+ * The inputs of plain attention: pools of heads of Q, K and V, made from a few drawn heads by the symmetries of
+ * attention. Each launch begins elsewhere in them, so that no two have a pair of heads in common.
+ */
+export class HeadPool implements LaunchInputs {
+  readonly names = TENSORS;
+  readonly noise: NoiseSource;
+  readonly guarded: readonly Regions[];
+  readonly #driver: CudaDriver;
+  readonly #judge: JudgeKernels;
+  readonly #drawn: DrawnHeads;
+  readonly #kind: HeadKind;
+  readonly #spare: number;
+  readonly #headsOfLaunch: number;
+  readonly #headBytes: bigint;
+  readonly #tensors: readonly PoolTensor[];
+  readonly #answers: DevicePointer;
+  #disguise: Disguise = { key: 0n, qPhase: 0, kvPhase: 0 };
+
+  constructor(driver: CudaDriver, judge: JudgeKernels, { memory, timed, drawn, heads }: HeadPoolParts) {
+    this.#driver = driver;
+    this.#judge = judge;
+    this.#drawn = drawn;
+    const { dtype, values } = timed;
+    const { heads: ofLaunch, rows, columns } = matricesOf(outputOf(timed));
+    this.#kind = { dtype, rows, columns, causal: values['causal'] === 1 };
+    this.#headsOfLaunch = ofLaunch;
+    this.#spare = heads - ofLaunch;
+    const headBytes = rows * columns * DTYPE_BYTES[dtype];
+    this.#headBytes = BigInt(headBytes);
+    this.guarded = TENSORS.map(() => memory.regions(1, heads * headBytes));
+    this.#tensors = TENSORS.map((tensor, index) => {
+      const { memory: block, before } = this.guarded[index]!;
+      return {
+        tensor,
+        base: memory.uploaded(drawn[tensor]),
+        bases: tensor === 'Q' ? drawn.qBases : drawn.kvBases,
+        pool: block + BigInt(before),
+        heads,
+      };
+    });
+    this.noise = { base: this.#tensors[2]!.base, bytes: drawn.V.byteLength, dtype };
+    this.#answers = memory.allocate(drawn.answers.byteLength);
+  }
+
+  /** The heads at which Q, and K and V begin: no two launches have the same distance between the two. */
+  arrange(launches: number): readonly (readonly number[])[] {
+    const spare = this.#spare;
+    const distances = shuffled(Array.from({ length: 2 * spare + 1 }, (_, index) => index - spare));
+    return Array.from({ length: launches }, (_, launch) => {
+      const distance = distances[launch]!;
+      const q = randomInt(spare - Math.abs(distance) + 1) + Math.max(0, -distance);
+      return [q, q + distance];
+    });
+  }
+
+  addressesAt(place: readonly number[]): Record<string, DevicePointer> {
+    const [q, kv] = place as [number, number];
+    const [poolQ, poolK, poolV] = this.#tensors.map(({ pool }) => pool) as [bigint, bigint, bigint];
+    return {
+      Q: poolQ + BigInt(q) * this.#headBytes,
+      K: poolK + BigInt(kv) * this.#headBytes,
+      V: poolV + BigInt(kv) * this.#headBytes,
+    };
+  }
+
+  write(key: bigint): void {
+    const { qBases, kvBases } = this.#drawn;
+    this.#disguise = { key, qPhase: randomInt(qBases), kvPhase: randomInt(kvBases) };
+    for (const tensor of this.#tensors) this.#judge.inputs(tensor, this.#kind, this.#disguise);
+  }
+
+  checkInputs(): void {
+    for (const tensor of this.#tensors) this.#judge.inputs(tensor, this.#kind, this.#disguise, true);
+  }
+
+  checkOutputs(checked: CheckedOutputs): void {
+    const { qBases, kvBases, answers } = this.#drawn;
+    this.#driver.upload(this.#answers, answers);
+    const compared = { ...checked, answers: this.#answers, heads: this.#headsOfLaunch, qBases, kvBases };
+    this.#judge.outputs(compared, this.#kind, this.#disguise);
+    this.#driver.fill8(this.#answers, 0, answers.byteLength);
+  }
+}

@@ -1,0 +1,67 @@
+import { randomInt } from 'node:crypto';
+import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
+
+const GUARD_BYTES = 4096;
+const ALIGNMENT = 256;
+
+/** Regions of memory, each with guard bytes around a payload. */
+export interface Regions {
+  memory: DevicePointer;
+  regions: number;
+  stride: number;
+  before: number;
+  payload: number;
+  initial?: { bytes: 1 | 2 | 4; bits: number } | undefined;
+}
+
+export const regionOf = ({ memory, stride, before }: Regions, region: number): DevicePointer =>
+  memory + BigInt(region * stride + before);
+
+/** Device memory of a pool, freed at once. */
+export class PoolMemory {
+  readonly #driver: CudaDriver;
+  readonly #allocations: DevicePointer[] = [];
+
+  constructor(driver: CudaDriver) {
+    this.#driver = driver;
+  }
+
+  allocate(bytes: number): DevicePointer {
+    const address = this.#driver.allocate(bytes);
+    this.#allocations.push(address);
+    return address;
+  }
+
+  uploaded(values: NodeJS.ArrayBufferView): DevicePointer {
+    const address = this.allocate(values.byteLength);
+    this.#driver.upload(address, values);
+    return address;
+  }
+
+  /**
+   * Regions with guard bytes around each payload. The emulator's end where their memory ends: its guard page names the
+   * thread of the very first access beyond.
+   */
+  regions(regions: number, payload: number): Regions {
+    const after = this.#driver.facts.simulated ? 0 : GUARD_BYTES;
+    const rounded = Math.ceil(Math.max(payload, 4) / 4) * 4;
+    const stride = after === 0 && regions === 1 ? GUARD_BYTES + rounded : aligned(GUARD_BYTES + rounded + after);
+    return { memory: this.allocate(regions * stride), regions, stride, before: GUARD_BYTES, payload: rounded };
+  }
+
+  free(): void {
+    for (const address of this.#allocations) this.#driver.free(address);
+    this.#allocations.length = 0;
+  }
+}
+
+const aligned = (bytes: number): number => Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
+
+/** In an order that nobody can know. */
+export function shuffled<Value>(values: Value[]): Value[] {
+  for (let left = values.length - 1; left > 0; --left) {
+    const other = randomInt(left + 1);
+    [values[left], values[other]] = [values[other]!, values[left]!];
+  }
+  return values;
+}
