@@ -8,7 +8,7 @@ import {
   type Finding,
   type Shape,
 } from '@flashcore/shared/contract';
-import { problemCase, valuesOf, formatShape } from '@flashcore/shared/kernels';
+import { problemCase, valuesOf, formatShape, isPlainAttention } from '@flashcore/shared/kernels';
 import { describe, histogram } from '@flashcore/shared/statistics';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { LatencyReport } from '../../worker/messages/measuring.ts';
@@ -26,6 +26,7 @@ import { leastTime } from '../findings/least-time.ts';
 import { invalidReasons, timingFindings } from '../findings/timing-findings.ts';
 import type { VariantPhase } from './phase.ts';
 import { storeRaw } from './raw-samples.ts';
+import { referenceProcess } from './reference-process.ts';
 
 interface Benchmarking {
   results: BenchmarkResult[];
@@ -104,6 +105,7 @@ async function measureShape(
       modes: spec.modes,
       seed,
       tolerance: spec.tolerance,
+      ownReference: await referenceProcess(services),
       protocol: spec.protocol.sampling,
       turns: 'turn' in sdpa,
       legacyLaunches: spec.legacyLaunches,
@@ -148,10 +150,13 @@ interface SdpaMeasurement {
 }
 
 async function openSdpa(
-  { job, runtime, resolved }: VariantServices,
+  { job, runtime, resolved, spec: { kernel } }: VariantServices,
   { spec, shape, live }: SdpaMeasurement,
 ): Promise<SdpaTurns> {
   const { sdpa, sdpaMissing } = runtime.instruments;
+  const { problem } = kernel.manifest;
+  if (!isPlainAttention(problemCase(problem, valuesOf(shape), resolved.dtype)))
+    return { missing: `SDPA is not called for ${formatShape(shape)} of ${problem.id}` };
   if (!sdpa) return { missing: sdpaMissing };
   return sdpa.openShape(shape, {
     dtype: resolved.dtype,

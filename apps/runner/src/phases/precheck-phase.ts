@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { Phase, Verdict, PrecheckItemSchema, type PrecheckItem, type Shape } from '@flashcore/shared/contract';
-import { accumulateOf, formatShape, type Requirements } from '@flashcore/shared/kernels';
+import { accumulateOf, formatShape, valuesOf, type Requirements } from '@flashcore/shared/kernels';
 import { startPhase } from './job-services.ts';
 import type { VariantPhase } from './phase.ts';
 import type { JobSpec } from '../spec/job-spec.ts';
@@ -23,14 +23,15 @@ export const precheckPhase: VariantPhase = {
   },
 };
 
-/** Those that the plan asks for. */
+/** Those that the plan asks for; head dimensions and masks are attention's alone. */
 function checks(spec: JobSpec, required: Requirements): PrecheckItem[] {
+  const isAttention = spec.kernel.manifest.problem.operation === 'attention';
   return [
     ...(required.inputs ? [inputs(spec, required.inputs)] : []),
     ...(required.accumulate ? [accumulate(spec, required.accumulate)] : []),
-    ...(required.multipleOf ? [shapes(spec, required.multipleOf)] : []),
+    ...(required.multipleOf && isAttention ? [shapes(spec, required.multipleOf)] : []),
     ...(required.toggle ? [toggle(spec)] : []),
-    ...(required.causal ? [causal(spec)] : []),
+    ...(required.causal && isAttention ? [causal(spec)] : []),
   ];
 }
 
@@ -55,10 +56,10 @@ function accumulate({ kernel: { manifest }, resolved }: JobSpec, wanted: string)
  * it does.
  */
 function shapes({ shapes: asked }: JobSpec, multipleOf: number): PrecheckItem {
-  const wrong = asked.filter(({ headDim }) => headDim % multipleOf !== 0);
+  const wrong = asked.filter((shape) => valuesOf(shape)['D']! % multipleOf !== 0);
   if (wrong.length > 0)
     return item('shapes', false, `the head dimension of ${list(wrong)} is not a multiple of ${multipleOf}`);
-  const ragged = asked.filter(({ sequenceLength }) => sequenceLength % multipleOf !== 0);
+  const ragged = asked.filter((shape) => valuesOf(shape)['S']! % multipleOf !== 0);
   if (ragged.length > 0)
     return item(
       'shapes',

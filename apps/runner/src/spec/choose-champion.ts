@@ -38,6 +38,8 @@ interface ChampionContext {
   device: Device;
   /** Of the candidate's tensors: the champion shares them. */
   dtype: TensorDtype;
+  /** Id of the candidate's problem: the champion computes the same. */
+  problem: string;
 }
 
 /** Errors: as for the kernel of the job; the champion must take every shape that is compared, and be fit to be one. */
@@ -51,16 +53,24 @@ export function planChampion(named: KernelVariant, options: ChampionContext): Ch
       description: `must not be deprecated: ${manifest.id} is, ${manifest.deprecated}`,
     });
   const resolved = resolveVariant(manifest, variantOf(kernel, named.variant, 'champion.variant'), device);
-  const otherDtype = dtypeProblem(manifest, resolved, options.dtype);
-  if (otherDtype) throw invalidRequest({ field: 'champion', description: otherDtype });
+  requireSameTensors(manifest, resolved, options);
   for (const shape of benchmark.shapes) planLaunches(manifest, resolved, shape);
   return championSpec({ kernel, resolved, shapes: benchmark.shapes, accepted: undefined }, options);
 }
 
-/** Why the two can't be timed on the same tensors; undefined: they can. */
-function dtypeProblem({ id }: Manifest, { dtype }: ResolvedVariant, wanted: TensorDtype): string | undefined {
-  if (dtype === wanted) return undefined;
-  return `must take ${wanted} tensors, as the candidate does: ${id} with these parameters takes ${dtype}`;
+/** Errors: INVALID_REQUEST if the two can't be timed on the same tensors. */
+function requireSameTensors(
+  { id, problem }: Manifest,
+  { dtype }: ResolvedVariant,
+  wanted: Pick<ChampionContext, 'dtype' | 'problem'>,
+): void {
+  const refuse = (description: string): FlashcoreError => invalidRequest({ field: 'champion', description });
+  if (problem.id !== wanted.problem)
+    throw refuse(`must compute ${wanted.problem}, as the candidate does: ${id} computes ${problem.id}`);
+  if (dtype !== wanted.dtype)
+    throw refuse(
+      `must take ${wanted.dtype} tensors, as the candidate does: ${id} with these parameters takes ${dtype}`,
+    );
 }
 
 function championSpec(
@@ -150,8 +160,7 @@ function acceptedSpec(champion: Champion, options: ChampionContext): ChampionSpe
     create(KernelReferenceSchema, { source: { case: 'buildId', value: champion.buildId } }),
   );
   const resolved = resolveVariant(kernel.manifest, build!.variant, options.device);
-  const otherDtype = dtypeProblem(kernel.manifest, resolved, options.dtype);
-  if (otherDtype) throw invalidRequest({ field: 'champion', description: otherDtype });
+  requireSameTensors(kernel.manifest, resolved, options);
   const shapes = acceptedShapes(options.benchmark.shapes, kernel.manifest, resolved);
   if (shapes.length === 0) requireShape(kernel.manifest, resolved, options.benchmark.shapes[0]!);
   return championSpec({ kernel, resolved, shapes, accepted: champion }, options);

@@ -4,24 +4,20 @@ import {
   type BenchmarkSettings,
   type Device,
   type ProfileSettings,
-  type Shape,
   type Tolerance,
   type VerifySettings,
 } from '@flashcore/shared/contract';
 import {
+  caseFlops,
   dtypeParameters,
-  formatShape,
-  isPlainAttention,
-  problemCase,
   toleranceProfile,
-  valuesOf,
   type Cases,
   type Manifest,
   type TensorDtype,
 } from '@flashcore/shared/kernels';
 import { planProtocol } from './benchmark-protocol.ts';
 import { caseSet } from './case-set.ts';
-import { acceptedShapes, chooseShapes, type PlannedKernel } from './choose-shapes.ts';
+import { chooseShapes, type PlannedKernel } from './choose-shapes.ts';
 import { drawForRun } from './drawn-shapes.ts';
 import type { BenchmarkSpec, ProfileSpec, VerifySpec } from './job-spec.ts';
 import { sdpaBackendsOf } from './sdpa-backends.ts';
@@ -72,7 +68,6 @@ export function planBenchmark(
   const set = planned.device.simulated ? 'emulated' : 'canonical';
   const asked = settings.shapes ?? [];
   const shapes = chooseShapes(asked, caseSet(settings.shapeSet || set, planned.cases, 'shape_set'), planned);
-  requireTimed(planned, shapes, asked.length > 0 ? 'shapes' : 'shape_set');
   return {
     shapes,
     modes,
@@ -82,22 +77,6 @@ export function planBenchmark(
     reuseSdpa: false,
     legacyLaunches: legacyLaunches(settings.legacyLoop ?? false, planned.device),
   };
-}
-
-/**
- * Refuses cases whose timed launches the judge cannot check. It derives the inputs of each launch from drawn heads by
- * symmetries (worker/benchmark/judge.ts), and it knows only those of attention with as many heads and keys as queries.
- * Errors: INVALID_REQUEST.
- */
-function requireTimed({ manifest, resolved }: PlannedKernel, shapes: readonly Shape[], field: string): void {
-  const untimed = acceptedShapes(shapes, manifest, resolved).find(
-    (shape) => !isPlainAttention(problemCase(manifest.problem, valuesOf(shape), resolved.dtype)),
-  );
-  if (untimed)
-    throw invalidRequest({
-      field,
-      description: `must be attention with as many heads and keys as queries and no mask but a causal one, got ${formatShape(untimed)} of ${manifest.problem.id}: other cases are verified, not timed yet`,
-    });
 }
 
 function parametersText(manifest: Manifest): string {
@@ -111,8 +90,18 @@ const LEGACY_LAUNCHES = { gpu: 100, simulated: 3 };
 const legacyLaunches = (wanted: boolean, { simulated }: Device): number =>
   wanted ? LEGACY_LAUNCHES[simulated ? 'simulated' : 'gpu'] : 0;
 
-export function planProfile(settings: Partial<ProfileSettings>, planned: PlannedKernel): ProfileSpec {
-  const [shape] = chooseShapes(settings.shape ? [settings.shape] : [], planned.cases.sets.canonical, planned);
+/** Operations of a case that the emulator profiles in seconds. */
+const MOST_EMULATED_FLOPS = 2e9;
+
+/** The emulator profiles the problem's emulated case where the canonical one would take it minutes. */
+export function planProfile(
+  settings: Partial<ProfileSettings>,
+  planned: PlannedKernel & { device: Device },
+): ProfileSpec {
+  const { canonical, emulated } = planned.cases.sets;
+  const { problem } = planned.manifest;
+  const tooLarge = planned.device.simulated && caseFlops(problem, canonical[0]!) > MOST_EMULATED_FLOPS;
+  const [shape] = chooseShapes(settings.shape ? [settings.shape] : [], tooLarge ? emulated : canonical, planned);
   return { shape: shape!, metricSet: settings.metricSet || 'gates', counters: [...new Set(settings.counters)] };
 }
 

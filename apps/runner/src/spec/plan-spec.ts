@@ -56,7 +56,7 @@ export function planSpec<Method extends JobMethod>(
   const { verify, benchmark, profile } = phases;
   requireMemory(device, { manifest, resolved }, { method, asked: parts, verify, benchmark, profile });
   const named = parts.benchmark?.champion;
-  const asked = { method, benchmark, asked: parts.benchmark, context, device, dtype: resolved.dtype };
+  const asked = { method, benchmark, asked: parts.benchmark, context, device, dtype: resolved.dtype, problem: manifest.problem.id };
   const { champion, noChampion, leftOut } =
     named && benchmark
       ? { champion: planChampion(named, { ...asked, benchmark }), noChampion: undefined, leftOut: undefined }
