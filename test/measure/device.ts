@@ -114,7 +114,7 @@ export async function timedKernel(
   const { candidate } = await compile(tools, driver, join(root, 'kernels', kernelId), shape);
   const listener = { signal: AbortSignal.timeout(300_000) };
   const { arch, simulated } = driver.facts;
-  const judge = new Judge(
+  const judge = await Judge.open(
     {
       driver,
       reference: loadReference(await tools.libraries.reference(listener)),

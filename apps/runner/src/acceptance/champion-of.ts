@@ -11,7 +11,7 @@ import {
   type Job,
   type JobResult,
 } from '@flashcore/shared/contract';
-import { formatShape, recordedDtype } from '@flashcore/shared/kernels';
+import { formatShape, recordedDtype, recordedProblem } from '@flashcore/shared/kernels';
 
 /**
  * The champion that an ended experiment makes when it is accepted, without its decision. Errors: NOT_ACCEPTABLE with
@@ -36,6 +36,7 @@ export function championOf(job: Job, result: JobResult | undefined): Champion {
     shapes: [...shapes.values()],
     protocol: provenance?.protocol ?? '',
     dtype: recordedDtype(provenance?.dtype),
+    problem: recordedProblem(provenance?.problem),
     buildId: variant.build?.buildId ?? '',
     sourceDigest: provenance?.sourceDigest ?? '',
     job: job.name,

@@ -46,13 +46,13 @@ const named = (job: string, champions: readonly Champion[]): string =>
 
 /** Whom a run of the same kernel would be compared with now. */
 function currentChampion(
-  { deviceName, protocol, shapes, dtype, kernelId }: Champion,
+  { deviceName, protocol, problem, shapes, dtype, kernelId }: Champion,
   champions: readonly Champion[],
   lineage: readonly string[],
 ): Champion | undefined {
   const line = (): readonly string[] => (lineage.length > 0 ? lineage : [kernelId]);
   return shapes
-    .map((shape) => championFor(champions, { lineage: line, place: { deviceName, protocol, shape, dtype } }))
+    .map((shape) => championFor(champions, { lineage: line, place: { deviceName, protocol, problem, shape, dtype } }))
     .find((champion) => champion !== undefined);
 }
 
@@ -62,6 +62,7 @@ export function sharesPlace(a: Champion, b: Champion): boolean {
     a.kernelId === b.kernelId &&
     a.deviceName === b.deviceName &&
     a.protocol === b.protocol &&
+    a.problem === b.problem &&
     a.dtype === b.dtype &&
     a.shapes.some((shape) => shapes.has(formatShape(shape)))
   );

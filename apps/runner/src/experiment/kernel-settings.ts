@@ -6,7 +6,6 @@ import {
   ToleranceSchema,
   type CaseSet,
   type GatePlan,
-  type Shape,
   type Tolerance,
 } from '@flashcore/shared/contract';
 import { HAND_WRITTEN_BYTES, readForeignText } from '@flashcore/shared/files';
@@ -23,6 +22,7 @@ import {
   type GatesFile,
   type Plan,
 } from '@flashcore/shared/kernels';
+import type { RankedCases } from '../jobs/job-context.ts';
 import type { Logger } from '../log.ts';
 import type { GatesText } from '../spec/judged-by.ts';
 
@@ -76,8 +76,9 @@ export class KernelSettings {
   }
 
   /** Errors: INVALID_MANIFEST. */
-  canonicalShape(): Shape {
-    return this.cases().sets.canonical[0]!;
+  rankedCases(problem: string): RankedCases {
+    const cases = this.cases(problem);
+    return { canonicalShape: cases.sets.canonical[0]!, caseSets: caseSetsOf(cases) };
   }
 
   /** Plans, the default first, and case sets; none where a file can't be read. */
@@ -107,6 +108,11 @@ export class KernelSettings {
   }
 }
 
+const caseSetsOf = ({ sets, weights }: Cases): CaseSet[] =>
+  Object.entries(sets).map(([name, shapes]) =>
+    create(CaseSetSchema, { name, shapes: [...shapes], weights: [...weights[name]!] }),
+  );
+
 function judgingOf(file: GatesFile, cases: Cases): Pick<Judging, 'plans' | 'caseSets' | 'tolerances'> {
   const ofPlan = (plan: Plan): GatePlan => {
     const isDefault = plan.name === file.defaultPlan;
@@ -117,9 +123,7 @@ function judgingOf(file: GatesFile, cases: Cases): Pick<Judging, 'plans' | 'case
   const isDefault = (name: string): boolean => name === cases.defaults.tolerance;
   return {
     plans: plans.toSorted((a, b) => Number(b.default) - Number(a.default)),
-    caseSets: Object.entries(cases.sets).map(([name, shapes]) =>
-      create(CaseSetSchema, { name, shapes: [...shapes], weights: [...cases.weights[name]!] }),
-    ),
+    caseSets: caseSetsOf(cases),
     tolerances: Object.entries(cases.tolerances)
       .toSorted(([a], [b]) => Number(isDefault(b)) - Number(isDefault(a)))
       .map(([profile, { atol: absolute, rtol: relative }]) => create(ToleranceSchema, { profile, absolute, relative })),

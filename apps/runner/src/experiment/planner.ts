@@ -148,7 +148,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
       const emulator = emulatedDevices > 0 ? [emulatorTool(tools)] : [];
       return [...driver, ...emulator, ...tools.toolchain.describe()].map((tool): Tool => create(ToolSchema, tool));
     },
-    canonicalShape: () => settings.canonicalShape(),
+    rankedCases: (problem) => settings.rankedCases(problem),
     prepare: () => prepare(),
     planJob: (method, request, load) => {
       if (method === 'benchmark' && !request.kernel)

@@ -37,6 +37,7 @@ export function provenanceOf(
     protocol: PROTOCOL_VERSION,
     inputsVersion: INPUTS_VERSION,
     dtype: spec.resolved.dtype,
+    problem: spec.kernel.manifest.problem.id,
     flagsDigest: birth.flagsDigest,
     ...(spec.judged && {
       gatesDigest: spec.judged.digest,

@@ -91,6 +91,7 @@ pythonTest(
     new HistoryStore(database).recordSdpa({ jobId, jobName: 'jobs/sdpa', endMs: 5, result: outcome.result });
     const rows = new Leaderboard(database, { protocol: PROTOCOL_VERSION }).at({
       deviceName: 'NVIDIA L4',
+      problem: 'attention',
       shape: parseShape('1x8x512x64'),
       dtype: 'fp16',
       mode: TimingMode.COLD,

@@ -71,7 +71,7 @@ export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
       return { kind: box?.kind ?? 'none', detail: `${detail}; its nodes box what they run` };
     },
     describeTools: () => Promise.resolve([]),
-    canonicalShape: () => settings.canonicalShape(),
+    rankedCases: (problem) => settings.rankedCases(problem),
     prepare: () => Promise.resolve(options.builds?.prepare()),
     // A judgement is made by a node's compilers and engine, which the gateway does not know: none is reused.
     judging: () =>

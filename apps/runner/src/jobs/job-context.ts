@@ -126,12 +126,19 @@ interface OfKeptRequest {
 /** Jobs that a device has: those that wait for it, and the one that holds it. */
 export type DeviceLoad = (deviceId: string) => number;
 
+/** Of a problem's cases.yaml. */
+export interface RankedCases {
+  /** What a leaderboard is about where nobody names a shape. */
+  canonicalShape: Shape;
+  caseSets: CaseSet[];
+}
+
 /** Turns requests into jobs, and holds what they run on. */
 export interface JobPlanner {
   /** The host's devices, the default first. Cheap: no process is started and no driver is asked. */
   devices(): DeviceDescription[];
-  /** The shape that a leaderboard is about where nobody names one, by cases.yaml. */
-  canonicalShape(): Shape;
+  /** What a leaderboard of a problem is about. Errors: INVALID_MANIFEST. */
+  rankedCases(problem: string): RankedCases;
   /** Compilers and tools, found or not; may start processes. */
   describeTools(): Promise<Tool[]>;
   /** How foreign source is boxed. */

@@ -9,7 +9,14 @@ import {
   type LeaderboardPlace,
   type Shape,
 } from '@flashcore/shared/contract';
-import { formatShape, recordedDtype, shapeViolations } from '@flashcore/shared/kernels';
+import {
+  DEFAULT_PROBLEM,
+  formatShape,
+  installedProblems,
+  recordedDtype,
+  recordedProblem,
+  shapeViolations,
+} from '@flashcore/shared/kernels';
 import { didYouMean } from '@flashcore/shared/text';
 import { BASELINE_KERNEL, type Leaderboard, type LeftOut, type RankedPlace } from '../store/leaderboard.ts';
 import type { UnaryHandler } from './call.ts';
@@ -25,7 +32,10 @@ export const getLeaderboard =
     violations.text('protocol', request.protocol);
     violations.dtype('dtype', request.dtype);
     if (request.shape) violations.addAll(shapeViolations(request.shape, 'shape'));
-    const sets = services.planner.judging().caseSets;
+    violations.problem('problem', request.problem);
+    violations.throwIfAny();
+    const problem = recordedProblem(request.problem);
+    const { canonicalShape, caseSets: sets } = services.planner.rankedCases(problem);
     const set = sets.find(({ name }) => name === request.caseSet);
     if (request.caseSet !== '' && request.shape) violations.add('case_set', 'give a shape or a case set, not both');
     else if (request.caseSet !== '' && !set) violations.add('case_set', unknownSet(request.caseSet, sets));
@@ -33,7 +43,7 @@ export const getLeaderboard =
     violations.throwIfAny();
 
     const { leaderboard, decisions, kernels } = services;
-    const place = placeOf(request, services);
+    const place = placeOf(request, services, { problem, canonicalShape });
     const champions = new Set(decisions.champions().map(({ job }) => job));
     const found = set ? leaderboard.over({ ...place, set }) : leaderboard.at(place);
     const entries = found.map((entry) => ({
@@ -52,7 +62,7 @@ export const getLeaderboard =
         caseSet: request.caseSet,
         results: entries.filter(({ kernelId }) => kernelId !== '').length,
       },
-      places: withMeans(leaderboard.places(), rankedSets(services)),
+      places: withMeans(leaderboard.places(), (each) => rankedSets(services, each)),
       baselineKernel: BASELINE_KERNEL,
       ...(leftOut !== undefined && { leftOut }),
       ...(emptyReason !== undefined && {
@@ -62,19 +72,25 @@ export const getLeaderboard =
   };
 
 /** Sets of several shapes that a plan measures whose results may be accepted: only they give means to rank. */
-function rankedSets({ planner }: Services): CaseSet[] {
-  const { plans, caseSets } = planner.judging();
+function rankedSets({ planner }: Services, problem: string): CaseSet[] {
+  // Of a problem that is not installed any more there are results, and no sets.
+  if (!installedProblems().includes(problem)) return [];
+  const { plans } = planner.judging();
+  const { caseSets } = planner.rankedCases(problem);
   const measured = new Set(plans.filter(({ acceptable }) => acceptable).map(({ shapes }) => shapes));
   return caseSets.filter(({ name, shapes }) => shapes.length > 1 && measured.has(name));
 }
 
 /** A place for each set whose shapes all have results, before the places of its shapes. */
-function withMeans(places: readonly LeaderboardPlace[], sets: readonly CaseSet[]): LeaderboardPlace[] {
-  const key = ({ deviceName, dtype, mode, protocol }: LeaderboardPlace): string =>
-    JSON.stringify([deviceName, dtype, mode, protocol]);
+function withMeans(
+  places: readonly LeaderboardPlace[],
+  setsOf: (problem: string) => readonly CaseSet[],
+): LeaderboardPlace[] {
+  const key = ({ deviceName, problem, dtype, mode, protocol }: LeaderboardPlace): string =>
+    JSON.stringify([deviceName, problem, dtype, mode, protocol]);
   const means = [...Map.groupBy(places, key).values()].flatMap((at) => {
     const shapes = new Map(at.map(({ shape, results }) => [formatShape(shape!), results]));
-    return sets.flatMap((set) => {
+    return setsOf(at[0]!.problem).flatMap((set) => {
       const results = set.shapes.map((shape) => shapes.get(formatShape(shape)) ?? 0);
       return results.includes(0) ? [] : [{ ...withoutShape(at[0]!), caseSet: set.name, results: Math.min(...results) }];
     });
@@ -92,12 +108,17 @@ function unknownSet(name: string, sets: readonly CaseSet[]): string {
 }
 
 /** The request with every default filled in. A device's id stands for its name. */
-function placeOf(request: GetLeaderboardRequest, { jobs, planner, leaderboard }: Services): RankedPlace {
+function placeOf(
+  request: GetLeaderboardRequest,
+  { jobs, leaderboard }: Services,
+  { problem, canonicalShape }: { problem: string; canonicalShape: Shape },
+): RankedPlace {
   const devices = jobs.devices();
   const byId = devices.find(({ deviceId }) => deviceId === request.deviceName);
   return {
     deviceName: byId?.name ?? (request.deviceName || devices[0]?.name || ''),
-    shape: request.shape ?? planner.canonicalShape(),
+    problem,
+    shape: request.shape ?? canonicalShape,
     dtype: recordedDtype(request.dtype),
     mode: request.mode || TimingMode.HOT,
     protocol: request.protocol || leaderboard.protocol,
@@ -107,7 +128,7 @@ function placeOf(request: GetLeaderboardRequest, { jobs, planner, leaderboard }:
 const MODE_WORDS: Partial<Record<TimingMode, string>> = { [TimingMode.HOT]: 'hot', [TimingMode.COLD]: 'cold' };
 
 function emptyText(
-  { deviceName, shape, dtype, mode }: RankedPlace,
+  { deviceName, problem, shape, dtype, mode }: RankedPlace,
   { jobs, leaderboard }: Services,
   set: CaseSet | undefined,
 ): string {
@@ -115,8 +136,8 @@ function emptyText(
   if (simulated) return `Emulator times are not GPU times and never count: ${deviceName} has no place in a leaderboard`;
   if (set)
     return `No ranked run on ${deviceName} measured one build on all ${set.shapes.length} shapes of ${set.name}${dtype === 'fp16' ? '' : ` in ${dtype}`}, ${MODE_WORDS[mode]}, yet: run a plan that measures ${set.name}`;
-  const emulated = leaderboard.hasSimulated(shape) ? '; those of the emulator are not GPU times and never count' : '';
-  return `No valid result on ${deviceName} for ${formatShape(shape)}${dtype === 'fp16' ? '' : ` ${dtype}`}, ${MODE_WORDS[mode]}, yet${emulated}`;
+  const emulated = leaderboard.hasSimulated({ problem, shape }) ? '; those of the emulator are not GPU times and never count' : '';
+  return `No valid result on ${deviceName} for ${formatShape(shape)}${problem === DEFAULT_PROBLEM ? '' : ` of ${problem}`}${dtype === 'fp16' ? '' : ` ${dtype}`}, ${MODE_WORDS[mode]}, yet${emulated}`;
 }
 
 function leftOutText(leaderboard: Leaderboard, place: RankedPlace): string | undefined {

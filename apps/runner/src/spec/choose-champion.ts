@@ -130,7 +130,8 @@ export function planAccepted(
   if (!judged.plan.champion) return none(`plan ${judged.plan.name} compares with no champion`);
   if (leftOut) return none('the request left the champion out');
   const { context, device } = options;
-  const place = { deviceName: device.name, protocol: PROTOCOL_VERSION, dtype: options.dtype };
+  const { dtype, problem } = options;
+  const place = { deviceName: device.name, protocol: PROTOCOL_VERSION, dtype, problem };
   const lineage = (): string[] => context.kernels.lineage(kernel);
   const found = benchmark.shapes
     .map((shape) => context.championFor(lineage, { ...place, shape }))
@@ -138,7 +139,7 @@ export function planAccepted(
   if (!found)
     return {
       ...none(
-        `no ${options.dtype === 'fp16' ? '' : `${options.dtype} `}champion of ${device.name} by ${PROTOCOL_VERSION} on these shapes yet: fa-tui accept makes one`,
+        `no ${dtype === 'fp16' ? '' : `${dtype} `}champion of ${device.name} by ${PROTOCOL_VERSION} on these shapes yet: fa-tui accept makes one`,
       ),
       leftOut: undefined,
     };

@@ -13,7 +13,7 @@ import {
   type JobResult,
   type Shape,
 } from '@flashcore/shared/contract';
-import { formatShape, recordedDtype } from '@flashcore/shared/kernels';
+import { formatShape, recordedDtype, recordedProblem } from '@flashcore/shared/kernels';
 import type { Database } from './database.ts';
 import { EventLog } from './event-log.ts';
 
@@ -54,6 +54,7 @@ export const NO_CHAMPION = 'none';
 /** Where a champion is one. */
 export interface ChampionPlace {
   deviceName: string;
+  problem: string;
   shape: Shape;
   dtype: string;
   protocol: string;
@@ -193,7 +194,14 @@ function stored(row: Record<string, unknown>): StoredDecision {
   });
   const bytes = row['champion'] as Uint8Array | null;
   const kept = bytes ? fromBinary(ChampionSchema, bytes) : undefined;
-  const champion = kept && create(ChampionSchema, { ...kept, dtype: recordedDtype(kept.dtype), decision });
+  const champion =
+    kept &&
+    create(ChampionSchema, {
+      ...kept,
+      dtype: recordedDtype(kept.dtype),
+      problem: recordedProblem(kept.problem),
+      decision,
+    });
   return { decision, champion };
 }
 
@@ -209,8 +217,8 @@ function standingOf(all: readonly StoredDecision[]): StoredDecision[] {
   );
 }
 
-const placeKey = ({ kernelId, deviceName, protocol, dtype }: Champion, shape: Shape): string =>
-  JSON.stringify([kernelId, deviceName, protocol, dtype, formatShape(shape)]);
+const placeKey = ({ kernelId, deviceName, protocol, problem, dtype }: Champion, shape: Shape): string =>
+  JSON.stringify([kernelId, deviceName, protocol, problem, dtype, formatShape(shape)]);
 
 /** The fastest on its first shape; of those that have no time, as on the emulator, the one accepted last. */
 function isBest(champion: Champion, all: readonly Champion[]): boolean {
@@ -219,6 +227,7 @@ function isBest(champion: Champion, all: readonly Champion[]): boolean {
     (other) =>
       other.deviceName === champion.deviceName &&
       other.protocol === champion.protocol &&
+      other.problem === champion.problem &&
       other.dtype === champion.dtype &&
       formatShape(other.shapes[0]!) === formatShape(champion.shapes[0]!),
   );
@@ -231,9 +240,10 @@ export function championFor(
   { lineage, place }: { lineage: () => readonly string[]; place: ChampionPlace },
 ): Champion | undefined {
   const here = champions.filter(
-    ({ deviceName, protocol, dtype, shapes }) =>
+    ({ deviceName, protocol, problem, dtype, shapes }) =>
       deviceName === place.deviceName &&
       protocol === place.protocol &&
+      problem === place.problem &&
       dtype === place.dtype &&
       shapes.some((shape) => formatShape(shape) === formatShape(place.shape)),
   );

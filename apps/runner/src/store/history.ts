@@ -16,7 +16,7 @@ import {
   type Shape,
   type VariantResult,
 } from '@flashcore/shared/contract';
-import { formatShape, recordedDtype } from '@flashcore/shared/kernels';
+import { formatShape, recordedDtype, recordedProblem } from '@flashcore/shared/kernels';
 import type { Database } from './database.ts';
 import { labelConditions, type Labels } from './labels.ts';
 
@@ -62,6 +62,7 @@ export class HistoryStore {
     const { device, protocol = '', hostName = '' } = result.provenance ?? {};
     if (!device || device.simulated) return;
     const dtype = recordedDtype(result.provenance?.dtype);
+    const problem = recordedProblem(result.provenance?.problem);
     const beside = result.variants.flatMap(({ benchmarks }) => benchmarks).filter(({ valid }) => valid);
     const alone = result.sdpaBenchmarks.map(({ shape, mode, backends }) => ({ shape, mode, sdpa: backends }));
     for (const { shape, mode, sdpa } of [...beside, ...alone]) {
@@ -80,14 +81,15 @@ export class HistoryStore {
         });
         this.#database
           .prepare(
-            `INSERT INTO sdpa_measurements (job_id, device_name, version, backend, shape, dtype, mode, protocol, p50_us, entry)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+            `INSERT INTO sdpa_measurements (job_id, device_name, version, backend, problem, shape, dtype, mode, protocol, p50_us, entry)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
           )
           .run(
             jobId,
             device.name,
             version,
             name,
+            problem,
             formatShape(shape),
             dtype,
             mode,
@@ -127,8 +129,8 @@ export class HistoryStore {
     const entry = leaderboardEntry(experiment, variant, benchmark);
     this.#database
       .prepare(
-        `INSERT INTO measurements (job_id, kernel_id, label, device_name, simulated, shape, dtype, mode, valid, ranked, accepted, p50_us, source_digest, protocol, entry)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+        `INSERT INTO measurements (job_id, kernel_id, label, device_name, simulated, problem, shape, dtype, mode, valid, ranked, accepted, p50_us, source_digest, protocol, entry)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       )
       .run(
         experiment.jobId,
@@ -136,6 +138,7 @@ export class HistoryStore {
         variant.label,
         provenance?.device?.name ?? '',
         Number(simulated),
+        recordedProblem(provenance?.problem),
         formatShape(shape),
         recordedDtype(provenance?.dtype),
         benchmark.mode,

@@ -16,6 +16,7 @@ import {
 const { PASSED, FAILED } = Outcome;
 const place: RankedPlace = {
   deviceName: 'NVIDIA L4',
+  problem: 'attention',
   shape: MEASURED_SHAPE,
   dtype: 'fp16',
   mode: TimingMode.HOT,
@@ -71,7 +72,7 @@ test('at() has the best valid result of each kernel, fastest first', () => {
     ['f USE_WMMA=1', 'jobs/6', 50, undefined, 'source 50', 'node 50'],
   ]);
   expect(board.at({ ...place, shape: parseShape('1x8x512x64') })).toEqual([]);
-  expect(board.hasSimulated(MEASURED_SHAPE)).toBe(true);
+  expect(board.hasSimulated(place)).toBe(true);
 });
 
 test('each dtype has a leaderboard of its own: no figure of one is ranked with or compared to another', () => {

@@ -20,8 +20,9 @@ export const BASELINE_KERNEL = 'fa_v1_baseline';
 /** Where figures compare with each other. A changed protocol changes figures of the same kernel. */
 export interface RankedPlace {
   deviceName: string;
+  problem: string;
   shape: Shape;
-  /** Of Q, K, V and O. */
+  /** Of the tensors. */
   dtype: string;
   mode: TimingMode;
   protocol: string;
@@ -75,23 +76,23 @@ export class Leaderboard {
   }
 
   /** What the leaderboard of a place does not have because of its protocol. */
-  leftOut({ deviceName, shape, dtype, mode, protocol }: RankedPlace): LeftOut[] {
+  leftOut({ deviceName, problem, shape, dtype, mode, protocol }: RankedPlace): LeftOut[] {
     return this.#database
       .prepare(
         `SELECT protocol, COUNT(*) AS count FROM measurements
-         WHERE device_name = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol <> ? AND ${MEASURED} GROUP BY protocol ORDER BY protocol DESC`,
+         WHERE device_name = ? AND problem = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol <> ? AND ${MEASURED} GROUP BY protocol ORDER BY protocol DESC`,
       )
-      .all(deviceName, formatShape(shape), dtype, mode, protocol)
+      .all(deviceName, problem, formatShape(shape), dtype, mode, protocol)
       .map((row) => ({ protocol: String(row['protocol']), count: Number(row['count']) }));
   }
 
   /** How many valid results a place has that no ranked run measured. */
-  notRanked({ deviceName, shape, dtype, mode, protocol }: RankedPlace): number {
+  notRanked({ deviceName, problem, shape, dtype, mode, protocol }: RankedPlace): number {
     const row = this.#database
       .prepare(
-        `SELECT COUNT(*) AS count FROM measurements WHERE device_name = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol = ? AND ${MEASURED} AND ranked = 0`,
+        `SELECT COUNT(*) AS count FROM measurements WHERE device_name = ? AND problem = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol = ? AND ${MEASURED} AND ranked = 0`,
       )
-      .get(deviceName, formatShape(shape), dtype, mode, protocol);
+      .get(deviceName, problem, formatShape(shape), dtype, mode, protocol);
     return Number(row!['count']);
   }
 
@@ -99,14 +100,15 @@ export class Leaderboard {
   places(): LeaderboardPlace[] {
     return this.#database
       .prepare(
-        `SELECT device_name, shape, dtype, mode, protocol, COUNT(*) AS count FROM measurements WHERE ${COUNTS}
-         GROUP BY device_name, shape, dtype, mode, protocol
-         ORDER BY count DESC, device_name, shape, dtype DESC, mode, protocol LIMIT ${MAX_PLACES}`,
+        `SELECT device_name, problem, shape, dtype, mode, protocol, COUNT(*) AS count FROM measurements WHERE ${COUNTS}
+         GROUP BY device_name, problem, shape, dtype, mode, protocol
+         ORDER BY count DESC, device_name, problem, shape, dtype DESC, mode, protocol LIMIT ${MAX_PLACES}`,
       )
       .all()
       .map((row) =>
         create(LeaderboardPlaceSchema, {
           deviceName: String(row['device_name']),
+          problem: String(row['problem']),
           shape: parseShape(String(row['shape'])),
           dtype: String(row['dtype']),
           mode: Number(row['mode']) as TimingMode,
@@ -116,43 +118,43 @@ export class Leaderboard {
       );
   }
 
-  /** Whether the emulator has results for a shape, which is why a leaderboard may be empty. */
-  hasSimulated(shape: Shape): boolean {
+  /** Whether the emulator has results for a case, which is why a leaderboard may be empty. */
+  hasSimulated({ problem, shape }: Pick<RankedPlace, 'problem' | 'shape'>): boolean {
     return (
       this.#database
-        .prepare('SELECT 1 FROM measurements WHERE shape = ? AND simulated = 1 LIMIT 1')
-        .get(formatShape(shape)) !== undefined
+        .prepare('SELECT 1 FROM measurements WHERE problem = ? AND shape = ? AND simulated = 1 LIMIT 1')
+        .get(problem, formatShape(shape)) !== undefined
     );
   }
 
-  #kernels({ deviceName, shape, dtype, mode, protocol }: RankedPlace): LeaderboardEntry[] {
+  #kernels({ deviceName, problem, shape, dtype, mode, protocol }: RankedPlace): LeaderboardEntry[] {
     // SQLite takes the columns beside a lone MIN() from the row that has the minimum.
     return this.#database
       .prepare(
         `SELECT entry, MIN(p50_us), owner, labels FROM measurements JOIN jobs ON jobs.id = job_id
-         WHERE device_name = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol = ? AND ${COUNTS} GROUP BY owner, measurements.kernel_id`,
+         WHERE device_name = ? AND problem = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol = ? AND ${COUNTS} GROUP BY owner, measurements.kernel_id`,
       )
-      .all(deviceName, formatShape(shape), dtype, mode, protocol)
+      .all(deviceName, problem, formatShape(shape), dtype, mode, protocol)
       .map(entryOf);
   }
 
   #measured(
     query: string,
-    { deviceName, shape, dtype, mode, protocol }: Omit<RankedPlace, 'shape'> & { shape: string },
+    { deviceName, problem, shape, dtype, mode, protocol }: Omit<RankedPlace, 'shape'> & { shape: string },
   ): MeasuredRow[] {
     return this.#database
       .prepare(query)
-      .all(deviceName, shape, dtype, mode, protocol)
+      .all(deviceName, problem, shape, dtype, mode, protocol)
       .map((row) => ({ whose: String(row['whose']), build: String(row['build']), row }));
   }
 
-  #sdpa({ deviceName, shape, dtype, mode, protocol }: RankedPlace): LeaderboardEntry[] {
+  #sdpa({ deviceName, problem, shape, dtype, mode, protocol }: RankedPlace): LeaderboardEntry[] {
     return this.#database
       .prepare(
         `SELECT entry, MIN(p50_us), owner, '{}' AS labels FROM sdpa_measurements JOIN jobs ON jobs.id = job_id
-         WHERE device_name = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol = ? GROUP BY backend, version`,
+         WHERE device_name = ? AND problem = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol = ? GROUP BY backend, version`,
       )
-      .all(deviceName, formatShape(shape), dtype, mode, protocol)
+      .all(deviceName, problem, formatShape(shape), dtype, mode, protocol)
       .map(entryOf);
   }
 }
@@ -164,7 +166,7 @@ function entryOf(row: Record<string, unknown>): LeaderboardEntry {
   return entry;
 }
 
-const AT_PLACE = 'device_name = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol = ?';
+const AT_PLACE = 'device_name = ? AND problem = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol = ?';
 /** `whose` is a row of the table, `build` one that a job measured: only figures of one go into a mean. */
 const KERNEL_ROWS = `SELECT entry, owner, labels, json_array(owner, measurements.kernel_id) AS whose, json_array(job_id, measurements.label) AS build
   FROM measurements JOIN jobs ON jobs.id = job_id WHERE ${AT_PLACE} AND ${COUNTS}`;

@@ -256,6 +256,11 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE decisions ADD COLUMN evidence BLOB;                          -- Evidence; null: no acceptance, or from before ranked runs
   ALTER TABLE measurements ADD COLUMN ranked INTEGER NOT NULL DEFAULT 0;   -- 1: of a ranked run
   `,
+  // Before it, nothing but attention was timed.
+  `
+  ALTER TABLE measurements ADD COLUMN problem TEXT NOT NULL DEFAULT 'attention';
+  ALTER TABLE sdpa_measurements ADD COLUMN problem TEXT NOT NULL DEFAULT 'attention';
+  `,
 ];
 
 /** The version that this runner knows. */

@@ -64,7 +64,13 @@ export function fakePlanner(options: FakeOptions = {}): JobPlanner {
     const known: Record<string, JobBody> = {
       ok: () => Promise.resolve(passed),
       champion: () => {
-        const place = { deviceName: FAKE_DEVICE.name, protocol: PROTOCOL, shape: FAKE_SHAPE, dtype: 'fp16' };
+        const place = {
+          deviceName: FAKE_DEVICE.name,
+          protocol: PROTOCOL,
+          problem: 'attention',
+          shape: FAKE_SHAPE,
+          dtype: 'fp16',
+        };
         const champion = decisions && championFor(decisions.champions(), { lineage: () => [kernelId], place });
         return Promise.resolve({ ...passed, result: acceptable(amount, champion?.job) });
       },
@@ -91,7 +97,7 @@ export function fakePlanner(options: FakeOptions = {}): JobPlanner {
   };
   return {
     devices: () => [FAKE_DEVICE],
-    canonicalShape: () => parseShape('2x8x512x64'),
+    rankedCases: () => ({ canonicalShape: parseShape('2x8x512x64'), caseSets: [] }),
     describeTools: () => Promise.resolve([create(ToolSchema, { name: 'nvcc', version: '13.0' })]),
     isolation: () => Promise.resolve({ kind: 'none', detail: 'a fake runs nothing' }),
     prepare: () => Promise.resolve(),

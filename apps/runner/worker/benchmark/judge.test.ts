@@ -2,14 +2,29 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { attentionCase, elementsOfTensor, type LaunchPlan, type ShapeFields } from '@flashcore/shared/kernels';
+import {
+  attentionCase,
+  elementsOfTensor,
+  installedProblem,
+  problemCase,
+  type LaunchPlan,
+  type ProblemCase,
+  type ShapeFields,
+} from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BuildTools } from '../../src/build/build-tools.ts';
 import { ArtifactStore } from '../../src/store/artifacts.ts';
 import { CudaDriver } from '../driver/cuda-driver.ts';
 import type { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import { loadReference, type Reference } from '../driver/reference.ts';
-import { emptyBits, outputOf, tensorOf, type TensorBits } from '../driver/tensor-bits.ts';
+import {
+  emptyBits,
+  outputOf,
+  tensorOf,
+  valueReader,
+  type TensorBits,
+  type TensorsByName,
+} from '../driver/tensor-bits.ts';
 import type { Candidate } from '../messages/launchable.ts';
 import { fileURLToPath } from 'node:url';
 import { drawnHeadCounts } from './drawn-heads.ts';
@@ -196,4 +211,116 @@ test('heads of a launch have pairs of drawn heads that differ', () => {
         new Set(Array.from({ length: heads }, (_, head) => `${head % qBases} ${(head + distance) % kvBases}`)).size,
       ).toBe(heads);
   }
+});
+
+/** The same for a case of any problem. */
+async function judgedCase(
+  timed: ProblemCase,
+  launch: (inputs: TensorsByName, addresses: Addresses) => TensorBits,
+  samples = 2,
+): Promise<string> {
+  const candidate: Candidate = { image: '', plan: { ...timed, launches: [], workspace: [] }, launchLimitMs: 0 };
+  const prepared = new Map<object, Addresses>();
+  const loaded = {
+    candidate,
+    prepare: ({ tensors }: { tensors: Addresses }) => {
+      const key = { specs: [], storage: [] };
+      prepared.set(key, tensors);
+      return key;
+    },
+    enqueue: (key: object) => {
+      const addresses = prepared.get(key)!;
+      driver.synchronize();
+      const inputs = timed.tensors
+        .filter(({ direction }) => direction === 'in')
+        .map((tensor) => {
+          const bits = emptyBits(elementsOfTensor(tensor), timed.dtype);
+          driver.download(bits, addresses[tensor.name]!);
+          return [tensor.name, bits] as const;
+        });
+      driver.upload(addresses[outputOf(timed).name]!, launch(Object.fromEntries(inputs), addresses));
+    },
+  } as unknown as LoadedCandidate;
+  const judge = await Judge.open(
+    { driver, reference, judgeImage },
+    { builds: [candidate], seed: '7', tolerance: TOLERANCE },
+  );
+  const ledger = new OutputLedger(timed);
+  const pool = judge.pool(4);
+  const build = pool.build(loaded, ledger);
+  for (let sample = 0; sample < samples; ++sample) {
+    build.renew();
+    build.enqueue();
+    build.check();
+  }
+  pool.free();
+  judge.close();
+  return ledger.report().detail;
+}
+
+const FORMS = [
+  { H: 4, Hkv: 2, Skv: 21, Dv: 24, causal: 0, window: -1, softcap: 0 },
+  { H: 2, Hkv: 1, Skv: 17, Dv: 16, causal: 2, window: 5, softcap: 0 },
+  { H: 3, Hkv: 3, Skv: 9, Dv: 16, causal: 0, window: -1, softcap: 2 },
+];
+const formOf = (form: (typeof FORMS)[number], dtype: LaunchPlan['dtype']): ProblemCase =>
+  problemCase(installedProblem('attention'), { B: 2, S: 17, D: 16, ...form }, dtype);
+const answered = (timed: ProblemCase, inputs: TensorsByName): TensorBits =>
+  tensorOf(Float32Array.from(reference.fp64(inputs, timed)), timed.dtype);
+
+for (const dtype of ['fp16', 'bf16', 'fp32'] as const)
+  test.each(FORMS)(
+    `attention with Hkv $Hkv, Skv $Skv, Dv $Dv, causal $causal, window $window, softcap $softcap, ${dtype}: the reference is right`,
+    async (form) => {
+      const timed = formOf(form, dtype);
+      expect(await judgedCase(timed, (inputs) => answered(timed, inputs))).toBe(
+        'right: every output of 8 launches, each on inputs of its own',
+      );
+    },
+  );
+
+test('no launch of any problem has the inputs of another, and changed inputs and wrong elements are found', async () => {
+  const timed = formOf(FORMS[0]!, 'fp16');
+  const seen: string[] = [];
+  await judgedCase(timed, (inputs) => {
+    for (const name of ['Q', 'K', 'V']) seen.push(`${name} ${Buffer.from(inputs[name]!.buffer).toString('base64')}`);
+    return answered(timed, inputs);
+  });
+  expect([seen.length, new Set(seen).size]).toEqual([24, 24]);
+  const changing = await judgedCase(timed, (inputs, addresses) => {
+    driver.upload(addresses['V']!, Uint16Array.of(0x1234));
+    return answered(timed, inputs);
+  });
+  expect(changing).toContain('the kernel changed V');
+  let launches = 0;
+  const wrong = await judgedCase(timed, (inputs) => {
+    const output = answered(timed, inputs);
+    // Launch 2 of the second sample; batch 1, head 3, row 2, column 5.
+    if (++launches === 6) output[((1 * 4 + 3) * 17 + 2) * 24 + 5]! ^= 0x7000;
+    return output;
+  });
+  expect(wrong).toBe(
+    'in 1 sample of 8 launches; the first: 1 of 13056 elements are outside the tolerance, the first in launch 2, batch 1, head 3, row 2, column 5',
+  );
+});
+
+test('a symmetry that the problem does not have makes what is right wrong; without any, sets are drawn apart', async () => {
+  const timed = formOf(FORMS[1]!, 'fp16');
+  const wrong: ProblemCase = { ...timed, symmetries: [{ act: 'flip', axis: 'D', dims: { Q: [3] } }] };
+  expect(await judgedCase(wrong, (inputs) => answered(timed, inputs))).toContain('are outside the tolerance');
+  const without: ProblemCase = { ...timed, symmetries: [] };
+  expect(await judgedCase(without, (inputs) => answered(timed, inputs))).toBe(
+    'right: every output of 8 launches, each on inputs of its own',
+  );
+});
+
+test('doubled values are exact, and their limits are doubled too', async () => {
+  const timed = formOf(FORMS[2]!, 'fp16');
+  const largest: number[] = [];
+  await judgedCase(timed, (inputs) => {
+    const valueAt = valueReader(inputs['V']!, 'fp16');
+    largest.push(Math.max(...Array.from(inputs['V']!, (_, index) => Math.abs(valueAt(index)))));
+    return answered(timed, inputs);
+  });
+  expect(largest.every((value) => value > 2 && value < 12)).toBe(true);
 });

@@ -78,7 +78,11 @@ function registerLeaderboard(server: McpServer, { runner, log }: ToolContext): v
         'The best ranked result of each person and kernel, and SDPA, fastest first. Ranks that tie are equal.',
       inputSchema: z.strictObject({
         device: z.string().default('').describe('name or id; empty: the host’s first'),
-        shape: z.string().optional().describe('BxHxSxD, c appended when causal; default: the canonical one'),
+        problem: z.string().default('').describe('what the kernels compute; empty: attention'),
+        shape: z
+          .string()
+          .optional()
+          .describe('BxHxSxD, c appended when causal, or NAME=VALUE,…; default: the canonical one'),
         cases: z.string().default('').describe('rank by the weighted geometric mean over this case set'),
         mode: z.enum(['hot', 'cold']).optional(),
         limit: z.number().int().min(1).max(MAX_LISTED).default(10),
@@ -100,12 +104,13 @@ function registerLeaderboard(server: McpServer, { runner, log }: ToolContext): v
       }),
       annotations: READ_ONLY,
     },
-    ({ device, shape, cases, mode, limit }) =>
+    ({ device, problem, shape, cases, mode, limit }) =>
       answered(async () => {
         if (shape !== undefined && cases !== '') throw new Refused('shape, cases: give one of them');
         const { client } = await runner.get();
         const { entries, emptyReason } = await client.getLeaderboard({
           deviceName: device,
+          problem,
           caseSet: cases,
           ...(shape !== undefined && { shape: parseShape(shape) }),
           ...(mode !== undefined && { mode: MODES[mode] }),

@@ -19,6 +19,7 @@ import { UsageError } from '../usage-error.ts';
 
 export interface LeaderboardCommandOptions extends GlobalOptions {
   readonly device?: string;
+  readonly problem?: string;
   readonly shape?: string;
   /** Case set to rank by the geometric mean over. */
   readonly cases?: string;
@@ -38,13 +39,14 @@ const DEFAULT_LIMIT = 50;
  * in.
  */
 export function showLeaderboard(options: LeaderboardCommandOptions, context: CommandContext): Promise<ExitCode> {
-  const { device = '', shape, cases = '', dtype = '', mode, protocol = '' } = options;
+  const { device = '', problem = '', shape, cases = '', dtype = '', mode, protocol = '' } = options;
   if (shape !== undefined && cases !== '')
     throw new UsageError('--shape and --cases: give one of them, a shape or the set to rank by the mean over');
   requireWritable({ '--export': options.export });
   const limit = integer('--limit', options.limit, 1, 1000) ?? DEFAULT_LIMIT;
   const request = {
     deviceName: device,
+    problem,
     protocol,
     dtype,
     caseSet: cases,

@@ -21,9 +21,10 @@ export const leaderboardOptions = (command: Command): Command =>
       '--device <name or id>',
       'as the driver names it ("NVIDIA H200"), or as fa-tui host does (default: the host\'s first)',
     )
-    .option('--shape <BxHxSxD>', 'shape; append c for causal (default: the canonical one of cases.yaml)')
+    .option('--problem <id>', 'what the kernels compute, for example rmsnorm (default attention)')
+    .option('--shape <case>', 'BxHxSxD, c appended when causal, or NAME=VALUE,… (default: the canonical case)')
     .option('--cases <set>', 'rank by the weighted geometric mean over a case set, for example success')
-    .addOption(dtypeOption('dtype of Q, K, V and O (default fp16)'))
+    .addOption(dtypeOption('dtype of the tensors (default fp16)'))
     .addOption(new Option('--mode <name>', 'how samples were taken (default hot)').choices(['hot', 'cold']))
     .option('--protocol <name>', 'measuring protocol, for example "flashcore-protocol 3" (default: the runner\'s)')
     .option('--limit <n>', 'most rows of the table, 1 to 1000 (default 50)')

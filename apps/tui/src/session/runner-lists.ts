@@ -115,6 +115,7 @@ export class RunnerLists {
 
 const placeRequest = ({
   deviceName,
+  problem,
   shape,
   caseSet,
   dtype,
@@ -122,6 +123,7 @@ const placeRequest = ({
   protocol,
 }: LeaderboardPlace): RpcRequestInit<'getLeaderboard'> => ({
   deviceName,
+  problem,
   caseSet,
   dtype,
   mode,

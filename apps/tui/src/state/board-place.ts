@@ -1,10 +1,10 @@
-/** Places that have a leaderboard: device, shape, dtype, timing mode and protocol. */
+/** Places that have a leaderboard: device, problem, shape, dtype, timing mode and protocol. */
 import type { LeaderboardPlace } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import type { AppState } from './app-state.ts';
 
-const keyOf = ({ deviceName, shape, caseSet, dtype, mode, protocol }: LeaderboardPlace): string =>
-  JSON.stringify([deviceName, shape ? formatShape(shape) : caseSet, dtype, mode, protocol]);
+const keyOf = ({ deviceName, problem, shape, caseSet, dtype, mode, protocol }: LeaderboardPlace): string =>
+  JSON.stringify([deviceName, problem, shape ? formatShape(shape) : caseSet, dtype, mode, protocol]);
 
 /** The place after the one shown, around at the end; the first where the one shown has no results. */
 export function nextPlace({ leaderboard }: Pick<AppState, 'leaderboard'>): LeaderboardPlace | undefined {

@@ -77,6 +77,7 @@ export {
 export type { Operation, Problem, TensorRole } from '../problems/problem.ts';
 export {
   DEFAULT_PROBLEM,
+  recordedProblem,
   casesSource,
   installedProblem,
   installedProblems,

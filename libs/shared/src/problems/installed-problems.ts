@@ -8,6 +8,9 @@ import { type Problem, parseProblem } from './problem.ts';
 /** What a kernel computes that names no problem. */
 export const DEFAULT_PROBLEM = 'attention';
 
+/** The problem that a message or a record names; those from before it was noted name none. */
+export const recordedProblem = (text: string | undefined): string => text || DEFAULT_PROBLEM;
+
 const PROBLEM_FILE = 'problem.yaml';
 const REFERENCE_FILE = 'reference.cpp';
 const CASES_FILE = 'cases.yaml';

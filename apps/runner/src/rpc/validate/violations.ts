@@ -1,5 +1,6 @@
 import { invalidRequest, type FieldViolation } from '@flashcore/shared/contract';
-import { TENSOR_DTYPES, isTensorDtype } from '@flashcore/shared/kernels';
+import { TENSOR_DTYPES, installedProblems, isTensorDtype } from '@flashcore/shared/kernels';
+import { didYouMean } from '@flashcore/shared/text';
 
 interface Range {
   least: number;
@@ -46,6 +47,13 @@ export class Violations {
   /** A dtype of Q, K, V and O; empty is fp16. */
   dtype(field: string, value: string): void {
     if (value !== '' && !isTensorDtype(value)) this.add(field, `must be ${TENSOR_DTYPES.join(', ')} or empty`);
+  }
+
+  /** The id of an installed problem; empty is the default one. */
+  problem(field: string, value: string): void {
+    const known = installedProblems();
+    if (value !== '' && !known.includes(value))
+      this.add(field, `must be one of ${known.join(', ')} or empty, is "${value}"${didYouMean(value, known)}`);
   }
 
   /** Throws INVALID_REQUEST with all that was found. */

@@ -1,6 +1,6 @@
 /** The leaderboard of a place, as a table, with what its figures are over. */
 import type { GetLeaderboardResponse, LeaderboardEntry, LeaderboardPlace } from '@flashcore/shared/contract';
-import { FEWEST_SAMPLES, formatShape } from '@flashcore/shared/kernels';
+import { DEFAULT_PROBLEM, FEWEST_SAMPLES, formatShape, recordedProblem } from '@flashcore/shared/kernels';
 import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatMicroseconds, formatNumber, formatShortInstant, formatSpeedup } from '../numbers.ts';
 import { piece } from '../roles.ts';
@@ -101,9 +101,9 @@ export const shapeOrSet = ({ shape, caseSet }: Pick<LeaderboardPlace, 'shape' | 
   return shape ? formatShape(shape) : '?';
 };
 
-/** "2x8x512x64 hot on NVIDIA H200, flashcore-protocol 3". */
-export const placeText = ({ dtype, mode, deviceName, protocol, ...where }: LeaderboardPlace): string =>
-  `${shapeOrSet(where)} ${dtypeWord(dtype)}${MODE_WORDS[mode]} on ${deviceName || 'no device'}, ${protocol || 'unknown protocol'}`;
+/** "2x8x512x64 hot on NVIDIA H200, flashcore-protocol 3", "rmsnorm N=4096,rows=4096 hot on …". */
+export const placeText = ({ problem, dtype, mode, deviceName, protocol, ...where }: LeaderboardPlace): string =>
+  `${recordedProblem(problem) === DEFAULT_PROBLEM ? '' : `${problem} `}${shapeOrSet(where)} ${dtypeWord(dtype)}${MODE_WORDS[mode]} on ${deviceName || 'no device'}, ${protocol || 'unknown protocol'}`;
 
 const MEAN_NOTE = 'mean: weighted geometric mean of the medians that one ranked run measured of one build';
 const TIE_NOTE = '=: a tie, the 95 % intervals overlap';

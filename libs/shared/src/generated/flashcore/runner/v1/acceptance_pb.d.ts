@@ -277,6 +277,13 @@ export declare type Champion = Message<"flashcore.runner.v1.Champion"> & {
    * @generated from field: string dtype = 60;
    */
   dtype: string;
+
+  /**
+   * The problem that it computes; empty from runners older than this field, which is attention.
+   *
+   * @generated from field: string problem = 61;
+   */
+  problem: string;
 };
 
 /**

@@ -1111,6 +1111,14 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   dtype: string;
 
   /**
+   * The problem that the kernel computes, for example "attention"; empty from runners older than this field, which is
+   * attention.
+   *
+   * @generated from field: string problem = 60;
+   */
+  problem: string;
+
+  /**
    * The scheduler's number of the pilot that ran the job, as the gateway submitted it; absent on a runner that is no
    * gateway.
    *

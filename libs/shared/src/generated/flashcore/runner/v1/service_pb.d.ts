@@ -1496,7 +1496,7 @@ export declare type GetLeaderboardRequest = Message<"flashcore.runner.v1.GetLead
   deviceName: string;
 
   /**
-   * The shape; unset: the canonical one of cases.yaml, unless `case_set` names several.
+   * The shape; unset: the canonical one of the problem's cases.yaml, unless `case_set` names several.
    *
    * @generated from field: flashcore.runner.v1.Shape shape = 2;
    */
@@ -1524,7 +1524,14 @@ export declare type GetLeaderboardRequest = Message<"flashcore.runner.v1.GetLead
   dtype: string;
 
   /**
-   * Case set of cases.yaml, for example "success": ranks by the weighted geometric mean over its shapes; `shape` must
+   * The problem that kernels compute; empty: attention.
+   *
+   * @generated from field: string problem = 62;
+   */
+  problem: string;
+
+  /**
+   * Case set of the problem's cases.yaml, for example "success": ranks by the weighted geometric mean over its shapes; `shape` must
    * then be unset. Empty: one shape.
    *
    * @generated from field: string case_set = 61;
@@ -1595,7 +1602,8 @@ export declare type GetLeaderboardResponse = Message<"flashcore.runner.v1.GetLea
 export declare const GetLeaderboardResponseSchema: GenMessage<GetLeaderboardResponse>;
 
 /**
- * LeaderboardPlace is where figures compare with each other: one device, shape, dtype, timing mode and protocol.
+ * LeaderboardPlace is where figures compare with each other: one device, problem, shape, dtype, timing mode and
+ * protocol.
  *
  * @generated from message flashcore.runner.v1.LeaderboardPlace
  */
@@ -1648,6 +1656,13 @@ export declare type LeaderboardPlace = Message<"flashcore.runner.v1.LeaderboardP
    * @generated from field: string case_set = 61;
    */
   caseSet: string;
+
+  /**
+   * The problem that kernels compute; empty from runners older than this field, which is attention.
+   *
+   * @generated from field: string problem = 62;
+   */
+  problem: string;
 };
 
 /**
