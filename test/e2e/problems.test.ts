@@ -62,18 +62,36 @@ test.each([
   expect([exitCode, stderr]).toEqual([2, expect.stringContaining('attention requires ')]);
 });
 
-test('a case that the problem does not have, and a benchmark of one that is not timed, are refused at once', () => {
+test('a case that the problem does not have is refused at once', () => {
   const folder = join(ROOT, 'examples/kernels/rmsnorm');
   const refusals = [
     home.faTui(['verify', folder, '--shape', 'rows=4']).stderr,
     home.faTui(['verify', folder, '--shape', 'rows=4,N=0']).stderr,
     home.faTui(['verify', folder, '--shape', '2x8x512x64']).stderr,
-    home.faTui(['bench', folder, '--shape', 'rows=4,N=64']).stderr,
   ];
   expect(refusals.map((text) => /error: (.*)/.exec(text)?.[1])).toEqual([
     expect.stringContaining("shapes[0].values.N: must be given: N is rmsnorm's columns"),
     expect.stringContaining('shapes[0].values.N: wanted an integer of 1 to 2147483647, found 0'),
     expect.stringContaining('rmsnorm has no B: a case of it says rows, N'),
-    expect.stringContaining('other cases are verified, not timed yet'),
   ]);
 });
+
+test.each(['rmsnorm', 'softmax_rows', 'gemm_tiles'])(
+  'an experiment with %s times it hot and cold, checks what its timed launches wrote, and profiles it',
+  { timeout: LIMIT_MS },
+  (kernel) => {
+    const folder = join(ROOT, 'examples/kernels', kernel);
+    const { exitCode, response } = home.runJson(['run', folder], { timeoutMs: LIMIT_MS });
+    const [variant] = response.result!.variants;
+    expect([exitCode, variant!.verify!.passedCases, variant!.benchmarks.length]).toEqual([
+      0,
+      variant!.verify!.cases.length,
+      2,
+    ]);
+    for (const { latency, outputCheck } of variant!.benchmarks) {
+      expect(latency!.p50Us).toBeGreaterThan(0);
+      expect(outputCheck).toMatch(/^right: every output of \d+ launches, each on inputs of its own$/);
+    }
+    expect(variant!.profile).toBeDefined();
+  },
+);

@@ -136,7 +136,9 @@ function emptyText(
   if (simulated) return `Emulator times are not GPU times and never count: ${deviceName} has no place in a leaderboard`;
   if (set)
     return `No ranked run on ${deviceName} measured one build on all ${set.shapes.length} shapes of ${set.name}${dtype === 'fp16' ? '' : ` in ${dtype}`}, ${MODE_WORDS[mode]}, yet: run a plan that measures ${set.name}`;
-  const emulated = leaderboard.hasSimulated({ problem, shape }) ? '; those of the emulator are not GPU times and never count' : '';
+  const emulated = leaderboard.hasSimulated({ problem, shape })
+    ? '; those of the emulator are not GPU times and never count'
+    : '';
   return `No valid result on ${deviceName} for ${formatShape(shape)}${problem === DEFAULT_PROBLEM ? '' : ` of ${problem}`}${dtype === 'fp16' ? '' : ` ${dtype}`}, ${MODE_WORDS[mode]}, yet${emulated}`;
 }
 

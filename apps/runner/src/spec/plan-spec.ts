@@ -56,7 +56,9 @@ export function planSpec<Method extends JobMethod>(
   const { verify, benchmark, profile } = phases;
   requireMemory(device, { manifest, resolved }, { method, asked: parts, verify, benchmark, profile });
   const named = parts.benchmark?.champion;
-  const asked = { method, benchmark, asked: parts.benchmark, context, device, dtype: resolved.dtype, problem: manifest.problem.id };
+  const { dtype } = resolved;
+  const problem = manifest.problem.id;
+  const asked = { method, benchmark, asked: parts.benchmark, context, device, dtype, problem };
   const { champion, noChampion, leftOut } =
     named && benchmark
       ? { champion: planChampion(named, { ...asked, benchmark }), noChampion: undefined, leftOut: undefined }
