@@ -93,5 +93,27 @@ test.each(['rmsnorm', 'softmax_rows', 'gemm_tiles'])(
       expect(outputCheck).toMatch(/^right: every output of \d+ launches, each on inputs of its own$/);
     }
     expect(variant!.profile).toBeDefined();
+    expect(variant!.verify!.probes.length).toBeGreaterThan(0);
+    expect(variant!.verify!.drawn.length).toBeGreaterThan(10);
+
+    const job = response.job!.name;
+    const accepted = home.faTui(['accept', job, '--over', 'none', '--note', 'the first of its problem']);
+    expect([accepted.exitCode, accepted.stdout]).toEqual([0, expect.stringContaining(`${kernel} is the champion`)]);
+    const again = home.runJson(['run', folder], { timeoutMs: LIMIT_MS });
+    expect(again.response.result!.acceptability!.replaces).toContain(kernel);
+    expect(again.response.result!.acceptability!.over).toBe(job);
+  },
+);
+
+test(
+  'a kernel that is right on all cases of its problem is found on shapes that nobody knows',
+  { timeout: LIMIT_MS },
+  () => {
+    const folder = changed('rmsnorm', 'to_element(to_float(X_row[n])', 'to_element((n < 8192) * to_float(X_row[n])');
+    const { exitCode, response } = home.runJson(['run', folder], { timeoutMs: LIMIT_MS });
+    const { verify, findings } = response.result!.variants[0]!;
+    expect([exitCode, verify!.passedCases]).toEqual([1, verify!.cases.length]);
+    expect(verify!.drawn.at(-1)!.reason).toContain('WRONG_RESULT');
+    expect(findings[0]!.message).toMatch(/^smallest failing shape N=8193,rows=1 /);
   },
 );

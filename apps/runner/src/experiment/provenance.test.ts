@@ -117,6 +117,7 @@ test('on a GPU the certificate has what NVML, ncu and PyTorch say, and the tools
       kernel: {
         sourceDigest: 'ab',
         git: { repository: 'kernels', commit: 'c0ffee', branch: 'main', dirty: true },
+        manifest: { problem: { id: 'attention' } },
       },
       resolved: { dtype: 'bf16' },
       verify: { sanitize: true },

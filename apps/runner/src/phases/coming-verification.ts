@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Shape } from '@flashcore/shared/contract';
-import { caseFlops, checkShape, problemCase, valuesOf, type Probes } from '@flashcore/shared/kernels';
+import { caseFlops, checkShape, problemCase, valuesOf, type Probes, type Problem } from '@flashcore/shared/kernels';
 import type { SeededInput } from '../../worker/messages/launchable.ts';
 import type { PreparedCase } from '../../worker/messages/verifying.ts';
 import { takesShape } from '../spec/drawn-shapes.ts';
@@ -50,21 +50,30 @@ interface Probe {
 }
 
 /**
- * The first probe that the kernel takes without a mask, and the first with one, on every input that breaks a known
- * mistake; and the long one where it is wanted.
+ * For each combination of attributes among the probes (attention: no mask, and a causal one) the first that the kernel
+ * takes, on every input that breaks a known mistake; and the first long one where it is wanted.
  */
 export function probesOf(
   { resolved, cases: { probes }, spec: { kernel } }: VariantServices,
   { longProbes }: VerifySpec,
   seed: string,
 ): Probe[] {
-  const first = ({ shapes, distributions }: Pick<Probes, 'shapes' | 'distributions'>, causal: boolean): Probe[] => {
-    const shape = shapes.find(
-      (each) => each.causal === causal && checkShape(kernel.manifest, resolved, each) === undefined,
-    );
-    return shape && distributions.length > 0 ? [{ shape, inputs: distributions.map((rule) => ({ seed, rule })) }] : [];
+  const { manifest } = kernel;
+  const taken = ({ shapes, distributions }: Pick<Probes, 'shapes' | 'distributions'>): Probe[] => {
+    const inputs = distributions.map((rule) => ({ seed, rule }));
+    const firsts = new Map<string, Shape>();
+    for (const shape of shapes) {
+      const attributes = attributesText(manifest.problem, shape);
+      if (!firsts.has(attributes) && checkShape(manifest, resolved, shape) === undefined) firsts.set(attributes, shape);
+    }
+    return inputs.length > 0 ? [...firsts.values()].map((shape) => ({ shape, inputs })) : [];
   };
-  return [...first(probes, false), ...first(probes, true), ...(longProbes ? first(probes.long, false) : [])];
+  return [...taken(probes), ...(longProbes ? taken(probes.long) : [])];
+}
+
+function attributesText({ attributes }: Problem, shape: Shape): string {
+  const values = valuesOf(shape);
+  return attributes.map(({ name }) => values[name] ?? '').join();
 }
 
 /** Of the variant that runs: its limits may be narrower than those of the variant that was asked for. */

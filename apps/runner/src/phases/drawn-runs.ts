@@ -69,6 +69,7 @@ async function shrunk(
   const smallest = run.findings.some(({ kind }) => kind === FindingKind.TIMED_OUT)
     ? from
     : await smallestFailing(from, {
+        problem: kernel.manifest.problem,
         takes: (shape) =>
           takesShape({ manifest: kernel.manifest, resolved: services.resolved, cases: services.cases }, shape),
         fails: async (shape) => {

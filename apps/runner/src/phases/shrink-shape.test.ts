@@ -1,7 +1,7 @@
 /** The smallest shape that fails, for kernels whose limit is known. */
 import { expect, test } from 'vitest';
 import type { Shape } from '@flashcore/shared/contract';
-import { formatShape, parseShape } from '@flashcore/shared/kernels';
+import { attention, formatShape, parseShape } from '@flashcore/shared/kernels';
 import { smallestFailing } from './shrink-shape.ts';
 
 const everything = (): boolean => true;
@@ -14,6 +14,7 @@ async function shrunk(
 ): Promise<{ smallest: string; tried: string[] }> {
   const tried: string[] = [];
   const smallest = await smallestFailing(parseShape(from), {
+    problem: attention(),
     takes,
     fails: async (shape) => {
       await Promise.resolve();

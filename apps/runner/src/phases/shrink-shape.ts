@@ -1,14 +1,11 @@
-import { create } from '@bufbuild/protobuf';
-import { ShapeSchema, type Shape } from '@flashcore/shared/contract';
-
-/** The axes in the order in which they are made smaller. */
-const AXES = ['batch', 'heads', 'sequenceLength', 'headDim'] as const;
-type Axis = (typeof AXES)[number];
+import type { Shape } from '@flashcore/shared/contract';
+import { type CaseValues, type Problem, formatShape, scopeOfShape, shapeOf, valuesOf } from '@flashcore/shared/kernels';
 
 /** Most launches that look for a smaller shape: a binary search over a length of 2^14 takes 15. */
 const MOST_TRIES = 48;
 
 interface Shrinking {
+  problem: Problem;
   /** Whether the kernel's limits allow a shape. */
   takes: (shape: Shape) => boolean;
   /** Whether the kernel is wrong on it. */
@@ -16,21 +13,29 @@ interface Shrinking {
 }
 
 /**
- * The smallest shape that fails: one axis after another is set to 1 where that fails too, and else searched for the
- * least that does; then the mask is taken away. Always the same tries for the same answers.
+ * The smallest shape that fails: optional axes and attributes get their defaults where that fails too, then each axis
+ * is set to 1, and else searched for the least that fails; then attributes again. Always the same tries for the same
+ * answers.
  */
-export async function smallestFailing(from: Shape, { takes, fails }: Shrinking): Promise<Shape> {
+export async function smallestFailing(from: Shape, { problem, takes, fails }: Shrinking): Promise<Shape> {
   let smallest = from;
   let tries = 0;
+  const tried = new Set([formatShape(from)]);
   const failsAt = async (shape: Shape): Promise<boolean> => {
-    if (tries >= MOST_TRIES) return false;
+    if (tries >= MOST_TRIES || tried.has(formatShape(shape))) return false;
+    tried.add(formatShape(shape));
     tries += 1;
     if (!(await fails(shape))) return false;
     smallest = shape;
     return true;
   };
-  const shrink = async (axis: Axis): Promise<void> => {
-    const at = (extent: number): Shape => create(ShapeSchema, { ...smallest, [axis]: extent });
+  const leaveOut = async (name: string): Promise<void> => {
+    const { [name]: left, ...rest } = valuesOf(smallest);
+    if (left !== undefined && takes(shapeOf(rest))) await failsAt(shapeOf(rest));
+  };
+  const shrink = async (axis: string): Promise<void> => {
+    const extentOf = (shape: Shape): number => scopeOfShape(problem, shape)[axis]!;
+    const at = (extent: number): Shape => shapeOf({ ...valuesOf(smallest), [axis]: extent } satisfies CaseValues);
     /** The first from `least` on, below `end`, that the kernel takes. */
     const firstTaken = (least: number, end: number): Shape | undefined => {
       for (let extent = least; extent < end; extent += 1) {
@@ -39,21 +44,20 @@ export async function smallestFailing(from: Shape, { takes, fails }: Shrinking):
       }
       return undefined;
     };
-    let passes = 0;
-    const one = firstTaken(1, smallest[axis]);
+    const one = firstTaken(1, extentOf(smallest));
     if (one === undefined || (await failsAt(one))) return;
-    passes = one[axis];
-    while (smallest[axis] - passes > 1 && tries < MOST_TRIES) {
-      const middle = Math.floor((passes + smallest[axis]) / 2);
-      const next = firstTaken(middle, smallest[axis]) ?? firstTaken(passes + 1, middle);
+    let passes = extentOf(one);
+    while (extentOf(smallest) - passes > 1 && tries < MOST_TRIES) {
+      const middle = Math.floor((passes + extentOf(smallest)) / 2);
+      const next = firstTaken(middle, extentOf(smallest)) ?? firstTaken(passes + 1, middle);
       if (next === undefined) return;
-      if (!(await failsAt(next))) passes = next[axis];
+      if (!(await failsAt(next))) passes = extentOf(next);
     }
   };
-  for (const axis of AXES) await shrink(axis);
-  if (smallest.causal) {
-    const unmasked = create(ShapeSchema, { ...smallest, causal: false });
-    if (takes(unmasked)) await failsAt(unmasked);
-  }
+  const optional = problem.axes.filter((axis) => axis.default).map(({ name }) => name);
+  const attributes = problem.attributes.map(({ name }) => name);
+  for (const name of [...optional, ...attributes.toReversed()]) await leaveOut(name);
+  for (const { name } of problem.axes) if (Object.hasOwn(valuesOf(smallest), name)) await shrink(name);
+  for (const name of attributes.toReversed()) await leaveOut(name);
   return smallest;
 }

@@ -74,7 +74,8 @@ beforeAll(async () => {
   );
   const planner = fakePlanner({ bodies });
   const judging = () => ({ ...planner.judging(), caseSets: SETS, plans: PLANS });
-  fixture = await startTestRunner({ createPlanner: () => ({ ...planner, judging }) });
+  const rankedCases = () => ({ canonicalShape: CANONICAL, caseSets: SETS });
+  fixture = await startTestRunner({ createPlanner: () => ({ ...planner, judging, rankedCases }) });
   for (const name of Object.keys(RUNS)) await collect(fixture.client.start('runExperiment', kernel(name)));
 });
 afterAll(() => fixture[Symbol.asyncDispose]());

@@ -9,9 +9,9 @@ export const PROTOCOL_VERSION = 'flashcore-protocol 4';
  * How inputs of a verification are drawn. 1, which results from before do not name: each seed draws the next of five
  * distributions. 2: the same bits, and the probes of cases.yaml before them. 3: the same, with more probes, and shapes
  * drawn for the run where its result may be accepted. 4: three probes more, and drawn shapes that cover all pairs of
- * sizes.
+ * sizes. 5: drawn shapes of every axis and attribute that the kernel uses, and probes of every problem.
  */
-export const INPUTS_VERSION = 'flashcore-inputs 4';
+export const INPUTS_VERSION = 'flashcore-inputs 5';
 
 /**
  * A seed of the heads that the inputs of timed launches are made from. Drawn here, so that it stands in the result also

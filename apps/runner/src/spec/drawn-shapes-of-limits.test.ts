@@ -11,6 +11,7 @@ import {
   parseCases,
   parseManifest,
   resolveVariant,
+  scopeOfShape,
   tensorElements,
 } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
@@ -137,4 +138,64 @@ test('nothing of what a run draws follows from a request: two runs of the same r
   expect(first.seeds).toHaveLength(2);
   expect(first.seeds).not.toEqual(second.seeds);
   expect(first.shapes.map(formatShape)).not.toEqual(second.shapes.map(formatShape));
+});
+
+/** Runs of an example kernel, by the values of their shapes. */
+function drawnValues(kernel: string, device = emulator) {
+  const folder = join(REPOSITORY_ROOT, 'examples/kernels', kernel);
+  const manifest = parseManifest(readFileSync(join(folder, 'kernel.yaml'), 'utf8'), kernel);
+  const path = join(REPOSITORY_ROOT, 'problems', manifest.problem.id, 'cases.yaml');
+  const ofProblem =
+    manifest.problem.id === 'attention' ? cases : parseCases(readFileSync(path, 'utf8'), path, manifest.problem);
+  const resolved = resolveVariant(manifest, {}, device);
+  return Array.from({ length: 10 }, (_, seed) =>
+    drawShapes({ manifest, resolved, cases: ofProblem, device }, numbers(seed)).map((shape) => {
+      expect(checkShape(manifest, resolved, shape), formatShape(shape)).toBeUndefined();
+      return scopeOfShape(manifest.problem, shape);
+    }),
+  );
+}
+
+type Values = Readonly<Record<string, number>>;
+
+/** What kernels of other problems, and of attention's other forms, are wrong on: each run has it. */
+const ELSEWHERE: Record<string, Record<string, (values: Values) => boolean>> = {
+  rmsnorm: {
+    'more columns than a case': ({ N }) => N! > 8192,
+    'one column beyond a tile': ({ N }) => N! > 256 && N! % 256 === 1,
+    'one column': ({ N }) => N === 1,
+    'rows beyond a wave': ({ rows }) => rows! > 148,
+    'odd rows': ({ rows }) => rows! > 2 && rows! % 2 === 1,
+  },
+  gemm_tiles: {
+    'long sums': ({ K }) => K! > 1024,
+    'many rows, few columns': ({ M, N }) => M! > 512 && N! < 130,
+    'few rows, many columns': ({ M, N }) => M! < 130 && N! > 512,
+    'a ragged sum': ({ K }) => K! > 16 && K! % 16 !== 0,
+  },
+  gqa_rows: {
+    'heads in groups': ({ H, Hkv }) => H! > Hkv! && Hkv! > 1,
+    'one head of K and V': ({ H, Hkv }) => H! > 1 && Hkv === 1,
+    'more keys than queries': ({ S, Skv }) => Skv! > S!,
+    'fewer keys than queries': ({ S, Skv }) => Skv! < S!,
+    'aligned to the end': ({ causal }) => causal === 2,
+    'a window': ({ window }) => window! > 0,
+    'a softcap': ({ softcap }) => softcap! > 0,
+    'a softcap under a window': ({ softcap, window }) => softcap! > 0 && window! >= 0,
+  },
+};
+
+test.each(Object.entries(ELSEWHERE))('%s: every axis and attribute that it uses is drawn', (kernel, wrongOn) => {
+  const runs = drawnValues(kernel);
+  const seldom = Object.entries(wrongOn).filter(
+    ([, isWrong]) => runs.filter((shapes) => shapes.some(isWrong)).length < SHARE * runs.length,
+  );
+  expect(seldom.map(([name]) => name)).toEqual([]);
+});
+
+test('a GPU has more rows of a problem than a grid has in y, within what its own reference computes in seconds', () => {
+  for (const shapes of drawnValues('rmsnorm', gpu)) {
+    expect(Math.max(...shapes.map(({ rows }) => rows!))).toBeGreaterThanOrEqual(65_535);
+    expect(shapes.reduce((sum, { rows, N }) => sum + rows! * N!, 0)).toBeLessThan(24 * 2 ** 20);
+  }
 });

@@ -1,20 +1,27 @@
 import { randomBytes, randomInt } from 'node:crypto';
-import { create } from '@bufbuild/protobuf';
-import { FlashcoreError, ShapeSchema, type Device, type Shape } from '@flashcore/shared/contract';
+import { FlashcoreError, type Device, type Shape } from '@flashcore/shared/contract';
 import {
   archLimits,
-  attention,
   caseBytes,
   caseFlops,
   caseViolations,
   planLaunches,
+  scopeOfShape,
+  shapeOf,
   tensorElements,
+  valueOr,
+  type AxisDraw,
+  type CaseValues,
+  type Expression,
   type LaunchPlan,
+  type Problem,
+  type ProblemAxis,
   type ShapeFields,
 } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { PlannedKernel } from './choose-shapes.ts';
 import type { DrawnSpec } from './job-spec.ts';
-import { coveringShapes } from './shape-coverage.ts';
+import { coveringShapes, shapeClasses, type SizeClasses } from './shape-coverage.ts';
 import { uniqueShapes } from './unique-shapes.ts';
 
 /** A whole number from 0 to `count` - 1. */
@@ -33,154 +40,275 @@ export const drawForRun = (kernel: DrawnKernel): DrawnSpec => ({
 /** N(0, 1), and saturated logits: a key that is left out of many shows only where it has nearly all weight. */
 const INPUTS_A_SHAPE = 2;
 
+interface Budget {
+  /** Operations of a shape that is longer than the cases, of another, and of all shapes together. */
+  longFlops: number;
+  flops: number;
+  allFlops: number;
+  /** Elements of a tensor. */
+  elements: number;
+  longest: number;
+  shapes: number;
+}
 /**
  * Limits on each shape of a run and on all. A GPU's are computed ahead by 16 processors, the longest in a tenth of a
- * second.
+ * second. A problem's own reference has one thread an input, and no vector instructions.
  */
-const BUDGETS = {
+const BUDGETS: Record<'simulated' | 'real' | 'ownReference', Budget> = {
   simulated: { longFlops: 6e8, flops: 1e8, allFlops: 2.4e9, elements: 2 ** 18, longest: 2 ** 11, shapes: 20 },
   real: { longFlops: 2e10, flops: 2e9, allFlops: 5e10, elements: 2 ** 23, longest: 2 ** 14, shapes: 32 },
+  ownReference: { longFlops: 2e8, flops: 5e7, allFlops: 8e8, elements: 2 ** 20, longest: 2 ** 14, shapes: 24 },
 };
-type Budget = (typeof BUDGETS)['real'];
-/** The longest row of a parity case, and the most heads in all. */
-const LONGEST_CASE = 512;
-const MOST_HEADS_OF_A_CASE = 32;
 /** CTAs that the devices of today take at once, one an SM: a kernel may know that of another device than the run's. */
 const MOST_MULTIPROCESSORS = 148;
-const MOST_HEADS = 2 ** 13;
+const MOST_COUNT = 2 ** 13;
 /** A class of their own begins here: short rows only leave room for them. */
-const MANY_HEADS = 2 ** 10;
+const MANY = 2 ** 10;
 const GRID_Y_LIMIT = 65_535;
 /** Shapes that a run's are chosen from. */
-const POOL = 512;
+const POOL = 288;
 /** Tiles that kernels have whose manifests name none. */
 const USUAL_TILES = [16, 64];
 const SHORTEST_TILE = 8;
 const LONGEST_TILE = 512;
 /** A limit may ask that a length is a multiple of one of these. */
 const MULTIPLES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-/** Head dimensions that a manifest is asked for: all up to 16, multiples of 8, and those next to powers of two. */
-const HEAD_DIMS = [
+/** Widths that a manifest is asked for: all up to 16, multiples of 8, and those next to powers of two. */
+const WIDTHS = [
   ...new Set([
     ...Array.from({ length: 16 }, (_, index) => index + 1),
     ...Array.from({ length: 64 }, (_, index) => 8 * (index + 1)),
     ...[32, 64, 128, 256].flatMap((power) => [power - 1, power + 1]),
   ]),
-];
-
-type Extents = ShapeFields;
+].toSorted((a, b) => a - b);
 
 /**
- * Shapes from everything that the kernel's limits allow, the smallest first: batches, heads, lengths, ends of tiles,
- * head dimensions and masks in all pairs that the budget allows (shape-coverage.ts).
+ * Shapes from everything that the kernel's limits allow, the smallest first: every axis and attribute that the kernel
+ * uses, in all pairs of classes that the budget allows (shape-coverage.ts).
  */
 export function drawShapes(kernel: DrawnKernel, below: Below): Shape[] {
-  const { device } = kernel;
-  const budget = BUDGETS[device.simulated ? 'simulated' : 'real'];
-  const wave = Math.max(MOST_MULTIPROCESSORS, device.multiprocessors);
-  const draw = new ShapeDraw(kernel, { below, budget, wave });
+  const { device, manifest } = kernel;
+  const { problem } = manifest;
+  const draw = new ShapeDraw(kernel, below);
   const pool = uniqueShapes(Array.from({ length: POOL }, () => draw.shape() ?? []).flat());
-  const chosen = coveringShapes(pool, {
-    longestCase: LONGEST_CASE,
-    mostHeadsOfACase: MOST_HEADS_OF_A_CASE,
-    wave,
-    manyHeads: MANY_HEADS,
-    headDims: draw.headDims,
-    tiles: draw.tiles,
-    shapes: budget.shapes,
-    flops: budget.allFlops,
-  });
+  const { shapes, allFlops } = draw.budget;
+  const chosen = coveringShapes(
+    pool.map((shape) => ({
+      shape,
+      flops: caseFlops(problem, shape),
+      ...shapeClasses(problem, scopeOfShape(problem, shape), draw.classes),
+    })),
+    { shapes, flops: allFlops },
+  );
   const grid = device.simulated ? undefined : draw.beyondGrid();
   return uniqueShapes(grid ? [...chosen, grid] : chosen).toSorted(
-    (a, b) => caseFlops(attention(), a) - caseFlops(attention(), b),
+    (a, b) => caseFlops(problem, a) - caseFlops(problem, b),
   );
 }
 
-interface ShapeDrawOptions {
-  below: Below;
-  budget: Budget;
-  wave: number;
-}
+type Range = readonly [number, number];
+/** Values by the names of axes and attributes. */
+type Chosen = Map<string, number>;
 
 class ShapeDraw {
-  readonly headDims: readonly number[];
-  readonly tiles: readonly number[];
+  readonly budget: Budget;
+  readonly classes: SizeClasses;
   readonly #kernel: DrawnKernel;
+  readonly #problem: Problem;
   readonly #below: Below;
-  readonly #budget: Budget;
+  /** Axes that the kernel uses, and so may have a value other than the default. */
+  readonly #axes: readonly ProblemAxis[];
+  readonly #widths: ReadonlyMap<string, readonly number[]>;
   /** From and to, each as likely as the others. */
-  readonly #lengths: readonly (readonly [number, number])[];
-  readonly #heads: readonly (readonly [number, number])[];
+  readonly #lengths: readonly Range[];
+  readonly #longestCase: number;
+  readonly #counts: readonly Range[];
 
-  constructor(kernel: DrawnKernel, { below, budget, wave }: ShapeDrawOptions) {
+  constructor(kernel: DrawnKernel, below: Below) {
+    const { manifest, device, cases, resolved } = kernel;
     this.#kernel = kernel;
+    this.#problem = manifest.problem;
     this.#below = below;
-    this.#budget = budget;
-    this.headDims = HEAD_DIMS.filter((headDim) =>
-      [1, 64, LONGEST_CASE].some((sequenceLength) =>
-        fitsDevice(kernel, { batch: 1, heads: 1, sequenceLength, headDim, causal: false }),
-      ),
-    ).toSorted((a, b) => a - b);
-    const constants = Object.values(kernel.resolved.constants).filter(
+    const real = this.#problem.operation === 'own' ? 'ownReference' : 'real';
+    this.budget = BUDGETS[device.simulated ? 'simulated' : real];
+    this.#axes = this.#problem.axes.filter(({ name, default: fallback }) => !fallback || manifest.uses.has(name));
+    const constants = Object.values(resolved.constants).filter(
       (value) => Number.isInteger(value) && value >= SHORTEST_TILE && value <= LONGEST_TILE,
     );
-    this.tiles = constants.length > 0 ? constants : USUAL_TILES;
-    this.#lengths = [
-      [1, 16],
-      [17, 128],
-      [129, LONGEST_CASE / 2],
-      [LONGEST_CASE / 2 + 1, LONGEST_CASE],
-      [LONGEST_CASE + 1, 2 * LONGEST_CASE],
-      [2 * LONGEST_CASE + 1, 4 * LONGEST_CASE],
-      ...(budget.longest > 4 * LONGEST_CASE ? [[4 * LONGEST_CASE + 1, budget.longest] as const] : []),
-    ];
-    this.#heads = [
-      [1, 4],
-      [5, MOST_HEADS_OF_A_CASE],
-      [MOST_HEADS_OF_A_CASE + 1, wave],
-      [wave + 1, MANY_HEADS],
-      [MANY_HEADS + 1, MOST_HEADS],
-    ];
+    const ofCases = cases.sets.parity.map((shape) => scopeOfShape(this.#problem, shape));
+    const longest = Math.max(
+      ...ofCases.flatMap((values) => this.#of('length').map(({ name }) => entryOf(values, name)!)),
+      2,
+    );
+    const most = Math.max(
+      ...ofCases.map((values) => product(this.#of('count').map(({ name }) => entryOf(values, name)!))),
+    );
+    const wave = Math.max(MOST_MULTIPROCESSORS, device.multiprocessors, most);
+    this.#widths = new Map(
+      this.#of('width').map(({ name }) => [name, WIDTHS.filter((width) => this.#takesWidth(name, width, longest))]),
+    );
+    this.classes = {
+      tiles: constants.length > 0 ? constants : USUAL_TILES,
+      lengths: [16, 128, longest / 2, longest, 2 * longest, 4 * longest].toSorted((a, b) => a - b),
+      counts: [4, most, wave, MANY].toSorted((a, b) => a - b),
+      widths: this.#widths,
+      uses: manifest.uses,
+    };
+    this.#longestCase = longest;
+    const { lengths, counts } = this.classes;
+    this.#lengths = ranges([0, ...lengths, Math.max(this.budget.longest, 4 * longest)]);
+    this.#counts = ranges([0, ...counts, MOST_COUNT]);
   }
 
   /** A shape that the kernel takes and the budget allows; undefined: this time there is none. */
   shape(): Shape | undefined {
-    const headDim = this.#oneOf(this.headDims);
-    if (headDim === undefined) return undefined;
-    const causal = this.#below(2) === 0;
-    const [least, longest] = this.#oneOf(this.#lengths)!;
-    const budget = least > LONGEST_CASE ? this.#budget.longFlops : this.#budget.flops;
-    const perKey = 4 * headDim * (causal ? 0.5 : 1);
-    const most = Math.min(longest, Math.floor(this.#budget.elements / headDim), Math.floor(Math.sqrt(budget / perKey)));
-    if (most < least) return undefined;
-    const sequenceLength = Math.min(most, Math.max(least, this.#nearTile(this.#between(least, most))));
-    const mostHeads = Math.min(
-      Math.floor(this.#budget.elements / (sequenceLength * headDim)),
-      Math.floor(budget / (perKey * sequenceLength ** 2)),
-    );
-    const [fewest, greatest] = this.#oneOf(this.#heads)!;
-    if (mostHeads < fewest) return undefined;
-    const all = this.#between(fewest, Math.min(greatest, mostHeads));
-    const batch = this.#below(3) === 0 ? 1 : this.#between(1, all);
-    return this.#taken({ batch, heads: Math.floor(all / batch), sequenceLength, headDim, causal }, budget);
+    const drawn = this.#attributes();
+    const constants = drawn.filter(({ value }) => value.names.length === 0);
+    const chosen: Chosen = new Map(constants.map(({ name, value }) => [name, valueOr(0, value, {})]));
+    for (const { name } of this.#required('width')) {
+      const width = this.#oneOf(this.#widths.get(name)!);
+      if (width === undefined) return undefined;
+      chosen.set(name, width);
+    }
+    let { flops } = this.budget;
+    for (const { name } of this.#shuffled(this.#required('length'))) {
+      const [least, longest] = this.#oneOf(this.#lengths)!;
+      if (least > this.#longestCase) flops = this.budget.longFlops;
+      const most = this.#greatest(chosen, name, { flops, most: longest });
+      if (most < least) return undefined;
+      const length = this.#nearTile(this.#between(least, most));
+      chosen.set(name, Math.min(most, Math.max(least, length)));
+    }
+    const counts = this.#required('count');
+    if (counts.length > 0) {
+      const most = this.#greatest(chosen, counts[0]!.name, { flops, most: MOST_COUNT });
+      const range = this.#oneOf(this.#counts.filter(([from]) => from <= most));
+      if (!range) return undefined;
+      let rest = this.#between(range[0], Math.min(range[1], most));
+      for (const { name } of counts.slice(0, -1)) {
+        const part = this.#below(3) === 0 ? 1 : this.#between(1, rest);
+        chosen.set(name, part);
+        rest = Math.floor(rest / part);
+      }
+      chosen.set(counts.at(-1)!.name, rest);
+    }
+    this.#drawOptional(chosen);
+    for (const { name, value, usual } of drawn) {
+      const now = valueOr(usual, value, this.#scope(chosen));
+      if (now === usual) chosen.delete(name);
+      else chosen.set(name, now);
+    }
+    return this.#taken(chosen, flops);
   }
 
-  /** More heads in all than a grid's y dimension has; undefined: the kernel takes no such shape. */
+  /** More independent work than a grid's y dimension has; undefined: the kernel takes no such shape. */
   beyondGrid(): Shape | undefined {
-    const headDim = this.#oneOf(this.headDims);
-    if (headDim === undefined) return undefined;
-    const heads = Math.min(GRID_Y_LIMIT + this.#below(64), Math.floor(this.#budget.elements / headDim));
-    return this.#taken({ batch: 1, heads, sequenceLength: 1, headDim, causal: false }, this.#budget.flops);
+    const [last] = this.#required('count').toReversed();
+    if (last === undefined) return undefined;
+    const chosen: Chosen = new Map();
+    for (const { name } of this.#required('width')) chosen.set(name, this.#oneOf(this.#widths.get(name)!) ?? 1);
+    const { flops } = this.budget;
+    const most = GRID_Y_LIMIT + this.#below(64);
+    chosen.set(last.name, this.#greatest(chosen, last.name, { flops, most }));
+    return this.#taken(this.#withOnes(chosen), flops);
   }
 
-  #taken(extents: Extents, flops: number): Shape | undefined {
-    const shape = this.#nearestTaken(extents);
+  /** For each attribute that the kernel uses, one of the values that the problem has it drawn from. */
+  #attributes(): { name: string; value: Expression; usual: number }[] {
+    return this.#problem.attributes.flatMap(({ name, draw, default: usual }) => {
+      const value = this.#kernel.manifest.uses.has(name) ? this.#oneOf(draw) : undefined;
+      return value ? [{ name, value, usual }] : [];
+    });
+  }
+
+  /** Axes with a default: three times in four another value, where the kernel takes it. */
+  #drawOptional(chosen: Chosen): void {
+    for (const { name, default: fallback, draw } of this.#axes) {
+      if (!fallback) continue;
+      const usual = valueOr(1, fallback, this.#scope(chosen));
+      const drawn = this.#below(4) === 0 ? usual : (this.#optional(name, draw, usual) ?? usual);
+      if (drawn !== usual && this.#nearestTaken(new Map([...chosen, [name, drawn]]))) chosen.set(name, drawn);
+    }
+  }
+
+  #optional(name: string, draw: AxisDraw, usual: number): number | undefined {
+    if (draw === 'width') return this.#oneOf(this.#widths.get(name)!);
+    if (draw === 'divisor') return this.#oneOf(WIDTHS.filter((width) => width < usual && usual % width === 0));
+    const [least, most] = this.#oneOf(draw === 'count' ? this.#counts : this.#lengths)!;
+    return this.#nearTile(this.#between(least, most));
+  }
+
+  #taken(chosen: Chosen, flops: number): Shape | undefined {
+    const shape = this.#nearestTaken(chosen);
     const fits =
       shape &&
-      caseFlops(attention(), shape) <= flops &&
-      tensorElements(attention(), shape) <= this.#budget.elements &&
+      caseFlops(this.#problem, shape) <= flops &&
+      tensorElements(this.#problem, shape) <= this.budget.elements &&
       fitsMemory(this.#kernel, shape);
-    return fits ? create(ShapeSchema, shape) : undefined;
+    return fits ? shape : undefined;
+  }
+
+  /** The same, or lengths of the next multiple, where a limit asks for one; then less work, where it bounds that. */
+  #nearestTaken(chosen: Chosen): Shape | undefined {
+    const lengths = this.#of('length').flatMap(({ name }) => {
+      const length = chosen.get(name);
+      return length === undefined ? [] : [[name, length] as const];
+    });
+    for (const multiple of MULTIPLES) {
+      const longer = lengths.map(([name, length]) => [name, Math.ceil(length / multiple) * multiple] as const);
+      const shape = shapeWith([...chosen, ...longer]);
+      if (fitsDevice(this.#kernel, shape)) return shape;
+    }
+    const counts = this.#required('count').map(({ name }) => name);
+    const last = counts.at(-1);
+    if (last === undefined) return undefined;
+    const all = product(counts.map((name) => chosen.get(name) ?? 1));
+    const fewer = counts.map((name) => [name, name === last ? Math.min(GRID_Y_LIMIT, all) : 1] as const);
+    const shape = shapeWith([...chosen, ...fewer]);
+    return fitsDevice(this.#kernel, shape) ? shape : undefined;
+  }
+
+  #takesWidth(axis: string, width: number, longest: number): boolean {
+    const widths = this.#required('width').map(({ name }) => [name, width] as const);
+    return [1, 64, longest].some((length) => {
+      const lengths = this.#required('length').map(({ name }) => [name, length] as const);
+      const chosen = this.#withOnes(new Map([...lengths, ...widths, [axis, width]]));
+      return fitsDevice(this.#kernel, shapeWith([...chosen]));
+    });
+  }
+
+  /** The greatest extent of an axis that the budget allows, up to `most`, with 1 for the axes that are still open. */
+  #greatest(chosen: Chosen, axis: string, { flops, most }: { flops: number; most: number }): number {
+    const allows = (extent: number): boolean => {
+      const shape = shapeWith([...this.#withOnes(new Map([...chosen, [axis, extent]]))]);
+      return tensorElements(this.#problem, shape) <= this.budget.elements && caseFlops(this.#problem, shape) <= flops;
+    };
+    if (allows(most)) return most;
+    let [least, tooMany] = [0, most];
+    while (tooMany - least > 1) {
+      const middle = Math.floor((least + tooMany) / 2);
+      if (allows(middle)) least = middle;
+      else tooMany = middle;
+    }
+    return least;
+  }
+
+  #withOnes(chosen: Chosen): Chosen {
+    const required = this.#problem.axes.filter((axis) => !axis.default);
+    return new Map([...required.map(({ name }) => [name, 1] as const), ...chosen]);
+  }
+
+  #scope(chosen: Chosen): CaseValues {
+    return scopeOfShape(this.#problem, shapeWith([...chosen]));
+  }
+
+  #of(draw: AxisDraw): ProblemAxis[] {
+    return this.#axes.filter((axis) => axis.draw === draw);
+  }
+
+  /** Those that every case says. */
+  #required(draw: AxisDraw): ProblemAxis[] {
+    return this.#of(draw).filter((axis) => !axis.default);
   }
 
   /** As many short ones as long ones, by their logarithm. */
@@ -191,21 +319,16 @@ class ShapeDraw {
 
   /** Three times in four next to the end of a tile: one less, its end, one more. */
   #nearTile(length: number): number {
-    const tile = this.#oneOf(this.tiles)!;
+    const tile = this.#oneOf(this.classes.tiles)!;
     const drawn = this.#below(4);
     const tiles = Math.round(length / tile);
     // Below a tile's half the nearest end would be no key at all.
     return drawn === 3 || tiles === 0 ? length : tiles * tile + drawn - 1;
   }
 
-  /** The same, or the next multiple, where a limit asks for one; then fewer heads, where it bounds them. */
-  #nearestTaken(extents: Extents): Extents | undefined {
-    for (const multiple of MULTIPLES) {
-      const longer = { ...extents, sequenceLength: Math.ceil(extents.sequenceLength / multiple) * multiple };
-      if (fitsDevice(this.#kernel, longer)) return longer;
-    }
-    const fewer = { ...extents, batch: 1, heads: Math.min(GRID_Y_LIMIT, extents.heads * extents.batch) };
-    return fitsDevice(this.#kernel, fewer) ? fewer : undefined;
+  #shuffled<Value>(values: readonly Value[]): Value[] {
+    const left = [...values];
+    return values.map(() => left.splice(this.#below(left.length), 1)[0]!);
   }
 
   #oneOf<Value>(values: readonly Value[]): Value | undefined {
@@ -213,8 +336,19 @@ class ShapeDraw {
   }
 }
 
+/** From one more than a limit to the next; limits ascend, equal ones make no range. */
+const ranges = (limits: readonly number[]): Range[] =>
+  limits
+    .slice(1)
+    .map((limit, index): Range => [Math.floor(limits[index]!) + 1, Math.floor(limit)])
+    .filter(([from, to]) => from <= to);
+
+const shapeWith = (values: readonly (readonly [string, number])[]): Shape => shapeOf(Object.fromEntries(values));
+
+const product = (numbers: readonly number[]): number => numbers.reduce((all, each) => all * each, 1);
+
 /** As takesShape(), and whether a CTA of the device can have the shared memory that the shape's launches ask for. */
-function fitsDevice(kernel: DrawnKernel, shape: Extents): boolean {
+function fitsDevice(kernel: DrawnKernel, shape: ShapeFields): boolean {
   const plan = planOf(kernel, shape);
   // The emulator has an L4's limits, and Hopper's for kernels that run on nothing else.
   const { manifest, device } = kernel;
@@ -224,9 +358,9 @@ function fitsDevice(kernel: DrawnKernel, shape: Extents): boolean {
 }
 
 /** Whether limits, launches and CUDA's grid allow a shape. */
-export const takesShape = (kernel: PlannedKernel, shape: Extents): boolean => planOf(kernel, shape) !== undefined;
+export const takesShape = (kernel: PlannedKernel, shape: ShapeFields): boolean => planOf(kernel, shape) !== undefined;
 
-function planOf({ manifest, resolved }: PlannedKernel, shape: Extents): LaunchPlan | undefined {
+function planOf({ manifest, resolved }: PlannedKernel, shape: ShapeFields): LaunchPlan | undefined {
   if (caseViolations(manifest.problem, shape, 'shape').length > 0) return undefined;
   try {
     return planLaunches(manifest, resolved, shape);
@@ -237,7 +371,7 @@ function planOf({ manifest, resolved }: PlannedKernel, shape: Extents): LaunchPl
   }
 }
 
-function fitsMemory(kernel: DrawnKernel, shape: Extents): boolean {
+function fitsMemory(kernel: DrawnKernel, shape: ShapeFields): boolean {
   const workspace = planOf(kernel, shape)!.workspace.reduce((sum, { bytes }) => sum + bytes, 0);
   const needed = caseBytes(kernel.manifest.problem, shape, kernel.resolved.dtype) + workspace;
   // Unknown of a partition that no node has told of.

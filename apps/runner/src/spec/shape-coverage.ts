@@ -3,51 +3,65 @@
  * three at a time (a causal mask and a ragged end, odd heads and many of them): so every pair of classes that any of
  * the shapes has is in a run, as far as its budget goes, and as many triples as there is room for.
  */
-import { attention, caseFlops, type ShapeFields } from '@flashcore/shared/kernels';
+import { type CaseValues, type Problem, valueOr } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 
-export interface Coverage {
-  /** The most keys and heads that a case has, and the heads at which the device's CTAs begin to take turns. */
-  longestCase: number;
-  mostHeadsOfACase: number;
-  wave: number;
-  manyHeads: number;
-  /** Of the kernel, ascending. */
-  headDims: readonly number[];
+/** Limits of classes, each ascending. */
+export interface SizeClasses {
   tiles: readonly number[];
-  /** The most shapes, and the most that they may cost together. */
-  shapes: number;
-  flops: number;
+  lengths: readonly number[];
+  /** Of the product of all counts. */
+  counts: readonly number[];
+  /** All widths that the kernel takes, by axis. */
+  widths: ReadonlyMap<string, readonly number[]>;
+  /** Axes and attributes of the kernel. */
+  uses: ReadonlySet<string>;
 }
 
-/** More head dimensions than these are classed by their place among the kernel's. */
-const HEAD_DIM_CLASSES = 4;
+/** More widths than these are classed by their place among the kernel's. */
+const WIDTH_CLASSES = 4;
+/** Beyond it a count is many. */
+const FEW = 4;
+/** Constants beyond it count threads more often than rows or keys of a tile. */
+const MOST_OF_A_TILE = 128;
 /** What a new triple, and an extent that no other shape has, are worth in pairs; and all flops of the budget. */
 const TRIPLE = 1 / 4;
 const NEW_EXTENT = 1;
 const WHOLE_BUDGET = 8;
 
-interface Scored<Extents> {
-  shape: Extents;
-  flops: number;
-  pairs: readonly string[];
-  triples: readonly string[];
+interface Classed {
+  /** One for each axis and attribute. */
+  classes: readonly string[];
   extents: readonly string[];
 }
 
-/** The shapes of a run, out of `pool`, in the order in which they are chosen. */
-export function coveringShapes<Extents extends ShapeFields>(pool: readonly Extents[], coverage: Coverage): Extents[] {
-  const left = new Set(pool.map((shape) => scored(shape, coverage)));
+export interface Classified<Shape> extends Classed {
+  shape: Shape;
+  flops: number;
+}
+
+interface Scored<Shape> extends Classified<Shape> {
+  pairs: readonly string[];
+  triples: readonly string[];
+}
+
+/** The shapes of a run, out of `pool`, in the order in which they are chosen: at most so many, and so many flops. */
+export function coveringShapes<Shape>(
+  pool: readonly Classified<Shape>[],
+  most: { shapes: number; flops: number },
+): Shape[] {
+  const left = new Set(pool.map(scored));
   const covered = new Set<string>();
-  const chosen: Extents[] = [];
-  let flops = coverage.flops;
+  const chosen: Shape[] = [];
+  let { flops } = most;
   const uncovered = (keys: readonly string[]): number => keys.filter((key) => !covered.has(key)).length;
-  const worth = (each: Scored<Extents>): number =>
+  const worth = (each: Scored<Shape>): number =>
     uncovered(each.pairs) +
     TRIPLE * uncovered(each.triples) +
     NEW_EXTENT * uncovered(each.extents) -
-    (WHOLE_BUDGET * each.flops) / coverage.flops;
-  while (chosen.length < coverage.shapes) {
-    let best: { each: Scored<Extents>; worth: number } | undefined;
+    (WHOLE_BUDGET * each.flops) / most.flops;
+  while (chosen.length < most.shapes) {
+    let best: { each: Scored<Shape>; worth: number } | undefined;
     for (const each of left) {
       if (each.flops > flops) continue;
       const now = worth(each);
@@ -63,37 +77,49 @@ export function coveringShapes<Extents extends ShapeFields>(pool: readonly Exten
   return chosen;
 }
 
-function scored<Extents extends ShapeFields>(shape: Extents, coverage: Coverage): Scored<Extents> {
-  const classes = classesOf(shape, coverage);
+function scored<Shape>(each: Classified<Shape>): Scored<Shape> {
+  const { classes } = each;
   const pairs = classes.flatMap((a, i) => classes.slice(i + 1).map((b) => `${a} ${b}`));
   const triples = classes.flatMap((a, i) =>
     classes.slice(i + 1).flatMap((b, j) => classes.slice(i + j + 2).map((c) => `${a} ${b} ${c}`)),
   );
-  const extents = [`D=${shape.headDim}`, `S%16=${shape.sequenceLength % 16}`];
-  return { shape, flops: caseFlops(attention(), shape), pairs, triples, extents };
+  return { ...each, pairs, triples };
 }
 
-/** One for each axis. */
-function classesOf(
-  shape: ShapeFields,
-  { longestCase, mostHeadsOfACase, wave, manyHeads, headDims, tiles }: Coverage,
-): string[] {
-  const { batch, heads, sequenceLength, headDim, causal } = shape;
-  const longestTile = Math.max(...tiles);
-  const headDimClass =
-    headDims.length <= HEAD_DIM_CLASSES
-      ? headDim
-      : Math.floor((HEAD_DIM_CLASSES * headDims.indexOf(headDim)) / headDims.length);
-  return [
-    `batch ${rank(batch, [1, 4])}`,
-    `heads ${heads === 1 ? 'one' : ['even', 'odd'][heads % 2]}`,
-    `all ${rank(batch * heads, [4, mostHeadsOfACase, wave, manyHeads])}`,
-    `length ${rank(sequenceLength, [16, 128, longestCase / 2, longestCase, 2 * longestCase, 4 * longestCase])}`,
-    `end ${endOf(sequenceLength, longestTile)}`,
-    `width ${headDimClass}`,
-    `mask ${causal}`,
-  ];
+/** The classes of a case, whose values are complete. */
+export function shapeClasses(problem: Problem, values: CaseValues, sizes: SizeClasses): Classed {
+  const axes = problem.axes.filter(({ name, default: fallback }) => !fallback || sizes.uses.has(name));
+  const counts = axes.filter(({ draw, default: fallback }) => draw === 'count' && !fallback);
+  const tile = Math.max(...sizes.tiles.filter((each) => each <= MOST_OF_A_TILE), Math.min(...sizes.tiles));
+  const ofAxes = axes.flatMap(({ name, draw, default: fallback }) => {
+    const extent = entryOf(values, name)!;
+    const beside = fallback ? [`${name} ${Math.sign(extent - valueOr(extent, fallback, values))}`] : [];
+    if (draw === 'width') return [...beside, `${name} width ${widthClass(extent, sizes.widths.get(name)!)}`];
+    if (draw === 'length')
+      return [...beside, `${name} ${rank(extent, sizes.lengths)}`, `${name} end ${endOf(extent, tile)}`];
+    // Kernels that take work in pairs pair neighbours: indices of the last count.
+    return fallback ? beside : [`${name} ${name === counts.at(-1)!.name ? parity(extent) : rank(extent, [1, FEW])}`];
+  });
+  const all = counts.reduce((product, { name }) => product * entryOf(values, name)!, 1);
+  return {
+    classes: [
+      ...ofAxes,
+      ...(counts.length > 0 ? [`all ${rank(all, sizes.counts)}`] : []),
+      ...problem.attributes
+        .filter(({ name, draw }) => draw.length > 0 && sizes.uses.has(name))
+        .map(({ name }) => `${name} ${entryOf(values, name)}`),
+    ],
+    extents: axes.flatMap(({ name, draw }) => {
+      if (draw === 'width') return [`${name}=${entryOf(values, name)}`];
+      return draw === 'length' ? [`${name}%16=${entryOf(values, name)! % 16}`] : [];
+    }),
+  };
 }
+
+const widthClass = (width: number, widths: readonly number[]): number =>
+  widths.length <= WIDTH_CLASSES ? width : Math.floor((WIDTH_CLASSES * widths.indexOf(width)) / widths.length);
+
+const parity = (count: number): string => (count === 1 ? 'one' : ['even', 'odd'][count % 2]!);
 
 /** How many of the limits, which ascend, a value is beyond. */
 const rank = (value: number, limits: readonly number[]): number => limits.filter((limit) => value > limit).length;

@@ -31,7 +31,7 @@ export {
 } from './devices.ts';
 export { type Estimate, estimateLatency } from './estimate.ts';
 export { FEWEST_SAMPLES } from './fewest-samples.ts';
-export { type Expression, ExpressionError, evaluate, parseExpression } from '../data/expression.ts';
+export { type Expression, ExpressionError, evaluate, parseExpression, valueOr } from '../data/expression.ts';
 export {
   CPP,
   CPP_HELPERS,
@@ -74,7 +74,7 @@ export {
   isPlainAttention,
   problemCase,
 } from '../problems/case-values.ts';
-export type { Operation, Problem, TensorRole } from '../problems/problem.ts';
+export type { AxisDraw, Operation, Problem, ProblemAxis, TensorRole } from '../problems/problem.ts';
 export {
   DEFAULT_PROBLEM,
   recordedProblem,

@@ -146,9 +146,13 @@ export function caseViolations(problem: Problem, shape: ShapeFields, field: stri
       : description,
   }));
   if (violations.length > 0) return violations;
-  const largest = Math.max(...tensorExtents(problem, caseValues(problem, given)).map(elementsOfTensor));
-  return largest > MAX_TENSOR_ELEMENTS
-    ? [{ field, description: `wanted at most ${MAX_TENSOR_ELEMENTS} elements a tensor, found ${largest}` }]
+  const values = caseValues(problem, given);
+  const largest = Math.max(...tensorExtents(problem, values).map(elementsOfTensor));
+  if (largest > MAX_TENSOR_ELEMENTS)
+    return [{ field, description: `wanted at most ${MAX_TENSOR_ELEMENTS} elements a tensor, found ${largest}` }];
+  const flops = flopsOf(problem, values);
+  return flops < 0
+    ? [{ field, description: `work.flops must be at least 0, got ${flops}: correct problem.yaml of ${problem.id}` }]
     : [];
 }
 

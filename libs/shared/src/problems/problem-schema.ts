@@ -58,14 +58,37 @@ const symmetry = strict({
   error: `wanted exactly one of ${SYMMETRY_ACTS.map((act) => `\`${act}\``).join(', ')}`,
 });
 
+/**
+ * How ranked runs draw an axis: `count` has independent work along it, `length` may end inside a tile, `width` is the
+ * size of a row, of which kernels take few, and `divisor` divides its default.
+ */
+export const AXIS_DRAWS = ['count', 'length', 'width', 'divisor'] as const;
+export type AxisDraw = (typeof AXIS_DRAWS)[number];
+
+const axis = strict({
+  default: expression.optional(),
+  draw: oneOf(AXIS_DRAWS).default('length'),
+  about: text(),
+}).refine((written) => written.draw !== 'divisor' || written.default !== undefined, {
+  error: '`draw: divisor` divides the default: give one',
+  path: ['draw'],
+});
+const MOST_DRAWN_VALUES = 8;
+const attribute = strict({
+  value: expression.optional(),
+  default: finite().default(0),
+  draw: listOf(expression, MOST_DRAWN_VALUES).default([]),
+  about: text(),
+}).refine((written) => written.value === undefined || written.draw.length === 0, {
+  error: 'the attribute has a `value`: leave out `draw`',
+  path: ['draw'],
+});
+
 export const problemSchema = strict({
   id: matching(PROBLEM_ID.pattern, PROBLEM_ID.inWords),
   title: text(),
-  axes: mapOf(name, strict({ default: expression.optional(), about: text() })),
-  attributes: mapOf(
-    name,
-    strict({ value: expression.optional(), default: finite().default(0), about: text() }),
-  ).default({}),
+  axes: mapOf(name, axis),
+  attributes: mapOf(name, attribute).default({}),
   require: listOf(strict({ require: expression, because: text() })).default([]),
   tensors: mapOf(name, tensor),
   symmetries: listOf(symmetry, MOST_SYMMETRIES).default([]),

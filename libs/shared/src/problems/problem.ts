@@ -4,6 +4,7 @@ import { type Expression, ExpressionError, parseExpression, valueOr } from '../d
 import { MAX_FAULTS, type YamlFault, parseYamlFile } from '../data/yaml-file.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import {
+  type AxisDraw,
   type Operation,
   type RawProblem,
   SYMMETRY_ACTS,
@@ -12,7 +13,7 @@ import {
   problemSchema,
 } from './problem-schema.ts';
 
-export type { Operation, SymmetryAct, TensorRole };
+export type { AxisDraw, Operation, SymmetryAct, TensorRole };
 
 /** Extents are int32 arguments of kernels. */
 export const MAX_EXTENT = 2 ** 31 - 1;
@@ -38,6 +39,7 @@ export interface ProblemAxis {
   readonly name: string;
   /** Undefined: every case says it. */
   readonly default: Expression | undefined;
+  readonly draw: AxisDraw;
   readonly about: string;
 }
 export type DefaultAxis = ProblemAxis & { readonly default: Expression };
@@ -48,6 +50,8 @@ export interface ProblemAttribute {
   readonly value: Expression | undefined;
   /** The value if a case gives none. */
   readonly default: number;
+  /** Values for ranked runs, over axes and the attributes before this one; none: the default. */
+  readonly draw: readonly Expression[];
   readonly about: string;
 }
 
@@ -109,18 +113,24 @@ class ProblemCompiler {
   compile(): Problem {
     const { id, title, ...raw } = this.#raw;
     this.#refuseNameClashes();
-    const axes = Object.entries(raw.axes).map(([name, { default: written, about }]) => ({
+    const axes = Object.entries(raw.axes).map(([name, { default: written, draw, about }]) => ({
       name,
       default: written === undefined ? undefined : this.#extent(written, ['axes', name, 'default']),
+      draw,
       about,
     }));
-    const attributes = Object.entries(raw.attributes).map(([name, { value, default: fallback, about }]) => ({
-      name,
-      value: value === undefined ? undefined : this.#parse(value, ['attributes', name, 'value']),
-      default: fallback,
-      about,
-    }));
-    const names = new Set([...this.#axes, ...Object.keys(raw.attributes)]);
+    const names = new Set(this.#axes);
+    const attributes = Object.entries(raw.attributes).map(([name, { value, default: fallback, draw, about }]) => {
+      const drawn = draw.map((text, index) => this.#parse(text, ['attributes', name, 'draw', index], names));
+      names.add(name);
+      return {
+        name,
+        value: value === undefined ? undefined : this.#parse(value, ['attributes', name, 'value']),
+        default: fallback,
+        draw: drawn,
+        about,
+      };
+    });
     return {
       id,
       title,

@@ -1097,7 +1097,7 @@ export declare type Provenance = Message<"flashcore.runner.v1.Provenance"> & {
   git?: GitState | undefined;
 
   /**
-   * How inputs were drawn: "flashcore-inputs 4"; empty for results from before it was said, which is 1.
+   * How inputs were drawn: "flashcore-inputs 5"; empty for results from before it was said, which is 1.
    *
    * @generated from field: string inputs_version = 16;
    */
