@@ -136,6 +136,18 @@ def carry_chain(op, a, b, c, d):
     return low, (a * b >> 32) + d + (low >> 32)
 
 
+def mixed_carry_chain(ops, width, bits):
+    """A difference is a sum with the complement and 1, or with the flag in the place of the 1."""
+    flag, results = 0, []
+    for n, op in enumerate(op for op in ops if op != "cc"):
+        a, b = bits[2 * n : 2 * n + 2]
+        minus = op.startswith("sub")
+        total = a + (b ^ ((1 << width) - 1) if minus else b) + (flag if op.endswith("c") else minus)
+        flag = total >> width
+        results.append(total % (1 << width))
+    return results
+
+
 def integer(op, kind, a):
     """a: the operands as whole numbers. None: not an operation of integers."""
     name, _, rest = op.partition(".")
@@ -687,6 +699,8 @@ def lane_operation(each, bits):
         else:
             total = dot(bits[0], bits[1], c, kinds, (16, 2 if mods[1] == "hi" else 0), (2, 8))
         return [to_bits(total, "b32")]
+    if mods[-1] == "addc" or mods[-1] == "subc":
+        return mixed_carry_chain(mods, width_of(kind), bits)
     if mods[-2:-1] == ["cc"]:
         return [to_bits(x, "u32") for x in carry_chain(mods[0], *bits)]
     if mods[0] == "slct":

@@ -114,6 +114,17 @@ form(
     "u32 u32 u32 u32",
     "mad.lo.cc.u32 {d0}, {a0}, {a1}, {a2}; madc.hi.u32 {d1}, {a0}, {a1}, {a3};",
 )
+# One flag for sums and differences: which of the two a difference leaves shows where a sum reads it.
+for w in ("u32", "u64"):
+    four, six = " ".join([w] * 4), " ".join([w] * 6)
+    form(f"add.cc.subc.{w}", f"{w} {w}", four, f"add.cc.{w} {{d0}}, {{a0}}, {{a1}}; subc.{w} {{d1}}, {{a2}}, {{a3}};")
+    form(f"sub.cc.addc.{w}", f"{w} {w}", four, f"sub.cc.{w} {{d0}}, {{a0}}, {{a1}}; addc.{w} {{d1}}, {{a2}}, {{a3}};")
+    form(
+        f"sub.cc.subc.cc.addc.{w}",
+        f"{w} {w} {w}",
+        six,
+        f"sub.cc.{w} {{d0}}, {{a0}}, {{a1}}; subc.cc.{w} {{d1}}, {{a2}}, {{a3}}; addc.{w} {{d2}}, {{a4}}, {{a5}};",
+    )
 form("slct.s32.s32", "s32", "s32 s32 s32")
 form("slct.b32.f32", "b32", "b32 b32 f32")
 for test in ("eq", "ne", "lt", "le", "gt", "ge"):

@@ -139,21 +139,23 @@ bool lower_integers(Lowering& l, Ins& ins) {
       const Wide a = value_of(in[0], t), b = value_of(in[1], t);
       out[0] = static_cast<Word>(clamped(adds ? a + b : a - b, t));
     });
-  // The carry is the thread's own register.
+  // The carry is the thread's own register. A subtraction adds the complement, so its flag is 0 where it borrows: an
+  // addc after a sub.cc adds 1 where nothing was borrowed (as on an H100; the manual keeps the two apart).
   const bool with_carry = s.op == "addc" || s.op == "subc" || s.op == "madc",
              multiplies = s.op == "mad" || s.op == "madc";
   if ((with_carry || ((adds || subtracts || multiplies) && has(s, "cc"))) && bytes >= 4) {
     const bool sets = has(s, "cc"), upper = has(s, "hi"), minus = subtracts || s.op == "subc";
     const auto carrying = [=](Warp& w, unsigned lane, const Word* in, Word* out) {
       const Word m = t.bits == 64 ? ~Word(0) : (Word(1) << t.bits) - 1;
-      unsigned __int128 a = in[0] & m, b = in[1] & m;
+      unsigned __int128 a = in[0] & m, b = (minus ? ~in[1] : in[1]) & m;
       if (multiplies) {
-        const Wide product = value_of(in[0], t) * value_of(in[1], t);
+        const auto product =
+            static_cast<unsigned __int128>(value_of(in[0], t)) * static_cast<unsigned __int128>(value_of(in[1], t));
         a = static_cast<Word>(upper ? product >> t.bits : product) & m;
         b = in[2] & m;
       }
-      const unsigned carry = with_carry ? w.carry >> lane & 1 : 0;
-      const unsigned __int128 sum = minus ? a - b - carry : a + b + carry;
+      const unsigned carry = with_carry ? w.carry >> lane & 1 : minus;
+      const unsigned __int128 sum = a + b + carry;
       out[0] = static_cast<Word>(sum) & m;
       if (sets) w.carry = (w.carry & ~(1u << lane)) | (sum >> t.bits & 1 ? 1u << lane : 0);
     };
