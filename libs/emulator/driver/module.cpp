@@ -16,6 +16,7 @@
 #include <link.h>
 #endif
 
+#include "../exec/device_memory.h"
 #include "../exec/fault.h"
 #include "../exec/module_files.h"
 #include "../exec/shared_memory.h"
@@ -28,6 +29,10 @@ namespace flashcore::emu {
 
 namespace {
 Handles<LoadedModule, CUmodule>& modules() {
+  // Modules give their variables back when they end, at the process's end if nobody unloaded them: what they give it
+  // back to is made before them, and so ends after them.
+  DeviceMemory::instance();
+  module_files();
   static Handles<LoadedModule, CUmodule> handles;
   return handles;
 }
