@@ -2,19 +2,43 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "warp.h"
 
 namespace flashcore::emu::ptx {
 
 namespace {
 
 constexpr size_t MOST_STATEMENTS = 4'000'000;
+// Of a kernel that calls by address: each such call has the bodies of all that it may call.
+constexpr size_t MOST_STATEMENTS_OF_CHOICES = 400'000;
+
+void note_names(const Operand& o, std::set<std::string>& names) {
+  if (o.kind == OperandKind::Symbol) names.insert(o.name);
+  for (const Operand& item : o.items) note_names(item, names);
+}
+
+/** Names in the places of values, functions among them: not those that are called. */
+std::set<std::string> names_used_as_values(const Program& program) {
+  std::set<std::string> names;
+  for (const Variable& variable : program.globals)
+    for (const Relocation& relocation : variable.relocations) names.insert(relocation.name);
+  for (const auto* functions : {&program.functions, &program.callable})
+    for (const Function& f : *functions)
+      for (const Statement& s : f.statements)
+        if (s.op != "call")
+          for (const Operand& o : s.operands) note_names(o, names);
+  return names;
+}
 
 class Inliner {
  public:
-  Inliner(const Program& program, const Function& entry) : program_(program), entry_(entry) {}
+  Inliner(const Program& program, const Function& entry)
+      : program_(program), entry_(entry), addressed_(names_used_as_values(program)) {}
 
   Function run() {
     out_ = entry_;
@@ -32,12 +56,14 @@ class Inliner {
     if (s.op != "call" || s.operands.size() != 3 || s.operands[1].kind != OperandKind::Symbol) return nullptr;
     const auto found = std::find_if(program_.callable.begin(), program_.callable.end(),
                                     [&](const Function& f) { return f.name == s.operands[1].name; });
-    if (found == program_.callable.end()) return nullptr;
-    const bool recursive = std::find(active_.begin(), active_.end(), &*found) != active_.end();
-    const bool fits = found->parameters.size() == s.operands[2].items.size() &&
-                      found->answers.size() == s.operands[0].items.size() &&
-                      out_.statements.size() + found->statements.size() < MOST_STATEMENTS;
-    return recursive || !fits ? nullptr : &*found;
+    return found != program_.callable.end() && fits(s, *found, MOST_STATEMENTS) ? &*found : nullptr;
+  }
+
+  bool fits(const Statement& call, const Function& callee, size_t most) const {
+    const bool recursive = std::find(active_.begin(), active_.end(), &callee) != active_.end();
+    return !recursive && callee.parameters.size() == call.operands[2].items.size() &&
+           callee.answers.size() == call.operands[0].items.size() &&
+           out_.statements.size() + callee.statements.size() < most;
   }
 
   /** `names`: what the function's parameters and variables are called here. Of the entry itself: as they are. */
@@ -56,6 +82,10 @@ class Inliner {
       }
       if (const Function* callee = callee_of(s)) {
         add_call(s, *callee);
+        continue;
+      }
+      if (s.op == "call" && s.operands.size() == 3 && s.operands[1].kind == OperandKind::Register) {
+        add_choice(s);
         continue;
       }
       if (called && s.op == "ret") {
@@ -95,19 +125,61 @@ class Inliner {
       if (!known) out_.variables.push_back(std::move(here));
     }
     const size_t skips = out_.statements.size();
-    if (call.guard >= 0) {
-      Statement skip;
-      skip.op = "bra";
-      skip.guard = call.guard;
-      skip.guard_negated = !call.guard_negated;
-      skip.place = call.place;
-      out_.statements.push_back(std::move(skip));
-    }
+    if (call.guard >= 0) jump(call, call.guard, !call.guard_negated);
     active_.push_back(&callee);
     add_body(callee, names, true);
     active_.pop_back();
-    if (call.guard >= 0) out_.statements[skips].target = static_cast<int>(out_.statements.size());
+    if (call.guard >= 0) lead_here(skips);
   }
+
+  /** A call by address: the address is compared with those of one function after the other. */
+  void add_choice(const Statement& call) {
+    const size_t skips = out_.statements.size();
+    if (call.guard >= 0) jump(call, call.guard, !call.guard_negated);
+    Statement body = call;
+    body.guard = -1;
+    const auto predicate = static_cast<int>(out_.registers.size());
+    out_.registers.emplace_back();
+    std::vector<size_t> ends;
+    for (size_t n = 0; n < program_.callable.size(); ++n) {
+      const Function& callee = program_.callable[n];
+      if (!addressed_.count(callee.name) || !fits(call, callee, MOST_STATEMENTS_OF_CHOICES)) continue;
+      compare(call, predicate, function_address(n));
+      const size_t other = out_.statements.size();
+      jump(call, predicate, true);
+      add_call(body, callee);
+      ends.push_back(out_.statements.size());
+      jump(call, -1, false);
+      lead_here(other);
+    }
+    out_.statements.push_back(std::move(body));  // none of them
+    for (const size_t end : ends) lead_here(end);
+    if (call.guard >= 0) lead_here(skips);
+  }
+
+  void compare(const Statement& call, int predicate, uint64_t address) {
+    Statement test;
+    test.op = "setp";
+    test.mods = {"eq", "u64"};
+    test.place = call.place;
+    Operand truth, value;
+    truth.kind = OperandKind::Register;
+    truth.reg = predicate;
+    value.kind = OperandKind::Immediate;
+    value.value = static_cast<int64_t>(address);
+    test.operands = {std::move(truth), call.operands[1], std::move(value)};
+    out_.statements.push_back(std::move(test));
+  }
+
+  void jump(const Statement& call, int guard, bool negated) {
+    Statement jump;
+    jump.op = "bra";
+    jump.guard = guard;
+    jump.guard_negated = negated;
+    jump.place = call.place;
+    out_.statements.push_back(std::move(jump));
+  }
+  void lead_here(size_t jump) { out_.statements[jump].target = static_cast<int>(out_.statements.size()); }
 
   static void rename(Operand& o, const Names& names, int first_register) {
     if (o.reg >= 0) {
@@ -130,11 +202,14 @@ class Inliner {
 
   const Program& program_;
   const Function& entry_;
+  const std::set<std::string> addressed_;
   Function out_;
   std::vector<const Function*> active_;
 };
 
 }  // namespace
+
+uint64_t function_address(size_t n) { return FUNCTION_WINDOW | (n + 1) * 16; }
 
 Function with_calls_inlined(const Program& program, const Function& entry) {
   if (program.callable.empty()) return entry;

@@ -279,7 +279,10 @@ bool lower_call(Lowering& l, Ins& ins) {
     ins.fn = call_assertion;
   }
   if (!ins.fn)
-    throw ProgramError("of a program's own functions those are carried that are called by name and not by themselves");
+    throw ProgramError(s.operands[1].kind == OperandKind::Register
+                           ? "no function of the module with these parameters has this address, but for one that is "
+                             "being called"
+                           : "functions that call themselves are not supported, nor those of other modules");
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "../exec/device_memory.h"
+#include "calls.h"
 
 namespace flashcore::emu::ptx {
 
@@ -20,6 +21,8 @@ LoadedProgram::LoadedProgram(const std::string& text) : program_(parse(text)) {
     memcpy(bytes, variable.initial.data(), std::min<size_t>(variable.initial.size(), variable.bytes));
     addresses_[variable.name] = address;
   }
+  for (size_t n = 0; n < program_.callable.size(); ++n) addresses_[program_.callable[n].name] = function_address(n);
+  for (const Variable& variable : program_.globals) relocate(variable);
   for (const Function& function : program_.functions) {
     auto data = std::make_unique<EntryData>();
     for (const Parameter& parameter : function.parameters) {
@@ -32,6 +35,17 @@ LoadedProgram::LoadedProgram(const std::string& text) : program_(parse(text)) {
     data->entry.parameter_offsets = data->offsets.data();
     data->entry.packed_bytes = function.parameter_bytes;
     entries_.push_back(std::move(data));
+  }
+}
+
+/** Writes the addresses that a variable starts with. What the module does not have is at 0: a finding for who uses it. */
+void LoadedProgram::relocate(const Variable& variable) {
+  for (const Relocation& relocation : variable.relocations) {
+    const auto found = addresses_.find(relocation.name);
+    const unsigned bytes = std::min(relocation.bytes, 8u);
+    if (found == addresses_.end() || relocation.at + bytes > variable.bytes) continue;
+    const uint64_t value = (found->second + static_cast<uint64_t>(relocation.offset)) >> relocation.shift;
+    memcpy(reinterpret_cast<char*>(addresses_.at(variable.name)) + relocation.at, &value, bytes);
   }
 }
 

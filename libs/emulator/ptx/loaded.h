@@ -29,6 +29,7 @@ class LoadedProgram {
     std::vector<unsigned> sizes, offsets;
   };
   const Function* function(const std::string& name) const;
+  void relocate(const Variable& variable);
 
   Program program_;
   Addresses addresses_;

@@ -279,12 +279,34 @@ class Parser {
         continue;
       }
       if (take(",")) continue;
-      const Operand value = operand();
-      if (value.kind != OperandKind::Immediate) fail("the emulator does not carry addresses in initial values");
-      int64_t bits = value.value;
+      const Operand value = initial_value(variable, element);
+      int64_t bits = value.kind == OperandKind::Immediate ? value.value : 0;
       if (type[1] == 'f' && value.literal == 0) fail("an initial value of a wrong type");
       for (unsigned i = 0; i < element; ++i, bits >>= 8) variable.initial += static_cast<char>(bits);
     } while (braces && depth > 0);
+  }
+
+  /** A number; or an address, which is noted: name+8, generic(name)+8, or a byte of one as 0xFF00(name). */
+  Operand initial_value(Variable& variable, unsigned element) {
+    Relocation relocation;
+    relocation.at = variable.initial.size();
+    relocation.bytes = element;
+    Operand value = operand();
+    if (take("(")) {
+      const bool masks = value.kind == OperandKind::Immediate;
+      if (masks && value.value == 0) fail("a mask of no bits");
+      if (!masks && value.name != "generic") fail("wanted generic or a mask in front of (, is " + value.name);
+      if (masks) relocation.shift = static_cast<unsigned>(__builtin_ctzll(static_cast<uint64_t>(value.value)));
+      value = operand();
+      expect(")");
+      if (take("+")) value.value += integer();
+    }
+    if (value.kind == OperandKind::Immediate) return value;
+    if (value.kind != OperandKind::Symbol) fail("wanted a number or an address as initial value");
+    relocation.name = value.name;
+    relocation.offset = value.value;
+    variable.relocations.push_back(std::move(relocation));
+    return value;
   }
 
   // --- functions ------------------------------------------------------------------------------------------------
@@ -393,7 +415,7 @@ class Parser {
     if (reg.bytes == 1) reg.bytes = 2;
     reg.is_float = type.rfind(".f", 0) == 0;
     reg.is_integer = type[1] == 's' || type[1] == 'u';
-    if (reg.bytes > 8) fail("the emulator does not carry registers of type " + type);
+    if (reg.bytes > 16) fail("the emulator does not carry registers of type " + type);
     do {
       const std::string name = word();
       int count = -1;
@@ -428,6 +450,7 @@ class Parser {
         if (!scopes_.back().labels.emplace(name, static_cast<int>(function_.statements.size())).second)
           fail("there are two labels " + name);
         if (is(".branchtargets")) branch_table(name);
+        if (is(".callprototype") || is(".calltargets")) skip_to(";");
         return;
       }
       return instruction(std::move(name), -1, false);

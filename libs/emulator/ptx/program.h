@@ -61,14 +61,23 @@ struct Register {
 
 enum class Space : uint8_t { Global, Constant, Shared, Local, Parameter };
 
+/** Bytes of an initial value that are part of an address, of a variable or a function: known once all is in its place. */
+struct Relocation {
+  uint64_t at = 0;
+  unsigned bytes = 0, shift = 0;  // of the address, from its bit `shift`
+  std::string name;
+  int64_t offset = 0;
+};
+
 struct Variable {
   std::string name;
   Space space = Space::Global;
   unsigned align = 1;
   uint64_t bytes = 0;
   bool external = false;  // extern .shared: the dynamic part
-  uint64_t offset = 0;    // within its space
-  std::string initial;    // of a global or constant, as many bytes as were written
+  uint64_t offset = 0;  // within its space
+  std::string initial;  // of a global or constant, as many bytes as were written
+  std::vector<Relocation> relocations;
 };
 
 struct Parameter {
@@ -98,13 +107,13 @@ struct SourcePlace {
 
 struct Program {
   std::string target;
-  std::vector<std::string> files;     // by .file number
-  std::vector<SourcePlace> places;    // [0]: not known
+  std::vector<std::string> files;  // by .file number
+  std::vector<SourcePlace> places;  // [0]: not known
   std::vector<Variable> globals;
-  std::vector<Variable> shared;       // of the module
-  std::vector<Function> functions;    // entries
-  std::vector<Function> callable;     // what they call
-  bool races = false;                 // asked to look for races: "// flashcore: races"
+  std::vector<Variable> shared;  // of the module
+  std::vector<Function> functions;  // entries
+  std::vector<Function> callable;  // what they call
+  bool races = false;  // asked to look for races: "// flashcore: races"
   /** 89 of sm_89, 90 of sm_90a. */
   unsigned architecture() const {
     return static_cast<unsigned>(atoi(target.c_str() + (target.rfind("sm_", 0) == 0 ? 3 : 0)));

@@ -21,7 +21,8 @@ constexpr uint32_t NO_GUARD = ~0u;
 constexpr uint32_t NO_SLOT = ~0u;
 
 // Generic addresses: the spaces of a block lie where no host address is.
-constexpr uint64_t SHARED_WINDOW = 1ull << 56, LOCAL_WINDOW = 2ull << 56, PARAMETER_WINDOW = 3ull << 56;
+constexpr uint64_t SHARED_WINDOW = 1ull << 56, LOCAL_WINDOW = 2ull << 56, PARAMETER_WINDOW = 3ull << 56,
+                   FUNCTION_WINDOW = 4ull << 56;
 constexpr uint64_t WINDOW_MASK = 0xffull << 56;
 
 class Warp;

@@ -198,7 +198,7 @@ std::string fault_of(const Statement& s, const Function& f) {
   for (const std::string& fault : {operands_fault(s), rounding_fault(s), number_fault(s), mode_fault(s)})
     if (!fault.empty()) return fault;
   if (s.op == "bar" || s.op == "barrier") return barrier_fault(s);
-  if (s.op == "ld" || s.op == "st") {
+  if (s.op == "ld" || (s.op == "st" && !has(s, "async") && !has(s, "bulk"))) {
     const std::string fault = access_fault(s);
     if (!fault.empty()) return fault;
   }

@@ -210,9 +210,28 @@ const Ins* load_parameter(Warp& w, const Ins* i) {
   return i + 1;
 }
 
+/** The same of a part of a parameter that is read as a vector. */
+template <class T, class R, int COUNT>
+const Ins* load_parameters(Warp& w, const Ins* i) {
+  T values[COUNT];
+  memcpy(values, w.block->parameters + i->imm, sizeof values);
+  for (int n = 0; n < COUNT; ++n) {
+    const R r = static_cast<R>(values[n]);
+    if (i->extra->d[n] != NO_SLOT) write_lanes<R>(w, i->extra->d[n], w.active(i), [=](int) { return r; });
+  }
+  return i + 1;
+}
+
 template <class T, class R>
 Handler load_of(unsigned count, bool parameter) {
-  if (parameter) return count == 1 ? load_parameter<T, R> : nullptr;
+  if (parameter && count == 1) return load_parameter<T, R>;
+  if (parameter) {
+    if constexpr (in_vectors<T, R>) {
+      if (count == 2) return load_parameters<T, R, 2>;
+      if (count == 4 && sizeof(T) < 8) return load_parameters<T, R, 4>;
+    }
+    return nullptr;
+  }
   if (count == 1) return load<T, R, 1>;
   if constexpr (in_vectors<T, R>) {
     if (count == 2) return load<T, R, 2>;

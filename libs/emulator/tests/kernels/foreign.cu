@@ -1,0 +1,75 @@
+// What code that was not written for the emulator brings: structs by value, 128-bit integers, calls by address. For the
+// PTX engine alone.
+
+struct __align__(16) Four {
+  float x, y, z, w;
+};
+struct Pairs {
+  Four four;
+  int2 pair;
+  ulonglong2 wide;
+  short2 halves;
+};
+
+// Read in vectors, for they are next to each other and aligned.
+extern "C" __global__ void by_value(const __grid_constant__ Pairs given, Pairs* out) {
+  const volatile Four four = {given.four.x, given.four.y, given.four.z, given.four.w};
+  *out = {{four.w, four.z, four.y, four.x},
+          {given.pair.y, given.pair.x},
+          {given.wide.y, given.wide.x},
+          {given.halves.y, given.halves.x}};
+}
+
+using Unsigned = unsigned __int128;
+using Signed = __int128;
+struct Results {
+  Unsigned sum, difference, product, quotient, remainder, left, right;
+  Signed signed_quotient, signed_remainder, signed_right;
+};
+extern "C" __global__ void wide_integers(const Unsigned* a, const Unsigned* b, Results* out) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  const Unsigned x = a[i], y = b[i];
+  const Signed signed_x = static_cast<Signed>(x), signed_y = static_cast<Signed>(y);
+  const unsigned by = static_cast<unsigned>(y) & 127;
+  out[i] = {x + y,         x - y, x * y, x / y, x % y, x << by, x >> by, signed_x / signed_y, signed_x % signed_y,
+            signed_x >> by};
+}
+
+using Operation = int (*)(int, int);
+__device__ int sum_of(int a, int b) { return a + b; }
+__device__ int product_of(int a, int b) { return a * b; }
+__device__ int difference_of(int a, int b) { return a - b; }
+__device__ Operation operations[3] = {sum_of, product_of, difference_of};
+__device__ int seven = 7;
+__device__ int* pointer_to_seven = &seven;
+
+// Lanes of a warp call three functions.
+extern "C" __global__ void by_address(const int* in, int* out) {
+  const int i = threadIdx.x;
+  out[i] = operations[in[i] % 3](in[i], *pointer_to_seven);
+}
+
+struct Shape {
+  __device__ virtual int area() const = 0;
+};
+struct Square : Shape {
+  int side;
+  __device__ explicit Square(int a) : side(a) {}
+  __device__ int area() const override { return side * side; }
+};
+struct Strip : Shape {
+  int length;
+  __device__ explicit Strip(int a) : length(a) {}
+  __device__ int area() const override { return 2 * length; }
+};
+extern "C" __global__ void by_table(const int* in, int* out) {
+  const int i = threadIdx.x;
+  const Square square(in[i]);
+  const Strip strip(in[i]);
+  const Shape* const shape = i % 3 ? static_cast<const Shape*>(&square) : &strip;
+  out[i] = shape->area();
+}
+
+extern "C" __global__ void at_no_function(int* out, unsigned long long address) {
+  *out = reinterpret_cast<Operation>(address)(1, 2);
+}
