@@ -131,7 +131,7 @@ async function rowOf({ tools, driver }: MeasuredDevice, build: Build): Promise<R
   driver.traceLaunches(blocksToTrace(ctas, shape.causal));
   loaded.enqueue(loaded.prepare(buffers.addresses));
   driver.synchronize();
-  const trace = readTrace(driver.tracedLaunches());
+  const trace = readTrace(driver.tracedLaunches(Infinity)!);
   buffers.free();
   loaded.unload();
   const filling: Filling = {

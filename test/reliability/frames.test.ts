@@ -41,7 +41,7 @@ function mutated(random: Random, sequence: number): Buffer {
 /** Undefined where the frame is refused. */
 function decoded(frame: Buffer, sequence: number): ReturnType<typeof decodeReply> | undefined {
   try {
-    return decodeReply(frame, sequence);
+    return decodeReply(frame, sequence, 'cuInit');
   } catch (error) {
     if (error instanceof BadFrame) return undefined;
     throw error;

@@ -11,6 +11,8 @@ import { CandidateRun, POISONS } from './verify/verify-case.ts';
 const WALK_LIMIT_MS = 120_000;
 /** Some seconds. */
 const MOST_STEPS = 4_000_000;
+/** Those steps at 4 bytes each, and the statements. */
+const MOST_TRACE_BYTES = 32 * 1024 ** 2;
 
 /**
  * One run of all launches on the emulator, each instruction and memory access counted; where a GPU is to be filled,
@@ -32,16 +34,16 @@ export async function countLaunches(
   }
   driver.traceLaunches(blocksToTrace(filling.ctas, candidate.plan.values['causal'] === 1));
   await runOnce();
-  const trace = driver.tracedLaunches();
+  const trace = driver.tracedLaunches(MOST_TRACE_BYTES);
   run.close();
   await reporter.step('walking the trace', WALK_LIMIT_MS);
   return { launches, ...walk(trace, filling) };
 }
 
-function walk(bytes: Buffer, filling: Filling): Pick<CountReport, 'cycles' | 'noCycles'> {
-  const trace = readTrace(bytes);
-  const steps = trace.blocks.flat().reduce((sum, { statements }) => sum + statements.length, 0);
-  if (trace.blocks.length === 0 || steps > MOST_STEPS)
+function walk(bytes: Buffer | undefined, filling: Filling): Pick<CountReport, 'cycles' | 'noCycles'> {
+  const trace = bytes && readTrace(bytes);
+  const steps = trace?.blocks.flat().reduce((sum, { statements }) => sum + statements.length, 0) ?? Infinity;
+  if (!trace || trace.blocks.length === 0 || steps > MOST_STEPS)
     return { noCycles: `one CTA has more than ${MOST_STEPS / 1e6} million steps: profile a smaller shape` };
   try {
     return { cycles: kernelCycles(trace, HOPPER, filling) };

@@ -1,5 +1,7 @@
 // What the emulator says beyond the driver API. Their presence tells it from a GPU's driver.
+#include <algorithm>
 #include <atomic>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
@@ -72,12 +74,12 @@ FLASHCORE_DRIVER_API int flashcore_emulator_trace_blocks(uint64_t first, uint64_
   return 0;
 }
 
-/** The traces of the launches since then (ptx/trace.h), as many bytes as fit. Returns the bytes of all. */
+/** The traces of the launches since then (ptx/trace.h), as many bytes as fit. Returns the bytes of all, INT_MAX if more. */
 FLASHCORE_DRIVER_API int flashcore_emulator_trace(void* out, uint64_t capacity) {
   const std::lock_guard<std::mutex> lock(profile_mutex);
   const size_t bytes = traces.size() * sizeof traces[0];
   if (out) memcpy(out, traces.data(), bytes < capacity ? bytes : capacity);
-  return static_cast<int>(bytes);
+  return static_cast<int>(std::min<size_t>(bytes, INT_MAX));
 }
 
 /** The counts of each launch since then that ended well, in order, as one JSON array. */

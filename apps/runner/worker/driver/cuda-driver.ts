@@ -113,10 +113,14 @@ export class CudaDriver {
     this.#call('flashcore_emulator_trace_blocks', BigInt(first), BigInt(step), BigInt(count));
   }
 
-  /** What was written down of the launches since traceLaunches(); neither counts nor traces any more. */
-  tracedLaunches(): Buffer {
-    const bytes = Buffer.alloc(this.#native.call('flashcore_emulator_trace', 0n, 0n));
-    if (bytes.length > 0) this.#native.call('flashcore_emulator_trace', bytes, BigInt(bytes.length));
+  /**
+   * What was written down of the launches since traceLaunches(), or undefined if it is longer than `most` bytes. Ends
+   * counting and tracing.
+   */
+  tracedLaunches(most: number): Buffer | undefined {
+    const length = this.#native.call('flashcore_emulator_trace', 0n, 0n);
+    const bytes = length <= most ? Buffer.alloc(length) : undefined;
+    if (bytes && length > 0) this.#native.call('flashcore_emulator_trace', bytes, BigInt(length));
     this.#native.call('flashcore_emulator_set_profiling', 0);
     return bytes;
   }

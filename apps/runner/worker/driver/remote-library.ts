@@ -224,7 +224,7 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
       have += got;
     }
     try {
-      const reply = decodeReply(answer, this.#sequence);
+      const reply = decodeReply(answer, this.#sequence, name);
       this.#answered = true;
       return reply;
     } catch (error) {
