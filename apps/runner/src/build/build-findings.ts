@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { FindingKind, FindingSchema, type EntryResources, type Finding } from '@flashcore/shared/contract';
-import { archLimits } from '@flashcore/shared/kernels';
+import { archLimits, registersPerCta } from '@flashcore/shared/kernels';
 import type { CompilerDiagnostic } from './diagnostics.ts';
 import type { SmemExcess } from './ptxas-report.ts';
 import { HOW_TO_GET_PTX } from './missing-compiler.ts';
@@ -40,6 +40,18 @@ export function dynamicSmemFinding(entry: EntryResources): Finding | undefined {
     kind: FindingKind.SMEM_LIMIT,
     message: `${entry.entry} needs ${kilobytes(bytes)} of shared memory a CTA (${kilobytes(entry.staticSmemBytes)} static, ${kilobytes(entry.dynamicSmemBytes)} dynamic), ${entry.arch} allows ${kilobytes(limit)}`,
     remedy: 'Smaller tiles, fewer stages, or half instead of float for what is staged in shared memory',
+  });
+}
+
+/** More registers for the threads of a CTA than an SM has: the driver refuses such a launch. */
+export function registerFileFinding(entry: EntryResources): Finding | undefined {
+  const limit = archLimits(entry.arch)?.registersPerSm;
+  const registers = registersPerCta(entry.registersPerThread, entry.threadsPerCta);
+  if (limit === undefined || registers <= limit) return undefined;
+  return create(FindingSchema, {
+    kind: FindingKind.LAUNCH_FAILED,
+    message: `${entry.entry} can't be launched on ${entry.arch}: ${entry.threadsPerCta} threads with ${entry.registersPerThread} registers take ${registers} registers a CTA, an SM has ${limit}`,
+    remedy: `Declare the threads of a CTA with __launch_bounds__(${entry.threadsPerCta}), which makes the compiler keep to what they may have, set maxrregcount, or launch fewer threads`,
   });
 }
 

@@ -18,6 +18,7 @@ import {
   compileTimedOutFinding,
   dynamicSmemFinding,
   missingEntryFinding,
+  registerFileFinding,
   smemLimitFinding,
   spillFinding,
 } from './build-findings.ts';
@@ -238,7 +239,9 @@ function findingsOf(kernel: CompiledKernel, { excess, found, result, parameters 
   const wrongArguments = argumentFinding(spec.launches, parameters);
   if (wrongArguments) return [wrongArguments];
   return result.entries.flatMap((entry) =>
-    [dynamicSmemFinding(entry), spillFinding(entry)].filter((finding) => finding !== undefined),
+    [dynamicSmemFinding(entry), registerFileFinding(entry), spillFinding(entry)].filter(
+      (finding) => finding !== undefined,
+    ),
   );
 }
 

@@ -56,6 +56,27 @@ describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
     for (const shape of shapes) expect(checked).toContain(shape);
   });
 
+  test('a kernel whose CTA needs more registers than an SM has fails, with both numbers', async () => {
+    const files = filesOf(join(kernelsFolder, 'faulty/register_spills'));
+    const manifest = files['kernel.yaml']!.replace(/^(compile|faulty):.*\n/gm, '');
+    const { outcome } = await fixture.run('verify', {
+      kernel: fixture.upload({
+        ...files,
+        'kernel.yaml': manifest.replace('block: [64, 1, 1]', 'block: [512, 1, 1]').replace('S / 64', 'S / 512'),
+      }),
+      settings: { shapes: [parseShape('1x1x64x64')], seedCount: 1 },
+    });
+    expect(outcome.outcome).toBe(Outcome.CRASHED);
+    const [finding] = outcome.result.variants[0]!.findings;
+    expect(finding).toMatchObject({ kind: FindingKind.LAUNCH_FAILED });
+    const [, threads, registers, taken] =
+      /on sm_89: (\d+) threads with (\d+) registers take (\d+) registers a CTA, an SM has 65536$/.exec(
+        finding!.message,
+      )!;
+    expect([Number(threads), Number(taken)]).toEqual([512, 512 * Math.ceil(Number(registers) / 8) * 8]);
+    expect(Number(taken)).toBeGreaterThan(65_536);
+  });
+
   /** fa_v1_baseline, one of whose threads calls printf so. */
   const printing = (call: string): Record<string, string> => {
     const files = filesOf(join(kernelsFolder, 'fa_v1_baseline'));

@@ -206,11 +206,16 @@ export function occupancy({ registers, smem, threads }: CtaResources, sheet: Arc
   return { ctasPerSm, warpsPerSm, percent: (100 * warpsPerSm) / (sheet.maxThreadsPerSm / WARP_THREADS), limiter };
 }
 
+/** Registers that a CTA takes of its SM's: by warp, and its warps in whole sub-partitions. */
+export const registersPerCta = (registers: number, threads: number): number =>
+  registersPerWarpOf(registers) * roundUp(Math.ceil(threads / WARP_THREADS), SUB_PARTITIONS);
+
+const registersPerWarpOf = (registers: number): number => roundUp(Math.max(registers, 1) * WARP_THREADS, REGISTER_UNIT);
+
 function ctasByRegisters(registers: number, warpsPerCta: number, sheet: ArchLimits): number {
   if (registers > sheet.maxRegistersPerThread) return 0;
-  const registersPerWarp = roundUp(Math.max(registers, 1) * WARP_THREADS, REGISTER_UNIT);
-  // A CTA's own limit counts its warps in whole sub-partitions.
-  if (registersPerWarp * roundUp(warpsPerCta, SUB_PARTITIONS) > sheet.registersPerSm) return 0;
+  if (registersPerCta(registers, warpsPerCta * WARP_THREADS) > sheet.registersPerSm) return 0;
+  const registersPerWarp = registersPerWarpOf(registers);
   const warpsPerSubPartition = Math.floor(sheet.registersPerSm / SUB_PARTITIONS / registersPerWarp);
   return Math.floor((warpsPerSubPartition * SUB_PARTITIONS) / warpsPerCta);
 }

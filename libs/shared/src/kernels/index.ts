@@ -25,6 +25,7 @@ export {
   archLimits,
   findDataSheet,
   occupancy,
+  registersPerCta,
   rooflineSeconds,
   tensorTflops,
   type Work,
