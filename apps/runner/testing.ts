@@ -33,3 +33,4 @@ export { OutputLedger } from './worker/benchmark/output-ledger.ts';
 export { countersOf } from './src/profile/counters.ts';
 export { ReferenceBook } from './worker/verify/reference-book.ts';
 export { loadReference, type Reference } from './worker/driver/reference.ts';
+export { outputOf } from './worker/driver/tensor-bits.ts';

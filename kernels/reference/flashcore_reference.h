@@ -19,7 +19,9 @@
 
 namespace flashcore {
 
-enum class Dtype : uint32_t { fp16 = 0, bf16 = 1, fp32 = 2 };
+enum class Dtype : uint32_t { fp16 = 0, bf16 = 1, fp32 = 2, int32 = 3 };
+
+inline size_t bytes_of(Dtype dtype) { return dtype == Dtype::fp32 || dtype == Dtype::int32 ? 4 : 2; }
 
 [[noreturn]] inline void fail(const std::string& message) {
   std::fprintf(stderr, "%s\n", message.c_str());
@@ -29,6 +31,11 @@ enum class Dtype : uint32_t { fp16 = 0, bf16 = 1, fp32 = 2 };
 inline double value_of(Dtype dtype, const unsigned char* element) {
   if (dtype == Dtype::fp32) {
     float value;
+    std::memcpy(&value, element, 4);
+    return value;
+  }
+  if (dtype == Dtype::int32) {
+    int32_t value;
     std::memcpy(&value, element, 4);
     return value;
   }
@@ -98,8 +105,7 @@ class Input : public Extents {
   explicit Input(Tensor* tensor) : Extents(tensor) {}
   template <typename... Index>
   double operator()(Index... index) const {
-    const size_t bytes = tensor_->dtype == Dtype::fp32 ? 4 : 2;
-    return value_of(tensor_->dtype, tensor_->bytes.data() + bytes * at(index...));
+    return value_of(tensor_->dtype, tensor_->bytes.data() + bytes_of(tensor_->dtype) * at(index...));
   }
 };
 

@@ -131,19 +131,21 @@ class Rows {
   void element_by_element(int64_t head, int32_t row, int64_t base) {
     double* const figures = c.figures;
     for (int32_t d = 0; d < c.D; ++d) {
-      const double want = c.want[base + d], each = error[d], size = std::fabs(want);
-      figures[FLASHCORE_COMPARED_WANT_SQUARES] += want * want;
+      const double want = c.want[base + d], size = std::fabs(want);
+      const bool infinite = std::isinf(want);
+      const double each = infinite && value[d] == want ? 0 : error[d];
+      if (!infinite) figures[FLASHCORE_COMPARED_WANT_SQUARES] += want * want;
       const size_t block = static_cast<size_t>(row / c.block_rows) * columns + d / c.block_columns;
       if (!(each < INFINITE)) {
         if (bits_at(base + d) == c.poison)
           ++figures[FLASHCORE_COMPARED_UNWRITTEN];
-        else
+        else if (!std::isfinite(value[d]))
           ++figures[std::isnan(value[d]) ? FLASHCORE_COMPARED_NAN : FLASHCORE_COMPARED_INF];
         note(base + d);
         add(head, block, base + d, std::numeric_limits<double>::quiet_NaN());
         continue;
       }
-      figures[FLASHCORE_COMPARED_GOT_SQUARES] += value[d] * value[d];
+      if (!infinite) figures[FLASHCORE_COMPARED_GOT_SQUARES] += value[d] * value[d];
       errors.push_back(static_cast<float>(each));
       figures[FLASHCORE_COMPARED_SUM_ABS] += each;
       figures[FLASHCORE_COMPARED_SUM_SQUARE] += each * each;
@@ -151,7 +153,7 @@ class Rows {
         figures[FLASHCORE_COMPARED_MAX_ABS] = each;
         figures[FLASHCORE_COMPARED_WORST_INDEX] = static_cast<double>(base + d);
       }
-      const double share = each / std::max(size, SMALLEST_NORMAL_FP16);
+      const double share = infinite ? 0 : each / std::max(size, SMALLEST_NORMAL_FP16);
       if (share > figures[FLASHCORE_COMPARED_MAX_REL]) figures[FLASHCORE_COMPARED_MAX_REL] = share;
       if (each > c.absolute + c.relative * size) note(base + d);
       add(head, block, base + d, each);

@@ -7,7 +7,8 @@
 extern "C" {
 #endif
 
-// Places in `figures`. Errors are over the finite elements; an element whose error is not finite is a mismatch.
+// Places in `figures`. Errors are over the finite elements; an element whose error is not finite is a mismatch. Where
+// `want` is infinite, the same infinity has no error.
 enum {
   FLASHCORE_COMPARED_MISMATCHES,
   FLASHCORE_COMPARED_NAN,
@@ -24,7 +25,7 @@ enum {
   FLASHCORE_COMPARED_FIGURES,
 };
 
-// Compares got with want: a mismatch is |got - want| > absolute + relative * |want|, or what is not finite.
+// Compares got with want: a mismatch is |got - want| > absolute + relative * |want|, or what is not finite and should be.
 //   dtype          of got: a FLASHCORE_DTYPE_* of attention_reference.h
 //   got, want      [heads, S, D] contiguous; double
 //   poison         what is left of the output's former bits: an element that is this NaN was not written

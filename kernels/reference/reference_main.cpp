@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
     if (tensor.is_output) {
       tensor.values.assign(elements, std::numeric_limits<double>::quiet_NaN());
     } else {
-      tensor.bytes.resize(elements * (tensor.dtype == flashcore::Dtype::fp32 ? 4 : 2));
+      tensor.bytes.resize(elements * flashcore::bytes_of(tensor.dtype));
       read_all(tensor.bytes.data(), tensor.bytes.size());
     }
     c.tensors.push_back(std::move(tensor));

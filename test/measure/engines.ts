@@ -107,7 +107,7 @@ async function sweep(wanted: Engine, path: string): Promise<Sweep> {
         driver.synchronize();
         const { user, system } = process.cpuUsage(before);
         result.seconds[formatShape(shape)] = (user + system) / 1e6;
-        result.samples[formatShape(shape)] = sampled(new Float16Array(buffers.output().buffer));
+        result.samples[formatShape(shape)] = sampled(new Float16Array(buffers.outputs()['O']!.buffer));
         buffers.free();
         loaded.unload();
       }

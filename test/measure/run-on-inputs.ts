@@ -53,7 +53,7 @@ async function outputOf(
   const loaded = new LoadedCandidate(driver, candidate);
   loaded.enqueue(loaded.prepare(buffers.addresses));
   driver.synchronize();
-  const result = buffers.output();
+  const result = buffers.outputs()['O']!;
   loaded.unload();
   buffers.free();
   return Buffer.from(result.buffer, result.byteOffset, result.byteLength);

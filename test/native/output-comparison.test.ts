@@ -1,7 +1,7 @@
 /** A kernel's output beside the reference: what the native comparison finds, by hand and by the obvious loop. */
 import { expect, test } from 'vitest';
 import { attentionCase, elementsOfTensor, type ProblemCase, type ShapeFields } from '@flashcore/shared/kernels';
-import { compareOutput, type CompareOptions, type Comparison } from '@flashcore/runner/testing';
+import { compareOutput, outputOf, type CompareOptions, type Comparison } from '@flashcore/runner/testing';
 import { compiledReference } from '../support/reference.ts';
 
 const reference = await compiledReference();
@@ -19,7 +19,7 @@ test('compareOutput() finds NaN, Inf, unwritten and wrong elements, each for wha
   got[20] = 0xfc00;
   got[63] = halves([5])[0]!;
   const result = compareOutput(reference, got, want, {
-    compared: attentionCase(shape, 'fp16'),
+    output: outputOf(attentionCase(shape, 'fp16')),
     poison: POISON,
     tolerance: { absolute: 1e-2, relative: 1e-2 },
   });
@@ -55,7 +55,7 @@ test('the error map names the worst element of each block: the first that is not
   got[at(1, 30, 15)] = 0x7e00;
   got[at(1, 31, 14)] = 0x7e00;
   const { errorMap } = compareOutput(reference, got, want, {
-    compared: attentionCase(blocky, 'fp16'),
+    output: outputOf(attentionCase(blocky, 'fp16')),
     poison: POISON,
     tolerance: { absolute: 1e-2, relative: 0 },
   });
@@ -77,7 +77,7 @@ test('each head has a map of its own, NaN where one of its elements is not finit
   got[2 * 128 + 3 * 8 + 5] = halves([3])[0]!;
   got[3 * 128 + 7] = 0x7e00;
   const { errorMap } = compareOutput(reference, got, want, {
-    compared: attentionCase(heads, 'fp16'),
+    output: outputOf(attentionCase(heads, 'fp16')),
     poison: POISON,
     tolerance: { absolute: 1e-2, relative: 0 },
   });
@@ -91,13 +91,34 @@ test('each head has a map of its own, NaN where one of its elements is not finit
 test('an exact output has no error and norm ratio 1', () => {
   const want = Float64Array.from({ length: 64 }, (_, i) => (i - 32) / 4);
   const result = compareOutput(reference, halves(want), want, {
-    compared: attentionCase(shape, 'fp16'),
+    output: outputOf(attentionCase(shape, 'fp16')),
     poison: POISON,
     tolerance: { absolute: 0, relative: 0 },
   });
   expect([result.mismatches, result.maxAbsError, result.p999AbsError, result.maxRelError, result.normRatio]).toEqual([
     0, 0, 0, 0, 1,
   ]);
+});
+
+test('the same infinity as wanted is right, as LSE of a row without keys; any other value is not', () => {
+  const output = outputOf(attentionCase({ ...shape, heads: 1, sequenceLength: 1, headDim: 4 }, 'fp32'));
+  const want = Float64Array.of(-Infinity, -Infinity, -Infinity, 2);
+  const got = new Uint32Array(Float32Array.of(-Infinity, Infinity, -1e30, 2).buffer);
+  const compared = { output, poison: POISON, tolerance: { absolute: 1e-3, relative: 1e-3 } };
+  const { mismatches, infCount, nanCount, maxAbsError, normRatio, firstMismatches } = compareOutput(
+    reference,
+    got,
+    want,
+    compared,
+  );
+  expect({ mismatches, infCount, nanCount, maxAbsError, normRatio }).toEqual({
+    mismatches: 2,
+    infCount: 1,
+    nanCount: 0,
+    maxAbsError: 0,
+    normRatio: 1,
+  });
+  expect(firstMismatches.map(({ column }) => column)).toEqual([1, 2]);
 });
 
 type Bits = Uint16Array<ArrayBuffer> | Uint32Array<ArrayBuffer>;
@@ -123,9 +144,9 @@ const VALUES: Record<ProblemCase['dtype'], (bits: Bits) => ArrayLike<number>> = 
 };
 
 /** One element after another, in double: what compareOutput() promises to the bit. */
-function oneByOne({ got, values, want }: Disturbed, { compared, poison: word, tolerance }: CompareOptions) {
-  const { dtype } = compared;
-  const { B, H, S, D } = compared.values as Record<'B' | 'H' | 'S' | 'D', number>;
+function oneByOne({ got, values, want }: Disturbed, { output, poison: word, tolerance }: CompareOptions) {
+  const { dtype } = output;
+  const [B, H, S, D] = output.dims as [number, number, number, number];
   const poison = dtype === 'fp32' ? word * 0x10001 : word;
   const sums = { sumAbsError: 0, sumSquareError: 0, got: 0, want: 0 };
   const counts = { mismatches: 0, nanCount: 0, infCount: 0, unwrittenCount: 0 };
@@ -138,10 +159,10 @@ function oneByOne({ got, values, want }: Disturbed, { compared, poison: word, to
   let [maxAbsError, maxRelError, worst] = [0, 0, -1];
   for (const [index, wanted] of want.entries()) {
     const value = values[index]!;
-    const error = Math.abs(value - wanted);
+    const error = value === wanted ? 0 : Math.abs(value - wanted);
     const size = Math.abs(wanted);
     const finite = Number.isFinite(error);
-    sums.want += wanted * wanted;
+    if (Number.isFinite(wanted)) sums.want += wanted * wanted;
     if (!finite || error > tolerance.absolute + tolerance.relative * size) {
       counts.mismatches += 1;
       first.push(index);
@@ -152,12 +173,12 @@ function oneByOne({ got, values, want }: Disturbed, { compared, poison: word, to
     const place = map[block]!;
     if (!finite) {
       if (got[index] === poison) counts.unwrittenCount += 1;
-      else counts[Number.isNaN(value) ? 'nanCount' : 'infCount'] += 1;
+      else if (!Number.isFinite(value)) counts[Number.isNaN(value) ? 'nanCount' : 'infCount'] += 1;
       if (!Number.isNaN(place.error)) Object.assign(place, { error: NaN, index });
       heads[head * map.length + block] = NaN;
       continue;
     }
-    sums.got += value * value;
+    if (Number.isFinite(wanted)) sums.got += value * value;
     sums.sumAbsError += error;
     sums.sumSquareError += error * error;
     errors.push(Math.fround(error));
@@ -237,7 +258,7 @@ test.each([
   ({ wrong, dtype, ...extent }) => {
     const compared = attentionCase({ ...extent, causal: false }, dtype);
     const tried = disturbed(compared, wrong);
-    const options = { compared, poison: POISON, tolerance: { absolute: 1e-4, relative: 1e-3 } };
+    const options = { output: outputOf(compared), poison: POISON, tolerance: { absolute: 1e-4, relative: 1e-3 } };
     expect(compareOutput(reference, tried.got, tried.want, options)).toEqual(oneByOne(tried, options));
   },
 );

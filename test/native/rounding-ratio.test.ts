@@ -1,6 +1,6 @@
 /** The error in units of what rounding explains, against loops; and what attention with honest rounding has of it. */
-import { NORMAL, drawInputs } from '@flashcore/runner/testing';
-import { attentionCase } from '@flashcore/shared/kernels';
+import { NORMAL, drawInputs, outputOf } from '@flashcore/runner/testing';
+import { attentionCase, type ProblemCase } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { compiledReference } from '../support/reference.ts';
 
@@ -10,7 +10,13 @@ const NAN = 0x7e00;
 const shape = { batch: 1, heads: 3, sequenceLength: 37, headDim: 24, causal: false };
 const kind = attentionCase(shape, 'fp16');
 const inputs = drawInputs(kind, { seed: '7', rule: NORMAL });
-const answer = reference.withRounding(inputs, kind);
+/** Of attention's first output. */
+const answerTo = (inputs: ReturnType<typeof drawInputs>, of: ProblemCase) => {
+  const { want, rounding } = reference.answers(inputs, of).get('O')!;
+  return { want, rounding: rounding! };
+};
+const answer = answerTo(inputs, kind);
+const output = outputOf(kind);
 
 /** The worst block's ratio and the index of its first element, element by element. */
 function byLoops(got: Float16Array): { ratio: number; index: number } {
@@ -36,7 +42,7 @@ test.each([
 ])('%s', (_, change) => {
   const got = new Float16Array(answer.want);
   change(got);
-  const { ratio, index } = reference.roundingRatio(new Uint16Array(got.buffer), answer, kind);
+  const { ratio, index } = reference.roundingRatio(new Uint16Array(got.buffer), answer, output);
   const wanted = byLoops(got);
   expect(index).toBe(wanted.index);
   expect(ratio).toBeCloseTo(wanted.ratio, 9);
@@ -44,17 +50,17 @@ test.each([
 
 test('an output of nothing but NaN has no ratio, and tensors of other lengths are refused', () => {
   const nothing = new Uint16Array(answer.want.length).fill(NAN);
-  expect(reference.roundingRatio(nothing, answer, kind)).toEqual({ ratio: 0, index: 0 });
-  expect(() => reference.roundingRatio(nothing.subarray(1), answer, kind)).toThrow(/wants tensors of/);
+  expect(reference.roundingRatio(nothing, answer, output)).toEqual({ ratio: 0, index: 0 });
+  expect(() => reference.roundingRatio(nothing.subarray(1), answer, output)).toThrow(/wants tensors of/);
 });
 
 test('plain attention, which rounds its logits too, stays below 2 in every dtype; an output in eighths is far above', () => {
   for (const dtype of ['fp16', 'bf16', 'fp32'] as const) {
     const of = attentionCase(shape, dtype);
     const drawn = drawInputs(of, { seed: '8', rule: NORMAL });
-    const right = reference.withRounding(drawn, of);
-    expect(reference.roundingRatio(reference.plain(drawn, of), right, of).ratio, dtype).toBeLessThan(2);
+    const right = answerTo(drawn, of);
+    expect(reference.roundingRatio(reference.plain(drawn, of), right, outputOf(of)).ratio, dtype).toBeLessThan(2);
   }
   const coarse = new Float16Array(answer.want.map((value) => Math.round(value * 8) / 8));
-  expect(reference.roundingRatio(new Uint16Array(coarse.buffer), answer, kind).ratio).toBeGreaterThan(30);
+  expect(reference.roundingRatio(new Uint16Array(coarse.buffer), answer, output).ratio).toBeGreaterThan(30);
 });

@@ -10,12 +10,13 @@ const LIMIT_MS = 10_000;
 const PLAN: LaunchPlan = {
   problem: 'canary',
   operation: 'own',
+  operands: { operands: {}, tables: {} },
   dtype: 'fp16',
   values: {},
   flops: 0,
   bytes: 2 * COUNT,
   symmetries: [],
-  tensors: [{ name: 'O', direction: 'out', role: 'v', dims: [COUNT] }],
+  tensors: [{ name: 'O', direction: 'out', role: 'v', dims: [COUNT], dtype: 'fp16' }],
   launches: [
     {
       entry: 'flashcore_canary',
@@ -36,7 +37,7 @@ export async function runCanary(driver: CudaDriver, image: string, reporter: Rep
   const buffers = new RunBuffers(driver, PLAN);
   loaded.enqueue(loaded.prepare(buffers.addresses));
   driver.synchronize();
-  const output = buffers.output();
+  const output = buffers.outputs()['O']!;
   for (let i = 0; i < COUNT; ++i)
     if (output[i] !== canaryValue(i))
       throw new Error(`the canary kernel wrote ${output[i]} at ${i}, not ${canaryValue(i)}`);

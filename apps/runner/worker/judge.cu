@@ -307,8 +307,8 @@ extern "C" __global__ void flashcore_judge_answers(const unsigned char* outputs,
         const float want = change.flips ? -factor * base : factor * base;
         const float got = value_of(load_element(output, bytes, (u64)row * columns + column), dtype);
         ++compared;
-        // Not "error > ...": what is not finite is wrong too.
-        if (fabsf(got - want) <= factor * (absolute + relative * fabsf(base))) continue;
+        // Not "error > ...": what is not finite is wrong too, unless it is what is wanted.
+        if (got == want || fabsf(got - want) <= factor * (absolute + relative * fabsf(base))) continue;
         ++wrong;
         const u64 index = ((u64)launch * rows + row) * columns + column;
         if (index < first) first = index;

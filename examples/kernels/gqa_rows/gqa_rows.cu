@@ -22,6 +22,9 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
              const Element* __restrict__ K,  // [B, Hkv, Skv, HEAD_DIM]
              const Element* __restrict__ V,  // [B, Hkv, Skv, HEAD_DIM]
              Element* __restrict__ O,        // [B, H, S, HEAD_DIM]
+#if WRITE_LSE
+             float* __restrict__ LSE,  // [B, H, S]
+#endif
              int queries, int keys,
              int group,  // H / Hkv
              float scale, int causal,
@@ -59,4 +62,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
   const float normaliser = row_sum > 0.0f ? 1.0f / row_sum : 0.0f;
   Element* O_row = O + ((size_t)blockIdx.y * queries + row) * HEAD_DIM;
   for (int d = 0; d < HEAD_DIM; ++d) O_row[d] = to_element(O_rmem[d] * normaliser);
+#if WRITE_LSE
+  LSE[(size_t)blockIdx.y * queries + row] = row_max + logf(row_sum);  // -infinity for a row that sees no key
+#endif
 }

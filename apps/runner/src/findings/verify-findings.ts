@@ -2,41 +2,65 @@ import { create } from '@bufbuild/protobuf';
 import { FindingKind, FindingSchema, type Finding, type Shape, type ElementError } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import type { Plain } from '../../worker/messages/plain.ts';
-import type { CaseReport } from '../../worker/messages/verifying.ts';
+import type { CaseReport, OutputReport } from '../../worker/messages/verifying.ts';
 
-/** What is wrong with a case's output, worst first; empty: nothing. */
+/** What is wrong with a case's outputs, worst first; empty: nothing. */
 export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
-  const of = (kind: FindingKind, message: string, remedy: string): Finding =>
+  const { outputs, modified, straying } = report;
+  const of: MakeFinding = (kind, message, remedy) =>
     create(FindingSchema, { kind, message: `${formatShape(shape)}: ${message}`, remedy, shape });
-  const { figures } = report;
+  const elements = outputs.reduce((sum, { figures }) => sum + figures.elements, 0n);
+  return [
+    ...(modified.length > 0
+      ? [
+          of(
+            FindingKind.INPUT_MODIFIED,
+            `the kernel changed ${modified.join(', ')}`,
+            `Write to ${outputs.map(({ name }) => name).join(', ')} and to the workspace only; check the indices of every store`,
+          ),
+        ]
+      : []),
+    ...(straying > 0
+      ? [
+          of(
+            FindingKind.OUT_OF_BOUNDS,
+            `right by luck: with other bytes before and after the tensors ${straying} of ${elements} elements are outside the tolerance`,
+            'The kernel reads beyond a tensor: check the guards of its loads, at the first and the last rows',
+          ),
+        ]
+      : []),
+    ...outputs.flatMap((output) =>
+      outputFindings(output, { of, named: outputs.length > 1, others: modified.length + straying }),
+    ),
+  ];
+}
+
+type MakeFinding = (kind: FindingKind, message: string, remedy: string) => Finding;
+
+interface OutputContext {
+  of: MakeFinding;
+  /** Say which output. */
+  named: boolean;
+  /** What else is wrong with the case. */
+  others: number;
+}
+
+/** Findings of one output. */
+function outputFindings(output: OutputReport, { of, named, others }: OutputContext): Finding[] {
+  const { name, figures, beyondRounding, trivialNorm } = output;
   const findings: Finding[] = [];
   const notFinite = figures.nanCount + figures.infCount;
   const wrong = figures.mismatches - notFinite - figures.unwrittenCount;
   const first = figures.firstMismatches[0];
-  const share = (count: number | bigint): string => `${count} of ${figures.elements} elements`;
-  if (report.modified.length > 0) {
-    findings.push(
-      of(
-        FindingKind.INPUT_MODIFIED,
-        `the kernel changed ${report.modified.join(', ')}`,
-        'Write to O and to the workspace only; check the indices of every store',
-      ),
-    );
-  }
-  if (report.straying > 0) {
-    findings.push(
-      of(
-        FindingKind.OUT_OF_BOUNDS,
-        `right by luck: with other bytes before and after the tensors ${share(report.straying)} are outside the tolerance`,
-        'The kernel reads beyond a tensor: check the guards of its loads, at the first and the last rows',
-      ),
-    );
-  }
+  const place = (element: Plain<ElementError>): string =>
+    named ? elementOf(name, element, figures.errorMap.outputDims.length) : elementText(element);
+  const share = (count: number | bigint): string =>
+    `${count} of ${figures.elements} elements${named ? ` of ${name}` : ''}`;
   if (figures.unwrittenCount > 0) {
     findings.push(
       of(
         FindingKind.UNWRITTEN_OUTPUT,
-        `${share(figures.unwrittenCount)} were never written${first ? `, first ${elementText(first)}` : ''}`,
+        `${share(figures.unwrittenCount)} were never written${first ? `, first ${place(first)}` : ''}`,
         'Check the guards of the stores and the grid against the shape',
       ),
     );
@@ -45,7 +69,7 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
     findings.push(
       of(
         FindingKind.NAN_OUTPUT,
-        `${share(figures.nanCount)} are NaN and ${figures.infCount} Inf${first ? `, first ${elementText(first)}` : ''}`,
+        `${share(figures.nanCount)} are NaN and ${figures.infCount} Inf${first ? `, first ${place(first)}` : ''}`,
         'A row that is masked whole needs a finite running maximum; -inf - -inf and 0 / 0 are NaN; shared memory that was never written reads as NaN here',
       ),
     );
@@ -54,31 +78,37 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
     findings.push(
       of(
         FindingKind.WRONG_RESULT,
-        `${share(wrong)} are outside the tolerance, the largest error is ${figures.maxAbsError.toExponential(2).replace('e+0', '').replace('e+', 'e')}${figures.worst ? ` ${elementText(figures.worst)}` : ''}`,
+        `${share(wrong)} are outside the tolerance, the largest error is ${figures.maxAbsError.toExponential(2).replace('e+0', '').replace('e+', 'e')}${figures.worst ? ` ${place(figures.worst)}` : ''}`,
         'Look where it is wrong, on the error map of fa-tui verify or of view 2: whole tiles point at indexing or a missing barrier, whole rows at the running maximum and sum',
       ),
     );
   }
-  if (report.beyondRounding && figures.rounding && findings.length === 0) {
+  if (beyondRounding && figures.rounding && findings.length + others === 0) {
     const { ratio, limit } = figures.rounding;
     findings.push(
       of(
         FindingKind.WRONG_RESULT,
-        `each element is within the tolerance, but over 16 rows of a head the error is ${ratio.toPrecision(3)} times what rounding to the dtype explains (limit ${limit.toPrecision(3)})`,
+        `each element${named ? ` of ${name}` : ''} is within the tolerance, but over 16 rows of a head the error is ${ratio.toPrecision(3)} times what rounding to the dtype explains (limit ${limit.toPrecision(3)})`,
         'Keep Q, K, V and the weights in the dtype of the tensors, and sums and logits in fp32: a format of 8 bits, keys left out of long rows and sums in fp16 look like this',
       ),
     );
   }
-  if (report.trivialNorm && findings.length === 0) {
+  if (trivialNorm && findings.length + others === 0) {
     findings.push(
       of(
         FindingKind.WRONG_RESULT,
-        "the output is within the tolerance, but its norm is less than half of the reference's",
+        `${named ? name : 'the output'} is within the tolerance, but its norm is less than half of the reference's`,
         'Small values must be computed too',
       ),
     );
   }
   return findings;
+}
+
+/** A finding's numbers, as "at LSE[0, 3, 17] (got 0.5, want 0.25)". */
+function elementOf(name: string, { batch, head, row, column, got, want }: Plain<ElementError>, rank: number): string {
+  const indices = [batch, head, row, column].slice(-rank);
+  return `at ${name}[${indices.join(', ')}] (got ${got.toPrecision(4)}, want ${want.toPrecision(4)})`;
 }
 
 function elementText({ batch, head, row, column, got, want }: Plain<ElementError>): string {

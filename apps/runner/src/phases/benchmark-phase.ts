@@ -26,6 +26,7 @@ import { leastTime } from '../findings/least-time.ts';
 import { invalidReasons, timingFindings } from '../findings/timing-findings.ts';
 import type { VariantPhase } from './phase.ts';
 import { storeRaw } from './raw-samples.ts';
+import { toleranceOfOutputs } from './output-tolerances.ts';
 import { referenceProcess } from './reference-process.ts';
 
 interface Benchmarking {
@@ -105,6 +106,7 @@ async function measureShape(
       modes: spec.modes,
       seed,
       tolerance: spec.tolerance,
+      ownTolerances: toleranceOfOutputs(services),
       ownReference: await referenceProcess(services),
       protocol: spec.protocol.sampling,
       turns: 'turn' in sdpa,

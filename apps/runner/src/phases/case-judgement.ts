@@ -4,12 +4,13 @@ import {
   Verdict,
   CaseResultSchema,
   FlashcoreError,
+  OutputResultSchema,
   type CaseResult,
   type Finding,
   type Shape,
 } from '@flashcore/shared/contract';
 import { formatShape, type LaunchPlan } from '@flashcore/shared/kernels';
-import type { CaseReport } from '../../worker/messages/verifying.ts';
+import type { CaseReport, OutputReport, VerifyRequest } from '../../worker/messages/verifying.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { caseFindings } from '../findings/verify-findings.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
@@ -26,6 +27,8 @@ interface JudgedCase {
   readonly shape: Shape;
   readonly plan: LaunchPlan;
   readonly tolerance: VerifySpec['tolerance'];
+  /** Of outputs that name one. */
+  readonly ownTolerances: VerifyRequest['ownTolerances'];
 }
 
 /** What a run of a case says. Errors: INTERNAL where the worker could not verify it. */
@@ -52,23 +55,53 @@ const reasonOf = (findings: readonly Finding[], shape: Shape): string =>
     .map(({ kind, message }) => `${FindingKind[kind]}: ${message.replace(`${formatShape(shape)}: `, '')}`)
     .join('; ');
 
-function caseResult(
-  { figures, flashAttentionRule }: CaseReport,
-  { shape, plan, tolerance }: JudgedCase,
-  findings: readonly Finding[],
-): CaseResult {
+function caseResult(report: CaseReport, judged: JudgedCase, findings: readonly Finding[]): CaseResult {
+  const { figures, outputs, flashAttentionRule } = report;
   const right = findings.length === 0;
+  const shown = outputs.find(isWrong) ?? outputs[0];
   return create(CaseResultSchema, {
     ...figures,
-    shape,
-    ...worstOfLimit(figures.worst, tolerance),
-    // Which head is wrong says where to look; of a case that passes nobody asks.
-    errorMap: { ...figures.errorMap, tileRows: tileRowsOf(plan), ...(right && { headMaxAbsError: [] }) },
+    ...outputFigures(shown, judged, right),
+    shape: judged.shape,
     verdict: right ? Verdict.PASS : Verdict.FAIL,
-    ...(!right && { reason: reasonOf(findings, shape) }),
+    ...(!right && { reason: reasonOf(findings, judged.shape) }),
     flashAttentionRule: ruleVerdict(flashAttentionRule),
+    ...(outputs.length > 1 && {
+      output: shown.name,
+      outputs: outputs.map((output) =>
+        create(OutputResultSchema, {
+          ...outputFigures(output, judged, !isWrong(output)),
+          name: output.name,
+          dtype: output.dtype,
+          tolerance: { profile: output.tolerance ?? judged.tolerance.profile, ...toleranceOf(output, judged) },
+          verdict: isWrong(output) ? Verdict.FAIL : Verdict.PASS,
+        }),
+      ),
+    }),
   });
 }
+
+const isWrong = ({ figures, beyondRounding, trivialNorm }: OutputReport): boolean =>
+  figures.mismatches > 0n || beyondRounding || trivialNorm;
+
+const toleranceOf = (
+  { tolerance }: OutputReport,
+  judged: Pick<JudgedCase, 'tolerance' | 'ownTolerances'>,
+): VerifyRequest['tolerance'] => {
+  const { absolute, relative } = tolerance === undefined ? judged.tolerance : judged.ownTolerances[tolerance]!;
+  return { absolute, relative };
+};
+
+/** Which head is wrong says where to look; of an output that is right nobody asks. */
+const outputFigures = (output: OutputReport, judged: JudgedCase, right: boolean) => ({
+  ...output.figures,
+  ...worstOfLimit(output.figures.worst, toleranceOf(output, judged)),
+  errorMap: {
+    ...output.figures.errorMap,
+    tileRows: tileRowsOf(judged.plan, output.name),
+    ...(right && { headMaxAbsError: [] }),
+  },
+});
 
 function ruleVerdict(holds: boolean | undefined): Verdict {
   if (holds === undefined) return Verdict.NOT_MEASURED;
@@ -77,8 +110,8 @@ function ruleVerdict(holds: boolean | undefined): Verdict {
 
 /** Where the reference or the output is not finite there is no share to tell. */
 function worstOfLimit(
-  worst: CaseReport['figures']['worst'],
-  { absolute, relative }: VerifySpec['tolerance'],
+  worst: OutputReport['figures']['worst'],
+  { absolute, relative }: VerifyRequest['tolerance'],
 ): { worstOfLimit?: number } {
   if (worst === undefined || worst === null) return {};
   const share = Math.abs(worst.got - worst.want) / (absolute + relative * Math.abs(worst.want));
@@ -96,9 +129,9 @@ export const notRun = (shape: Shape, reason: string): CaseRun => ({
  * Rows of S that a CTA computes: S over the CTAs of a head in the last launch, to whole fragments of 8 rows; 0 when the
  * heads do not share the grid evenly.
  */
-function tileRowsOf({ launches, tensors }: LaunchPlan): number {
+function tileRowsOf({ launches, tensors }: LaunchPlan, output: string): number {
   const ctas = launches.at(-1)?.grid.reduce((product, extent) => product * extent, 1) ?? 0;
-  const dims = tensors.find(({ direction }) => direction === 'out')?.dims ?? [];
+  const dims = tensors.find(({ name }) => name === output)?.dims ?? [];
   const heads = dims.slice(0, -2).reduce((product, extent) => product * extent, 1);
   const tiles = ctas / heads;
   return Number.isInteger(tiles) && tiles > 0 ? Math.ceil((dims.at(-2) ?? 1) / tiles / 8) * 8 : 0;

@@ -8,6 +8,7 @@ import { candidateFor } from './candidate.ts';
 import { judge, type CaseRun } from './case-judgement.ts';
 import { probesOf } from './coming-verification.ts';
 import type { VariantServices } from './job-services.ts';
+import { toleranceOfOutputs } from './output-tolerances.ts';
 import { referenceProcess } from './reference-process.ts';
 import { comparedInputs, openParity } from './parity.ts';
 import { endedByWatching, type Watching } from './race-check.ts';
@@ -27,6 +28,7 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
   const candidate = candidateFor(services, { image, shape });
   const parity = openParity(services, shape);
   const ownReference = await referenceProcess(services);
+  const ownTolerances = toleranceOfOutputs(services);
   const progress = {
     caseIndex: spec.shapes.indexOf(shape),
     caseCount: spec.shapes.length,
@@ -42,6 +44,7 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
         watched,
         inputs: [...inputs],
         tolerance: { absolute, relative },
+        ownTolerances,
         judgeRounding: judgesRounding(spec),
         ownReference,
         checkDeterminism: isCheapTwice(services, shape),
@@ -70,7 +73,7 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
       outcome = await verify();
     }
   }
-  const run = judge(outcome, { shape, plan: candidate.plan, tolerance: spec.tolerance });
+  const run = judge(outcome, { shape, plan: candidate.plan, tolerance: spec.tolerance, ownTolerances });
   Object.assign(run.result, 'missing' in parity ? { sdpaMissing: parity.missing } : await parity.results());
   return run;
 }
@@ -93,6 +96,7 @@ export async function runProbes(services: VariantServices, { spec, image, seed }
   const { job, runtime } = services;
   const runs: CaseRun[] = [];
   const ownReference = await referenceProcess(services);
+  const ownTolerances = toleranceOfOutputs(services);
   for (const { shape, inputs } of probesOf(services, spec, seed)) {
     if (runs.some(({ ends }) => ends)) break;
     const candidate = candidateFor(services, { image, shape });
@@ -102,6 +106,7 @@ export async function runProbes(services: VariantServices, { spec, image, seed }
         candidate,
         inputs,
         tolerance: { absolute: spec.tolerance.absolute, relative: spec.tolerance.relative },
+        ownTolerances,
         judgeRounding: judgesRounding(spec),
         ownReference,
         checkDeterminism: true,
@@ -110,7 +115,7 @@ export async function runProbes(services: VariantServices, { spec, image, seed }
       },
       { signal: job.signal },
     );
-    const run = judge(outcome, { shape, plan: candidate.plan, tolerance: spec.tolerance });
+    const run = judge(outcome, { shape, plan: candidate.plan, tolerance: spec.tolerance, ownTolerances });
     runs.push(outcome.status === 'done' ? withInputs(run, { shape, inputs, found: outcome.value.inputs }) : run);
   }
   return runs;

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Shape } from '@flashcore/shared/contract';
-import { caseFlops, checkShape, problemCase, valuesOf, type Probes, type Problem } from '@flashcore/shared/kernels';
+import { caseFlops, checkShape, planLaunches, valuesOf, type Probes, type Problem } from '@flashcore/shared/kernels';
 import type { SeededInput } from '../../worker/messages/launchable.ts';
 import type { PreparedCase } from '../../worker/messages/verifying.ts';
 import { takesShape } from '../spec/drawn-shapes.ts';
@@ -23,7 +23,6 @@ export const verifiedShapes = (services: VariantServices, spec: VerifySpec): Sha
 /** Draws the seeds of a verification before the kernel is built. */
 export function comingVerification(services: VariantServices, spec: VerifySpec): ComingVerification {
   const { kernel } = services.spec;
-  const { dtype } = services.resolved;
   const inputs = drawSeeds(services, spec);
   const cases = smallestFirst(services, spec)
     .filter((shape) => checkShape(kernel.manifest, services.resolved, shape) === undefined)
@@ -33,7 +32,7 @@ export function comingVerification(services: VariantServices, spec: VerifySpec):
   return {
     inputs,
     cases: [...probes, ...cases, ...drawn].map((each) => ({
-      kind: problemCase(kernel.manifest.problem, valuesOf(each.shape), dtype),
+      kind: planLaunches(kernel.manifest, services.resolved, each.shape),
       inputs: each.inputs,
     })),
   };

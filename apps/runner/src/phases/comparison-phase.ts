@@ -30,6 +30,7 @@ import { findingOf } from '../findings/fault-findings.ts';
 import { emitConditions, emitFindings, startPhase, variantServices, type VariantServices } from './job-services.ts';
 import type { BenchmarkSpec, ChampionSpec } from '../spec/job-spec.ts';
 import type { VariantPhase } from './phase.ts';
+import { toleranceOfOutputs } from './output-tolerances.ts';
 import { referenceProcess } from './reference-process.ts';
 import { noteSeeds, runVerify } from './verify-phase.ts';
 
@@ -252,6 +253,7 @@ export async function compareShape(
       modes,
       seed,
       tolerance: spec.tolerance,
+      ownTolerances: toleranceOfOutputs(services),
       ownReference: await referenceProcess(services),
       protocol: spec.protocol.sampling,
       ownProcesses: runtime.ownProcesses,

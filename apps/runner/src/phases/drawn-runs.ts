@@ -8,6 +8,7 @@ import { judge, type CaseRun } from './case-judgement.ts';
 import { withInputs } from './case-runs.ts';
 import { drawnInputs, drawnShapes } from './coming-verification.ts';
 import type { VariantServices } from './job-services.ts';
+import { toleranceOfOutputs } from './output-tolerances.ts';
 import { referenceProcess } from './reference-process.ts';
 import { smallestFailing } from './shrink-shape.ts';
 
@@ -36,12 +37,14 @@ async function runShape(services: VariantServices, { spec, image, shape }: Drawn
   const candidate = candidateFor(services, { image, shape });
   const inputs = drawnInputs(services, spec);
   const ownReference = await referenceProcess(services);
+  const ownTolerances = toleranceOfOutputs(services);
   const outcome = await runtime.request(
     {
       type: 'verify',
       candidate,
       inputs,
       tolerance: { absolute, relative },
+      ownTolerances,
       judgeRounding: judgesRounding(spec),
       ownReference,
       // On the emulator it would take as long again, and what is read beyond a tensor faults there.
@@ -51,7 +54,7 @@ async function runShape(services: VariantServices, { spec, image, shape }: Drawn
     },
     { signal: job.signal },
   );
-  const run = judge(outcome, { shape, plan: candidate.plan, tolerance: spec.tolerance });
+  const run = judge(outcome, { shape, plan: candidate.plan, tolerance: spec.tolerance, ownTolerances });
   const told = outcome.status === 'done' ? withInputs(run, { shape, inputs, found: outcome.value.inputs }) : run;
   told.result.drawn = true;
   return told;

@@ -4,7 +4,6 @@
  */
 import { invalidRequest, type Device, type FieldViolation, type Shape } from '@flashcore/shared/contract';
 import {
-  caseBytes,
   checkShape,
   formatShape,
   planLaunches,
@@ -32,7 +31,7 @@ interface Use {
   /** Of the request. */
   field: (shape: Shape) => string;
   shapes: readonly Shape[];
-  /** Sets of Q, K, V, O and workspace on the device at once. */
+  /** Sets of tensors and workspace on the device at once. */
   sets: number;
 }
 
@@ -83,10 +82,11 @@ function excess(
   { shape, sets }: { shape: Shape; sets: number },
 ): string | undefined {
   if (checkShape(manifest, resolved, shape) !== undefined) return undefined;
-  const workspace = planLaunches(manifest, resolved, shape).workspace.reduce((sum, { bytes }) => sum + bytes, 0);
-  const needed = sets * (caseBytes(manifest.problem, shape, resolved.dtype) + workspace);
+  const plan = planLaunches(manifest, resolved, shape);
+  const workspace = plan.workspace.reduce((sum, { bytes }) => sum + bytes, 0);
+  const needed = sets * (plan.bytes + workspace);
   if (needed <= Number(device.memoryBytes)) return undefined;
-  const tensors = manifest.problem.tensors.map(({ name }) => name).join(', ');
+  const tensors = plan.tensors.map(({ name }) => name).join(', ');
   const what = `${sets} ${sets === 1 ? 'set' : 'sets'} of ${tensors}${workspace > 0 ? ' and workspace' : ''}`;
   return `wanted a shape that fits into the ${gib(Number(device.memoryBytes))} GiB of ${device.deviceId}, found ${formatShape(shape)}, which takes ${gib(needed)} GiB (${what})`;
 }

@@ -1,15 +1,15 @@
 import { type ProblemCase, elementsOfTensor } from '@flashcore/shared/kernels';
-import type { Reference } from '../driver/reference.ts';
-import { outputOf, type TensorsByName } from '../driver/tensor-bits.ts';
+import type { Answers, Reference } from '../driver/reference.ts';
+import { outputsOf, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { Executor } from '../messages/device.ts';
 import { drawInputs, NORMAL } from '../verify/inputs.ts';
 import { ownReference } from '../verify/own-reference.ts';
 
-/** Inputs of a case, N(0, 1), each set with its expected output. The outputs stay in this process's memory. */
+/** Inputs of a case, N(0, 1), each set with its expected outputs. The outputs stay in this process's memory. */
 export interface DrawnSets {
   sets: readonly TensorsByName[];
-  /** [sets, ...dims of the output]. */
-  answers: Float32Array;
+  /** [sets, ...dims of the output], by output. */
+  answers: ReadonlyMap<string, Float32Array>;
 }
 
 /** With symmetries a few sets give any number of launches; without, each launch of a graph wants its own. */
@@ -28,31 +28,40 @@ interface Drawing {
 
 /** Draws sets by a seed, as many as time and memory allow, and at least one. */
 export async function drawSets(timed: ProblemCase, { seed, reference, own }: Drawing): Promise<DrawnSets> {
-  const elements = elementsOfTensor(outputOf(timed));
+  const outputs = outputsOf(timed);
+  const elements = outputs.reduce((sum, output) => sum + elementsOfTensor(output), 0);
   const most = MOST_SETS[timed.symmetries.length > 0 ? 'related' : 'apart'];
   const sets: TensorsByName[] = [];
-  const answers: (Float64Array | Float32Array)[] = [];
+  const answers: Answers[] = [];
   const started = performance.now();
   do {
     const inputs = drawInputs(timed, { seed: `${seed}${sets.length.toString(16)}`, rule: NORMAL }, reference);
     sets.push(inputs);
-    answers.push(await answerOf(timed, inputs, { reference, own }));
+    answers.push(await answersOf(timed, inputs, { reference, own }));
   } while (
     sets.length < most &&
     performance.now() - started < REFERENCE_MS &&
     (sets.length + 1) * elements <= MOST_ANSWERS
   );
-  const all = new Float32Array(sets.length * elements);
-  for (const [index, answer] of answers.entries()) all.set(answer, index * elements);
-  return { sets, answers: all };
+  return {
+    sets,
+    answers: new Map(outputs.map(({ name }) => [name, joined(answers.map((each) => each.get(name)!.want))])),
+  };
 }
 
-async function answerOf(
+function joined(parts: readonly Float64Array[]): Float32Array {
+  const elements = parts[0]!.length;
+  const all = new Float32Array(parts.length * elements);
+  for (const [index, part] of parts.entries()) all.set(part, index * elements);
+  return all;
+}
+
+async function answersOf(
   timed: ProblemCase,
   inputs: TensorsByName,
   { reference, own }: Omit<Drawing, 'seed'>,
-): Promise<Float64Array> {
-  if (timed.operation === 'attention') return reference.fp64(inputs, timed);
+): Promise<Answers> {
+  if (timed.operation !== 'own') return reference.answers(inputs, timed, { rounding: false });
   if (!own) throw new Error(`${timed.problem} has a reference of its own, and the request names no process for it`);
   return ownReference(own, timed, inputs);
 }

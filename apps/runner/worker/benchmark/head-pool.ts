@@ -4,7 +4,7 @@ import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
 import { matricesOf, outputOf } from '../driver/tensor-bits.ts';
 import type { DrawnHeads } from './drawn-heads.ts';
 import type { Disguise, HeadKind, JudgeKernels, NoiseSource, PoolTensor } from './judge-kernels.ts';
-import type { CheckedOutputs, LaunchInputs } from './launch-inputs.ts';
+import type { CheckedOutput, LaunchInputs } from './launch-inputs.ts';
 import { type PoolMemory, type Regions, shuffled } from './pool-memory.ts';
 
 const TENSORS = ['Q', 'K', 'V'] as const;
@@ -93,7 +93,7 @@ export class HeadPool implements LaunchInputs {
     for (const tensor of this.#tensors) this.#judge.inputs(tensor, this.#kind, this.#disguise, true);
   }
 
-  checkOutputs(checked: CheckedOutputs): void {
+  checkOutput(checked: CheckedOutput): void {
     const { qBases, kvBases, answers } = this.#drawn;
     this.#driver.upload(this.#answers, answers);
     const compared = { ...checked, answers: this.#answers, heads: this.#headsOfLaunch, qBases, kvBases };

@@ -1,10 +1,10 @@
 import { randomInt } from 'node:crypto';
-import { DTYPE_BYTES, elementsOfTensor, type ProblemCase, type TensorExtent } from '@flashcore/shared/kernels';
+import { bytesOfTensor, elementsOfTensor, type ProblemCase, type TensorExtent } from '@flashcore/shared/kernels';
 import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
-import { outputOf } from '../driver/tensor-bits.ts';
+import { outputsOf } from '../driver/tensor-bits.ts';
 import type { DrawnSets } from './drawn-sets.ts';
 import type { JudgeKernels, NoiseSource, SlotDisguise, SlotExtent, SlotTensor } from './judge-kernels.ts';
-import type { CheckedOutputs, LaunchInputs } from './launch-inputs.ts';
+import type { CheckedOutput, LaunchInputs } from './launch-inputs.ts';
 import { type PoolMemory, type Regions, regionOf, shuffled } from './pool-memory.ts';
 
 /** As judge.cu's Layout. */
@@ -29,8 +29,7 @@ export class InputSlots implements LaunchInputs {
   readonly #judge: JudgeKernels;
   readonly #drawn: DrawnSets;
   readonly #tensors: readonly SlotTensor[];
-  readonly #output: SlotExtent;
-  readonly #answers: DevicePointer;
+  readonly #outputs: ReadonlyMap<string, { extent: SlotExtent; answers: DevicePointer }>;
   readonly #slots: number;
   #disguise: SlotDisguise = { key: 0n, phase: 0 };
 
@@ -39,12 +38,11 @@ export class InputSlots implements LaunchInputs {
     this.#judge = judge;
     this.#drawn = drawn;
     this.#slots = slots;
-    const { dtype } = timed;
     const inputs = timed.tensors.filter(({ direction }) => direction === 'in');
     this.names = inputs.map(({ name }) => name);
-    this.guarded = inputs.map((tensor) => memory.regions(slots, elementsOfTensor(tensor) * DTYPE_BYTES[dtype]));
+    this.guarded = inputs.map((tensor) => memory.regions(slots, bytesOfTensor(tensor)));
     const extentOf = (tensor: TensorExtent): SlotExtent => ({
-      dtype,
+      dtype: tensor.dtype,
       rows: elementsOfTensor(tensor) / tensor.dims.at(-1)!,
       columns: tensor.dims.at(-1)!,
       layout: memory.uploaded(layoutOf(timed, tensor)),
@@ -63,9 +61,13 @@ export class InputSlots implements LaunchInputs {
     });
     // Of the largest input: noise of few different values would be known at sight.
     const largest = this.#tensors.toSorted((a, b) => b.slots.payload - a.slots.payload)[0]!;
-    this.noise = { base: largest.drawn, bytes: Math.max(4, largest.slots.payload), dtype };
-    this.#output = extentOf(outputOf(timed));
-    this.#answers = memory.allocate(drawn.answers.byteLength);
+    this.noise = { base: largest.drawn, bytes: Math.max(4, largest.slots.payload), dtype: largest.extent.dtype };
+    this.#outputs = new Map(
+      outputsOf(timed).map((output) => [
+        output.name,
+        { extent: extentOf(output), answers: memory.allocate(drawn.answers.get(output.name)!.byteLength) },
+      ]),
+    );
   }
 
   arrange(launches: number): readonly (readonly number[])[] {
@@ -86,12 +88,13 @@ export class InputSlots implements LaunchInputs {
     for (const tensor of this.#tensors) this.#judge.slots(tensor, this.#disguise, true);
   }
 
-  checkOutputs(checked: CheckedOutputs): void {
-    const { answers, sets } = this.#drawn;
-    this.#driver.upload(this.#answers, answers);
-    const compared = { ...checked, answers: this.#answers, draws: sets.length, extent: this.#output };
-    this.#judge.answers(compared, this.#disguise);
-    this.#driver.fill8(this.#answers, 0, answers.byteLength);
+  checkOutput(checked: CheckedOutput): void {
+    const { sets } = this.#drawn;
+    const drawn = this.#drawn.answers.get(checked.name)!;
+    const { extent, answers } = this.#outputs.get(checked.name)!;
+    this.#driver.upload(answers, drawn);
+    this.#judge.answers({ ...checked, answers, draws: sets.length, extent }, this.#disguise);
+    this.#driver.fill8(answers, 0, drawn.byteLength);
   }
 }
 

@@ -38,8 +38,14 @@ const RESAMPLES = 1_000;
  */
 export async function compare(tools: BenchmarkTools, request: CompareRequest): Promise<ComparisonReport[]> {
   await tools.reporter.step('preparing the comparison', PREPARE_LIMIT_MS);
-  const { champion, candidate, seed, tolerance, ownReference } = request;
-  const judge = await Judge.open(tools, { builds: [champion, candidate], seed, tolerance, ownReference });
+  const { champion, candidate, seed, tolerance, ownTolerances, ownReference } = request;
+  const judge = await Judge.open(tools, {
+    builds: [champion, candidate],
+    seed,
+    tolerance,
+    ownTolerances,
+    ownReference,
+  });
   const builds = {
     champion: new LoadedCandidate(tools.driver, champion),
     second: new LoadedCandidate(tools.driver, champion),
@@ -100,10 +106,9 @@ class Comparison {
   }
 
   async run(): Promise<ComparisonReport> {
-    const { champion: championShape } = this.#request;
     const ledgers = {
-      champion: new OutputLedger(championShape.plan),
-      candidate: new OutputLedger(championShape.plan),
+      champion: new OutputLedger(this.#request.champion.plan),
+      candidate: new OutputLedger(this.#request.candidate.plan),
     };
     const pool = this.#judge.pool(this.#mode === 'cold' ? 1 : await this.#launchesPerSample(ledgers.champion));
     const side = (loaded: LoadedCandidate, ledger: OutputLedger): Side => {

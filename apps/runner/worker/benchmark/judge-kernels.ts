@@ -1,4 +1,4 @@
-import type { TensorDtype } from '@flashcore/shared/kernels';
+import type { ElementDtype, TensorDtype } from '@flashcore/shared/kernels';
 import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
 import type { Regions } from './pool-memory.ts';
 import { parameterArray } from '../driver/packed-arguments.ts';
@@ -7,7 +7,8 @@ const ENTRIES = ['inputs', 'outputs', 'slots', 'answers', 'noise', 'hold', 'scru
 type Entry = (typeof ENTRIES)[number];
 
 /** By judge.cu. */
-const DTYPES: Readonly<Record<TensorDtype, number>> = { fp16: 0, bf16: 1, fp32: 2 };
+/** int32 is moved and compared by its bits, as fp32 is. */
+const DTYPES: Readonly<Record<ElementDtype, number>> = { fp16: 0, bf16: 1, fp32: 2, int32: 2 };
 const TENSORS = { Q: 0, K: 1, V: 2 } as const;
 const MAX_GRID_Y = 65_535;
 /** CTAs of one kernel; more would only queue. The emulator's threads cost more than its loops. */
@@ -81,7 +82,7 @@ export interface SlotTensor {
 
 /** A tensor's extents for the grid, and where judge.cu finds its Layout. */
 export interface SlotExtent {
-  dtype: TensorDtype;
+  dtype: ElementDtype;
   rows: number;
   columns: number;
   layout: DevicePointer;
@@ -101,7 +102,7 @@ export interface ComparedSlots {
 export interface NoiseSource {
   base: DevicePointer;
   bytes: number;
-  dtype: TensorDtype;
+  dtype: ElementDtype;
 }
 
 export interface ComparedHeads {

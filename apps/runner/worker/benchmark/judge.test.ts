@@ -34,6 +34,7 @@ import { OutputLedger } from './output-ledger.ts';
 const root = fileURLToPath(new URL('../../../..', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'fc-judge-'));
 const TOLERANCE = { absolute: 1e-3, relative: 1e-2 };
+const TIGHT = { absolute: 1e-4, relative: 1e-4 };
 let driver: CudaDriver;
 let reference: Reference;
 let judgeImage: string;
@@ -98,7 +99,7 @@ async function judged(shape: ShapeFields, dtype: LaunchPlan['dtype'], launch: La
   const loaded = built(shape, dtype, launch);
   const judge = await Judge.open(
     { driver, reference, judgeImage },
-    { builds: [loaded.candidate], seed: '7', tolerance: TOLERANCE },
+    { builds: [loaded.candidate], seed: '7', tolerance: TOLERANCE, ownTolerances: {} },
   );
   const ledger = new OutputLedger(loaded.candidate.plan);
   const pool = judge.pool(5);
@@ -243,7 +244,7 @@ async function judgedCase(
   } as unknown as LoadedCandidate;
   const judge = await Judge.open(
     { driver, reference, judgeImage },
-    { builds: [candidate], seed: '7', tolerance: TOLERANCE },
+    { builds: [candidate], seed: '7', tolerance: TOLERANCE, ownTolerances: { strict: TIGHT } },
   );
   const ledger = new OutputLedger(timed);
   const pool = judge.pool(4);
@@ -311,6 +312,27 @@ test('a symmetry that the problem does not have makes what is right wrong; witho
   const without: ProblemCase = { ...timed, symmetries: [] };
   expect(await judgedCase(without, (inputs) => answered(timed, inputs))).toBe(
     'right: every output of 8 launches, each on inputs of its own',
+  );
+});
+
+test('every output of a case with several is checked, each by its own tolerance', async () => {
+  const values = { B: 2, H: 4, S: 17, D: 16, Hkv: 2, causal: 0 };
+  const timed = problemCase(installedProblem('attention'), values, 'fp16', new Set(['LSE']));
+  const withLse = (factor: number) =>
+    judgedCase(timed, (inputs, addresses) => {
+      const lse = reference.answers(inputs, timed).get('LSE')!.want;
+      driver.upload(
+        addresses['LSE']!,
+        tensorOf(
+          Float32Array.from(lse, (value) => value * factor),
+          'fp32',
+        ),
+      );
+      return answered(timed, inputs);
+    });
+  expect(await withLse(1)).toBe('right: every output of 8 launches, each on inputs of its own');
+  expect(await withLse(1.01)).toMatch(
+    /^in 2 samples of 8 launches; the first: 544 of 544 elements of LSE are outside the tolerance/,
   );
 });
 

@@ -1,9 +1,15 @@
-import { DTYPE_BYTES, elementsOfTensor, isPlainAttention, type ProblemCase } from '@flashcore/shared/kernels';
+import {
+  DTYPE_BYTES,
+  bytesOfTensor,
+  isPlainAttention,
+  type LaunchPlan,
+  type ProblemCase,
+} from '@flashcore/shared/kernels';
 import { median } from '@flashcore/shared/statistics';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import type { Reference } from '../driver/reference.ts';
-import { matricesOf, outputOf } from '../driver/tensor-bits.ts';
+import { matricesOf, outputsOf, type OutputExtent } from '../driver/tensor-bits.ts';
 import type { Executor } from '../messages/device.ts';
 import type { Candidate } from '../messages/launchable.ts';
 import { poolFor, slotsFor } from '../messages/pool-size.ts';
@@ -13,7 +19,7 @@ import { HeadPool } from './head-pool.ts';
 import { InputSlots } from './input-slots.ts';
 import { JudgeKernels } from './judge-kernels.ts';
 import type { LaunchInputs } from './launch-inputs.ts';
-import { LaunchPool } from './launch-pool.ts';
+import { type CheckedTensor, LaunchPool } from './launch-pool.ts';
 import { OutputLedger } from './output-ledger.ts';
 import { PoolMemory } from './pool-memory.ts';
 import { HotSampler } from './samplers.ts';
@@ -33,6 +39,8 @@ interface Judged {
   /** Of what the inputs are made from. */
   seed: string;
   tolerance: { absolute: number; relative: number };
+  /** Of outputs that name a tolerance, by its name. */
+  ownTolerances: Readonly<Record<string, Judged['tolerance']>>;
   /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
   ownReference?: Executor | undefined;
 }
@@ -45,16 +53,21 @@ export class Judge {
   readonly kernels: JudgeKernels;
   readonly #driver: CudaDriver;
   readonly #builds: readonly Candidate[];
-  readonly #tolerance: Judged['tolerance'];
+  readonly #toleranceOf: (output: OutputExtent) => Judged['tolerance'];
   readonly #kind: ProblemCase;
   readonly #drawn: Drawn;
 
-  private constructor(driver: CudaDriver, kernels: JudgeKernels, { builds, tolerance }: Judged, drawn: Drawn) {
+  private constructor(
+    driver: CudaDriver,
+    kernels: JudgeKernels,
+    { builds, tolerance, ownTolerances }: Judged,
+    drawn: Drawn,
+  ) {
     this.kernels = kernels;
     this.#driver = driver;
     this.#builds = builds;
-    this.#tolerance = tolerance;
-    this.#kind = builds[0]!.plan;
+    this.#toleranceOf = ({ tolerance: own }) => (own === undefined ? tolerance : ownTolerances[own]!);
+    this.#kind = mostOutputs(builds);
     this.#drawn = drawn;
   }
 
@@ -63,25 +76,26 @@ export class Judge {
     if (judgeImage === undefined)
       throw new Error('no judge kernels were compiled for the device: nothing can be timed');
     const { builds, seed, ownReference: own } = judged;
-    const timed = builds[0]!.plan;
-    const drawn = isPlainAttention(timed)
-      ? { heads: drawHeads(timed, seed, reference) }
-      : { sets: await drawSets(timed, { seed, reference, own }) };
+    const timed = mostOutputs(builds);
+    const drawn =
+      isPlainAttention(timed) && outputsOf(timed).length === 1
+        ? { heads: drawHeads(timed, seed, reference) }
+        : { sets: await drawSets(timed, { seed, reference, own }) };
     return new Judge(driver, new JudgeKernels(driver, judgeImage), judged, drawn);
   }
 
   /** Buffers for so many launches a graph, or for fewer where memory or the L2 end. */
   pool(launches: number): Pool {
     const { dtype, tensors } = this.#kind;
-    const output = outputOf(this.#kind);
-    const outputBytes = elementsOfTensor(output) * DTYPE_BYTES[dtype];
+    const outputs = outputsOf(this.#kind);
+    const outputBytes = outputs.reduce((bytes, output) => bytes + bytesOfTensor(output), 0);
     const workspaces = this.#builds.map(({ plan }) => plan.workspace.reduce((sum, { bytes }) => sum + bytes, 0));
     const ownBytes = outputBytes + Math.max(...workspaces);
     const memory = new PoolMemory(this.#driver);
     const parts = { memory, timed: this.#kind };
     let sized: { launches: number; inputs: LaunchInputs };
     if ('heads' in this.#drawn) {
-      const { heads, rows, columns } = matricesOf(output);
+      const { heads, rows, columns } = matricesOf(outputs[0]);
       const size = poolFor({ launches, heads, headBytes: rows * columns * DTYPE_BYTES[dtype], ownBytes });
       const pool = { ...parts, drawn: this.#drawn.heads, heads: size.heads };
       sized = { launches: size.launches, inputs: new HeadPool(this.#driver, this.kernels, pool) };
@@ -89,7 +103,7 @@ export class Judge {
       const { sets } = this.#drawn;
       const inputBytes = tensors
         .filter(({ direction }) => direction === 'in')
-        .reduce((bytes, tensor) => bytes + elementsOfTensor(tensor) * DTYPE_BYTES[dtype], 0);
+        .reduce((bytes, tensor) => bytes + bytesOfTensor(tensor), 0);
       const apart = this.#kind.symmetries.length > 0 ? launches : Math.min(launches, sets.sets.length);
       const slots = slotsFor({ launches: apart, inputBytes, ownBytes });
       sized = {
@@ -100,13 +114,18 @@ export class Judge {
     const pool = new LaunchPool(this.#driver, this.kernels, {
       memory,
       ...sized,
-      output: { name: output.name, bytes: outputBytes },
+      outputs: outputs.map((output) => ({ name: output.name, bytes: bytesOfTensor(output) })),
     });
     return {
       launches: sized.launches,
-      build: (loaded, ledger) => new TimedBuild(this.#driver, { loaded, pool, ledger, tolerance: this.#tolerance }),
+      build: (loaded, ledger) =>
+        new TimedBuild(this.#driver, { loaded, pool, ledger, outputs: this.#checked(loaded.candidate.plan) }),
       free: () => pool.free(),
     };
+  }
+
+  #checked(plan: LaunchPlan): CheckedTensor[] {
+    return outputsOf(plan).map((output) => ({ output, tolerance: this.#toleranceOf(output) }));
   }
 
   /** As many launches of a build as take about two milliseconds. */
@@ -125,6 +144,10 @@ export class Judge {
     this.kernels.close();
   }
 }
+
+/** A build may lack optional outputs that another has. */
+const mostOutputs = (builds: readonly Candidate[]): LaunchPlan =>
+  builds.map(({ plan }) => plan).toSorted((a, b) => b.tensors.length - a.tensors.length)[0]!;
 
 /** Buffers of a graph's launches, on which builds can be timed. */
 export interface Pool {

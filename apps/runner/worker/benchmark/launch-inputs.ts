@@ -2,8 +2,9 @@ import type { DevicePointer } from '../driver/cuda-driver.ts';
 import type { NoiseSource } from './judge-kernels.ts';
 import type { Regions } from './pool-memory.ts';
 
-/** The outputs of a graph's launches, and where each launch had its buffers. */
-export interface CheckedOutputs {
+/** An output of a graph's launches, and where each launch had its buffers. */
+export interface CheckedOutput {
+  name: string;
   outputs: Regions;
   /** For judge.cu: a launch's region of the outputs, then its place(). */
   places: DevicePointer;
@@ -27,7 +28,8 @@ export interface LaunchInputs {
   /** Counts elements that are no longer what was written. */
   checkInputs(): void;
   /**
-   * Compares all outputs. The answers come to the device only now, and are gone from it before another launch runs.
+   * Compares one output of all launches. The answers come to the device only now, and are gone from it before another
+   * launch runs.
    */
-  checkOutputs(checked: CheckedOutputs): void;
+  checkOutput(checked: CheckedOutput): void;
 }

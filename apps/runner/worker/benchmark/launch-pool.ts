@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Fill } from '@flashcore/shared/kernels';
 import type { BufferAddresses } from '../driver/arguments.ts';
 import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
+import type { OutputExtent } from '../driver/tensor-bits.ts';
 import type { Found, JudgeKernels } from './judge-kernels.ts';
 import type { LaunchInputs } from './launch-inputs.ts';
 import { type PoolMemory, type Regions, regionOf, shuffled } from './pool-memory.ts';
@@ -22,10 +23,24 @@ export interface Arrangement {
   table: DevicePointer;
 }
 
+type InitialOutputs = Readonly<Record<string, Fill>> | undefined;
+
+/** An output, and what its elements may be off. */
+export interface CheckedTensor {
+  output: OutputExtent;
+  tolerance: { absolute: number; relative: number };
+}
+
+/** The first output's has what became of inputs and guards. */
+export interface FoundInOutput {
+  output: OutputExtent;
+  found: Found;
+}
+
 interface LaunchPoolParts {
   memory: PoolMemory;
   inputs: LaunchInputs;
-  output: { name: string; bytes: number };
+  outputs: readonly { name: string; bytes: number }[];
   launches: number;
 }
 
@@ -37,19 +52,17 @@ export class LaunchPool {
   readonly #judge: JudgeKernels;
   readonly #memory: PoolMemory;
   readonly #inputs: LaunchInputs;
-  readonly #outputName: string;
-  readonly #outputs: Regions;
+  readonly #outputs: ReadonlyMap<string, Regions>;
   #key = 0n;
 
-  constructor(driver: CudaDriver, judge: JudgeKernels, { memory, inputs, output, launches }: LaunchPoolParts) {
+  constructor(driver: CudaDriver, judge: JudgeKernels, { memory, inputs, outputs, launches }: LaunchPoolParts) {
     this.#judge = judge;
     this.#memory = memory;
     this.#inputs = inputs;
     this.launches = launches;
     // A few more than launches: the places that stay empty are others in each arrangement.
     this.regions = driver.facts.simulated ? launches : launches + Math.ceil(launches / 8);
-    this.#outputName = output.name;
-    this.#outputs = this.allocateRegions(this.regions, output.bytes);
+    this.#outputs = new Map(outputs.map(({ name, bytes }) => [name, this.allocateRegions(this.regions, bytes)]));
     this.arrangements = Array.from({ length: ARRANGEMENTS[driver.facts.simulated ? 'simulated' : 'gpu'] }, () =>
       this.#arrange(),
     );
@@ -61,36 +74,45 @@ export class LaunchPool {
 
   /** Where a launch finds its tensors. */
   tensorsAt({ region, inputs }: Place): BufferAddresses['tensors'] {
-    return { ...this.#inputs.addressesAt(inputs), [this.#outputName]: regionOf(this.#outputs, region) };
+    const outputs = [...this.#outputs].map(([name, regions]) => [name, regionOf(regions, region)] as const);
+    return { ...this.#inputs.addressesAt(inputs), ...Object.fromEntries(outputs) };
   }
 
   /**
    * Before a sample, in stream order: scrubs, makes new noise where launches write, and at last new inputs, which
    * are then in L2 as far as they fit. `own`: the workspaces of the build that is timed next.
    */
-  renew(initialOutput: Fill | undefined, own: readonly Regions[]): void {
+  renew(initial: InitialOutputs, own: readonly Regions[]): void {
     this.#key = randomBytes(8).readBigUInt64LE();
     this.#judge.scrub(this.#key);
-    this.renewOwn(initialOutput, own);
+    this.renewOwn(initial, own);
     this.#inputs.write(this.#key);
   }
 
   /** Outputs and workspaces as they were before the sample; the inputs stay. */
-  renewOwn(initialOutput: Fill | undefined, own: readonly Regions[]): void {
-    this.#eachRegions([{ ...this.#outputs, initial: initialOutput }, ...own], (regions, key) =>
-      this.#judge.noise(regions, this.#inputs.noise, key),
-    );
+  renewOwn(initial: InitialOutputs, own: readonly Regions[]): void {
+    const outputs = [...this.#outputs].map(([name, regions]) => ({ ...regions, initial: initial?.[name] }));
+    this.#eachRegions([...outputs, ...own], (regions, key) => this.#judge.noise(regions, this.#inputs.noise, key));
   }
 
-  /** After a sample: every element of every output, the guards, and the inputs. */
-  check(arrangement: Arrangement, tolerance: { absolute: number; relative: number }, own: readonly Regions[]): Found {
-    this.#eachRegions([this.#outputs, ...own], (regions, key) =>
+  /** After a sample: every element of the outputs that a build has, the guards, and the inputs. */
+  check(arrangement: Arrangement, outputs: readonly CheckedTensor[], own: readonly Regions[]): FoundInOutput[] {
+    this.#eachRegions([...this.#outputs.values(), ...own], (regions, key) =>
       this.#judge.noise(regions, this.#inputs.noise, key, true),
     );
     this.#inputs.checkInputs();
     const { launches } = this;
-    this.#inputs.checkOutputs({ outputs: this.#outputs, places: arrangement.table, launches, tolerance });
-    return this.#judge.found();
+    return outputs.map(({ output, tolerance }) => {
+      const { name } = output;
+      this.#inputs.checkOutput({
+        name,
+        outputs: this.#outputs.get(name)!,
+        places: arrangement.table,
+        launches,
+        tolerance,
+      });
+      return { output, found: this.#judge.found() };
+    });
   }
 
   /** Names of the inputs, as Found counts them. */

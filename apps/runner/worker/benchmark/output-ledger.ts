@@ -1,30 +1,33 @@
 import { elementsOfTensor, type ProblemCase, type TensorExtent } from '@flashcore/shared/kernels';
-import { outputOf } from '../driver/tensor-bits.ts';
+import { outputsOf } from '../driver/tensor-bits.ts';
 import type { LatencyReport } from '../messages/measuring.ts';
 import type { Found } from './judge-kernels.ts';
+import type { FoundInOutput } from './launch-pool.ts';
 
 /** What the checks of all samples of a build found. */
 export class OutputLedger {
-  readonly #output: TensorExtent;
+  readonly #outputs: readonly TensorExtent[];
   #launches = 0;
-  #elements = 0;
   #problem: string | undefined;
   #wrongSamples = 0;
 
   constructor(timed: ProblemCase) {
-    this.#output = outputOf(timed);
+    this.#outputs = outputsOf(timed);
   }
 
   /** Errors: where fewer elements were compared than the launches have. */
-  add(found: Found, { launches, inputNames }: { launches: number; inputNames: readonly string[] }): void {
-    const elements = launches * elementsOfTensor(this.#output);
-    if (found.compared !== elements) throw new Error(`the judge compared ${found.compared} elements of ${elements}`);
+  add(checked: readonly FoundInOutput[], { launches, inputNames }: AddedLaunches): void {
+    const problems = this.#outputs.flatMap((output) => {
+      const found = checked.find((each) => each.output.name === output.name)?.found;
+      const elements = launches * elementsOfTensor(output);
+      if (found?.compared !== elements)
+        throw new Error(`the judge compared ${found?.compared ?? 0} elements of ${elements} of ${output.name}`);
+      return problemsOf(found, { elements, inputNames, output, named: this.#outputs.length > 1 });
+    });
     this.#launches += launches;
-    this.#elements += elements;
-    const problem = problemOf(found, { elements, inputNames, output: this.#output });
-    if (problem === undefined) return;
+    if (problems.length === 0) return;
     this.#wrongSamples += 1;
-    this.#problem ??= problem;
+    this.#problem ??= problems.join('; ');
   }
 
   report(): LatencyReport['outputCheck'] {
@@ -36,25 +39,33 @@ export class OutputLedger {
   }
 }
 
+interface AddedLaunches {
+  launches: number;
+  inputNames: readonly string[];
+}
+
 interface Judged {
   elements: number;
   inputNames: readonly string[];
   output: TensorExtent;
+  /** Say which output. */
+  named: boolean;
 }
 
-function problemOf(
+function problemsOf(
   { outside, first, changed, guards }: Found,
-  { elements, inputNames, output }: Judged,
-): string | undefined {
+  { elements, inputNames, output, named }: Judged,
+): string[] {
   const inputs = inputNames.filter((_, index) => changed[index]! > 0);
-  const parts = [
+  return [
     ...(inputs.length > 0 ? [`the kernel changed ${inputs.join(', ')}`] : []),
     ...(guards > 0 ? ['the kernel changed guard bytes around its buffers'] : []),
     ...(outside > 0
-      ? [`${outside} of ${elements} elements are outside the tolerance, the first in ${elementName(output, first)}`]
+      ? [
+          `${outside} of ${elements} elements${named ? ` of ${output.name}` : ''} are outside the tolerance, the first in ${elementName(output, first)}`,
+        ]
       : []),
   ];
-  return parts.length > 0 ? parts.join('; ') : undefined;
 }
 
 const INDEX_NAMES = ['column', 'row', 'head', 'batch'];

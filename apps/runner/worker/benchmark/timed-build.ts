@@ -1,7 +1,7 @@
 import type { PreparedLaunches } from '../driver/arguments.ts';
 import type { CudaDriver, Handle } from '../driver/cuda-driver.ts';
 import type { LoadedCandidate } from '../driver/loaded-candidate.ts';
-import type { Arrangement, LaunchPool } from './launch-pool.ts';
+import type { Arrangement, CheckedTensor, LaunchPool } from './launch-pool.ts';
 import type { OutputLedger } from './output-ledger.ts';
 import { regionOf, type Regions } from './pool-memory.ts';
 
@@ -9,7 +9,8 @@ interface TimedBuildParts {
   loaded: LoadedCandidate;
   pool: LaunchPool;
   ledger: OutputLedger;
-  tolerance: { absolute: number; relative: number };
+  /** Of the build's outputs. */
+  outputs: readonly CheckedTensor[];
 }
 
 /** The launches of a build in one arrangement of a pool's buffers. */
@@ -29,17 +30,17 @@ export class TimedBuild {
   readonly #loaded: LoadedCandidate;
   readonly #pool: LaunchPool;
   readonly #ledger: OutputLedger;
-  readonly #tolerance: TimedBuildParts['tolerance'];
+  readonly #outputs: TimedBuildParts['outputs'];
   readonly #workspaces: readonly { name: string; regions: Regions }[];
   readonly #arranged: Arranged[];
   #next = 0;
 
-  constructor(driver: CudaDriver, { loaded, pool, ledger, tolerance }: TimedBuildParts) {
+  constructor(driver: CudaDriver, { loaded, pool, ledger, outputs }: TimedBuildParts) {
     this.#driver = driver;
     this.#loaded = loaded;
     this.#pool = pool;
     this.#ledger = ledger;
-    this.#tolerance = tolerance;
+    this.#outputs = outputs;
     this.launches = pool.launches;
     this.#workspaces = loaded.candidate.plan.workspace.map(({ name, bytes, initial }) => ({
       name,
@@ -60,12 +61,12 @@ export class TimedBuild {
   /** New inputs, noise and buffers for the launches of the next sample. */
   renew(): void {
     this.#next = (this.#next + 1) % this.#arranged.length;
-    this.#pool.renew(this.#loaded.candidate.plan.initialOutput, this.#own());
+    this.#pool.renew(this.#loaded.candidate.plan.initialOutputs, this.#own());
   }
 
-  /** Gives O and workspaces their initial values again, and those without one other noise. */
+  /** Gives outputs and workspaces their initial values again, and those without one other noise. */
   initialise(): void {
-    this.#pool.renewOwn(this.#loaded.candidate.plan.initialOutput, this.#own());
+    this.#pool.renewOwn(this.#loaded.candidate.plan.initialOutputs, this.#own());
   }
 
   /** Enqueues the launches of a sample, one after another. */
@@ -90,7 +91,7 @@ export class TimedBuild {
 
   /** Checks all that the launches of the sample wrote. */
   check(): void {
-    const found = this.#pool.check(this.#now().arrangement, this.#tolerance, this.#own());
+    const found = this.#pool.check(this.#now().arrangement, this.#outputs, this.#own());
     this.#ledger.add(found, { launches: this.launches, inputNames: this.#pool.inputNames });
   }
 

@@ -4,11 +4,13 @@ import {
   type PlannedArgument,
   type PlannedLaunch,
   type TensorName,
+  bytesOfTensor,
   elementsOfTensor,
 } from '@flashcore/shared/kernels';
 import type { CudaDriver, DevicePointer, Handle, LaunchSpec } from './cuda-driver.ts';
 import { addressOf } from './declarations.ts';
 import { parameterArray } from './packed-arguments.ts';
+import { tensorNamed } from './tensor-bits.ts';
 
 /** Where a run's buffers lie. */
 export interface BufferAddresses {
@@ -93,13 +95,6 @@ function tensorAddress({ tensors }: BufferAddresses, name: TensorName): DevicePo
   return address;
 }
 
-/** Extents of a tensor of the plan, outermost first. */
-function dimsOf({ tensors }: LaunchPlan, wanted: TensorName): readonly number[] {
-  const tensor = tensors.find(({ name }) => name === wanted);
-  if (!tensor) throw new Error(`the plan has no tensor ${wanted}`);
-  return tensor.dims;
-}
-
 /**
  * CUtensorMap of a tensor as [heads, rows, columns], the last two of its dimensions and the product of the others; the
  * box given innermost first: [columns, rows] of one head, or [columns, rows, heads]. Rows past the last are read as
@@ -112,8 +107,8 @@ function tensorMap(
   plan: LaunchPlan,
 ): Buffer {
   const map = alignedBuffer(TENSOR_MAP_BYTES, 64);
-  const { dtype } = plan;
-  const [columnsOfAll, rowsOfAll = 1, ...outer] = dimsOf(plan, argument.tensor).toReversed();
+  const { dtype, dims } = tensorNamed(plan, argument.tensor);
+  const [columnsOfAll, rowsOfAll = 1, ...outer] = dims.toReversed();
   if (argument.box.length < 2 || argument.box.length > 3)
     throw new Error(
       `a tensor map's box has [columns, rows] or [columns, rows, heads], got ${argument.box.length} numbers`,
@@ -193,8 +188,7 @@ function persistingWindow(
 ): Buffer | undefined {
   const starts = tensors.map((tensor) => tensorAddress(addresses, tensor));
   const ends = tensors.map((tensor, index) => {
-    const bytes = elementsOfTensor({ dims: dimsOf(plan, tensor) }) * DTYPE_BYTES[plan.dtype];
-    return starts[index]! + BigInt(bytes);
+    return starts[index]! + BigInt(bytesOfTensor(tensorNamed(plan, tensor)));
   });
   const low = starts.reduce((least, start) => (start < least ? start : least));
   const high = ends.reduce((most, end) => (end > most ? end : most));

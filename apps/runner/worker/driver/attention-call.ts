@@ -1,6 +1,14 @@
-/** Describes the struct of flashcore_attention_forward() (kernels/reference/attention_reference.h) to koffi. */
+/** Describes the structs of kernels/reference/attention_reference.h to koffi, and fills them for a case. */
 import koffi from 'koffi';
-import type { ProblemCase, TensorDtype } from '@flashcore/shared/kernels';
+import {
+  type Operand,
+  type OperandAxis,
+  type OperandName,
+  type ProblemCase,
+  type TableName,
+  type TensorDtype,
+  type TensorExtent,
+} from '@flashcore/shared/kernels';
 import { tensorNamed, type TensorBits, type TensorsByName } from './tensor-bits.ts';
 
 const tensor = koffi.struct('flashcore_tensor', {
@@ -18,8 +26,7 @@ const output = koffi.struct('flashcore_output', {
   head_stride: 'int64_t',
   row_stride: 'int64_t',
 });
-/** Called for its effect: koffi then knows the type by its name. */
-koffi.struct('flashcore_attention', {
+const attention = koffi.struct('flashcore_attention', {
   ...Object.fromEntries(['B', 'Hq', 'Hkv', 'Sq', 'Skv', 'D', 'Dv', 'dtype'].map((name) => [name, 'int32_t'])),
   q: tensor,
   k: tensor,
@@ -50,56 +57,140 @@ koffi.struct('flashcore_attention', {
   weight_dtype: 'int32_t',
   output_dtype: 'int32_t',
 });
+/** Called for its effect: koffi then knows the type by its name. */
+koffi.struct('flashcore_attention_gradients', {
+  forward: attention,
+  d_o: tensor,
+  d_o_dtype: 'int32_t',
+  d_q: output,
+  d_k: output,
+  d_v: output,
+  d_sinks: 'double *',
+});
 
 /** FLASHCORE_DTYPE_* of the header; kernels may round products of fp32 tensors to tf32. */
 const DTYPES: Readonly<Record<TensorDtype, number>> = { fp16: 0, bf16: 1, fp32: 2 };
 const TF32 = 3;
-const ABSENT = { data: null, count: 0, batch_stride: 0, head_stride: 0, row_stride: 0 };
+const NO_STRIDES = { count: 0, batch_stride: 0, head_stride: 0, row_stride: 0 };
+const ABSENT = { data: null, ...NO_STRIDES };
+const NOT_WANTED = { value: null, rounding: null, ...NO_STRIDES };
 const UNLIMITED = -1;
+/** `causal` for a mask in which the last query sees the last key. */
+const BOTTOM_RIGHT = 2;
 
-export interface AttentionOutput {
+export interface WantedOutput {
   want: Float64Array;
   rounding?: Float32Array | undefined;
 }
 
-/** The struct for a case of the problem `attention`, whose tensors are contiguous. */
-export function attentionStruct(attention: ProblemCase, inputs: TensorsByName, out: AttentionOutput): object {
-  const { values, dtype } = attention;
+/** Arrays to fill, by operand. */
+export type WantedOutputs = Readonly<Partial<Record<OperandName, WantedOutput>>>;
+
+/** flashcore_attention for a case. */
+export function attentionStruct(computed: ProblemCase, inputs: TensorsByName, out: WantedOutputs): object {
+  const { values, dtype } = computed;
   const { causal = 0, window = UNLIMITED, softcap = 0, scale } = values;
-  if (scale === undefined) throw new Error(`${attention.problem} has no attribute scale`);
-  const [q, k, v, o] = ['Q', 'K', 'V', 'O'].map((name) => tensorNamed(attention, name).dims as Dims) as [
-    Dims,
-    Dims,
-    Dims,
-    Dims,
-  ];
+  if (scale === undefined) throw new Error(`${computed.problem} has no attribute scale`);
+  const bound = new BoundOperands(computed, inputs);
+  const [q, k] = [bound.extents('q'), bound.extents('k')];
+  // V may have more columns than O: both may be parts of one cache.
+  const { d: valueColumns } = bound.has('o') ? bound.extents('o') : bound.extents('v');
+  const [keyLengths, queryOffsets, keyOffsets, pageTable] = (
+    ['key_lengths', 'query_offsets', 'key_offsets', 'page_table'] as const
+  ).map((name) => bound.table(name));
+  const mostPages = pageTable?.dims[1] ?? 0;
   return {
-    ...{ B: q[0], Hq: q[1], Hkv: k[1], Sq: q[2], Skv: k[2], D: q[3], Dv: v[3], dtype: DTYPES[dtype] },
-    ...{ q: contiguous(inputs['Q']!, q), k: contiguous(inputs['K']!, k), v: contiguous(inputs['V']!, v) },
-    ...{ query_offsets: null, key_offsets: null, key_lengths: null },
-    ...{ page_table: null, page_offsets: null, page_size: 0, most_pages: 0, selected: ABSENT, most_selected: 0 },
+    B: queryOffsets ? queryOffsets.dims[0]! - 1 : q.b,
+    ...{ Hq: q.h, Hkv: k.h, Sq: q.s, Skv: pageTable ? mostPages * k.s : k.s, D: q.d, Dv: valueColumns },
+    ...{ dtype: DTYPES[dtype], q: bound.input('q'), k: bound.input('k'), v: bound.input('v') },
+    query_offsets: queryOffsets?.data ?? null,
+    key_offsets: keyOffsets?.data ?? null,
+    key_lengths: keyLengths?.data ?? null,
+    page_table: pageTable?.data ?? null,
+    ...{ page_offsets: null, page_size: pageTable ? k.s : 0, most_pages: mostPages },
+    ...{ selected: ABSENT, most_selected: 0 },
     ...{ alignment: causal === BOTTOM_RIGHT ? 1 : 0, causal: causal === 0 ? 0 : 1 },
     ...{ window_left: window, window_right: UNLIMITED },
     ...{ scale: Math.fround(scale), softcap: Math.fround(softcap), alibi_slopes: null, sinks: null },
     ...{ bias: ABSENT, bias_key_stride: 0, bias_dtype: 0 },
-    o: { value: out.want, rounding: out.rounding ?? null, ...stridesOf(o, out.want.length) },
-    lse: { value: null, rounding: null, count: 0, batch_stride: 0, head_stride: 0, row_stride: 0 },
+    o: bound.output('o', out),
+    lse: bound.output('lse', out),
     lse_base_2: 0,
     weight_dtype: dtype === 'fp32' ? TF32 : DTYPES[dtype],
     output_dtype: dtype === 'fp32' ? TF32 : DTYPES[dtype],
   };
 }
 
-/** `causal` for a mask in which the last query sees the last key. */
-const BOTTOM_RIGHT = 2;
+/** flashcore_attention_gradients for a case. */
+export function gradientsStruct(computed: ProblemCase, inputs: TensorsByName, out: WantedOutputs): object {
+  const bound = new BoundOperands(computed, inputs);
+  return {
+    forward: attentionStruct(computed, inputs, {}),
+    d_o: bound.input('d_o'),
+    d_o_dtype: DTYPES[computed.dtype],
+    d_q: bound.output('d_q', out),
+    d_k: bound.output('d_k', out),
+    d_v: bound.output('d_v', out),
+    d_sinks: null,
+  };
+}
 
-type Dims = readonly [number, number, number, number];
+type Extents = Record<OperandAxis, number>;
 
-const contiguous = (data: TensorBits, dims: Dims) => ({ data, ...stridesOf(dims, data.length) });
+/** The tensors of an operation, with extents and strides by the meaning of their dimensions. */
+class BoundOperands {
+  readonly #computed: ProblemCase;
+  readonly #inputs: TensorsByName;
 
-const stridesOf = ([, heads, rows, columns]: Dims, count: number) => ({
-  count,
-  batch_stride: heads * rows * columns,
-  head_stride: rows * columns,
-  row_stride: columns,
-});
+  constructor(computed: ProblemCase, inputs: TensorsByName) {
+    this.#computed = computed;
+    this.#inputs = inputs;
+  }
+
+  has = (name: OperandName): boolean => this.#computed.operands.operands[name] !== undefined;
+
+  /** 1 for dimensions that the tensor lacks. */
+  extents(name: OperandName): Extents {
+    const { axes, dims } = this.#placed(name);
+    const extents: Extents = { b: 1, h: 1, s: 1, d: 1 };
+    for (const [dim, axis] of axes.entries()) extents[axis] = dims[dim]!;
+    return extents;
+  }
+
+  input(name: OperandName): object {
+    const data = this.#bits(this.#placed(name).name);
+    return { data, count: data.length, ...this.#strides(name) };
+  }
+
+  output(name: OperandName, out: WantedOutputs): object {
+    const wanted = out[name];
+    if (!wanted) return NOT_WANTED;
+    const { want, rounding } = wanted;
+    return { value: want, rounding: rounding ?? null, count: want.length, ...this.#strides(name) };
+  }
+
+  table(name: TableName): { data: TensorBits; dims: readonly number[] } | undefined {
+    const named = this.#computed.operands.tables[name];
+    return named === undefined ? undefined : { data: this.#bits(named), dims: tensorNamed(this.#computed, named).dims };
+  }
+
+  #placed(name: OperandName): Pick<Operand, 'axes'> & Pick<TensorExtent, 'name' | 'dims'> {
+    const operand = this.#computed.operands.operands[name];
+    if (!operand) throw new Error(`${this.#computed.problem} has no ${name}`);
+    const { dims } = tensorNamed(this.#computed, operand.tensor);
+    return { axes: operand.axes, name: operand.tensor, dims };
+  }
+
+  #bits(name: string): TensorBits {
+    const bits = this.#inputs[name];
+    if (!bits) throw new Error(`${this.#computed.problem} has no values of ${name}`);
+    return bits;
+  }
+
+  #strides(name: OperandName): object {
+    const { axes, dims } = this.#placed(name);
+    const stride = (axis: OperandAxis): number =>
+      axes.includes(axis) ? dims.slice(axes.indexOf(axis) + 1).reduce((product, extent) => product * extent, 1) : 0;
+    return { batch_stride: stride('b'), head_stride: stride('h'), row_stride: stride('s') };
+  }
+}

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { Fill, TensorDtype } from '@flashcore/shared/kernels';
+import type { Fill, ElementDtype } from '@flashcore/shared/kernels';
 import type { DeviceFacts } from '../messages/device.ts';
 import type { LaunchCounts } from '../messages/profiling.ts';
 import { cudaErrorOf } from './cuda-error.ts';
@@ -37,7 +37,7 @@ export interface LaunchSpec {
 }
 
 /** CUtensorMapDataType. */
-const TENSOR_MAP_TYPES: Readonly<Record<TensorDtype, number>> = { fp16: 6, fp32: 7, bf16: 9 };
+const TENSOR_MAP_TYPES: Readonly<Record<ElementDtype, number>> = { int32: 3, fp16: 6, fp32: 7, bf16: 9 };
 const FILLS = { 1: 'cuMemsetD8Async', 2: 'cuMemsetD16Async', 4: 'cuMemsetD32Async' } as const;
 
 /** Blocks of a grid: so many from the first, each a step further. */
@@ -48,7 +48,7 @@ export interface BlockChoice {
 }
 
 interface TensorMapShape {
-  dtype: TensorDtype;
+  dtype: ElementDtype;
   address: DevicePointer;
   dimensions: number[];
   strides: number[];

@@ -1,12 +1,29 @@
 import { availableParallelism } from 'node:os';
 import koffi from 'koffi';
-import { elementsOfTensor, type ProblemCase, type TensorDtype } from '@flashcore/shared/kernels';
-import { attentionStruct } from './attention-call.ts';
-import { emptyBits, matricesOf, outputOf, tensorNamed, type TensorBits, type TensorsByName } from './tensor-bits.ts';
+import {
+  elementsOfTensor,
+  type ElementDtype,
+  type OperandName,
+  type ProblemCase,
+  type TensorDtype,
+  type TensorExtent,
+} from '@flashcore/shared/kernels';
+import { attentionStruct, gradientsStruct, type WantedOutput, type WantedOutputs } from './attention-call.ts';
+import {
+  emptyBits,
+  matricesOf,
+  outputOf,
+  outputsOf,
+  tensorNamed,
+  tensorOf,
+  type OutputExtent,
+  type TensorBits,
+  type TensorsByName,
+} from './tensor-bits.ts';
 
 /** What is right, and how far rounding to the dtype may put an honest output off it. */
 export interface RoundedAnswer {
-  /** softmax(Q Kᵀ / sqrt(D)) V in double precision; [B, H, S, D]. */
+  /** In double precision, as the output's dimensions have it. */
   want: Float64Array;
   /**
    * Standard deviation of each element's rounding error (kernels/reference/attention_reference.h); undefined if the
@@ -15,15 +32,21 @@ export interface RoundedAnswer {
   rounding?: Float32Array;
 }
 
+/** By output. */
+export type Answers = ReadonlyMap<string, RoundedAnswer>;
+
 /** Attention on the CPU (kernels/reference/attention_reference.h), through its C ABI. */
 export interface Reference {
-  /** softmax(Q Kᵀ / sqrt(D)) V in double precision; [B, H, S, D]. */
-  fp64(inputs: TensorsByName, attention: ProblemCase): Float64Array;
-  /** The same as a plain implementation in the inputs' dtype computes it. */
+  /** The first output in double precision. */
+  fp64(inputs: TensorsByName, computed: ProblemCase): Float64Array;
+  /** All outputs, with the rounding of those that the oracle models it for. */
+  answers(inputs: TensorsByName, computed: ProblemCase, how?: { rounding: boolean }): Answers;
+  /** The inputs that the oracle computes from the others, rounded to their dtypes. */
+  derived(inputs: TensorsByName, computed: ProblemCase): TensorsByName;
+  /** softmax(Q Kᵀ / sqrt(D)) V as a plain implementation in the inputs' dtype computes it. */
   plain(inputs: TensorsByName, attention: ProblemCase): TensorBits;
-  withRounding(inputs: TensorsByName, attention: ProblemCase): Required<RoundedAnswer>;
   /** Both on threads beside this one. */
-  withRoundingBeside(inputs: TensorsByName, attention: ProblemCase): Promise<Required<RoundedAnswer>>;
+  answersBeside(inputs: TensorsByName, computed: ProblemCase): Promise<Answers>;
   plainBeside(inputs: TensorsByName, attention: ProblemCase): Promise<TensorBits>;
   /**
    * Fills with N(0, 1) times scale, as CounterRandom.fillNormal() with this key and stream does: the same bits on all
@@ -38,7 +61,7 @@ export interface Reference {
   roundingRatio(
     got: TensorBits,
     answer: Required<RoundedAnswer>,
-    compared: ProblemCase,
+    output: OutputExtent,
   ): { ratio: number; index: number };
 }
 
@@ -133,6 +156,9 @@ export function loadReference(path: string): Reference {
   const forward = library.func(
     'int flashcore_attention_forward(const flashcore_attention *problem, int32_t threads)',
   ) as unknown as Native<[object, number]>;
+  const backward = library.func(
+    'int flashcore_attention_backward(const flashcore_attention_gradients *problem, int32_t threads)',
+  ) as unknown as Native<[object, number]>;
   const roundingRatio = library.func(
     'int flashcore_rounding_ratio(int32_t dtype, const void *got, const void *want, const void *rounding, int32_t heads, int32_t S, int32_t D, void *out)',
   ) as unknown as NativeCompare;
@@ -167,32 +193,48 @@ export function loadReference(path: string): Reference {
         else resolve(status);
       });
     });
-  const elementsOf = (attention: ProblemCase): number => elementsOfTensor(outputOf(attention));
-  const emptyOutput = (attention: ProblemCase): TensorBits => emptyBits(elementsOf(attention), attention.dtype);
-  const emptyAnswer = (attention: ProblemCase): Required<RoundedAnswer> => ({
-    want: new Float64Array(elementsOf(attention)),
-    rounding: new Float32Array(elementsOf(attention)),
-  });
+  /** Throws for a problem that the oracle does not know. */
+  const operation = (computed: ProblemCase, inputs: TensorsByName, out: WantedOutputs) => {
+    switch (computed.operation) {
+      case 'attention':
+        return { native: forward, struct: attentionStruct(computed, inputs, out) };
+      case 'attention_backward':
+        return { native: backward, struct: gradientsStruct(computed, inputs, out) };
+      case 'own':
+        throw new Error(`${computed.problem} has a reference of its own`);
+    }
+  };
   return {
-    fp64: (inputs, attention) => {
-      const want = new Float64Array(elementsOf(attention));
-      return checked(forward(attentionStruct(attention, inputs, { want }), ALL_THREADS), want);
+    fp64: (inputs, computed) => {
+      const { name } = outputOf(computed);
+      const { answers, out } = emptyAnswers(computed, { rounding: false });
+      const { native, struct } = operation(computed, inputs, out);
+      return checked(native(struct, ALL_THREADS), answers.get(name)!.want);
+    },
+    answers: (inputs, computed, how = { rounding: true }) => {
+      const { answers, out } = emptyAnswers(computed, how);
+      const { native, struct } = operation(computed, inputs, out);
+      return checked(native(struct, ALL_THREADS), answers);
+    },
+    answersBeside: async (inputs, computed) => {
+      const { answers, out } = emptyAnswers(computed, { rounding: true });
+      const { native, struct } = operation(computed, inputs, out);
+      return checked(await beside(native, [struct, THREADS_BESIDE], [inputs, answers]), answers);
+    },
+    derived: (inputs, computed) => {
+      const wanted = computed.tensors.filter(({ draw }) => draw?.kind === 'derived');
+      const { answers, out } = emptyOutputs(computed, wanted, { rounding: false });
+      checked(forward(attentionStruct(computed, inputs, out), ALL_THREADS), undefined);
+      return Object.fromEntries(
+        wanted.map(({ name, dtype }) => [name, tensorOf(Float32Array.from(answers.get(name)!.want), floating(dtype))]),
+      );
     },
     plain: (inputs, attention) => {
-      const out = emptyOutput(attention);
+      const out = emptyBits(elementsOfTensor(outputOf(attention)), attention.dtype);
       return checked(plain(...plainArguments(inputs, out, attention)), out);
     },
-    withRounding: (inputs, attention) => {
-      const answer = emptyAnswer(attention);
-      return checked(forward(attentionStruct(attention, inputs, answer), ALL_THREADS), answer);
-    },
-    withRoundingBeside: async (inputs, attention) => {
-      const answer = emptyAnswer(attention);
-      const problem = attentionStruct(attention, inputs, answer);
-      return checked(await beside(forward, [problem, THREADS_BESIDE], [inputs, answer]), answer);
-    },
     plainBeside: async (inputs, attention) => {
-      const out = emptyOutput(attention);
+      const out = emptyBits(elementsOfTensor(outputOf(attention)), attention.dtype);
       const values = plainArguments(inputs, out, attention, THREADS_BESIDE);
       return checked(await beside<PlainArguments>(plain, values, [inputs, out]), out);
     },
@@ -236,17 +278,52 @@ export function loadReference(path: string): Reference {
       const out = new Float64Array(1);
       return checked(maxAbsError(DTYPES[dtype], got, want, got.length, out), out)[0]!;
     },
-    roundingRatio: (got, { want, rounding }, compared) => {
-      checkLengths(elementsOf(compared), [got, want, rounding]);
-      const { heads, rows, columns } = matricesOf(outputOf(compared));
+    roundingRatio: (got, { want, rounding }, output) => {
+      checkLengths(elementsOfTensor(output), [got, want, rounding]);
+      const { heads, rows, columns } = matricesOf(output);
       const out = new Float64Array(2);
       const [ratio, index] = checked(
-        roundingRatio(DTYPES[compared.dtype], got, want, rounding, heads, rows, columns, out),
+        roundingRatio(DTYPES[output.dtype], got, want, rounding, heads, rows, columns, out),
         out,
       );
       return { ratio: ratio!, index: index! };
     },
   };
+}
+
+/** The output whose rounding is judged: blocks of others, such as LSE, have too few elements for a mean. */
+const ROUNDED = 'o';
+
+const emptyAnswers = (computed: ProblemCase, how: { rounding: boolean }) =>
+  emptyOutputs(computed, outputsOf(computed), how);
+
+/** Arrays for tensors of the operation, by tensor and by operand. */
+function emptyOutputs(
+  { problem, operands: { operands } }: ProblemCase,
+  wanted: readonly TensorExtent[],
+  { rounding }: { rounding: boolean },
+): { answers: Map<string, RoundedAnswer>; out: WantedOutputs } {
+  const answers = new Map<string, RoundedAnswer>();
+  const out: Partial<Record<OperandName, WantedOutput>> = {};
+  const names = Object.keys(operands) as OperandName[];
+  for (const tensor of wanted) {
+    const operand = names.find((name) => operands[name]?.tensor === tensor.name);
+    if (!operand) throw new Error(`the reference of ${problem} does not compute ${tensor.name}`);
+    const elements = elementsOfTensor(tensor);
+    const answer: RoundedAnswer = {
+      // Buffers of their own: V8 may move small arrays while another thread fills them.
+      want: new Float64Array(new ArrayBuffer(8 * elements)),
+      ...(rounding && operand === ROUNDED && { rounding: new Float32Array(new ArrayBuffer(4 * elements)) }),
+    };
+    answers.set(tensor.name, answer);
+    out[operand] = answer;
+  }
+  return { answers, out };
+}
+
+function floating(dtype: ElementDtype): TensorDtype {
+  if (dtype === 'int32') throw new Error('the reference computes no integers');
+  return dtype;
 }
 
 function checkLengths(elements: number, tensors: readonly ArrayLike<number>[]): void {

@@ -2,12 +2,13 @@
 import {
   DTYPE_BYTES,
   bfloatBits,
+  type ElementDtype,
   type ProblemCase,
   type TensorDtype,
   type TensorExtent,
 } from '@flashcore/shared/kernels';
 
-/** Bits of fp16 and bf16 in 16, of fp32 in 32. */
+/** Bits of fp16 and bf16 in 16, of fp32 and int32 in 32. */
 export type TensorBits = Uint16Array<ArrayBuffer> | Uint32Array<ArrayBuffer>;
 
 /** Tensors of a case by name. */
@@ -35,15 +36,27 @@ export function tensorNamed({ problem, tensors }: ProblemCase, name: string): Te
   return found;
 }
 
-/** The case's output tensor; throws if there is none. */
-export function outputOf({ problem, tensors }: ProblemCase): TensorExtent {
-  const [output] = tensors.filter(({ direction }) => direction === 'out');
-  if (!output) throw new Error(`${problem} has no output`);
-  return output;
+/** Outputs are never integers. */
+export type OutputExtent = TensorExtent & { readonly dtype: TensorDtype };
+
+const isOutput = (tensor: TensorExtent): tensor is OutputExtent =>
+  tensor.direction === 'out' && tensor.dtype !== 'int32';
+
+/** The case's outputs, in the problem's order; throws if there is none. */
+export function outputsOf({ problem, tensors }: ProblemCase): [OutputExtent, ...OutputExtent[]] {
+  const [first, ...rest] = tensors.filter(isOutput);
+  if (!first) throw new Error(`${problem} has no output`);
+  return [first, ...rest];
 }
 
-export const emptyBits = (elements: number, dtype: TensorDtype): TensorBits =>
-  DTYPE_BYTES[dtype] === 4 ? new Uint32Array(elements) : new Uint16Array(elements);
+/** The case's first output. */
+export const outputOf = (of: ProblemCase): OutputExtent => outputsOf(of)[0];
+
+/** Buffers of their own: V8 may move small arrays while another thread reads them. */
+export const emptyBits = (elements: number, dtype: ElementDtype): TensorBits => {
+  const buffer = new ArrayBuffer(elements * DTYPE_BYTES[dtype]);
+  return DTYPE_BYTES[dtype] === 4 ? new Uint32Array(buffer) : new Uint16Array(buffer);
+};
 
 /** Rounded to the dtype, ties to even. */
 export function tensorOf(values: Float32Array<ArrayBuffer>, dtype: TensorDtype): TensorBits {
@@ -72,5 +85,5 @@ export function valueReader(bits: TensorBits, dtype: TensorDtype): (index: numbe
 }
 
 /** An element that was filled with 16-bit words of this pattern. */
-export const filledElement = (word: number, dtype: TensorDtype): number =>
+export const filledElement = (word: number, dtype: ElementDtype): number =>
   DTYPE_BYTES[dtype] === 4 ? (word * 0x10001) >>> 0 : word;

@@ -27,6 +27,8 @@ export interface BenchmarkRequest {
   /** Of what all launches' inputs are made from. */
   seed: string;
   tolerance: { absolute: number; relative: number };
+  /** Of outputs that name a tolerance, by its name. */
+  ownTolerances: Readonly<Record<string, { absolute: number; relative: number }>>;
   /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
   ownReference?: Executor | undefined;
   protocol: SamplingProtocol;
@@ -52,6 +54,8 @@ export interface CompareRequest {
   /** Of what all launches' inputs are made from, the same for both. */
   seed: string;
   tolerance: { absolute: number; relative: number };
+  /** Of outputs that name a tolerance, by its name. */
+  ownTolerances: Readonly<Record<string, { absolute: number; relative: number }>>;
   /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
   ownReference?: Executor | undefined;
   /** `minSamples` of each build, `maxSeconds` for each of the two series. */

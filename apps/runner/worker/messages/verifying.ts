@@ -22,6 +22,8 @@ export interface VerifyRequest {
   inputs: SeededInput[];
   /** |out - ref| <= absolute + relative * |ref|. */
   tolerance: { absolute: number; relative: number };
+  /** Of outputs that name a tolerance, by its name. */
+  ownTolerances: Readonly<Record<string, VerifyRequest['tolerance']>>;
   /** Also judge the error by what rounding explains, if the reference models rounding. */
   judgeRounding: boolean;
   /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
@@ -63,10 +65,9 @@ export interface VerifiedOutput {
 /** The error map but for the CTA's tile, which the manifest says. */
 export type ErrorBlocks = Plain<Omit<ErrorMap, 'tileRows'>>;
 
-/** What CaseResult has of a case over all its seeds. */
-export interface CaseFigures extends Pick<
+/** What CaseResult has of an output over all its seeds. */
+export interface OutputFigures extends Pick<
   CaseResult,
-  | 'seeds'
   | 'maxAbsError'
   | 'meanAbsError'
   | 'rmsError'
@@ -77,13 +78,10 @@ export interface CaseFigures extends Pick<
   | 'infCount'
   | 'unwrittenCount'
   | 'elements'
-  | 'fp16MaxAbsError'
-  | 'deterministic'
-  | 'seconds'
 > {
   /**
    * The input whose worst 16 rows of a head come closest to the limit or exceed it most; undefined if the reference
-   * does not model rounding.
+   * does not model the output's rounding.
    */
   rounding?: Plain<RoundingError> | undefined;
   worst?: Plain<ElementError>;
@@ -91,9 +89,24 @@ export interface CaseFigures extends Pick<
   errorMap: ErrorBlocks;
 }
 
+export interface OutputReport {
+  name: string;
+  dtype: TensorDtype;
+  /** The name of its own tolerance. */
+  tolerance: string | undefined;
+  figures: OutputFigures;
+  /** The error is more than rounding explains, where that was to be judged. */
+  beyondRounding: boolean;
+  /** Its norm is less than half of the reference's on some seed. */
+  trivialNorm: boolean;
+}
+
 /** A case over all its seeds. */
 export interface CaseReport {
-  figures: CaseFigures;
+  /** What CaseResult has of all outputs together. */
+  figures: Pick<CaseResult, 'seeds' | 'fp16MaxAbsError' | 'deterministic' | 'seconds'>;
+  /** In the problem's order. */
+  outputs: [OutputReport, ...OutputReport[]];
   /** What was found on each input, in order. */
   inputs: { failed: boolean; maxAbsError: number; roundingRatio: number }[];
   /** Undefined if plain attention does not apply to the case. */
@@ -102,10 +115,6 @@ export interface CaseReport {
   modified: string[];
   /** Right at first, and wrong when the bytes before and after the buffers were others: so many elements. */
   straying: number;
-  /** The error is more than rounding explains, where that was to be judged. */
-  beyondRounding: boolean;
-  /** The output's norm is less than half of the reference's on some seed. */
-  trivialNorm: boolean;
   /** Where the seconds went. */
   kernelSeconds: number;
   referenceSeconds: number;

@@ -1,11 +1,11 @@
 import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
 import type { BufferAddresses } from '../driver/arguments.ts';
-import { emptyBits, outputOf, type TensorBits, type TensorsByName } from '../driver/tensor-bits.ts';
+import { emptyBits, outputsOf, type TensorBits, type TensorsByName } from '../driver/tensor-bits.ts';
 import {
-  DTYPE_BYTES,
   type Fill,
   type LaunchPlan,
   type TensorExtent,
+  bytesOfTensor,
   elementsOfTensor,
 } from '@flashcore/shared/kernels';
 
@@ -50,8 +50,8 @@ export class RunBuffers {
     this.#plan = plan;
     const tensors = Object.fromEntries(
       plan.tensors.map((tensor) => {
-        const initial = tensor.direction === 'out' ? plan.initialOutput : undefined;
-        return [tensor.name, this.#allocate(tensor.name, this.#bytesOf(tensor), initial)];
+        const initial = plan.initialOutputs?.[tensor.name];
+        return [tensor.name, this.#allocate(tensor.name, bytesOfTensor(tensor), initial)];
       }),
     );
     const workspace = new Map(
@@ -87,12 +87,11 @@ export class RunBuffers {
   }
 
   /**
-   * Fills O with a NaN pattern, and the workspace with it too: what is read before it was written then shows in O. What
-   * has an initial value gets that.
+   * Fills outputs with a NaN pattern, and workspaces too: a value that is read before it was written then shows in an
+   * output. Buffers with an initial value get that.
    */
   poison(bits: number): void {
-    const outputs = this.#plan.tensors.filter(({ direction }) => direction === 'out');
-    const written = new Set([...outputs.map(({ name }) => name), ...this.addresses.workspace.keys()]);
+    const written = new Set([...outputsOf(this.#plan).map(({ name }) => name), ...this.addresses.workspace.keys()]);
     for (const { name, address, bytes, initial } of this.#buffers)
       if (!initial && written.has(name)) {
         this.#driver.fill16(address, bits, Math.floor(bytes / WORD_BYTES));
@@ -101,7 +100,7 @@ export class RunBuffers {
     this.initialise();
   }
 
-  /** Gives O and workspaces their initial values, in stream order. */
+  /** Gives outputs and workspaces their initial values, in stream order. */
   initialise(): void {
     for (const { address, bytes, initial } of this.#buffers)
       if (initial) this.#driver.fill(address, initial, Math.floor(bytes / initial.bytes));
@@ -112,18 +111,15 @@ export class RunBuffers {
     return this.#buffers.reduce((sum, { bytes, initial }) => sum + (initial ? bytes : 0), 0);
   }
 
-  output(): TensorBits {
-    return this.#downloaded(outputOf(this.#plan));
+  /** By name. */
+  outputs(): TensorsByName {
+    return Object.fromEntries(outputsOf(this.#plan).map((output) => [output.name, this.#downloaded(output)]));
   }
 
   #downloaded(tensor: TensorExtent): TensorBits {
-    const values = emptyBits(elementsOfTensor(tensor), this.#plan.dtype);
+    const values = emptyBits(elementsOfTensor(tensor), tensor.dtype);
     this.#driver.download(values, this.#addressOf(tensor));
     return values;
-  }
-
-  #bytesOf(tensor: TensorExtent): number {
-    return elementsOfTensor(tensor) * DTYPE_BYTES[this.#plan.dtype];
   }
 
   #addressOf({ name }: TensorExtent): DevicePointer {

@@ -17,6 +17,7 @@ import {
 } from '@flashcore/shared/kernels';
 import type { InputRule, SeededInput } from '../messages/launchable.ts';
 import { CounterRandom } from './random.ts';
+import { drawTables, markNobodysRows } from './tables.ts';
 
 /** N(0, 1) everywhere. */
 export const NORMAL: InputRule = {
@@ -29,25 +30,32 @@ export const NORMAL: InputRule = {
 };
 
 /** What draws normal values on all threads: an experiment draws 44 million, which take JavaScript two seconds. */
-export type NormalDrawer = Pick<Reference, 'normal'>;
+export type NormalDrawer = Pick<Reference, 'normal' | 'derived'>;
 
 /**
- * Draws a case's inputs from a seed and a rule, rounded to the dtype. The same seed gives the same bits on every host,
- * with a drawer (which is faster) or without. A tensor's role selects the part of the rule that draws it.
+ * Draws a case's inputs from a seed and a rule, rounded to their dtypes. The same seed gives the same bits on every
+ * host, with a drawer (which is faster) or without. A tensor's role selects the part of the rule that draws it; tables
+ * have rules of their own, and what the oracle derives from other inputs needs a drawer.
  */
 export function drawInputs(drawnCase: ProblemCase, input: SeededInput, drawer?: NormalDrawer): TensorsByName {
-  const { dtype } = drawnCase;
   const { rule, seed } = input;
   const shared = sharedVectors(drawnCase, seed);
   const inputs = drawnCase.tensors.filter(({ direction }) => direction === 'in');
-  return Object.fromEntries(
-    inputs.map((tensor) => [
-      tensor.name,
-      drawn(tensor, { stream: streamOf(tensor, inputs), ...ruleFor(tensor, rule) }),
-    ]),
-  );
+  const tables = drawTables(drawnCase, (tensor) => new CounterRandom(seed, streamOf(tensor, inputs)));
+  const values = inputs.flatMap((tensor): [string, TensorBits][] => {
+    const { name, draw, dtype } = tensor;
+    if (draw?.kind === 'derived') return [];
+    if (dtype === 'int32') return [[name, tables[name]!]];
+    const bits = drawn(tensor, { stream: streamOf(tensor, inputs), dtype, ...ruleFor(tensor, rule) });
+    markNobodysRows(bits, tensor, drawnCase, tables);
+    return [[name, bits]];
+  });
+  const named = Object.fromEntries(values);
+  if (values.length === inputs.length) return named;
+  if (!drawer) throw new Error(`inputs of ${drawnCase.problem} follow from others, and no oracle was given`);
+  return { ...named, ...drawer.derived(named, drawnCase) };
 
-  function drawn(tensor: TensorExtent, { kind, stream, scale }: TensorRule) {
+  function drawn(tensor: TensorExtent, { kind, stream, scale, dtype }: TensorRule): TensorBits {
     const random = new CounterRandom(seed, stream);
     if (kind === 'normal' && drawer) {
       const bits = emptyBits(elementsOfTensor(tensor), dtype);
@@ -65,6 +73,7 @@ interface TensorRule {
   /** Stream of the random numbers. */
   stream: number;
   scale: number;
+  dtype: TensorDtype;
 }
 
 /** The first tensor of each role keeps the stream of Q, K or V, so that attention's inputs stay the same bits. */

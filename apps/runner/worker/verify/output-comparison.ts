@@ -1,7 +1,6 @@
 import type { Reference } from '../driver/reference.ts';
-import { filledElement, matricesOf, outputOf, valueReader, type TensorBits } from '../driver/tensor-bits.ts';
+import { filledElement, matricesOf, valueReader, type OutputExtent, type TensorBits } from '../driver/tensor-bits.ts';
 import type { ElementError } from '@flashcore/shared/contract';
-import type { ProblemCase } from '@flashcore/shared/kernels';
 import type { Plain } from '../messages/plain.ts';
 import type { ErrorBlocks } from '../messages/verifying.ts';
 
@@ -31,8 +30,7 @@ const MAP_COLUMNS = 8;
 const MOST_HEADS = 64;
 
 export interface CompareOptions {
-  /** The case that the output belongs to. */
-  compared: ProblemCase;
+  output: OutputExtent;
   /** The 16-bit NaN pattern that the output was filled with before the run. */
   poison: number;
   tolerance: { absolute: number; relative: number };
@@ -47,11 +45,10 @@ export function compareOutput(
   reference: Pick<Reference, 'compare'>,
   got: TensorBits,
   want: Float64Array,
-  { compared, poison, tolerance }: CompareOptions,
+  { output, poison, tolerance }: CompareOptions,
 ): Comparison {
-  const { dtype } = compared;
-  const { dims } = outputOf(compared);
-  const extent = matricesOf({ dims });
+  const { dtype, dims } = output;
+  const extent = matricesOf(output);
   const { heads } = extent;
   const blockRows = Math.ceil(extent.rows / MAP_ROWS);
   const blockColumns = Math.ceil(extent.columns / MAP_COLUMNS);

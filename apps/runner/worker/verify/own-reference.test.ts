@@ -5,16 +5,20 @@ import { ownReference } from './own-reference.ts';
 const CASE: ProblemCase = {
   problem: 'doubled',
   operation: 'own',
+  operands: { operands: {}, tables: {} },
   dtype: 'fp16',
   values: { N: 2 },
   flops: 2,
   bytes: 8,
   symmetries: [],
   tensors: [
-    { name: 'X', direction: 'in', role: 'v', dims: [2] },
-    { name: 'Y', direction: 'out', role: 'v', dims: [2] },
+    { name: 'X', direction: 'in', role: 'v', dims: [2], dtype: 'fp16' },
+    { name: 'Y', direction: 'out', role: 'v', dims: [2], dtype: 'fp16' },
   ],
 };
+
+// The case takes 4 + 40 + 4 + 3 * 52 bytes and the 12 of X. 2 as a double ends with the byte 0x40.
+const SEVERAL = String.raw`[ "$(wc -c)" -eq 216 ] && head -c 23 /dev/zero && printf '\100'`;
 
 const asked = (script: string) =>
   ownReference({ program: '/bin/sh', args: ['-c', script], env: { PATH: '/usr/bin:/bin' } }, CASE, {
@@ -24,7 +28,25 @@ const asked = (script: string) =>
 test('ownReference() sends the case that reference_main.cpp reads and returns its doubles', async () => {
   // Values take 4 + 40 bytes, the number of tensors 4, each tensor 52, and X itself 4.
   const output = await asked('[ "$(wc -c)" -eq 156 ] && head -c 16 /dev/zero');
-  expect(output).toEqual(new Float64Array(2));
+  expect(output).toEqual(new Map([['Y', { want: new Float64Array(2) }]]));
+});
+
+test('ownReference() reads several outputs one after another, and sends int32 inputs', async () => {
+  const executor = { program: '/bin/sh', args: ['-c', SEVERAL], env: { PATH: '/usr/bin:/bin' } };
+  const several: ProblemCase = {
+    ...CASE,
+    tensors: [
+      { name: 'X', direction: 'in', role: 'v', dims: [3], dtype: 'int32' },
+      { name: 'Y', direction: 'out', role: 'v', dims: [2], dtype: 'fp16' },
+      { name: 'Z', direction: 'out', role: 'v', dims: [1], dtype: 'fp32' },
+    ],
+  };
+  expect(await ownReference(executor, several, { X: Uint32Array.of(1, 2, 3) })).toEqual(
+    new Map([
+      ['Y', { want: Float64Array.of(0, 0) }],
+      ['Z', { want: Float64Array.of(2) }],
+    ]),
+  );
 });
 
 test.each([

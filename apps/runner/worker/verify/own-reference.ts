@@ -1,23 +1,26 @@
 /** Runs a problem's reference.cpp in its own process and reads the expected output. */
 import { spawn } from 'node:child_process';
 import { killGroup, killMarked } from '@flashcore/shared/files';
-import { elementsOfTensor, type ProblemCase, type TensorDtype } from '@flashcore/shared/kernels';
-import { outputOf, type TensorsByName } from '../driver/tensor-bits.ts';
+import { elementsOfTensor, type ElementDtype, type ProblemCase } from '@flashcore/shared/kernels';
+import type { Answers } from '../driver/reference.ts';
+import { outputsOf, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { Executor } from '../messages/device.ts';
 
-const DTYPES: Readonly<Record<TensorDtype, number>> = { fp16: 0, bf16: 1, fp32: 2 };
+/** Dtype of flashcore_reference.h. */
+const DTYPES: Readonly<Record<ElementDtype, number>> = { fp16: 0, bf16: 1, fp32: 2, int32: 3 };
 const NAME_BYTES = 32;
 const DOUBLE_BYTES = 8;
 const MOST_ERROR_BYTES = 4096;
 const LIMIT_MS = 120_000;
 
-/** Throws if the process does not return the whole output; the message quotes its stderr. */
+/** Throws if the process does not return all outputs whole; the message quotes its stderr. */
 export async function ownReference(
   { program, args, env, mark, group }: Executor,
   computed: ProblemCase,
   inputs: TensorsByName,
-): Promise<Float64Array<ArrayBuffer>> {
-  const wanted = elementsOfTensor(outputOf(computed)) * DOUBLE_BYTES;
+): Promise<Answers> {
+  const outputs = outputsOf(computed);
+  const wanted = outputs.reduce((sum, output) => sum + elementsOfTensor(output), 0) * DOUBLE_BYTES;
   const output = Buffer.from(new ArrayBuffer(wanted));
   let got = 0;
   let said = '';
@@ -44,14 +47,23 @@ export async function ownReference(
   const end = await promise;
   if (group !== undefined) killGroup(group);
   if (mark !== undefined) killMarked(mark);
-  if (end === 'exit status 0' && got === wanted) return new Float64Array(output.buffer, 0, wanted / DOUBLE_BYTES);
+  if (end === 'exit status 0' && got === wanted) {
+    let offset = 0;
+    return new Map(
+      outputs.map((each) => {
+        const want = new Float64Array(output.buffer, offset, elementsOfTensor(each));
+        offset += want.byteLength;
+        return [each.name, { want }];
+      }),
+    );
+  }
   throw new Error(
     `the reference of ${computed.problem} gave ${got} of ${wanted} bytes and ended with ${end}${said === '' ? '' : `: ${said.trim()}`}`,
   );
 }
 
 /** The message that kernels/reference/reference_main.cpp reads. */
-function* messageOf({ values, tensors, dtype }: ProblemCase, inputs: TensorsByName): Generator<Uint8Array> {
+function* messageOf({ values, tensors }: ProblemCase, inputs: TensorsByName): Generator<Uint8Array> {
   yield u32(Object.keys(values).length);
   for (const [name, value] of Object.entries(values)) {
     const number = Buffer.alloc(DOUBLE_BYTES);
@@ -59,7 +71,7 @@ function* messageOf({ values, tensors, dtype }: ProblemCase, inputs: TensorsByNa
     yield Buffer.concat([named(name), number]);
   }
   yield u32(tensors.length);
-  for (const { name, direction, dims } of tensors) {
+  for (const { name, direction, dims, dtype } of tensors) {
     const extents = BigInt64Array.from(dims, BigInt);
     yield Buffer.concat([
       named(name),

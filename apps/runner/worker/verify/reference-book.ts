@@ -1,6 +1,6 @@
 import { elementsOfTensor, isPlainAttention, type ProblemCase } from '@flashcore/shared/kernels';
-import { type Reference, type RoundedAnswer } from '../driver/reference.ts';
-import type { TensorBits, TensorsByName } from '../driver/tensor-bits.ts';
+import type { Answers, Reference, RoundedAnswer } from '../driver/reference.ts';
+import { outputOf, type OutputExtent, type TensorBits, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { SeededInput } from '../messages/launchable.ts';
 import type { PreparedCase } from '../messages/verifying.ts';
 import { drawInputs } from './inputs.ts';
@@ -8,7 +8,7 @@ import { drawInputs } from './inputs.ts';
 /** Inputs, and what is right for them. */
 export interface Answer {
   inputs: TensorsByName;
-  answer: RoundedAnswer;
+  answers: Answers;
   /** Where it was asked for: of a case's first input of a rule. */
   yardstick: Yardstick | undefined;
 }
@@ -23,15 +23,21 @@ export interface Yardstick {
 
 interface PlainOutput {
   plain: TensorBits;
-  answer: Required<RoundedAnswer>;
-  kind: ProblemCase;
+  answers: Answers;
+  output: OutputExtent;
 }
 
 /** How far plain attention is off. */
-export const yardstickOf = (reference: Reference, { plain, answer, kind }: PlainOutput): Yardstick => ({
-  maxAbsError: reference.maxAbsError(plain, answer.want, kind.dtype),
-  roundingRatio: reference.roundingRatio(plain, answer, kind).ratio,
-});
+export function yardstickOf(reference: Reference, { plain, answers, output }: PlainOutput): Yardstick {
+  const answer = answers.get(output.name)!;
+  if (!hasRounding(answer)) throw new Error(`plain attention has no rounding of ${output.name} to be judged by`);
+  return {
+    maxAbsError: reference.maxAbsError(plain, answer.want, output.dtype),
+    roundingRatio: reference.roundingRatio(plain, answer, output).ratio,
+  };
+}
+
+export const hasRounding = (answer: RoundedAnswer): answer is Required<RoundedAnswer> => answer.rounding !== undefined;
 
 /** Of all that waits: 18 bytes each, 24 of fp32. */
 const MAX_ELEMENTS = 24 * 1024 ** 2;
@@ -108,11 +114,12 @@ export class ReferenceBook {
    */
   async beside(kind: ProblemCase, inputs: TensorsByName, yardstick: boolean): Promise<Answer | undefined> {
     if (kind.operation === 'own' || hasSmallTensor(kind)) return undefined;
-    const [answer, plain] = await Promise.all([
-      this.#reference.withRoundingBeside(inputs, kind),
+    const [answers, plain] = await Promise.all([
+      this.#reference.answersBeside(inputs, kind),
       yardstick && isPlainAttention(kind) ? this.#reference.plainBeside(inputs, kind) : undefined,
     ]);
-    return { inputs, answer, yardstick: plain && yardstickOf(this.#reference, { plain, answer, kind }) };
+    const output = outputOf(kind);
+    return { inputs, answers, yardstick: plain && yardstickOf(this.#reference, { plain, answers, output }) };
   }
 }
 
@@ -137,11 +144,21 @@ function within(cases: readonly PreparedCase[]): Wanted[] {
 }
 
 /** Sorts names, so that a case has exactly one key. */
-const keyOf = ({ problem, dtype, values }: ProblemCase, { seed, rule }: SeededInput): string =>
-  JSON.stringify([problem, dtype, Object.entries(values).toSorted(([a], [b]) => (a < b ? -1 : 1)), seed, rule]);
+const keyOf = ({ problem, dtype, values, tensors }: ProblemCase, { seed, rule }: SeededInput): string =>
+  JSON.stringify([
+    problem,
+    dtype,
+    Object.entries(values).toSorted(([a], [b]) => (a < b ? -1 : 1)),
+    tensors.map(({ name }) => name),
+    seed,
+    rule,
+  ]);
 
 /** Elements of the largest tensor: a few queries may read very many keys. */
 const elementsOf = ({ tensors }: ProblemCase): number => Math.max(...tensors.map(elementsOfTensor));
 
+/** Tables and optional outputs are small everywhere, and take no time. */
 const hasSmallTensor = ({ tensors }: ProblemCase): boolean =>
-  tensors.some((tensor) => elementsOfTensor(tensor) < MIN_ELEMENTS);
+  tensors.some(
+    ({ dtype, optional, ...tensor }) => dtype !== 'int32' && !optional && elementsOfTensor(tensor) < MIN_ELEMENTS,
+  );

@@ -3,17 +3,17 @@ import { CudaError } from '../driver/cuda-error.ts';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import type { PreparedLaunches } from '../driver/arguments.ts';
-import type { Reference, RoundedAnswer } from '../driver/reference.ts';
-import type { TensorBits, TensorsByName } from '../driver/tensor-bits.ts';
+import type { Answers, Reference } from '../driver/reference.ts';
+import { outputOf, outputsOf, type OutputExtent, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { Executor } from '../messages/device.ts';
 import type { Candidate, SeededInput } from '../messages/launchable.ts';
-import type { CaseFigures, CaseReport, VerifyRequest } from '../messages/verifying.ts';
+import type { CaseReport, OutputFigures, OutputReport, VerifyRequest } from '../messages/verifying.ts';
 import type { Reporter } from '../reporter.ts';
 import { GUARDS, RunBuffers } from './buffers.ts';
 import { compareOutput, type Comparison } from './output-comparison.ts';
 import { drawInputs } from './inputs.ts';
 import { ownReference } from './own-reference.ts';
-import { yardstickOf, type ReferenceBook, type Yardstick } from './reference-book.ts';
+import { hasRounding, yardstickOf, type ReferenceBook, type Yardstick } from './reference-book.ts';
 
 /**
  * NaN patterns that no arithmetic gives, of 16 bits: NaNs as fp16 and bf16, and twice in a row as fp32. One a run, so
@@ -37,14 +37,20 @@ const MIN_NORM_RATIO = 0.5;
 const REFERENCE_LIMIT_MS = 600_000;
 const PREPARE_LIMIT_MS = 60_000;
 
-interface SeedReport {
+/** An output on one seed. */
+interface JudgedOutput {
   comparison: Comparison;
-  /** Undefined if plain attention does not apply to the case. */
-  yardstick: Yardstick | undefined;
   /** Error of the worst 16 rows of a head, in units of what rounding explains. */
-  rounding: CaseFigures['rounding'];
+  rounding: OutputFigures['rounding'];
   /** It is more than rounding explains, and the request wants that judged. */
   beyondRounding: boolean;
+}
+
+interface SeedReport {
+  /** In the problem's order. */
+  outputs: [JudgedOutput, ...JudgedOutput[]];
+  /** Undefined if plain attention does not apply to the case. */
+  yardstick: Yardstick | undefined;
   deterministic?: boolean;
   /** Elements that are wrong only when the guards' bytes are others. */
   straying: number;
@@ -86,7 +92,7 @@ export async function verifyCase(
     if (failed(report) && !request.allInputs) break;
   }
   run.close();
-  return summarise(reports, (performance.now() - started) / 1000);
+  return summarise(outputsOf(request.candidate.plan), reports, (performance.now() - started) / 1000);
 }
 
 /** What judges: the CPU reference, and what it has computed ahead. */
@@ -121,7 +127,7 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   // Its error is told where it is waited for; a fault of the candidate comes first.
   beside?.catch(() => undefined);
   const kernelStarted = performance.now();
-  const output = await options.first.once(inputs, POISONS[0], options.input.seed);
+  const outputs = await options.first.once(inputs, POISONS[0], options.input.seed);
   const modified = options.first.buffers.modified(inputs);
   const again = options.checkDeterminism
     ? await run.once(inputs, POISONS[1], options.input.seed, GUARDS[1])
@@ -132,49 +138,63 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   await run.reporter.step('the CPU reference', REFERENCE_LIMIT_MS);
   const referenceStarted = performance.now();
   const known = ahead ?? (await beside);
-  const answer = known?.answer ?? (await answerOf(reference, kind, { inputs, own: options.request.ownReference }));
-  const { want } = answer;
+  const answers = known?.answers ?? (await answersOf(reference, kind, { inputs, own: options.request.ownReference }));
+  const compared = outputsOf(kind);
   const yardstick =
     options.yardsticks.get(rule) ??
     known?.yardstick ??
-    (isPlainAttention(kind) && hasRounding(answer)
-      ? yardstickOf(reference, { plain: reference.plain(inputs, kind), answer, kind })
+    (isPlainAttention(kind)
+      ? yardstickOf(reference, { plain: reference.plain(inputs, kind), answers, output: compared[0] })
       : undefined);
   if (yardstick) options.yardsticks.set(rule, yardstick);
   const referenceSeconds = (performance.now() - referenceStarted) / 1000;
-  const rounding = hasRounding(answer)
-    ? { ratio: reference.roundingRatio(output, answer, kind).ratio, limit: roundingLimit(yardstick) }
-    : undefined;
-  const judge = (bits: TensorBits, poison: number): Comparison =>
-    compareOutput(reference, bits, want, { compared: kind, poison, tolerance: options.request.tolerance });
-  const first = judge(output, POISONS[0]);
-  const deterministic = again && sameBits(output, again);
-  const second = again && !deterministic && first.mismatches === 0 ? judge(again, POISONS[1]) : undefined;
+  const judge = (tensors: TensorsByName, poison: number): Comparison[] =>
+    compared.map((output) =>
+      compareOutput(reference, tensors[output.name]!, answers.get(output.name)!.want, {
+        output,
+        poison,
+        tolerance: toleranceOf(output, options.request),
+      }),
+    );
+  const first = judge(outputs, POISONS[0]);
+  const deterministic = again && compared.every(({ name }) => sameBits(outputs[name]!, again[name]!));
+  const second = again && !deterministic && wrongElements(first) === 0 ? judge(again, POISONS[1]) : undefined;
+  const wrongAgain = second === undefined ? 0 : wrongElements(second);
   // Wrong the second time: by what lies around the buffers when the first bytes make it right again, else by chance.
   const byGuards =
-    second !== undefined &&
-    second.mismatches > 0 &&
-    judge(await run.once(inputs, POISONS[0], options.input.seed), POISONS[0]).mismatches === 0;
-  const report = {
-    comparison: second && second.mismatches > 0 && !byGuards ? second : first,
-    straying: byGuards ? second.mismatches : 0,
+    wrongAgain > 0 && wrongElements(judge(await run.once(inputs, POISONS[0], options.input.seed), POISONS[0])) === 0;
+  const comparisons = second && wrongAgain > 0 && !byGuards ? second : first;
+  const limit = roundingLimit(yardstick);
+  const judged = compared.map((output, index): JudgedOutput => {
+    const answer = answers.get(output.name)!;
+    const rounding = hasRounding(answer)
+      ? { ratio: reference.roundingRatio(outputs[output.name]!, answer, output).ratio, limit }
+      : undefined;
+    return {
+      comparison: comparisons[index]!,
+      rounding,
+      beyondRounding: options.request.judgeRounding && rounding !== undefined && rounding.ratio > limit,
+    };
+  });
+  const report: SeedReport = {
+    outputs: judged as SeedReport['outputs'],
+    straying: byGuards ? wrongAgain : 0,
     yardstick,
-    rounding,
-    beyondRounding: options.request.judgeRounding && rounding !== undefined && rounding.ratio > rounding.limit,
     modified,
     kernelSeconds,
     referenceSeconds,
     ...(deterministic !== undefined && { deterministic }),
   };
   if (options.tellOutput && !failed(report)) {
-    const { maxAbsError: most, sumAbsError, elements } = report.comparison;
+    const { name, dtype } = outputOf(kind);
+    const { maxAbsError: most, sumAbsError, elements } = report.outputs[0].comparison;
     await run.reporter.notice({
       type: 'output',
       output: {
-        dtype: kind.dtype,
+        dtype,
         inputs,
-        output,
-        reference: want,
+        output: outputs[name]!,
+        reference: answers.get(name)!.want,
         maxAbsError: most,
         meanAbsError: sumAbsError / elements,
       },
@@ -183,18 +203,25 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   return report;
 }
 
-const hasRounding = (answer: RoundedAnswer): answer is Required<RoundedAnswer> => answer.rounding !== undefined;
+const wrongElements = (comparisons: readonly Comparison[]): number =>
+  comparisons.reduce((sum, { mismatches }) => sum + mismatches, 0);
+
+/** An output's own tolerance, or the request's. */
+const toleranceOf = (
+  { tolerance }: OutputExtent,
+  { tolerance: asked, ownTolerances }: VerifyRequest,
+): VerifyRequest['tolerance'] => (tolerance === undefined ? asked : ownTolerances[tolerance]!);
 
 interface Asked {
   inputs: TensorsByName;
   own: Executor | undefined;
 }
 
-/** The expected output, from the built-in oracle or the problem's own reference. */
-async function answerOf(reference: Reference, kind: ProblemCase, { inputs, own }: Asked): Promise<RoundedAnswer> {
-  if (kind.operation === 'attention') return reference.withRounding(inputs, kind);
+/** The expected outputs, from the built-in oracle or the problem's own reference. */
+async function answersOf(reference: Reference, kind: ProblemCase, { inputs, own }: Asked): Promise<Answers> {
+  if (kind.operation !== 'own') return reference.answers(inputs, kind);
   if (!own) throw new Error(`${kind.problem} has a reference of its own, and the request names no process for it`);
-  return { want: await ownReference(own, kind, inputs) };
+  return ownReference(own, kind, inputs);
 }
 
 const roundingLimit = (yardstick: Yardstick | undefined): number =>
@@ -223,8 +250,8 @@ export class CandidateRun {
     return new CandidateRun(driver, candidate, reporter);
   }
 
-  /** One run of all launches on an output filled with `poison`, the buffers surrounded by bytes of `guard`. */
-  async once(inputs: TensorsByName, poison: number, seed: string, guard: number = GUARDS[0]): Promise<TensorBits> {
+  /** One run of all launches on outputs filled with `poison`, the buffers surrounded by bytes of `guard`. */
+  async once(inputs: TensorsByName, poison: number, seed: string, guard: number = GUARDS[0]): Promise<TensorsByName> {
     this.buffers.guard(guard);
     this.buffers.upload(inputs);
     this.buffers.poison(poison);
@@ -239,7 +266,7 @@ export class CandidateRun {
     // Timed launches have no watcher beside them.
     this.#driver.limitLaunches(0);
     await this.reporter.step('reading the output', PREPARE_LIMIT_MS);
-    return this.buffers.output();
+    return this.buffers.outputs();
   }
 
   /** With the buffer's name for the faulting address, which only this process knows. */
@@ -256,22 +283,52 @@ export class CandidateRun {
   }
 }
 
-function sameBits(a: TensorBits, b: TensorBits): boolean {
+function sameBits(a: TensorsByName[string], b: TensorsByName[string]): boolean {
   return Buffer.compare(Buffer.from(a.buffer), Buffer.from(b.buffer)) === 0;
 }
 
-function failed({ comparison, modified, straying, beyondRounding }: SeedReport): boolean {
-  return (
-    comparison.mismatches > 0 ||
-    straying > 0 ||
-    modified.length > 0 ||
-    beyondRounding ||
-    comparison.normRatio < MIN_NORM_RATIO
-  );
+const failed = ({ outputs, modified, straying }: SeedReport): boolean =>
+  straying > 0 || modified.length > 0 || outputs.some(isWrong);
+
+const isWrong = ({ comparison, beyondRounding }: JudgedOutput): boolean =>
+  comparison.mismatches > 0 || beyondRounding || comparison.normRatio < MIN_NORM_RATIO;
+
+function summarise(
+  outputs: [OutputExtent, ...OutputExtent[]],
+  reports: readonly SeedReport[],
+  seconds: number,
+): CaseReport {
+  const deterministic = reports[0]?.deterministic;
+  const [first, ...others] = outputs;
+  const reported = (output: OutputExtent, index: number): OutputReport =>
+    outputReport(
+      output,
+      reports.map((report) => report.outputs[index]!),
+    );
+  return {
+    figures: {
+      seeds: reports.length,
+      fp16MaxAbsError: Math.max(...reports.map(({ yardstick }) => yardstick?.maxAbsError ?? 0)),
+      ...(deterministic !== undefined && { deterministic }),
+      seconds,
+    },
+    outputs: [reported(first, 0), ...others.map((output, index) => reported(output, index + 1))],
+    inputs: reports.map((report) => ({
+      failed: failed(report),
+      maxAbsError: Math.max(...report.outputs.map(({ comparison }) => comparison.maxAbsError)),
+      roundingRatio: Math.max(...report.outputs.map(({ rounding }) => rounding?.ratio ?? 0)),
+    })),
+    flashAttentionRule: flashAttentionRule(reports),
+    modified: [...new Set(reports.flatMap((report) => report.modified))],
+    straying: reports.reduce((sum, report) => sum + report.straying, 0),
+    kernelSeconds: reports.reduce((sum, report) => sum + report.kernelSeconds, 0),
+    referenceSeconds: reports.reduce((sum, report) => sum + report.referenceSeconds, 0),
+  };
 }
 
-function summarise(reports: SeedReport[], seconds: number): CaseReport {
-  const comparisons = reports.map((report) => report.comparison);
+/** An output over all seeds. */
+function outputReport({ name, dtype, tolerance }: OutputExtent, judged: readonly JudgedOutput[]): OutputReport {
+  const comparisons = judged.map(({ comparison }) => comparison);
   const total = (pick: (comparison: Comparison) => number): number =>
     comparisons.reduce((sum, comparison) => sum + pick(comparison), 0);
   const most = (pick: (comparison: Comparison) => number): number => Math.max(...comparisons.map(pick));
@@ -280,10 +337,11 @@ function summarise(reports: SeedReport[], seconds: number): CaseReport {
     1,
     total((c) => c.elements - c.nanCount - c.infCount - c.unwrittenCount),
   );
-  const deterministic = reports[0]?.deterministic;
   return {
+    name,
+    dtype,
+    tolerance,
     figures: {
-      seeds: reports.length,
       maxAbsError: most((c) => c.maxAbsError),
       meanAbsError: total((c) => c.sumAbsError) / counted,
       rmsError: Math.sqrt(total((c) => c.sumSquareError) / counted),
@@ -296,39 +354,26 @@ function summarise(reports: SeedReport[], seconds: number): CaseReport {
       elements: BigInt(total((c) => c.elements)),
       ...(worst.worst && { worst: worst.worst }),
       firstMismatches: (comparisons.find((c) => c.mismatches > 0) ?? worst).firstMismatches,
-      fp16MaxAbsError: Math.max(...reports.map(({ yardstick }) => yardstick?.maxAbsError ?? 0)),
-      rounding: worstRounding(reports),
-      ...(deterministic !== undefined && { deterministic }),
+      rounding: worstRounding(judged),
       errorMap: worst.errorMap,
-      seconds,
     },
-    inputs: reports.map((report) => ({
-      failed: failed(report),
-      maxAbsError: report.comparison.maxAbsError,
-      roundingRatio: report.rounding?.ratio ?? 0,
-    })),
-    flashAttentionRule: flashAttentionRule(reports),
-    modified: [...new Set(reports.flatMap((report) => report.modified))],
-    straying: reports.reduce((sum, report) => sum + report.straying, 0),
-    beyondRounding: reports.some((report) => report.beyondRounding),
+    beyondRounding: judged.some(({ beyondRounding }) => beyondRounding),
     trivialNorm: comparisons.some((c) => c.normRatio < MIN_NORM_RATIO),
-    kernelSeconds: reports.reduce((sum, report) => sum + report.kernelSeconds, 0),
-    referenceSeconds: reports.reduce((sum, report) => sum + report.referenceSeconds, 0),
   };
 }
 
-/** FlashAttention's rule; undefined if plain attention does not apply to the case. */
+/** FlashAttention's rule for the first output; undefined if plain attention does not apply to the case. */
 function flashAttentionRule(reports: readonly SeedReport[]): boolean | undefined {
   if (reports.some(({ yardstick }) => yardstick === undefined)) return undefined;
   return reports.every(
-    ({ comparison: c, yardstick }) =>
+    ({ outputs: [{ comparison: c }], yardstick }) =>
       c.nanCount + c.infCount + c.unwrittenCount === 0 &&
       c.maxAbsError <= 2 * yardstick!.maxAbsError + FLASH_ATTENTION_ATOL,
   );
 }
 
-function worstRounding(reports: readonly SeedReport[]): CaseFigures['rounding'] {
-  const all = reports.flatMap(({ rounding }) => rounding ?? []);
+function worstRounding(judged: readonly JudgedOutput[]): OutputFigures['rounding'] {
+  const all = judged.flatMap(({ rounding }) => rounding ?? []);
   return all.toSorted((a, b) => b.ratio / b.limit - a.ratio / a.limit)[0];
 }
 

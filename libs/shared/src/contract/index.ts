@@ -113,6 +113,8 @@ export {
   type CodeFrame,
   CaseResultSchema,
   InputResultSchema,
+  type OutputResult,
+  OutputResultSchema,
   CodeFrameSchema,
   type ChampionDifference,
   ChampionDifferenceSchema,

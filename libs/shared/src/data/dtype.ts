@@ -1,14 +1,18 @@
 /** Number formats of tensors and workspaces, and their bits. */
 
-/** Of Q, K, V and O: all four are of one. */
+/** Of a kernel: it decides the dtype of every tensor that has none of its own. */
 export const TENSOR_DTYPES = ['fp16', 'bf16', 'fp32'] as const;
 export type TensorDtype = (typeof TENSOR_DTYPES)[number];
+
+/** Of a tensor. */
+export const ELEMENT_DTYPES = [...TENSOR_DTYPES, 'int32'] as const;
+export type ElementDtype = (typeof ELEMENT_DTYPES)[number];
 
 export const isTensorDtype = (text: string): text is TensorDtype => TENSOR_DTYPES.some((dtype) => dtype === text);
 
 /** The dtype that a message or a record names; those from before it was noted name none, and are of fp16. */
 export const recordedDtype = (text: string | undefined): string => text || 'fp16';
-export const WORKSPACE_DTYPES = [...TENSOR_DTYPES, 'int32', 'uint8'] as const;
+export const WORKSPACE_DTYPES = [...ELEMENT_DTYPES, 'uint8'] as const;
 export type WorkspaceDtype = (typeof WORKSPACE_DTYPES)[number];
 
 export const DTYPE_BYTES: Readonly<Record<WorkspaceDtype, 1 | 2 | 4>> = {

@@ -186,7 +186,8 @@ function casesSchema(problem: Problem) {
     };
     for (const set of ['parity', 'canonical', 'emulated', cases.defaults.set])
       require(['sets'], set, Object.keys(cases.sets));
-    for (const profile of ['parity', cases.defaults.tolerance])
+    const ofOutputs = problem.tensors.flatMap(({ tolerance: named }) => named ?? []);
+    for (const profile of ['parity', cases.defaults.tolerance, ...ofOutputs])
       require(['tolerances'], profile, Object.keys(cases.tolerances));
     require(['defaults', 'distribution'], cases.defaults.distribution, Object.keys(cases.distributions));
   });
@@ -272,5 +273,20 @@ export function toleranceProfile(cases: Cases, profile: string, dtype: TensorDty
         { field: 'tolerance.profile', description: `wanted one of ${known.join(', ')}, found "${profile}"` },
       ],
     },
+  );
+}
+
+/** The tolerances that outputs name, for a kernel of a dtype. Requires cases of the problem. */
+export function outputTolerances(
+  { tensors }: Problem,
+  cases: Cases,
+  dtype: TensorDtype,
+): Record<string, { absolute: number; relative: number }> {
+  return Object.fromEntries(
+    tensors.flatMap(({ tolerance: named }) => {
+      if (named === undefined) return [];
+      const { atol, rtol } = toleranceProfile(cases, named, dtype);
+      return [[named, { absolute: atol, relative: rtol }]];
+    }),
   );
 }

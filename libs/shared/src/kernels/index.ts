@@ -6,6 +6,7 @@ export {
   type Probes,
   parseCases,
   parseHeldOut,
+  outputTolerances,
   toleranceProfile,
 } from './cases.ts';
 export { copiedKernel, notesSaySomething } from './copied-kernel.ts';
@@ -13,6 +14,7 @@ export {
   DTYPE_BYTES,
   type Fill,
   TENSOR_DTYPES,
+  type ElementDtype,
   type TensorDtype,
   bfloatBits,
   bitsOf,
@@ -71,11 +73,15 @@ export {
   type CaseValues,
   type ProblemCase,
   type TensorExtent,
+  bytesOfTensor,
   elementsOfTensor,
   isPlainAttention,
   problemCase,
 } from '../problems/case-values.ts';
 export type { AxisDraw, Operation, Problem, ProblemAxis, TensorRole } from '../problems/problem.ts';
+export type { DrawRule } from '../problems/tensor-rules.ts';
+export type { Operand } from '../problems/operands.ts';
+export type { OperandAxis, OperandName, TableName } from '../problems/problem-schema.ts';
 export {
   DEFAULT_PROBLEM,
   recordedProblem,

@@ -14,8 +14,8 @@ import type { ResolvedVariant } from './variant.ts';
 export interface LaunchPlan extends ProblemCase {
   launches: PlannedLaunch[];
   workspace: PlannedWorkspace[];
-  /** What outputs are before each run; undefined: the kernel does not read them. */
-  initialOutput?: Fill;
+  /** What outputs are before each run, by name; undefined: the kernel does not read them. */
+  initialOutputs?: Readonly<Record<TensorName, Fill>>;
 }
 
 export interface PlannedWorkspace {
@@ -135,11 +135,18 @@ export function planLaunches(
   }));
   const dtype = inputsOf(manifest, resolved.parameters);
   const { initialOutput } = manifest;
+  const declared = launches.flatMap((launch) =>
+    launch.arguments.flatMap((argument) => ('tensor' in argument ? [argument.tensor] : [])),
+  );
+  const planned = problemCase(manifest.problem, valuesOf(shape), dtype, new Set(declared));
+  const outputs = planned.tensors.filter(({ direction }) => direction === 'out');
   return {
-    ...problemCase(manifest.problem, valuesOf(shape), dtype),
+    ...planned,
     launches,
     workspace,
-    ...(initialOutput !== undefined && { initialOutput: fillOf(initialOutput, dtype) }),
+    ...(initialOutput !== undefined && {
+      initialOutputs: Object.fromEntries(outputs.map((output) => [output.name, fillOf(initialOutput, output.dtype)])),
+    }),
   };
 }
 

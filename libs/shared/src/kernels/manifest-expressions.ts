@@ -58,7 +58,7 @@ export function compileExpressions(raw: RawManifest, problem: Problem): { compil
   const dtypes =
     typeof math.inputs === 'string' ? [math.inputs] : ['fp16' as const, ...math.inputs.map((each) => each.dtype)];
   for (const dtype of dtypes) {
-    const other = problem.tensors.find(({ dtypes }) => !dtypes.includes(dtype));
+    const other = problem.tensors.find(({ dtypes, ownDtype }) => !ownDtype && !dtypes.includes(dtype));
     if (other)
       faults.push({
         key: ['math', 'inputs'],

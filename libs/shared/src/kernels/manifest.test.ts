@@ -338,8 +338,8 @@ launches:
 
 test('workspaces have a dtype, a shape and an initial value, and O may have one', () => {
   const manifest = parseManifest(INITIALISED, 'initialised/kernel.yaml');
-  const { dtype, workspace, initialOutput } = planLaunches(manifest, resolveVariant(manifest), parseShape('2x3x5x64'));
-  expect({ dtype, workspace, initialOutput }).toEqual({
+  const { dtype, workspace, initialOutputs } = planLaunches(manifest, resolveVariant(manifest), parseShape('2x3x5x64'));
+  expect({ dtype, workspace, initialOutputs }).toEqual({
     dtype: 'bf16',
     workspace: [
       { name: 'bytes', bytes: 48 },
@@ -349,7 +349,7 @@ test('workspaces have a dtype, a shape and an initial value, and O may have one'
       { name: 'untouched', bytes: 128 },
     ],
     // 0.1 as bf16: 0x3dcc or 0x3dcd, the latter is nearer.
-    initialOutput: { bytes: 2, bits: 0x3dcd },
+    initialOutputs: { O: { bytes: 2, bits: 0x3dcd } },
   });
 });
 
@@ -362,8 +362,8 @@ test('parameters decide the dtype of Q, K, V and O: of the variant, its plan and
   const manifest = parseManifest(written.replace('inputs: bf16', `inputs: ${chosen}`), 'initialised/kernel.yaml');
   const plans = [0, 1, 2].map((DTYPE) => {
     const resolved = resolveVariant(manifest, { parameters: { DTYPE } });
-    const { dtype, initialOutput } = planLaunches(manifest, resolved, parseShape('1x1x1x64'));
-    return [resolved.label, resolved.dtype, dtype, initialOutput];
+    const { dtype, initialOutputs } = planLaunches(manifest, resolved, parseShape('1x1x1x64'));
+    return [resolved.label, resolved.dtype, dtype, initialOutputs?.['O']];
   });
   expect(plans).toEqual([
     ['default', 'fp16', 'fp16', { bytes: 2, bits: 0x2e66 }],

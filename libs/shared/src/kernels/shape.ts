@@ -12,10 +12,9 @@ import {
   axisViolations,
   bytesOf,
   caseValues,
-  elementsOfTensor,
   flopsOf,
+  mostElements,
   problemCase,
-  tensorExtents,
 } from '../problems/case-values.ts';
 import { DEFAULT_PROBLEM, installedProblem } from '../problems/installed-problems.ts';
 import type { Problem } from '../problems/problem.ts';
@@ -147,7 +146,7 @@ export function caseViolations(problem: Problem, shape: ShapeFields, field: stri
   }));
   if (violations.length > 0) return violations;
   const values = caseValues(problem, given);
-  const largest = Math.max(...tensorExtents(problem, values).map(elementsOfTensor));
+  const largest = mostElements(problem, values);
   if (largest > MAX_TENSOR_ELEMENTS)
     return [{ field, description: `wanted at most ${MAX_TENSOR_ELEMENTS} elements a tensor, found ${largest}` }];
   const flops = flopsOf(problem, values);
@@ -166,7 +165,7 @@ export const scopeOfShape = (problem: Problem, shape: ShapeFields): CaseValues =
 
 /** Elements of the largest tensor. */
 export const tensorElements = (problem: Problem, shape: ShapeFields): number =>
-  Math.max(...tensorExtents(problem, scopeOfShape(problem, shape)).map(elementsOfTensor));
+  mostElements(problem, scopeOfShape(problem, shape));
 
 /** Floating-point operations that the problem counts. */
 export const caseFlops = (problem: Problem, shape: ShapeFields): number =>

@@ -1,7 +1,8 @@
 /** A case of a problem: the value of each axis and attribute, and what follows from them. */
 import type { FieldViolation } from '../contract/errors.ts';
-import { DTYPE_BYTES, type TensorDtype } from '../data/dtype.ts';
-import { evaluate, valueOr } from '../data/expression.ts';
+import { DTYPE_BYTES, type ElementDtype, type TensorDtype } from '../data/dtype.ts';
+import { type Expression, evaluate, valueOr } from '../data/expression.ts';
+import { type Operands, derivedInputs } from './operands.ts';
 import {
   type Operation,
   type Problem,
@@ -10,6 +11,7 @@ import {
   type TensorRole,
   extentProblem,
 } from './problem.ts';
+import type { DrawRule, OwnedRows } from './tensor-rules.ts';
 
 /** By name: extents of axes, attributes as 1 and 0. */
 export type CaseValues = Readonly<Record<string, number>>;
@@ -22,6 +24,15 @@ export interface TensorExtent {
   readonly role: TensorRole;
   /** Outermost first. */
   readonly dims: readonly number[];
+  readonly dtype: ElementDtype;
+  /** Draws the tensor; undefined: a distribution does. `derived`: the built-in oracle computes it from other inputs. */
+  readonly draw?: DrawRule<number> | { readonly kind: 'derived' };
+  /** Rows that a sequence owns; undefined: all. */
+  readonly rows?: OwnedRows;
+  /** Of an output: its own tolerance profile. */
+  readonly tolerance?: string;
+  /** Only some kernels have this output. */
+  readonly optional?: true;
 }
 
 /** All axes and attributes: those given, and those that the problem computes. Wants axes without violations. */
@@ -52,10 +63,38 @@ export function axisViolations(problem: Problem, given: CaseValues): FieldViolat
   const violations = [...unknown, ...(said.length > 0 ? said : extents)];
   if (violations.length > 0) return violations;
   const all = caseValues(problem, given);
+  const drawn = problem.tensors.flatMap((tensor) => drawViolation(problem, tensor, all));
+  if (drawn.length > 0) return drawn;
   const [refused] = problem.require.filter(({ require }) => valueOr(0, require, all) === 0);
   return refused
     ? [{ field: '', description: `${problem.id} requires ${refused.require.text}, because ${refused.because}` }]
     : [];
+}
+
+/** A table that has no place for what its rule draws. */
+function drawViolation(problem: Problem, { name, draw, dims }: ProblemTensor, values: CaseValues): FieldViolation[] {
+  const lengths = (of: string): ProblemTensor => problem.tensors.find((tensor) => tensor.name === of)!;
+  const refused = (description: string): FieldViolation[] => [{ field: '', description }];
+  if (draw?.kind === 'offsets') {
+    const [offsets] = dims.map((dim) => evaluate(dim, values));
+    const wanted = evaluate(lengths(draw.of).dims[0]!, values) + 1;
+    return offsets === wanted
+      ? []
+      : refused(`${name} of ${problem.id} must have ${wanted} elements, one more than ${draw.of}, got ${offsets}`);
+  }
+  if (draw?.kind !== 'pages') return [];
+  const [sequences, pagesOfEach] = dims.map((dim) => evaluate(dim, values)) as [number, number];
+  const { draw: ofLengths } = lengths(draw.of);
+  const [page, pool] = [draw.page, draw.pool].map((extent) => evaluate(extent, values)) as [number, number];
+  const most = ofLengths?.kind === 'lengths' && ofLengths.most ? evaluate(ofLengths.most, values) : 0;
+  const needed = Math.ceil(most / page);
+  if (pagesOfEach < needed)
+    return refused(
+      `${name} of ${problem.id} must have ${needed} pages a sequence for ${most} rows, got ${pagesOfEach}`,
+    );
+  return pool >= sequences * needed
+    ? []
+    : refused(`${draw.pool.text} must be at least ${sequences * needed}, the pages of all sequences, got ${pool}`);
 }
 
 /** A default that cannot be computed is NaN; an axis with neither value nor default is absent. */
@@ -77,7 +116,8 @@ export interface ProblemCase {
   /** The problem's id. */
   readonly problem: string;
   readonly operation: Operation;
-  /** Dtype of all tensors. */
+  readonly operands: Operands;
+  /** The kernel's: that of all tensors without one of their own. */
   readonly dtype: TensorDtype;
   /** All axes and attributes. */
   readonly values: CaseValues;
@@ -96,45 +136,97 @@ export interface ProblemCase {
  */
 export function isPlainAttention({ operation, tensors, values }: ProblemCase): boolean {
   const { causal = 0, window = -1, softcap = 0 } = values;
-  const extents = new Set(tensors.map(({ dims }) => dims.join()));
+  const extents = new Set(tensors.filter(({ optional }) => !optional).map(({ dims }) => dims.join()));
   return operation === 'attention' && extents.size === 1 && causal <= 1 && window < 0 && softcap === 0;
 }
 
-/** Requires that axisViolations() is empty. */
-export function problemCase(problem: Problem, given: CaseValues, dtype: TensorDtype): ProblemCase {
+/** Requires that axisViolations() is empty. Optional tensors are left out, except those in `declared`. */
+export function problemCase(
+  problem: Problem,
+  given: CaseValues,
+  dtype: TensorDtype,
+  declared: ReadonlySet<string> = NONE,
+): ProblemCase {
   const values = caseValues(problem, given);
   return {
     flops: flopsOf(problem, values),
-    bytes: bytesOf(problem, values, dtype),
+    bytes: bytesOf(problem, values, dtype, declared),
     problem: problem.id,
     operation: problem.operation,
+    operands: problem.operands,
     dtype,
     values,
-    tensors: tensorExtents(problem, values),
+    tensors: tensorExtents(problem, values, dtype, declared),
     symmetries: problem.symmetries
       .filter(({ when }) => when === undefined || evaluate(when, values) !== 0)
       .map(({ act, axis, dims }) => ({ act, axis, dims })),
   };
 }
 
-/** The tensors of a case, in the problem's order. */
-export const tensorExtents = ({ tensors }: Problem, values: CaseValues): TensorExtent[] =>
-  tensors.map((tensor) => ({
-    name: tensor.name,
-    direction: tensor.direction,
-    role: tensor.role,
-    dims: dimsOf(tensor, values),
-  }));
+const NONE: ReadonlySet<string> = new Set();
+
+/** The tensors of a case, in the problem's order, without optional ones that are not in `declared`. */
+export function tensorExtents(
+  problem: Problem,
+  values: CaseValues,
+  dtype: TensorDtype,
+  declared: ReadonlySet<string> = NONE,
+): TensorExtent[] {
+  const derived = derivedInputs(problem.operation).flatMap((name) => problem.operands.operands[name]?.tensor ?? []);
+  return problem.tensors
+    .filter(({ name, optional }) => !optional || declared.has(name))
+    .map((tensor) => ({
+      name: tensor.name,
+      direction: tensor.direction,
+      role: tensor.role,
+      dims: dimsOf(tensor, values),
+      dtype: tensor.ownDtype ?? dtype,
+      ...(derived.includes(tensor.name) && { draw: { kind: 'derived' } as const }),
+      ...(tensor.draw && { draw: drawOf(tensor.draw, values) }),
+      ...(tensor.rows && { rows: tensor.rows }),
+      ...(tensor.tolerance !== undefined && { tolerance: tensor.tolerance }),
+      ...(tensor.optional && { optional: true as const }),
+    }));
+}
+
+function drawOf(rule: DrawRule<Expression>, values: CaseValues): DrawRule<number> {
+  switch (rule.kind) {
+    case 'offsets':
+      return rule;
+    case 'pages':
+      return { ...rule, page: evaluate(rule.page, values), pool: evaluate(rule.pool, values) };
+    case 'lengths': {
+      const { most, sum, page } = rule;
+      return {
+        kind: 'lengths',
+        ...(most && { most: evaluate(most, values) }),
+        ...(sum && { sum: evaluate(sum, values) }),
+        ...(page && { page: evaluate(page, values) }),
+      };
+    }
+  }
+}
 
 export const elementsOfTensor = ({ dims }: Pick<TensorExtent, 'dims'>): number =>
   dims.reduce((product, extent) => product * extent, 1);
+
+export const bytesOfTensor = (tensor: Pick<TensorExtent, 'dims' | 'dtype'>): number =>
+  elementsOfTensor(tensor) * DTYPE_BYTES[tensor.dtype];
+
+/** Elements of the largest tensor. */
+export const mostElements = (problem: Problem, values: CaseValues): number =>
+  Math.max(...problem.tensors.map((tensor) => elementsOfTensor({ dims: dimsOf(tensor, values) })));
 
 /** Floating-point operations that count. */
 export const flopsOf = ({ flops }: Problem, values: CaseValues): number => evaluate(flops, values);
 
 /** Least traffic with device memory in bytes: every tensor once. */
-export const bytesOf = (problem: Problem, values: CaseValues, dtype: TensorDtype): number =>
-  tensorExtents(problem, values).reduce((sum, tensor) => sum + elementsOfTensor(tensor) * DTYPE_BYTES[dtype], 0);
+export const bytesOf = (
+  problem: Problem,
+  values: CaseValues,
+  dtype: TensorDtype,
+  declared: ReadonlySet<string> = NONE,
+): number => tensorExtents(problem, values, dtype, declared).reduce((sum, tensor) => sum + bytesOfTensor(tensor), 0);
 
 const dimsOf = ({ dims }: ProblemTensor, values: CaseValues): number[] =>
   dims.map((extent) => evaluate(extent, values));

@@ -1,7 +1,7 @@
 /** The schema of problem.yaml, before its expressions are parsed. */
 import * as z from 'zod';
-import { TENSOR_DTYPES } from '../data/dtype.ts';
-import { finite, listOf, mapOf, matching, oneOf, strict, text, wanted } from '../data/yaml-file.ts';
+import { ELEMENT_DTYPES, TENSOR_DTYPES } from '../data/dtype.ts';
+import { finite, flag, listOf, mapOf, matching, oneOf, strict, text, wanted } from '../data/yaml-file.ts';
 
 /** What an id looks like, and that in words. */
 export const PROBLEM_ID = {
@@ -22,26 +22,77 @@ const dtype = z.union(
       .string()
       .regex(/^same_as\(\w+\)$/)
       .transform((written) => ({ sameAs: written.slice('same_as('.length, -1) })),
+    z.enum(ELEMENT_DTYPES).transform((own) => ({ own })),
   ],
-  { error: (issue) => wanted(`same_as(a tensor) or a list of ${TENSOR_DTYPES.join(', ')}`, issue.input) },
+  {
+    error: (issue) =>
+      wanted(
+        `same_as(a tensor) or a list of ${TENSOR_DTYPES.join(', ')}, of which a kernel chooses; or one of ${ELEMENT_DTYPES.join(', ')}, for every kernel`,
+        issue.input,
+      ),
+  },
 );
 
 /** Selects the rule of a distribution that draws a tensor. */
 export const TENSOR_ROLES = ['q', 'k', 'v'] as const;
 export type TensorRole = (typeof TENSOR_ROLES)[number];
 
+/** How an int32 input is drawn, instead of by a distribution. */
+export const DRAW_RULES = ['lengths', 'offsets', 'pages'] as const;
+const draw = strict({
+  lengths: strict({
+    most: expression.optional(),
+    sum: expression.optional(),
+    page: expression.optional(),
+  })
+    .refine((written) => (written.most === undefined) !== (written.sum === undefined), {
+      error: 'wanted exactly one of `most` and `sum`',
+    })
+    .optional(),
+  offsets: name.optional(),
+  pages: strict({ lengths: name, page: expression, pool: expression }).optional(),
+}).refine((written) => DRAW_RULES.filter((rule) => written[rule] !== undefined).length === 1, {
+  error: `wanted exactly one of ${DRAW_RULES.map((rule) => `\`${rule}\``).join(', ')}`,
+});
+export type RawDraw = z.output<typeof draw>;
+
 const tensor = strict({
   in: dims.optional(),
   out: dims.optional(),
   dtype,
   role: oneOf(TENSOR_ROLES).default('v'),
+  optional: flag().default(false),
+  tolerance: name.optional(),
+  draw: draw.optional(),
+  rows: name.optional(),
 }).refine((written) => (written.in === undefined) !== (written.out === undefined), {
   error: 'wanted exactly one of `in` and `out`',
 });
 
 /** `own` is the reference.cpp next to problem.yaml; the others are operations of the built-in oracle. */
-export const OPERATIONS = ['attention', 'own'] as const;
+export const OPERATIONS = ['attention', 'attention_backward', 'own'] as const;
 export type Operation = (typeof OPERATIONS)[number];
+
+/** Tensors of the built-in operations, as kernels/reference/attention_reference.h names them. */
+export const OPERANDS = ['q', 'k', 'v', 'o', 'lse', 'd_o', 'd_q', 'd_k', 'd_v'] as const;
+export type OperandName = (typeof OPERANDS)[number];
+/** Arrays of the built-in operations. */
+export const TABLES = ['key_lengths', 'query_offsets', 'key_offsets', 'page_table'] as const;
+export type TableName = (typeof TABLES)[number];
+
+/** A dimension of an operand: batch (or page), head, row (s), column (d). */
+export type OperandAxis = 'b' | 'h' | 's' | 'd';
+const OPERAND = /^([A-Za-z_]\w{0,31})\[([bhsd](?: [bhsd]){0,3})\]$/;
+const operand = z
+  .string({ error: (issue) => wanted('a tensor with its dimensions, such as Q[b h s d]', issue.input) })
+  .regex(OPERAND, { error: (issue) => wanted('a tensor with its dimensions, such as Q[b h s d]', issue.input) })
+  .transform((written) => {
+    const [, ofTensor, axes] = OPERAND.exec(written)!;
+    return { tensor: ofTensor!, axes: axes!.split(' ') as OperandAxis[] };
+  })
+  .refine(({ axes }) => new Set(axes).size === axes.length, { error: 'wanted each of b, h, s and d at most once' });
+const byName = <Name extends string, Schema extends z.ZodType>(names: readonly Name[], schema: Schema) =>
+  Object.fromEntries(names.map((each) => [each, schema.optional()])) as Record<Name, z.ZodOptional<Schema>>;
 
 /** What one symmetry does along an axis: its indices change places, signs flip, or values are doubled. */
 export const SYMMETRY_ACTS = ['permute', 'flip', 'double'] as const;
@@ -92,7 +143,7 @@ export const problemSchema = strict({
   require: listOf(strict({ require: expression, because: text() })).default([]),
   tensors: mapOf(name, tensor),
   symmetries: listOf(symmetry, MOST_SYMMETRIES).default([]),
-  reference: strict({ op: oneOf(OPERATIONS) }),
+  reference: strict({ op: oneOf(OPERATIONS), ...byName(OPERANDS, operand), ...byName(TABLES, name) }),
   work: strict({ flops: expression }),
 });
 

@@ -20,7 +20,7 @@ tensors:
   A: { in: [G, M, K], dtype: same_as(C), role: q }
   B: { in: [G, K, N], dtype: same_as(A) }
   C: { out: [G, M, N], dtype: [fp16, bf16] }
-reference: { op: attention }
+reference: { op: own }
 work: { flops: "2 * G * M * N * K * (transposed ? 2 : 1)" }
 `;
 
@@ -29,10 +29,10 @@ test('a case has its defaults in the order that they need, and tensors, FLOPs an
   const values = caseValues(problem, { G: 3, M: 32 });
   expect(values).toEqual({ G: 3, M: 32, K: 64, N: 64, transposed: 0, mean: 1 / 8 });
   expect(caseValues(problem, { G: 3, M: 32, N: 8, transposed: 1 })).toMatchObject({ K: 64, N: 8, transposed: 1 });
-  expect(tensorExtents(problem, values)).toEqual([
-    { name: 'A', direction: 'in', role: 'q', dims: [3, 32, 64] },
-    { name: 'B', direction: 'in', role: 'v', dims: [3, 64, 64] },
-    { name: 'C', direction: 'out', role: 'v', dims: [3, 32, 64] },
+  expect(tensorExtents(problem, values, 'bf16')).toEqual([
+    { name: 'A', direction: 'in', role: 'q', dims: [3, 32, 64], dtype: 'bf16' },
+    { name: 'B', direction: 'in', role: 'v', dims: [3, 64, 64], dtype: 'bf16' },
+    { name: 'C', direction: 'out', role: 'v', dims: [3, 32, 64], dtype: 'bf16' },
   ]);
   expect(problem.tensors.map(({ dtypes }) => dtypes.join())).toEqual(Array(3).fill('fp16,bf16'));
   expect(flopsOf(problem, values)).toBe(2 * 3 * 32 * 64 * 64);
@@ -71,7 +71,13 @@ test.each([
   ['[fp16, bf16]', '[fp16, fp12]', 16, 'tensors.C.dtype', /same_as\(a tensor\) or a list of fp16, bf16, fp32/],
   ['[fp16, bf16]', 'same_as(B)', 14, 'tensors.A.dtype', /circle \(A -> C -> B -> A\): give one of them a list/],
   ['same_as(A)', 'same_as(D)', 15, 'tensors.B.dtype', /unknown tensor "D": known are A, B, C/],
-  ['op: attention', 'op: attentoin', 17, 'reference.op', /wanted one of attention, own, found "attentoin".*attention/],
+  [
+    'op: own',
+    'op: attentoin',
+    17,
+    'reference.op',
+    /wanted one of attention, attention_backward, own, found "attentoin".*attention/,
+  ],
   ['* (transposed ? 2', '* (transpose ? 2', 18, 'work.flops', /unknown axis "transpose"/],
   ['"K % 8 == 0"', '"K % 8 = 0"', 12, 'require[0].require', /equality is ==/],
   ['  G: { about', '  mean: { about', 10, 'attributes.mean', /name "mean" is taken by axes: choose another/],

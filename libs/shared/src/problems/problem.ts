@@ -1,8 +1,9 @@
 /** problem.yaml: the axes, attributes and tensors of what kernels compute, and how much work that is. Data only. */
-import type { TensorDtype } from '../data/dtype.ts';
+import type { ElementDtype, TensorDtype } from '../data/dtype.ts';
 import { type Expression, ExpressionError, parseExpression, valueOr } from '../data/expression.ts';
 import { MAX_FAULTS, type YamlFault, parseYamlFile } from '../data/yaml-file.ts';
 import { didYouMean } from '../text/nearest-names.ts';
+import { type Operands, readOperands } from './operands.ts';
 import {
   type AxisDraw,
   type Operation,
@@ -12,6 +13,7 @@ import {
   type TensorRole,
   problemSchema,
 } from './problem-schema.ts';
+import { type RuleReader, type TensorRules, tensorRules } from './tensor-rules.ts';
 
 export type { AxisDraw, Operation, SymmetryAct, TensorRole };
 
@@ -29,6 +31,8 @@ export interface Problem {
   readonly symmetries: readonly ProblemSymmetry[];
   /** Computes the expected outputs. */
   readonly operation: Operation;
+  /** Tensors of the operation. */
+  readonly operands: Operands;
   /** Floating-point operations that count, over axes and attributes. */
   readonly flops: Expression;
   /** Axes with a default, each after those that its default names. */
@@ -75,14 +79,20 @@ export interface ProblemSymmetry {
 }
 
 /** A contiguous tensor. */
-export interface ProblemTensor {
+export interface ProblemTensor extends TensorRules {
   readonly name: string;
   readonly direction: 'in' | 'out';
   readonly role: TensorRole;
   /** Outermost first, over axes. */
   readonly dims: readonly Expression[];
-  /** Number formats that a kernel may choose. */
+  /** Number formats that a kernel may choose; empty if the tensor has its own. */
   readonly dtypes: readonly TensorDtype[];
+  /** The tensor's dtype for every kernel; undefined: the kernel's dtype. */
+  readonly ownDtype: ElementDtype | undefined;
+  /** An output that only kernels with it among their arguments have. */
+  readonly optional: boolean;
+  /** The output's tolerance profile in cases.yaml; undefined: that of the request. */
+  readonly tolerance: string | undefined;
 }
 
 /** Reads a problem.yaml; `path` is for texts. Errors: INVALID_MANIFEST with path and key. */
@@ -104,10 +114,16 @@ class ProblemCompiler {
   readonly faults: YamlFault[] = [];
   readonly #raw: RawProblem;
   readonly #axes: ReadonlySet<string>;
+  readonly #reader: RuleReader;
 
   constructor(raw: RawProblem) {
     this.#raw = raw;
     this.#axes = new Set(Object.keys(raw.axes));
+    this.#reader = {
+      tensors: raw.tensors,
+      extent: (text, key) => this.#extent(text, key),
+      fault: (key, message) => this.#fault(key, message),
+    };
   }
 
   compile(): Problem {
@@ -147,10 +163,14 @@ class ProblemCompiler {
         dims: (written.in ?? written.out)!.map((text, index) =>
           this.#extent(text, ['tensors', name, written.in ? 'in' : 'out', index]),
         ),
-        dtypes: this.#dtypes(name),
+        ...this.#dtypes(name),
+        optional: written.optional,
+        tolerance: written.tolerance,
+        ...tensorRules(name, this.#reader),
       })),
       symmetries: this.#symmetries(),
       operation: raw.reference.op,
+      operands: readOperands(this.#raw, (key, message) => this.#fault(key, message)),
       flops: this.#parse(raw.work.flops, ['work', 'flops'], names),
       defaults: this.#inOrder(axes.filter((axis): axis is DefaultAxis => axis.default !== undefined)),
     };
@@ -185,23 +205,25 @@ class ProblemCompiler {
     return expression;
   }
 
-  #dtypes(name: string): readonly TensorDtype[] {
+  #dtypes(name: string): Pick<ProblemTensor, 'dtypes' | 'ownDtype'> {
     const seen = new Set<string>();
+    const none = { dtypes: [], ownDtype: undefined };
     for (let at = name; ;) {
       const written = this.#raw.tensors[at]!.dtype;
-      if (Array.isArray(written)) return written;
+      if (Array.isArray(written)) return { dtypes: written, ownDtype: undefined };
+      if ('own' in written) return { dtypes: [], ownDtype: written.own };
       seen.add(at);
       const { sameAs } = written;
       const others = Object.keys(this.#raw.tensors);
       if (!others.includes(sameAs)) {
         const remedy = didYouMean(sameAs, others) || `: known are ${others.join(', ')}`;
         this.#fault(['tensors', name, 'dtype'], `unknown tensor "${sameAs}"${remedy}`);
-        return [];
+        return none;
       }
       if (seen.has(sameAs)) {
         const circle = [...seen, sameAs].join(' -> ');
         this.#fault(['tensors', name, 'dtype'], `same_as goes in a circle (${circle}): give one of them a list`);
-        return [];
+        return none;
       }
       at = sameAs;
     }

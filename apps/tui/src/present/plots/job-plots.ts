@@ -13,6 +13,7 @@ import {
 import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
 import { plot, type Bar, type NamedHistogram, type Plot, type RoofPoint } from '../blocks.ts';
 import { formatMicroseconds, formatNumber } from '../numbers.ts';
+import { outputTitle } from '../sections/cases.ts';
 import { marksOf } from '../sections/timings.ts';
 import { MODE_WORDS, shapeShort, shortName } from '../words.ts';
 
@@ -136,7 +137,12 @@ function stallPlots(profile: ProfileResult, subject: PlotSubject): Plot[] {
 }
 
 /** Of a case that failed: of one that passed there is nothing to see. */
-function errorPlots({ shape, verdict, errorMap }: CaseResult, subject: PlotSubject): Plot[] {
+function errorPlots({ shape, verdict, errorMap, output }: CaseResult, subject: PlotSubject): Plot[] {
   if (verdict !== Verdict.FAIL || !errorMap) return [];
-  return [plot(captionOf(`Largest |out - reference|, ${shapeShort(shape)}`, subject), { type: 'heat', map: errorMap })];
+  return [
+    plot(captionOf(`Largest |out - reference|, ${outputTitle({ output })}${shapeShort(shape)}`, subject), {
+      type: 'heat',
+      map: errorMap,
+    }),
+  ];
 }

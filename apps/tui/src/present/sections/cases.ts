@@ -3,6 +3,7 @@ import {
   Verdict,
   type CaseResult,
   type ElementError,
+  type OutputResult,
   type RoundingError,
   type Tolerance,
   type VerifyResult,
@@ -71,6 +72,32 @@ const CASE_COLUMNS: readonly Column<CaseResult>[] = [
   ...ERROR_COLUMNS,
 ];
 
+/** A row for each output of a case that has several. */
+interface OutputRow {
+  result: CaseResult;
+  output: OutputResult;
+}
+
+const ofLimit = ({ worstOfLimit }: OutputResult): Piece =>
+  piece(worstOfLimit === undefined ? '-' : formatNumber(worstOfLimit, 3));
+
+const OUTPUT_COLUMNS: readonly Column<OutputRow>[] = [
+  { title: 'case', cell: ({ result }) => caseTitle(result) },
+  { title: 'output', cell: ({ output }) => `${output.name} ${output.dtype}` },
+  { title: 'verdict', cell: ({ output }) => verdictPiece(output), cutLast: true },
+  { title: 'max err', align: 'right', cell: ({ output }) => formatError(output.maxAbsError) },
+  { title: 'of limit', align: 'right', cell: ({ output }) => ofLimit(output) },
+  { title: 'mismatch', align: 'right', cell: ({ output }) => formatCount(output.mismatches) },
+  { title: 'NaN', align: 'right', drop: 1, cell: ({ output }) => formatCount(output.nanCount) },
+  { title: 'tolerance', drop: 2, cell: ({ output }) => toleranceText(output.tolerance) },
+];
+
+/** Empty where no case has several outputs. */
+function outputBlocks(results: readonly CaseResult[]): Block[] {
+  const rows = results.flatMap((result) => result.outputs.map((output) => ({ result, output })));
+  return rows.length === 0 ? [] : [heading('Outputs'), tableOf(OUTPUT_COLUMNS, rows)];
+}
+
 export function verdictPiece({ verdict }: Pick<CaseResult, 'verdict'>): Piece {
   const { mark, word, role } = VERDICT_MARKS[verdict];
   return marked(mark, word, role);
@@ -84,6 +111,7 @@ export function caseFacts(result: CaseResult): Fact[] {
     ...(result.inputs.length > 0
       ? [fact('wrong on', wrongInputs(result) || `none of ${result.inputs.length} inputs`)]
       : []),
+    ...(result.output === '' ? [] : [fact('output', result.output)]),
     fact('Inf', formatCount(result.infCount), result.infCount > 0n ? 'bad' : undefined),
     fact('unwritten', formatCount(result.unwrittenCount), result.unwrittenCount > 0n ? 'bad' : undefined),
     fact('elements', formatCount(result.elements)),
@@ -105,10 +133,17 @@ const roundingFact = ({ ratio, limit }: RoundingError): Fact =>
     ratio > limit ? 'bad' : undefined,
   );
 
-/** "b0 h3 s17 d5: got 0.500, want 0.250 (off by 2.50e-1)". */
-export function elementText({ batch, head, row, column, got, want }: ElementError): string {
+type NamedOutput = Pick<CaseResult, 'output' | 'errorMap'>;
+
+/** "b0 h3 s17 d5: got 0.500, want 0.250 (off by 2.50e-1)"; of several outputs "LSE[0, 3, 17]: got …". */
+export function elementText(
+  { batch, head, row, column, got, want }: ElementError,
+  { output, errorMap }: NamedOutput,
+): string {
   const [gotText, wantText] = formatPair(got, want);
-  return `b${batch} h${head} s${row} d${column}: got ${gotText}, want ${wantText} (off by ${formatError(Math.abs(got - want))})`;
+  const indices = [batch, head, row, column].slice(-(errorMap?.outputDims.length ?? 4));
+  const place = output === '' ? `b${batch} h${head} s${row} d${column}` : `${output}[${indices.join(', ')}]`;
+  return `${place}: got ${gotText}, want ${wantText} (off by ${formatError(Math.abs(got - want))})`;
 }
 
 /** "|out - ref| <= 0.01 + 0.01 |ref|" */
@@ -132,6 +167,7 @@ export function verifyBlocks(verify: VerifyResult): Block[] {
     heading('Correctness', `${parityText(parityCounts(verify))} passed, ${formatSeconds(verify.seconds)}`),
     notice(`${toleranceText(verify.tolerance)}; reference: ${verify.reference}`, 'dim'),
     tableOf(CASE_COLUMNS, [...cases, ...failedProbes(verify)]),
+    ...outputBlocks([...cases, ...failedProbes(verify)]),
     ...(cases.some(({ fp16MaxAbsError }) => fp16MaxAbsError > 0)
       ? [notice('max/plain: max error over that of plain attention in the same dtype; 2 is allowed', 'dim')]
       : []),
@@ -145,8 +181,16 @@ export function verifyBlocks(verify: VerifyResult): Block[] {
 function mapBlocks(results: readonly CaseResult[]): Block[] {
   const wrong = results.find(({ verdict, errorMap }) => verdict === Verdict.FAIL && (errorMap?.rows ?? 0) > 0);
   if (wrong?.errorMap === undefined) return [];
-  return [plot(`Error map of ${caseTitle(wrong)}: largest |out - reference|`, { type: 'heat', map: wrong.errorMap })];
+  return [
+    plot(`Error map of ${outputTitle(wrong)}${caseTitle(wrong)}: largest |out - reference|`, {
+      type: 'heat',
+      map: wrong.errorMap,
+    }),
+  ];
 }
+
+/** "LSE of ", where a case has several outputs. */
+export const outputTitle = ({ output }: Pick<CaseResult, 'output'>): string => (output === '' ? '' : `${output} of `);
 
 function complaint(result: CaseResult): Block[] {
   const shape = `${caseTitle(result)}${result.foundFrom ? ` (smallest failing shape, found from ${shapeShort(result.foundFrom)})` : ''}`;
@@ -165,7 +209,9 @@ function complaint(result: CaseResult): Block[] {
 }
 
 /** Where it is furthest off, unless the reason names that element already. */
-function worstOf({ worst, mismatches, reason = '' }: CaseResult): string {
-  if (worst === undefined || mismatches === 0n || reason.includes(`s=${worst.row} d=${worst.column}`)) return '';
-  return `; worst ${elementText(worst)}`;
+function worstOf(result: CaseResult): string {
+  const { worst, mismatches, output, reason = '' } = result;
+  if (worst === undefined || mismatches === 0n || output !== '' || reason.includes(`s=${worst.row} d=${worst.column}`))
+    return '';
+  return `; worst ${elementText(worst, result)}`;
 }

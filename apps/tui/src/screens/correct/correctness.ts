@@ -154,14 +154,16 @@ function caseRows(result: CaseResult, width: number): Row[] {
     ...(result.reason === undefined
       ? []
       : wrapRows(result.reason, width, { role: VERDICT_MARKS[result.verdict].role })),
-    ...(result.worst === undefined ? [] : wrapRows(`worst ${elementText(result.worst)}`, width, { hang: 6 })),
+    ...(result.worst === undefined ? [] : wrapRows(`worst ${elementText(result.worst, result)}`, width, { hang: 6 })),
     ...factRows(caseFacts(result), width),
     ...sdpaFacts(result, width),
     ...(result.firstMismatches.length === 0
       ? []
       : [
           textRow('first mismatches', 'dim'),
-          ...result.firstMismatches.flatMap((element) => wrapRows(elementText(element), width, { indent: 2, hang: 4 })),
+          ...result.firstMismatches.flatMap((element) =>
+            wrapRows(elementText(element, result), width, { indent: 2, hang: 4 }),
+          ),
         ]),
   ];
 }

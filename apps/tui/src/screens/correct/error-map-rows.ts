@@ -99,7 +99,7 @@ export function cursorFacts(
           width,
           { indent: 2, hang: 4, role: 'dim' },
         )
-      : wrapRows(elementText(element), width, {
+      : wrapRows(elementText(element, result), width, {
           indent: 2,
           hang: 4,
           role: isOutside(element, tolerance) ? 'bad' : 'text',

@@ -58,10 +58,14 @@ function bodyRows(variant: VariantView, rows: readonly Row[], { width, height }:
   const worstRow: Row[] =
     worst?.worst === undefined
       ? []
-      : wrapRows([`worst ${elementText(worst.worst)}`, tileOf(worst.worst, worst)].filter(Boolean).join('; '), width, {
-          hang: 6,
-          role: 'dim',
-        });
+      : wrapRows(
+          [`worst ${elementText(worst.worst, worst)}`, tileOf(worst.worst, worst)].filter(Boolean).join('; '),
+          width,
+          {
+            hang: 6,
+            role: 'dim',
+          },
+        );
   const room = height - 1 - Math.min(worstRow.length, 2);
   const isTwo = width >= TWO_COLUMNS && rows.length > 1;
   const columnWidth = isTwo ? Math.floor((width - 2) / 2) : width;

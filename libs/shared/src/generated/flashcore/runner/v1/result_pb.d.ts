@@ -1872,6 +1872,21 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
    * @generated from field: bool drawn = 28;
    */
   drawn: boolean;
+
+  /**
+   * Where the problem has several outputs: the one that the figures above are about, the first that is wrong or the
+   * first. Empty otherwise.
+   *
+   * @generated from field: string output = 29;
+   */
+  output: string;
+
+  /**
+   * Where the problem has several outputs: each of them, in the problem's order.
+   *
+   * @generated from field: repeated flashcore.runner.v1.OutputResult outputs = 30;
+   */
+  outputs: OutputResult[];
 };
 
 /**
@@ -1879,6 +1894,152 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
  * Use `create(CaseResultSchema)` to create a new message.
  */
 export declare const CaseResultSchema: GenMessage<CaseResult>;
+
+/**
+ * OutputResult is one output of a case over all its seeds. Its figures are those of CaseResult.
+ *
+ * @generated from message flashcore.runner.v1.OutputResult
+ */
+export declare type OutputResult = Message<"flashcore.runner.v1.OutputResult"> & {
+  /**
+   * The tensor's name, for example "LSE".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * PASS or FAIL.
+   *
+   * @generated from field: flashcore.runner.v1.Verdict verdict = 2;
+   */
+  verdict: Verdict;
+
+  /**
+   * For example "fp32".
+   *
+   * @generated from field: string dtype = 3;
+   */
+  dtype: string;
+
+  /**
+   * The tolerance used: the output's own, or the request's.
+   *
+   * @generated from field: flashcore.runner.v1.Tolerance tolerance = 4;
+   */
+  tolerance?: Tolerance | undefined;
+
+  /**
+   * Largest |out - ref|.
+   *
+   * @generated from field: double max_abs_error = 5;
+   */
+  maxAbsError: number;
+
+  /**
+   * Mean |out - ref|.
+   *
+   * @generated from field: double mean_abs_error = 6;
+   */
+  meanAbsError: number;
+
+  /**
+   * Root of the mean square error.
+   *
+   * @generated from field: double rms_error = 7;
+   */
+  rmsError: number;
+
+  /**
+   * Largest |out - ref| / max(|ref|, smallest normal fp16).
+   *
+   * @generated from field: double max_rel_error = 8;
+   */
+  maxRelError: number;
+
+  /**
+   * 99.9th percentile of |out - ref|, worst seed.
+   *
+   * @generated from field: double p999_abs_error = 9;
+   */
+  p999AbsError: number;
+
+  /**
+   * Elements outside the tolerance.
+   *
+   * @generated from field: int64 mismatches = 10;
+   */
+  mismatches: bigint;
+
+  /**
+   * NaN elements.
+   *
+   * @generated from field: int64 nan_count = 11;
+   */
+  nanCount: bigint;
+
+  /**
+   * Inf elements.
+   *
+   * @generated from field: int64 inf_count = 12;
+   */
+  infCount: bigint;
+
+  /**
+   * Elements that still hold the poison.
+   *
+   * @generated from field: int64 unwritten_count = 13;
+   */
+  unwrittenCount: bigint;
+
+  /**
+   * Elements compared.
+   *
+   * @generated from field: int64 elements = 14;
+   */
+  elements: bigint;
+
+  /**
+   * The element with the largest error.
+   *
+   * @generated from field: flashcore.runner.v1.ElementError worst = 15;
+   */
+  worst?: ElementError | undefined;
+
+  /**
+   * First mismatches, at most 16.
+   *
+   * @generated from field: repeated flashcore.runner.v1.ElementError first_mismatches = 16;
+   */
+  firstMismatches: ElementError[];
+
+  /**
+   * Error map of the worst seed.
+   *
+   * @generated from field: flashcore.runner.v1.ErrorMap error_map = 17;
+   */
+  errorMap?: ErrorMap | undefined;
+
+  /**
+   * The worst element's error over what the tolerance allows there; absent as in CaseResult.
+   *
+   * @generated from field: optional double worst_of_limit = 18;
+   */
+  worstOfLimit?: number | undefined;
+
+  /**
+   * The error in units of what rounding explains; absent where the reference does not model the output's rounding.
+   *
+   * @generated from field: flashcore.runner.v1.RoundingError rounding = 19;
+   */
+  rounding?: RoundingError | undefined;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.OutputResult.
+ * Use `create(OutputResultSchema)` to create a new message.
+ */
+export declare const OutputResultSchema: GenMessage<OutputResult>;
 
 /**
  * RoundingError is how far 16 rows of a head are off, at worst: the root of the mean of ((out - ref) / rounding)^2, where

@@ -1,0 +1,7 @@
+import { outputTolerances } from '@flashcore/shared/kernels';
+import type { VerifyRequest } from '../../worker/messages/verifying.ts';
+import type { VariantServices } from './job-services.ts';
+
+/** Tolerances that outputs of the kernel's problem name, by their names. */
+export const toleranceOfOutputs = ({ spec, cases, resolved }: VariantServices): VerifyRequest['ownTolerances'] =>
+  outputTolerances(spec.kernel.manifest.problem, cases, resolved.dtype);

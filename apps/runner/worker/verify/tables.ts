@@ -1,0 +1,122 @@
+/** Draws the int32 inputs of a case: lengths of sequences, offsets, page tables; and marks rows that nobody owns. */
+import { elementsOfTensor, type DrawRule, type ProblemCase, type TensorExtent } from '@flashcore/shared/kernels';
+import { emptyBits, filledElement, tensorNamed, type TensorBits, type TensorsByName } from '../driver/tensor-bits.ts';
+import type { CounterRandom } from './random.ts';
+
+type LengthsRule = Extract<DrawRule<number>, { kind: 'lengths' }>;
+type PagesRule = Extract<DrawRule<number>, { kind: 'pages' }>;
+
+/** Draws the tables of a case; `random` gives each its own numbers. */
+export function drawTables(
+  { tensors }: ProblemCase,
+  random: (tensor: TensorExtent) => CounterRandom,
+): Record<string, TensorBits> {
+  const drawn: Record<string, TensorBits> = {};
+  // Offsets and pages follow from lengths.
+  for (const tensor of tensors)
+    if (tensor.draw?.kind === 'lengths') drawn[tensor.name] = lengths(tensor, tensor.draw, random(tensor));
+  for (const tensor of tensors) {
+    const { draw } = tensor;
+    if (draw?.kind === 'offsets') drawn[tensor.name] = offsets(tensor, drawn[draw.of]!);
+    if (draw?.kind === 'pages')
+      drawn[tensor.name] = pages(tensor, draw, { lengths: drawn[draw.of]!, random: random(tensor) });
+  }
+  return drawn;
+}
+
+/** One sequence has the most rows; the next have lengths at which kernels go wrong; the others any. */
+function lengths(tensor: TensorExtent, { most, sum, page = 1 }: LengthsRule, random: CounterRandom): TensorBits {
+  const drawn = emptyBits(elementsOfTensor(tensor), 'int32');
+  const special = shuffled([...new Set([0, 1, page - 1, page, page + 1])], random);
+  if (most === undefined) return lengthsOfSum(drawn, { sum: sum!, special, random });
+  const places = shuffled(Array.from(drawn.keys()), random);
+  for (const [index, place] of places.entries())
+    drawn[place] = index === 0 ? most : Math.min(most, special[index - 1] ?? random.below(most + 1));
+  return drawn;
+}
+
+interface Partition {
+  sum: number;
+  special: readonly number[];
+  random: CounterRandom;
+}
+
+/** One sequence always takes what the others leave. */
+function lengthsOfSum(drawn: TensorBits, { sum, special, random }: Partition): TensorBits {
+  const [last, ...places] = shuffled(Array.from(drawn.keys()), random);
+  let left = sum;
+  for (const [index, place] of places.entries()) {
+    const fair = Math.ceil((2 * left) / (places.length + 1 - index));
+    drawn[place] = Math.min(left, special[index] ?? random.below(fair + 1));
+    left -= drawn[place];
+  }
+  drawn[last!] = left;
+  return drawn;
+}
+
+function offsets(tensor: TensorExtent, ofLengths: TensorBits): TensorBits {
+  const drawn = emptyBits(elementsOfTensor(tensor), 'int32');
+  for (const [sequence, length] of ofLengths.entries()) drawn[sequence + 1] = drawn[sequence]! + length;
+  return drawn;
+}
+
+/** Entries behind a sequence's last page are pages of nobody, if there are any. */
+function pages(
+  tensor: TensorExtent,
+  { page, pool }: PagesRule,
+  { lengths: ofLengths, random }: { lengths: TensorBits; random: CounterRandom },
+): TensorBits {
+  const [, ofSequence] = tensor.dims as [number, number];
+  const drawn = emptyBits(elementsOfTensor(tensor), 'int32');
+  const places = shuffled(
+    Array.from({ length: pool }, (_, place) => place),
+    random,
+  );
+  const free = places[pool - 1]!;
+  drawn.fill(free);
+  let taken = 0;
+  for (const [sequence, length] of ofLengths.entries())
+    for (let index = 0; index < Math.ceil(length / page); index += 1)
+      drawn[sequence * ofSequence + index] = places[taken++]!;
+  return drawn;
+}
+
+/** A NaN of every floating dtype, as 16-bit words; no poison of outputs. */
+const NOBODYS = 0x7fff;
+
+/** Makes rows NaN that no sequence owns. */
+export function markNobodysRows(bits: TensorBits, tensor: TensorExtent, of: ProblemCase, drawn: TensorsByName): void {
+  const { rows, dims, dtype } = tensor;
+  if (!rows) return;
+  const owned = ownedRows(tensorNamed(of, rows.table), of, drawn);
+  const nan = filledElement(NOBODYS, dtype);
+  const strides = dims.map((_, dim) => elementsOfTensor({ dims: dims.slice(dim + 1) }));
+  // Dimensions within the innermost of the two are filled at once.
+  const inner = strides[Math.max(rows.owner, rows.row)]!;
+  for (let start = 0; start < bits.length; start += inner) {
+    const at = (dim: number): number => Math.floor(start / strides[dim]!) % dims[dim]!;
+    if (at(rows.row) >= owned(at(rows.owner))) bits.fill(nan, start, start + inner);
+  }
+}
+
+/** How many rows of a sequence, or of a page, somebody owns. */
+function ownedRows(table: TensorExtent, of: ProblemCase, drawn: TensorsByName): (owner: number) => number {
+  const { draw } = table;
+  if (draw?.kind !== 'pages') return (sequence) => drawn[table.name]![sequence]!;
+  const { page } = draw;
+  const ofPage = new Map<number, number>();
+  const [, ofSequence] = table.dims as [number, number];
+  for (const [sequence, length] of drawn[tensorNamed(of, draw.of).name]!.entries())
+    for (let index = 0; index * page < length; index += 1)
+      ofPage.set(drawn[table.name]![sequence * ofSequence + index]!, Math.min(page, length - index * page));
+  return (place) => ofPage.get(place) ?? 0;
+}
+
+function shuffled<Value>(values: readonly Value[], random: CounterRandom): Value[] {
+  const order = [...values];
+  for (let left = order.length - 1; left > 0; left -= 1) {
+    const other = random.below(left + 1);
+    [order[left], order[other]] = [order[other]!, order[left]!];
+  }
+  return order;
+}

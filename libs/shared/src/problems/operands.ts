@@ -1,0 +1,94 @@
+/** Which tensors the operations of the built-in oracle read and write. */
+import {
+  OPERANDS,
+  type Operation,
+  type OperandAxis,
+  type OperandName,
+  type RawProblem,
+  TABLES,
+  type TableName,
+} from './problem-schema.ts';
+import { didYouMean } from '../text/nearest-names.ts';
+
+/** A tensor with the meaning of its dimensions. */
+export interface Operand {
+  readonly tensor: string;
+  /** Outermost first. */
+  readonly axes: readonly OperandAxis[];
+}
+
+export interface Operands {
+  readonly operands: Readonly<Partial<Record<OperandName, Operand>>>;
+  /** Names of tensors. */
+  readonly tables: Readonly<Partial<Record<TableName, string>>>;
+}
+
+interface OperationTensors {
+  needs: readonly OperandName[];
+  /** The tensor is an output, if the problem has it. */
+  writes: readonly OperandName[];
+  /** Tensors that may be inputs; the oracle computes them from the others. */
+  derives: readonly OperandName[];
+}
+
+const TENSORS: Readonly<Record<Exclude<Operation, 'own'>, OperationTensors>> = {
+  attention: { needs: ['q', 'k', 'v', 'o'], writes: ['o', 'lse'], derives: [] },
+  attention_backward: {
+    needs: ['q', 'k', 'v', 'd_o'],
+    writes: ['d_q', 'd_k', 'd_v'],
+    derives: ['o', 'lse'],
+  },
+};
+
+type Fault = (key: (string | number)[], message: string) => void;
+
+/** The inputs that the operation computes from others, such as O of a backward pass. */
+export const derivedInputs = (operation: Operation): readonly OperandName[] =>
+  operation === 'own' ? [] : TENSORS[operation].derives;
+
+/** Refuses tensors that do not exist, lack dimensions, or are read where the operation writes. */
+export function readOperands(
+  { reference, tensors }: Pick<RawProblem, 'reference' | 'tensors'>,
+  fault: Fault,
+): Operands {
+  const { op } = reference;
+  const operands = Object.fromEntries(OPERANDS.flatMap((name) => (reference[name] ? [[name, reference[name]]] : [])));
+  const tables = Object.fromEntries(TABLES.flatMap((name) => (reference[name] ? [[name, reference[name]]] : [])));
+  const read: Operands = { operands, tables };
+  const named = [...Object.keys(operands), ...Object.keys(tables)];
+  if (op === 'own') {
+    for (const name of named) fault(['reference', name], 'reference.cpp reads tensors by name: leave it out');
+    return read;
+  }
+  const { needs, writes, derives } = TENSORS[op];
+  const known = Object.keys(tensors);
+  for (const name of needs)
+    if (!read.operands[name]) fault(['reference'], `${op} needs ${name}: add \`${name}: TENSOR[b h s d]\``);
+  for (const [name, { tensor, axes }] of Object.entries(read.operands) as [OperandName, Operand][]) {
+    const key = ['reference', name];
+    const written = Object.hasOwn(tensors, tensor) ? tensors[tensor]! : undefined;
+    const dims = written?.in ?? written?.out;
+    if (![...needs, ...writes, ...derives].includes(name))
+      fault(key, `${op} has no ${name}: it has ${[...new Set([...needs, ...writes, ...derives])].join(', ')}`);
+    else if (!dims)
+      fault(key, `unknown tensor "${tensor}"${didYouMean(tensor, known) || `: known are ${known.join(', ')}`}`);
+    else if (dims.length !== axes.length)
+      fault(key, `wanted a letter for each of the ${dims.length} dimensions of ${tensor}, found ${axes.length}`);
+    else if (writes.includes(name) !== (written?.out !== undefined))
+      fault(
+        key,
+        `${op} ${writes.includes(name) ? 'writes' : 'reads'} ${name}: make ${tensor} an ${writes.includes(name) ? 'output' : 'input'}`,
+      );
+    else if (name !== 'lse' && axes.at(-1) !== 'd')
+      fault(key, 'the last dimension must be d: its elements are adjacent');
+    else if (name === 'lse' && axes.includes('d')) fault(key, 'lse has one number a row: leave d out');
+  }
+  for (const [name, tensor] of Object.entries(read.tables))
+    if (!Object.hasOwn(tensors, tensor) || !tensors[tensor]!.draw)
+      fault(['reference', name], `wanted an int32 input with a \`draw\`, found "${tensor}"`);
+  const computed = writes.flatMap((name) => read.operands[name]?.tensor ?? []);
+  for (const [name, { out }] of Object.entries(tensors))
+    if (out && !computed.includes(name))
+      fault(['tensors', name], `${op} does not compute it: name it in \`reference\` as one of ${writes.join(', ')}`);
+  return read;
+}

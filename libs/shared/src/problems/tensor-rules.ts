@@ -1,0 +1,118 @@
+/** How a problem draws its int32 inputs, and which rows of its other inputs a sequence owns. */
+import type { Expression } from '../data/expression.ts';
+import type { RawDraw, RawProblem } from './problem-schema.ts';
+
+/**
+ * How the runner draws an int32 input. `Extent` is an expression in a problem, and a number in a case.
+ *
+ * - `lengths`: of each sequence, at most `most`, or together `sum`. 0, 1, `page` and `page` +- 1 are among them where
+ *   they fit.
+ * - `offsets`: prefix sums of the lengths `of`, one more than there are sequences.
+ * - `pages`: a page table [sequences, pages of a sequence] with the lengths `of`; its entries are different, shuffled
+ *   places in a pool of pages.
+ */
+export type DrawRule<Extent> =
+  | { readonly kind: 'lengths'; readonly most?: Extent; readonly sum?: Extent; readonly page?: Extent }
+  | { readonly kind: 'offsets'; readonly of: string }
+  | { readonly kind: 'pages'; readonly of: string; readonly page: Extent; readonly pool: Extent };
+
+/** Rows of an input that belong to a sequence; the others are NaN. `table` is a tensor with `lengths` or `pages`. */
+export interface OwnedRows {
+  readonly table: string;
+  /** The dimension that counts sequences or pages. */
+  readonly owner: number;
+  /** The dimension that counts rows of a sequence or of a page. */
+  readonly row: number;
+}
+
+export interface TensorRules {
+  readonly draw: DrawRule<Expression> | undefined;
+  readonly rows: OwnedRows | undefined;
+}
+
+export interface RuleReader {
+  readonly tensors: RawProblem['tensors'];
+  /** An expression over axes that gives an extent. */
+  readonly extent: (text: string, key: (string | number)[]) => Expression;
+  readonly fault: (key: (string | number)[], message: string) => void;
+}
+
+/** The rules of a tensor; refuses those that do not fit it. */
+export function tensorRules(name: string, reader: RuleReader): TensorRules {
+  const { tensors, fault } = reader;
+  const { draw, rows, dtype, in: dims, optional, tolerance } = tensors[name]!;
+  const key = ['tensors', name];
+  const isInt32 = 'own' in dtype && dtype.own === 'int32';
+  if (isInt32 && !dims) fault([...key, 'dtype'], 'an output must be fp16, bf16 or fp32, got int32: choose one of them');
+  else if (isInt32 && !draw) fault(key, 'an int32 input needs a rule: add `draw: { lengths, offsets or pages }`');
+  if (draw && !isInt32) fault([...key, 'draw'], 'only an int32 input has a rule: write `dtype: int32`');
+  if (dims && optional) fault([...key, 'optional'], 'only an output can be optional: leave it out');
+  if (dims && tolerance !== undefined) fault([...key, 'tolerance'], 'only an output has a tolerance: leave it out');
+  return {
+    draw: draw && dims ? compiledDraw(draw, dims, { ...reader, key: [...key, 'draw'] }) : undefined,
+    rows: rows === undefined ? undefined : ownedRows(rows, dims, { ...reader, key: [...key, 'rows'] }),
+  };
+}
+
+type KeyedReader = RuleReader & { readonly key: (string | number)[] };
+
+function compiledDraw(written: RawDraw, dims: readonly string[], reader: KeyedReader): DrawRule<Expression> {
+  const { key, extent, fault } = reader;
+  const { lengths, offsets, pages } = written;
+  const rank = (wanted: number, what: string): void => {
+    if (dims.length !== wanted) fault(key, `wanted ${what}, found ${dims.length} dimensions`);
+  };
+  if (lengths) {
+    rank(1, 'one dimension, the sequences');
+    const parsed = (['most', 'sum', 'page'] as const).flatMap((part) => {
+      const text = lengths[part];
+      return text === undefined ? [] : [[part, extent(text, [...key, 'lengths', part])] as const];
+    });
+    return { kind: 'lengths', ...Object.fromEntries(parsed) };
+  }
+  if (offsets !== undefined) {
+    rank(1, 'one dimension, the sequences and one more');
+    requireLengths(offsets, 'offsets', reader);
+    return { kind: 'offsets', of: offsets };
+  }
+  rank(2, 'two dimensions, sequences and pages of a sequence');
+  requireLengths(pages!.lengths, 'pages', reader);
+  return {
+    kind: 'pages',
+    of: pages!.lengths,
+    page: extent(pages!.page, [...key, 'pages', 'page']),
+    pool: extent(pages!.pool, [...key, 'pages', 'pool']),
+  };
+}
+
+function requireLengths(name: string, rule: string, { tensors, key, fault }: KeyedReader): void {
+  if (lengthsOf(tensors, name)) return;
+  const known = Object.keys(tensors).filter((each) => lengthsOf(tensors, each));
+  const remedy = known.length > 0 ? `name one of ${known.join(', ')}` : 'add an input with `draw: { lengths: … }`';
+  fault([...key, rule], `wanted an input with \`draw: { lengths: … }\`, found "${name}": ${remedy}`);
+}
+
+const drawOf = (tensors: RawProblem['tensors'], name: string): RawDraw | undefined =>
+  Object.hasOwn(tensors, name) ? tensors[name]!.draw : undefined;
+const lengthsOf = (tensors: RawProblem['tensors'], name: string) => drawOf(tensors, name)?.lengths;
+
+/** Dimensions are found by their text: those that count sequences or pages, and rows. */
+function ownedRows(table: string, dims: readonly string[] | undefined, reader: KeyedReader): OwnedRows | undefined {
+  const { tensors, key, fault } = reader;
+  const { lengths, pages } = drawOf(tensors, table) ?? {};
+  if (!dims) fault(key, 'only an input has rows that no sequence owns: leave it out');
+  else if (pages) return found(pages.pool, pages.page);
+  else if (lengths?.most !== undefined) return found(tensors[table]!.in?.[0] ?? '', lengths.most);
+  else fault(key, `wanted an input with \`draw: { lengths: { most } }\` or \`draw: { pages }\`, found "${table}"`);
+  return undefined;
+
+  function found(owner: string, row: string): OwnedRows | undefined {
+    const [ownerDim, rowDim] = [owner, row].map((wanted) => {
+      const places = dims!.flatMap((text, dim) => (text.trim() === wanted.trim() ? [dim] : []));
+      if (places.length !== 1)
+        fault(key, `wanted one dimension "${wanted}", as ${table} has it, found ${places.length}: write it in \`in\``);
+      return places[0] ?? 0;
+    }) as [number, number];
+    return { table, owner: ownerDim, row: rowDim };
+  }
+}
