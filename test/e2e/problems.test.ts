@@ -27,7 +27,7 @@ function changed(kernel: string, was: string, is: string): string {
   return folder;
 }
 
-test.each(['rmsnorm', 'softmax_rows', 'gemm_tiles'])(
+test.each(['rmsnorm', 'softmax_rows', 'gemm_tiles', 'decode_rows', 'decode_paged'])(
   '%s is right on all cases of its problem',
   { timeout: LIMIT_MS },
   (kernel) => {
@@ -64,6 +64,13 @@ test.each([
   ['softmax_rows', 'expf(x - new_max);', 'expf(x - row_max);'],
   ['gemm_tiles', 'k_start < K;', 'k_start < K - TILE;'],
   ['gqa_rows', 'blockIdx.y / group', 'blockIdx.y % (gridDim.y / group)'],
+  ['decode_rows', 'kv_head = head / group', 'kv_head = head % kv_heads'],
+  ['decode_rows', 'key <= position', 'key < position'],
+  ['decode_rows', 'row_sum > 0.0f ? 1.0f / row_sum : 0.0f', '1.0f / fmaxf(row_sum, 2.0f)'],
+  ['decode_rows', 'logf(row_sum)', 'log2f(row_sum)'],
+  ['decode_rows', 'position - window', 'position - window - 1'],
+  ['decode_paged', 'key <= position', 'key <= position && (key < page_size || key / page_size < position / page_size)'],
+  ['decode_paged', 'most_pages + key / page_size', 'most_pages + (key + 1) / page_size'],
 ])('%s with "%s" as "%s" is wrong', { timeout: LIMIT_MS }, (kernel, was, is) => {
   const shape = kernel === 'gqa_rows' ? ['--shape', '1x4x40x64,Hkv=2'] : [];
   const { exitCode, text } = verify(changed(kernel, was, is), ...shape);
@@ -99,7 +106,7 @@ test('a case that the problem does not have is refused at once', () => {
   ]);
 });
 
-test.each(['rmsnorm', 'softmax_rows', 'gemm_tiles'])(
+test.each(['rmsnorm', 'softmax_rows', 'gemm_tiles', 'decode_rows', 'decode_paged'])(
   'an experiment with %s times it hot and cold, checks what its timed launches wrote, and profiles it',
   { timeout: LIMIT_MS },
   (kernel) => {

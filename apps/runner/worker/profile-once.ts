@@ -19,7 +19,7 @@ const LOOK_EVERY_MS = 2;
 function run({ library, deviceOrdinal, candidate, seed, runs, waitFor, done }: ProfileOnceJob): void {
   const driver = new CudaDriver(library, deviceOrdinal);
   const buffers = new RunBuffers(driver, candidate.plan, { guarded: false });
-  buffers.upload(drawInputs(candidate.plan, { seed, rule: NORMAL }));
+  buffers.upload(drawInputs(candidate.plan, { seed, rule: NORMAL, evenLengths: true }));
   buffers.poison(POISONS[0]);
   const loaded = new LoadedCandidate(
     driver,

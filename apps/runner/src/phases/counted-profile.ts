@@ -28,7 +28,7 @@ export async function countedProfile(services: VariantServices, options: CountOp
     {
       type: 'count',
       candidate,
-      input: { seed: SEED, rule: cases.distributions[cases.defaults.distribution]! },
+      input: { seed: SEED, rule: cases.distributions[cases.defaults.distribution]!, evenLengths: true },
       ...(typeof filling === 'string' ? {} : { filling }),
     },
     { signal: job.signal },

@@ -35,7 +35,8 @@ export async function drawSets(timed: ProblemCase, { seed, reference, own }: Dra
   const answers: Answers[] = [];
   const started = performance.now();
   do {
-    const inputs = drawInputs(timed, { seed: `${seed}${sets.length.toString(16)}`, rule: NORMAL }, reference);
+    const input = { seed: `${seed}${sets.length.toString(16)}`, rule: NORMAL, evenLengths: true };
+    const inputs = drawInputs(timed, input, reference);
     sets.push(inputs);
     answers.push(await answersOf(timed, inputs, { reference, own }));
   } while (

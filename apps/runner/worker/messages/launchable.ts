@@ -7,6 +7,8 @@ export interface SeededInput {
   /** Hexadecimal, up to 32 digits. */
   seed: string;
   rule: InputRule;
+  /** All sequences are as long as they can be, or share a sum evenly: as work is counted. */
+  evenLengths?: boolean;
 }
 
 /**

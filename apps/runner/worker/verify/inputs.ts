@@ -41,7 +41,10 @@ export function drawInputs(drawnCase: ProblemCase, input: SeededInput, drawer?: 
   const { rule, seed } = input;
   const shared = sharedVectors(drawnCase, seed);
   const inputs = drawnCase.tensors.filter(({ direction }) => direction === 'in');
-  const tables = drawTables(drawnCase, (tensor) => new CounterRandom(seed, streamOf(tensor, inputs)));
+  const tables = drawTables(drawnCase, {
+    random: (tensor) => new CounterRandom(seed, streamOf(tensor, inputs)),
+    evenLengths: input.evenLengths ?? false,
+  });
   const values = inputs.flatMap((tensor): [string, TensorBits][] => {
     const { name, draw, dtype } = tensor;
     if (draw?.kind === 'derived') return [];

@@ -6,21 +6,38 @@ import type { CounterRandom } from './random.ts';
 type LengthsRule = Extract<DrawRule<number>, { kind: 'lengths' }>;
 type PagesRule = Extract<DrawRule<number>, { kind: 'pages' }>;
 
-/** Draws the tables of a case; `random` gives each its own numbers. */
+interface TableDrawing {
+  /** Gives each table its own numbers. */
+  random: (tensor: TensorExtent) => CounterRandom;
+  /** See SeededInput. */
+  evenLengths: boolean;
+}
+
+/** Draws the tables of a case. */
 export function drawTables(
   { tensors }: ProblemCase,
-  random: (tensor: TensorExtent) => CounterRandom,
+  { random, evenLengths }: TableDrawing,
 ): Record<string, TensorBits> {
   const drawn: Record<string, TensorBits> = {};
   // Offsets and pages follow from lengths.
   for (const tensor of tensors)
-    if (tensor.draw?.kind === 'lengths') drawn[tensor.name] = lengths(tensor, tensor.draw, random(tensor));
+    if (tensor.draw?.kind === 'lengths')
+      drawn[tensor.name] = evenLengths
+        ? lengthsOfWork(tensor, tensor.draw)
+        : lengths(tensor, tensor.draw, random(tensor));
   for (const tensor of tensors) {
     const { draw } = tensor;
     if (draw?.kind === 'offsets') drawn[tensor.name] = offsets(tensor, drawn[draw.of]!);
     if (draw?.kind === 'pages')
       drawn[tensor.name] = pages(tensor, draw, { lengths: drawn[draw.of]!, random: random(tensor) });
   }
+  return drawn;
+}
+
+function lengthsOfWork(tensor: TensorExtent, { most, sum = 0 }: LengthsRule): TensorBits {
+  const drawn = emptyBits(elementsOfTensor(tensor), 'int32');
+  const [each, rest] = [Math.floor(sum / drawn.length), sum % drawn.length];
+  for (const index of drawn.keys()) drawn[index] = most ?? each + Number(index < rest);
   return drawn;
 }
 

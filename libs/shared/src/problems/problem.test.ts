@@ -99,6 +99,148 @@ test.each([
   expect(violations.map(({ field }) => field)).toContain(key);
 });
 
+const DECODE = `id: decode
+title: a cache
+axes:
+  B: { about: sequences }
+  H: { about: heads }
+  S: { about: rows of a sequence }
+  page: { about: rows of a page }
+  pages: { about: pages }
+  D: { about: columns }
+attributes:
+  scale: { value: 1 / sqrt(D), about: scale }
+tensors:
+  Q: { in: [B, H, D], dtype: [fp16, bf16], role: q }
+  K: { in: [pages, page, H, D], dtype: same_as(Q), role: k, rows: table }
+  V: { in: [pages, page, H, D], dtype: same_as(Q), rows: table }
+  lengths: { in: [B], dtype: int32, draw: { lengths: { most: S, page: page } } }
+  table: { in: [B, ceil(S / page)], dtype: int32, draw: { pages: { lengths: lengths, page: page, pool: pages } } }
+  O: { out: [B, H, D], dtype: same_as(Q) }
+  LSE: { out: [B, H], dtype: fp32, optional: true }
+reference:
+  op: attention
+  q: Q[b h d]
+  k: K[b s h d]
+  v: V[b s h d]
+  o: O[b h d]
+  lse: LSE[b h]
+  key_lengths: lengths
+  page_table: table
+work: { flops: 4 * B * H * S * D }
+`;
+
+test('tensors of a case have their own dtypes and rules, and optional ones are only there where they are declared', () => {
+  const problem = parseProblem(DECODE, 'problem.yaml');
+  const values = caseValues(problem, { B: 3, H: 2, S: 10, page: 4, pages: 9, D: 8 });
+  const of = (declared: string[]) => tensorExtents(problem, values, 'bf16', new Set(declared));
+  expect(of([]).map(({ name, dtype }) => [name, dtype])).toEqual([
+    ['Q', 'bf16'],
+    ['K', 'bf16'],
+    ['V', 'bf16'],
+    ['lengths', 'int32'],
+    ['table', 'int32'],
+    ['O', 'bf16'],
+  ]);
+  expect(of(['LSE']).at(-1)).toEqual({
+    name: 'LSE',
+    direction: 'out',
+    role: 'v',
+    dims: [3, 2],
+    dtype: 'fp32',
+    optional: true,
+  });
+  expect(of([]).map(({ draw, rows }) => draw ?? rows)).toEqual([
+    undefined,
+    { table: 'table', owner: 0, row: 1 },
+    { table: 'table', owner: 0, row: 1 },
+    { kind: 'lengths', most: 10, page: 4 },
+    { kind: 'pages', of: 'lengths', page: 4, pool: 9 },
+    undefined,
+  ]);
+});
+
+test('a cache without room for all sequences is refused', () => {
+  const problem = parseProblem(DECODE, 'problem.yaml');
+  expect(axisViolations(problem, { B: 3, H: 2, S: 10, page: 4, pages: 8, D: 8 })).toEqual([
+    { field: '', description: 'pages must be at least 9, the pages of all sequences, got 8' },
+  ]);
+});
+
+test.each([
+  [
+    'LSE: { out: [B, H], dtype: fp32',
+    'LSE: { out: [B, H], dtype: int32',
+    19,
+    'tensors.LSE.dtype',
+    /must be fp16, bf16 or fp32, got int32/,
+  ],
+  [
+    'dtype: int32, draw: { lengths: { most: S, page: page } }',
+    'dtype: int32',
+    16,
+    'tensors.lengths',
+    /needs a rule: add `draw/,
+  ],
+  [
+    '[B], dtype: int32',
+    '[B], dtype: fp32',
+    16,
+    'tensors.lengths.draw',
+    /only an int32 input has a rule: write `dtype: int32`/,
+  ],
+  ['most: S, page', 'most: S, sum: S, page', 16, 'tensors.lengths.draw.lengths', /exactly one of `most` and `sum`/],
+  ['{ lengths: { most', '{ length: { most', 16, 'tensors.lengths.draw', /unknown key "length".*lengths/],
+  [
+    '[B], dtype: int32',
+    '[B, H], dtype: int32',
+    16,
+    'tensors.lengths.draw',
+    /wanted one dimension, the sequences, found 2/,
+  ],
+  ['lengths: lengths, page', 'lengths: Q, page', 17, 'tensors.table.draw.pages', /found "Q": name one of lengths/],
+  ['pool: pages', 'pool: pagez', 17, 'tensors.table.draw.pages.pool', /unknown axis "pagez"/],
+  [
+    'K: { in: [pages, page',
+    'K: { in: [B, page',
+    14,
+    'tensors.K.rows',
+    /one dimension "pages", as table has it, found 0: write it/,
+  ],
+  ['role: k, rows: table', 'role: k, rows: Q', 14, 'tensors.K.rows', /wanted an input with `draw: .*, found "Q"/],
+  ['O: { out: [B, H, D], ', 'O: { out: [B, H, D], rows: table, ', 18, 'tensors.O.rows', /only an input has rows/],
+  ['role: q }', 'role: q, optional: true }', 13, 'tensors.Q.optional', /only an output can be optional/],
+  ['role: q }', 'role: q, tolerance: strict }', 13, 'tensors.Q.tolerance', /only an output has a tolerance/],
+  ['  q: Q[b h d]\n', '', 21, 'reference', /attention needs q: add `q: TENSOR\[b h s d\]`/],
+  ['q: Q[b h d]', 'q: Q[b h x]', 22, 'reference.q', /such as Q\[b h s d\], found "Q\[b h x\]"/],
+  ['q: Q[b h d]', 'q: Q[b b d]', 22, 'reference.q', /each of b, h, s and d at most once/],
+  ['q: Q[b h d]', 'q: Q[b d]', 22, 'reference.q', /a letter for each of the 3 dimensions of Q, found 2/],
+  ['q: Q[b h d]', 'q: Q[b d h]', 22, 'reference.q', /the last dimension must be d/],
+  ['q: Q[b h d]', 'q: P[b h d]', 22, 'reference.q', /unknown tensor "P"/],
+  ['q: Q[b h d]', 'q: O[b h d]', 22, 'reference.q', /attention reads q: make O an input/],
+  ['lse: LSE[b h]', 'd_q: LSE[b h]', 26, 'reference.d_q', /attention has no d_q: it has q, k, v, o, lse/],
+  [
+    '  lse: LSE[b h]\n',
+    '',
+    19,
+    'tensors.LSE',
+    /attention does not compute it: name it in `reference` as one of o, lse/,
+  ],
+  [
+    'key_lengths: lengths',
+    'key_lengths: Q',
+    27,
+    'reference.key_lengths',
+    /wanted an int32 input with a `draw`, found "Q"/,
+  ],
+  ['op: attention', 'op: own', 22, 'reference.q', /reference.cpp reads tensors by name: leave it out/],
+])('%s as %s is refused with file, line, key and remedy', (was, is, line, key, message) => {
+  expect(DECODE).toContain(was);
+  const read = () => parseProblem(DECODE.replace(was, is), 'p/problem.yaml');
+  expect(read).toThrow(message);
+  expect(read).toThrow(`p/problem.yaml:${line}: ${key}: `);
+});
+
 test('every installed problem can be read, and is in the folder of its id', () => {
   expect(installedProblems()).toContain(DEFAULT_PROBLEM);
   for (const id of installedProblems()) expect(installedProblem(id).id).toBe(id);

@@ -1,0 +1,85 @@
+/** Lengths, offsets and page tables, and the rows that no sequence owns. */
+import { expect, test } from 'vitest';
+import { installedProblem, problemCase, type ProblemCase } from '@flashcore/shared/kernels';
+import { tensorNamed, valueReader, type TensorsByName } from '../driver/tensor-bits.ts';
+import type { SeededInput } from '../messages/launchable.ts';
+import { NORMAL, drawInputs } from './inputs.ts';
+
+const SEEDS = Array.from({ length: 20 }, (_, seed) => (seed + 1).toString(16));
+const drawn = (of: ProblemCase, seed: string, more: Partial<SeededInput> = {}): TensorsByName =>
+  drawInputs(of, { seed, rule: NORMAL, ...more });
+const paged = (values: Record<string, number>): ProblemCase =>
+  problemCase(installedProblem('attention_decode_paged'), { H: 2, Hkv: 1, D: 8, ...values }, 'bf16');
+const contiguous = (values: Record<string, number>): ProblemCase =>
+  problemCase(installedProblem('attention_decode'), { H: 2, Hkv: 1, D: 8, ...values }, 'fp16');
+
+test.each(SEEDS)(
+  'one sequence is full, and 0, 1, a page and one more or less are among the others: seed %s',
+  (seed) => {
+    const { lengths } = drawn(paged({ B: 7, Skv: 200, page: 16 }), seed);
+    const found = Array.from(lengths!);
+    for (const length of [200, 0, 1, 15, 16, 17]) expect(found).toContain(length);
+    expect(Math.max(...found)).toBe(200);
+  },
+);
+
+test('a single sequence is full, and lengths stay within a cache that is shorter than a page', () => {
+  expect(drawn(paged({ B: 1, Skv: 40, page: 16 }), '3')['lengths']).toEqual(Uint32Array.of(40));
+  for (const seed of SEEDS) {
+    const lengths = Array.from(drawn(paged({ B: 9, Skv: 5, page: 64 }), seed)['lengths']!);
+    expect(lengths.every((length) => length <= 5)).toBe(true);
+  }
+});
+
+test('the same seed draws the same tables, and another seed others', () => {
+  const of = paged({ B: 7, Skv: 200, page: 16 });
+  expect(drawn(of, 'a')).toEqual(drawn(of, 'a'));
+  expect(drawn(of, 'a')['lengths']).not.toEqual(drawn(of, 'b')['lengths']);
+  expect(drawn(of, 'a')['table']).not.toEqual(drawn(of, 'b')['table']);
+});
+
+test('timed launches have full caches, and tables that differ', () => {
+  const of = paged({ B: 4, Skv: 40, page: 16 });
+  const [one, other] = [drawn(of, '1', { evenLengths: true }), drawn(of, '2', { evenLengths: true })];
+  expect([one['lengths'], other['lengths']]).toEqual([Uint32Array.of(40, 40, 40, 40), Uint32Array.of(40, 40, 40, 40)]);
+  expect(one['table']).not.toEqual(other['table']);
+});
+
+test.each(SEEDS)(
+  'pages are in a shuffled order, each of one sequence, and only their rows are numbers: seed %s',
+  (seed) => {
+    const [page, ofSequence] = [4, 8];
+    const of = paged({ B: 6, Skv: 30, page });
+    const { lengths, table, K } = drawn(of, seed);
+    const entries = Array.from(lengths!).flatMap((length, sequence) =>
+      Array.from({ length: Math.ceil(length / page) }, (_, index) => ({
+        place: table![sequence * ofSequence + index]!,
+        rows: Math.min(page, length - index * page),
+      })),
+    );
+    const places = entries.map(({ place }) => place);
+    const pool = tensorNamed(of, 'K').dims[0]!;
+    expect(new Set(places).size).toBe(places.length);
+    expect(Array.from(table!).every((place) => place < pool)).toBe(true);
+    expect(places).not.toEqual(places.toSorted((a, b) => a - b));
+    const valueAt = valueReader(K!, 'bf16');
+    const isNaNRow = (row: number): boolean =>
+      Array.from({ length: 8 }, (_, d) => valueAt(row * 8 + d)).every(Number.isNaN);
+    const isNumberRow = (row: number): boolean =>
+      Array.from({ length: 8 }, (_, d) => valueAt(row * 8 + d)).every(Number.isFinite);
+    for (let row = 0; row < pool * page; row += 1) {
+      const { rows = 0 } = entries.find(({ place }) => place === Math.floor(row / page)) ?? {};
+      expect(row % page < rows ? isNumberRow(row) : isNaNRow(row)).toBe(true);
+    }
+  },
+);
+
+test('rows behind the length of a sequence are NaN in a contiguous cache', () => {
+  const of = contiguous({ B: 5, Skv: 9 });
+  const { lengths, K, V, Q } = drawn(of, '7');
+  const nan = (tensor: 'K' | 'V') =>
+    Array.from({ length: 5 * 9 * 8 }, (_, i) => Number.isNaN(valueReader((tensor === 'K' ? K : V)!, 'fp16')(i)));
+  const wanted = Array.from({ length: 5 * 9 * 8 }, (_, i) => Math.floor(i / 8) % 9 >= lengths![Math.floor(i / 72)]!);
+  expect([nan('K'), nan('V')]).toEqual([wanted, wanted]);
+  expect(Array.from(Q!, (_, i) => valueReader(Q!, 'fp16')(i)).every(Number.isFinite)).toBe(true);
+});
