@@ -1,4 +1,5 @@
 import type { CudaDriver } from './driver/cuda-driver.ts';
+import type { Reference } from './driver/reference.ts';
 import type { CountReport, CountRequest, Filling } from './messages/profiling.ts';
 import type { Reporter } from './reporter.ts';
 import { blocksToTrace, kernelCycles } from './timing/kernel-cycles.ts';
@@ -21,10 +22,10 @@ const MOST_TRACE_BYTES = 32 * 1024 ** 2;
 export async function countLaunches(
   driver: CudaDriver,
   { candidate, input, filling }: CountRequest,
-  reporter: Reporter,
+  { reporter, reference }: { reporter: Reporter; reference: Reference },
 ): Promise<CountReport> {
   const run = await CandidateRun.open(driver, candidate, reporter);
-  const runOnce = () => run.once(drawInputs(candidate.plan, input), POISONS[0], input.seed);
+  const runOnce = () => run.once(drawInputs(candidate.plan, input, reference), POISONS[0], input.seed);
   driver.countLaunches();
   await runOnce();
   const launches = driver.countedLaunches();

@@ -71,7 +71,7 @@ async function work(
       return null;
     }
     case 'count':
-      return countLaunches(driver, request, reporter);
+      return countLaunches(driver, request, { reporter, reference });
     case 'benchmark':
       return benchmark({ driver, reference, conditions, clockStampImage, judgeImage, reporter }, request);
     case 'compare':

@@ -4,6 +4,7 @@
  * Exit status 0: all launches ended. 3: a CUDA error, told on standard error.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import type { LaunchPlan } from '@flashcore/shared/kernels';
 import { CudaError } from './driver/cuda-error.ts';
 import { CudaDriver } from './driver/cuda-driver.ts';
 import { LoadedCandidate } from './driver/loaded-candidate.ts';
@@ -19,7 +20,7 @@ const LOOK_EVERY_MS = 2;
 function run({ library, deviceOrdinal, candidate, seed, runs, waitFor, done }: ProfileOnceJob): void {
   const driver = new CudaDriver(library, deviceOrdinal);
   const buffers = new RunBuffers(driver, candidate.plan, { guarded: false });
-  buffers.upload(drawInputs(candidate.plan, { seed, rule: NORMAL, evenLengths: true }));
+  buffers.upload(drawInputs(withoutDerived(candidate.plan), { seed, rule: NORMAL, evenLengths: true }));
   buffers.poison(POISONS[0]);
   const loaded = new LoadedCandidate(
     driver,
@@ -35,6 +36,12 @@ function run({ library, deviceOrdinal, candidate, seed, runs, waitFor, done }: P
   loaded.unload();
   if (done !== undefined) writeFileSync(done, '');
 }
+
+/** There is no oracle here. Inputs that it would derive are drawn too: they decide a result that nobody reads. */
+const withoutDerived = (plan: LaunchPlan): LaunchPlan => ({
+  ...plan,
+  tensors: plan.tensors.map(({ draw, ...tensor }) => (draw && draw.kind !== 'derived' ? { ...tensor, draw } : tensor)),
+});
 
 /** What a file says once it is there. Whoever is to make it ends this process with itself. */
 function toldIn(path: string): string {

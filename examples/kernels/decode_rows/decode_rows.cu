@@ -1,5 +1,5 @@
 // decode_rows: one new token (or a few) of each sequence over a contiguous cache, a warp a query row.
-// Limits: fp16 or bf16, head dimensions of at most 256, any lengths, sm_80 or later.
+// Limits: fp16 or bf16, head dimensions of 32 to 256 in steps of 32, any lengths, sm_80 or later.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <math.h>
@@ -48,8 +48,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
   float q_rmem[LANE_DIM], O_rmem[LANE_DIM];
 #pragma unroll
   for (int i = 0; i < LANE_DIM; ++i) {
-    const int d = lane + 32 * i;
-    q_rmem[i] = d < D ? to_float(Q[(size_t)row * D + d]) : 0.0f;
+    q_rmem[i] = 32 * i < D ? to_float(Q[(size_t)row * D + lane + 32 * i]) : 0.0f;
     O_rmem[i] = 0.0f;
   }
   float row_max = -INFINITY, row_sum = 0.0f;
@@ -59,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     float logit = 0.0f;
 #pragma unroll
     for (int i = 0; i < LANE_DIM; ++i)
-      if (lane + 32 * i < D) logit = fmaf(q_rmem[i], to_float(K[offset + lane + 32 * i]), logit);
+      if (32 * i < D) logit = fmaf(q_rmem[i], to_float(K[offset + lane + 32 * i]), logit);
     logit = warp_sum(logit) * scale;
     if (softcap > 0.0f) logit = softcap * tanhf(logit / softcap);
     const float new_max = fmaxf(row_max, logit);
@@ -69,11 +68,11 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     row_sum = row_sum * alpha + p;
 #pragma unroll
     for (int i = 0; i < LANE_DIM; ++i)
-      if (lane + 32 * i < D) O_rmem[i] = fmaf(p, to_float(V[offset + lane + 32 * i]), O_rmem[i] * alpha);
+      if (32 * i < D) O_rmem[i] = fmaf(p, to_float(V[offset + lane + 32 * i]), O_rmem[i] * alpha);
   }
   const float normaliser = row_sum > 0.0f ? 1.0f / row_sum : 0.0f;
 #pragma unroll
   for (int i = 0; i < LANE_DIM; ++i)
-    if (lane + 32 * i < D) O[(size_t)row * D + lane + 32 * i] = to_element(O_rmem[i] * normaliser);
+    if (32 * i < D) O[(size_t)row * D + lane + 32 * i] = to_element(O_rmem[i] * normaliser);
   if (lane == 0) LSE[((size_t)sequence * heads + head) * queries + query] = row_max + logf(row_sum);
 }

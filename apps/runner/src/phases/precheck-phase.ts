@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { Phase, Verdict, PrecheckItemSchema, type PrecheckItem, type Shape } from '@flashcore/shared/contract';
-import { accumulateOf, formatShape, valuesOf, type Requirements } from '@flashcore/shared/kernels';
+import { DEFAULT_PROBLEM, accumulateOf, formatShape, valuesOf, type Requirements } from '@flashcore/shared/kernels';
 import { startPhase } from './job-services.ts';
 import type { VariantPhase } from './phase.ts';
 import type { JobSpec } from '../spec/job-spec.ts';
@@ -25,7 +25,7 @@ export const precheckPhase: VariantPhase = {
 
 /** Those that the plan asks for; head dimensions and masks are attention's alone. */
 function checks(spec: JobSpec, required: Requirements): PrecheckItem[] {
-  const isAttention = spec.kernel.manifest.problem.operation === 'attention';
+  const isAttention = spec.kernel.manifest.problem.id === DEFAULT_PROBLEM;
   return [
     ...(required.inputs ? [inputs(spec, required.inputs)] : []),
     ...(required.accumulate ? [accumulate(spec, required.accumulate)] : []),

@@ -57,12 +57,18 @@ export async function collectKernel(
 }
 
 /** What no format can say of a kernel; undefined: all can say it. */
-export function exportProblem({ id, problem, uses, initialOutput, workspace }: Manifest): string | undefined {
+export function exportProblem({ id, problem, uses, initialOutput, workspace, launches }: Manifest): string | undefined {
   if (problem.id !== DEFAULT_PROBLEM)
     return `${id} can't be exported: it computes ${problem.id}, and exports call ${DEFAULT_PROBLEM}`;
   const beyond = [...problem.defaults.map(({ name }) => name), 'window', 'softcap'].filter((name) => uses.has(name));
   if (beyond.length > 0)
     return `${id} can't be exported: its kernel.yaml uses ${beyond.join(', ')}, which the callers of exports do not pass`;
+  const passed = new Set(
+    launches.flatMap((launch) => launch.arguments.flatMap((each) => ('tensor' in each ? [each.tensor] : []))),
+  );
+  const optional = problem.tensors.filter(({ name, optional: isOptional }) => isOptional && passed.has(name));
+  if (optional.length > 0)
+    return `${id} can't be exported: it writes ${optional.map(({ name }) => name).join(', ')}, which the callers of exports do not pass`;
   const initialised = [
     ...(initialOutput === undefined ? [] : ['O']),
     ...workspace.filter(({ initial }) => initial).map(({ name }) => name),

@@ -337,6 +337,14 @@ test("kernels that count on initial values are refused by name; other dtypes and
   ]);
 });
 
+test('a kernel that writes an optional output is refused', () => {
+  const path = join(ROOT, 'kernels/fa_v1_baseline/kernel.yaml');
+  const written = readFileSync(path, 'utf8').replace(/arguments: \[([^\]]*)\bO\b/, 'arguments: [$1O, LSE');
+  expect(exportProblem(parseManifest(written, path))).toBe(
+    "fa_v1_baseline can't be exported: it writes LSE, which the callers of exports do not pass",
+  );
+});
+
 test.each([
   ['rmsnorm', "rmsnorm can't be exported: it computes rmsnorm, and exports call attention"],
   [

@@ -1,0 +1,83 @@
+// varlen_rows: attention of packed sequences of different lengths, a warp a query row.
+// Limits: fp16 or bf16, head dimensions of 32 to 256 in steps of 32, any lengths, sm_80 or later.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <math.h>
+
+#if BF16
+using Element = __nv_bfloat16;
+__device__ __forceinline__ float to_float(Element x) { return __bfloat162float(x); }
+__device__ __forceinline__ Element to_element(float x) { return __float2bfloat16_rn(x); }
+#else
+using Element = half;
+__device__ __forceinline__ float to_float(Element x) { return __half2float(x); }
+__device__ __forceinline__ Element to_element(float x) { return __float2half_rn(x); }
+#endif
+
+constexpr int NUM_WARPS = 4;
+constexpr int LANE_DIM = 256 / 32;  // elements of a row in a lane: d = lane, lane + 32, ...
+
+__device__ __forceinline__ float warp_sum(float x) {
+  for (int offset = 16; offset > 0; offset >>= 1) x += __shfl_xor_sync(0xffffffffu, x, offset);
+  return x;
+}
+
+extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
+    varlen_rows(const Element* __restrict__ Q,    // [T, H, D]
+                const Element* __restrict__ K,    // [T, H / group, D]
+                const Element* __restrict__ V,    // [T, H / group, D]
+                const int* __restrict__ offsets,  // [B + 1]
+                Element* __restrict__ O,          // [T, H, D]
+                float* __restrict__ LSE,          // [H, T]
+                int sequences, int tokens, int heads, int D,
+                int group,  // heads of Q that share one of K and V
+                float scale, int causal,
+                int window,       // keys before a query's own that it sees; -1: all
+                float softcap) {  // 0: none
+  const int row = blockIdx.x * NUM_WARPS + threadIdx.x / 32;
+  const int lane = threadIdx.x % 32;
+  if (row >= tokens * heads) return;
+  const int head = row % heads, token = row / heads;
+  const int kv_heads = heads / group, kv_head = head / group;
+  // The last sequence that begins at the token or before it: those before it may have no tokens.
+  int sequence = 0;
+  for (int end = sequences; end - sequence > 1;) {
+    const int middle = (sequence + end) / 2;
+    if (offsets[middle] <= token)
+      sequence = middle;
+    else
+      end = middle;
+  }
+  const int first = offsets[sequence];
+  const int kv_begin = window < 0 ? first : max(first, token - window);
+  const int kv_end = causal ? token + 1 : offsets[sequence + 1];
+
+  float q_rmem[LANE_DIM], O_rmem[LANE_DIM];
+#pragma unroll
+  for (int i = 0; i < LANE_DIM; ++i) {
+    q_rmem[i] = 32 * i < D ? to_float(Q[(size_t)row * D + lane + 32 * i]) : 0.0f;
+    O_rmem[i] = 0.0f;
+  }
+  float row_max = -INFINITY, row_sum = 0.0f;
+  for (int key = kv_begin; key < kv_end; ++key) {
+    const size_t offset = ((size_t)key * kv_heads + kv_head) * D;
+    float logit = 0.0f;
+#pragma unroll
+    for (int i = 0; i < LANE_DIM; ++i)
+      if (32 * i < D) logit = fmaf(q_rmem[i], to_float(K[offset + lane + 32 * i]), logit);
+    logit = warp_sum(logit) * scale;
+    if (softcap > 0.0f) logit = softcap * tanhf(logit / softcap);
+    const float new_max = fmaxf(row_max, logit);
+    const float alpha = expf(row_max - new_max);  // 0 for the first key
+    const float p = expf(logit - new_max);
+    row_max = new_max;
+    row_sum = row_sum * alpha + p;
+#pragma unroll
+    for (int i = 0; i < LANE_DIM; ++i)
+      if (32 * i < D) O_rmem[i] = fmaf(p, to_float(V[offset + lane + 32 * i]), O_rmem[i] * alpha);
+  }
+#pragma unroll
+  for (int i = 0; i < LANE_DIM; ++i)
+    if (32 * i < D) O[(size_t)row * D + lane + 32 * i] = to_element(O_rmem[i] / row_sum);
+  if (lane == 0) LSE[(size_t)head * tokens + token] = row_max + logf(row_sum);
+}
