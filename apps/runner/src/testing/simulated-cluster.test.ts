@@ -13,7 +13,10 @@ const lasting = (seconds: number): RecordedExperiment => ({
   result: create(JobResultSchema),
 });
 
-test('a gateway keeps the GPUs of a simulated cluster busy, and every job ends as it did when it was recorded', async () => {
+// 4 s on an idle machine, over a minute where ten others share two processors.
+const LIMITS = { timeout: 300_000 };
+
+test('a gateway keeps the GPUs of a simulated cluster busy, and every job ends as recorded', LIMITS, async () => {
   const jobs = Array.from({ length: 60 }, (_, index) => lasting(index % 2 === 0 ? 40 : 60));
   const simulation = await simulateCluster({ nodes: 1, gpusPerNode: 4, jobs, startSeconds: 3, users: 3 });
   expect(simulation).toMatchObject({ asRecorded: true, requeues: 0 });
