@@ -167,6 +167,6 @@ test(
     const { verify, findings } = response.result!.variants[0]!;
     expect([exitCode, verify!.passedCases]).toEqual([1, verify!.cases.length]);
     expect(verify!.drawn.at(-1)!.reason).toContain('WRONG_RESULT');
-    expect(findings[0]!.message).toMatch(/^smallest failing shape N=8193,rows=1 /);
+    expect(findings[0]!.message).toMatch(/^smallest failing shape N=8193,rows=1 .* at Y\[0, 8192\] \(got 0/);
   },
 );

@@ -30,10 +30,15 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
         ]
       : []),
     ...outputs.flatMap((output) =>
-      outputFindings(output, { of, named: outputs.length > 1, others: modified.length + straying }),
+      outputFindings(output, { of, named: areNamed(outputs), others: modified.length + straying }),
     ),
   ];
 }
+
+/** Whether to name outputs and count their indices: with b, h, s and d only attention's one output has a place. */
+export const areNamed = (outputs: readonly OutputReport[]): boolean =>
+  outputs.length > 1 || outputs.some(({ figures }) => figures.errorMap.outputDims.length !== SHORT_NAMED_RANK);
+const SHORT_NAMED_RANK = 4;
 
 type MakeFinding = (kind: FindingKind, message: string, remedy: string) => Finding;
 

@@ -12,7 +12,7 @@ import {
 import { formatShape, type LaunchPlan } from '@flashcore/shared/kernels';
 import type { CaseReport, OutputReport, VerifyRequest } from '../../worker/messages/verifying.ts';
 import { findingOf } from '../findings/fault-findings.ts';
-import { caseFindings } from '../findings/verify-findings.ts';
+import { areNamed, caseFindings } from '../findings/verify-findings.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
 
@@ -66,8 +66,8 @@ function caseResult(report: CaseReport, judged: JudgedCase, findings: readonly F
     verdict: right ? Verdict.PASS : Verdict.FAIL,
     ...(!right && { reason: reasonOf(findings, judged.shape) }),
     flashAttentionRule: ruleVerdict(flashAttentionRule),
+    ...(areNamed(outputs) && { output: shown.name }),
     ...(outputs.length > 1 && {
-      output: shown.name,
       outputs: outputs.map((output) =>
         create(OutputResultSchema, {
           ...outputFigures(output, judged, !isWrong(output)),

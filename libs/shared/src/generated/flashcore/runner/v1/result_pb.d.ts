@@ -1874,8 +1874,8 @@ export declare type CaseResult = Message<"flashcore.runner.v1.CaseResult"> & {
   drawn: boolean;
 
   /**
-   * Where the problem has several outputs: the one that the figures above are about, the first that is wrong or the
-   * first. Empty otherwise.
+   * The output that the figures above are about: the first that is wrong, or the first. Empty where there is one output
+   * of four dimensions.
    *
    * @generated from field: string output = 29;
    */
