@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { Shape } from '@flashcore/shared/contract';
-import { formatShape, type TensorDtype } from '@flashcore/shared/kernels';
+import { formatShape, valuesOf, type TensorDtype } from '@flashcore/shared/kernels';
 import { dtypeNames } from './dtype-names.ts';
 import { exportName, type ExportedKernel, type MeasuredShape } from './exported-kernel.ts';
 import { exportShapes } from './export-shapes.ts';
@@ -78,11 +78,14 @@ def run(q, k, v):
   constraints: [],
 });
 
-const workloadOf = (name: string, { batch, sequenceLength }: Shape) => ({
-  axes: { batch_size: batch, seq_len: sequenceLength },
-  inputs: { q: { type: 'random' }, k: { type: 'random' }, v: { type: 'random' } },
-  uuid: uuidOf(`${name} ${batch} ${sequenceLength}`),
-});
+function workloadOf(name: string, shape: Shape) {
+  const { B, S } = valuesOf(shape);
+  return {
+    axes: { batch_size: B, seq_len: S },
+    inputs: { q: { type: 'random' }, k: { type: 'random' }, v: { type: 'random' } },
+    uuid: uuidOf(`${name} ${B} ${S}`),
+  };
+}
 
 const workloadTrace = (definition: string, shape: Shape): unknown => ({
   definition,

@@ -1,6 +1,6 @@
 /** `fa-tui export --robust-kbench DIR`: a task folder of robust-kbench, and the kernel as its forward.cu. */
 import type { Shape } from '@flashcore/shared/contract';
-import type { TensorDtype } from '@flashcore/shared/kernels';
+import { valuesOf, type TensorDtype } from '@flashcore/shared/kernels';
 import { dtypeNames } from './dtype-names.ts';
 import type { ExportedKernel } from './exported-kernel.ts';
 import { exportShapes } from './export-shapes.ts';
@@ -45,12 +45,10 @@ def get_inputs(batch_size: int = 2, num_heads: int = 8, seq_len: int = 512, head
 input_names = ["q", "k", "v"]
 `;
 
-const inputOf = ({ batch, heads, sequenceLength, headDim }: Shape) => ({
-  batch_size: batch,
-  num_heads: heads,
-  seq_len: sequenceLength,
-  head_dim: headDim,
-});
+function inputOf(shape: Shape) {
+  const { B, H, S, D } = valuesOf(shape);
+  return { batch_size: B, num_heads: H, seq_len: S, head_dim: D };
+}
 
 /** Evaluated is every init with every input: only shapes that the kernel takes in every mask that it takes. */
 function configOf(shapes: readonly Shape[]): unknown {
