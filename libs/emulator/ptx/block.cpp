@@ -16,6 +16,16 @@ namespace flashcore::emu::ptx {
 namespace {
 constexpr size_t SHARED_BYTES = 256 * 1024;
 constexpr int POISON = 0xFF;
+
+void fill_slot(char* registers, const Kernel::Constant& constant) {
+  char* const slot = registers + constant.slot;
+  if (constant.bytes == 0) {
+    const uint32_t all = constant.bits ? ALL : 0;
+    memcpy(slot, &all, 4);
+  }
+  for (int lane = 0; lane < LANES && constant.bytes; ++lane)
+    memcpy(slot + lane * constant.bytes, &constant.bits, constant.bytes);
+}
 }  // namespace
 
 BlockRun::BlockRun() : recent(std::make_unique<RecentOperands>()) {
@@ -44,15 +54,7 @@ void BlockRun::attach() {
   memset(registers_, 0, bytes);
   for (size_t n = 0; n < warps_.size(); ++n) {
     char* regs = registers_ + n * kernel_->frame_bytes;
-    for (const Kernel::Constant& constant : kernel_->constants) {
-      char* slot = regs + constant.slot;
-      if (constant.bytes == 0) {
-        const uint32_t all = constant.bits ? ALL : 0;
-        memcpy(slot, &all, 4);
-      }
-      for (int lane = 0; lane < LANES && constant.bytes; ++lane)
-        memcpy(slot + lane * constant.bytes, &constant.bits, constant.bytes);
-    }
+    for (const Kernel::Constant& constant : kernel_->constants) fill_slot(regs, constant);
   }
 }
 
@@ -160,7 +162,7 @@ void BlockRun::begin(const LaunchPlan& plan, uint3 index, Cluster& its_cluster, 
     w.live = lanes == LANES ? ALL : (1u << lanes) - 1;
     w.epoch = 1;
     w.others.assign(1, Split{kernel_->code.data(), w.live});
-    for (const auto& [slot, bytes] : kernel_->read_before_written) memset(w.regs + slot, 0, bytes);
+    for (const Kernel::Constant& poison : kernel_->read_before_written) fill_slot(w.regs, poison);
     fill_specials(w, other_launch);
   }
   shadow = nullptr;

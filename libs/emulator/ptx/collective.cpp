@@ -106,7 +106,12 @@ const Ins* shuffle(Warp& w, const Ins* i) {
     const bool known = !i->extra->c.empty();
     const uint32_t inside =
         known ? i->extra->c[0] : sources_of<MODE>(w.reg<uint32_t>(i->b), w.reg<uint32_t>(i->c), computed);
-    permute_lanes(w.reg<uint32_t>(i->a), known ? i->extra->b.data() : computed, t);
+    const uint32_t* const sources = known ? i->extra->b.data() : computed;
+    permute_lanes(w.reg<uint32_t>(i->a), sources, t);
+    // What a lane gives that does not take part is undefined.
+    if (__builtin_expect(m != ALL, 0))
+      for (int k = 0; k < LANES; ++k)
+        if (!(m >> (sources[k] & 31) & 1)) t[k] = static_cast<uint32_t>(REGISTER_POISON);
     write_lanes<uint32_t>(w, i->d, m, [&](int k) { return t[k]; });
     if (i->extra->d[0] != NO_SLOT) write_pred(w, i->extra->d[0], m, inside);
   });

@@ -133,6 +133,12 @@ std::vector<Interval> live_intervals(const Function& f) {
 constexpr uint64_t MOST_SHARED_BYTES = 1 << 20;
 constexpr uint64_t MOST_LOCAL_BYTES = 512 * 1024;  // CUDA C++ Programming Guide, "Technical Specifications"
 
+/** An infinity, which neither a factor of 0 nor a maximum hides. */
+uint64_t poison_of(const Register& reg) {
+  if (!reg.is_float || reg.bytes < 4) return REGISTER_POISON;
+  return reg.bytes == 4 ? 0x7f800000 : 0x7ff0000000000000;
+}
+
 unsigned slot_bytes(unsigned lane_bytes) { return lane_bytes ? lane_bytes * LANES : 4; }
 
 class Lower final : public Lowering {
@@ -413,7 +419,8 @@ class Lower final : public Lowering {
       }
       slots_[reg] = slot;
       busy.push({intervals[reg].end, slot, bytes});
-      if (intervals[reg].read_first) kernel_->read_before_written.push_back({slot, slot_bytes(bytes)});
+      if (intervals[reg].read_first)
+        kernel_->read_before_written.push_back({slot, poison_of(function_.registers[reg]), bytes});
     }
     // A register that is written and never read still needs somewhere to be written to.
     for (size_t n = 0; n < slots_.size(); ++n)

@@ -19,6 +19,8 @@ constexpr int LANES = 32;
 constexpr uint32_t ALL = ~0u;
 constexpr uint32_t NO_GUARD = ~0u;
 constexpr uint32_t NO_SLOT = ~0u;
+/** What nobody has written, where no type is known: two infinities of fp16; as fp32, bf16, integer or address far off. */
+constexpr uint64_t REGISTER_POISON = 0x7c007c007c007c00;
 
 // Generic addresses: the spaces of a block lie where no host address is.
 constexpr uint64_t SHARED_WINDOW = 1ull << 56, LOCAL_WINDOW = 2ull << 56, PARAMETER_WINDOW = 3ull << 56,
@@ -47,14 +49,14 @@ struct Chain {
 struct Extra {
   std::vector<uint32_t> d, a, b, c;  // slots
   int options[6] = {};
-  void (*readers[2])() = {};         // of a conversion: what reads it and what writes it
-  const char* what = "";             // as deadlock reports call it
-  std::vector<const Ins*> targets;   // of brx
+  void (*readers[2])() = {};  // of a conversion: what reads it and what writes it
+  const char* what = "";  // as deadlock reports call it
+  std::vector<const Ins*> targets;  // of brx
   /** Of what is done lane by lane: operands to results, as bits; a_bytes and d_bytes say how wide they are. */
   std::function<void(Warp&, unsigned, const uint64_t*, uint64_t*)> each_lane;
   std::vector<uint8_t> d_bytes, a_bytes;
   std::vector<Chain> chains;
-  std::vector<Link> links;     // of the chains, one after the other
+  std::vector<Link> links;  // of the chains, one after the other
   std::vector<Ins> addresses;  // of an instruction with several of them: base, offset, width and space of each
 };
 
@@ -80,6 +82,7 @@ struct Ins {
   uint8_t space = 0, bytes = 0, count = 1, wide_address = 0;
   Sharing sharing = Sharing::Plain;
   bool read_only = false;  // ld.global.nc
+  uint8_t lane_bytes = 0;  // of st: a lane's in the register of an element; 0: not known
   uint32_t statement = 0;  // it was made of: index into Function::statements
 };
 
@@ -100,7 +103,7 @@ class Warp {
   uint32_t mask = 0;  // lanes of the running split
   uint32_t live = 0;  // lanes that have not exited
   uint32_t carry = 0;  // of add.cc and its like
-  int budget = 0;     // backward jumps until the others get their turn
+  int budget = 0;  // backward jumps until the others get their turn
   bool ahead = false;  // the running split's turn comes after one that ended: who stands before it has to wait
   BlockRun* block = nullptr;
   unsigned index = 0;
@@ -161,7 +164,7 @@ struct Kernel {
     bool of_block;  // another one in each block
   };
   std::vector<Special> specials;
-  std::vector<std::pair<uint32_t, unsigned>> read_before_written;  // slots and their bytes, which start as 0
+  std::vector<Constant> read_before_written;  // they start as poison
   unsigned caches = 0;
   unsigned static_shared = 0, dynamic_offset = 0, local_bytes = 0;
   bool flush_subnormals = false;

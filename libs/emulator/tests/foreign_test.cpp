@@ -135,6 +135,30 @@ void test_calls_by_address(const Kernels& kernels) {
   expect_fault({"UNSUPPORTED_INSTRUCTION", "no function of the module", "foreign.cu:"});
 }
 
+/** An uninitialised variable gives no number that might be right, or a fault. */
+void test_uninitialised_registers(const Kernels& kernels) {
+  const Buffer<float> in({3, 1, 2, 5}), out(1);
+  for (const char* name : {"uninitialised_sum", "uninitialised_maximum", "uninitialised_rescaled"}) {
+    CHECK_OK(kernels.run(name, {1}, {1}, 0, in.address(), out.address(), 4));
+    CHECK(!(std::abs(out.read()[0]) < 1e30f));
+  }
+  CHECK_RESULT(kernels.run("uninitialised_index", {1}, {1}, 0, in.address(), out.address(), 4),
+               CUDA_ERROR_ILLEGAL_ADDRESS);
+  expect_fault({"OUT_OF_BOUNDS", "foreign.cu:"});
+  CHECK_OK(kernels.run("first_iteration_sets", {1}, {1}, 0, in.address(), out.address(), 4));
+  CHECK(out.read()[0] == 5);
+}
+
+void test_shuffles_from_outside(const Kernels& kernels) {
+  std::vector<float> values(32);
+  for (int i = 0; i < 32; ++i) values[static_cast<size_t>(i)] = static_cast<float>(i);
+  const Buffer<float> in(values), out(1);
+  CHECK_OK(kernels.run("sum_of_half", {1}, {32}, 0, in.address(), out.address()));
+  CHECK(out.read()[0] == 120);
+  CHECK_OK(kernels.run("from_outside_the_mask", {1}, {32}, 0, in.address(), out.address()));
+  CHECK(!(std::abs(out.read()[0]) < 1e30f));
+}
+
 /** What nobody reaches does not matter, and is a finding for who does. */
 void test_unsupported_code_that_is_not_reached() {
   for (const char* body :
@@ -187,5 +211,7 @@ int main() {
   test_vectors_of_parameters();
   test_wide_integers(kernels);
   test_calls_by_address(kernels);
+  test_uninitialised_registers(kernels);
+  test_shuffles_from_outside(kernels);
   test_unsupported_code_that_is_not_reached();
 }

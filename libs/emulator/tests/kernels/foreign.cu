@@ -73,3 +73,45 @@ extern "C" __global__ void by_table(const int* in, int* out) {
 extern "C" __global__ void at_no_function(int* out, unsigned long long address) {
   *out = reinterpret_cast<Operation>(address)(1, 2);
 }
+
+// None of these variables has a value when it is first read.
+extern "C" __global__ void uninitialised_sum(const float* in, float* out, int count) {
+  float sum;
+  for (int i = 0; i < count; ++i) sum += in[i];
+  *out = sum;
+}
+extern "C" __global__ void uninitialised_maximum(const float* in, float* out, int count) {
+  float most;
+  for (int i = 0; i < count; ++i) most = fmaxf(most, in[i]);
+  *out = most;
+}
+extern "C" __global__ void uninitialised_rescaled(const float* in, float* out, int count) {
+  float sum;
+  for (int i = 0; i < count; ++i) sum = sum * (i ? 0.5f : 0.0f) + in[i];
+  *out = sum;
+}
+extern "C" __global__ void uninitialised_index(const float* in, float* out, int count) {
+  int last;
+  for (int i = 0; i < count; ++i)
+    if (in[i] > 1e9f) last = i;
+  *out = count ? in[last] : 0;
+}
+extern "C" __global__ void first_iteration_sets(const float* in, float* out, int count) {
+  float most;
+  for (int i = 0; i < count; ++i) most = i == 0 ? in[i] : fmaxf(most, in[i]);
+  *out = count ? most : 0;
+}
+
+// Only the lower half of the warp takes part; lane 8 reads lane 16, and nobody uses what it gets.
+extern "C" __global__ void sum_of_half(const float* in, float* out) {
+  if (threadIdx.x >= 16) return;
+  float sum = in[threadIdx.x];
+  for (int by = 8; by > 0; by /= 2) sum += __shfl_down_sync(0xffff, sum, by);
+  if (threadIdx.x == 0) *out = sum;
+}
+extern "C" __global__ void from_outside_the_mask(const float* in, float* out) {
+  if (threadIdx.x < 16) {
+    const float value = __shfl_sync(0xffff, in[threadIdx.x], 16 + threadIdx.x);
+    if (threadIdx.x == 0) *out = value;
+  }
+}
