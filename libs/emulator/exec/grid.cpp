@@ -174,7 +174,7 @@ class WorkerPool {
   void work(unsigned worker) {
     if (plan_->kernel) {
       if (!ptx_blocks_[worker]) ptx_blocks_[worker] = std::make_unique<ptx::ClusterRun>();
-      ptx_blocks_[worker]->set_deadline(deadline_);
+      ptx_blocks_[worker]->set_ends(deadline_, faulted_);
       return run_blocks(*ptx_blocks_[worker]);
     }
     if (!blocks_[worker]) {

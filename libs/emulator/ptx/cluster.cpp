@@ -170,6 +170,8 @@ void ClusterRun::run_to_the_end(const LaunchPlan& plan, uint3 index, unsigned co
     }
     if (!waiting) break;
     current = waiting;
+    // Whoever waits for a block that has faulted would wait forever.
+    if (faulted_->load(std::memory_order_relaxed)) throw Fault();
     if (std::chrono::steady_clock::now() > deadline_) current->fail_at_deadline();
     if (went_on) continue;
     for (unsigned rank = 0; rank < count; ++rank) went_on |= blocks_[rank]->mbarriers.land_all(*blocks_[rank]);

@@ -1,6 +1,7 @@
 // Blocks that run side by side and reach into each other's shared memory (sm_90). A launch without clusters has one
 // block in each.
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -67,7 +68,11 @@ class ClusterRun {
   const Fault& fault() const { return fault_; }
   RunCounters counters() const;
   /** A cluster that still runs then ends with a fault that tells where its threads stand. */
-  void set_deadline(std::chrono::steady_clock::time_point deadline) { deadline_ = deadline; }
+  /** `faulted`: another block of the launch has ended it. */
+  void set_ends(std::chrono::steady_clock::time_point deadline, const std::atomic<bool>& faulted) {
+    deadline_ = deadline;
+    faulted_ = &faulted;
+  }
 
  private:
   void run_to_the_end(const LaunchPlan& plan, uint3 index, unsigned count, BlockRun*& current);
@@ -75,6 +80,7 @@ class ClusterRun {
   std::vector<std::unique_ptr<BlockRun>> blocks_;
   Cluster cluster_;
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
+  const std::atomic<bool>* faulted_ = nullptr;
   Fault fault_;
 };
 

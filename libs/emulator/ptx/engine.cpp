@@ -15,6 +15,7 @@
 #include "memory.cpp"
 #include "mbarrier.cpp"
 #include "merge.cpp"
+#include "orders.cpp"
 #include "parse.cpp"
 #include "races.cpp"
 #include "seldom.cpp"

@@ -25,7 +25,10 @@ void GlobalShadow::Region::refine(unsigned finer) {
   for (std::unique_ptr<Cell[]>& chunk : chunks) {
     if (!chunk) continue;
     auto more = std::make_unique<Cell[]>(CHUNK_BYTES / finer);
-    for (unsigned n = 0; n < CHUNK_BYTES / finer; ++n) more[n] = chunk[n / parts];
+    for (unsigned n = 0; n < CHUNK_BYTES / finer; ++n) {
+      more[n] = chunk[n / parts];
+      more[n].value >>= 8 * finer * (n % parts);
+    }
     chunk = std::move(more);
   }
   grain = finer;
@@ -55,7 +58,7 @@ GlobalShadow::Region* GlobalShadow::region_of(uint64_t address) {
 bool GlobalShadow::find_written(uint64_t address, uint64_t* base, uint64_t* end) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const Region* region = region_of(address);
-  if (!region || !region->unwritten.empty()) return false;
+  if (!region || !region->unwritten.empty() || region->written_in == orders_.launch()) return false;
   *base = region->base;
   *end = region->base + region->bytes;
   return true;
@@ -101,15 +104,29 @@ void GlobalShadow::forget(uint64_t address) {
 }
 
 bool GlobalShadow::races(const Shadow& shadow, const Touch& earlier, bool earlier_wrote, const Touch& now,
-                         bool writes) {
+                         bool writes) const {
   if (earlier.launch != now.launch) return false;
   if (earlier.block == now.block) return shadow.races(earlier.mark, earlier_wrote, now.mark, writes);
-  return !shadow.orders_blocks() && !(earlier_wrote && writes && (earlier.mark & now.mark & VOLATILE));
+  return !(earlier_wrote && writes && (earlier.mark & now.mark & VOLATILE)) && !orders_.is_lost() &&
+         !shadow.is_of_cluster(earlier.block) && !shadow.is_acquired(earlier.block, earlier.mark);
+}
+
+void GlobalShadow::publish(const Shadow& shadow, uint32_t m, const uint64_t* addresses, const Clock& own) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  orders_.begin(shadow.block().plan().launch);
+  for (; m; m &= m - 1) orders_.publish(addresses[__builtin_ctz(m)], own);
+}
+
+void GlobalShadow::acquire(const Shadow& shadow, uint32_t m, const uint64_t* addresses, Clock& into) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  orders_.begin(shadow.block().plan().launch);
+  for (; m; m &= m - 1) orders_.acquire(addresses[__builtin_ctz(m)], into);
 }
 
 void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access,
                           const uint64_t* addresses, Mark mark) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  orders_.begin(shadow.block().plan().launch);
   const bool meant_to_meet = access == Access::ReadWrite || i->sharing == Sharing::Synchronised;
   Region* region = nullptr;
   for (unsigned k = 0; k < LANES; ++k) {
@@ -117,7 +134,11 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
     const uint64_t address = addresses[k];
     if (!region || address - region->base >= region->bytes) region = region_of(address);
     if (!region) continue;
-    if (i->read_only && region->unwritten.empty()) continue;
+    if (access != Access::Read && region->written_in != orders_.launch()) {
+      region->written_in = orders_.launch();
+      ++changes_;
+    }
+    if (i->read_only && region->unwritten.empty() && region->written_in != orders_.launch()) continue;
     const auto measure = static_cast<uint32_t>(bytes | (address - region->base)), finest = measure & -measure;
     if (finest < region->grain) region->refine(finest);
     const Touch now{mark | k, shadow.linear_block(), static_cast<uint32_t>(shadow.block().plan().launch)};
@@ -131,7 +152,14 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
         continue;
       }
       const bool writes = access == Access::Write;
-      if (races(shadow, cell.writer, true, now, writes))
+      if (i->read_only) {
+        if (cell.writer.launch == now.launch) report_read_only(shadow, w, i, cell.writer, now, address + done, bytes);
+        continue;
+      }
+      uint32_t value = 0;
+      const bool is_known = writes && stored_value(w, i, k, done, region->grain, &value);
+      const bool is_same = is_known && cell.is_known && cell.value == value;
+      if (!is_same && races(shadow, cell.writer, true, now, writes))
         report(shadow, w, i, cell.writer, true, now, writes, address + done, bytes);
       if (!writes) {
         const bool another = cell.reader.launch == now.launch &&
@@ -143,6 +171,8 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
         if (races(shadow, *reader, false, now, true))
           report(shadow, w, i, *reader, false, now, true, address + done, bytes);
       cell.writer = now;
+      cell.value = value;
+      cell.is_known = is_known;
     }
   }
 }
@@ -177,6 +207,21 @@ void GlobalShadow::report(const Shadow& shadow, Warp& w, const Ins* i, const Tou
   fault.threads.push_back({theirs, std::string(earlier_wrote ? "write" : "read") + " at " + other});
   fault.threads_total = 2;
   throw fault;
+}
+
+void GlobalShadow::report_read_only(const Shadow& shadow, Warp& w, const Ins* i, const Touch& writer, const Touch& now,
+                                    uint64_t address, unsigned bytes) {
+  Fault fault;
+  fault.kind = "RACE";
+  fault.buffer = DeviceMemory::instance().describe(address);
+  fault.has_address = true;
+  fault.address = address;
+  fault.access = "read";
+  fault.bytes = bytes;
+  fault.message = "read " + fault.buffer +
+                  " by ld.global.nc (__ldg, const __restrict__), which this launch has written at " +
+                  place_of(shadow.block(), writer.mark) + ": such a read may be of a cache that does not see it";
+  w.fail(i, thread_of(now.mark) % LANES, std::move(fault));
 }
 
 void GlobalShadow::report_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes) {

@@ -18,10 +18,6 @@ void Shadow::begin(const BlockRun& block) {
   const uint3 at = block.index();
   linear_block_ = (at.z * grid.y + at.y) * grid.x + at.x;
   const Kernel& kernel = block.kernel();
-  if (examined_ != block.plan().launch) {
-    examined_ = block.plan().launch;
-    orders_blocks_ = orders_global_memory(*kernel.function);
-  }
   if (stamp_ > ~0u / 2) {
     cells_.clear();
     lines_.clear();
@@ -29,6 +25,10 @@ void Shadow::begin(const BlockRun& block) {
   }
   const size_t lines = (block.shared_bytes + LINE_BYTES - 1) / LINE_BYTES;
   if (lines_of_ != &kernel || lines_.size() != lines) lines_.assign(lines, Line());
+  if (lines_of_ != &kernel) {
+    orderings_.clear();
+    for (const Statement& s : kernel.function->statements) orderings_.push_back(ordering_of(s));
+  }
   lines_of_ = &kernel;
   for (Line& line : lines_) line.written = line.copied = 0;
   noted_ = 0;
@@ -37,6 +37,10 @@ void Shadow::begin(const BlockRun& block) {
   seen_epoch_ = block.epoch;
   warps_.assign((block.threads() + LANES - 1) / LANES, Seen());
   fenced_.assign(warps_.size(), ~block.epoch);
+  fences_.assign(warps_.size(), Fence());
+  acquired_ = Clock();
+  to_acquire_.m = 0;
+  warp_orders_.begin(warps_.size());
 }
 
 void Shadow::end() {
@@ -59,9 +63,73 @@ Mark Shadow::mark(Warp& w, const Ins* i) {
 
 void Shadow::fenced(const Warp& w) { fenced_[w.index] = block_->epoch; }
 
+void Shadow::fence(Warp& w, const Ins* i) {
+  fenced(w);
+  mark(w, i);  // what is new since then
+  const Ordering& order = orderings_[i->statement];
+  if (order.fences) fence(w, order.of_device);
+}
+
+void Shadow::fence(Warp& w, bool of_device) {
+  Seen& seen = warps_[w.index];
+  Fence& fence = fences_[w.index];
+  fence.block = seen.stamp;
+  if (of_device) {
+    fence.device = seen.stamp;
+    fence.since = since_;
+  }
+  seen.stamp = ++stamp_;  // what follows is not before the fence
+}
+
+/**
+ * An atomic, a volatile access or one with an order: it acquires what was published there, and publishes what has a
+ * fence behind it. That it acquires needs no fence here: what a branch on its value leads to comes after it.
+ */
+void Shadow::synchronise(Warp& w, const Ins* i, uint32_t m, Access access, const uint64_t* addresses) {
+  const Ordering& order = orderings_[i->statement];
+  if (order.fences) fence(w, order.of_device);
+  const bool is_global = addresses[__builtin_ctz(m)] >> 32 != 0;
+  if (access != Access::Read) publish(w, m, addresses, is_global);
+  if (access == Access::Write || !order.acquires) return;
+  to_acquire_ = {m, w.index, is_global, {}};
+  std::copy_n(addresses, LANES, to_acquire_.addresses);
+}
+
+void Shadow::publish(Warp& w, uint32_t m, const uint64_t* addresses, bool is_global) {
+  for (uint32_t left = m; left; left &= left - 1)
+    warp_orders_.publish(w.index, addresses[__builtin_ctz(left)], fences_[w.index].block);
+  if (!is_global) return;
+  Clock own = acquired_;
+  for (unsigned n = 0; n < fences_.size(); ++n)
+    // Another warp's fence, if a barrier has come after it.
+    if (fences_[n].device && (n == w.index || fences_[n].device <= since_))
+      own.add({linear_block_, n, fences_[n].device, fences_[n].since});
+  GlobalShadow::instance().publish(*this, m, addresses, own);
+}
+
+/** What is published before an access takes place is acquired after it: others run meanwhile. */
+void Shadow::acquire() {
+  const uint32_t m = std::exchange(to_acquire_.m, 0);
+  for (uint32_t left = m; left; left &= left - 1)
+    warp_orders_.acquire(to_acquire_.warp, to_acquire_.addresses[__builtin_ctz(left)]);
+  if (m && to_acquire_.is_global) GlobalShadow::instance().acquire(*this, m, to_acquire_.addresses, acquired_);
+}
+
+bool Shadow::is_acquired(uint32_t block, Mark earlier) const {
+  return acquired_.covers(block, thread_of(earlier) / LANES, stamp_of(earlier));
+}
+
+bool Shadow::is_of_cluster(uint32_t block) const {
+  const dim3 grid = block_->plan().grid, size = block_->plan().cluster;
+  const uint3 here = block_->index();
+  return block % grid.x / size.x == here.x / size.x && block / grid.x % grid.y / size.y == here.y / size.y &&
+         block / grid.x / grid.y / size.z == here.z / size.z;
+}
+
 bool Shadow::unordered(Mark earlier, Mark now) const {
   if (earlier & IN_FLIGHT) return stamp_of(earlier) > block_began_;
   if (stamp_of(earlier) <= since_ || !((earlier ^ now) & THREAD_BITS)) return false;
+  if (warp_orders_.covers(thread_of(now) / LANES, thread_of(earlier) / LANES, stamp_of(earlier))) return false;
   return ((earlier ^ now) & WARP_BITS) || stamp_of(earlier) == stamp_of(now);
 }
 
@@ -102,10 +170,27 @@ inline bool Shadow::touched_since_barrier(const Cell& cell) const {
   return stamp_of(newest) > since_ || (cell.writer & IN_FLIGHT);
 }
 
-void Shadow::check_write(Warp& w, const Cell& cell, Mark now, uint32_t byte, unsigned bytes) {
-  if (races(cell.writer, true, now, true)) report(w, cell.writer, true, now, true, byte, bytes);
+void Shadow::check_write(Warp& w, const Ins* i, const Noted& noted, const Cell& cell, unsigned lane, uint32_t byte) {
+  const Mark now = noted.mark_of(lane);
+  if (races(cell.writer, true, now, true) &&
+      ((cell.writer & IN_FLIGHT) || !stores_the_same(w, i, noted, lane, byte, grain_)))
+    report(w, cell.writer, true, now, true, byte, noted.bytes);
   for (const Mark reader : {cell.reader, cell.other_warp, cell.same_warp})
-    if (races(reader, false, now, true)) report(w, reader, false, now, true, byte, bytes);
+    if (races(reader, false, now, true)) report(w, reader, false, now, true, byte, noted.bytes);
+}
+
+/** Whether what a lane stores is there already, or is what a lane before it stores with the same instruction. */
+bool Shadow::stores_the_same(Warp& w, const Ins* i, const Noted& noted, unsigned lane, uint32_t byte,
+                             unsigned count) const {
+  uint32_t value, other = 0;
+  if (noted.lane != EACH_LANE || !stored_value(w, i, lane, byte - noted.offsets[lane], count, &value)) return false;
+  for (unsigned k = lane; k-- > 0;) {
+    const uint32_t begin = noted.offsets[k];
+    if (!(noted.m >> k & 1) || byte < begin || byte + count > begin + noted.bytes) continue;
+    return stored_value(w, i, k, byte - begin, count, &other) && other == value;
+  }
+  memcpy(&other, block_->shared + byte, count);
+  return other == value;
 }
 
 // --- 64 bytes at a time -----------------------------------------------------------------------------------------------
@@ -260,7 +345,7 @@ void Shadow::play(const Noted& noted, uint32_t lanes, uint32_t line) {
 }
 
 /** Looks at the cells of what these lanes touch of one line, and notes it there. */
-void Shadow::look_exactly(Warp& w, const Noted& noted, uint32_t lanes, uint32_t line) {
+void Shadow::look_exactly(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line) {
   if (!lines_[line].exact) make_exact(line, noted, (1u << __builtin_ctz(lanes)) - 1);
   const uint32_t begin = line * LINE_BYTES;
   for (uint32_t left = lanes; left; left &= left - 1) {
@@ -275,7 +360,7 @@ void Shadow::look_exactly(Warp& w, const Noted& noted, uint32_t lanes, uint32_t 
         note_reader(cell, now);
         return;
       }
-      if (touched_since_barrier(cell)) check_write(w, cell, now, byte, noted.bytes);
+      if (touched_since_barrier(cell)) check_write(w, i, noted, cell, k, byte);
       cell.writer = noted.kind == Kind::CopyBegins ? now | IN_FLIGHT : now;
     });
   }
@@ -295,8 +380,15 @@ void Shadow::look_at_unwritten(Warp& w, const Ins* i, const Noted& noted, uint32
 
 void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets,
                     int lane) {
-  const Mark now = mark(w, i);
+  if (to_acquire_.m) acquire();
+  mark(w, i);
   if (access == Access::ReadWrite) fenced(w);
+  if ((access == Access::ReadWrite || i->sharing != Sharing::Plain) && lane == EACH_LANE) {
+    uint64_t addresses[LANES];
+    std::copy_n(offsets, LANES, addresses);
+    synchronise(w, i, m, access, addresses);
+  }
+  const Mark now = mark(w, i);
   if (access == Access::ReadWrite || i->sharing == Sharing::Synchronised)
     return meet(w, i, note(Kind::FromOutside, now, m, bytes, offsets, lane), access);
   if (access == Access::Write) {
@@ -308,7 +400,7 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
                            (!meets_write(line, bits, now) || of_same_lanes(line.write_stamp, line.write_note, noted)) &&
                            (!meets_read(line, bits, now) || of_same_lanes(line.read_stamp, line.read_note, noted));
       if (ordered) return note_write(line, bits, now, at);
-      look_exactly(w, noted, lanes, n);
+      look_exactly(w, i, noted, lanes, n);
       line.written |= bits;
     };
     if (m == ALL && lane == EACH_LANE && pattern_of(offsets, bytes) == Pattern::Contiguous)
@@ -325,7 +417,7 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
     if (__builtin_expect((bits & ~line.written) != 0, 0)) look_at_unwritten(w, i, noted, lanes, n);
     const bool ordered = !line.exact && !(line.copied & bits) &&
                          (!meets_write(line, bits, now) || of_same_lanes(line.write_stamp, line.write_note, noted));
-    if (!ordered) return look_exactly(w, noted, lanes == ALL ? two_of_each(offsets) : lanes, n);
+    if (!ordered) return look_exactly(w, i, noted, lanes == ALL ? two_of_each(offsets) : lanes, n);
     const bool others = line.read_stamp > since_;
     line.reader = others && line.reader != warp ? SEVERAL : warp;
     const bool again = others && line.read_stamp == stamp_of(now) && line.read_note != at;
@@ -385,7 +477,7 @@ void Shadow::copy_begins(Warp& w, const Ins* i, uint32_t m, unsigned bytes, cons
   each_piece<true>(noted, [&](uint32_t n, uint64_t bits, uint32_t lanes) {
     Line& line = lines_[n];
     if (line.exact || (line.copied & bits) || meets_write(line, bits, now) || meets_read(line, bits, now))
-      look_exactly(w, noted, lanes, n);
+      look_exactly(w, nullptr, noted, lanes, n);
     line.copied |= bits;
   });
 }
@@ -423,7 +515,10 @@ inline void Shadow::each_cell(uint32_t from, uint32_t to, const Visit& visit) {
 }
 
 void Shadow::global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint64_t* addresses) {
+  if (to_acquire_.m) acquire();
+  mark(w, i);
   if (access == Access::ReadWrite) fenced(w);
+  if (access == Access::ReadWrite || i->sharing != Sharing::Plain) synchronise(w, i, m, access, addresses);
   GlobalShadow::instance().access(*this, w, i, m, bytes, access, addresses, mark(w, i));
 }
 

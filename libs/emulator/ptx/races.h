@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "access.h"
+#include "orders.h"
 
 namespace flashcore::emu::ptx {
 
@@ -46,8 +47,8 @@ class Shadow {
   /** Whether reads by ld.global.nc that lie in the allocation around an address need not be noted. */
   bool is_quiet(uint64_t address);
 
-  /** The warp has passed a fence, or done something atomic. */
-  void fenced(const Warp& w);
+  /** The warp has passed a fence. */
+  void fence(Warp& w, const Ins* i);
 
   /** Whether two accesses of this block may come in either order. */
   bool unordered(Mark earlier, Mark now) const;
@@ -59,8 +60,10 @@ class Shadow {
   bool meant_to_meet(Mark earlier, bool earlier_wrote, Mark now, bool writes) const;
   const BlockRun& block() const { return *block_; }
   unsigned linear_block() const { return linear_block_; }
-  /** Blocks are never ordered, but a kernel that has fences or atomics of global memory may order them itself. */
-  bool orders_blocks() const { return orders_blocks_; }
+  /** Whether fences and atomics have ordered what another block did before what this one does. */
+  bool is_acquired(uint32_t block, Mark earlier) const;
+  /** Blocks of one cluster, which have barriers of their own. */
+  bool is_of_cluster(uint32_t block) const;
 
  private:
   static constexpr int EACH_LANE = -1;
@@ -105,14 +108,20 @@ class Shadow {
   void drop_what_is_ordered();
   void make_exact(uint32_t line, const Noted& current, uint32_t before);
   void play(const Noted& noted, uint32_t lanes, uint32_t line);
-  void look_exactly(Warp& w, const Noted& noted, uint32_t lanes, uint32_t line);
+  void look_exactly(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line);
   void look_at_unwritten(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line);
   void look_for_copies(Warp& w, const Noted& noted, uint32_t lanes, uint32_t line);
   void meet(Warp& w, const Ins* i, const Noted& noted, Access access);
   void refine(unsigned bytes);
   void note_reader(Cell& cell, Mark now) const;
+  void fenced(const Warp& w);
+  void fence(Warp& w, bool of_device);
+  void synchronise(Warp& w, const Ins* i, uint32_t m, Access access, const uint64_t* addresses);
+  void publish(Warp& w, uint32_t m, const uint64_t* addresses, bool is_global);
+  void acquire();
+  bool stores_the_same(Warp& w, const Ins* i, const Noted& noted, unsigned lane, uint32_t byte, unsigned count) const;
   bool touched_since_barrier(const Cell& cell) const;
-  void check_write(Warp& w, const Cell& cell, Mark now, uint32_t byte, unsigned bytes);
+  void check_write(Warp& w, const Ins* i, const Noted& noted, const Cell& cell, unsigned lane, uint32_t byte);
   template <class Visit>
   void each_cell(uint32_t from, uint32_t to, const Visit& visit);
   [[noreturn]] void report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool writes, uint32_t byte,
@@ -126,8 +135,19 @@ class Shadow {
 
   const BlockRun* block_ = nullptr;
   unsigned linear_block_ = 0;
-  bool orders_blocks_ = false;
-  uint64_t examined_ = 0;  // serial of the kernel that orders_blocks_ is about
+  std::vector<Ordering> orderings_;  // by statement of lines_of_
+  Clock acquired_;  // from other blocks
+  WarpOrders warp_orders_;
+  struct {
+    uint32_t m;
+    unsigned warp;
+    bool is_global;
+    uint64_t addresses[LANES];
+  } to_acquire_ = {};
+  struct Fence {
+    uint32_t block = 0, device = 0, since = 0;  // stamps at the latest one of either scope; 0: none
+  };
+  std::vector<Fence> fences_;  // by warp
   unsigned grain_ = 4;  // bytes of a cell
   std::vector<Cell> cells_;
   std::vector<Line> lines_;
@@ -158,6 +178,8 @@ class GlobalShadow {
   static GlobalShadow& instance();
   void access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access,
               const uint64_t* addresses, Mark now);
+  void publish(const Shadow& shadow, uint32_t m, const uint64_t* addresses, const Clock& own);
+  void acquire(const Shadow& shadow, uint32_t m, const uint64_t* addresses, Clock& into);
   /** Grows with whatever the host or another launch may have changed. */
   uint64_t changes() const { return changes_.load(std::memory_order_relaxed); }
   /** The allocation around an address if all of it is written. */
@@ -179,11 +201,14 @@ class GlobalShadow {
   };
   struct Cell {
     Touch writer, reader, other;
+    uint32_t value = 0;  // what the writer wrote, if that is known
+    bool is_known = false;
   };
   static constexpr unsigned CHUNK_BYTES = 1024;
   struct Region {
     uint64_t base = 0, bytes = 0;
     unsigned grain = 4;
+    uint32_t written_in = 0;  // the latest launch that wrote to it
     std::vector<std::pair<uint64_t, uint64_t>> unwritten;  // addresses: from, to
     std::vector<std::unique_ptr<Cell[]>> chunks;
     Cell& cell(uint64_t offset);
@@ -191,13 +216,16 @@ class GlobalShadow {
     bool is_unwritten(uint64_t address) const;
   };
   Region* region_of(uint64_t address);
-  static bool races(const Shadow& shadow, const Touch& earlier, bool earlier_wrote, const Touch& now, bool writes);
+  bool races(const Shadow& shadow, const Touch& earlier, bool earlier_wrote, const Touch& now, bool writes) const;
+  [[noreturn]] static void report_read_only(const Shadow& shadow, Warp& w, const Ins* i, const Touch& writer,
+                                            const Touch& now, uint64_t address, unsigned bytes);
   [[noreturn]] static void report(const Shadow& shadow, Warp& w, const Ins* i, const Touch& earlier, bool earlier_wrote,
                                   const Touch& now, bool writes, uint64_t address, unsigned bytes);
   [[noreturn]] static void report_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes);
   std::mutex mutex_;
   std::atomic<uint64_t> changes_{1};
   std::map<uint64_t, Region> regions_;  // by base
+  PublishedOrders orders_;
 };
 
 }  // namespace flashcore::emu::ptx

@@ -41,10 +41,11 @@ to_ptx() {
 }
 
 if [ -n "$FRONT_END" ]; then
-  for name in calls foreign warps matrices races memory volatile; do to_ptx "$HERE/kernels/$name.cu"; done
+  for name in calls foreign orders warps matrices races memory volatile; do to_ptx "$HERE/kernels/$name.cu"; done
   watched races races_instrumented
   watched volatile volatile_watched
-  tests="$tests calls foreign warps matrices races memory volatile"
+  watched orders orders_watched
+  tests="$tests calls foreign orders warps matrices races memory volatile"
 fi
 # What depends on the code that nvcc makes: ncu's counters, the lines of faults.
 if [ "$FRONT_END" = nvcc ]; then

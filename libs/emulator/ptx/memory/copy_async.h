@@ -126,7 +126,7 @@ const Ins* copy_wait(Warp& w, const Ins* i) {
 
 const Ins* no_effect(Warp&, const Ins* i) { return i + 1; }
 const Ins* fence(Warp& w, const Ins* i) {
-  if (w.block->shadow && w.active(i)) w.block->shadow->fenced(w);
+  if (w.block->shadow && w.active(i)) w.block->shadow->fence(w, i);
   return i + 1;
 }
 

@@ -26,12 +26,18 @@ std::string place_of(const BlockRun& block, Mark mark) {
   return block.kernel().program->describe(static_cast<int>(mark >> 10 & (PLACES - 1)));
 }
 
-bool orders_global_memory(const Function& function) {
-  return std::any_of(function.statements.begin(), function.statements.end(), [](const Statement& s) {
-    if (s.op == "membar") return !has(s, "cta");
-    if (s.op == "fence") return has(s, "gpu") || has(s, "gl") || has(s, "sys");
-    return (s.op == "atom" || s.op == "red") && !has(s, "shared") && !has(s, "shared::cta");
-  });
+/** The value that a lane's st stores in `count` bytes, from the n-th of the access on. False: not known. */
+bool stored_value(Warp& w, const Ins* i, unsigned lane, unsigned n, unsigned count, uint32_t* value) {
+  if (!i || !i->lane_bytes || !i->bytes || count > 4) return false;
+  char bytes[4] = {};
+  for (unsigned k = 0; k < count; ++k, ++n) {
+    const uint32_t slot = i->count == 1 ? i->d : i->extra->d[n / i->bytes];
+    const unsigned at = n % i->bytes;
+    if (at >= i->lane_bytes) return false;
+    bytes[k] = w.regs[slot + lane * i->lane_bytes + at];
+  }
+  memcpy(value, bytes, sizeof bytes);
+  return true;
 }
 
 const char* why_volatile(Mark either) { return either & VOLATILE ? " (volatile orders nothing)" : ""; }

@@ -1,0 +1,91 @@
+// What fences, atomics and locks order is no race, what they do not is one; and stores of the same value are none.
+#include <numeric>
+
+#include "driver.h"
+
+namespace {
+
+void expect_race(const Kernels& kernels, CUresult result, std::initializer_list<const char*> texts) {
+  CHECK_RESULT(result, CUDA_ERROR_LAUNCH_FAILED);
+  expect_fault(texts);
+  // As the module was when it was loaded.
+  for (const char* name : {"arrived", "lock"}) {
+    CUdeviceptr variable;
+    size_t bytes;
+    CHECK_OK(cuModuleGetGlobal_v2(&variable, &bytes, kernels.module(), name));
+    CHECK_OK(cuMemsetD8_v2(variable, 0, bytes));
+  }
+}
+
+void test_last_block(const Kernels& kernels) {
+  std::vector<int> values(64), sums(64);
+  std::iota(values.begin(), values.end(), 0);
+  for (int i = 0; i < 64; ++i) sums[static_cast<size_t>(i)] = 8 * (i + 1);
+  const Buffer<int> in(values), parts(8 * 64), out(64);
+  const auto run = [&](const char* name) {
+    return kernels.run(name, {8}, {64}, 0, in.address(), parts.address(), out.address());
+  };
+  for (const char* name : {"last_fenced", "last_by_one"}) {
+    CHECK_OK(run(name));
+    CHECK(out.read() == sums);
+  }
+  for (const char* name :
+       {"last_unfenced", "last_fenced_too_early", "last_by_one_without_barrier", "last_fenced_for_block"})
+    expect_race(kernels, run(name), {"RACE", "orders.cu:14", "orders.cu:25", "nothing that orders the blocks"});
+}
+
+void test_unrelated_atomic(const Kernels& kernels) {
+  const Buffer<int> counter(std::vector<int>{0}), out(64);
+  expect_race(kernels, kernels.run("unrelated_atomic", {2}, {64}, 0, counter.address(), out.address()),
+              {"RACE", "orders.cu:41", "nothing that orders the blocks"});
+}
+
+void test_locks(const Kernels& kernels) {
+  const Buffer<int> sum(std::vector<int>{0});
+  CHECK_OK(kernels.run("locked", {16}, {32}, 0, sum.address()));
+  CHECK(sum.read()[0] == 16);
+  CHECK_OK(kernels.run("locked_by_lanes", {4}, {96}, 0, sum.address()));
+  CHECK(sum.read()[0] == 16 + 4 * 96);
+  expect_race(kernels, kernels.run("locked_without_fences", {16}, {32}, 0, sum.address()), {"RACE", "orders.cu:50"});
+}
+
+void test_flags(const Kernels& kernels) {
+  const Buffer<int> out(64);
+  CHECK_OK(kernels.run("handed_over", {1}, {64}, 0, out.address()));
+  const std::vector<int> got = out.read();
+  for (int i = 0; i < 32; ++i) CHECK(got[static_cast<size_t>(i)] == 3 * i);
+  expect_race(kernels, kernels.run("handed_over_without_fence", {1}, {64}, 0, out.address()),
+              {"RACE", "static shared memory"});
+  const Buffer<int> flags(std::vector<int>(8, 0)), values(8 * 64);
+  CHECK_OK(kernels.run("chained", {8}, {64}, 0, flags.address(), values.address()));
+  CHECK(values.read()[7 * 64 + 63] == 8);
+}
+
+void test_same_values(const Kernels& kernels) {
+  const Buffer<int> out(128), found(std::vector<int>{0});
+  const Buffer<float> rows(16);
+  CHECK_OK(kernels.run("equal_in_shared", {2}, {128}, 0, out.address() + 0));
+  CHECK(out.read() == std::vector<int>(128, 12));
+  CHECK_OK(kernels.run("equal_in_global", {4}, {64}, 0, found.address(), rows.address()));
+  CHECK(found.read()[0] == 1 && rows.read()[15] == 3.0f);
+  expect_race(kernels, kernels.run("different_in_shared", {1}, {128}, 0, out.address()), {"RACE", "orders.cu:116"});
+  expect_race(kernels, kernels.run("equal_but_read", {1}, {128}, 0, out.address()), {"RACE", "orders.cu:115"});
+  expect_race(kernels, kernels.run("different_in_global", {4}, {64}, 0, found.address()), {"RACE", "orders.cu:129"});
+}
+
+void test_read_only(const Kernels& kernels) {
+  const Buffer<int> out(128);
+  expect_race(kernels, kernels.run("read_only_of_written", {1}, {64}, 0, out.address(), out.address()),
+              {"RACE", "ld.global.nc", "orders.cu:133", "orders.cu:135"});
+}
+}  // namespace
+
+int main() {
+  const Kernels kernels("orders_watched");
+  test_last_block(kernels);
+  test_unrelated_atomic(kernels);
+  test_locks(kernels);
+  test_flags(kernels);
+  test_same_values(kernels);
+  test_read_only(kernels);
+}
