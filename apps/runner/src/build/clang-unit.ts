@@ -2,6 +2,7 @@ import type { CompileUnit } from './compile-unit.ts';
 import { type HeaderTree, headersPlace } from './header-trees.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Clang } from './compilers.ts';
+import { standardOf } from './nvcc-unit.ts';
 
 export interface ClangOptions {
   clang: Clang;
@@ -16,6 +17,8 @@ export interface ClangOptions {
   name: string;
   defines: readonly string[];
   fastMath: boolean;
+  /** Of COMPILER_FLAGS: of them only the C++ standard is of any effect. */
+  flags?: readonly string[];
   /** What kernels may include from the host, each by its own names. */
   headers?: readonly HeaderTree[];
 }
@@ -44,7 +47,7 @@ export function clangUnit(options: ClangOptions): CompileUnit {
     'emulator/include',
     '-include',
     'cuda_runtime.h',
-    '-std=c++17',
+    standardOf(options.flags),
     '-O3',
     // As nvcc -lineinfo: the lines of faults, races and counters.
     '-gline-tables-only',

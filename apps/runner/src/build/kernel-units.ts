@@ -148,6 +148,7 @@ export class KernelUnits {
       name: kernelId,
       defines: resolved.defines,
       fastMath: resolved.fastMath,
+      flags: resolved.flags,
       headers: this.#parts.headers?.() ?? [],
     };
   }

@@ -14,6 +14,8 @@ export interface NvccOptions {
   name: string;
   defines: readonly string[];
   fastMath: boolean;
+  /** Of COMPILER_FLAGS. */
+  flags?: readonly string[];
   /** 0: no limit. */
   maxRegisters: number;
   keepPtx: boolean;
@@ -35,12 +37,13 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
   const args = [
     '-cubin',
     `-arch=${options.arch}`,
-    '-std=c++17',
+    standardOf(options.flags),
     '-O3',
     '-lineinfo',
     '-Xptxas',
     '-v',
     ...(options.fastMath ? ['--use_fast_math'] : []),
+    ...(options.flags ?? []).filter((flag) => !flag.startsWith('-std=')),
     ...(options.maxRegisters > 0 ? [`-maxrregcount=${options.maxRegisters}`] : []),
     ...((options.apart ?? options.entries ?? []).length > 1 && canSplit(options.nvcc) ? ['--split-compile=0'] : []),
     ...(options.keepPtx ? ['--keep', '--keep-dir', '.'] : []),
@@ -74,6 +77,10 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
     limitMs: LIMIT_MS,
   };
 }
+
+/** The C++ that a kernel is written in. */
+export const standardOf = (flags: readonly string[] = []): string =>
+  flags.find((flag) => flag.startsWith('-std=')) ?? '-std=c++17';
 
 /**
  * Other entries have no body and are not assembled. What they alone use would be "declared but never referenced"

@@ -2,6 +2,7 @@ import type { CompileUnit } from './compile-unit.ts';
 import { type HeaderTree, headersPlace } from './header-trees.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Nvrtc } from './compilers.ts';
+import { standardOf } from './nvcc-unit.ts';
 
 export interface NvrtcOptions {
   nvrtc: Nvrtc;
@@ -16,6 +17,8 @@ export interface NvrtcOptions {
   name: string;
   defines: readonly string[];
   fastMath: boolean;
+  /** Of COMPILER_FLAGS. */
+  flags?: readonly string[];
   /** 0: no limit. */
   maxRegisters: number;
   /** What kernels may include from the host, each by its own names. */
@@ -23,6 +26,8 @@ export interface NvrtcOptions {
 }
 
 const LIMIT_MS = 180_000;
+/** Those of nvcc that are no matter of course where all functions are the device's. */
+const OWN_FLAGS = /^(?:-Xptxas=|--extra-device-vectorization$)/;
 
 /**
  * The run of NVIDIA's run-time compiler (libs/emulator/nvrtc) that makes PTX of a kernel where there is no nvcc, with
@@ -37,7 +42,7 @@ export function nvrtcUnit(options: NvrtcOptions): CompileUnit {
   const args = [
     headersPlace(library.name),
     `--gpu-architecture=${options.arch}`,
-    '--std=c++17',
+    `-${standardOf(options.flags)}`,
     '-lineinfo',
     '--ptxas-options=-v',
     // It takes no functions of the host, which CUDA's headers declare.
@@ -46,6 +51,9 @@ export function nvrtcUnit(options: NvrtcOptions): CompileUnit {
     '-diag-suppress=177',
     '--pre-include=flashcore_before.h',
     ...(options.fastMath ? ['--use_fast_math'] : []),
+    ...(options.flags ?? [])
+      .filter((flag) => OWN_FLAGS.test(flag))
+      .map((flag) => flag.replace('-Xptxas', '--ptxas-options')),
     ...(options.maxRegisters > 0 ? [`--maxrregcount=${options.maxRegisters}`] : []),
     ...options.defines,
     '-I',

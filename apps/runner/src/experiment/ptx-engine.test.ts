@@ -56,6 +56,40 @@ describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
     for (const shape of shapes) expect(checked).toContain(shape);
   });
 
+  test('a C++ name of any length is an entry, and the manifest asks for C++20 and lambdas of the device', async () => {
+    const files = filesOf(join(foreignFolder, 'half2_cooperative'));
+    const names = ['Loads', 'Stores', 'Softmax'].map((name) => `${name}${'OfATemplateWithAVeryLongName'.repeat(3)}`);
+    const source = files['half2_cooperative.cu']!.replace(
+      'extern "C" __global__ void half2_cooperative(',
+      `${names.map((name) => `struct ${name} {};`).join('\n')}
+constexpr int host_and_device(int x) { return x; }
+template <typename T> concept Any = requires(T x) { x; };
+template <Any A, Any B, Any C, int N> __global__ void attend(`,
+    );
+    const entry = `_Z6attendI${names.map((name) => `${name.length}${name}`).join('')}Li64EEvPK6__halfS5_S5_PS3_ifi`;
+    const instance = `\ntemplate __global__ void attend<${names.join(', ')}, 64>(const half* __restrict__, const half* __restrict__, const half* __restrict__, half* __restrict__, int, float, int);\n`;
+    const { outcome } = await fixture.run('verify', {
+      kernel: fixture.upload({
+        'half2_cooperative.cu':
+          source.replace(
+            'const cg::thread_block block =',
+            'if (host_and_device(seq_len) < 0) return;\n  const cg::thread_block block =',
+          ) + instance,
+        'kernel.yaml': files['kernel.yaml']!.replace('entry: half2_cooperative', `entry: ${entry}`).replace(
+          'limits:',
+          'compile: { flags: ["-std=c++20", "--expt-relaxed-constexpr", "-Xptxas=-O2"] }\nlimits:',
+        ),
+      }),
+      settings: { shapes: [parseShape('1x2x21x64c')], seedCount: 1 },
+    });
+    expect([outcome.summary, Outcome[outcome.outcome]]).toEqual([expect.any(String), 'PASSED']);
+    const { runs, entries } = outcome.result.variants[0]!.build!;
+    expect(entries.map(({ entry: name }) => name)).toEqual([entry]);
+    expect(runs[0]!.arguments).toEqual(
+      expect.arrayContaining(['-std=c++20', '--expt-relaxed-constexpr', '-Xptxas=-O2']),
+    );
+  });
+
   test('a kernel whose CTA needs more registers than an SM has fails, with both numbers', async () => {
     const files = filesOf(join(kernelsFolder, 'faulty/register_spills'));
     const manifest = files['kernel.yaml']!.replace(/^(compile|faulty):.*\n/gm, '');

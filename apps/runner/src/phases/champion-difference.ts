@@ -155,11 +155,12 @@ function parameterDifferences(champion: ResolvedVariant, candidate: ResolvedVari
     }));
 }
 
-function valuesOf({ parameters, maxRegisters, fastMath }: ResolvedVariant): Map<string, string> {
+function valuesOf({ parameters, maxRegisters, fastMath, flags }: ResolvedVariant): Map<string, string> {
   return new Map([
     ...Object.entries(parameters).map(([name, value]) => [name, String(value)] as const),
     ['maxrregcount', String(maxRegisters)],
     ['fast_math', fastMath ? '1' : '0'],
+    ['flags', flags.join(' ')],
   ]);
 }
 

@@ -43,7 +43,10 @@ export async function collectKernel(
       cubins.map(async ({ entries, sha256 }) => ({ entries, bytes: await client.readArtifact(sha256) })),
     ),
     sources: await sourcesOf(build, (sha256) => client.readArtifact(sha256)),
-    flags: nvcc.arguments.filter((each) => /^-(std|O|D|arch|-use_fast_math|maxrregcount|lineinfo)/.test(each)),
+    flags: nvcc.arguments.filter(
+      (each) =>
+        /^-(std|O|D|arch|-use_fast_math|maxrregcount|lineinfo)/.test(each) || manifest.compile.flags.includes(each),
+    ),
     origin: {
       buildId: build.buildId,
       job: job.name,

@@ -14,7 +14,9 @@ export function withToldForms(kernel: ExportedKernel): ExportedKernel {
   const wrong = [
     ...(ARCH.test(arch) ? [] : [`the architecture ${arch}`]),
     ...(DIGEST.test(origin.buildId) ? [] : [`the build_id ${origin.buildId}`]),
-    ...flags.filter((flag) => !FLAG.test(flag)).map((flag) => `the flag ${flag}`),
+    ...flags
+      .filter((flag) => !FLAG.test(flag) && !manifest.compile.flags.includes(flag))
+      .map((flag) => `the flag ${flag}`),
     ...names.filter((name) => !Object.hasOwn(manifest.parameters, name)).map((name) => `the parameter ${name}`),
   ][0];
   if (wrong !== undefined)

@@ -39,7 +39,8 @@ export interface Manifest {
   readonly limits: readonly ManifestLimit[];
   readonly parameters: Readonly<Record<string, ManifestParameter>>;
   readonly configs: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  readonly compile: { fastMath: boolean; maxRegisters: number };
+  /** `flags`: of COMPILER_FLAGS, as nvcc takes them. */
+  readonly compile: { fastMath: boolean; maxRegisters: number; flags: readonly string[] };
   readonly workspace: readonly ManifestWorkspace[];
   /** What all of O is before each run; undefined: the kernel writes it without reading. */
   readonly initialOutput: number | undefined;

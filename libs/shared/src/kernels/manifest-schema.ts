@@ -37,6 +37,21 @@ export const KERNEL_ID = {
 
 const kernelId = matching(KERNEL_ID.pattern, KERNEL_ID.inWords);
 const cIdentifier = matching(/^(?!__)[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'a C identifier');
+/** As the compiled code names it: template arguments make names of hundreds of characters. */
+const entryName = matching(/^(?!__)[A-Za-z_][A-Za-z0-9_]{0,1023}$/, 'a C identifier, or a C++ name as it is mangled');
+/** What a kernel may ask of its compiler; nothing that reads or writes files, or runs programs. */
+const COMPILER_FLAGS = [
+  '-std=c++17',
+  '-std=c++20',
+  '--expt-relaxed-constexpr',
+  '--expt-extended-lambda',
+  '--extra-device-vectorization',
+  '-Xptxas=-O1',
+  '-Xptxas=-O2',
+  '-Xptxas=-O3',
+  '-Xptxas=-dlcm=ca',
+  '-Xptxas=-dlcm=cg',
+] as const;
 // A parameter becomes -DNAME=value: capitals keep it from replacing a keyword, a type or a variable.
 const MACRO_NAME = /^[A-Z][A-Z0-9_]{1,63}$/;
 const isReserved = (name: string): boolean => /^(FLASHCORE|CUDA|NDEBUG)/.test(name);
@@ -105,7 +120,7 @@ const l2Persist = z.unknown().transform((value, context): { tensors: string[]; w
 });
 
 const launch = strict({
-  entry: cIdentifier,
+  entry: entryName,
   when: expression.optional(),
   grid: threeExpressions,
   block: threeExpressions,
@@ -212,7 +227,11 @@ export const manifestSchema = strict({
   limits: listOf(strict({ require: expression, because: text() })).default([]),
   parameters: mapOf(parameterName, parameter).default({}),
   configs: mapOf(z.string(), mapOf(z.string(), finite())).default({}),
-  compile: strict({ fast_math: flag().default(true), maxrregcount: integer(0, 255).default(0) }).prefault({}),
+  compile: strict({
+    fast_math: flag().default(true),
+    maxrregcount: integer(0, 255).default(0),
+    flags: listOf(oneOf(COMPILER_FLAGS), COMPILER_FLAGS.length).default([]),
+  }).prefault({}),
   workspace: mapOf(cIdentifier, workspace).default({}),
   output: strict({ initial: initialValue }).optional(),
   constants: mapOf(constantName, expression).default({}),
@@ -239,6 +258,10 @@ export const manifestSchema = strict({
     faults += 1;
     context.addIssue({ code: 'custom', path, message });
   };
+  const { flags } = manifest.compile;
+  for (const option of ['-std=', '-Xptxas=-O', '-Xptxas=-dlcm='])
+    if (flags.filter((each) => each.startsWith(option)).length > 1)
+      refuse(['compile', 'flags'], `wanted at most one ${option}…`);
   if ((manifest.arch === undefined) === (manifest.min_arch === undefined))
     refuse(['min_arch'], 'wanted exactly one of `min_arch` (the least) and `arch` (the only one)');
   for (const [index, { id }] of manifest.gates.entries())

@@ -52,6 +52,27 @@ launches:
     arguments: [partial_O, O]
 `;
 
+test('flags of the compiler are from a closed list, and are part of every variant', () => {
+  const withFlags = (flags: string): string =>
+    SPLIT_KV.replace('compile: { maxrregcount: 128 }', `compile: { flags: [${flags}] }`);
+  const manifest = parseManifest(withFlags('"-std=c++20", --expt-extended-lambda, "-Xptxas=-dlcm=cg"'), 'kernel.yaml');
+  expect(resolveVariant(manifest).flags).toEqual(['-std=c++20', '--expt-extended-lambda', '-Xptxas=-dlcm=cg']);
+  for (const refused of [
+    '-I/etc',
+    '--compiler-bindir=/tmp/sh',
+    '"-Xptxas=-O3 -o /tmp/x"',
+    '"-std=c++17", "-std=c++20"',
+  ])
+    expect(() => parseManifest(withFlags(refused), 'kernel.yaml')).toThrow(/compile\.flags/);
+});
+
+test('an entry may have a C++ name of hundreds of characters', () => {
+  const entry = `_Z6attendI${'5Tiles'.repeat(60)}EvPfi`;
+  const manifest = parseManifest(SPLIT_KV.replace('entry: attend', `entry: ${entry}`), 'kernel.yaml');
+  expect(manifest.launches[0]!.entry).toBe(entry);
+  expect(() => parseManifest(SPLIT_KV.replace('entry: attend', 'entry: "a;b"'), 'kernel.yaml')).toThrow(/mangled/);
+});
+
 test('a manifest with everything in it becomes a launch plan', () => {
   const manifest = parseManifest(SPLIT_KV, 'split_kv/kernel.yaml');
   const resolved = resolveVariant(manifest);
@@ -64,6 +85,7 @@ test('a manifest with everything in it becomes a launch plan', () => {
     arch: undefined,
     maxRegisters: 128,
     fastMath: true,
+    flags: [],
     keepPtx: false,
     keepSass: false,
   });

@@ -57,7 +57,7 @@ function readManifest(yamlText: string, path: string): Manifest {
       ]),
     ),
     configs: raw.configs,
-    compile: { fastMath: raw.compile.fast_math, maxRegisters: raw.compile.maxrregcount },
+    compile: { fastMath: raw.compile.fast_math, maxRegisters: raw.compile.maxrregcount, flags: raw.compile.flags },
     faulty: raw.faulty && {
       finding: findingNamed(raw.faulty.finding),
       findingsOnGpu: raw.faulty.finding_on_gpu.map(findingNamed),

@@ -35,6 +35,8 @@ export interface ResolvedVariant {
   /** -maxrregcount; 0: no limit. */
   readonly maxRegisters: number;
   readonly fastMath: boolean;
+  /** The manifest's, as nvcc takes them. */
+  readonly flags: readonly string[];
   readonly keepPtx: boolean;
   readonly keepSass: boolean;
 }
@@ -83,6 +85,7 @@ export function resolveVariant(manifest: Manifest, variant: VariantInput = {}, d
     arch,
     maxRegisters,
     fastMath,
+    flags: manifest.compile.flags,
     keepPtx: variant.keepPtx ?? false,
     keepSass: variant.keepSass ?? false,
   };
