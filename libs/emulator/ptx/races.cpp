@@ -86,6 +86,8 @@ void Shadow::fence(Warp& w, bool of_device) {
  * fence behind it. That it acquires needs no fence here: what a branch on its value leads to comes after it.
  */
 void Shadow::synchronise(Warp& w, const Ins* i, uint32_t m, Access access, const uint64_t* addresses) {
+  mark(w, i);
+  if (access == Access::ReadWrite) fenced(w);
   const Ordering& order = orderings_[i->statement];
   if (order.fences) fence(w, order.of_device);
   const bool is_global = addresses[__builtin_ctz(m)] >> 32 != 0;
@@ -129,8 +131,8 @@ bool Shadow::is_of_cluster(uint32_t block) const {
 bool Shadow::unordered(Mark earlier, Mark now) const {
   if (earlier & IN_FLIGHT) return stamp_of(earlier) > block_began_;
   if (stamp_of(earlier) <= since_ || !((earlier ^ now) & THREAD_BITS)) return false;
-  if (warp_orders_.covers(thread_of(now) / LANES, thread_of(earlier) / LANES, stamp_of(earlier))) return false;
-  return ((earlier ^ now) & WARP_BITS) || stamp_of(earlier) == stamp_of(now);
+  const bool apart = ((earlier ^ now) & WARP_BITS) || stamp_of(earlier) == stamp_of(now);
+  return apart && !warp_orders_.covers(thread_of(now) / LANES, thread_of(earlier) / LANES, stamp_of(earlier));
 }
 
 /**
@@ -380,10 +382,8 @@ void Shadow::look_at_unwritten(Warp& w, const Ins* i, const Noted& noted, uint32
 
 void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets,
                     int lane) {
-  if (to_acquire_.m) acquire();
-  mark(w, i);
-  if (access == Access::ReadWrite) fenced(w);
-  if ((access == Access::ReadWrite || i->sharing != Sharing::Plain) && lane == EACH_LANE) {
+  if (__builtin_expect(to_acquire_.m != 0, 0)) acquire();
+  if (__builtin_expect(synchronises(i, access), 0) && lane == EACH_LANE) {
     uint64_t addresses[LANES];
     std::copy_n(offsets, LANES, addresses);
     synchronise(w, i, m, access, addresses);
@@ -515,10 +515,8 @@ inline void Shadow::each_cell(uint32_t from, uint32_t to, const Visit& visit) {
 }
 
 void Shadow::global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint64_t* addresses) {
-  if (to_acquire_.m) acquire();
-  mark(w, i);
-  if (access == Access::ReadWrite) fenced(w);
-  if (access == Access::ReadWrite || i->sharing != Sharing::Plain) synchronise(w, i, m, access, addresses);
+  if (__builtin_expect(to_acquire_.m != 0, 0)) acquire();
+  if (__builtin_expect(synchronises(i, access), 0)) synchronise(w, i, m, access, addresses);
   GlobalShadow::instance().access(*this, w, i, m, bytes, access, addresses, mark(w, i));
 }
 

@@ -40,6 +40,8 @@ bool stored_value(Warp& w, const Ins* i, unsigned lane, unsigned n, unsigned cou
   return true;
 }
 
+bool synchronises(const Ins* i, Access access) { return access == Access::ReadWrite || i->sharing != Sharing::Plain; }
+
 const char* why_volatile(Mark either) { return either & VOLATILE ? " (volatile orders nothing)" : ""; }
 bool are_apart(const uint32_t* offsets, uint32_t m) {
   for (uint32_t left = m; left; left &= left - 1) {
