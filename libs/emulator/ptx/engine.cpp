@@ -10,6 +10,7 @@
 #include "counters.cpp"
 #include "fuse.cpp"
 #include "global_races.cpp"
+#include "homes.cpp"
 #include "loaded.cpp"
 #include "lower.cpp"
 #include "memory.cpp"

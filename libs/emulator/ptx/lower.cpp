@@ -8,6 +8,7 @@
 
 #include "access.h"
 #include "calls.h"
+#include "homes.h"
 #include "mentions.h"
 #include "simplify.h"
 #include "waits.h"
@@ -341,6 +342,7 @@ class Lower final : public Lowering {
     uint64_t at = 0, local = 0;
     unsigned align = 16;
     std::vector<std::string> dynamic;
+    std::map<std::string, Home> arrays;
     const auto place_shared = [&](const Variable& v) {
       if (v.external || v.bytes == 0) {
         dynamic.push_back(v.name);
@@ -351,6 +353,7 @@ class Lower final : public Lowering {
       const uint64_t aligned = std::max<uint64_t>(v.align, v.bytes >= 16 ? 16 : 1);
       at = (at + aligned - 1) / aligned * aligned;
       shared_[v.name] = at;
+      arrays[v.name] = {static_cast<uint32_t>(at), static_cast<uint32_t>(at + v.bytes), source_name(v.name)};
       at += v.bytes;
     };
     for (const Variable& v : program_.shared)
@@ -372,8 +375,22 @@ class Lower final : public Lowering {
     kernel_->static_shared = static_cast<unsigned>(at);
     kernel_->dynamic_offset = static_cast<unsigned>((at + align - 1) / align * align);
     if (at == 0) kernel_->dynamic_offset = 0;
-    for (const std::string& name : dynamic) shared_[name] = kernel_->dynamic_offset;
+    for (const std::string& name : dynamic) {
+      shared_[name] = kernel_->dynamic_offset;
+      arrays[name] = {kernel_->dynamic_offset, ~0u, "dynamic shared memory"};
+    }
+    if (program_.races) kernel_->homes = homes_of(function_, arrays);
     kernel_->local_bytes = static_cast<unsigned>((local + 15) / 16 * 16);
+  }
+  /** `tile` of _ZZ6kernelPfE4tile, the variable's own part of a mangled name; else the name. */
+  static std::string source_name(const std::string& name) {
+    for (size_t at = name.size(); at-- > 2;) {
+      if (!isdigit(static_cast<unsigned char>(name[at - 1])) || isdigit(static_cast<unsigned char>(name[at]))) continue;
+      size_t digits = at;
+      while (digits > 0 && isdigit(static_cast<unsigned char>(name[digits - 1]))) --digits;
+      if (strtoul(name.c_str() + digits, nullptr, 10) == name.size() - at) return name.substr(at);
+    }
+    return name;
   }
   static void note_symbols(const Operand& o, std::set<std::string>& used) {
     if (!o.name.empty() && o.reg < 0) used.insert(o.name);

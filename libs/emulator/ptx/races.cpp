@@ -380,8 +380,32 @@ void Shadow::look_at_unwritten(Warp& w, const Ins* i, const Noted& noted, uint32
   }
 }
 
+/** An address made from one array that lies in another: there is memory, so nothing else shows it. */
+void Shadow::look_at_home(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access,
+                          const uint32_t* offsets) const {
+  const Home& home = block_->kernel().homes[i->statement];
+  if (!home.to) return;
+  for (; m; m &= m - 1) {
+    const auto k = static_cast<unsigned>(__builtin_ctz(m));
+    if (offsets[k] >= home.from && (home.to == ~0u || offsets[k] + bytes <= home.to)) continue;
+    Fault fault;
+    fault.kind = "OUT_OF_BOUNDS";
+    fault.error = CUDA_ERROR_ILLEGAL_ADDRESS;
+    fault.has_address = true;
+    fault.address = offsets[k];
+    fault.access = access == Access::Read ? "read" : "write";
+    fault.bytes = bytes;
+    fault.message = (access == Access::Read ? "read " : "wrote ") + std::to_string(bytes) + " bytes at byte " +
+                    std::to_string(static_cast<int64_t>(offsets[k]) - home.from) + " of the shared array " + home.name +
+                    (home.to == ~0u ? "" : ", which has " + std::to_string(home.to - home.from)) +
+                    ": this lies in another array";
+    w.fail(i, k, std::move(fault));
+  }
+}
+
 void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets,
                     int lane) {
+  if (!block_->kernel().homes.empty()) look_at_home(w, i, m, bytes, access, offsets);
   if (__builtin_expect(to_acquire_.m != 0, 0)) acquire();
   if (__builtin_expect(synchronises(i, access), 0) && lane == EACH_LANE) {
     uint64_t addresses[LANES];

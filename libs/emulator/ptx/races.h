@@ -114,6 +114,7 @@ class Shadow {
   void meet(Warp& w, const Ins* i, const Noted& noted, Access access);
   void refine(unsigned bytes);
   void note_reader(Cell& cell, Mark now) const;
+  void look_at_home(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets) const;
   void fenced(const Warp& w);
   void fence(Warp& w, bool of_device);
   void synchronise(Warp& w, const Ins* i, uint32_t m, Access access, const uint64_t* addresses);

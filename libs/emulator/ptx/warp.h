@@ -144,6 +144,12 @@ class Warp {
 
 struct Copy;  // a cp.async
 
+/** Where an array lies in shared memory; `to` 0: none, ~0: the end of dynamic memory. */
+struct Home {
+  uint32_t from = 0, to = 0;
+  std::string name;
+};
+
 /** An entry of a program, ready to run. */
 struct Kernel {
   const Program* program = nullptr;
@@ -170,6 +176,7 @@ struct Kernel {
   bool flush_subnormals = false;
   bool watches_products = false;  // who reads an accumulator of a wgmma under way is found
   std::vector<CountedAccess> counted;  // by statement, for profiles
+  std::vector<Home> homes;  // by statement (homes.h); empty where there is one array
   std::map<size_t, std::string> reasons;  // why a statement is not carried, where more is known than its opcode
   uint64_t serial = 0;
   // For counted_form().

@@ -78,6 +78,16 @@ void test_read_only(const Kernels& kernels) {
   expect_race(kernels, kernels.run("read_only_of_written", {1}, {64}, 0, out.address(), out.address()),
               {"RACE", "ld.global.nc", "orders.cu:133", "orders.cu:135"});
 }
+
+void test_arrays_next_to_each_other(const Kernels& kernels) {
+  const Buffer<int> out(64);
+  CHECK_OK(kernels.run("next_array", {1}, {64}, 0, out.address(), 0));
+  CHECK_RESULT(kernels.run("next_array", {1}, {64}, 0, out.address(), 1), CUDA_ERROR_ILLEGAL_ADDRESS);
+  expect_fault({"OUT_OF_BOUNDS", "read 4 bytes at byte 256 of the shared array first, which has 256", "orders.cu:"});
+  CHECK_OK(kernels.run("beyond_dynamic", {1}, {64}, 256, out.address(), 0));
+  CHECK_RESULT(kernels.run("beyond_dynamic", {1}, {64}, 256, out.address(), 4), CUDA_ERROR_ILLEGAL_ADDRESS);
+  expect_fault({"OUT_OF_BOUNDS", "of the shared array fixed, which has 256", "orders.cu:"});
+}
 }  // namespace
 
 int main() {
@@ -88,4 +98,5 @@ int main() {
   test_flags(kernels);
   test_same_values(kernels);
   test_read_only(kernels);
+  test_arrays_next_to_each_other(kernels);
 }

@@ -134,3 +134,27 @@ extern "C" __global__ void read_only_of_written(const int* __restrict__ in, int*
   __syncthreads();
   out[64 + threadIdx.x] = __ldg(in + 63 - threadIdx.x);
 }
+
+// Two arrays next to each other: an index beyond the first one is in the second, or before the second in the first.
+extern "C" __global__ void next_array(int* out, int shift) {
+  __shared__ int first[64];
+  __shared__ int second[64];
+  const int i = threadIdx.x;
+  first[i] = i;
+  second[i] = -i;
+  __syncthreads();
+  int sum = 0;
+  for (int k = 0; k < 4; ++k) sum += first[(i + k * shift) % (64 + shift)];
+  __syncthreads();
+  second[i - shift / 2 * (i < 2)] = sum;
+  __syncthreads();
+  out[i] = second[i];
+}
+extern "C" __global__ void beyond_dynamic(int* out, int shift) {
+  __shared__ int fixed[64];
+  extern __shared__ int dynamic[];
+  const int i = threadIdx.x;
+  dynamic[i] = fixed[63 - i] = i;
+  __syncthreads();
+  out[i] = fixed[i + shift] + dynamic[i];
+}
