@@ -23,8 +23,9 @@ void fill_slot(char* registers, const Kernel::Constant& constant) {
     const uint32_t all = constant.bits ? ALL : 0;
     memcpy(slot, &all, 4);
   }
-  for (int lane = 0; lane < LANES && constant.bytes; ++lane)
-    memcpy(slot + lane * constant.bytes, &constant.bits, constant.bytes);
+  // Registers of 128 bits are declared, and no instruction has a handler for them.
+  const unsigned bytes = std::min<unsigned>(constant.bytes, sizeof constant.bits);
+  for (int lane = 0; lane < LANES && bytes; ++lane) memcpy(slot + lane * constant.bytes, &constant.bits, bytes);
 }
 }  // namespace
 
