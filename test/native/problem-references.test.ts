@@ -1,0 +1,157 @@
+/** The oracle's outputs for problems with tables, several outputs and derived inputs: what plain loops compute. */
+import { NORMAL, drawInputs } from '@flashcore/runner/testing';
+import { elementsOfTensor, installedProblem, problemCase, type ProblemCase } from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
+import { compiledReference } from '../support/reference.ts';
+
+const reference = await compiledReference();
+
+type Values = ArrayLike<number>;
+/** A vector of a tensor. */
+type Row = (column: number) => number;
+
+/** Values by tensor. */
+function read(of: ProblemCase, seed: string): { values: Record<string, Values>; want: (name: string) => Values } {
+  const inputs = drawInputs(of, { seed, rule: NORMAL }, reference);
+  const values = Object.fromEntries(
+    of.tensors
+      .filter(({ direction }) => direction === 'in')
+      .map(({ name, dtype }): [string, Values] => {
+        const { buffer } = inputs[name]!;
+        if (dtype === 'int32') return [name, new Int32Array(buffer)];
+        return [name, dtype === 'fp32' ? new Float32Array(buffer) : new Float16Array(buffer)];
+      }),
+  );
+  const answers = reference.answers(inputs, of);
+  return { values, want: (name) => answers.get(name)!.want };
+}
+
+const caseOf = (id: string, values: Record<string, number>): ProblemCase =>
+  problemCase(installedProblem(id), values, 'fp16', new Set(['LSE']));
+
+const dot = (a: Row, b: Row, columns: number): number => {
+  let sum = 0;
+  for (let d = 0; d < columns; d += 1) sum += a(d) * b(d);
+  return sum;
+};
+
+interface Attended {
+  q: Row;
+  keys: readonly { k: Row; v: Row }[];
+  columns: number;
+  valueColumns: number;
+  scale: number;
+}
+
+/** O and LSE of one query over the keys that it sees. */
+function attended({ q, keys, columns, valueColumns, scale }: Attended): { o: number[]; lse: number } {
+  const logits = keys.map(({ k }) => Math.fround(scale) * dot(q, k, columns));
+  const lse = keys.length === 0 ? -Infinity : Math.log(logits.reduce((sum, logit) => sum + Math.exp(logit), 0));
+  const o = Array.from({ length: valueColumns }, (_, d) =>
+    keys.reduce((sum, { v }, index) => sum + Math.exp(logits[index]! - lse) * v(d), 0),
+  );
+  return { o, lse };
+}
+
+const largestError = (got: Values, want: Values): number =>
+  Math.max(...Array.from(got, (value, index) => (value === want[index] ? 0 : Math.abs(value - want[index]!))));
+const rowOf =
+  (values: Values, index: number, columns: number): Row =>
+  (column) =>
+    values[index * columns + column]!;
+
+test.each([
+  ['attention_decode', { B: 6, H: 4, Hkv: 2, S: 2, Skv: 70, D: 8 }],
+  ['attention_decode_paged', { B: 6, H: 4, Hkv: 2, S: 2, Skv: 33, page: 4, D: 8 }],
+  ['attention_decode_paged', { B: 4, H: 2, Hkv: 1, S: 1, Skv: 9, page: 1, D: 8 }],
+  ['mla_decode', { B: 3, H: 2, S: 2, Skv: 20, page: 16 }],
+])('%s of %o: O and LSE', (id, given) => {
+  const of = caseOf(id, given);
+  const { values, want } = read(of, '5eed');
+  const { B, H, Hkv = 1, S, Skv, page = Skv!, D, Dv = D!, scale } = of.values as Record<string, number>;
+  const { Q, KV, K = KV, V = KV, lengths, table } = values;
+  const ofSequence = Math.ceil(Skv! / page);
+  const o = new Float64Array(B! * S! * H! * Dv);
+  const lse = new Float64Array(B! * H! * S!);
+  for (let b = 0; b < B!; b += 1)
+    for (let i = 0; i < S!; i += 1)
+      for (let h = 0; h < H!; h += 1) {
+        const seen = Math.max(0, lengths![b]! - S! + i + 1);
+        const keys = Array.from({ length: seen }, (_, j) => {
+          const row = (table ? table[b * ofSequence + Math.floor(j / page)]! : b) * page + (j % page);
+          const index = row * Hkv + Math.floor(h / (H! / Hkv));
+          return { k: rowOf(K!, index, D!), v: rowOf(V!, index, D!) };
+        });
+        const query = (b * S! + i) * H! + h;
+        const found = attended({ q: rowOf(Q!, query, D!), keys, columns: D!, valueColumns: Dv, scale: scale! });
+        o.set(found.o, query * Dv);
+        lse[(b * H! + h) * S! + i] = found.lse;
+      }
+  expect([largestError(want('O'), o), largestError(want('LSE'), lse)].every((error) => error < 1e-9)).toBe(true);
+  expect(lse).toContain(-Infinity);
+});
+
+test.each([0, 1])('attention_varlen with causal %d: O and LSE', (causal) => {
+  const of = caseOf('attention_varlen', { B: 7, T: 160, H: 4, Hkv: 2, D: 8, causal });
+  const { values, want } = read(of, '5eed');
+  const { Q, K, V, offsets } = values;
+  const o = new Float64Array(160 * 4 * 8);
+  const lse = new Float64Array(4 * 160);
+  for (let b = 0; b < 7; b += 1)
+    for (let token = offsets![b]!; token < offsets![b + 1]!; token += 1)
+      for (let h = 0; h < 4; h += 1) {
+        const end = causal ? token + 1 : offsets![b + 1]!;
+        const keys = Array.from({ length: end - offsets![b]! }, (_, j) => {
+          const index = (offsets![b]! + j) * 2 + Math.floor(h / 2);
+          return { k: rowOf(K!, index, 8), v: rowOf(V!, index, 8) };
+        });
+        const query = token * 4 + h;
+        const scale = of.values['scale']!;
+        const found = attended({ q: rowOf(Q!, query, 8), keys, columns: 8, valueColumns: 8, scale });
+        o.set(found.o, query * 8);
+        lse[h * 160 + token] = found.lse;
+      }
+  expect([largestError(want('O'), o), largestError(want('LSE'), lse)].every((error) => error < 1e-9)).toBe(true);
+});
+
+test.each([
+  { B: 2, H: 4, Hkv: 2, S: 9, Skv: 9, D: 8, causal: 1 },
+  { B: 1, H: 2, Hkv: 2, S: 5, Skv: 11, D: 8, causal: 2 },
+])('attention_backward of %o: dQ, dK, dV, and O and LSE that it starts from', (given) => {
+  const of = caseOf('attention_backward', given);
+  const { values, want } = read(of, '5eed');
+  const { B, H, Hkv, S, Skv, D, causal, scale } = of.values as Record<string, number>;
+  const { Q, K, V, O, LSE, dO } = values;
+  const gradient = (name: string) => new Float64Array(elementsOfTensor(of.tensors.find((each) => each.name === name)!));
+  const [dQ, dK, dV] = [gradient('dQ'), gradient('dK'), gradient('dV')];
+  const [o, lse] = [gradient('O'), gradient('LSE')];
+  for (let row = 0; row < B! * H! * S!; row += 1) {
+    const [i, head] = [row % S!, Math.floor(row / S!)];
+    const kvHead = Math.floor(head / H!) * Hkv! + Math.floor((head % H!) / (H! / Hkv!));
+    const seen = Math.min(Skv!, causal === 2 ? i + Skv! - S! + 1 : i + 1);
+    const keys = Array.from({ length: seen }, (_, j) => {
+      const index = kvHead * Skv! + j;
+      return { index, k: rowOf(K!, index, D!), v: rowOf(V!, index, D!) };
+    });
+    const q = rowOf(Q!, row, D!);
+    const forward = attended({ q, keys, columns: D!, valueColumns: D!, scale: scale! });
+    o.set(forward.o, row * D!);
+    lse[row] = forward.lse;
+    const upstream = rowOf(dO!, row, D!);
+    const delta = dot(upstream, (d) => forward.o[d]!, D!);
+    for (const { index, k, v } of keys) {
+      const p = Math.exp(Math.fround(scale!) * dot(q, k, D!) - forward.lse);
+      const dS = p * (dot(upstream, v, D!) - delta) * Math.fround(scale!);
+      for (let d = 0; d < D!; d += 1) {
+        dQ[row * D! + d]! += dS * k(d);
+        dK[index * D! + d]! += dS * q(d);
+        dV[index * D! + d]! += p * upstream(d);
+      }
+    }
+  }
+  const errors = [largestError(want('dQ'), dQ), largestError(want('dK'), dK), largestError(want('dV'), dV)];
+  expect(errors.every((error) => error < 1e-9)).toBe(true);
+  // Rounded to fp16 and fp32.
+  expect(largestError(O!, o)).toBeLessThan(2e-3);
+  expect(largestError(LSE!, lse)).toBeLessThan(1e-6);
+});
