@@ -155,3 +155,12 @@ test.each([
   expect(largestError(O!, o)).toBeLessThan(2e-3);
   expect(largestError(LSE!, lse)).toBeLessThan(1e-6);
 });
+
+test('a table with fewer rows than there are sequences does not reach the oracle', () => {
+  const of = caseOf('attention_decode', { B: 6, H: 2, Skv: 9, D: 8 });
+  const inputs = drawInputs(of, { seed: '5eed', rule: NORMAL });
+  const tensors = of.tensors.map((tensor) => (tensor.name === 'lengths' ? { ...tensor, dims: [5] } : tensor));
+  expect(() => reference.answers(inputs, { ...of, tensors })).toThrow(
+    'a table of attention_decode must have 6 rows, got 5',
+  );
+});

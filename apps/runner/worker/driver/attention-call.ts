@@ -99,8 +99,17 @@ export function attentionStruct(computed: ProblemCase, inputs: TensorsByName, ou
     ['key_lengths', 'query_offsets', 'key_offsets', 'page_table'] as const
   ).map((name) => bound.table(name));
   const mostPages = pageTable?.dims[1] ?? 0;
+  const sequences = queryOffsets ? queryOffsets.dims[0]! - 1 : q.b;
+  // The oracle takes the lengths of these arrays for granted.
+  for (const [table, rows] of [
+    [keyLengths, sequences],
+    [keyOffsets, sequences + 1],
+    [pageTable, sequences],
+  ] as const)
+    if (table && table.dims[0] !== rows)
+      throw new RangeError(`a table of ${computed.problem} must have ${rows} rows, got ${table.dims[0]}`);
   return {
-    B: queryOffsets ? queryOffsets.dims[0]! - 1 : q.b,
+    B: sequences,
     ...{ Hq: q.h, Hkv: k.h, Sq: q.s, Skv: pageTable ? mostPages * k.s : k.s, D: q.d, Dv: valueColumns },
     ...{ dtype: DTYPES[dtype], q: bound.input('q'), k: bound.input('k'), v: bound.input('v') },
     query_offsets: queryOffsets?.data ?? null,

@@ -40,6 +40,14 @@ const TENSORS: Readonly<Record<Exclude<Operation, 'own'>, OperationTensors>> = {
   },
 };
 
+/** How each table is drawn. */
+const RULES = {
+  key_lengths: 'lengths',
+  query_offsets: 'offsets',
+  key_offsets: 'offsets',
+  page_table: 'pages',
+} as const satisfies Record<TableName, string>;
+
 type Fault = (key: (string | number)[], message: string) => void;
 
 /** The inputs that the operation computes from others, such as O of a backward pass. */
@@ -83,9 +91,11 @@ export function readOperands(
       fault(key, 'the last dimension must be d: its elements are adjacent');
     else if (name === 'lse' && axes.includes('d')) fault(key, 'lse has one number a row: leave d out');
   }
-  for (const [name, tensor] of Object.entries(read.tables))
-    if (!Object.hasOwn(tensors, tensor) || !tensors[tensor]!.draw)
-      fault(['reference', name], `wanted an int32 input with a \`draw\`, found "${tensor}"`);
+  for (const [name, tensor] of Object.entries(read.tables) as [TableName, string][]) {
+    const rule = RULES[name];
+    if (!Object.hasOwn(tensors, tensor) || !tensors[tensor]!.draw?.[rule])
+      fault(['reference', name], `wanted an input with \`draw: { ${rule}: … }\`, found "${tensor}"`);
+  }
   const computed = writes.flatMap((name) => read.operands[name]?.tensor ?? []);
   for (const [name, { out }] of Object.entries(tensors))
     if (out && !computed.includes(name))

@@ -231,8 +231,16 @@ test.each([
     'key_lengths: Q',
     27,
     'reference.key_lengths',
-    /wanted an int32 input with a `draw`, found "Q"/,
+    /wanted an input with `draw: \{ lengths: … \}`, found "Q"/,
   ],
+  [
+    'key_lengths: lengths',
+    'key_lengths: table',
+    27,
+    'reference.key_lengths',
+    /`draw: \{ lengths: … \}`, found "table"/,
+  ],
+  ['lengths: { most: S', 'lengths: { sum: S', 17, 'tensors.table.draw.pages', /lengths with `most`.*`sum` of lengths/],
   ['op: attention', 'op: own', 22, 'reference.q', /reference.cpp reads tensors by name: leave it out/],
 ])('%s as %s is refused with file, line, key and remedy', (was, is, line, key, message) => {
   expect(DECODE).toContain(was);

@@ -77,6 +77,8 @@ function compiledDraw(written: RawDraw, dims: readonly string[], reader: KeyedRe
   }
   rank(2, 'two dimensions, sequences and pages of a sequence');
   requireLengths(pages!.lengths, 'pages', reader);
+  if (lengthsOf(reader.tensors, pages!.lengths)?.sum !== undefined)
+    fault([...key, 'pages'], `wanted lengths with \`most\`, which bounds pages, found \`sum\` of ${pages!.lengths}`);
   return {
     kind: 'pages',
     of: pages!.lengths,
