@@ -8,6 +8,7 @@ import {
   formatShape,
   planLaunches,
   sameShape,
+  tensorBytes,
   type Manifest,
   type ResolvedVariant,
 } from '@flashcore/shared/kernels';
@@ -84,7 +85,7 @@ function excess(
   if (checkShape(manifest, resolved, shape) !== undefined) return undefined;
   const plan = planLaunches(manifest, resolved, shape);
   const workspace = plan.workspace.reduce((sum, { bytes }) => sum + bytes, 0);
-  const needed = sets * (plan.bytes + workspace);
+  const needed = sets * (tensorBytes(plan.tensors) + workspace);
   if (needed <= Number(device.memoryBytes)) return undefined;
   const tensors = plan.tensors.map(({ name }) => name).join(', ');
   const what = `${sets} ${sets === 1 ? 'set' : 'sets'} of ${tensors}${workspace > 0 ? ' and workspace' : ''}`;

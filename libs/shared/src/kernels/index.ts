@@ -77,6 +77,7 @@ export {
   elementsOfTensor,
   isPlainAttention,
   problemCase,
+  tensorBytes,
 } from '../problems/case-values.ts';
 export type { AxisDraw, Operation, Problem, ProblemAxis, TensorRole } from '../problems/problem.ts';
 export type { DrawRule } from '../problems/tensor-rules.ts';

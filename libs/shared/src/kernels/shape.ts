@@ -15,6 +15,8 @@ import {
   flopsOf,
   mostElements,
   problemCase,
+  tensorBytes,
+  tensorExtents,
 } from '../problems/case-values.ts';
 import { DEFAULT_PROBLEM, installedProblem } from '../problems/installed-problems.ts';
 import type { Problem } from '../problems/problem.ts';
@@ -149,6 +151,9 @@ export function caseViolations(problem: Problem, shape: ShapeFields, field: stri
   const largest = mostElements(problem, values);
   if (largest > MAX_TENSOR_ELEMENTS)
     return [{ field, description: `wanted at most ${MAX_TENSOR_ELEMENTS} elements a tensor, found ${largest}` }];
+  const bytes = bytesOf(problem, values, 'fp16');
+  if (!(bytes > 0))
+    return [{ field, description: `work.bytes must be above 0, got ${bytes}: correct problem.yaml of ${problem.id}` }];
   const flops = flopsOf(problem, values);
   return flops < 0
     ? [{ field, description: `work.flops must be at least 0, got ${flops}: correct problem.yaml of ${problem.id}` }]
@@ -171,9 +176,9 @@ export const tensorElements = (problem: Problem, shape: ShapeFields): number =>
 export const caseFlops = (problem: Problem, shape: ShapeFields): number =>
   flopsOf(problem, scopeOfShape(problem, shape));
 
-/** Least traffic with device memory in bytes: every tensor once. */
+/** Memory of all tensors but optional ones. */
 export const caseBytes = (problem: Problem, shape: ShapeFields, dtype: TensorDtype): number =>
-  bytesOf(problem, scopeOfShape(problem, shape), dtype);
+  tensorBytes(tensorExtents(problem, scopeOfShape(problem, shape), dtype));
 
 export const sameShape = (a: ShapeFields, b: ShapeFields): boolean => formatShape(a) === formatShape(b);
 

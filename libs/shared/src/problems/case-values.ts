@@ -4,6 +4,7 @@ import { DTYPE_BYTES, type ElementDtype, type TensorDtype } from '../data/dtype.
 import { type Expression, evaluate, valueOr } from '../data/expression.ts';
 import { type Operands, derivedInputs } from './operands.ts';
 import {
+  DTYPE_SIZE,
   type Operation,
   type Problem,
   type ProblemSymmetry,
@@ -126,7 +127,7 @@ export interface ProblemCase {
   readonly symmetries: readonly CaseSymmetry[];
   /** Floating-point operations that count. */
   readonly flops: number;
-  /** Least traffic with device memory: every tensor once. */
+  /** Least traffic with device memory. */
   readonly bytes: number;
 }
 
@@ -220,13 +221,20 @@ export const mostElements = (problem: Problem, values: CaseValues): number =>
 /** Floating-point operations that count. */
 export const flopsOf = ({ flops }: Problem, values: CaseValues): number => evaluate(flops, values);
 
-/** Least traffic with device memory in bytes: every tensor once. */
+/** Least traffic with device memory in bytes: what the problem says, or every tensor once. */
 export const bytesOf = (
   problem: Problem,
   values: CaseValues,
   dtype: TensorDtype,
   declared: ReadonlySet<string> = NONE,
-): number => tensorExtents(problem, values, dtype, declared).reduce((sum, tensor) => sum + bytesOfTensor(tensor), 0);
+): number =>
+  problem.bytes
+    ? evaluate(problem.bytes, { ...values, [DTYPE_SIZE]: DTYPE_BYTES[dtype] })
+    : tensorBytes(tensorExtents(problem, values, dtype, declared));
+
+/** Memory of tensors. */
+export const tensorBytes = (tensors: readonly TensorExtent[]): number =>
+  tensors.reduce((sum, tensor) => sum + bytesOfTensor(tensor), 0);
 
 const dimsOf = ({ dims }: ProblemTensor, values: CaseValues): number[] =>
   dims.map((extent) => evaluate(extent, values));

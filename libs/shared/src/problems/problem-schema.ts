@@ -144,7 +144,7 @@ export const problemSchema = strict({
   tensors: mapOf(name, tensor),
   symmetries: listOf(symmetry, MOST_SYMMETRIES).default([]),
   reference: strict({ op: oneOf(OPERATIONS), ...byName(OPERANDS, operand), ...byName(TABLES, name) }),
-  work: strict({ flops: expression }),
+  work: strict({ flops: expression, bytes: expression.optional() }),
 });
 
 export type RawProblem = z.output<typeof problemSchema>;

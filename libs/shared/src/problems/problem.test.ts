@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { FlashcoreError } from '../contract/errors.ts';
-import { axisViolations, bytesOf, caseValues, flopsOf, tensorExtents } from './case-values.ts';
+import { axisViolations, bytesOf, caseValues, flopsOf, tensorBytes, tensorExtents } from './case-values.ts';
+import { caseViolations, shapeOf } from '../kernels/shape.ts';
 import { DEFAULT_PROBLEM, installedProblem, installedProblems } from './installed-problems.ts';
 import { parseProblem } from './problem.ts';
 
@@ -157,6 +158,30 @@ test('tensors of a case have their own dtypes and rules, and optional ones are o
     { kind: 'lengths', most: 10, page: 4 },
     { kind: 'pages', of: 'lengths', page: 4, pool: 9 },
     undefined,
+  ]);
+});
+
+test('the least traffic can be less than all tensors, which are allocated all the same', () => {
+  const bytes = 'work: { bytes: dtype_bytes * B * H * D, flops';
+  const problem = parseProblem(DECODE.replace('work: { flops', bytes), 'problem.yaml');
+  const values = caseValues(problem, { B: 3, H: 2, S: 10, page: 4, pages: 9, D: 8 });
+  expect([bytesOf(problem, values, 'bf16'), bytesOf(problem, values, 'fp32')]).toEqual([2 * 48, 4 * 48]);
+  // Q and O, K and V, lengths and table.
+  const all = 2 * (2 * 48 + 2 * 9 * 4 * 2 * 8) + 4 * (3 + 9);
+  expect(tensorBytes(tensorExtents(problem, values, 'bf16'))).toBe(all);
+  expect(bytesOf(parseProblem(DECODE, 'problem.yaml'), values, 'bf16')).toBe(all);
+});
+
+test('traffic that a problem counts as nothing is refused', () => {
+  const bytes = 'work: { bytes: dtype_bytes * (S - 10), flops';
+  const problem = parseProblem(DECODE.replace('work: { flops', bytes), 'problem.yaml');
+  const refused = (S: number) =>
+    caseViolations(problem, shapeOf({ B: 3, H: 2, S, page: 4, pages: 9, D: 8 }), 'shape').map(
+      (each) => each.description,
+    );
+  expect([refused(11), refused(10)]).toEqual([
+    [],
+    ['work.bytes must be above 0, got 0: correct problem.yaml of decode'],
   ]);
 });
 

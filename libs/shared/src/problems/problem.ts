@@ -17,6 +17,9 @@ import { type RuleReader, type TensorRules, tensorRules } from './tensor-rules.t
 
 export type { AxisDraw, Operation, SymmetryAct, TensorRole };
 
+/** Bytes of an element of the kernel's dtype, in `work.bytes`. */
+export const DTYPE_SIZE = 'dtype_bytes';
+
 /** Extents are int32 arguments of kernels. */
 export const MAX_EXTENT = 2 ** 31 - 1;
 
@@ -35,6 +38,8 @@ export interface Problem {
   readonly operands: Operands;
   /** Floating-point operations that count, over axes and attributes. */
   readonly flops: Expression;
+  /** Least traffic with device memory, over axes, attributes and DTYPE_SIZE; undefined: every tensor once. */
+  readonly bytes: Expression | undefined;
   /** Axes with a default, each after those that its default names. */
   readonly defaults: readonly DefaultAxis[];
 }
@@ -172,6 +177,10 @@ class ProblemCompiler {
       operation: raw.reference.op,
       operands: readOperands(this.#raw, (key, message) => this.#fault(key, message)),
       flops: this.#parse(raw.work.flops, ['work', 'flops'], names),
+      bytes:
+        raw.work.bytes === undefined
+          ? undefined
+          : this.#parse(raw.work.bytes, ['work', 'bytes'], new Set([...names, DTYPE_SIZE])),
       defaults: this.#inOrder(axes.filter((axis): axis is DefaultAxis => axis.default !== undefined)),
     };
   }
