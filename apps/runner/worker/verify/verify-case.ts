@@ -1,19 +1,25 @@
-import { isPlainAttention, type ProblemCase } from '@flashcore/shared/kernels';
 import { CudaError } from '../driver/cuda-error.ts';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import { LoadedCandidate } from '../driver/loaded-candidate.ts';
 import type { PreparedLaunches } from '../driver/arguments.ts';
-import type { Answers, Reference } from '../driver/reference.ts';
+import type { Reference } from '../driver/reference.ts';
 import { outputOf, outputsOf, type OutputExtent, type TensorsByName } from '../driver/tensor-bits.ts';
-import type { Executor } from '../messages/device.ts';
 import type { Candidate, SeededInput } from '../messages/launchable.ts';
 import type { CaseReport, OutputFigures, OutputReport, VerifyRequest } from '../messages/verifying.ts';
 import type { Reporter } from '../reporter.ts';
 import { GUARDS, RunBuffers } from './buffers.ts';
-import { compareOutput, type Comparison } from './output-comparison.ts';
 import { drawInputs } from './inputs.ts';
-import { ownReference } from './own-reference.ts';
-import { hasRounding, yardstickOf, type ReferenceBook, type Yardstick } from './reference-book.ts';
+import {
+  answersOf,
+  compareOutputs,
+  isTrivial,
+  isWrong,
+  judgeOutputs,
+  yardstickFor,
+  type JudgedOutput,
+} from './judgement.ts';
+import type { Comparison } from './output-comparison.ts';
+import type { ReferenceBook, Yardstick } from './reference-book.ts';
 
 /**
  * NaN patterns that no arithmetic gives, of 16 bits: NaNs as fp16 and bf16, and twice in a row as fp32. One a run, so
@@ -26,25 +32,8 @@ export const POISONS = [0xffda, 0x7fbc] as const;
  * case's first seed of an input rule: other seeds of the rule differ little, and it costs as much as the reference.
  */
 const FLASH_ATTENTION_ATOL = 1e-5;
-/**
- * Most that the error of 16 rows of a head may be in units of what rounding explains: honest kernels stay below 0.9,
- * one whose K and V have 8 bits is beyond 30 (docs/inputs.md). Where attention in plain arithmetic is worse, as
- * with logits of 100 that it rounds, twice as much as that.
- */
-const ROUNDING_LIMIT = 2;
-const ROUNDING_YARDSTICKS = 2;
-const MIN_NORM_RATIO = 0.5;
 const REFERENCE_LIMIT_MS = 600_000;
 const PREPARE_LIMIT_MS = 60_000;
-
-/** An output on one seed. */
-interface JudgedOutput {
-  comparison: Comparison;
-  /** Error of the worst 16 rows of a head, in units of what rounding explains. */
-  rounding: OutputFigures['rounding'];
-  /** It is more than rounding explains, and the request wants that judged. */
-  beyondRounding: boolean;
-}
 
 interface SeedReport {
   /** In the problem's order. */
@@ -141,21 +130,11 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   const answers = known?.answers ?? (await answersOf(reference, kind, { inputs, own: options.request.ownReference }));
   const compared = outputsOf(kind);
   const yardstick =
-    options.yardsticks.get(rule) ??
-    known?.yardstick ??
-    (isPlainAttention(kind)
-      ? yardstickOf(reference, { plain: reference.plain(inputs, kind), answers, output: compared[0] })
-      : undefined);
+    options.yardsticks.get(rule) ?? known?.yardstick ?? yardstickFor(reference, kind, { inputs, answers });
   if (yardstick) options.yardsticks.set(rule, yardstick);
   const referenceSeconds = (performance.now() - referenceStarted) / 1000;
   const judge = (tensors: TensorsByName, poison: number): Comparison[] =>
-    compared.map((output) =>
-      compareOutput(reference, tensors[output.name]!, answers.get(output.name)!.want, {
-        output,
-        poison,
-        tolerance: toleranceOf(output, options.request),
-      }),
-    );
+    compareOutputs(reference, tensors, { outputs: compared, answers, poison, limits: options.request });
   const first = judge(outputs, POISONS[0]);
   const deterministic = again && compared.every(({ name }) => sameBits(outputs[name]!, again[name]!));
   const second = again && !deterministic && wrongElements(first) === 0 ? judge(again, POISONS[1]) : undefined;
@@ -164,20 +143,15 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   const byGuards =
     wrongAgain > 0 && wrongElements(judge(await run.once(inputs, POISONS[0], options.input.seed), POISONS[0])) === 0;
   const comparisons = second && wrongAgain > 0 && !byGuards ? second : first;
-  const limit = roundingLimit(yardstick);
-  const judged = compared.map((output, index): JudgedOutput => {
-    const answer = answers.get(output.name)!;
-    const rounding = hasRounding(answer)
-      ? { ratio: reference.roundingRatio(outputs[output.name]!, answer, output).ratio, limit }
-      : undefined;
-    return {
-      comparison: comparisons[index]!,
-      rounding,
-      beyondRounding: options.request.judgeRounding && rounding !== undefined && rounding.ratio > limit,
-    };
+  const judged = judgeOutputs(reference, outputs, {
+    outputs: compared,
+    answers,
+    comparisons,
+    yardstick,
+    limits: options.request,
   });
   const report: SeedReport = {
-    outputs: judged as SeedReport['outputs'],
+    outputs: judged,
     straying: byGuards ? wrongAgain : 0,
     yardstick,
     modified,
@@ -205,27 +179,6 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
 
 const wrongElements = (comparisons: readonly Comparison[]): number =>
   comparisons.reduce((sum, { mismatches }) => sum + mismatches, 0);
-
-/** An output's own tolerance, or the request's. */
-const toleranceOf = (
-  { tolerance }: OutputExtent,
-  { tolerance: asked, ownTolerances }: VerifyRequest,
-): VerifyRequest['tolerance'] => (tolerance === undefined ? asked : ownTolerances[tolerance]!);
-
-interface Asked {
-  inputs: TensorsByName;
-  own: Executor | undefined;
-}
-
-/** The expected outputs, from the built-in oracle or the problem's own reference. */
-async function answersOf(reference: Reference, kind: ProblemCase, { inputs, own }: Asked): Promise<Answers> {
-  if (kind.operation !== 'own') return reference.answers(inputs, kind);
-  if (!own) throw new Error(`${kind.problem} has a reference of its own, and the request names no process for it`);
-  return ownReference(own, kind, inputs);
-}
-
-const roundingLimit = (yardstick: Yardstick | undefined): number =>
-  Math.max(ROUNDING_LIMIT, ROUNDING_YARDSTICKS * (yardstick?.roundingRatio ?? 0));
 
 /** A candidate with its buffers on the device, run as often as wanted. */
 export class CandidateRun {
@@ -289,9 +242,6 @@ function sameBits(a: TensorsByName[string], b: TensorsByName[string]): boolean {
 
 const failed = ({ outputs, modified, straying }: SeedReport): boolean =>
   straying > 0 || modified.length > 0 || outputs.some(isWrong);
-
-const isWrong = ({ comparison, beyondRounding }: JudgedOutput): boolean =>
-  comparison.mismatches > 0 || beyondRounding || comparison.normRatio < MIN_NORM_RATIO;
 
 function summarise(
   outputs: [OutputExtent, ...OutputExtent[]],
@@ -358,7 +308,7 @@ function outputReport({ name, dtype, tolerance }: OutputExtent, judged: readonly
       errorMap: worst.errorMap,
     },
     beyondRounding: judged.some(({ beyondRounding }) => beyondRounding),
-    trivialNorm: comparisons.some((c) => c.normRatio < MIN_NORM_RATIO),
+    trivialNorm: comparisons.some(isTrivial),
   };
 }
 

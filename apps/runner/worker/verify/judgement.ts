@@ -1,0 +1,109 @@
+/** Whether an answer is right: by the tolerance, by what rounding explains, and by its norm. */
+import { isPlainAttention, type ProblemCase } from '@flashcore/shared/kernels';
+import type { Answers, Reference } from '../driver/reference.ts';
+import { outputOf, type OutputExtent, type TensorsByName } from '../driver/tensor-bits.ts';
+import type { Executor } from '../messages/device.ts';
+import type { OutputFigures, VerifyRequest } from '../messages/verifying.ts';
+import { compareOutput, type Comparison } from './output-comparison.ts';
+import { ownReference } from './own-reference.ts';
+import { hasRounding, yardstickOf, type Yardstick } from './reference-book.ts';
+
+/**
+ * Most that the error of 16 rows of a head may be in units of what rounding explains: honest kernels stay below 0.9,
+ * one whose K and V have 8 bits is beyond 30 (docs/inputs.md). Where attention in plain arithmetic is worse, as
+ * with logits of 100 that it rounds, twice as much as that.
+ */
+const ROUNDING_LIMIT = 2;
+const ROUNDING_YARDSTICKS = 2;
+const MIN_NORM_RATIO = 0.5;
+
+/** What a request asks outputs to keep to. */
+export type JudgementLimits = Pick<VerifyRequest, 'tolerance' | 'ownTolerances' | 'judgeRounding'>;
+
+/** An output on one seed. */
+export interface JudgedOutput {
+  comparison: Comparison;
+  /** Error of the worst 16 rows of a head, in units of what rounding explains. */
+  rounding: OutputFigures['rounding'];
+  /** It is more than rounding explains, and the request wants that judged. */
+  beyondRounding: boolean;
+}
+
+interface Outputs {
+  outputs: readonly [OutputExtent, ...OutputExtent[]];
+  answers: Answers;
+  limits: JudgementLimits;
+}
+
+/** Each output next to its answer. `poison`: the pattern that it was filled with before the run. */
+export const compareOutputs = (
+  reference: Reference,
+  tensors: TensorsByName,
+  { outputs, answers, limits, poison }: Outputs & { poison: number },
+): Comparison[] =>
+  outputs.map((output) =>
+    compareOutput(reference, tensors[output.name]!, answers.get(output.name)!.want, {
+      output,
+      poison,
+      tolerance: toleranceOf(output, limits),
+    }),
+  );
+
+interface Compared extends Outputs {
+  /** Of compareOutputs(). */
+  comparisons: readonly Comparison[];
+  yardstick: Yardstick | undefined;
+}
+
+export function judgeOutputs(
+  reference: Reference,
+  tensors: TensorsByName,
+  { outputs, answers, comparisons, yardstick, limits }: Compared,
+): [JudgedOutput, ...JudgedOutput[]] {
+  const limit = Math.max(ROUNDING_LIMIT, ROUNDING_YARDSTICKS * (yardstick?.roundingRatio ?? 0));
+  const judged = outputs.map((output, index): JudgedOutput => {
+    const answer = answers.get(output.name)!;
+    const rounding = hasRounding(answer)
+      ? { ratio: reference.roundingRatio(tensors[output.name]!, answer, output).ratio, limit }
+      : undefined;
+    return {
+      comparison: comparisons[index]!,
+      rounding,
+      beyondRounding: limits.judgeRounding && rounding !== undefined && rounding.ratio > limit,
+    };
+  });
+  return judged as [JudgedOutput, ...JudgedOutput[]];
+}
+
+export const isWrong = ({ comparison, beyondRounding }: JudgedOutput): boolean =>
+  comparison.mismatches > 0 || beyondRounding || isTrivial(comparison);
+
+export const isTrivial = ({ normRatio }: Comparison): boolean => normRatio < MIN_NORM_RATIO;
+
+/** An output's own tolerance, or the request's. */
+const toleranceOf = (
+  { tolerance }: OutputExtent,
+  { tolerance: asked, ownTolerances }: JudgementLimits,
+): VerifyRequest['tolerance'] => (tolerance === undefined ? asked : ownTolerances[tolerance]!);
+
+interface Asked {
+  inputs: TensorsByName;
+  own: Executor | undefined;
+}
+
+/** The expected outputs, from the built-in oracle or the problem's own reference. */
+export async function answersOf(reference: Reference, kind: ProblemCase, { inputs, own }: Asked): Promise<Answers> {
+  if (kind.operation !== 'own') return reference.answers(inputs, kind);
+  if (!own) throw new Error(`${kind.problem} has a reference of its own, and the request names no process for it`);
+  return ownReference(own, kind, inputs);
+}
+
+/** How far plain attention is off; undefined if it does not apply to the case. */
+export const yardstickFor = (
+  reference: Reference,
+  kind: ProblemCase,
+  { inputs, answers }: { inputs: TensorsByName; answers: Answers },
+): Yardstick | undefined =>
+  isPlainAttention(kind)
+    ? yardstickOf(reference, { plain: reference.plain(inputs, kind), answers, output: outputOf(kind) })
+    : undefined;
