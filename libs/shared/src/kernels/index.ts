@@ -80,6 +80,7 @@ export {
   tensorBytes,
 } from '../problems/case-values.ts';
 export type { AxisDraw, Operation, Problem, ProblemAxis, TensorRole } from '../problems/problem.ts';
+export type { MutantChange, ProblemMutant, TensorAct } from '../problems/mutants.ts';
 export type { DrawRule } from '../problems/tensor-rules.ts';
 export type { Operand } from '../problems/operands.ts';
 export type { OperandAxis, OperandName, TableName } from '../problems/problem-schema.ts';

@@ -109,6 +109,39 @@ const symmetry = strict({
   error: `wanted exactly one of ${SYMMETRY_ACTS.map((act) => `\`${act}\``).join(', ')}`,
 });
 
+/** What a mutant does to one tensor. */
+export const MUTANT_ACTS = ['round', 'flush', 'clamp', 'times', 'constant', 'shift', 'last', 'unwritten'] as const;
+/** Number formats that a mutant rounds to. */
+export const ROUNDED_FORMATS = ['fp16', 'bf16', 'e4m3', 'e5m2'] as const;
+/** What a mutant leaves unwritten at the end of an output. */
+export const UNWRITTEN_PARTS = ['element', 'row'] as const;
+const MOST_MUTANTS = 32;
+
+const mutant = strict({
+  set: mapOf(name, expression).optional(),
+  tensor: name.optional(),
+  round: oneOf(ROUNDED_FORMATS).optional(),
+  flush: oneOf(['subnormals']).optional(),
+  clamp: finite().optional(),
+  times: finite().optional(),
+  constant: finite().optional(),
+  shift: name.optional(),
+  last: name.optional(),
+  unwritten: oneOf(UNWRITTEN_PARTS).optional(),
+  about: text(),
+}).superRefine((written, context) => {
+  const acts = MUTANT_ACTS.filter((act) => written[act] !== undefined);
+  const refuse = (message: string) => context.addIssue({ code: 'custom', message });
+  if ((written.set === undefined) === (written.tensor === undefined))
+    refuse('wanted exactly one of `set` and `tensor`');
+  else if (written.tensor === undefined ? acts.length > 0 : acts.length !== 1)
+    refuse(
+      `wanted exactly one of ${MUTANT_ACTS.map((act) => `\`${act}\``).join(', ')} with \`tensor\`, none with \`set\``,
+    );
+  else if (written.set && Object.keys(written.set).length === 0) refuse('`set` must name an axis or attribute');
+});
+export type RawMutant = z.output<typeof mutant>;
+
 /**
  * How ranked runs draw an axis: `count` has independent work along it, `length` may end inside a tile, `width` is the
  * size of a row, of which kernels take few, and `divisor` divides its default.
@@ -143,6 +176,9 @@ export const problemSchema = strict({
   require: listOf(strict({ require: expression, because: text() })).default([]),
   tensors: mapOf(name, tensor),
   symmetries: listOf(symmetry, MOST_SYMMETRIES).default([]),
+  mutants: mapOf(name, mutant)
+    .refine((written) => Object.keys(written).length <= MOST_MUTANTS, { error: `wanted at most ${MOST_MUTANTS}` })
+    .default({}),
   reference: strict({ op: oneOf(OPERATIONS), ...byName(OPERANDS, operand), ...byName(TABLES, name) }),
   work: strict({ flops: expression, bytes: expression.optional() }),
 });

@@ -3,6 +3,7 @@ import type { ElementDtype, TensorDtype } from '../data/dtype.ts';
 import { type Expression, ExpressionError, parseExpression, valueOr } from '../data/expression.ts';
 import { MAX_FAULTS, type YamlFault, parseYamlFile } from '../data/yaml-file.ts';
 import { didYouMean } from '../text/nearest-names.ts';
+import { type MutantReader, type ProblemMutant, readMutants } from './mutants.ts';
 import { type Operands, readOperands } from './operands.ts';
 import {
   type AxisDraw,
@@ -32,6 +33,8 @@ export interface Problem {
   readonly require: readonly ProblemLimit[];
   readonly tensors: readonly ProblemTensor[];
   readonly symmetries: readonly ProblemSymmetry[];
+  /** Mistakes that the problem's cases must find. */
+  readonly mutants: readonly ProblemMutant[];
   /** Computes the expected outputs. */
   readonly operation: Operation;
   /** Tensors of the operation. */
@@ -174,6 +177,7 @@ class ProblemCompiler {
         ...tensorRules(name, this.#reader),
       })),
       symmetries: this.#symmetries(),
+      mutants: readMutants(this.#raw, this.#mutantReader(names)),
       operation: raw.reference.op,
       operands: readOperands(this.#raw, (key, message) => this.#fault(key, message)),
       flops: this.#parse(raw.work.flops, ['work', 'flops'], names),
@@ -182,6 +186,13 @@ class ProblemCompiler {
           ? undefined
           : this.#parse(raw.work.bytes, ['work', 'bytes'], new Set([...names, DTYPE_SIZE])),
       defaults: this.#inOrder(axes.filter((axis): axis is DefaultAxis => axis.default !== undefined)),
+    };
+  }
+
+  #mutantReader(names: ReadonlySet<string>): MutantReader {
+    return {
+      parse: (text, key) => this.#parse(text, key, names),
+      fault: (key, message) => this.#fault(key, message),
     };
   }
 

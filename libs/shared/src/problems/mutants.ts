@@ -1,0 +1,117 @@
+/** Mutants of a problem: mistakes a kernel could make, as changes of what the oracle computes. */
+import { type Expression, parseExpression } from '../data/expression.ts';
+import { didYouMean } from '../text/nearest-names.ts';
+import { type RawMutant, type RawProblem, type ROUNDED_FORMATS, type UNWRITTEN_PARTS } from './problem-schema.ts';
+
+export interface ProblemMutant {
+  readonly name: string;
+  readonly about: string;
+  readonly change: MutantChange;
+}
+
+export type MutantChange =
+  /** Other values in the oracle's case; of an axis, fewer indices of the inputs. */
+  | { readonly kind: 'set'; readonly values: readonly { readonly name: string; readonly value: Expression }[] }
+  | (TensorAct & { readonly tensor: string });
+
+/** An input is changed before the oracle reads it, an output after it was computed. */
+export type TensorAct =
+  | { readonly kind: 'round'; readonly to: (typeof ROUNDED_FORMATS)[number] }
+  /** Subnormal numbers of the tensor's dtype become 0. */
+  | { readonly kind: 'flush' }
+  | { readonly kind: 'clamp' | 'times' | 'constant'; readonly value: number }
+  /** `shift`: each index along the dimension holds the next one's values; `last`: the last index holds zeros. */
+  | { readonly kind: 'shift' | 'last'; readonly dim: number }
+  | { readonly kind: 'unwritten'; readonly part: (typeof UNWRITTEN_PARTS)[number] };
+
+type Key = (string | number)[];
+
+export interface MutantReader {
+  /** An expression over axes and attributes. */
+  parse(text: string, key: Key): Expression;
+  fault(key: Key, message: string): void;
+}
+
+export const readMutants = (raw: RawProblem, reader: MutantReader): ProblemMutant[] =>
+  Object.entries(raw.mutants).map(([name, written]) => ({
+    name,
+    about: written.about,
+    change: changeOf(written, { raw, reader, key: ['mutants', name] }),
+  }));
+
+interface Place {
+  raw: RawProblem;
+  reader: MutantReader;
+  key: Key;
+}
+
+function changeOf({ set, tensor, ...acts }: RawMutant, { raw, reader, key }: Place): MutantChange {
+  if (set)
+    return {
+      kind: 'set',
+      values: Object.entries(set).map(([name, text]) => {
+        const at = [...key, 'set', name];
+        const wrong = whyNotSet(raw, name);
+        if (wrong) reader.fault(at, wrong);
+        return { name, value: reader.parse(text, at) };
+      }),
+    };
+  const written = raw.tensors[tensor!];
+  const known = Object.keys(raw.tensors);
+  if (!known.includes(tensor!)) {
+    reader.fault([...key, 'tensor'], `unknown tensor "${tensor}"${orKnown(tensor!, known)}`);
+    return { tensor: tensor!, kind: 'flush' };
+  }
+  if (written!.dtype instanceof Object && 'own' in written!.dtype && written!.dtype.own === 'int32')
+    reader.fault([...key, 'tensor'], `${tensor} is int32: name a tensor of floating-point numbers`);
+  if (acts.unwritten !== undefined && written!.in)
+    reader.fault([...key, 'unwritten'], `${tensor} is an input: name an output`);
+  return { tensor: tensor!, ...actOf(acts, { raw, tensor: tensor!, reader, key }) };
+}
+
+function actOf(
+  acts: Omit<RawMutant, 'set' | 'tensor'>,
+  { raw, tensor, reader, key }: Place & { tensor: string },
+): TensorAct {
+  const dimOf = (act: 'shift' | 'last'): number => {
+    const { in: read, out } = raw.tensors[tensor]!;
+    const dims = (read ?? out)!.map((text) => text.trim());
+    const dim = dims.indexOf(acts[act]!);
+    if (dim < 0)
+      reader.fault([...key, act], `${tensor} has no dimension "${acts[act]}": name one of ${dims.join(', ')}`);
+    return Math.max(0, dim);
+  };
+  if (acts.round !== undefined) return { kind: 'round', to: acts.round };
+  if (acts.unwritten !== undefined) return { kind: 'unwritten', part: acts.unwritten };
+  for (const kind of ['clamp', 'times', 'constant'] as const)
+    if (acts[kind] !== undefined) return { kind, value: acts[kind] };
+  for (const kind of ['shift', 'last'] as const) if (acts[kind] !== undefined) return { kind, dim: dimOf(kind) };
+  return { kind: 'flush' };
+}
+
+/** Why the oracle's case cannot have another value of it; undefined: it can. */
+function whyNotSet({ axes, attributes, tensors }: RawProblem, name: string): string | undefined {
+  if (Object.hasOwn(attributes, name)) return undefined;
+  const known = [...Object.keys(axes), ...Object.keys(attributes)];
+  if (!Object.hasOwn(axes, name)) return `unknown axis or attribute "${name}"${orKnown(name, known)}`;
+  for (const [tensor, { in: read, out, draw, rows }] of Object.entries(tensors)) {
+    const along = (read ?? out)!.filter((text) => namesIn(text).includes(name));
+    if (along.length === 0) continue;
+    if (out) return `the output ${tensor} has the axis ${name}: set one that only inputs have`;
+    if (draw || rows !== undefined || along.some((text) => text.trim() !== name))
+      return `${tensor} cannot be cut along ${name}: set an axis that is a dimension by itself, of tensors without tables`;
+  }
+  return undefined;
+}
+
+/** A wrong expression is reported where its tensor is read. */
+function namesIn(text: string): readonly string[] {
+  try {
+    return parseExpression(text).names;
+  } catch {
+    return [];
+  }
+}
+
+const orKnown = (name: string, known: readonly string[]): string =>
+  didYouMean(name, known) || `: known are ${known.join(', ')}`;
