@@ -36,6 +36,7 @@ const RUNNER_ROOMS = {
     ...['spec', 'findings', 'device', 'build', 'workers', 'profile', 'sdpa', 'jobs', 'store', 'kernels.ts'],
     '../worker/messages',
   ],
+  'problem-check': ['spec', 'build', 'workers', 'sandbox', 'store', 'worker-program.ts', '../worker/messages'],
   tune: ['phases', 'spec', 'build', 'jobs', 'store'],
   experiment: [
     ...[

@@ -104,6 +104,7 @@ const programs = {
     entryPoints: {
       main: 'apps/runner/src/main.ts',
       worker: 'apps/runner/worker/main.ts',
+      'check-problem': 'apps/runner/worker/check-problem.ts',
       'profile-once': 'apps/runner/worker/profile-once.ts',
     },
     plugins: [bundleProtos('apps/runner/dist')],
@@ -133,6 +134,7 @@ const programs = {
     outdir: 'apps/runner/dist/testing',
     entryPoints: {
       worker: 'apps/runner/worker/main.ts',
+      'check-problem': 'apps/runner/worker/check-problem.ts',
       'profile-once': 'apps/runner/worker/profile-once.ts',
       'fake-runner-main': 'apps/runner/src/testing/fake-runner-main.ts',
       'fake-gateway-main': 'apps/runner/src/testing/fake-gateway-main.ts',

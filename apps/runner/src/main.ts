@@ -92,7 +92,7 @@ async function plannerOf({ fleet: file, security }: ServeOptions): Promise<(opti
 
 try {
   await main();
-  process.exit(0);
+  process.exit();
 } catch (error) {
   process.exitCode = exitCode(error);
   process.stderr.write(

@@ -7,6 +7,7 @@ import { addCompileCommand } from './build/compile-command.ts';
 import { DEFAULT_SCRATCH_GIB } from './fleet/fleet-file.ts';
 import { addOperationCommands, keepOptions } from './operation/host-commands.ts';
 import { KEEP_ALL } from './operation/retention.ts';
+import { addCheckCommand } from './problem-check/check-command.ts';
 import { optionsOf, requireTlsFor } from './options-of-flags.ts';
 import { addServeOptions, type ServeFlags } from './serve-flags.ts';
 import type { ServeOptions } from './serve-options.ts';
@@ -67,6 +68,7 @@ export function parseOptions(
   addAccessCommands(program, { defaultData, say });
   addOperationCommands(program, { defaultData, say, defer });
   addCompileCommand(program, { repositoryRoot, defer });
+  addCheckCommand(program, { repositoryRoot, defaultData, environment, say, defer });
   try {
     requireKnown(argv[0], program);
     program.parse(argv, { from: 'user' });

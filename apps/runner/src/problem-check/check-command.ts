@@ -1,0 +1,139 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { Argument, Option, type Command } from 'commander';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import {
+  DEFAULT_PROBLEM,
+  TENSOR_DTYPES,
+  casesSource,
+  installedProblem,
+  installedProblems,
+  parseCases,
+  referenceSource,
+  type TensorDtype,
+} from '@flashcore/shared/kernels';
+import type { CheckProblemJob, ProblemCheck } from '../../worker/messages/checking.ts';
+import { BuildTools } from '../build/build-tools.ts';
+import { findBox } from '../sandbox/find-box.ts';
+import { readProgram } from '../sandbox/run.ts';
+import { judgesRounding } from '../spec/job-spec.ts';
+import { ArtifactStore } from '../store/artifacts.ts';
+import { workerProgram } from '../worker-program.ts';
+import { boxedReference, workerEnvironment } from '../workers/worker-entry.ts';
+import { LEGEND, matrixLines, refusals } from './matrix.ts';
+
+interface Surroundings {
+  repositoryRoot: string;
+  defaultData: string;
+  environment: NodeJS.ProcessEnv;
+  say: (line: string) => void;
+  /** Takes what is to be done after the command line was read. */
+  defer: (work: () => Promise<void>) => void;
+}
+
+interface CheckFlags {
+  dtype: TensorDtype;
+  data: string;
+  json?: boolean;
+}
+
+const EXIT_REFUSED = 1;
+const SEED = 'c0ffee';
+const LIMIT_MS = 3_600_000;
+const MAX_OUTPUT_BYTES = 16 * 1024 ** 2;
+
+/** `check-problem`: whether the cases of problems find their mutants. Exit status 1: a problem is refused. */
+export function addCheckCommand(program: Command, surroundings: Surroundings): void {
+  program
+    .command('check-problem')
+    .addArgument(new Argument('[problem]', 'its id (default: all with mutants)').choices(installedProblems()))
+    .description('judges the mutants of a problem on its cases, without a GPU (docs/problems.md)')
+    .addOption(new Option('--dtype <dtype>', 'of the tensors').choices(TENSOR_DTYPES).default('fp16'))
+    .option('--data <folder>', 'where the CPU reference is kept once compiled', surroundings.defaultData)
+    .option('--json', 'the matrix as JSON')
+    .action((id: string | undefined, flags: CheckFlags) => surroundings.defer(() => check(id, flags, surroundings)));
+}
+
+async function check(id: string | undefined, flags: CheckFlags, surroundings: Surroundings): Promise<void> {
+  const ids = id === undefined ? installedProblems().filter((each) => hasMutants(each)) : [id];
+  const checks: ProblemCheck[] = [];
+  for (const each of ids) {
+    const found = await checkOne(each, flags, surroundings);
+    checks.push(found);
+    if (!flags.json) for (const line of report(found)) surroundings.say(line);
+  }
+  if (flags.json) surroundings.say(JSON.stringify(checks, null, 2));
+  if (checks.some((each) => refusals(each).length > 0)) process.exitCode = EXIT_REFUSED;
+}
+
+const hasMutants = (id: string): boolean => installedProblem(id).mutants.length > 0;
+
+function report(found: ProblemCheck): string[] {
+  const refused = refusals(found);
+  const verdict =
+    refused.length === 0
+      ? [`${found.problem}: the cases find all ${found.mutants.length} mutants`]
+      : [`${found.problem}: refused`, ...refused.map((line) => `  ${line}`)];
+  return [`${found.problem}, ${found.dtype}: ${LEGEND}`, ...matrixLines(found), '', ...verdict];
+}
+
+/** Errors: COMPILER_MISSING, INVALID_MANIFEST, INTERNAL. */
+export async function checkOne(
+  id: string,
+  { dtype, data }: Pick<CheckFlags, 'dtype' | 'data'>,
+  { repositoryRoot, environment }: Pick<Surroundings, 'repositoryRoot' | 'environment'>,
+): Promise<ProblemCheck> {
+  const problem = installedProblem(id);
+  const kernelsFolder = join(repositoryRoot, 'kernels');
+  const cases = casesOf(id, kernelsFolder);
+  parseCases(cases.text, cases.path, problem);
+  const work = mkdtempSync(join(tmpdir(), 'flashcore-check-'));
+  try {
+    const tools = new BuildTools({
+      repositoryRoot,
+      dataDirectory: resolve(data),
+      kernelsFolder,
+      artifacts: new ArtifactStore(join(work, 'artifacts')),
+      libraryCache: environment['FLASHCORE_LIBRARY_CACHE'],
+      box: () => findBox('auto'),
+    });
+    const { signal } = new AbortController();
+    const job: CheckProblemJob = {
+      problem: id,
+      cases,
+      dtype,
+      referenceLibrary: await tools.libraries.reference({ signal }),
+      seed: SEED,
+      judgeRounding: judgesRounding({ tolerance: { profile: 'parity', absolute: 0, relative: 0 } }),
+    };
+    if (problem.operation === 'own') {
+      const program = await tools.libraries.ownReference(referenceSource(id), { signal });
+      job.ownReference = await boxedReference(await tools.box(), {
+        program,
+        name: 'check',
+        scratch: join(work, 'reference'),
+      });
+    }
+    const file = join(work, 'job.json');
+    writeFileSync(file, JSON.stringify(job));
+    const program = workerProgram('check-problem', 'check-problem.ts');
+    const { output, exitCode, lines } = await readProgram(process.execPath, [program, file], {
+      environment: workerEnvironment(),
+      limitMs: LIMIT_MS,
+      signal,
+      maxBytes: MAX_OUTPUT_BYTES,
+    });
+    if (exitCode === 0 && output !== undefined) return JSON.parse(output) as ProblemCheck;
+    const said = lines.slice(-8).join('\n');
+    throw new FlashcoreError('INTERNAL', { problem: id }, `${id} could not be checked (status ${exitCode}): ${said}`);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+/** Attention's cases lie among the kernels. */
+function casesOf(id: string, kernelsFolder: string): { text: string; path: string } {
+  if (id !== DEFAULT_PROBLEM) return casesSource(id);
+  return { text: readFileSync(join(kernelsFolder, 'cases.yaml'), 'utf8'), path: 'kernels/cases.yaml' };
+}

@@ -1,0 +1,32 @@
+/**
+ * Judges the mutants of an installed problem and ends:
+ *   node check-problem.js job.json
+ * Standard output: a ProblemCheck as JSON. Standard error: the case that is judged. Exit status 3: the definition is
+ * wrong, as the last line of standard error says.
+ */
+import { readFileSync } from 'node:fs';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { installedProblem, parseCases } from '@flashcore/shared/kernels';
+import { loadReference } from './driver/reference.ts';
+import type { CheckProblemJob } from './messages/checking.ts';
+import { checkProblem } from './verify/problem-check.ts';
+
+const EXIT_WRONG_DEFINITION = 3;
+
+async function main(job: CheckProblemJob): Promise<void> {
+  const problem = installedProblem(job.problem);
+  const check = await checkProblem(problem, parseCases(job.cases.text, job.cases.path, problem), {
+    ...job,
+    reference: loadReference(job.referenceLibrary),
+    onCase: (text) => process.stderr.write(`${job.problem}: ${text}\n`),
+  });
+  process.stdout.write(JSON.stringify(check));
+}
+
+try {
+  await main(JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8')) as CheckProblemJob);
+} catch (error) {
+  if (!(error instanceof FlashcoreError)) throw error;
+  process.stderr.write(`${error.message}\n`);
+  process.exitCode = EXIT_WRONG_DEFINITION;
+}

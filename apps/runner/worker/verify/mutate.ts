@@ -1,0 +1,162 @@
+/** What a mutant makes of a case, of its inputs and of its outputs. */
+import { FlashcoreError } from '@flashcore/shared/contract';
+import {
+  elementsOfTensor,
+  evaluate,
+  problemCase,
+  type CaseValues,
+  type MutantChange,
+  type Problem,
+  type ProblemCase,
+  type ProblemMutant,
+  type TensorAct,
+  type TensorDtype,
+  type TensorExtent,
+} from '@flashcore/shared/kernels';
+import { emptyBits, filledElement, tensorNamed, tensorOf, valueReader } from '../driver/tensor-bits.ts';
+import type { TensorBits, TensorsByName } from '../driver/tensor-bits.ts';
+
+export interface Asked {
+  kind: ProblemCase;
+  inputs: TensorsByName;
+}
+
+type Setting = Extract<MutantChange, { kind: 'set' }>;
+type TensorChange = TensorAct & { tensor: string };
+
+/** What the oracle is asked instead; undefined: the same. Errors: INVALID_MANIFEST. */
+export function mutatedQuestion(problem: Problem, { name, change }: ProblemMutant, asked: Asked): Asked | undefined {
+  const { kind, inputs } = asked;
+  if (change.kind === 'set') return otherValues(problem, { name, change, asked });
+  const tensor = tensorNamed(kind, change.tensor);
+  if (tensor.direction === 'out') return undefined;
+  return { kind, inputs: { ...inputs, [tensor.name]: changed(inputs[tensor.name]!, tensor, change, 0) } };
+}
+
+/** The outputs that a mutant of an output leaves. `poison`: the pattern of what was never written. */
+export function mutatedOutputs(
+  { change }: ProblemMutant,
+  kind: ProblemCase,
+  { outputs, poison }: { outputs: TensorsByName; poison: number },
+): TensorsByName {
+  const tensor = change.kind === 'set' ? undefined : tensorNamed(kind, change.tensor);
+  if (change.kind === 'set' || tensor?.direction !== 'out') return outputs;
+  return { ...outputs, [tensor.name]: changed(outputs[tensor.name]!, tensor, change, poison) };
+}
+
+interface Set {
+  name: string;
+  change: Setting;
+  asked: Asked;
+}
+
+function otherValues(problem: Problem, { name, change, asked: { kind, inputs } }: Set): Asked | undefined {
+  const values: CaseValues = {
+    ...kind.values,
+    ...Object.fromEntries(change.values.map(({ name: set, value }) => [set, evaluate(value, kind.values)])),
+  };
+  if (change.values.every(({ name: set }) => values[set] === kind.values[set])) return undefined;
+  for (const { name: axis } of problem.axes)
+    if (!(values[axis]! >= 1 && values[axis]! <= kind.values[axis]! && Number.isInteger(values[axis])))
+      throw new FlashcoreError(
+        'INVALID_MANIFEST',
+        { problem: problem.id, key: `mutants.${name}.set.${axis}` },
+        `problems/${problem.id}/problem.yaml: mutants.${name}.set.${axis}: must be an integer of 1 to ${kind.values[axis]}, the case's, got ${values[axis]}: bound it with min() and max()`,
+      );
+  const optional = new Set(kind.tensors.filter((tensor) => tensor.optional).map((tensor) => tensor.name));
+  const mutated = problemCase(problem, values, kind.dtype, optional);
+  const cut = mutated.tensors
+    .filter(({ direction }) => direction === 'in')
+    .map((tensor) => [tensor.name, firstOf(inputs[tensor.name]!, tensorNamed(kind, tensor.name), tensor)] as const);
+  return { kind: mutated, inputs: Object.fromEntries(cut) };
+}
+
+/** The first indices of a tensor along each dimension. */
+function firstOf(bits: TensorBits, whole: TensorExtent, part: TensorExtent): TensorBits {
+  if (whole.dims.join() === part.dims.join()) return bits;
+  const out = emptyBits(elementsOfTensor(part), part.dtype);
+  for (let to = 0; to < out.length; to += 1) {
+    let [rest, stride, from] = [to, 1, 0];
+    for (let dim = part.dims.length - 1; dim >= 0; dim -= 1) {
+      from += (rest % part.dims[dim]!) * stride;
+      rest = Math.floor(rest / part.dims[dim]!);
+      stride *= whole.dims[dim]!;
+    }
+    out[to] = bits[from]!;
+  }
+  return out;
+}
+
+function changed(bits: TensorBits, tensor: TensorExtent, change: TensorChange, poison: number): TensorBits {
+  const dtype = tensor.dtype as TensorDtype;
+  const valueAt = valueReader(bits, dtype);
+  const each = (value: (now: number) => number): TensorBits =>
+    tensorOf(
+      Float32Array.from({ length: bits.length }, (_, index) => value(valueAt(index))),
+      dtype,
+    );
+  switch (change.kind) {
+    case 'round':
+      return each((now) => rounded(now, FORMATS[change.to]));
+    case 'flush':
+      return each((now) => (Math.abs(now) < LEAST_NORMAL[dtype] ? 0 : now));
+    case 'clamp':
+      return each((now) => Math.max(-change.value, Math.min(change.value, now)));
+    case 'times':
+      return each((now) => now * change.value);
+    case 'constant':
+      return each(() => change.value);
+    case 'shift':
+    case 'last':
+      return alongDimension(bits, tensor.dims, change);
+    case 'unwritten': {
+      const count = change.part === 'row' ? tensor.dims.at(-1)! : 1;
+      return bits.slice().fill(filledElement(poison, dtype), bits.length - count);
+    }
+  }
+}
+
+function alongDimension(
+  bits: TensorBits,
+  dims: readonly number[],
+  { kind, dim }: Extract<TensorAct, { dim: number }>,
+): TensorBits {
+  const extent = dims[dim]!;
+  const inner = dims.slice(dim + 1).reduce((product, each) => product * each, 1);
+  const out = bits.slice();
+  for (let start = 0; start < bits.length; start += extent * inner) {
+    const last = start + (extent - 1) * inner;
+    if (kind === 'last') out.fill(0, last, last + inner);
+    else {
+      out.copyWithin(start, start + inner, start + extent * inner);
+      out.set(bits.subarray(start, start + inner), last);
+    }
+  }
+  return out;
+}
+
+interface Format {
+  /** Bits after the leading one. */
+  mantissa: number;
+  /** Exponent of the smallest normal number. */
+  least: number;
+  largest: number;
+}
+
+const FORMATS: Readonly<Record<Extract<TensorAct, { kind: 'round' }>['to'], Format>> = {
+  fp16: { mantissa: 10, least: -14, largest: 65_504 },
+  bf16: { mantissa: 7, least: -126, largest: (2 - 2 ** -7) * 2 ** 127 },
+  e4m3: { mantissa: 3, least: -6, largest: 448 },
+  e5m2: { mantissa: 2, least: -14, largest: 57_344 },
+};
+const LEAST_NORMAL: Readonly<Record<TensorDtype, number>> = { fp16: 2 ** -14, bf16: 2 ** -126, fp32: 2 ** -126 };
+
+/** To the nearest number of a format, ties to even; larger numbers become its largest, as satfinite conversions do. */
+export function rounded(value: number, { mantissa, least, largest }: Format): number {
+  if (value === 0 || !Number.isFinite(value)) return value;
+  const step = 2 ** (Math.max(Math.floor(Math.log2(Math.abs(value))), least) - mantissa);
+  const steps = value / step;
+  const below = Math.floor(steps);
+  const up = steps - below > 0.5 || (steps - below === 0.5 && below % 2 !== 0);
+  return Math.max(-largest, Math.min(largest, (below + (up ? 1 : 0)) * step));
+}

@@ -1,0 +1,165 @@
+/** Which mutants of a problem its cases find, judged as kernels are. */
+import {
+  formatShape,
+  outputTolerances,
+  problemCase,
+  toleranceProfile,
+  valuesOf,
+  type Cases,
+  type Distribution,
+  type Problem,
+  type ProblemCase,
+  type ProblemMutant,
+} from '@flashcore/shared/kernels';
+import type { Answers, Reference } from '../driver/reference.ts';
+import { outputsOf, tensorOf, type TensorsByName } from '../driver/tensor-bits.ts';
+import type { CheckedGroup, CheckProblemJob, MutantCell, ProblemCheck } from '../messages/checking.ts';
+import { drawInputs } from './inputs.ts';
+import { answersOf, compareOutputs, isWrong, judgeOutputs, yardstickFor, type JudgementLimits } from './judgement.ts';
+import { mutatedOutputs, mutatedQuestion } from './mutate.ts';
+import type { Yardstick } from './reference-book.ts';
+import { POISONS } from './verify-case.ts';
+
+const TOLERANCE = 'parity';
+
+interface CheckOptions extends Omit<CheckProblemJob, 'problem' | 'cases' | 'referenceLibrary'> {
+  reference: Reference;
+  /** Told before each case. */
+  onCase?: (text: string) => void;
+}
+
+/**
+ * Judges every mutant on the parity cases, on each distribution, and on the probes. Errors: INVALID_MANIFEST for a
+ * mutant whose values no case can have.
+ */
+export async function checkProblem(problem: Problem, cases: Cases, options: CheckOptions): Promise<ProblemCheck> {
+  const { absolute, relative } = toleranceOf(cases, options);
+  const limits: JudgementLimits = {
+    tolerance: { absolute, relative },
+    ownTolerances: outputTolerances(problem, cases, options.dtype),
+    judgeRounding: options.judgeRounding,
+  };
+  const groups: CheckedGroup[] = [];
+  for (const [name, shapes, distributions] of [
+    ['parity', cases.sets.parity, Object.values(cases.distributions)],
+    ['probes', cases.probes.shapes, cases.probes.distributions],
+  ] as const) {
+    const group: CheckedGroup = {
+      name,
+      cases: shapes.map((shape) => formatShape(shape)),
+      distributions: distributions.map((rule) => rule.name),
+      cells: problem.mutants.map(() => []),
+      wronged: [],
+    };
+    for (const [index, shape] of shapes.entries()) {
+      options.onCase?.(`${name} ${group.cases[index]}`);
+      for (const rows of group.cells) rows.push([]);
+      for (const rule of distributions) {
+        const judge = new CaseJudge(problem, { values: valuesOf(shape), rule, limits, options });
+        if (!(await judge.takesRightAnswer()))
+          group.wronged.push({ case: group.cases[index]!, distribution: rule.name });
+        for (const [at, mutant] of problem.mutants.entries()) group.cells[at]!.at(-1)!.push(await judge.cellOf(mutant));
+      }
+    }
+    groups.push(group);
+  }
+  return {
+    problem: problem.id,
+    dtype: options.dtype,
+    mutants: problem.mutants.map(({ name, about }) => ({ name, about })),
+    groups,
+  };
+}
+
+function toleranceOf(cases: Cases, { dtype }: CheckOptions): JudgementLimits['tolerance'] {
+  const { atol, rtol } = toleranceProfile(cases, TOLERANCE, dtype);
+  return { absolute: atol, relative: rtol };
+}
+
+interface JudgedCase {
+  values: ProblemCase['values'];
+  rule: Distribution;
+  limits: JudgementLimits;
+  options: CheckOptions;
+}
+
+/** A right answer, and what is judged by it. */
+interface Right {
+  kind: ProblemCase;
+  inputs: TensorsByName;
+  answers: Answers;
+  outputs: TensorsByName;
+  yardstick: Yardstick | undefined;
+}
+
+/** One case on one distribution. Optional outputs take part only where a mutant is one of them. */
+class CaseJudge {
+  readonly #problem: Problem;
+  readonly #of: JudgedCase;
+  readonly #rights = new Map<string, Promise<Right>>();
+
+  constructor(problem: Problem, of: JudgedCase) {
+    this.#problem = problem;
+    this.#of = of;
+  }
+
+  async takesRightAnswer(): Promise<boolean> {
+    const right = await this.#right('');
+    return !this.#isFound(right, right.outputs);
+  }
+
+  async cellOf(mutant: ProblemMutant): Promise<MutantCell> {
+    const { change } = mutant;
+    const tensor = change.kind === 'set' ? undefined : this.#problem.tensors.find(({ name }) => name === change.tensor);
+    const right = await this.#right(tensor?.optional ? tensor.name : '');
+    const { reference, ownReference: own } = this.#of.options;
+    const question = mutatedQuestion(this.#problem, mutant, right);
+    const computed = question
+      ? roundedOutputs(right.kind, await answersOf(reference, question.kind, { inputs: question.inputs, own }))
+      : right.outputs;
+    const outputs = mutatedOutputs(mutant, right.kind, { outputs: computed, poison: POISONS[0] });
+    if (Object.entries(outputs).every(([name, bits]) => sameBits(bits, right.outputs[name]!))) return 'same';
+    return this.#isFound(right, outputs) ? 'found' : 'missed';
+  }
+
+  /** With the optional output of this name. */
+  #right(optional: string): Promise<Right> {
+    const known = this.#rights.get(optional);
+    if (known) return known;
+    const right = this.#computeRight(optional);
+    this.#rights.set(optional, right);
+    return right;
+  }
+
+  async #computeRight(optional: string): Promise<Right> {
+    const { values, rule, options } = this.#of;
+    const kind = problemCase(this.#problem, values, options.dtype, new Set([optional]));
+    const inputs = drawInputs(kind, { seed: options.seed, rule }, options.reference);
+    const answers = await answersOf(options.reference, kind, { inputs, own: options.ownReference });
+    return {
+      kind,
+      inputs,
+      answers,
+      outputs: roundedOutputs(kind, answers),
+      yardstick: yardstickFor(options.reference, kind, { inputs, answers }),
+    };
+  }
+
+  #isFound({ kind, answers, yardstick }: Right, tensors: TensorsByName): boolean {
+    const {
+      limits,
+      options: { reference },
+    } = this.#of;
+    const outputs = outputsOf(kind);
+    const comparisons = compareOutputs(reference, tensors, { outputs, answers, limits, poison: POISONS[0] });
+    return judgeOutputs(reference, tensors, { outputs, answers, comparisons, yardstick, limits }).some(isWrong);
+  }
+}
+
+const roundedOutputs = (kind: ProblemCase, answers: Answers): TensorsByName =>
+  Object.fromEntries(
+    outputsOf(kind).map(({ name, dtype }) => [name, tensorOf(Float32Array.from(answers.get(name)!.want), dtype)]),
+  );
+
+const sameBits = (a: TensorsByName[string], b: TensorsByName[string]): boolean =>
+  Buffer.compare(Buffer.from(a.buffer), Buffer.from(b.buffer)) === 0;
