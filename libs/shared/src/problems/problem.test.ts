@@ -278,3 +278,56 @@ test('every installed problem can be read, and is in the folder of its id', () =
   expect(installedProblems()).toContain(DEFAULT_PROBLEM);
   for (const id of installedProblems()) expect(installedProblem(id).id).toBe(id);
 });
+
+const MUTANTS = `mutants:
+  scaled: { set: { mean: "2 * mean", K: "K - 1" }, about: the mean is doubled }
+  in_e4m3: { tensor: A, round: e4m3, about: A in 8 bits }
+  next_group: { tensor: B, shift: G, about: the next group }
+  ragged: { tensor: C, unwritten: row, about: a ragged end }
+`;
+const withMutants = (was: string, is: string): string =>
+  MATMUL.replace('reference:', `${MUTANTS.replace(was, is)}reference:`);
+
+test('a problem has its mutants, with their expressions and dimensions', () => {
+  const { mutants } = parseProblem(withMutants('', ''), 'problem.yaml');
+  expect(
+    mutants.map(({ change }) =>
+      change.kind === 'set' ? change.values.map(({ name, value }) => `${name}: ${value.text}`) : change,
+    ),
+  ).toEqual([
+    ['mean: 2 * mean', 'K: K - 1'],
+    { tensor: 'A', kind: 'round', to: 'e4m3' },
+    { tensor: 'B', kind: 'shift', dim: 0 },
+    { tensor: 'C', kind: 'unwritten', part: 'row' },
+  ]);
+});
+
+test.each([
+  [
+    'mean: "2',
+    'means: "2',
+    18,
+    'mutants.scaled.set.means',
+    /unknown axis or attribute "means" \(did you mean "mean"\?\)/,
+  ],
+  [
+    'K: "K - 1"',
+    'M: "M - 1"',
+    18,
+    'mutants.scaled.set.M',
+    /the output C has the axis M: set one that only inputs have/,
+  ],
+  ['"K - 1"', '"J - 1"', 18, 'mutants.scaled.set.K', /unknown axis "J"/],
+  ['tensor: A', 'tensor: Q', 19, 'mutants.in_e4m3.tensor', /unknown tensor "Q": known are A, B, C/],
+  ['shift: G', 'shift: M', 20, 'mutants.next_group.shift', /B has no dimension "M": name one of G, K, N/],
+  ['tensor: C', 'tensor: A', 21, 'mutants.ragged.unwritten', /A is an input: name an output/],
+  ['round: e4m3', 'round: e4m4', 19, 'mutants.in_e4m3.round', /wanted one of fp16, bf16, e4m3, e5m2, found "e4m4"/],
+  ['round: e4m3', 'round: e4m3, times: 2', 19, 'mutants.in_e4m3', /wanted exactly one of `round`, `flush`/],
+  ['tensor: A, ', '', 19, 'mutants.in_e4m3', /wanted exactly one of `set` and `tensor`/],
+  ['round: e4m3', 'rund: e4m3', 19, 'mutants.in_e4m3', /unknown key "rund"/],
+])('a mutant with %s as %s is refused with file, line, key and remedy', (was, is, line, key, message) => {
+  expect(MUTANTS).toContain(was);
+  const read = () => parseProblem(withMutants(was, is), 'p/problem.yaml');
+  expect(read).toThrow(message);
+  expect(read).toThrow(`p/problem.yaml:${line}: ${key}`);
+});

@@ -1,0 +1,88 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { installedProblem, parseCases, type Problem, type ProblemMutant } from '@flashcore/shared/kernels';
+import { inFull } from '@flashcore/shared/testing';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { loadReference } from '../../worker/driver/reference.ts';
+import { checkProblem } from '../../worker/verify/problem-check.ts';
+import { BuildTools } from '../build/build-tools.ts';
+import { ArtifactStore } from '../store/artifacts.ts';
+import { TEST_HOST } from '../testing/test-host.ts';
+import { checkOne } from './check-command.ts';
+import { matrixLines, refusals } from './matrix.ts';
+
+const repositoryRoot = fileURLToPath(new URL('../../../../', import.meta.url));
+const MINUTES_MS = 600_000;
+let folder: string;
+
+beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), 'flashcore-check-'))));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+// The others take minutes.
+test.each(inFull(['attention', 'rmsnorm', 'softmax', 'gemm'], (id) => id === 'gemm'))(
+  'the cases of %s find all of its mutants',
+  { timeout: MINUTES_MS },
+  async (id) => {
+    const check = await checkOne(id, { dtype: 'fp16', data: folder }, { repositoryRoot, environment: process.env });
+    expect(check.mutants.length).toBeGreaterThan(8);
+    expect(refusals(check)).toEqual([]);
+  },
+);
+
+const CASES = `
+tolerances: { parity: { atol: 1.0e-3, rtol: 1.0e-3 }, strict: { atol: 1.0e-3, rtol: 1.0e-3 } }
+defaults: { set: parity, tolerance: parity, seeds: 1, distribution: normal }
+distributions: { normal: { q: normal, k: normal, v: normal, about: normal } }
+sets:
+  parity: [{ B: 1, H: 2, S: 33, D: 32 }]
+  canonical: [{ B: 1, H: 2, S: 33, D: 32 }]
+  emulated: [{ B: 1, H: 2, S: 33, D: 32 }]
+`;
+
+/** Attention with one mutant on one case. */
+async function checked(mutant: ProblemMutant['change']) {
+  const tools = new BuildTools({
+    repositoryRoot,
+    dataDirectory: folder,
+    kernelsFolder: join(repositoryRoot, 'kernels'),
+    artifacts: new ArtifactStore(join(folder, 'artifacts')),
+    ...TEST_HOST,
+  });
+  const problem: Problem = {
+    ...installedProblem('attention'),
+    mutants: [{ name: 'mistake', about: 'a mistake', change: mutant }],
+  };
+  return checkProblem(problem, parseCases(CASES, 'cases.yaml', problem), {
+    reference: loadReference(await tools.libraries.reference({ signal: new AbortController().signal })),
+    dtype: 'fp16',
+    seed: 'c0ffee',
+    judgeRounding: true,
+  });
+}
+
+test('a mutant that no case finds, or that changes nothing, is refused', { timeout: MINUTES_MS }, async () => {
+  const missed = await checked({ kind: 'times', tensor: 'K', value: 1.0005 });
+  expect(refusals(missed)).toEqual(['mistake survives: add a case or distribution to cases.yaml that finds it']);
+  const same = await checked({ kind: 'clamp', tensor: 'K', value: 448 });
+  expect(refusals(same)).toEqual([
+    'mistake changes nothing on any case: change or remove it, or add a case that it changes',
+  ]);
+  const found = await checked({ kind: 'unwritten', tensor: 'O', part: 'element' });
+  expect(refusals(found)).toEqual([]);
+  expect(matrixLines(found)).toEqual(['', 'parity   case       normal', 'mistake  1x2x33x32  x']);
+});
+
+test('a right answer that the tolerance calls wrong refuses the problem', () => {
+  const group = { name: 'parity' as const, cases: ['a'], distributions: ['normal'] };
+  const wronged = [{ case: 'a', distribution: 'normal' }];
+  expect(
+    refusals({
+      problem: 'p',
+      dtype: 'fp16',
+      mutants: [{ name: 'zeros', about: '' }],
+      groups: [{ ...group, cells: [[['found']]], wronged }],
+    }),
+  ).toEqual(['a right answer is called wrong on a, normal: widen the tolerance `parity`']);
+});
