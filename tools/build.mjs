@@ -44,6 +44,7 @@ const TUI_PIECES = [
   [
     'commands/artifact',
     'commands/cancel',
+    'commands/check-problem',
     'commands/completion',
     'commands/config',
     'commands/decide',

@@ -8,7 +8,17 @@ export interface Candidate {
 
 /** Names that only the runner or the user's files know. */
 export type NameKind =
-  'kernel' | 'job' | 'open job' | 'device' | 'plan' | 'case set' | 'tolerance' | 'runner' | 'parameter' | 'search';
+  | 'kernel'
+  | 'job'
+  | 'open job'
+  | 'device'
+  | 'plan'
+  | 'case set'
+  | 'tolerance'
+  | 'runner'
+  | 'parameter'
+  | 'search'
+  | 'problem';
 
 /** The names of a kind; none where nobody can tell them quickly. `kernel`: whose parameters are meant. */
 export type Names = (kind: NameKind, kernel: string) => Promise<readonly Candidate[]>;
@@ -37,6 +47,7 @@ const ARGUMENTS: Readonly<Record<string, NameKind>> = {
   job: 'job',
   jobs: 'job',
   runner: 'runner',
+  problem: 'problem',
 };
 
 /** Arguments with a few words of their own. */

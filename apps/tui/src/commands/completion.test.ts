@@ -75,6 +75,9 @@ describe('bash', () => {
     expect(inBash('leaderboard', '--mode', '=', 'c')).toEqual(['cold']);
     expect(inBash('config', '')).toEqual(['show', 'path', 'validate', 'schema']);
     expect(inBash('--color', 'ne')).toEqual(['never']);
+    expect(inBash('problem', '')).toEqual(['check']);
+    expect(inBash('problem', 'check', 'rms')).toEqual(['rmsnorm']);
+    expect(inBash('problem', 'check', '--dtype', 'b')).toEqual(['bf16']);
   });
 
   test('where there is no runner it offers the kernels of this clone, no job, and starts none', () => {

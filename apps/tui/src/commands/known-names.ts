@@ -2,6 +2,7 @@ import { RunnerClient } from '@flashcore/shared/client';
 import { isRunning } from '@flashcore/shared/files';
 import { RunnerProfiles } from '@flashcore/shared/logins';
 import { FlashcoreError, JobState, type Job } from '@flashcore/shared/contract';
+import { installedProblem, installedProblems } from '@flashcore/shared/kernels';
 import { dataDirectory, readRunnerRecord } from '../connection/data-directory.ts';
 import { resolveTarget, type Target } from '../connection/target.ts';
 import { isSshAddress } from '../remote/ssh-address.ts';
@@ -26,6 +27,7 @@ export const knownNames =
   async (kind, kernel) => {
     if (kind === 'runner') return knownRunners(environment);
     if (kind === 'search') return searchIds(environment).map((word) => ({ word, about: '' }));
+    if (kind === 'problem') return installedProblems().map((word) => ({ word, about: installedProblem(word).title }));
     try {
       const target = targetOf(environment, asked);
       if (target === undefined) return await installedNames(kind, kernel);
@@ -52,7 +54,7 @@ const isTimeout = (error: unknown): boolean =>
 
 type Lookup = (client: RunnerClient, signal: AbortSignal, kernel: string) => Promise<Candidate[]>;
 
-const NAMES: Readonly<Record<Exclude<NameKind, 'runner' | 'search'>, Lookup>> = {
+const NAMES: Readonly<Record<Exclude<NameKind, 'runner' | 'search' | 'problem'>, Lookup>> = {
   kernel: async (client, signal) =>
     (await client.listKernels({ includeFaulty: true }, { signal })).kernels.map(({ kernelId, title }) => ({
       word: kernelId,

@@ -69,6 +69,7 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
       () => ['run', 'fa_v2_wmma', '--shap', '1x1x1x1'],
       () => /unknown option '--shap'[\s\S]*--shape/,
     ],
+    ['an unknown action', () => ['problem', 'chek'], () => /Allowed choices are check/],
     ['no kernel', () => ['run'], () => /missing required argument 'kernel or folder'/],
     ['a malformed shape', () => ['run', 'fa_v2_wmma', '--shape', '2x8x512'], () => /must be such as 2x8x512x64/],
     ['a shape with a zero', () => ['verify', 'fa_v2_wmma', '--shape', '0x8x512x64'], () => /batch/],

@@ -1,4 +1,5 @@
-import { Argument, type Command } from 'commander';
+import { Argument, Option, type Command } from 'commander';
+import type { CheckProblemOptions } from './check-problem.ts';
 import { SHELLS } from './completion-scripts.ts';
 import { addDecisionCommands } from './decision-commands.ts';
 import type { Action, Define } from './define-command.ts';
@@ -48,6 +49,16 @@ export function addQueryCommands(program: Command, define: Define): void {
   query(
     program.command('fleet').description('partitions and pilots of the cluster behind a gateway'),
     async (context) => (await import('./lists.ts')).showFleet(context),
+  );
+  query<CheckProblemOptions>(
+    program
+      .command('problem')
+      .addArgument(new Argument('<action>', 'check: do its cases find its mutants?').choices(['check']))
+      .argument('[problem]', 'its id (default: all with mutants)')
+      .addOption(new Option('--dtype <dtype>', 'of the tensors (default fp16)').choices(['fp16', 'bf16', 'fp32']))
+      .description("check what a problem's cases find, without a runner and a GPU (docs/problems.md)"),
+    async (context, options, _, problem) =>
+      (await import('./check-problem.ts')).checkProblem(problem, options, context),
   );
   query<PageOptions>(pageOptions(program.command('jobs').description('jobs, newest first')), async (context, options) =>
     (await import('./lists.ts')).listJobs(options, context),

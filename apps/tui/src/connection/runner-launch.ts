@@ -63,6 +63,36 @@ export function launchRunner({ program, directory, environment }: LaunchOptions)
   };
 }
 
+interface RunnerCommand {
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly environment: NodeJS.ProcessEnv;
+  /** Gets its standard output; standard error is this process's. */
+  readonly stdout: { write(text: string): unknown };
+}
+
+/** Runs a command of the runner's program to its end, and gives its exit status. */
+export async function runRunnerCommand({ program, args, environment, stdout }: RunnerCommand): Promise<number> {
+  if (!existsSync(program))
+    throw new FlashcoreError(
+      'RUNNER_UNREACHABLE',
+      { program },
+      `There is no runner at ${program}. Run: npm ci --ignore-scripts=false`,
+    );
+  const child = spawn(process.execPath, [...NODE_FLAGS, program, ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: withoutSecrets(environment),
+  });
+  child.stdout.setEncoding('utf8').on('data', (text: string) => void stdout.write(text));
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  child.once('error', reject);
+  child.once('close', (code, signal) => {
+    if (code !== null) resolve(code);
+    else reject(new FlashcoreError('INTERNAL', { program }, `The runner's ${args[0]} was ended by ${signal}`));
+  });
+  return promise;
+}
+
 const lostTheRace = (log: string): boolean => log.includes("two can't share one");
 
 function tailOf(file: string, from: number): string {

@@ -1,0 +1,42 @@
+import { dataDirectory, runnerProgram } from '../connection/data-directory.ts';
+import { runRunnerCommand } from '../connection/runner-launch.ts';
+import { UsageError } from '../usage-error.ts';
+import type { CommandContext } from './context.ts';
+import { ExitCode } from './exit-code.ts';
+
+export interface CheckProblemOptions {
+  readonly dtype?: string;
+}
+
+/** Exit status of flashcore-runner check-problem: a problem is refused, and a wrong command line. */
+const REFUSED = 1;
+const USAGE = 2;
+
+/**
+ * `fa-tui problem check [problem]`: whether the cases find the mutants. The program of this clone's runner does it, for
+ * the judge is the runner's; no daemon is asked, and no GPU.
+ */
+export async function checkProblem(
+  problem: string,
+  { dtype }: CheckProblemOptions,
+  { options, surroundings }: CommandContext,
+): Promise<ExitCode> {
+  const { environment, stdout } = surroundings;
+  const status = await runRunnerCommand({
+    program: runnerProgram(),
+    args: [
+      'check-problem',
+      ...(problem === '' ? [] : [problem]),
+      ...(dtype === undefined ? [] : ['--dtype', dtype]),
+      ...(options.json ? ['--json'] : []),
+      '--data',
+      dataDirectory(environment),
+    ],
+    environment,
+    stdout,
+  });
+  if (status === USAGE)
+    throw new UsageError('flashcore-runner check-problem refused the command line, as it says above');
+  if (status === REFUSED) return ExitCode.FAILED;
+  return status === 0 ? ExitCode.PASSED : ExitCode.RUNNER_CANNOT;
+}
