@@ -1,0 +1,16 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { installedProblem, installedProblems } from '@flashcore/shared/kernels';
+import { expect, test } from 'vitest';
+
+test('docs/mutants.md has the mutants of every problem: npm run mutants:page', () => {
+  const page = readFileSync(fileURLToPath(new URL('../docs/mutants.md', import.meta.url)), 'utf8');
+  const sections = new Map(page.split(/^## /m).map((text) => [text.split('\n', 1)[0], text] as const));
+  const problems = installedProblems().map(installedProblem);
+  const mutants = problems.filter((problem) => problem.mutants.length > 0);
+  expect([...sections.keys()].slice(1)).toEqual(mutants.map(({ id }) => id).toSorted());
+  for (const { id, mutants: wanted } of mutants)
+    expect([...sections.get(id)!.matchAll(/^\| `(\w+)`/gm)].map(([, name]) => name)).toEqual(
+      wanted.map(({ name }) => name),
+    );
+});
