@@ -6,7 +6,7 @@ import { FlashcoreError } from '../contract/errors.ts';
 import { loadManifest, parseManifest } from './manifest.ts';
 import { checkShape, planLaunches } from './launch-plan.ts';
 import { attentionCase, parseShape } from './shape.ts';
-import { archMismatch, resolveVariant } from './variant.ts';
+import { type DeviceFacts, archMismatch, resolveVariant } from './variant.ts';
 
 const KERNELS = join(import.meta.dirname, '../../../../kernels');
 
@@ -331,6 +331,10 @@ function thrown(action: () => unknown): FlashcoreError {
 
 test("a parameter of_device takes the value nearest to the device's count, unless one is asked for", async () => {
   const manifest = await loadManifest(join(KERNELS, 'flashcore_v10'));
+  const emulated = { multiprocessors: 58, arch: 'sm_89', simulated: true };
+  const built = (arch: string, device: DeviceFacts) => resolveVariant(manifest, { arch }, device).parameters['SMS'];
+  expect([built('sm_90', emulated), built('sm_90a', emulated), built('sm_89', emulated)]).toEqual([132, 132, 58]);
+  expect(built('sm_90', { ...emulated, simulated: false })).toBe(58);
   const sms = (multiprocessors?: number, asked?: number) =>
     resolveVariant(
       manifest,

@@ -2,6 +2,7 @@
 import { type FieldViolation, FlashcoreError } from '../contract/errors.ts';
 import type { Variant } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import type { TensorDtype } from '../data/dtype.ts';
+import { DATA_SHEETS } from './devices.ts';
 import { dtypeParameters, inputsOf } from './manifest-math.ts';
 import type { Manifest, ManifestParameter } from './manifest-model.ts';
 import { isMacroName } from './manifest-schema.ts';
@@ -44,6 +45,9 @@ export interface ResolvedVariant {
 /** What a parameter's default may depend on. */
 export interface DeviceFacts {
   readonly multiprocessors: number;
+  readonly arch?: string;
+  /** The emulator: it also runs what is built for other GPUs. */
+  readonly simulated?: boolean;
 }
 
 /**
@@ -52,7 +56,7 @@ export interface DeviceFacts {
  */
 export function resolveVariant(manifest: Manifest, variant: VariantInput = {}, device?: DeviceFacts): ResolvedVariant {
   const violations: FieldViolation[] = [];
-  const parameters = resolveParameters(manifest, variant, device, violations);
+  const parameters = resolveParameters(manifest, variant, factsFor(device, variant.arch), violations);
   const maxRegisters = variant.maxRegisters || manifest.compile.maxRegisters;
   if (maxRegisters !== 0 && !(maxRegisters >= LEAST_REGISTERS && maxRegisters <= MOST_REGISTERS)) {
     violations.push({
@@ -107,6 +111,15 @@ function archNumber(arch: string): number | undefined {
   const match = /^sm_(\d{2,3})[af]?$/.exec(arch);
   return match ? Number(match[1]) : undefined;
 }
+
+/** On the emulator a build for another architecture follows the GPU that stands for it, as its estimate does. */
+function factsFor(device: DeviceFacts | undefined, arch: string | undefined): DeviceFacts | undefined {
+  if (!device?.simulated || !arch || family(arch) === family(device.arch ?? '')) return device;
+  return DATA_SHEETS.find((sheet) => family(sheet.arch) === family(arch)) ?? device;
+}
+
+/** "sm_90a" is sm_90's. */
+const family = (arch: string): string => arch.replace(/[af]$/, '');
 
 function resolveParameters(
   manifest: Manifest,
