@@ -129,7 +129,10 @@ test('a case that the problem does not have is refused at once', () => {
   ]);
 });
 
-test.each(inFull(KERNELS, (kernel) => ['rmsnorm', 'decode_paged'].includes(kernel)))(
+/** Run once more, against the champion that the first run became: one with a table and one without. */
+const COMPARED = ['rmsnorm', 'decode_paged'];
+
+test.each(inFull(KERNELS, (kernel) => COMPARED.includes(kernel)))(
   'an experiment with %s times it hot and cold, checks what its timed launches wrote, and profiles it',
   { timeout: LIMIT_MS },
   (kernel) => {
@@ -152,6 +155,7 @@ test.each(inFull(KERNELS, (kernel) => ['rmsnorm', 'decode_paged'].includes(kerne
     const job = response.job!.name;
     const accepted = home.faTui(['accept', job, '--over', 'none', '--note', 'the first of its problem']);
     expect([accepted.exitCode, accepted.stdout]).toEqual([0, expect.stringContaining(`${kernel} is the champion`)]);
+    if (!COMPARED.includes(kernel)) return;
     const again = home.runJson(['run', folder], { timeoutMs: LIMIT_MS });
     expect(again.response.result!.acceptability!.replaces).toContain(kernel);
     expect(again.response.result!.acceptability!.over).toBe(job);
