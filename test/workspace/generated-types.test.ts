@@ -3,11 +3,18 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '../..');
+// In the user's home it would stay there.
+const cache = mkdtempSync(join(tmpdir(), 'flashcore-buf-'));
+afterAll(() => rmSync(cache, { recursive: true }));
 const buf = (...args: string[]) =>
-  execFileSync(join(ROOT, 'node_modules/.bin/buf'), args, { cwd: ROOT, encoding: 'utf8' });
+  execFileSync(join(ROOT, 'node_modules/.bin/buf'), args, {
+    cwd: ROOT,
+    env: { ...process.env, BUF_CACHE_DIR: cache },
+    encoding: 'utf8',
+  });
 
 test('buf lint (STANDARD, COMMENTS) finds nothing', () => {
   expect(buf('lint')).toBe('');
