@@ -181,6 +181,8 @@ const IN_ORDER = [
 ].filter(({ id }) => !APART.includes(id));
 
 const home = new Home();
+// What copy-line writes is the user's to keep.
+Object.assign(home.env, { TMPDIR: home.path });
 const recording = join(home.path, 'recorded.jsonl');
 const recordingOfTwo = join(home.path, 'toggled.jsonl');
 

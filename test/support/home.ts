@@ -25,8 +25,10 @@ interface RunOptions {
 }
 
 export class Home implements AsyncDisposable {
-  readonly path: string;
-  readonly env: ReturnType<typeof environmentOf>;
+  readonly #environment: Record<string, string>;
+  readonly #prefix: string;
+  #path: string | undefined;
+  #env: ReturnType<typeof environmentOf> | undefined;
   #daemons: ChildProcess[] = [];
 
   /**
@@ -34,8 +36,19 @@ export class Home implements AsyncDisposable {
    * which is short: a Unix socket's path must stay below 108 bytes.
    */
   constructor(environment: Record<string, string> = {}, prefix = 'fc-') {
-    this.path = mkdtempSync(join(tmpdir(), prefix));
-    this.env = Object.assign(environmentOf(this.path), environment);
+    this.#environment = environment;
+    this.#prefix = prefix;
+  }
+
+  /** Made when somebody asks for it: where all tests of a file are skipped, nothing would remove it. */
+  get path(): string {
+    this.#path ??= mkdtempSync(join(tmpdir(), this.#prefix));
+    return this.#path;
+  }
+
+  get env(): ReturnType<typeof environmentOf> {
+    this.#env ??= Object.assign(environmentOf(this.path), this.#environment);
+    return this.#env;
   }
 
   /** Runs `fa-tui` to its end; `cwd` is the repository's root. */
@@ -129,6 +142,7 @@ export class Home implements AsyncDisposable {
 
   /** Ends the daemons, the embedded runner too, and removes the data. */
   async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#path === undefined) return;
     const info = this.runnerInfo();
     for (const pid of [info?.pid, ...this.#daemons.map((daemon) => daemon.pid)]) {
       if (pid === undefined || !isAlive(pid)) continue;

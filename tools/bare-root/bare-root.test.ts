@@ -17,6 +17,6 @@ test('leftFiles() lists new files, apart from those of npm, flashcore and the cl
     ...['home/it is me/.npm/_logs/1', 'home/it is me/.flashcore', 'home/it is me/flashcore/node_modules'],
     ...['home/it is me/.local', 'home/it is me/.local/state/flashcore/views', 'tmp/flashcore-1000'],
   ]);
-  const left = ['tmp/fc-1', 'home/it is me/.config', 'home/it is me/.flashcore-2', 'home/it is me/.local/share'];
+  const left = ['tmp/fc-1', 'home/it is me/.config', 'home/it is me/.flashcore-2', 'home/it is me/.local/share/x'];
   expect(leftFiles(before, new Set([...after, ...left]), user)).toEqual(left);
 });

@@ -1,6 +1,8 @@
 /** What may be left by the README's commands, as paths of the root: a folder with all below it. */
 function kept({ home, id }: { home: string; id: number }): string[] {
-  const inHome = ['flashcore', '.flashcore', '.local/state/flashcore', '.npm', '.nx'].map((name) => `${home}/${name}`);
+  // vitest keeps a token of its own.
+  const names = ['flashcore', '.flashcore', '.local/state/flashcore', '.local/share/vitest', '.npm', '.nx'];
+  const inHome = names.map((name) => `${home}/${name}`);
   // npm keeps what V8 made of its code in /tmp, nx a copy of its own, and enter.sh's mounts are listed in /run/mount.
   const elsewhere = ['/tmp/node-compile-cache', `/tmp/.nx/${id}`, `/tmp/flashcore-${id}`, '/run/mount'];
   return [...inHome, ...elsewhere].map((path) => path.slice(1));

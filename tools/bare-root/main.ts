@@ -43,6 +43,7 @@ const { start, test } = readmeCommands();
 // At once: half of it is npm's waiting, and an embedded runner's that ends some time after its last client.
 const started = await Promise.allSettled([bare, withOpenssl].map((one) => startOn(one, start)));
 for (const one of started) if (one.status === 'rejected') throw one.reason;
+const failures: string[] = [];
 for (const one of [bare, withOpenssl]) runOn(one, test, test);
 timed('clang-19', () => withOpenssl.root.install('clang-19'));
 testsThatNeed(withOpenssl, COMPILERS, 'clang');
@@ -50,6 +51,10 @@ if (existsSync(`${CUDA}/bin/nvcc`)) testsThatNeed(withOpenssl, COMPILERS, 'nvcc'
 else console.log(`== nvcc: not tried, this machine has no ${CUDA}/bin/nvcc`);
 timed('sshd', () => withOpenssl.root.install('openssh-server', 'openssh-client', 'procps', 'xz-utils'));
 testsThatNeed(withOpenssl, ['sshd'], 'sshd');
+if (failures.length > 0) {
+  console.error(failures.map((text) => `== FAILED ${text}`).join('\n'));
+  process.exitCode = 1;
+}
 
 /** A root with a user, who has a fresh clone and what npm has downloaded on this machine. */
 function machine(title: string, user: User, ...packages: readonly string[]): Machine {
@@ -69,12 +74,16 @@ async function startOn({ root, user, title }: Machine, command: string): Promise
   leaveNothing();
 }
 
-/** A command that ends by itself. */
+/** A command that ends by itself. What fails is told at the end: the other machine's answer is worth the wait. */
 function runOn({ root, user, title }: Machine, what: string, command: string, folders: Folders = {}): void {
   const leaveNothing = leavesNothing(root, user);
   const entered = root.enter({ user, command, grace: 2, environment: environmentOf(user), folders });
-  timed(`${title}: ${what}`, () => toItsEnd(entered, what));
-  leaveNothing();
+  for (const part of [() => timed(`${title}: ${what}`, () => toItsEnd(entered, what)), leaveNothing])
+    try {
+      part();
+    } catch (error) {
+      failures.push(`${title}: ${(error as Error).message}`);
+    }
 }
 
 function environmentOf({ id }: User): Readonly<Record<string, string>> {
