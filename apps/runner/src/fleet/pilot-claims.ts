@@ -23,7 +23,8 @@ const OF_ITS_QUEUE: readonly JobEvent['payload']['case'][] = ['created', 'starte
 const MOST_SECONDS = 8 * 24 * 3600;
 /** Where NaN and Infinity say what a wrong kernel gave, or a profiler could not count. */
 const MAY_BE_NO_NUMBER: readonly string[] = [
-  ...['CaseResult', 'InputResult', 'SdpaComparison', 'ElementError', 'ErrorMap', 'Metric', 'GateResult'],
+  ...['CaseResult', 'OutputResult', 'InputResult', 'SdpaComparison', 'ElementError', 'RoundingError', 'ErrorMap'],
+  ...['Metric', 'GateResult'],
 ].map((name) => `flashcore.runner.v1.${name}`);
 const SAME = ['name', 'arch', 'multiprocessors', 'simulated'] as const;
 
