@@ -75,12 +75,20 @@ test.each([
   ]);
 });
 
-test.each(['rows', 'rows=', 'rows=1,rows=2', 'rows=1e9', '2x8x512x64c,causal=1', '=4', 'a b=1', 'rows=1,,N=2'])(
-  '%j is no case',
-  (text) => {
-    expect(() => parseShape(text)).toThrow(FlashcoreError);
-  },
-);
+test.each([
+  'rows',
+  'rows=',
+  'rows=1,rows=2',
+  'rows=1e9',
+  '2x8x512x64c,causal=1',
+  '=4',
+  'a b=1',
+  'rows=1,,N=2',
+  '__proto__=1,rows=1',
+  'rows=1,__proto__=2',
+])('%j is no case', (text) => {
+  expect(() => parseShape(text)).toThrow(FlashcoreError);
+});
 
 test('a message cannot say an extent twice', () => {
   const shape = { batch: 2, heads: 8, sequenceLength: 512, headDim: 64, values: { B: 3 } };

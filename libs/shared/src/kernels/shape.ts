@@ -30,7 +30,7 @@ export type ShapeFields = Pick<Shape, 'batch' | 'heads' | 'sequenceLength' | 'he
   Partial<Pick<Shape, 'values'>>;
 
 const SHORT = /^(\d{1,10})x(\d{1,10})x(\d{1,10})x(\d{1,10})(c?)$/i;
-const PAIR = /^([A-Za-z_]\w{0,31})=(-?\d{1,12}(?:\.\d{1,12})?)$/;
+const PAIR = /^((?!__)[A-Za-z_]\w{0,31})=(-?\d{1,12}(?:\.\d{1,12})?)$/;
 const EXTENT = 'wanted an integer of 1 to 2147483647';
 /** Field names of the axes that have one. */
 const FIELDS = { B: 'batch', H: 'heads', S: 'sequence_length', D: 'head_dim' } as const;
@@ -42,14 +42,15 @@ const FIELDS = { B: 'batch', H: 'heads', S: 'sequence_length', D: 'head_dim' } a
 export function parseShape(text: string): Shape {
   const [first = '', ...rest] = text.trim().split(',');
   const short = SHORT.exec(first);
-  const values: Record<string, number> = {};
-  if (short) Object.assign(values, short4(short), short[5] === '' ? {} : { causal: 1 });
+  const values = new Map<string, number>();
+  if (short) for (const [axis, extent] of Object.entries(short4(short))) values.set(axis, extent);
+  if (short?.[5]) values.set('causal', 1);
   for (const pair of short ? rest : [first, ...rest]) {
     const [, name, value] = PAIR.exec(pair.trim()) ?? [];
-    if (name === undefined || Object.hasOwn(values, name)) throw unreadable(text);
-    values[name] = Number(value);
+    if (name === undefined || values.has(name)) throw unreadable(text);
+    values.set(name, Number(value));
   }
-  const shape = shapeOf(values);
+  const shape = shapeOf(Object.fromEntries(values));
   const violations = shapeViolations(shape, 'shape');
   if (violations.length > 0) throw invalidRequest(...violations);
   return shape;
