@@ -1,5 +1,5 @@
 /** Mutants of a problem: mistakes a kernel could make, as changes of what the oracle computes. */
-import { type Expression, parseExpression } from '../data/expression.ts';
+import { type Expression, ExpressionError, parseExpression } from '../data/expression.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import { type RawMutant, type RawProblem, type ROUNDED_FORMATS, type UNWRITTEN_PARTS } from './problem-schema.ts';
 
@@ -108,8 +108,9 @@ function whyNotSet({ axes, attributes, tensors }: RawProblem, name: string): str
 function namesIn(text: string): readonly string[] {
   try {
     return parseExpression(text).names;
-  } catch {
-    return [];
+  } catch (error) {
+    if (error instanceof ExpressionError) return [];
+    throw error;
   }
 }
 
