@@ -37,7 +37,10 @@ function run({ library, deviceOrdinal, candidate, seed, runs, waitFor, done }: P
   if (done !== undefined) writeFileSync(done, '');
 }
 
-/** There is no oracle here. Inputs that it would derive are drawn too: they decide a result that nobody reads. */
+/**
+ * Draws the inputs that an oracle would compute, such as O of a backward pass: this process has no oracle, and nobody
+ * reads the result of a profiled launch.
+ */
 const withoutDerived = (plan: LaunchPlan): LaunchPlan => ({
   ...plan,
   tensors: plan.tensors.map(({ draw, ...tensor }) => (draw && draw.kind !== 'derived' ? { ...tensor, draw } : tensor)),

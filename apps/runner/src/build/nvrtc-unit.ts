@@ -26,7 +26,7 @@ export interface NvrtcOptions {
 }
 
 const LIMIT_MS = 180_000;
-/** Those of nvcc that are no matter of course where all functions are the device's. */
+/** The flags that NVRTC takes too: it compiles device code only, so the others have nothing to change. */
 const OWN_FLAGS = /^(?:-Xptxas=|--extra-device-vectorization$)/;
 
 /**

@@ -49,8 +49,8 @@ interface Probe {
 }
 
 /**
- * For each combination of attributes among the probes (attention: no mask, and a causal one) the first that the kernel
- * takes, on every input that breaks a known mistake; and the first long one where it is wanted.
+ * Chooses probe shapes: of each combination of attributes (for attention, without a mask and with one) the first that
+ * the kernel takes. Each runs on every distribution that reveals a known mistake. Long probes are added where wanted.
  */
 export function probesOf(
   { resolved, cases: { probes }, spec: { kernel } }: VariantServices,

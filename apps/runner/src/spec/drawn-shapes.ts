@@ -201,7 +201,7 @@ class ShapeDraw {
     return this.#taken(chosen, flops);
   }
 
-  /** More independent work than a grid's y dimension has; undefined: the kernel takes no such shape. */
+  /** A shape with more independent work than a grid has CTAs in y; undefined: the kernel takes none. */
   beyondGrid(): Shape | undefined {
     const [last] = this.#required('count').toReversed();
     if (last === undefined) return undefined;
@@ -213,7 +213,7 @@ class ShapeDraw {
     return this.#taken(this.#withOnes(chosen), flops);
   }
 
-  /** For each attribute that the kernel uses, one of the values that the problem has it drawn from. */
+  /** Chooses one value under `draw` for each attribute that the kernel uses. */
   #attributes(): { name: string; value: Expression; usual: number }[] {
     return this.#problem.attributes.flatMap(({ name, draw, default: usual }) => {
       const value = this.#kernel.manifest.uses.has(name) ? this.#oneOf(draw) : undefined;
@@ -221,7 +221,7 @@ class ShapeDraw {
     });
   }
 
-  /** Axes with a default: three times in four another value, where the kernel takes it. */
+  /** Gives axes with a default another value three times in four, where the kernel takes it. */
   #drawOptional(chosen: Chosen): void {
     for (const { name, default: fallback, draw } of this.#axes) {
       if (!fallback) continue;
@@ -248,7 +248,10 @@ class ShapeDraw {
     return fits ? shape : undefined;
   }
 
-  /** The same, or lengths of the next multiple, where a limit asks for one; then less work, where it bounds that. */
+  /**
+   * The shape itself if the kernel takes it; else with lengths rounded up to a multiple that its limits ask for, or
+   * with less work.
+   */
   #nearestTaken(chosen: Chosen): Shape | undefined {
     const lengths = this.#of('length').flatMap(({ name }) => {
       const length = chosen.get(name);
@@ -277,7 +280,7 @@ class ShapeDraw {
     });
   }
 
-  /** The greatest extent of an axis that the budget allows, up to `most`, with 1 for the axes that are still open. */
+  /** The greatest extent that the budget allows on an axis, at most `most`; axes without a value count as 1. */
   #greatest(chosen: Chosen, axis: string, { flops, most }: { flops: number; most: number }): number {
     const allows = (extent: number): boolean => {
       const shape = shapeWith([...this.#withOnes(new Map([...chosen, [axis, extent]]))]);

@@ -45,7 +45,7 @@ interface Scored<Shape> extends Classified<Shape> {
   triples: readonly string[];
 }
 
-/** The shapes of a run, out of `pool`, in the order in which they are chosen: at most so many, and so many flops. */
+/** Chooses a run's shapes from `pool`, the most useful first, within `most` shapes and flops. */
 export function coveringShapes<Shape>(
   pool: readonly Classified<Shape>[],
   most: { shapes: number; flops: number },
@@ -97,7 +97,7 @@ export function shapeClasses(problem: Problem, values: CaseValues, sizes: SizeCl
     if (draw === 'width') return [...beside, `${name} width ${widthClass(extent, sizes.widths.get(name)!)}`];
     if (draw === 'length')
       return [...beside, `${name} ${rank(extent, sizes.lengths)}`, `${name} end ${endOf(extent, tile)}`];
-    // Kernels that take work in pairs pair neighbours: indices of the last count.
+    // A kernel that works on pairs of heads or rows can be wrong for an odd number of them.
     return fallback ? beside : [`${name} ${name === counts.at(-1)!.name ? parity(extent) : rank(extent, [1, FEW])}`];
   });
   const all = counts.reduce((product, { name }) => product * entryOf(values, name)!, 1);
@@ -121,7 +121,7 @@ const widthClass = (width: number, widths: readonly number[]): number =>
 
 const parity = (count: number): string => (count === 1 ? 'one' : ['even', 'odd'][count % 2]!);
 
-/** How many of the limits, which ascend, a value is beyond. */
+/** The number of limits that a value exceeds. */
 const rank = (value: number, limits: readonly number[]): number => limits.filter((limit) => value > limit).length;
 
 /** In a tile: at its end, one short of it, one beyond, or somewhere. */

@@ -95,7 +95,7 @@ export class LaunchPool {
     this.#eachRegions([...outputs, ...own], (regions, key) => this.#judge.noise(regions, this.#inputs.noise, key));
   }
 
-  /** After a sample: every element of the outputs that a build has, the guards, and the inputs. */
+  /** Checks every output, the guard bytes and the inputs after a sample. */
   check(arrangement: Arrangement, outputs: readonly CheckedTensor[], own: readonly Regions[]): FoundInOutput[] {
     this.#eachRegions([...this.#outputs.values(), ...own], (regions, key) =>
       this.#judge.noise(regions, this.#inputs.noise, key, true),

@@ -42,7 +42,7 @@ export type OutputExtent = TensorExtent & { readonly dtype: TensorDtype };
 const isOutput = (tensor: TensorExtent): tensor is OutputExtent =>
   tensor.direction === 'out' && tensor.dtype !== 'int32';
 
-/** The case's outputs, in the problem's order; throws if there is none. */
+/** Lists the outputs of a case in the problem's order. Throws if the problem has none. */
 export function outputsOf({ problem, tensors }: ProblemCase): [OutputExtent, ...OutputExtent[]] {
   const [first, ...rest] = tensors.filter(isOutput);
   if (!first) throw new Error(`${problem} has no output`);

@@ -33,9 +33,9 @@ export const NORMAL: InputRule = {
 export type NormalDrawer = Pick<Reference, 'normal' | 'derived'>;
 
 /**
- * Draws a case's inputs from a seed and a rule, rounded to their dtypes. The same seed gives the same bits on every
- * host, with a drawer (which is faster) or without. A tensor's role selects the part of the rule that draws it; tables
- * have rules of their own, and what the oracle derives from other inputs needs a drawer.
+ * Draws a case's inputs from a seed and a rule, and rounds them to their dtypes. A seed gives the same bits on every
+ * host, with or without a drawer; a drawer is faster, and inputs that the oracle computes need one. A tensor's role
+ * selects its part of the rule. Tables follow their own rules.
  */
 export function drawInputs(drawnCase: ProblemCase, input: SeededInput, drawer?: NormalDrawer): TensorsByName {
   const { rule, seed } = input;
