@@ -5,14 +5,34 @@ accepted as the first champion of its problem; then attention's other forms one 
 
 import json
 
-EXAMPLES = ["rmsnorm", "softmax_rows", "gemm_tiles", "gqa_rows"]
+EXAMPLES = [
+    "decode_rows",
+    "decode_paged",
+    "varlen_rows",
+    "backward_rows",
+    "mla_rows",
+    "rmsnorm",
+    "softmax_rows",
+    "gemm_tiles",
+    "gqa_rows",
+]
 FORMS = [
     "2x32x512x64,Hkv=8",
     "2x8x256x64,Skv=1000,causal=2",
     "1x8x1024x64c,window=128",
     "1x8x512x64,softcap=30",
 ]
-PROBLEMS = ["rmsnorm", "softmax", "gemm", "attention"]
+PROBLEMS = [
+    "attention_decode",
+    "attention_decode_paged",
+    "attention_varlen",
+    "attention_backward",
+    "mla_decode",
+    "rmsnorm",
+    "softmax",
+    "gemm",
+    "attention",
+]
 
 
 def measure(m):
