@@ -2,7 +2,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { installedProblem, parseCases, type Problem, type ProblemMutant } from '@flashcore/shared/kernels';
+import {
+  installedProblem,
+  parseCases,
+  parseExpression,
+  type Problem,
+  type ProblemMutant,
+} from '@flashcore/shared/kernels';
 import { inFull } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { loadReference } from '../../worker/driver/reference.ts';
@@ -63,7 +69,7 @@ async function checked(mutant: ProblemMutant['change']) {
 }
 
 test('a mutant that no case finds, or that changes nothing, is refused', { timeout: MINUTES_MS }, async () => {
-  const missed = await checked({ kind: 'times', tensor: 'K', value: 1.0005 });
+  const missed = await checked({ kind: 'times', tensor: 'K', value: parseExpression('1.0005') });
   expect(refusals(missed)).toEqual(['mistake survives: add a case or distribution to cases.yaml that finds it']);
   const same = await checked({ kind: 'clamp', tensor: 'K', value: 448 });
   expect(refusals(same)).toEqual([

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { MutantChange, ProblemCase } from '@flashcore/shared/kernels';
+import { installedProblem, parseExpression, type MutantChange, type ProblemCase } from '@flashcore/shared/kernels';
 import { tensorOf, valueReader } from '../driver/tensor-bits.ts';
-import { mutatedOutputs } from './mutate.ts';
+import { mutatedOutputs, mutatedQuestion } from './mutate.ts';
 
 const KIND: ProblemCase = {
   problem: 'copied',
@@ -21,7 +21,7 @@ test.each<[MutantChange, number[]]>([
   [{ kind: 'round', tensor: 'Y', to: 'e4m3' }, [448, -1, 2 ** -9, 16, 18, 0]],
   [{ kind: 'flush', tensor: 'Y' }, [500, -1.0625, 0.001, 17, 18, 0]],
   [{ kind: 'clamp', tensor: 'Y', value: 17.5 }, [17.5, -1.0625, 0.001, 17, 17.5, 2 ** -130]],
-  [{ kind: 'times', tensor: 'Y', value: 2 }, [1000, -2.125, 0.002, 34, 36, 2 ** -129]],
+  [{ kind: 'times', tensor: 'Y', value: parseExpression('N - 1') }, [1000, -2.125, 0.002, 34, 36, 2 ** -129]],
   [{ kind: 'constant', tensor: 'Y', value: 3 }, [3, 3, 3, 3, 3, 3]],
   [{ kind: 'shift', tensor: 'Y', dim: 1 }, [-1.0625, 0.001, 500, 18, 2 ** -130, 17]],
   [{ kind: 'shift', tensor: 'Y', dim: 0 }, [17, 18, 2 ** -130, 500, -1.0625, 0.001]],
@@ -32,4 +32,22 @@ test.each<[MutantChange, number[]]>([
   const outputs = { Y: tensorOf(Float32Array.from(VALUES), 'fp32') };
   const { Y } = mutatedOutputs({ name: 'mistake', about: '', change }, KIND, { outputs, poison: 0x7fbc });
   expect(Array.from(Y!, (_, index) => valueReader(Y!, 'fp32')(index))).toEqual(wanted.map(Math.fround));
+});
+
+test('a mutant of a table has other entries, which must be counts', () => {
+  const problem = installedProblem('attention_decode');
+  const kind: ProblemCase = {
+    ...KIND,
+    tensors: [...KIND.tensors, { name: 'lengths', direction: 'in', role: 'v', dims: [3], dtype: 'int32' }],
+  };
+  const entries = (text: string) =>
+    mutatedQuestion(
+      problem,
+      { name: 'mistake', about: '', change: { kind: 'entries', tensor: 'lengths', value: parseExpression(text) } },
+      { kind, inputs: { lengths: Uint32Array.of(0, 1, 5) } },
+    )!.inputs['lengths'];
+  expect(entries('min(N, max(0, entry - 1))')).toEqual(Uint32Array.of(0, 0, 3));
+  expect(() => entries('entry - 1')).toThrow(
+    'mutants.mistake.entries: must be an integer of 0 to 2147483647, got -1 of the entry 0: bound it with min() and max()',
+  );
 });

@@ -2,9 +2,12 @@
 import { FlashcoreError } from '@flashcore/shared/contract';
 import {
   elementsOfTensor,
+  ENTRY,
   evaluate,
   problemCase,
+  MAX_EXTENT,
   type CaseValues,
+  type Expression,
   type MutantChange,
   type Problem,
   type ProblemCase,
@@ -22,7 +25,7 @@ export interface Asked {
 }
 
 type Setting = Extract<MutantChange, { kind: 'set' }>;
-type TensorChange = TensorAct & { tensor: string };
+type TensorChange = Exclude<TensorAct, { kind: 'entries' }>;
 
 /** What the oracle is asked instead; undefined: the same. Errors: INVALID_MANIFEST. */
 export function mutatedQuestion(problem: Problem, { name, change }: ProblemMutant, asked: Asked): Asked | undefined {
@@ -30,7 +33,12 @@ export function mutatedQuestion(problem: Problem, { name, change }: ProblemMutan
   if (change.kind === 'set') return otherValues(problem, { name, change, asked });
   const tensor = tensorNamed(kind, change.tensor);
   if (tensor.direction === 'out') return undefined;
-  return { kind, inputs: { ...inputs, [tensor.name]: changed(inputs[tensor.name]!, tensor, change, 0) } };
+  const bits = inputs[tensor.name]!;
+  const after =
+    change.kind === 'entries'
+      ? otherEntries(bits, change.value, { problem, name, values: kind.values })
+      : changed(bits, { tensor, change, poison: 0, values: kind.values });
+  return { kind, inputs: { ...inputs, [tensor.name]: after } };
 }
 
 /** The outputs that a mutant of an output leaves. `poison`: the pattern of what was never written. */
@@ -40,8 +48,11 @@ export function mutatedOutputs(
   { outputs, poison }: { outputs: TensorsByName; poison: number },
 ): TensorsByName {
   const tensor = change.kind === 'set' ? undefined : tensorNamed(kind, change.tensor);
-  if (change.kind === 'set' || tensor?.direction !== 'out') return outputs;
-  return { ...outputs, [tensor.name]: changed(outputs[tensor.name]!, tensor, change, poison) };
+  if (change.kind === 'set' || change.kind === 'entries' || tensor?.direction !== 'out') return outputs;
+  return {
+    ...outputs,
+    [tensor.name]: changed(outputs[tensor.name]!, { tensor, change, poison, values: kind.values }),
+  };
 }
 
 interface Set {
@@ -87,7 +98,35 @@ function firstOf(bits: TensorBits, whole: TensorExtent, part: TensorExtent): Ten
   return out;
 }
 
-function changed(bits: TensorBits, tensor: TensorExtent, change: TensorChange, poison: number): TensorBits {
+interface TableOf {
+  problem: Problem;
+  name: string;
+  values: CaseValues;
+}
+
+function otherEntries(bits: TensorBits, value: Expression, { problem, name, values }: TableOf): TensorBits {
+  const out = bits.slice();
+  for (const [index, entry] of bits.entries()) {
+    const other = evaluate(value, { ...values, [ENTRY]: entry });
+    if (!Number.isInteger(other) || other < 0 || other > MAX_EXTENT)
+      throw new FlashcoreError(
+        'INVALID_MANIFEST',
+        { problem: problem.id, key: `mutants.${name}.entries` },
+        `problems/${problem.id}/problem.yaml: mutants.${name}.entries: must be an integer of 0 to ${MAX_EXTENT}, got ${other} of the entry ${entry}: bound it with min() and max()`,
+      );
+    out[index] = other;
+  }
+  return out;
+}
+
+interface Changed {
+  tensor: TensorExtent;
+  change: TensorChange;
+  poison: number;
+  values: CaseValues;
+}
+
+function changed(bits: TensorBits, { tensor, change, poison, values }: Changed): TensorBits {
   const dtype = tensor.dtype as TensorDtype;
   const valueAt = valueReader(bits, dtype);
   const each = (value: (now: number) => number): TensorBits =>
@@ -102,8 +141,10 @@ function changed(bits: TensorBits, tensor: TensorExtent, change: TensorChange, p
       return each((now) => (Math.abs(now) < LEAST_NORMAL[dtype] ? 0 : now));
     case 'clamp':
       return each((now) => Math.max(-change.value, Math.min(change.value, now)));
-    case 'times':
-      return each((now) => now * change.value);
+    case 'times': {
+      const factor = evaluate(change.value, values);
+      return each((now) => now * factor);
+    }
     case 'constant':
       return each(() => change.value);
     case 'shift':

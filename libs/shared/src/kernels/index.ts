@@ -79,11 +79,18 @@ export {
   problemCase,
   tensorBytes,
 } from '../problems/case-values.ts';
-export type { AxisDraw, Operation, Problem, ProblemAxis, TensorRole } from '../problems/problem.ts';
+export {
+  MAX_EXTENT,
+  type AxisDraw,
+  type Operation,
+  type Problem,
+  type ProblemAxis,
+  type TensorRole,
+} from '../problems/problem.ts';
 export type { MutantChange, ProblemMutant, TensorAct } from '../problems/mutants.ts';
 export type { DrawRule } from '../problems/tensor-rules.ts';
 export type { Operand } from '../problems/operands.ts';
-export type { OperandAxis, OperandName, TableName } from '../problems/problem-schema.ts';
+export { ENTRY, type OperandAxis, type OperandName, type TableName } from '../problems/problem-schema.ts';
 export {
   DEFAULT_PROBLEM,
   recordedProblem,

@@ -1,7 +1,15 @@
 /** Mutants of a problem: mistakes a kernel could make, as changes of what the oracle computes. */
 import { type Expression, ExpressionError, parseExpression } from '../data/expression.ts';
 import { didYouMean } from '../text/nearest-names.ts';
-import { type RawMutant, type RawProblem, type ROUNDED_FORMATS, type UNWRITTEN_PARTS } from './problem-schema.ts';
+import {
+  ENTRY,
+  MUTANT_ACTS,
+  type RawMutant,
+  type RawProblem,
+  type ROUNDED_FORMATS,
+  TABLE_ACTS,
+  type UNWRITTEN_PARTS,
+} from './problem-schema.ts';
 
 export interface ProblemMutant {
   readonly name: string;
@@ -19,7 +27,11 @@ export type TensorAct =
   | { readonly kind: 'round'; readonly to: (typeof ROUNDED_FORMATS)[number] }
   /** Subnormal numbers of the tensor's dtype become 0. */
   | { readonly kind: 'flush' }
-  | { readonly kind: 'clamp' | 'times' | 'constant'; readonly value: number }
+  | { readonly kind: 'clamp' | 'constant'; readonly value: number }
+  /** A factor over the case's values. */
+  | { readonly kind: 'times'; readonly value: Expression }
+  /** The elements of a table, over the case's values and ENTRY. */
+  | { readonly kind: 'entries'; readonly value: Expression }
   /** `shift`: each index along the dimension holds the next one's values; `last`: the last index holds zeros. */
   | { readonly kind: 'shift' | 'last'; readonly dim: number }
   | { readonly kind: 'unwritten'; readonly part: (typeof UNWRITTEN_PARTS)[number] };
@@ -27,8 +39,8 @@ export type TensorAct =
 type Key = (string | number)[];
 
 export interface MutantReader {
-  /** An expression over axes and attributes. */
-  parse(text: string, key: Key): Expression;
+  /** An expression over axes and attributes, and `more`. */
+  parse(text: string, key: Key, more?: readonly string[]): Expression;
   fault(key: Key, message: string): void;
 }
 
@@ -62,8 +74,12 @@ function changeOf({ set, tensor, ...acts }: RawMutant, { raw, reader, key }: Pla
     reader.fault([...key, 'tensor'], `unknown tensor "${tensor}"${orKnown(tensor!, known)}`);
     return { tensor: tensor!, kind: 'flush' };
   }
-  if (written!.dtype instanceof Object && 'own' in written!.dtype && written!.dtype.own === 'int32')
-    reader.fault([...key, 'tensor'], `${tensor} is int32: name a tensor of floating-point numbers`);
+  const isTable = 'own' in written!.dtype && written!.dtype.own === 'int32';
+  const act = MUTANT_ACTS.find((each) => acts[each] !== undefined)!;
+  if (isTable && !TABLE_ACTS.includes(act))
+    reader.fault([...key, act], `${tensor} is int32: use one of ${TABLE_ACTS.join(', ')}`);
+  if (!isTable && act === 'entries')
+    reader.fault([...key, act], `${tensor} holds floating-point numbers: name an int32 input`);
   if (acts.unwritten !== undefined && written!.in)
     reader.fault([...key, 'unwritten'], `${tensor} is an input: name an output`);
   return { tensor: tensor!, ...actOf(acts, { raw, tensor: tensor!, reader, key }) };
@@ -76,15 +92,17 @@ function actOf(
   const dimOf = (act: 'shift' | 'last'): number => {
     const { in: read, out } = raw.tensors[tensor]!;
     const dims = (read ?? out)!.map((text) => text.trim());
-    const dim = dims.indexOf(acts[act]!);
+    const dim = dims.indexOf(acts[act]!.trim());
     if (dim < 0)
       reader.fault([...key, act], `${tensor} has no dimension "${acts[act]}": name one of ${dims.join(', ')}`);
     return Math.max(0, dim);
   };
   if (acts.round !== undefined) return { kind: 'round', to: acts.round };
   if (acts.unwritten !== undefined) return { kind: 'unwritten', part: acts.unwritten };
-  for (const kind of ['clamp', 'times', 'constant'] as const)
-    if (acts[kind] !== undefined) return { kind, value: acts[kind] };
+  for (const kind of ['clamp', 'constant'] as const) if (acts[kind] !== undefined) return { kind, value: acts[kind] };
+  if (acts.times !== undefined) return { kind: 'times', value: reader.parse(acts.times, [...key, 'times']) };
+  if (acts.entries !== undefined)
+    return { kind: 'entries', value: reader.parse(acts.entries, [...key, 'entries'], [ENTRY]) };
   for (const kind of ['shift', 'last'] as const) if (acts[kind] !== undefined) return { kind, dim: dimOf(kind) };
   return { kind: 'flush' };
 }

@@ -110,7 +110,21 @@ const symmetry = strict({
 });
 
 /** What a mutant does to one tensor. */
-export const MUTANT_ACTS = ['round', 'flush', 'clamp', 'times', 'constant', 'shift', 'last', 'unwritten'] as const;
+export const MUTANT_ACTS = [
+  'round',
+  'flush',
+  'clamp',
+  'times',
+  'constant',
+  'entries',
+  'shift',
+  'last',
+  'unwritten',
+] as const;
+/** Acts on int32 inputs; `entries` is on these only. */
+export const TABLE_ACTS: readonly (typeof MUTANT_ACTS)[number][] = ['entries', 'shift', 'last'];
+/** An element of the table, in `entries`. */
+export const ENTRY = 'entry';
 /** Number formats that a mutant rounds to. */
 export const ROUNDED_FORMATS = ['fp16', 'bf16', 'e4m3', 'e5m2'] as const;
 /** What a mutant leaves unwritten at the end of an output. */
@@ -123,10 +137,11 @@ const mutant = strict({
   round: oneOf(ROUNDED_FORMATS).optional(),
   flush: oneOf(['subnormals']).optional(),
   clamp: finite().optional(),
-  times: finite().optional(),
+  times: expression.optional(),
   constant: finite().optional(),
-  shift: name.optional(),
-  last: name.optional(),
+  entries: expression.optional(),
+  shift: expression.optional(),
+  last: expression.optional(),
   unwritten: oneOf(UNWRITTEN_PARTS).optional(),
   about: text(),
 }).superRefine((written, context) => {

@@ -323,6 +323,14 @@ test.each([
   ['tensor: C', 'tensor: A', 21, 'mutants.ragged.unwritten', /A is an input: name an output/],
   ['round: e4m3', 'round: e4m4', 19, 'mutants.in_e4m3.round', /wanted one of fp16, bf16, e4m3, e5m2, found "e4m4"/],
   ['round: e4m3', 'round: e4m3, times: 2', 19, 'mutants.in_e4m3', /wanted exactly one of `round`, `flush`/],
+  [
+    'round: e4m3',
+    'entries: entry',
+    19,
+    'mutants.in_e4m3.entries',
+    /A holds floating-point numbers: name an int32 input/,
+  ],
+  ['round: e4m3', 'times: J', 19, 'mutants.in_e4m3.times', /unknown axis "J"/],
   ['tensor: A, ', '', 19, 'mutants.in_e4m3', /wanted exactly one of `set` and `tensor`/],
   ['round: e4m3', 'rund: e4m3', 19, 'mutants.in_e4m3', /unknown key "rund"/],
 ])('a mutant with %s as %s is refused with file, line, key and remedy', (was, is, line, key, message) => {
@@ -330,4 +338,19 @@ test.each([
   const read = () => parseProblem(withMutants(was, is), 'p/problem.yaml');
   expect(read).toThrow(message);
   expect(read).toThrow(`p/problem.yaml:${line}: ${key}`);
+});
+
+test('mutants of tables have other entries', () => {
+  const mutant = (act: string) =>
+    parseProblem(
+      DECODE.replace('reference:', `mutants:\n  wrong: { tensor: lengths, ${act}, about: a mistake }\nreference:`),
+      'p/problem.yaml',
+    ).mutants[0]!.change;
+  expect(mutant('entries: "max(0, entry - 1)"')).toMatchObject({
+    tensor: 'lengths',
+    kind: 'entries',
+    value: { text: 'max(0, entry - 1)' },
+  });
+  expect(() => mutant('entries: "J - entry"')).toThrow(/mutants.wrong.entries: unknown axis "J"/);
+  expect(() => mutant('round: fp16')).toThrow(/mutants.wrong.round: lengths is int32: use one of entries, shift, last/);
 });

@@ -191,7 +191,7 @@ class ProblemCompiler {
 
   #mutantReader(names: ReadonlySet<string>): MutantReader {
     return {
-      parse: (text, key) => this.#parse(text, key, names),
+      parse: (text, key, more = []) => this.#parse(text, key, new Set([...names, ...more])),
       fault: (key, message) => this.#fault(key, message),
     };
   }
