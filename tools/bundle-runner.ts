@@ -1,13 +1,12 @@
 // `npx nx bundle runner`: one archive with which a GPU host that has only a driver and nvcc serves kernels: no npm, no
-// network. It holds the repository's own layout (apps/*/dist, libs/emulator, kernels, proto, tools), so that the
-// programs find their files as they do here. Options: --out DIR (default out/), --no-node (leave Node out: for hosts
-// that have Node 24, or to save space)
+// network. tools/shipped-files.ts lists its files. Options: --out DIR (default out/), --no-node (leave Node out: for
+// hosts that have Node 24, or to save space)
 import { execFileSync } from 'node:child_process';
-import { chmodSync, cpSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { withoutDeadLinks } from './dead-links.ts';
+import { PLATFORM, stageFiles } from './shipped-files.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const { values: options } = parseArgs({
@@ -15,41 +14,19 @@ const { values: options } = parseArgs({
 });
 /** What a slow line carries in a minute. */
 const MAX_MEGABYTES = 60;
-const platform = `${process.platform}-${process.arch}`;
 const stage = join(options.out, 'flashcore');
 
 rmSync(stage, { recursive: true, force: true });
 mkdirSync(stage, { recursive: true });
-for (const path of [
-  'apps/runner/dist',
-  'apps/tui/dist',
-  'libs/emulator',
-  'apps/runner/worker/canary.cu',
-  'apps/runner/worker/clock-stamp.cu',
-  'apps/runner/worker/judge.cu',
-  'kernels',
-  'problems',
-  'examples',
-  'proto',
-  'tools',
-  'test/dist',
-  'test/conformance/kernels',
-  'test/measure/empty',
-  'test/fixtures',
-  'LICENSE',
-])
-  copy(path, path);
-copy('node_modules/koffi', 'node_modules/koffi');
-copy(`node_modules/@koromix/koffi-${platform}`, `node_modules/@koromix/koffi-${platform}`);
-if (!options['no-node']) copy('node_modules/node/bin/node', 'bin/node');
-for (const file of ['kernels/README.md', 'libs/emulator/README.md'].map((path) => join(stage, path)))
-  writeFileSync(file, withoutDeadLinks(readFileSync(file, 'utf8'), file));
+stageFiles(stage);
+if (!options['no-node'])
+  cpSync(join(ROOT, 'node_modules/node/bin/node'), join(stage, 'bin/node'), { dereference: true });
 launcher('flashcore-runner', 'apps/runner/dist/main.js');
 launcher('fa-tui', 'apps/tui/dist/main.js');
 launcher('flashcore-conformance', 'test/dist/conformance.js');
 launcher('flashcore-primitives', 'test/dist/primitives.js');
 
-const archive = join(options.out, `flashcore-runner-${platform}.tar.xz`);
+const archive = join(options.out, `flashcore-runner-${PLATFORM}.tar.xz`);
 console.log(`packing ${archive}: a minute or two`);
 // At xz's default level: about 35 MB in half a minute; the last levels save 2 % for thrice the time. XZ_OPT: another.
 execFileSync('tar', ['-C', options.out, '-cJf', archive, basename(stage)], {
@@ -66,14 +43,6 @@ if (megabytes > MAX_MEGABYTES) {
 console.log(
   `${archive} ${megabytes.toFixed(1)} MB of at most ${MAX_MEGABYTES}\nOn the GPU host: tar xf ${basename(archive)} && cd flashcore && ./flashcore-runner serve`,
 );
-
-function copy(from: string, to: string): void {
-  cpSync(join(ROOT, from), join(stage, to), {
-    recursive: true,
-    dereference: true,
-    filter: (path) => !path.endsWith('.map') && !/\/(__pycache__|compiled|dist\/testing)$/.test(path),
-  });
-}
 
 /** A shell script that starts a program with the bundle's own Node, else with the host's. */
 function launcher(name: string, main: string): void {

@@ -1,0 +1,31 @@
+/** The npm package, installed without the registry, runs a kernel of the user's own. */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { Home, ROOT } from '../support/home.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'fc-package-'));
+const home = new Home();
+afterAll(async () => {
+  await home[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test('the package installs offline and runs a kernel of the user to a verdict', { timeout: 300_000 }, () => {
+  const options = { cwd: folder, encoding: 'utf8', env: { ...home.env, HOME: folder } } as const;
+  const program = join(ROOT, 'tools/package.ts');
+  execFileSync(process.execPath, ['--experimental-transform-types', program, '--out', folder], { stdio: 'ignore' });
+  const [file] = readdirSync(folder).filter((name) => name.endsWith('.tgz'));
+  expect(statSync(join(folder, file!)).size).toBeLessThan(30e6);
+  execFileSync('npm', ['i', '-g', '--offline', '--prefix', join(folder, 'global'), `./${file}`], {
+    ...options,
+    stdio: 'ignore',
+  });
+  const run = (...args: string[]) => spawnSync(join(folder, 'global/bin/flashcore'), args, options);
+  expect(run('new', 'my_kernel')).toMatchObject({ status: 0 });
+  const { status, stdout, stderr } = run('verify', './my_kernel', '--shape', '1x1x64x64', '--seeds', '1');
+  expect(status, stderr).toBe(0);
+  expect(stdout).toContain('1 of 1 case passed');
+});

@@ -1,0 +1,47 @@
+/**
+ * The files that the offline bundle and the npm package ship, in the repository's own layout, so that the programs find
+ * them as they do in a clone.
+ */
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { withoutDeadLinks } from './dead-links.ts';
+
+export const ROOT = fileURLToPath(new URL('..', import.meta.url));
+export const PLATFORM = `${process.platform}-${process.arch}`;
+/** koffi with its native library for this platform: the only packages that the programs load at run time. */
+const NATIVE_PACKAGES = ['koffi', `@koromix/koffi-${PLATFORM}`];
+
+const SHIPPED = [
+  'apps/runner/dist',
+  'apps/tui/dist',
+  'libs/emulator',
+  'apps/runner/worker/canary.cu',
+  'apps/runner/worker/clock-stamp.cu',
+  'apps/runner/worker/judge.cu',
+  'kernels',
+  'problems',
+  'examples',
+  'proto',
+  'tools',
+  'test/dist',
+  'test/conformance/kernels',
+  'test/measure/empty',
+  'test/fixtures',
+  'LICENSE',
+  ...NATIVE_PACKAGES.map((name) => `node_modules/${name}`),
+];
+const PAGES = ['kernels/README.md', 'libs/emulator/README.md'];
+const LEFT_OUT = /\.map$|\/(?:__pycache__|compiled|dist\/testing|dist\/bench)$/;
+
+/** Copies the built programs and what they read into a folder. */
+export function stageFiles(stage: string): void {
+  for (const path of SHIPPED)
+    cpSync(join(ROOT, path), join(stage, path), {
+      recursive: true,
+      dereference: true,
+      filter: (source) => !LEFT_OUT.test(source),
+    });
+  for (const file of PAGES.map((path) => join(stage, path)))
+    writeFileSync(file, withoutDeadLinks(readFileSync(file, 'utf8'), file));
+}
