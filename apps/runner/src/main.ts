@@ -92,6 +92,8 @@ async function plannerOf({ fleet: file, security }: ServeOptions): Promise<(opti
 
 try {
   await main();
+  // A pipe takes long output bit by bit: an exit before the end would cut it.
+  await new Promise((printed) => process.stdout.write('', printed));
   process.exit();
 } catch (error) {
   process.exitCode = exitCode(error);
