@@ -11,6 +11,7 @@ const KERNELS = [
   'softmax_rows',
   'gemm_tiles',
   'decode_rows',
+  'decode_split',
   'decode_paged',
   'varlen_rows',
   'mla_rows',

@@ -7,6 +7,7 @@ import json
 
 EXAMPLES = [
     "decode_rows",
+    "decode_split",
     "decode_paged",
     "varlen_rows",
     "backward_rows",
