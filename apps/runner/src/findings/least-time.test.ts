@@ -1,6 +1,13 @@
 import { create } from '@bufbuild/protobuf';
 import { FindingKind, DeviceSchema, type Device } from '@flashcore/shared/contract';
-import { attentionCase, DATA_SHEETS, findDataSheet, parseShape } from '@flashcore/shared/kernels';
+import {
+  attentionCase,
+  DATA_SHEETS,
+  findDataSheet,
+  installedProblem,
+  parseShape,
+  problemCase,
+} from '@flashcore/shared/kernels';
 import { describe } from '@flashcore/shared/statistics';
 import { expect, test } from 'vitest';
 import type { LatencyReport, TimingModeName } from '../../worker/messages/measuring.ts';
@@ -71,6 +78,16 @@ test('a launch finds in L2 no more than what fits', () => {
   const of = (mode: TimingModeName, l2Bytes: number): number =>
     leastReadBytes(attentionCase(shape, 'fp16'), { mode, l2Bytes });
   expect([of('cold', 8e6), of('hot', 8e6), of('hot', 60e6)]).toEqual([50_331_648, 50_331_648 - 8e6, 0]);
+});
+
+test('keys before a window need not be read', () => {
+  const problem = installedProblem('attention_decode');
+  const bytesWith = (window: number): number => {
+    const shape = { B: 32, H: 64, Hkv: 8, Skv: 8192, D: 64, S: 1, window };
+    return leastReadBytes(problemCase(problem, shape, 'bf16'), { mode: 'cold', l2Bytes: 50e6 });
+  };
+  const [key, others] = [2 * 2 * 32 * 8 * 64, 2 * 32 * 64 * 64 + 4 * 32];
+  expect([bytesWith(-1), bytesWith(127)]).toEqual([key * 8192 + others, key * 128 + others]);
 });
 
 test('no bound for a device whose rates are not known, nor for the emulator', () => {

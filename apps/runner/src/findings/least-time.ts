@@ -3,7 +3,7 @@
  * work out from one that is only fast.
  */
 import { type BenchmarkResult, type Device } from '@flashcore/shared/contract';
-import { DTYPE_BYTES, elementsOfTensor, findDataSheet, type ProblemCase } from '@flashcore/shared/kernels';
+import { bytesOfTensor, findDataSheet, type ProblemCase } from '@flashcore/shared/kernels';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 
 export interface LeastTime {
@@ -41,17 +41,17 @@ export function leastTime(device: Device, timed: ProblemCase, launch: TimedLaunc
 
 /**
  * Bytes of the inputs that a launch cannot find in L2. Outputs never count: their stores may still be in L2 when the
- * launch ends.
+ * launch ends. Nor do rows that the problem's `work` leaves out, such as keys before a window.
  * Cold: all, L2 was flushed. Hot: no more than what fits into L2 can be left from the launches before, by any
  * replacement policy.
  */
 export function leastReadBytes(
-  { tensors, dtype }: Pick<ProblemCase, 'tensors' | 'dtype'>,
+  { tensors, bytes }: Pick<ProblemCase, 'tensors' | 'bytes'>,
   { mode, l2Bytes }: TimedLaunch & { l2Bytes: number },
 ): number {
-  const reads = tensors
-    .filter(({ direction }) => direction === 'in')
-    .reduce((sum, tensor) => sum + elementsOfTensor(tensor) * DTYPE_BYTES[dtype], 0);
+  const sized = (direction: 'in' | 'out'): number =>
+    tensors.filter((tensor) => tensor.direction === direction).reduce((sum, each) => sum + bytesOfTensor(each), 0);
+  const reads = Math.max(0, Math.min(sized('in'), bytes - sized('out')));
   return mode === 'cold' ? reads : Math.max(0, reads - l2Bytes);
 }
 
