@@ -1,7 +1,17 @@
 // `npm run package`: the npm package `flashcore`, as one file. It contains koffi with its library for this platform, so
 // that installing it needs no network where Node is new enough. Option: --out DIR (default dist/).
 import { execFileSync } from 'node:child_process';
-import { chmodSync, copyFileSync, cpSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ROOT, stageFiles } from './shipped-files.ts';
@@ -9,7 +19,6 @@ import { ROOT, stageFiles } from './shipped-files.ts';
 const { values: options } = parseArgs({ options: { out: { type: 'string', default: join(ROOT, 'dist') } } });
 const MAX_MEGABYTES = 30;
 const out = resolve(options.out);
-const stage = join(out, 'package');
 interface Manifest {
   readonly version: string;
   readonly description: string;
@@ -18,8 +27,9 @@ interface Manifest {
 }
 const { version, description, license, engines } = manifestOf('.');
 
-rmSync(stage, { recursive: true, force: true });
-mkdirSync(stage, { recursive: true });
+mkdirSync(out, { recursive: true });
+// A folder of its own: what is in DIR already stays.
+const stage = mkdtempSync(join(out, 'package-'));
 stageFiles(stage);
 for (const [program, file] of [
   ['runner', 'flashcore-runner.js'],
