@@ -2,8 +2,8 @@
 // network. tools/shipped-files.ts lists its files. Options: --out DIR (default out/), --no-node (leave Node out: for
 // hosts that have Node 24, or to save space)
 import { execFileSync } from 'node:child_process';
-import { chmodSync, cpSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { PLATFORM, stageFiles } from './shipped-files.ts';
@@ -14,10 +14,13 @@ const { values: options } = parseArgs({
 });
 /** What a slow line carries in a minute. */
 const MAX_MEGABYTES = 60;
-const stage = join(options.out, 'flashcore');
+const out = resolve(options.out);
+mkdirSync(out, { recursive: true });
+// A folder of its own: what is in DIR already stays, a clone named flashcore too.
+const work = mkdtempSync(join(out, 'bundle-'));
+const stage = join(work, 'flashcore');
 
-rmSync(stage, { recursive: true, force: true });
-mkdirSync(stage, { recursive: true });
+mkdirSync(stage);
 stageFiles(stage);
 if (!options['no-node'])
   cpSync(join(ROOT, 'node_modules/node/bin/node'), join(stage, 'bin/node'), { dereference: true });
@@ -26,13 +29,14 @@ launcher('fa-tui', 'apps/tui/dist/main.js');
 launcher('flashcore-conformance', 'test/dist/conformance.js');
 launcher('flashcore-primitives', 'test/dist/primitives.js');
 
-const archive = join(options.out, `flashcore-runner-${PLATFORM}.tar.xz`);
+const archive = join(out, `flashcore-runner-${PLATFORM}.tar.xz`);
 console.log(`packing ${archive}: a minute or two`);
 // At xz's default level: about 35 MB in half a minute; the last levels save 2 % for thrice the time. XZ_OPT: another.
-execFileSync('tar', ['-C', options.out, '-cJf', archive, basename(stage)], {
+execFileSync('tar', ['-C', work, '-cJf', archive, basename(stage)], {
   env: { ...process.env, XZ_OPT: process.env['XZ_OPT'] ?? '-6 -T0' },
   stdio: 'inherit',
 });
+rmSync(work, { recursive: true });
 const megabytes = statSync(archive).size / 1e6;
 if (megabytes > MAX_MEGABYTES) {
   console.error(

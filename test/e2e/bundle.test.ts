@@ -17,11 +17,13 @@ afterAll(async () => {
 
 // Without Node, whose 35 MB take half a minute to pack: `npx nx bundle runner` itself fails above 60 MB.
 test.skipIf(missing('xz-utils'))(TITLE, { timeout: 300_000 }, () => {
+  mkdirSync(join(folder, 'out/flashcore'), { recursive: true });
   execFileSync(process.execPath, [join(ROOT, 'tools/bundle-runner.ts'), '--out', join(folder, 'out'), '--no-node'], {
     stdio: 'ignore',
     // Packed for speed: twice the size, a tenth of the time.
     env: { ...process.env, XZ_OPT: '-0' },
   });
+  expect(readdirSync(join(folder, 'out')).toSorted()).toEqual(['flashcore', expect.stringMatching(/\.tar\.xz$/)]);
   const [archive] = readdirSync(join(folder, 'out')).filter((name) => name.endsWith('.tar.xz'));
   expect(statSync(join(folder, 'out', archive!)).size).toBeLessThan(8e6);
   const there = join(folder, 'host');

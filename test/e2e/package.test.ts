@@ -1,6 +1,6 @@
 /** The npm package, installed without the registry, runs a kernel of the user's own. */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -15,8 +15,10 @@ afterAll(async () => {
 
 test('the package installs offline and runs a kernel of the user to a verdict', { timeout: 300_000 }, () => {
   const options = { cwd: folder, encoding: 'utf8', env: { ...home.env, HOME: folder } } as const;
+  mkdirSync(join(folder, 'package'));
   const program = join(ROOT, 'tools/package.ts');
   execFileSync(process.execPath, ['--experimental-transform-types', program, '--out', folder], { stdio: 'ignore' });
+  expect(readdirSync(folder)).toContain('package');
   const [file] = readdirSync(folder).filter((name) => name.endsWith('.tgz'));
   expect(statSync(join(folder, file!)).size).toBeLessThan(30e6);
   execFileSync('npm', ['i', '-g', '--offline', '--prefix', join(folder, 'global'), `./${file}`], {
