@@ -153,6 +153,11 @@ test.each(inFull(KERNELS, (kernel) => COMPARED.includes(kernel)))(
     expect(variant!.verify!.probes.length).toBeGreaterThan(0);
     expect(variant!.verify!.drawn.length).toBeGreaterThan(10);
 
+    if (kernel === 'decode_split') {
+      // decode_rows is the champion of its problem by now.
+      expect(response.result!.acceptability!.replaces).toContain('decode_rows');
+      return;
+    }
     const job = response.job!.name;
     const accepted = home.faTui(['accept', job, '--over', 'none', '--note', 'the first of its problem']);
     expect([accepted.exitCode, accepted.stdout]).toEqual([0, expect.stringContaining(`${kernel} is the champion`)]);
