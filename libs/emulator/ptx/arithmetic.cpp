@@ -38,6 +38,13 @@ std::string key_of(const Statement& s) {
   return key;
 }
 
+bool fits_registers(const Lowering& l, const Operation& op) {
+  const std::vector<Operand>& operands = l.statement().operands;
+  for (size_t n = 0; n < operands.size() && n < op.operands; ++n)
+    if (operands[n].kind == OperandKind::Register && l.register_bytes(operands[n]) != op.bytes[n]) return false;
+  return true;
+}
+
 }  // namespace
 
 const std::map<std::string, Operation>& arithmetic_operations() {
@@ -69,8 +76,10 @@ bool lower_arithmetic(Lowering& l, Ins& ins) {
   } else if (s.op == "setp") {
     ins.count = 0;
   }
-  if (found == table.end() && s.op == "cvt" && s.mods.size() == 2) {
-    return lower_integer_conversion(l, ins);
+  if (s.op == "cvt" && s.mods.size() == 2) {
+    // The table's are of registers as wide as the types.
+    const bool fits = found != table.end() && fits_registers(l, found->second);
+    if (!fits && lower_integer_conversion(l, ins)) return true;
   }
   if (found == table.end()) return false;
   const std::string& type = s.mods.back();

@@ -1,5 +1,7 @@
 // The PTX engine on a program of its own, where it differs from code of the C++ compiler: divergence, a GPU's answers,
 // bounds, and opcodes that it does not carry.
+#include <climits>
+
 #include "driver.h"
 
 namespace {
@@ -16,6 +18,13 @@ void test_answers(const Kernels& kernels) {
   const Buffer<int> out(6);
   CHECK_OK(kernels.run("answers_as_a_gpu", {1}, {1}, 0, out.address(), 32));
   CHECK(out.read() == (std::vector<int>{0, -1, 2147483647, 0, 0, -1}));
+}
+
+void test_wide_registers(const Kernels& kernels) {
+  const Buffer<int> out(8);
+  CHECK_OK(kernels.run("converts_wide_registers", {1}, {1}, 0, out.address()));
+  const int low = INT_MIN + 1;
+  CHECK(out.read() == (std::vector<int>{low, -1, low, 0, low, 0, -123, 0xff85}));
 }
 
 void test_sums_of_products(const Kernels& kernels) {
@@ -193,6 +202,7 @@ int main() {
   const Kernels kernels("divergence");
   test_divergence(kernels);
   test_answers(kernels);
+  test_wide_registers(kernels);
   test_sums_of_products(kernels);
   test_special_registers(kernels);
   test_bounds(kernels);

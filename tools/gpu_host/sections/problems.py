@@ -1,6 +1,7 @@
 """
 Kernels of every problem beside attention, and of attention's other forms, as ranked experiments in fp16 and bf16, each
-accepted as the first champion of its problem; then attention's other forms one by one.
+accepted over its problem's champion, where there is one; then attention's other forms one by one. With --kernels, only
+those of them.
 """
 
 import json
@@ -8,6 +9,7 @@ import json
 EXAMPLES = [
     "decode_rows",
     "decode_split",
+    "decode_mma",
     "decode_paged",
     "varlen_rows",
     "backward_rows",
@@ -37,14 +39,20 @@ PROBLEMS = [
 
 
 def measure(m):
-    for kernel in EXAMPLES:
+    chosen = [kernel for kernel in EXAMPLES if kernel in m.options.kernels]
+    for kernel in chosen or EXAMPLES:
         for dtype in ("fp16", "bf16"):
             parameters = ["--set", "BF16=1"] if dtype == "bf16" else []
             name = f"problems.{kernel}.{dtype}"
             document = run(m, name, ["run", f"examples/kernels/{kernel}", *parameters])
             job = document.get("job", {}).get("name", "")
-            code, _, _, refusal = m.tui("accept", job, "--over", "none", "--note", "first", name=f"{name}.accept.txt")
+            over = document.get("result", {}).get("acceptability", {}).get("over") or "none"
+            code, _, _, refusal = m.tui(
+                "accept", job, "--over", over, "--note", "the fastest", name=f"{name}.accept.txt"
+            )
             print(f"  accepted: {code == 0} {refusal[-200:] if code else ''}", flush=True)
+    if chosen:
+        return
     shapes = [each for shape in FORMS for each in ("--shape", shape)]
     run(m, "problems.forms", ["bench", "examples/kernels/gqa_rows", *shapes])
     for problem in PROBLEMS:

@@ -1,0 +1,301 @@
+#!/usr/bin/env python3
+"""Times examples/kernels/decode_mma beside PyTorch's SDPA backends and a plain copy, on drawn shapes of full caches.
+
+  python3 tools/gpu_host/programs/decode_rivals.py --seed 7 --shapes 60 [--flex 4] [--out FILE]
+  python3 tools/gpu_host/programs/decode_rivals.py --summary FILE
+
+Each line of the output is a JSON object: a shape, and the median, the 2.5th and 97.5th percentile of the samples of
+each subject in microseconds. A sample is a replay of a CUDA graph of as many calls as take about 1 ms, divided by their
+number; subjects take turns, so that they share the device's clock. Each call of a graph has caches of its own until
+these are larger than twice the L2 cache. `difference` is the largest absolute one to SDPA's math backend in fp32, of
+the shapes whose caches it can take. The kernel is compiled here, from its folder, with what its manifest would define.
+"""
+
+import argparse
+import ctypes
+import json
+import math
+import pathlib
+import random
+import statistics
+import subprocess
+import tempfile
+import warnings
+
+KERNELS = pathlib.Path(__file__).resolve().parents[3] / "kernels"
+BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
+ROUNDS = 40
+SAMPLE_US = 1000
+MOST_BYTES = 12 * 1024**3
+# H, Hkv, D: Llama-3 8B and 70B, Qwen3-30B, gpt-oss, Gemma-2 9B, and heads that share nothing.
+MODELS = [(32, 8, 128), (64, 8, 128), (32, 4, 128), (64, 8, 64), (16, 8, 256), (16, 16, 128), (8, 1, 128), (40, 8, 128)]
+
+
+def draw(rng):
+    while True:
+        heads, kv_heads, width = rng.choice(MODELS)
+        batch = round(2 ** rng.uniform(0, 9))
+        keys = round(2 ** rng.uniform(0, 17))
+        if 2 * 2 * batch * keys * kv_heads * width <= MOST_BYTES:
+            return {
+                "B": batch,
+                "H": heads,
+                "Hkv": kv_heads,
+                "S": rng.choice([1, 1, 1, 2, 4, 8]),
+                "Skv": max(keys, 8),
+                "D": width,
+                "dtype": rng.choice(["bf16", "fp16"]),
+            }
+
+
+def load_torch():
+    """PyTorch's names for this file. The summary does without."""
+    global torch, functional, SDPBackend, sdpa_kernel
+    import torch
+    import torch.nn.functional as functional
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+
+class Driver:
+    """What of the CUDA driver a launch needs."""
+
+    def __init__(self):
+        self.library = ctypes.CDLL("libcuda.so.1")
+
+    def call(self, name, *arguments):
+        code = getattr(self.library, name)(*arguments)
+        if code != 0:
+            raise RuntimeError(f"{name} failed with CUresult {code}")
+
+
+class Decode:
+    """examples/kernels/decode_mma, compiled for this device in one dtype."""
+
+    # kernel.yaml's constants; warps and keys of a tile by head dimension.
+    CTAS_AN_SM = 2
+    CUTS = {64: (4, 32), 128: (4, 16), 256: (2, 16)}
+    ENTRIES = ((64, 16), (64, 32), (128, 16), (128, 32), (256, 16))
+
+    def __init__(self, driver, bf16):
+        self.driver = driver
+        self.multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
+        defines = {"BF16": int(bf16), "SMS": self.multiprocessors, "CTAS_AN_SM": self.CTAS_AN_SM}
+        defines |= {f"D{width}_TILE_KEYS": keys for width, (_, keys) in self.CUTS.items()}
+        defines |= {f"D{width}_ROWS{rows}_BYTES": self.shared_bytes(width, rows) for width, rows in self.ENTRIES}
+        major, minor = torch.cuda.get_device_capability()
+        with tempfile.TemporaryDirectory() as folder:
+            cubin = pathlib.Path(folder) / "decode.cubin"
+            subprocess.run(
+                [
+                    *["nvcc", "-std=c++17", "-O3", "-cubin", f"-arch=sm_{major}{minor}", f"-I{KERNELS}"],
+                    *[f"-D{name}={value}" for name, value in defines.items()],
+                    *["-o", str(cubin), str(KERNELS.parent / "examples/kernels/decode_mma/decode_mma.cu")],
+                ],
+                check=True,
+            )
+            image = cubin.read_bytes()
+        self.module = ctypes.c_void_p()
+        driver.call("cuModuleLoadData", ctypes.byref(self.module), image)
+        self.entries = {}
+        for width, rows in self.ENTRIES:
+            entry = ctypes.c_void_p()
+            name = f"decode_mma_d{width}_rows{rows}".encode()
+            driver.call("cuModuleGetFunction", ctypes.byref(entry), self.module, name)
+            # 8: CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            driver.call("cuFuncSetAttribute", entry, 8, self.shared_bytes(width, rows))
+            self.entries[width, rows] = entry
+
+    def shared_bytes(self, width, rows):
+        warps, keys = self.CUTS[width]
+        return (rows + 4 * warps * keys) * width * 2
+
+    def prepare(self, shape, lengths):
+        """A function of q, k, v and o that launches the kernel on the current stream."""
+        batch, heads, kv_heads, queries, keys, width = (shape[name] for name in ("B", "H", "Hkv", "S", "Skv", "D"))
+        rows = 32 if heads // kv_heads * queries > 16 and width < 256 else 16
+        stripes = kv_heads * math.ceil(heads // kv_heads * queries / rows)
+        grid = stripes * max(1, self.CTAS_AN_SM * self.multiprocessors // stripes)
+        parts = torch.empty(grid * 2 * rows * (width + 2), device="cuda")
+        ended = torch.zeros(batch * stripes, dtype=torch.int32, device="cuda")
+        sums = torch.empty(batch, heads, queries, device="cuda")
+        entry, shared_bytes, threads = self.entries[width, rows], self.shared_bytes(width, rows), 32 * self.CUTS[width][0]
+
+        def launch(q, k, v, o):
+            pointers = [ctypes.c_void_p(each.data_ptr()) for each in (q, k, v, o, sums, lengths, parts, ended)]
+            numbers = (batch, queries, heads, heads // kv_heads, keys, -1, stripes)
+            integers = [ctypes.c_int(each) for each in numbers]
+            values = [*pointers, *integers, ctypes.c_float(1 / math.sqrt(width)), ctypes.c_float(0)]
+            arguments = (ctypes.c_void_p * len(values))(
+                *[ctypes.cast(ctypes.byref(each), ctypes.c_void_p) for each in values]
+            )
+            stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+            self.driver.call(
+                "cuLaunchKernel", entry, grid, 1, 1, threads, 1, 1, shared_bytes, stream, arguments, None
+            )
+            return o
+
+        return launch
+
+
+def captured(call, count):
+    """A graph of `count` calls, each told its number."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call(0)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept = [call(number) for number in range(count)]
+    return graph, kept
+
+
+def time_graph(graph, events):
+    events[0].record()
+    graph.replay()
+    events[1].record()
+    events[1].synchronize()
+    return events[0].elapsed_time(events[1]) * 1e3
+
+
+def measure(shape, kernels, flex):
+    batch, heads, kv_heads, queries, keys, width = (shape[name] for name in ("B", "H", "Hkv", "S", "Skv", "D"))
+    dtype = torch.bfloat16 if shape["dtype"] == "bf16" else torch.float16
+    cache_bytes = 2 * 2 * batch * keys * kv_heads * width
+    copies = max(1, min(32, math.ceil(2 * torch.cuda.get_device_properties(0).L2_cache_size / cache_bytes)))
+    caches = torch.randn(copies, 2, batch, keys, kv_heads, width, device="cuda", dtype=dtype)
+    q = torch.randn(batch, queries, heads, width, device="cuda", dtype=dtype)
+    o = torch.empty_like(q)
+    lengths = torch.full((batch,), keys, dtype=torch.int32, device="cuda")
+    # SDPA's causal mask begins at the first key: for more than one query it needs the last rows' own mask.
+    mask = None
+    if queries > 1:
+        mask = torch.ones(queries, keys, dtype=torch.bool, device="cuda").tril(keys - queries)
+    launch = kernels[shape["dtype"]].prepare(shape, lengths)
+    target = torch.empty_like(caches[0])
+    subjects = {
+        "decode_mma": lambda number: launch(q, caches[number][0], caches[number][1], o),
+        "copy": lambda number: target.copy_(caches[number]),
+    }
+
+    def attention(number, backend):
+        k, v = caches[number][0].transpose(1, 2), caches[number][1].transpose(1, 2)
+        with sdpa_kernel([backend]):
+            return functional.scaled_dot_product_attention(
+                q.transpose(1, 2), k, v, attn_mask=mask, enable_gqa=heads != kv_heads
+            )
+
+    missing = {}
+    for name, kind in BACKENDS.items():
+        backend = getattr(SDPBackend, kind)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                attention(0, backend)
+            torch.cuda.synchronize()
+            subjects[name] = lambda number, backend=backend: attention(number, backend)
+        except RuntimeError as error:
+            missing[name] = str(error).strip().splitlines()[0][:100]
+    if flex is not None:
+
+        def compiled(number):
+            k, v = caches[number][0].transpose(1, 2), caches[number][1].transpose(1, 2)
+            return flex(q.transpose(1, 2), k, v, enable_gqa=heads != kv_heads)
+
+        # Without a mask: more than one query would see keys behind its own.
+        if queries == 1:
+            subjects["flex"] = compiled
+
+    difference = None
+    subjects["decode_mma"](0)
+    if cache_bytes * heads // kv_heads <= 2 * 1024**3:
+        k, v = (caches[0][i].transpose(1, 2).float().repeat_interleave(heads // kv_heads, 1) for i in (0, 1))
+        with sdpa_kernel([SDPBackend.MATH]):
+            want = functional.scaled_dot_product_attention(q.transpose(1, 2).float(), k, v, attn_mask=mask)
+        difference = (o.transpose(1, 2).float() - want).abs().max().item()
+        del k, v, want
+
+    events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+    graphs = {}
+    for name, call in list(subjects.items()):
+        try:
+            single, _ = captured(call, 1)
+            us = sorted(time_graph(single, events) for _ in range(5))[2]
+            count = max(copies, min(200, round(SAMPLE_US / us)))
+            graphs[name] = (*captured(lambda number, call=call: call(number % copies), count), count)
+        except RuntimeError as error:
+            missing[name] = str(error).strip().splitlines()[0][:100]
+    samples = {name: [] for name in graphs}
+    for _ in range(ROUNDS):
+        for name, (graph, _, count) in graphs.items():
+            samples[name].append(time_graph(graph, events) / count)
+    figures = {}
+    for name, values in samples.items():
+        values = sorted(values)
+        figures[name] = [round(values[int(p * len(values))], 3) for p in (0.5, 0.025, 0.975)]
+    return {"shape": shape, "us": figures, "missing": missing, "difference": difference, "cacheBytes": cache_bytes}
+
+
+# Queries of a sequence and MB of its caches, each from and to.
+CLASSES = [((1, 1), (0, 10)), ((1, 1), (10, 100)), ((1, 1), (100, 1e6)), ((2, 8), (0, 100)), ((2, 8), (100, 1e6))]
+
+
+def summarise(path):
+    """A table of what a run wrote: by class, how the kernel stands to the fastest backend and to a copy."""
+    about, *lines = [json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf8").splitlines()]
+    print(f"{about['device']}, PyTorch {about['torch']}, {len(lines)} shapes drawn with seed {about['seed']}.\n")
+    print("| queries | caches | shapes | fastest backend's time / decode_mma's: least, geometric mean, most | of a copy |")
+    print("| --- | --- | --- | --- | --- |")
+    for (fewest, most), (least_mb, most_mb) in CLASSES:
+        ratios, copies = [], []
+        for line in lines:
+            if fewest <= line["shape"]["S"] <= most and least_mb <= line["cacheBytes"] / 1e6 < most_mb:
+                us = {name: median for name, (median, _, _) in line["us"].items()}
+                own, copy = us.pop("decode_mma"), us.pop("copy")
+                ratios.append(min(us.values()) / own)
+                # A copy reads the caches and writes as much.
+                copies.append(copy / own / 2)
+        if not ratios:
+            continue
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        queries = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+        size = f"{least_mb} to {most_mb} MB" if most_mb < 1e6 else f"from {least_mb} MB"
+        print(
+            f"| {queries} | {size} | {len(ratios)} | {min(ratios):.3f}, {mean:.3f}, {max(ratios):.3f} "
+            f"| {min(copies):.2f} to {max(copies):.2f} |"
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--shapes", type=int, default=60)
+    parser.add_argument("--flex", type=int, default=0, help="of the shapes, how many FlexAttention is compiled for")
+    parser.add_argument("--out", type=argparse.FileType("w"), default="-")
+    parser.add_argument("--shape", action="append", default=[], type=json.loads, help="instead of drawn ones")
+    parser.add_argument("--summary", help="prints the table of what --out wrote, and measures nothing")
+    options = parser.parse_args()
+    if options.summary:
+        return summarise(options.summary)
+    load_torch()
+    rng = random.Random(options.seed)
+    shapes = options.shape or [draw(rng) for _ in range(options.shapes)]
+    driver = Driver()
+    torch.cuda.init()
+    torch.zeros(1, device="cuda")
+    kernels = {name: Decode(driver, name == "bf16") for name in ("bf16", "fp16")}
+    flex = None
+    if options.flex > 0:
+        from torch.nn.attention.flex_attention import flex_attention
+
+        flex = torch.compile(flex_attention, dynamic=False)
+    about = {"device": torch.cuda.get_device_name(0), "torch": torch.__version__, "seed": options.seed}
+    print(json.dumps(about), file=options.out, flush=True)
+    for number, shape in enumerate(shapes):
+        line = measure(shape, kernels, flex if number < options.flex else None)
+        print(json.dumps(line), file=options.out, flush=True)
+        torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()
