@@ -243,6 +243,7 @@ CLASSES = [((1, 1), (0, 10)), ((1, 1), (10, 100)), ((1, 1), (100, 1e6)), ((2, 8)
 def summarise(path):
     """A table of what a run wrote: by class, how the kernel stands to the fastest backend and to a copy."""
     about, *lines = [json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf8").splitlines()]
+    print("# decode_mma beside PyTorch's backends\n")
     print(f"{about['device']}, PyTorch {about['torch']}, {len(lines)} shapes drawn with seed {about['seed']}.\n")
     print("| queries | caches | shapes | fastest backend's time / decode_mma's: least, geometric mean, most | of a copy |")
     print("| --- | --- | --- | --- | --- |")
