@@ -118,7 +118,11 @@ class Decode:
         parts = torch.empty(grid * 2 * rows * (width + 2), device="cuda")
         ended = torch.zeros(batch * stripes, dtype=torch.int32, device="cuda")
         sums = torch.empty(batch, heads, queries, device="cuda")
-        entry, shared_bytes, threads = self.entries[width, rows], self.shared_bytes(width, rows), 32 * self.CUTS[width][0]
+        entry, shared_bytes, threads = (
+            self.entries[width, rows],
+            self.shared_bytes(width, rows),
+            32 * self.CUTS[width][0],
+        )
 
         def launch(q, k, v, o):
             pointers = [ctypes.c_void_p(each.data_ptr()) for each in (q, k, v, o, sums, lengths, parts, ended)]
@@ -129,9 +133,7 @@ class Decode:
                 *[ctypes.cast(ctypes.byref(each), ctypes.c_void_p) for each in values]
             )
             stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-            self.driver.call(
-                "cuLaunchKernel", entry, grid, 1, 1, threads, 1, 1, shared_bytes, stream, arguments, None
-            )
+            self.driver.call("cuLaunchKernel", entry, grid, 1, 1, threads, 1, 1, shared_bytes, stream, arguments, None)
             return o
 
         return launch
@@ -245,7 +247,9 @@ def summarise(path):
     about, *lines = [json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf8").splitlines()]
     print("# decode_mma beside PyTorch's backends\n")
     print(f"{about['device']}, PyTorch {about['torch']}, {len(lines)} shapes drawn with seed {about['seed']}.\n")
-    print("| queries | caches | shapes | fastest backend's time / decode_mma's: least, geometric mean, most | of a copy |")
+    print(
+        "| queries | caches | shapes | fastest backend's time / decode_mma's: least, geometric mean, most | of a copy |"
+    )
     print("| --- | --- | --- | --- | --- |")
     for (fewest, most), (least_mb, most_mb) in CLASSES:
         ratios, copies = [], []
