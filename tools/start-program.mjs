@@ -8,8 +8,10 @@ import { pathToFileURL } from 'node:url';
 
 const WANTED_MAJOR = 24;
 const RUNNER_CANNOT = 3;
-/** Also where npm's settings leave out the scripts of packages, of which one brings Node and another builds. */
-const INSTALL = 'npm ci --ignore-scripts=false';
+/** A clone has the lock file, an installed package has not. Both need the scripts of packages: one brings Node. */
+const INSTALL = existsSync(new URL('../package-lock.json', import.meta.url))
+  ? 'npm ci --ignore-scripts=false'
+  : 'npm install --global --ignore-scripts=false, with the file that flashcore came as';
 
 /** Runs `main` with this process's arguments and ends with its code. */
 export async function startProgram(main) {

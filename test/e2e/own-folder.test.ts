@@ -47,3 +47,8 @@ test('a folder that was run is listed first, e edits it, r runs it and the form 
   terminal.type('y');
   await terminal.waitFor(/cancelled/i);
 });
+
+test('in its folder, a command needs no argument', () => {
+  const verified = home.faTui(['verify', '--shape', '1x1x64x64', '--seeds', '1'], { cwd: folder });
+  expect([verified.exitCode, verified.stdout]).toEqual([0, expect.stringMatching(/^mine/m)]);
+});

@@ -14,6 +14,7 @@ import {
   scopeOfShape,
   tensorElements,
 } from '@flashcore/shared/kernels';
+import { inFull } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
 import { drawForRun, drawShapes, type Below } from './drawn-shapes.ts';
@@ -85,25 +86,30 @@ const all = ({ batch, heads }: Shape): number => batch * heads;
 /** Of the runs, at least: what a kernel is wrong on is drawn. */
 const SHARE = 0.85;
 
-test.each([
+const WRONG: [kernel: string, on: typeof WRONG_ON][] = [
   ['flashcore_v6', WRONG_ON],
   ['flashcore_v12', WRONG_ON],
   ['corpus/cheats_shapes', { ...WRONG_ON, ...WRONG_ON_WIDTHS }],
-] as const)('%s: nearly every run has each pair and many triples of sizes, in seconds', (kernel, wrongOn) => {
-  const runs = drawn(kernel, { count: RUNS });
-  for (const shapes of runs) {
-    expect(shapes.length).toBeLessThanOrEqual(20);
-    expect(
-      shapes.every((shape) => tensorElements(attention(), shape) <= 2 ** 18 && caseFlops(attention(), shape) <= 6e8),
-    ).toBe(true);
-    expect(shapes.reduce((sum, shape) => sum + caseFlops(attention(), shape), 0)).toBeLessThanOrEqual(2.4e9);
-  }
-  const seldom = Object.entries(wrongOn)
-    .map(([name, isWrong]) => ({ name, share: runs.filter((shapes) => shapes.some(isWrong)).length / RUNS }))
-    .filter(({ share }) => share < SHARE);
-  expect(seldom).toEqual([]);
-  expect(new Set(runs.map((shapes) => shapes.map(formatShape).join())).size).toBe(RUNS);
-});
+];
+
+test.each(inFull(WRONG, ([kernel]) => kernel === 'flashcore_v6'))(
+  '%s: nearly every run has each pair and many triples of sizes, in seconds',
+  (kernel, wrongOn) => {
+    const runs = drawn(kernel, { count: RUNS });
+    for (const shapes of runs) {
+      expect(shapes.length).toBeLessThanOrEqual(20);
+      expect(
+        shapes.every((shape) => tensorElements(attention(), shape) <= 2 ** 18 && caseFlops(attention(), shape) <= 6e8),
+      ).toBe(true);
+      expect(shapes.reduce((sum, shape) => sum + caseFlops(attention(), shape), 0)).toBeLessThanOrEqual(2.4e9);
+    }
+    const seldom = Object.entries(wrongOn)
+      .map(([name, isWrong]) => ({ name, share: runs.filter((shapes) => shapes.some(isWrong)).length / RUNS }))
+      .filter(({ share }) => share < SHARE);
+    expect(seldom).toEqual([]);
+    expect(new Set(runs.map((shapes) => shapes.map(formatShape).join())).size).toBe(RUNS);
+  },
+);
 
 test('a GPU has longer rows, and as many heads as the limit allows or more than 65,535', () => {
   for (const [kernel, most] of [

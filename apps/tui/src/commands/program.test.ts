@@ -70,7 +70,11 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
       () => /unknown option '--shap'[\s\S]*--shape/,
     ],
     ['an unknown action', () => ['problem', 'chek'], () => /Allowed choices are check/],
-    ['no kernel', () => ['run'], () => /missing required argument 'kernel or folder'/],
+    [
+      'no kernel, in a folder without one',
+      () => ['run'],
+      () => /has no kernel\.yaml: go to a kernel's folder, or give/,
+    ],
     ['a malformed shape', () => ['run', 'fa_v2_wmma', '--shape', '2x8x512'], () => /must be such as 2x8x512x64/],
     ['a shape with a zero', () => ['verify', 'fa_v2_wmma', '--shape', '0x8x512x64'], () => /batch/],
     [

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import type { Command } from 'commander';
 import type { JobAction } from '../session/job-request.ts';
 import type { Define } from './define-command.ts';
@@ -22,16 +23,27 @@ import {
 } from './option-groups.ts';
 import type { JobCommandOptions } from './options.ts';
 import type { TuneCommandOptions } from './tune.ts';
+import { UsageError } from '../usage-error.ts';
+
+const HERE = "default: the current folder's";
+
+/** The argument that stands for the current folder's kernel. Errors: UsageError where that folder has none. */
+function kernelHere(): string {
+  if (existsSync('kernel.yaml')) return '.';
+  throw new UsageError(
+    `${process.cwd()} has no kernel.yaml: go to a kernel's folder, or give the id of a kernel or the path of its folder`,
+  );
+}
 
 /** Commands that start jobs. */
 export function addStartingCommands(program: Command, define: Define): void {
-  const start = (name: JobAction, about: string, argument = '<kernel or folder>') => {
+  const start = (name: JobAction, about: string) => {
     const command = program
       .command(name)
-      .argument(argument, "id of a runner's kernel, a folder with a kernel.yaml, or a build_id")
+      .argument('[kernel or folder]', `id of a runner's kernel, a folder with a kernel.yaml, or a build_id; ${HERE}`)
       .description(about);
     define<JobCommandOptions>(command, async (context, options, kernel) =>
-      (await import('./start-job.ts')).startJob(name, kernel, options, context),
+      (await import('./start-job.ts')).startJob(name, kernel || (options.sdpa ? '' : kernelHere()), options, context),
     );
     return againOptions(command);
   };
@@ -41,9 +53,7 @@ export function addStartingCommands(program: Command, define: Define): void {
   rbkOption(
     jobOptions(
       variantOptions(
-        benchmarkOptions(
-          shapeOption(start('bench', "measure the latency, or without a kernel SDPA's (--sdpa)", '[kernel or folder]')),
-        ),
+        benchmarkOptions(shapeOption(start('bench', "measure the latency, or without a kernel SDPA's (--sdpa)"))),
       ),
     ),
   );
@@ -61,10 +71,10 @@ export function addStartingCommands(program: Command, define: Define): void {
     tuneOptions(
       program
         .command('tune')
-        .argument('<kernel or folder>', "id of a runner's kernel, or a folder with a kernel.yaml")
+        .argument('[kernel or folder]', `id of a runner's kernel, or a folder with a kernel.yaml; ${HERE}`)
         .description("search a kernel's variants: build all, verify, race, compare the winner"),
     ),
-    async (context, options, kernel) => (await import('./tune.ts')).tune(kernel, options, context),
+    async (context, options, kernel) => (await import('./tune.ts')).tune(kernel || kernelHere(), options, context),
   );
   define<EvolveCommandOptions>(
     evolveOptions(
@@ -79,20 +89,21 @@ export function addStartingCommands(program: Command, define: Define): void {
     exportOptions(
       program
         .command('export')
-        .argument('<kernel or folder>', "id of a runner's kernel, or a folder with a kernel.yaml")
+        .argument('[kernel or folder]', `id of a runner's kernel, or a folder with a kernel.yaml; ${HERE}`)
         .description('write a kernel for others to call: PyTorch, KernelBench, FlashInfer-Bench …'),
     ),
-    async (context, options, kernel) => (await import('./export.ts')).exportKernel(kernel, options, context),
+    async (context, options, kernel) =>
+      (await import('./export.ts')).exportKernel(kernel || kernelHere(), options, context),
   );
   const watched = experimentOptions(
     program
       .command('watch-source')
-      .argument('<folder>', 'a folder with a kernel.yaml')
+      .argument('[folder]', `a folder with a kernel.yaml; ${HERE}`)
       .description('run the experiment at every save (in a terminal: in the program); a newer save supersedes')
       .option('--quick', 'build and run the smallest case first; the rest only if that passes'),
   );
   define<JobCommandOptions>(watched, async (context, options, folder) =>
-    (await import('./watch-source.ts')).watchSource(folder, options, context),
+    (await import('./watch-source.ts')).watchSource(folder || kernelHere(), options, context),
   );
   const first = experimentOptions(
     program.command('start').description('the default experiment (npm start); in a terminal, the program opens on it'),
