@@ -72,3 +72,28 @@ test('log, gc, backup and restore of a real runner', { timeout: 120_000 }, async
   expect(again.stderr).not.toContain('no longer kept');
   expect(again.stdout).toBe(whole.stdout);
 });
+
+test('fa-tui doctor: what is missing is told with what installs it, and no runner is a failure', () => {
+  const { exitCode, stdout } = home.faTui(['doctor', '--json']);
+  const { checks } = JSON.parse(stdout) as { checks: { name: string; state: string; why: string; fix: string }[] };
+  expect(exitCode).toBe(0);
+  expect(checks.map(({ name }) => name)).toEqual(
+    expect.arrayContaining([
+      'client',
+      'runner',
+      'host',
+      'device emulator',
+      'emulator',
+      'g++',
+      'sandbox',
+      'disk',
+      'clock',
+    ]),
+  );
+  for (const { name, state, why, fix } of checks)
+    expect([name, why === '', fix === '']).toEqual([name, state === 'ok', state === 'ok']);
+  expect(home.faTui(['doctor', '--runner', 'localhost:1'])).toMatchObject({
+    exitCode: 1,
+    stdout: expect.stringMatching(/✗ runner .*nothing answers there[\s\S]*Fix: /) as string,
+  });
+});

@@ -1,3 +1,4 @@
+import { statfs } from 'node:fs/promises';
 import { arch, hostname, platform } from 'node:os';
 import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
@@ -59,6 +60,7 @@ export class HostDescriber {
   async describe({ devices, activeJobs, trusted, readings }: HostQuestion): Promise<Host> {
     const { version, buildId, dataDirectory, embedded, isolation, cleanText } = this.#options;
     const described = readings ? this.#options.withReadings(devices) : devices;
+    const freeDiskBytes = await this.#freeDiskBytes();
     const host = create(HostSchema, {
       runnerVersion: version,
       apiVersion: API_VERSION,
@@ -74,8 +76,20 @@ export class HostDescriber {
       activeJobs,
       processId: process.pid,
       fleet: this.#options.fleet?.(),
+      time: timestampFromDate(new Date()),
+      ...(freeDiskBytes !== undefined && { freeDiskBytes }),
     });
     return trusted ? host : plainMessage(HostSchema, host, cleanText);
+  }
+
+  async #freeDiskBytes(): Promise<bigint | undefined> {
+    try {
+      const { bavail, bsize } = await statfs(this.#options.dataDirectory, { bigint: true });
+      return bavail * bsize;
+    } catch (error) {
+      this.#options.logger.error({ err: error }, 'the free space of the data folder could not be asked for');
+      return undefined;
+    }
   }
 
   async #tools(): Promise<Tool[]> {

@@ -47,6 +47,10 @@ export function addQueryCommands(program: Command, define: Define): void {
       : (await import('./host-actions.ts')).hostCommand(action, { ...options, named: runner }, context),
   );
   query(
+    program.command('doctor').description('check client and runner: what is missing, why it matters, what installs it'),
+    async (context) => (await import('./doctor.ts')).doctor(context),
+  );
+  query(
     program.command('fleet').description('partitions and pilots of the cluster behind a gateway'),
     async (context) => (await import('./lists.ts')).showFleet(context),
   );

@@ -114,6 +114,20 @@ export declare type Host = Message<"flashcore.runner.v1.Host"> & {
    * @generated from field: flashcore.runner.v1.Fleet fleet = 14;
    */
   fleet?: Fleet | undefined;
+
+  /**
+   * Its clock when it answered; absent from runners older than this field.
+   *
+   * @generated from field: google.protobuf.Timestamp time = 15;
+   */
+  time?: Timestamp | undefined;
+
+  /**
+   * Bytes free on the disk of jobs and artifacts; absent where they can't be told, and from older runners.
+   *
+   * @generated from field: optional int64 free_disk_bytes = 16;
+   */
+  freeDiskBytes?: bigint | undefined;
 };
 
 /**
