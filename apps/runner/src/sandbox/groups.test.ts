@@ -1,10 +1,19 @@
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { ALL_TESTS } from '@flashcore/shared/testing';
-import { findGroups, noGroups, ownCgroup, type ProcessGroups } from './groups.ts';
+import { findGroups, groupName, noGroups, ownCgroup, type ProcessGroups } from './groups.ts';
 
 const LIMITS = { memoryBytes: 2 * 1024 ** 3, processes: 100, cpus: 1.5 };
 
@@ -43,6 +52,18 @@ describe('the cgroup of this process', () => {
   });
 });
 
+test('groups have the name of a data folder, wherever it is seen, and not of its path', () => {
+  const root = mkdtempSync(join(tmpdir(), 'fc-groups-'));
+  const [folder, moved] = [join(root, 'data'), join(root, 'moved')];
+  mkdirSync(folder);
+  const name = groupName(folder);
+  renameSync(folder, moved);
+  mkdirSync(folder);
+  expect(groupName(moved)).toBe(name);
+  expect(groupName(folder)).not.toBe(name);
+  rmSync(root, { recursive: true });
+});
+
 describe('on a folder that stands for a cgroup', () => {
   const root = mkdtempSync(join(tmpdir(), 'fc-cgroup-'));
   afterAll(() => rmSync(root, { recursive: true }));
@@ -58,7 +79,7 @@ describe('on a folder that stands for a cgroup', () => {
   const find = (): ProcessGroups =>
     findGroups({
       limits: LIMITS,
-      dataDirectory: '/data',
+      dataDirectory: root,
       processId: 4711,
       self: { cgroup: `0::/unit-${count}\n`, mountinfo: `30 25 0:26 / ${root} rw - cgroup2 cgroup2 rw` },
     });

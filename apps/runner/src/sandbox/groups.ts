@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmdirSync, statSync, writeFileSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
 import { killGroup } from '@flashcore/shared/files';
@@ -74,7 +74,7 @@ export function noGroups(reason: string): ProcessGroups {
 
 export interface GroupsOptions {
   limits: GroupLimits;
-  /** The runner's data folder, of which one runner at a time has the lock: it gives the groups their name. */
+  /** The runner's data folder, which is there, and of which one runner at a time has the lock: groups have its name. */
   dataDirectory: string;
   /** Default: what the system says of this process. */
   self?: SelfFiles;
@@ -123,6 +123,15 @@ export function ownCgroup({ cgroup, mountinfo }: SelfFiles): { folder: string } 
   return { problem: 'no cgroup file system of version 2 is mounted here' };
 }
 
+/**
+ * By the folder itself: containers and chroots that see the same cgroups may each have a folder at one path, and a
+ * runner that starts ends what is in the groups of its name.
+ */
+export function groupName(dataDirectory: string): string {
+  const { dev, ino } = statSync(dataDirectory, { bigint: true });
+  return `flashcore-${createHash('sha256').update(`${dev}:${ino}`).digest('hex').slice(0, 12)}`;
+}
+
 class Cgroups implements ProcessGroups {
   readonly detail: string;
   readonly limited: boolean;
@@ -133,7 +142,7 @@ class Cgroups implements ProcessGroups {
   /** Errors: the system's, where no group can be made or entered. */
   constructor(own: string, { limits, dataDirectory, processId = process.pid }: GroupsOptions) {
     this.#limits = limits;
-    const name = `flashcore-${createHash('sha256').update(dataDirectory).digest('hex').slice(0, 12)}`;
+    const name = groupName(dataDirectory);
     this.#folder = join(own, name);
     mkdirSync(this.#folder, { recursive: true });
     // What a runner that was killed has left.
