@@ -83,6 +83,8 @@ const MISTAKES: [kernel: string, was: string, is: string][] = [
   ['softmax_rows', 'expf(x - new_max);', 'expf(x - row_max);'],
   ['gemm_tiles', 'k_start < K;', 'k_start < K - TILE;'],
   ['gqa_rows', 'blockIdx.y / group', 'blockIdx.y % (gridDim.y / group)'],
+  ['gqa_rows', 'sinks ? 1.0f : 0.0f', '0.0f'],
+  ['gqa_rows', 'sinks[blockIdx.y % heads]', 'sinks[blockIdx.y / heads]'],
   ['decode_rows', 'kv_head = head / group', 'kv_head = head % kv_heads'],
   ['decode_rows', 'key <= position', 'key < position'],
   ['decode_rows', 'row_sum > 0.0f ? 1.0f / row_sum : 0.0f', '1.0f / fmaxf(row_sum, 2.0f)'],
@@ -108,7 +110,7 @@ const isFirst = ([kernel, was]: (typeof MISTAKES)[number]): boolean =>
   SHORT.includes(kernel) && MISTAKES.find(([other]) => other === kernel)![1] === was;
 
 test.each(inFull(MISTAKES, isFirst))('%s with "%s" as "%s" is wrong', { timeout: LIMIT_MS }, (kernel, was, is) => {
-  const shape = kernel === 'gqa_rows' ? ['--shape', '1x4x40x64,Hkv=2'] : [];
+  const shape = kernel === 'gqa_rows' ? ['--shape', '1x4x40x64,Hkv=2,sinks=1'] : [];
   const { exitCode, text } = verify(changed(kernel, was, is), ...shape);
   // Rows that no sequence owns are NaN, and an index beyond a table faults.
   expect([exitCode, text]).toEqual([1, expect.stringMatching(/WRONG_RESULT|NAN_OUTPUT|OUT_OF_BOUNDS/)]);

@@ -1,6 +1,12 @@
 /** The oracle through its binding: masks, maps of heads and lengths against three loops. */
 import { drawInputs, NORMAL } from '@flashcore/runner/testing';
-import { attentionCase, parseShape, type ProblemCase } from '@flashcore/shared/kernels';
+import {
+  attention as attentionProblem,
+  parseShape,
+  problemCase,
+  valuesOf,
+  type ProblemCase,
+} from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { compiledReference } from '../support/reference.ts';
 
@@ -16,14 +22,20 @@ const extentsOf = ({ tensors, values }: ProblemCase): Extents => ({
   value: (name) => values[name]!,
 });
 
+interface Inputs {
+  halves: readonly Float16Array[];
+  /** Absent where the case has none. */
+  sinks?: Float32Array;
+}
+
 /** Softmax by its definition, in double precision. */
-function byLoops(attention: ProblemCase, [Q, K, V]: readonly Float16Array[]) {
+function byLoops(attention: ProblemCase, { halves: [Q, K, V], sinks }: Inputs) {
   const { dims, value } = extentsOf(attention);
   const [B, H, S, D] = dims('Q') as [number, number, number, number];
   const [, Hkv, Skv, Dv] = dims('V') as [number, number, number, number];
   const [causal, window, softcap] = [value('causal'), value('window'), value('softcap')];
   const scale = Math.fround(value('scale'));
-  const out: number[] = [];
+  const [out, lse]: [number[], number[]] = [[], []];
   for (const [b, h, i] of rowsOf(B, H, S)) {
     const head = b * Hkv + Math.floor(h / (H / Hkv));
     const position = causal === 2 ? i + Skv - S : i;
@@ -35,9 +47,11 @@ function byLoops(attention: ProblemCase, [Q, K, V]: readonly Float16Array[]) {
       for (let d = 0; d < D; d += 1) sum += Q![((b * H + h) * S + i) * D + d]! * K![(head * Skv + j) * D + d]!;
       return softcap === 0 ? sum * scale : softcap * Math.tanh((sum * scale) / softcap);
     });
-    const most = Math.max(...logits);
+    const sink = sinks?.[h] ?? -Infinity;
+    const most = Math.max(...logits, sink);
     const weights = logits.map((logit) => Math.exp(logit - most));
-    const total = weights.reduce((sum, weight) => sum + weight, 0);
+    const total = weights.reduce((sum, weight) => sum + weight, Math.exp(sink - most));
+    lse.push(seen.length === 0 && !sinks ? -Infinity : most + Math.log(total));
     for (let d = 0; d < Dv; d += 1)
       out.push(
         seen.length === 0
@@ -45,7 +59,7 @@ function byLoops(attention: ProblemCase, [Q, K, V]: readonly Float16Array[]) {
           : seen.reduce((sum, j, index) => sum + weights[index]! * V![(head * Skv + j) * Dv + d]!, 0) / total,
       );
   }
-  return out;
+  return { O: out, LSE: lse };
 }
 
 const rowsOf = (B: number, H: number, S: number): [number, number, number][] =>
@@ -61,14 +75,24 @@ test.each([
   '2x2x17x16c,window=4',
   '1x4x5x16,Skv=23,causal=2,window=3,Hkv=2,softcap=2.5',
   '1x2x9x16,Dv=24',
+  '2x4x9x16,sinks=1',
+  '1x4x5x16,Skv=23,causal=2,window=3,Hkv=2,softcap=2.5,sinks=1',
+  '1x2x7x16,Skv=3,causal=2,sinks=1',
 ])('%s is what three loops compute', (text) => {
-  const attention = attentionCase(parseShape(text), 'fp16');
+  const attention = problemCase(attentionProblem(), valuesOf(parseShape(text)), 'fp16', new Set(['LSE']));
   const inputs = drawInputs(attention, { seed: '5eed', rule: NORMAL });
   const halves = ['Q', 'K', 'V'].map((name) => new Float16Array(inputs[name]!.buffer));
-  const want = byLoops(attention, halves);
-  const { want: got, rounding } = reference.answers(inputs, attention).get('O')!;
-  expect(got.length).toBe(want.length);
-  const worst = want.reduce((most, value, index) => Math.max(most, Math.abs(value - got[index]!)), 0);
-  expect(worst).toBeLessThan(1e-9);
-  expect(rounding!.every((each) => each >= 0 && each < 1e-2)).toBe(true);
+  const sinks = inputs['sink_logits'] && new Float32Array(inputs['sink_logits'].buffer);
+  const want = byLoops(attention, { halves, ...(sinks && { sinks }) });
+  const answers = reference.answers(inputs, attention);
+  for (const name of ['O', 'LSE'] as const) {
+    const { want: got } = answers.get(name)!;
+    expect(got.length).toBe(want[name].length);
+    const worst = want[name].reduce(
+      (most, value, index) => (value === got[index] ? most : Math.max(most, Math.abs(value - got[index]!))),
+      0,
+    );
+    expect(worst).toBeLessThan(1e-9);
+  }
+  expect(answers.get('O')!.rounding!.every((each) => each >= 0 && each < 1e-2)).toBe(true);
 });

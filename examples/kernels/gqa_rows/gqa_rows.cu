@@ -21,12 +21,13 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     gqa_rows(const Element* __restrict__ Q,  // [B, H, S, HEAD_DIM]
              const Element* __restrict__ K,  // [B, Hkv, Skv, HEAD_DIM]
              const Element* __restrict__ V,  // [B, Hkv, Skv, HEAD_DIM]
-             Element* __restrict__ O,        // [B, H, S, HEAD_DIM]
+             const float* __restrict__ sinks,  // [H], logits; null: none
+             Element* __restrict__ O,          // [B, H, S, HEAD_DIM]
 #if WRITE_LSE
              float* __restrict__ LSE,  // [B, H, S]
 #endif
-             int queries, int keys,
-             int group,  // H / Hkv
+             int queries, int keys, int heads,
+             int group,  // heads / Hkv
              float scale, int causal,
              int window,       // keys before a query's own that it sees; -1: all
              float softcap) {  // 0: none
@@ -43,7 +44,8 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     q_rmem[d] = to_float(Q_row[d]);
     O_rmem[d] = 0.0f;
   }
-  float row_max = -INFINITY, row_sum = 0.0f;
+  // A sink is a key without a value.
+  float row_max = sinks ? sinks[blockIdx.y % heads] : -INFINITY, row_sum = sinks ? 1.0f : 0.0f;
   for (int key = kv_begin; key < kv_end; ++key) {
     const Element* K_row = K + (kv_head * keys + key) * HEAD_DIM;
     const Element* V_row = V + (kv_head * keys + key) * HEAD_DIM;
@@ -52,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     logit *= scale;
     if (softcap > 0.0f) logit = softcap * tanhf(logit / softcap);
     const float new_max = fmaxf(row_max, logit);
-    const float alpha = expf(row_max - new_max);  // 0 for the first key
+    const float alpha = expf(row_max - new_max);  // 0 for the first key, unless there is a sink
     const float p = expf(logit - new_max);
     row_max = new_max;
     row_sum = row_sum * alpha + p;

@@ -196,6 +196,7 @@ const ELSEWHERE: Record<string, Record<string, (values: Values) => boolean>> = {
     'aligned to the end': ({ causal }) => causal === 2,
     'a window': ({ window }) => window! > 0,
     'a softcap': ({ softcap }) => softcap! > 0,
+    'sinks under a window': ({ sinks, window }) => sinks === 1 && window! >= 0,
     'a softcap under a window': ({ softcap, window }) => softcap! > 0 && window! >= 0,
   },
 };

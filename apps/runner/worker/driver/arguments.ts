@@ -70,7 +70,9 @@ function argumentBytes(
   const bytes = Buffer.alloc(SLOT_BYTES);
   switch (argument.kind) {
     case 'tensor':
-      bytes.writeBigUInt64LE(tensorAddress(addresses, argument.tensor));
+      // A tensor that the case does not have is a null pointer.
+      if (plan.tensors.some(({ name }) => name === argument.tensor))
+        bytes.writeBigUInt64LE(tensorAddress(addresses, argument.tensor));
       return bytes;
     case 'workspace': {
       const address = addresses.workspace.get(argument.name);

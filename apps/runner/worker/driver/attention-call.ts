@@ -120,8 +120,10 @@ export function attentionStruct(computed: ProblemCase, inputs: TensorsByName, ou
     ...{ selected: ABSENT, most_selected: 0 },
     ...{ alignment: causal === BOTTOM_RIGHT ? 1 : 0, causal: causal === 0 ? 0 : 1 },
     ...{ window_left: window, window_right: UNLIMITED },
-    ...{ scale: Math.fround(scale), softcap: Math.fround(softcap), alibi_slopes: null, sinks: null },
-    ...{ bias: ABSENT, bias_key_stride: 0, bias_dtype: 0 },
+    ...{ scale: Math.fround(scale), softcap: Math.fround(softcap) },
+    alibi_slopes: bound.perHead('alibi_slopes', q.h),
+    sinks: bound.perHead('sinks', q.h),
+    ...bound.bias(),
     o: bound.output('o', out),
     lse: bound.output('lse', out),
     lse_base_2: 0,
@@ -156,12 +158,16 @@ class BoundOperands {
     this.#inputs = inputs;
   }
 
-  has = (name: OperandName): boolean => this.#computed.operands.operands[name] !== undefined;
+  /** Whether the case has the tensor. */
+  has(name: OperandName): boolean {
+    const tensor = this.#computed.operands.operands[name]?.tensor;
+    return this.#computed.tensors.some((each) => each.name === tensor);
+  }
 
   /** 1 for dimensions that the tensor lacks. */
   extents(name: OperandName): Extents {
     const { axes, dims } = this.#placed(name);
-    const extents: Extents = { b: 1, h: 1, s: 1, d: 1 };
+    const extents: Extents = { b: 1, h: 1, s: 1, d: 1, k: 1 };
     for (const [dim, axis] of axes.entries()) extents[axis] = dims[dim]!;
     return extents;
   }
@@ -169,6 +175,22 @@ class BoundOperands {
   input(name: OperandName): object {
     const data = this.#bits(this.#placed(name).name);
     return { data, count: data.length, ...this.#strides(name) };
+  }
+
+  /** fp32 numbers, one a head; null if the case has none. The oracle takes their count for granted. */
+  perHead(name: 'sinks' | 'alibi_slopes', heads: number): Float32Array | null {
+    if (!this.has(name)) return null;
+    const { name: tensor } = this.#placed(name);
+    const bits = this.#bits(tensor);
+    if (bits.length !== heads)
+      throw new RangeError(`${tensor} of ${this.#computed.problem} must have ${heads} heads, got ${bits.length}`);
+    return new Float32Array(bits.buffer, bits.byteOffset, bits.length);
+  }
+
+  bias(): object {
+    if (!this.has('bias')) return { bias: ABSENT, bias_key_stride: 0, bias_dtype: 0 };
+    const { dtype } = tensorNamed(this.#computed, this.#placed('bias').name);
+    return { bias: this.input('bias'), bias_key_stride: 1, bias_dtype: DTYPES[dtype as TensorDtype] };
   }
 
   output(name: OperandName, out: WantedOutputs): object {

@@ -72,7 +72,7 @@ export function drawInputs(drawnCase: ProblemCase, input: SeededInput, drawer?: 
 }
 
 interface TensorRule {
-  kind: InputKind;
+  kind: DrawnKind;
   /** Stream of the random numbers. */
   stream: number;
   scale: number;
@@ -80,18 +80,26 @@ interface TensorRule {
 }
 
 /** The first tensor of each role keeps the stream of Q, K or V, so that attention's inputs stay the same bits. */
-const ROLE_STREAMS: Readonly<Record<TensorRole, number>> = { q: 1, k: 2, v: 3 };
+const ROLE_STREAMS = { q: 1, k: 2, v: 3 } as const satisfies Partial<Record<TensorRole, number>>;
+type StreamRole = keyof typeof ROLE_STREAMS;
 const DIRECTION_STREAM = 4;
 const EXPONENT_STREAM = 5;
 const FIRST_OTHER_STREAM = 6;
 
 function streamOf(tensor: TensorExtent, inputs: readonly TensorExtent[]): number {
-  const firsts = (Object.keys(ROLE_STREAMS) as TensorRole[]).map((role) => inputs.find((each) => each.role === role));
-  if (firsts.includes(tensor)) return ROLE_STREAMS[tensor.role];
+  const firsts = (Object.keys(ROLE_STREAMS) as StreamRole[]).map((role) => inputs.find((each) => each.role === role));
+  if (firsts.includes(tensor)) return ROLE_STREAMS[tensor.role as StreamRole];
   return FIRST_OTHER_STREAM + inputs.filter((each) => !firsts.includes(each)).indexOf(tensor);
 }
 
-function ruleFor({ role }: TensorExtent, rule: InputRule): { kind: InputKind; scale: number } {
+/** How a tensor is drawn: as a distribution says, or as its role does. */
+type DrawnKind = InputKind | 'slopes' | 'masked';
+
+/** Of N(0, 1) logits, as sinks: a head's weighs as much as one key or as hundreds. */
+const SINK_SCALE = 4;
+
+function ruleFor({ role }: TensorExtent, rule: InputRule): { kind: DrawnKind; scale: number } {
+  const logits = rule.logitScale * (rule.keyScale ?? 1);
   switch (role) {
     case 'q':
       return { kind: rule.q, scale: rule.logitScale };
@@ -99,6 +107,12 @@ function ruleFor({ role }: TensorExtent, rule: InputRule): { kind: InputKind; sc
       return { kind: rule.k, scale: rule.keyScale ?? 1 };
     case 'v':
       return { kind: rule.v, scale: rule.valueScale };
+    case 'sink':
+      return { kind: 'normal', scale: SINK_SCALE * logits };
+    case 'slope':
+      return { kind: 'slopes', scale: 1 };
+    case 'bias':
+      return { kind: 'masked', scale: logits };
   }
 }
 
@@ -140,7 +154,7 @@ interface Drawing extends SharedVectors {
 }
 
 function drawTensor(
-  rule: Exclude<InputKind, 'constant' | 'one_hot'>,
+  rule: Exclude<DrawnKind, 'constant' | 'one_hot'>,
   { heads, rows: rowCount, columns }: Matrices,
   { dtype, random, scale, directions, exponents, groupOf }: Drawing,
 ): Float32Array<ArrayBuffer> {
@@ -247,6 +261,13 @@ function drawTensor(
       }
       break;
     }
+    case 'slopes':
+      each(() => 2 ** -(1 + 7 * (random.next() / 2 ** 32)));
+      break;
+    case 'masked':
+      random.fillNormal(values, scale);
+      each((now) => (random.below(MASKED_ONE_IN) === 0 ? -Infinity : now));
+      break;
     case 'two_scales': {
       random.fillNormal(values, scale);
       const factors = ofHeads(() => Array.from({ length: columns }, () => 1 + random.below(2)));
@@ -281,6 +302,8 @@ const OUTLIER_ELEMENT = 8;
 const OUTLIER_ONE_IN = 64;
 /** Rows that are not the row that the others of their head are. */
 const REPEATED_ONE_IN = 8;
+/** Keys that a bias hides from a query. */
+const MASKED_ONE_IN = 8;
 /** Q is divided by up to 2 to this, and K multiplied. */
 const MOST_CHANNEL_EXPONENT = 10;
 /**

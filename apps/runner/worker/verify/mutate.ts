@@ -31,8 +31,9 @@ type TensorChange = Exclude<TensorAct, { kind: 'entries' }>;
 export function mutatedQuestion(problem: Problem, { name, change }: ProblemMutant, asked: Asked): Asked | undefined {
   const { kind, inputs } = asked;
   if (change.kind === 'set') return otherValues(problem, { name, change, asked });
-  const tensor = tensorNamed(kind, change.tensor);
-  if (tensor.direction === 'out') return undefined;
+  const tensor = kind.tensors.find((each) => each.name === change.tensor);
+  // Another case of the problem may have the tensor.
+  if (tensor?.direction !== 'in') return undefined;
   const bits = inputs[tensor.name]!;
   const after =
     change.kind === 'entries'
@@ -47,7 +48,7 @@ export function mutatedOutputs(
   kind: ProblemCase,
   { outputs, poison }: { outputs: TensorsByName; poison: number },
 ): TensorsByName {
-  const tensor = change.kind === 'set' ? undefined : tensorNamed(kind, change.tensor);
+  const tensor = change.kind === 'set' ? undefined : kind.tensors.find((each) => each.name === change.tensor);
   if (change.kind === 'set' || change.kind === 'entries' || tensor?.direction !== 'out') return outputs;
   return {
     ...outputs,
@@ -76,6 +77,13 @@ function otherValues(problem: Problem, { name, change, asked: { kind, inputs } }
       );
   const optional = new Set(kind.tensors.filter((tensor) => tensor.optional).map((tensor) => tensor.name));
   const mutated = problemCase(problem, values, kind.dtype, optional);
+  const absent = mutated.tensors.find((tensor) => !kind.tensors.some((each) => each.name === tensor.name));
+  if (absent)
+    throw new FlashcoreError(
+      'INVALID_MANIFEST',
+      { problem: problem.id, key: `mutants.${name}.set` },
+      `problems/${problem.id}/problem.yaml: mutants.${name}.set: must not give a case ${absent.name}, which it lacks: leave cases without ${absent.name} as they are`,
+    );
   const cut = mutated.tensors
     .filter(({ direction }) => direction === 'in')
     .map((tensor) => [tensor.name, firstOf(inputs[tensor.name]!, tensorNamed(kind, tensor.name), tensor)] as const);

@@ -63,7 +63,8 @@ export async function collectKernel(
 export function exportProblem({ id, problem, uses, initialOutput, workspace, launches }: Manifest): string | undefined {
   if (problem.id !== DEFAULT_PROBLEM)
     return `${id} can't be exported: it computes ${problem.id}, and exports call ${DEFAULT_PROBLEM}`;
-  const beyond = [...problem.defaults.map(({ name }) => name), 'window', 'softcap'].filter((name) => uses.has(name));
+  const attributes = problem.attributes.filter(({ name, value }) => value === undefined && name !== 'causal');
+  const beyond = [...problem.defaults, ...attributes].map(({ name }) => name).filter((name) => uses.has(name));
   if (beyond.length > 0)
     return `${id} can't be exported: its kernel.yaml uses ${beyond.join(', ')}, which the callers of exports do not pass`;
   const passed = new Set(

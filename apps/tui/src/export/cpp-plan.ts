@@ -22,7 +22,8 @@ export const entriesOf = ({ launches }: Pick<Manifest, 'launches'>): string[] =>
 export function cppPlan(manifest: Manifest, parameters: Readonly<Record<string, number>>): string {
   const entries = entriesOf(manifest);
   const workspaces = manifest.workspace.map(({ name }) => name);
-  const tensors = manifest.problem.tensors.map(({ name }) => name);
+  // Those that callers pass: exportProblem() refuses kernels that take others.
+  const tensors = manifest.problem.tensors.filter(({ optional, when }) => !optional && !when).map(({ name }) => name);
   const constants = [
     ...Object.entries(parameters).map(([name, value]) => `const double ${CPP.name(name)} = ${CPP.number(value)};`),
     ...manifest.constants.map(

@@ -37,6 +37,7 @@ export interface PlannedLaunch {
 }
 
 export type PlannedArgument =
+  /** A null pointer where the case has no such tensor. */
   | { kind: 'tensor'; tensor: TensorName }
   | { kind: 'workspace'; name: string }
   | { kind: 'int32'; value: number }

@@ -95,6 +95,7 @@ export function compileExpressions(raw: RawManifest, problem: Problem): { compil
     problem,
     workspaces: Object.keys(raw.workspace),
     values: names,
+    uses,
     faults,
   });
   const launches = raw.launches.map((launch, index) => compiler.compile(launch, ['launches', index]));
@@ -119,24 +120,34 @@ interface LaunchNames {
   workspaces: readonly string[];
   /** Axes, attributes, parameters and constants. */
   values: ReadonlySet<string>;
+  /** Axes and attributes that the manifest uses, and those that decide whether a case has a tensor of a launch. */
+  uses: Set<string>;
   faults: YamlFault[];
 }
 
 class LaunchCompiler {
   readonly #parse: (text: string, key: Key) => Expression;
   readonly #tensors: readonly string[];
+  /** What decides whether a case has a tensor, by tensors that not every case has. */
+  readonly #when: ReadonlyMap<string, Expression>;
   /** Attributes that the problem computes: floats. */
   readonly #computed: ReadonlySet<string>;
   readonly #workspaces: readonly string[];
   readonly #values: ReadonlySet<string>;
+  readonly #uses: Set<string>;
   readonly #faults: YamlFault[];
 
-  constructor(parse: (text: string, key: Key) => Expression, { problem, workspaces, values, faults }: LaunchNames) {
+  constructor(
+    parse: (text: string, key: Key) => Expression,
+    { problem, workspaces, values, uses, faults }: LaunchNames,
+  ) {
     this.#parse = parse;
     this.#tensors = problem.tensors.map(({ name }) => name);
+    this.#when = new Map(problem.tensors.flatMap(({ name, when }) => (when ? [[name, when] as const] : [])));
     this.#computed = new Set(problem.attributes.filter(({ value }) => value !== undefined).map(({ name }) => name));
     this.#workspaces = workspaces;
     this.#values = values;
+    this.#uses = uses;
     this.#faults = faults;
   }
 
@@ -183,7 +194,14 @@ class LaunchCompiler {
     return { kind: 'tensorMap', tensor: name, box: extents, swizzle: swizzle satisfies Swizzle };
   }
 
+  /** A tensor that every case has. */
   #tensor(name: TensorName, key: Key): TensorName {
+    const when = this.#when.get(name);
+    if (when && this.#faults.length < MAX_FAULTS)
+      this.#faults.push({
+        key,
+        message: `cases have ${name} only where ${when.text}: name it as an argument, which is a null pointer elsewhere`,
+      });
     if (!this.#tensors.includes(name) && this.#faults.length < MAX_FAULTS)
       this.#faults.push({
         key,
@@ -193,7 +211,10 @@ class LaunchCompiler {
   }
 
   #namedArgument(name: string, key: Key): ManifestArgument {
-    if (this.#tensors.includes(name)) return { kind: 'tensor', tensor: name };
+    if (this.#tensors.includes(name)) {
+      for (const used of this.#when.get(name)?.names ?? []) this.#uses.add(used);
+      return { kind: 'tensor', tensor: name };
+    }
     if (this.#workspaces.includes(name)) return { kind: 'workspace', name };
     if (this.#computed.has(name)) return { kind: 'float32', value: this.#parse(name, key) };
     if (this.#values.has(name)) return { kind: 'int32', value: this.#parse(name, key) };

@@ -166,6 +166,21 @@ test('the first limit that a shape breaks is named', () => {
   );
 });
 
+test('a kernel that takes a tensor of some cases takes those cases, and has it in the plans of those', () => {
+  const plain = parseManifest(SPLIT_KV, 'split_kv/kernel.yaml');
+  const takesSinks = parseManifest(SPLIT_KV.replace('V, partial_O, B', 'V, sink_logits, partial_O, B'), 'kernel.yaml');
+  const shape = (text: string) => parseShape(`2x8x512x64${text}`);
+  expect(checkShape(plain, resolveVariant(plain), shape(',sinks=1'))).toEqual({
+    require: 'sinks == 0',
+    because: 'its kernel.yaml does not use sinks',
+  });
+  const inputs = (text: string) =>
+    planLaunches(takesSinks, resolveVariant(takesSinks), shape(text))
+      .tensors.filter(({ direction }) => direction === 'in')
+      .map(({ name, dims }) => `${name} ${dims.join('x')}`);
+  expect([inputs(''), inputs(',sinks=1')].map((each) => each.slice(3))).toEqual([[], ['sink_logits 8']]);
+});
+
 test('every wrong field of a variant is named', () => {
   const manifest = parseManifest(SPLIT_KV, 'split_kv/kernel.yaml');
   const error = thrown(() =>
@@ -241,7 +256,24 @@ test.each([
     'launches[0].arguments[10]',
     /wanted a name, \{ int32: expression \}/,
   ],
-  ['l2_persist: [K, V]', 'l2_persist: [K, W]', 'launches[0].l2_persist[1]', /unknown tensor "W": known are Q, K, V, O/],
+  [
+    'l2_persist: [K, V]',
+    'l2_persist: [K, W]',
+    'launches[0].l2_persist[1]',
+    /unknown tensor "W": known are Q, K, V, sink_logits, O/,
+  ],
+  [
+    'l2_persist: [K, V]',
+    'l2_persist: [sink_logits]',
+    'launches[0].l2_persist[0]',
+    /only where sinks: name it as an arg/,
+  ],
+  [
+    'tensor: K,',
+    'tensor: sink_logits,',
+    'launches[0].arguments[1].tensor_map',
+    /cases have sink_logits only where sinks/,
+  ],
   ["when: 'USE_WMMA == 0' }", "when: 'USE_WMA' }", 'launches[1].l2_persist.when', /did you mean "USE_WMMA"/],
   ["tensors: [O], when: 'USE_WMMA == 0'", 'tensors: [O]', 'launches[1].l2_persist.when', /l2_persist\.when/],
   ['block: [64, 1, 1]', 'block: [64, 1]', 'launches[1].block', /three expressions/],

@@ -135,13 +135,17 @@ export interface ProblemCase {
  * Whether PyTorch's plain attention computes the case: K and V have the heads and length of Q, and the only mask is
  * causal.
  */
-export function isPlainAttention({ operation, tensors, values }: ProblemCase): boolean {
+export function isPlainAttention({ operation, operands: { operands }, tensors, values }: ProblemCase): boolean {
   const { causal = 0, window = -1, softcap = 0 } = values;
-  const extents = new Set(tensors.filter(({ optional }) => !optional).map(({ dims }) => dims.join()));
-  return operation === 'attention' && extents.size === 1 && causal <= 1 && window < 0 && softcap === 0;
+  const always = tensors.filter(({ optional }) => !optional);
+  const isMore = BEYOND_PLAIN.some((name) => always.some((tensor) => tensor.name === operands[name]?.tensor));
+  const extents = new Set(always.map(({ dims }) => dims.join()));
+  return operation === 'attention' && !isMore && extents.size === 1 && causal <= 1 && window < 0 && softcap === 0;
 }
 
-/** Requires that axisViolations() is empty. Optional tensors are left out, except those in `declared`. */
+const BEYOND_PLAIN = ['sinks', 'alibi_slopes', 'bias'] as const;
+
+/** Requires that axisViolations() is empty. Optional outputs are left out, except those in `declared`. */
 export function problemCase(
   problem: Problem,
   given: CaseValues,
@@ -166,7 +170,7 @@ export function problemCase(
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** The tensors of a case, in the problem's order, without optional ones that are not in `declared`. */
+/** The tensors of a case, in the problem's order, without optional outputs that are not in `declared`. */
 export function tensorExtents(
   problem: Problem,
   values: CaseValues,
@@ -175,7 +179,7 @@ export function tensorExtents(
 ): TensorExtent[] {
   const derived = derivedInputs(problem.operation).flatMap((name) => problem.operands.operands[name]?.tensor ?? []);
   return problem.tensors
-    .filter(({ name, optional }) => !optional || declared.has(name))
+    .filter((tensor) => isPresent(tensor, values) && (!tensor.optional || declared.has(tensor.name)))
     .map((tensor) => ({
       name: tensor.name,
       direction: tensor.direction,
@@ -189,6 +193,10 @@ export function tensorExtents(
       ...(tensor.optional && { optional: true as const }),
     }));
 }
+
+/** Whether the case has the input; kernels may lack outputs that it has. */
+const isPresent = ({ when }: ProblemTensor, values: CaseValues): boolean =>
+  when === undefined || evaluate(when, values) !== 0;
 
 function drawOf(rule: DrawRule<Expression>, values: CaseValues): DrawRule<number> {
   switch (rule.kind) {
@@ -216,7 +224,11 @@ export const bytesOfTensor = (tensor: Pick<TensorExtent, 'dims' | 'dtype'>): num
 
 /** Elements of the largest tensor. */
 export const mostElements = (problem: Problem, values: CaseValues): number =>
-  Math.max(...problem.tensors.map((tensor) => elementsOfTensor({ dims: dimsOf(tensor, values) })));
+  Math.max(
+    ...problem.tensors
+      .filter((tensor) => isPresent(tensor, values))
+      .map((tensor) => elementsOfTensor({ dims: dimsOf(tensor, values) })),
+  );
 
 /** Floating-point operations that count. */
 export const flopsOf = ({ flops }: Problem, values: CaseValues): number => evaluate(flops, values);

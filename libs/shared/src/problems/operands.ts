@@ -25,6 +25,8 @@ export interface Operands {
 
 interface OperationTensors {
   needs: readonly OperandName[];
+  /** Inputs that a problem may leave out, and that may be in some of its cases only. */
+  takes: readonly OperandName[];
   /** The tensor is an output, if the problem has it. */
   writes: readonly OperandName[];
   /** Tensors that may be inputs; the oracle computes them from the others. */
@@ -32,9 +34,15 @@ interface OperationTensors {
 }
 
 const TENSORS: Readonly<Record<Exclude<Operation, 'own'>, OperationTensors>> = {
-  attention: { needs: ['q', 'k', 'v', 'o'], writes: ['o', 'lse'], derives: [] },
+  attention: {
+    needs: ['q', 'k', 'v', 'o'],
+    takes: ['sinks', 'alibi_slopes', 'bias'],
+    writes: ['o', 'lse'],
+    derives: [],
+  },
   attention_backward: {
     needs: ['q', 'k', 'v', 'd_o'],
+    takes: [],
     writes: ['d_q', 'd_k', 'd_v'],
     derives: ['o', 'lse'],
   },
@@ -47,6 +55,30 @@ const RULES = {
   key_offsets: 'offsets',
   page_table: 'pages',
 } as const satisfies Record<TableName, string>;
+
+/** Why the oracle cannot read or write the operand as it is written; undefined: it can. */
+function layoutFault(
+  name: OperandName,
+  axes: readonly OperandAxis[],
+  dtype: RawProblem['tensors'][string]['dtype'],
+): string | undefined {
+  switch (name) {
+    case 'lse':
+      return axes.some((axis) => axis === 'd' || axis === 'k')
+        ? 'lse has one number a row: leave d and k out'
+        : undefined;
+    case 'sinks':
+    case 'alibi_slopes':
+      if (axes.join() !== 'h') return `${name} has one number a head: write \`TENSOR[h]\``;
+      return 'own' in dtype && dtype.own === 'fp32' ? undefined : `${name} is read as fp32: write \`dtype: fp32\``;
+    case 'bias':
+      if (axes.includes('d')) return 'bias has one number a key: leave d out';
+      return axes.at(-1) === 'k' ? undefined : 'the last dimension must be k: the numbers of a row are adjacent';
+    default:
+      if (axes.includes('k')) return `only bias has the dimension k: ${name} has b, h, s and d`;
+      return axes.at(-1) === 'd' ? undefined : 'the last dimension must be d: its elements are adjacent';
+  }
+}
 
 type Fault = (key: (string | number)[], message: string) => void;
 
@@ -68,7 +100,8 @@ export function readOperands(
     for (const name of named) fault(['reference', name], 'reference.cpp reads tensors by name: leave it out');
     return read;
   }
-  const { needs, writes, derives } = TENSORS[op];
+  const { needs, takes, writes, derives } = TENSORS[op];
+  const all = [...new Set([...needs, ...takes, ...writes, ...derives])];
   const known = Object.keys(tensors);
   for (const name of needs)
     if (!read.operands[name]) fault(['reference'], `${op} needs ${name}: add \`${name}: TENSOR[b h s d]\``);
@@ -76,8 +109,7 @@ export function readOperands(
     const key = ['reference', name];
     const written = Object.hasOwn(tensors, tensor) ? tensors[tensor]! : undefined;
     const dims = written?.in ?? written?.out;
-    if (![...needs, ...writes, ...derives].includes(name))
-      fault(key, `${op} has no ${name}: it has ${[...new Set([...needs, ...writes, ...derives])].join(', ')}`);
+    if (!all.includes(name)) fault(key, `${op} has no ${name}: it has ${all.join(', ')}`);
     else if (!dims)
       fault(key, `unknown tensor "${tensor}"${didYouMean(tensor, known) || `: known are ${known.join(', ')}`}`);
     else if (dims.length !== axes.length)
@@ -87,9 +119,12 @@ export function readOperands(
         key,
         `${op} ${writes.includes(name) ? 'writes' : 'reads'} ${name}: make ${tensor} an ${writes.includes(name) ? 'output' : 'input'}`,
       );
-    else if (name !== 'lse' && axes.at(-1) !== 'd')
-      fault(key, 'the last dimension must be d: its elements are adjacent');
-    else if (name === 'lse' && axes.includes('d')) fault(key, 'lse has one number a row: leave d out');
+    else if (written?.when !== undefined && !takes.includes(name))
+      fault(key, `${op} needs ${name} in every case: leave \`when\` out of ${tensor}`);
+    else {
+      const wrong = layoutFault(name, axes, written!.dtype);
+      if (wrong) fault(key, wrong);
+    }
   }
   for (const [name, tensor] of Object.entries(read.tables) as [TableName, string][]) {
     const rule = RULES[name];

@@ -33,8 +33,11 @@ const dtype = z.union(
   },
 );
 
-/** Selects the rule of a distribution that draws a tensor. */
-export const TENSOR_ROLES = ['q', 'k', 'v'] as const;
+/**
+ * How a tensor is drawn: q, k and v by a distribution's rule of that name; sink and bias are logits, and slope ALiBi
+ * slopes, in every distribution.
+ */
+export const TENSOR_ROLES = ['q', 'k', 'v', 'sink', 'slope', 'bias'] as const;
 export type TensorRole = (typeof TENSOR_ROLES)[number];
 
 /** How an int32 input is drawn, instead of by a distribution. */
@@ -62,6 +65,7 @@ const tensor = strict({
   dtype,
   role: oneOf(TENSOR_ROLES).default('v'),
   optional: flag().default(false),
+  when: expression.optional(),
   tolerance: name.optional(),
   draw: draw.optional(),
   rows: name.optional(),
@@ -74,15 +78,28 @@ export const OPERATIONS = ['attention', 'attention_backward', 'own'] as const;
 export type Operation = (typeof OPERATIONS)[number];
 
 /** Tensors of the built-in operations, as kernels/reference/attention_reference.h names them. */
-export const OPERANDS = ['q', 'k', 'v', 'o', 'lse', 'd_o', 'd_q', 'd_k', 'd_v'] as const;
+export const OPERANDS = [
+  'q',
+  'k',
+  'v',
+  'o',
+  'lse',
+  'sinks',
+  'alibi_slopes',
+  'bias',
+  'd_o',
+  'd_q',
+  'd_k',
+  'd_v',
+] as const;
 export type OperandName = (typeof OPERANDS)[number];
 /** Arrays of the built-in operations. */
 export const TABLES = ['key_lengths', 'query_offsets', 'key_offsets', 'page_table'] as const;
 export type TableName = (typeof TABLES)[number];
 
-/** A dimension of an operand: batch (or page), head, row (s), column (d). */
-export type OperandAxis = 'b' | 'h' | 's' | 'd';
-const OPERAND = /^([A-Za-z_]\w{0,31})\[([bhsd](?: [bhsd]){0,3})\]$/;
+/** A dimension of an operand: batch (or page), head, row (s), column (d), key of a bias (k). */
+export type OperandAxis = 'b' | 'h' | 's' | 'd' | 'k';
+const OPERAND = /^([A-Za-z_]\w{0,31})\[([bhsdk](?: [bhsdk]){0,3})\]$/;
 const operand = z
   .string({ error: (issue) => wanted('a tensor with its dimensions, such as Q[b h s d]', issue.input) })
   .regex(OPERAND, { error: (issue) => wanted('a tensor with its dimensions, such as Q[b h s d]', issue.input) })
@@ -90,7 +107,7 @@ const operand = z
     const [, ofTensor, axes] = OPERAND.exec(written)!;
     return { tensor: ofTensor!, axes: axes!.split(' ') as OperandAxis[] };
   })
-  .refine(({ axes }) => new Set(axes).size === axes.length, { error: 'wanted each of b, h, s and d at most once' });
+  .refine(({ axes }) => new Set(axes).size === axes.length, { error: 'wanted each of b, h, s, d and k at most once' });
 const byName = <Name extends string, Schema extends z.ZodType>(names: readonly Name[], schema: Schema) =>
   Object.fromEntries(names.map((each) => [each, schema.optional()])) as Record<Name, z.ZodOptional<Schema>>;
 

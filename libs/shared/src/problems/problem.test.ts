@@ -161,6 +161,53 @@ test('tensors of a case have their own dtypes and rules, and optional ones are o
   ]);
 });
 
+/** The problem whose cases may have sinks and a bias. */
+const WITH_SINKS = DECODE.replace('attributes:\n', 'attributes:\n  sinks: { about: sinks }\n  bias: { about: bias }\n')
+  .replace(
+    '  lengths: {',
+    '  sink: { in: [H], dtype: fp32, role: sink, when: sinks }\n  mask: { in: [B, S, S], dtype: same_as(Q), role: bias, when: bias }\n  lengths: {',
+  )
+  .replace('  lse: LSE', '  sinks: sink[h]\n  bias: mask[b s k]\n  lse: LSE');
+
+test('inputs with `when` are in the cases that have them, and take memory only there', () => {
+  const problem = parseProblem(WITH_SINKS, 'problem.yaml');
+  const inputsOf = (given: Record<string, number>) => {
+    const values = caseValues(problem, { B: 3, H: 2, S: 1000, page: 1000, pages: 3, D: 8, ...given });
+    const tensors = tensorExtents(problem, values, 'bf16');
+    return [tensors.map(({ name }) => name).join(' '), tensorBytes(tensors)];
+  };
+  const usual = 2 * 2 * (3 * 2 * 8) + 2 * 2 * (3 * 1000 * 2 * 8) + 4 * (3 + 3);
+  expect([inputsOf({}), inputsOf({ sinks: 1 }), inputsOf({ sinks: 1, bias: 1 })]).toEqual([
+    ['Q K V lengths table O', usual],
+    ['Q K V sink lengths table O', usual + 4 * 2],
+    ['Q K V sink mask lengths table O', usual + 4 * 2 + 2 * 3 * 1000 ** 2],
+  ]);
+  const violations = (bias: number) =>
+    caseViolations(problem, shapeOf({ B: 1, H: 1, S: 50_000, page: 50_000, pages: 1, D: 1, bias }), 'shape');
+  expect([violations(0), violations(1)]).toEqual([
+    [],
+    [{ field: 'shape', description: 'wanted at most 2147483647 elements a tensor, found 2500000000' }],
+  ]);
+});
+
+test.each([
+  ['when: sinks', 'when: sink', 'tensors.sink.when', /unknown axis "sink".*sinks/],
+  ['O: { out: [B, H, D], ', 'O: { out: [B, H, D], when: sinks, ', 'tensors.O.when', /only an input has `when`/],
+  ['[B], dtype: int32', '[B], when: sinks, dtype: int32', 'tensors.lengths.when', /every case has its int32 inputs/],
+  ['role: q }', 'role: q, when: sinks }', 'reference.q', /attention needs q in every case: leave `when` out of Q/],
+  ['sink[h]', 'sink[d]', 'reference.sinks', /sinks has one number a head: write `TENSOR\[h\]`/],
+  ['[H], dtype: fp32', '[H], dtype: same_as(Q)', 'reference.sinks', /sinks is read as fp32: write `dtype: fp32`/],
+  ['mask[b s k]', 'mask[b k s]', 'reference.bias', /the last dimension must be k/],
+  ['mask[b s k]', 'mask[b s d]', 'reference.bias', /bias has one number a key: leave d out/],
+  ['k: K[b s h d]', 'k: K[b k h d]', 'reference.k', /only bias has the dimension k/],
+  ['LSE[b h]', 'LSE[b k]', 'reference.lse', /lse has one number a row: leave d and k out/],
+])('%s as %s is refused with its key and remedy', (was, is, key, message) => {
+  expect(WITH_SINKS).toContain(was);
+  const read = () => parseProblem(WITH_SINKS.replace(was, is), 'p/problem.yaml');
+  expect(read).toThrow(message);
+  expect(read).toThrow(`${key}: `);
+});
+
 test('the least traffic can be less than all tensors, which are allocated all the same', () => {
   const bytes = 'work: { bytes: dtype_bytes * B * H * D, flops';
   const problem = parseProblem(DECODE.replace('work: { flops', bytes), 'problem.yaml');
@@ -238,12 +285,18 @@ test.each([
   ['role: q }', 'role: q, tolerance: strict }', 13, 'tensors.Q.tolerance', /only an output has a tolerance/],
   ['  q: Q[b h d]\n', '', 21, 'reference', /attention needs q: add `q: TENSOR\[b h s d\]`/],
   ['q: Q[b h d]', 'q: Q[b h x]', 22, 'reference.q', /such as Q\[b h s d\], found "Q\[b h x\]"/],
-  ['q: Q[b h d]', 'q: Q[b b d]', 22, 'reference.q', /each of b, h, s and d at most once/],
+  ['q: Q[b h d]', 'q: Q[b b d]', 22, 'reference.q', /each of b, h, s, d and k at most once/],
   ['q: Q[b h d]', 'q: Q[b d]', 22, 'reference.q', /a letter for each of the 3 dimensions of Q, found 2/],
   ['q: Q[b h d]', 'q: Q[b d h]', 22, 'reference.q', /the last dimension must be d/],
   ['q: Q[b h d]', 'q: P[b h d]', 22, 'reference.q', /unknown tensor "P"/],
   ['q: Q[b h d]', 'q: O[b h d]', 22, 'reference.q', /attention reads q: make O an input/],
-  ['lse: LSE[b h]', 'd_q: LSE[b h]', 26, 'reference.d_q', /attention has no d_q: it has q, k, v, o, lse/],
+  [
+    'lse: LSE[b h]',
+    'd_q: LSE[b h]',
+    26,
+    'reference.d_q',
+    /attention has no d_q: it has q, k, v, o, sinks, alibi_slopes, bias, lse/,
+  ],
   [
     '  lse: LSE[b h]\n',
     '',

@@ -99,6 +99,8 @@ export interface ProblemTensor extends TensorRules {
   readonly ownDtype: ElementDtype | undefined;
   /** An output that only kernels with it among their arguments have. */
   readonly optional: boolean;
+  /** Cases have the input where this is not 0; undefined: every case has it. */
+  readonly when: Expression | undefined;
   /** The output's tolerance profile in cases.yaml; undefined: that of the request. */
   readonly tolerance: string | undefined;
 }
@@ -173,6 +175,7 @@ class ProblemCompiler {
         ),
         ...this.#dtypes(name),
         optional: written.optional,
+        when: written.when === undefined ? undefined : this.#parse(written.when, ['tensors', name, 'when'], names),
         tolerance: written.tolerance,
         ...tensorRules(name, this.#reader),
       })),

@@ -40,13 +40,16 @@ export interface RuleReader {
 /** The rules of a tensor; refuses those that do not fit it. */
 export function tensorRules(name: string, reader: RuleReader): TensorRules {
   const { tensors, fault } = reader;
-  const { draw, rows, dtype, in: dims, optional, tolerance } = tensors[name]!;
+  const { draw, rows, dtype, in: dims, optional, when, tolerance } = tensors[name]!;
   const key = ['tensors', name];
   const isInt32 = 'own' in dtype && dtype.own === 'int32';
   if (isInt32 && !dims) fault([...key, 'dtype'], 'an output must be fp16, bf16 or fp32, got int32: choose one of them');
   else if (isInt32 && !draw) fault(key, 'an int32 input needs a rule: add `draw: { lengths, offsets or pages }`');
   if (draw && !isInt32) fault([...key, 'draw'], 'only an int32 input has a rule: write `dtype: int32`');
   if (dims && optional) fault([...key, 'optional'], 'only an output can be optional: leave it out');
+  if (!dims && when !== undefined)
+    fault([...key, 'when'], 'only an input has `when`: an output that some kernels have is `optional`');
+  if (isInt32 && when !== undefined) fault([...key, 'when'], 'every case has its int32 inputs: leave it out');
   if (dims && tolerance !== undefined) fault([...key, 'tolerance'], 'only an output has a tolerance: leave it out');
   return {
     draw: draw && dims ? compiledDraw(draw, dims, { ...reader, key: [...key, 'draw'] }) : undefined,
