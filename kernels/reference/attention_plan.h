@@ -24,13 +24,15 @@ struct Roundoff {
 };
 
 inline Roundoff roundoff_of(int dtype) {
+  // Of types with fp32's exponents: arithmetic may take subnormal numbers for 0, an error of up to 2^-126.
+  constexpr double FLUSHED = 0x1p-126;
   switch (dtype) {
     case FLASHCORE_DTYPE_FP16: return {0x1p-11, 0x1p-14, false};
-    case FLASHCORE_DTYPE_BF16: return {0x1p-8, 0, false};
-    case FLASHCORE_DTYPE_TF32: return {0x1p-11, 0, false};
+    case FLASHCORE_DTYPE_BF16: return {0x1p-8, FLUSHED / 0x1p-8, false};
+    case FLASHCORE_DTYPE_TF32: return {0x1p-11, FLUSHED / 0x1p-11, false};
     case FLASHCORE_DTYPE_FP8_E4M3: return {0x1p-4, 0x1p-6, true};
     case FLASHCORE_DTYPE_FP8_E5M2: return {0x1p-3, 0x1p-14, true};
-    default: return {0x1p-24, 0, false};
+    default: return {0x1p-24, FLUSHED / 0x1p-24, false};
   }
 }
 

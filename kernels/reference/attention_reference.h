@@ -113,8 +113,9 @@ typedef struct {
 // e5m2:
 //   rounding of O^2   = (u_O^2 max(|o|, smallest_O)^2 + u_P^2 (o^2 + sum of max(p, smallest_P)^2 v^2)) / 3
 //   rounding of LSE^2 = (2^-42 max(|LSE|, 1)^2 + u_P^2 sum of max(p, smallest_P)^2) / 3
-// LSE is fp32, 8 roundings of it, and its sum may be one of rounded weights. `smallest` is 2^-14 for fp16 and 0 for the
-// others, but fp8's smallest_P is 2^-6 (e4m3) or 2^-14 (e5m2) of 1 / total * exp(largest s or sink): fp8 kernels round
+// LSE is fp32, 8 roundings of it, and its sum may be one of rounded weights. `smallest` is 2^-14 for fp16 and
+// 2^-126 / u for bf16, tf32 and fp32, whose kernels may take subnormal weights for 0; fp8 has no smallest_O, and its
+// smallest_P is 2^-6 (e4m3) or 2^-14 (e5m2) of 1 / total * exp(largest s or sink): fp8 kernels round
 // weights whose largest is 1.
 //   threads   worker threads; <= 0: as many as the machine has
 // Returns a FLASHCORE_REFERENCE_* code; writes nothing on BAD_ARGUMENT. Reads no key, page, query or table entry that no
@@ -172,7 +173,8 @@ int flashcore_reference_fp64(int32_t dtype, const void* q, const void* k, const 
 // tf32; 2^-8 for bf16), `smallest` its smallest normal number, o the element and p, v what it is a sum over:
 //   rounding^2 = u^2 / 3 * (max(|o|, smallest)^2 + o^2 + sum of max(p, smallest)^2 v^2)
 // The first term is O's rounding. The second is P's where all weights are rounded alike, as equal ones are, and the
-// third where each is rounded by itself; `smallest` counts for fp16 alone, whose subnormals are coarse.
+// third where each is rounded by itself; for the other dtypes `smallest` is 2^-126 / u, as kernels may take subnormal
+// numbers for 0.
 //   rounding  [B, H, S, D] contiguous
 int flashcore_reference_with_rounding(int32_t dtype, const void* q, const void* k, const void* v, double* out,
                                       float* rounding, int32_t B, int32_t H, int32_t S, int32_t D, float scale,

@@ -329,6 +329,13 @@ struct Answer {
   std::vector<double> o, o_rounding, lse, lse_rounding;
 };
 
+// Of fp16's coarse subnormal numbers; of those that fp32 arithmetic takes for 0. Of the others 0.
+double smallest_of(int dtype) {
+  if (dtype == FLASHCORE_DTYPE_FP16) return 0x1p-14;
+  const bool is_fp8 = dtype == FLASHCORE_DTYPE_FP8_E4M3 || dtype == FLASHCORE_DTYPE_FP8_E5M2;
+  return is_fp8 ? 0 : 0x1p-126 / unit_of(dtype);
+}
+
 Answer forward_by_loops(const Drawn& d) {
   const flashcore_attention& p = d.p;
   const auto untouched = [](size_t count) { return std::vector<double>(count, UNTOUCHED); };
@@ -339,11 +346,10 @@ Answer forward_by_loops(const Drawn& d) {
       for (int i = 0; i < d.rows(b); ++i) {
         const Weights row = weights_by_loops(d, b, head, i);
         const double largest = std::exp(row.largest - row.lse);
-        const double smallest_p = p.weight_dtype == FLASHCORE_DTYPE_FP16       ? 0x1p-14
-                                  : p.weight_dtype == FLASHCORE_DTYPE_FP8_E4M3 ? 0x1p-6 * largest
+        const double smallest_p = p.weight_dtype == FLASHCORE_DTYPE_FP8_E4M3   ? 0x1p-6 * largest
                                   : p.weight_dtype == FLASHCORE_DTYPE_FP8_E5M2 ? 0x1p-14 * largest
-                                                                               : 0;
-        const double smallest_o = p.output_dtype == FLASHCORE_DTYPE_FP16 ? 0x1p-14 : 0;
+                                                                               : smallest_of(p.weight_dtype);
+        const double smallest_o = smallest_of(p.output_dtype);
         double squares = 0;
         for (const double weight : row.weights) squares += std::pow(std::max(weight, smallest_p), 2);
         for (int c = 0; c < p.Dv; ++c) {
@@ -828,7 +834,7 @@ bool merge_agrees(uint32_t seed) {
   std::vector<float> o_rounding(out_o.size(), UNTOUCHED), lse_rounding(out_lse.size(), UNTOUCHED);
   p.out_o.value = out_o.data(), p.out_o.rounding = o_rounding.data();
   p.out_lse.value = out_lse.data(), p.out_lse.rounding = lse_rounding.data();
-  const double u_o = unit_of(p.output_dtype), smallest = p.output_dtype == FLASHCORE_DTYPE_FP16 ? 0x1p-14 : 0;
+  const double u_o = unit_of(p.output_dtype), smallest = smallest_of(p.output_dtype);
   for (int b = 0; b < p.B; ++b)
     for (int head = 0; head < p.H; ++head)
       for (int i = 0; i < p.S; ++i) {
