@@ -1,5 +1,12 @@
 /** The error in units of what rounding explains, against loops; and what attention with honest rounding has of it. */
-import { NORMAL, drawInputs, outputOf } from '@flashcore/runner/testing';
+import {
+  NORMAL,
+  compareOutputs,
+  drawInputs,
+  judgeOutputs,
+  outputOf,
+  type OutputExtent,
+} from '@flashcore/runner/testing';
 import { attentionCase, parseShape, type ProblemCase } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { compiledReference } from '../support/reference.ts';
@@ -65,15 +72,23 @@ test('plain attention, which rounds its logits too, stays below 2 in every dtype
   expect(reference.roundingRatio(new Uint16Array(coarse.buffer), answer, output).ratio).toBeGreaterThan(30);
 });
 
-test.each(['bf16', 'fp32'] as const)('%s weights that fp32 arithmetic takes for 0 next to a sink may be 0', (dtype) => {
-  const of = attentionCase(parseShape('1x2x7x64,Skv=3,sinks=1'), dtype);
-  const drawn = drawInputs(of, { seed: '9', rule: NORMAL });
-  const ratioOfZeros = (sink: number): number => {
-    const answer = answerTo({ ...drawn, sink_logits: new Uint32Array(Float32Array.of(sink, sink).buffer) }, of);
-    expect(answer.want.every((each) => each !== 0)).toBe(true);
-    const zeros = drawn['Q']!.slice().fill(0);
-    return reference.roundingRatio(zeros, answer, outputOf(of)).ratio;
-  };
-  expect(ratioOfZeros(110)).toBeLessThan(2);
-  expect(ratioOfZeros(60)).toBeGreaterThan(100);
-});
+test.each(['fp16', 'bf16', 'fp32'] as const)(
+  '%s weights that a kernel takes for 0 next to a sink may be 0',
+  (dtype) => {
+    const of = attentionCase(parseShape('1x2x7x64,Skv=3,sinks=1'), dtype);
+    const drawn = drawInputs(of, { seed: '9', rule: NORMAL });
+    const outputs: [OutputExtent] = [outputOf(of)];
+    const zeros = { O: drawn['Q']!.slice().fill(0) };
+    const judged = (sink: number) => {
+      const inputs = { ...drawn, sink_logits: new Uint32Array(Float32Array.of(sink, sink).buffer) };
+      const answers = reference.answers(inputs, of);
+      expect(answers.get('O')!.want.every((each) => each !== 0)).toBe(true);
+      const limits = { tolerance: { absolute: 1e-2, relative: 1e-2 }, ownTolerances: {}, judgeRounding: true };
+      const comparisons = compareOutputs(reference, zeros, { outputs, answers, limits, poison: NAN });
+      const [answer] = judgeOutputs(reference, zeros, { outputs, answers, comparisons, yardstick: undefined, limits });
+      return [answer.beyondRounding, answer.trivialNorm];
+    };
+    expect(judged(110)).toEqual([false, false]);
+    expect(judged(12)).toEqual([true, true]);
+  },
+);

@@ -1,6 +1,6 @@
 /** Whether an answer is right: by the tolerance, by what rounding explains, and by its norm. */
 import { isPlainAttention, type ProblemCase } from '@flashcore/shared/kernels';
-import type { Answers, Reference } from '../driver/reference.ts';
+import type { Answers, Reference, RoundedAnswer } from '../driver/reference.ts';
 import { outputOf, type OutputExtent, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { Executor } from '../messages/device.ts';
 import type { OutputFigures, VerifyRequest } from '../messages/verifying.ts';
@@ -27,6 +27,8 @@ export interface JudgedOutput {
   rounding: OutputFigures['rounding'];
   /** It is more than rounding explains, and the request wants that judged. */
   beyondRounding: boolean;
+  /** Its norm is far from the reference's, and rounding does not explain that. */
+  trivialNorm: boolean;
 }
 
 interface Outputs {
@@ -66,19 +68,29 @@ export function judgeOutputs(
     const rounding = hasRounding(answer)
       ? { ratio: reference.roundingRatio(tensors[output.name]!, answer, output).ratio, limit }
       : undefined;
+    const comparison = comparisons[index]!;
     return {
-      comparison: comparisons[index]!,
+      comparison,
       rounding,
+      trivialNorm: comparison.normRatio < MIN_NORM_RATIO && !mayVanish(answer),
       beyondRounding: limits.judgeRounding && rounding !== undefined && rounding.ratio > limit,
     };
   });
   return judged as [JudgedOutput, ...JudgedOutput[]];
 }
 
-export const isWrong = ({ comparison, beyondRounding }: JudgedOutput): boolean =>
-  comparison.mismatches > 0 || beyondRounding || isTrivial(comparison);
+export const isWrong = ({ comparison, beyondRounding, trivialNorm }: JudgedOutput): boolean =>
+  comparison.mismatches > 0 || beyondRounding || trivialNorm;
 
-export const isTrivial = ({ normRatio }: Comparison): boolean => normRatio < MIN_NORM_RATIO;
+/** Whether rounding explains an output of zeros, as next to a sink that leaves keys no weight. */
+const mayVanish = (answer: RoundedAnswer): boolean =>
+  hasRounding(answer) && squaresOf(answer.want) <= ROUNDING_LIMIT ** 2 * squaresOf(answer.rounding);
+
+const squaresOf = (values: Float64Array | Float32Array): number => {
+  let sum = 0;
+  for (const value of values) sum += value * value;
+  return sum;
+};
 
 /** An output's own tolerance, or the request's. */
 const toleranceOf = (

@@ -9,15 +9,7 @@ import type { CaseReport, OutputFigures, OutputReport, VerifyRequest } from '../
 import type { Reporter } from '../reporter.ts';
 import { GUARDS, RunBuffers } from './buffers.ts';
 import { drawInputs } from './inputs.ts';
-import {
-  answersOf,
-  compareOutputs,
-  isTrivial,
-  isWrong,
-  judgeOutputs,
-  yardstickFor,
-  type JudgedOutput,
-} from './judgement.ts';
+import { answersOf, compareOutputs, isWrong, judgeOutputs, yardstickFor, type JudgedOutput } from './judgement.ts';
 import type { Comparison } from './output-comparison.ts';
 import type { ReferenceBook, Yardstick } from './reference-book.ts';
 
@@ -308,7 +300,7 @@ function outputReport({ name, dtype, tolerance }: OutputExtent, judged: readonly
       errorMap: worst.errorMap,
     },
     beyondRounding: judged.some(({ beyondRounding }) => beyondRounding),
-    trivialNorm: comparisons.some(isTrivial),
+    trivialNorm: judged.some(({ trivialNorm }) => trivialNorm),
   };
 }
 
