@@ -1,8 +1,9 @@
-/** The oracle through its binding: masks, maps of heads and lengths against three loops. */
+/** The oracle through its binding: masks, maps of heads, lengths, sinks, ALiBi and bias against three loops. */
 import { drawInputs, NORMAL } from '@flashcore/runner/testing';
 import {
   attention as attentionProblem,
   parseShape,
+  type Operand,
   problemCase,
   valuesOf,
   type ProblemCase,
@@ -25,11 +26,14 @@ const extentsOf = ({ tensors, values }: ProblemCase): Extents => ({
 interface Inputs {
   halves: readonly Float16Array[];
   /** Absent where the case has none. */
-  sinks?: Float32Array;
+  sinks: Float32Array | undefined;
+  slopes: Float32Array | undefined;
+  /** Of [b, h, i, j]. */
+  bias: ((at: readonly [number, number, number, number]) => number) | undefined;
 }
 
 /** Softmax by its definition, in double precision. */
-function byLoops(attention: ProblemCase, { halves: [Q, K, V], sinks }: Inputs) {
+function byLoops(attention: ProblemCase, { halves: [Q, K, V], sinks, slopes, bias }: Inputs) {
   const { dims, value } = extentsOf(attention);
   const [B, H, S, D] = dims('Q') as [number, number, number, number];
   const [, Hkv, Skv, Dv] = dims('V') as [number, number, number, number];
@@ -40,12 +44,14 @@ function byLoops(attention: ProblemCase, { halves: [Q, K, V], sinks }: Inputs) {
     const head = b * Hkv + Math.floor(h / (H / Hkv));
     const position = causal === 2 ? i + Skv - S : i;
     const seen = Array.from({ length: Skv }, (_, j) => j).filter(
-      (j) => (causal === 0 || j <= position) && (window < 0 || j >= position - window),
+      (j) =>
+        (causal === 0 || j <= position) && (window < 0 || j >= position - window) && bias?.([b, h, i, j]) !== -Infinity,
     );
     const logits = seen.map((j) => {
       let sum = 0;
       for (let d = 0; d < D; d += 1) sum += Q![((b * H + h) * S + i) * D + d]! * K![(head * Skv + j) * D + d]!;
-      return softcap === 0 ? sum * scale : softcap * Math.tanh((sum * scale) / softcap);
+      const logit = softcap === 0 ? sum * scale : softcap * Math.tanh((sum * scale) / softcap);
+      return logit - (slopes?.[h] ?? 0) * Math.abs(position - j) + (bias?.([b, h, i, j]) ?? 0);
     });
     const sink = sinks?.[h] ?? -Infinity;
     const most = Math.max(...logits, sink);
@@ -78,12 +84,47 @@ test.each([
   '2x4x9x16,sinks=1',
   '1x4x5x16,Skv=23,causal=2,window=3,Hkv=2,softcap=2.5,sinks=1',
   '1x2x7x16,Skv=3,causal=2,sinks=1',
+  '2x4x9x16,alibi=1',
+  '1x4x5x16,Skv=23,causal=2,Hkv=2,softcap=2.5,alibi=1',
+  '2x4x9x16,Skv=13,bias=1',
+  '1x2x5x16,Skv=1,bias=1',
+  '2x4x5x16,Skv=23,causal=2,window=5,Hkv=2,softcap=2.5,sinks=1,alibi=1,bias=1',
 ])('%s is what three loops compute', (text) => {
-  const attention = problemCase(attentionProblem(), valuesOf(parseShape(text)), 'fp16', new Set(['LSE']));
+  expectLoops(problemCase(attentionProblem(), valuesOf(parseShape(text)), 'fp16', new Set(['LSE'])));
+});
+
+const FEWER = { B: 'b', H: 'h', S: 's' } as const;
+
+test.each(['B', 'H', 'S'] as const)('a bias of [%s, Skv] is the same along the dimensions that it lacks', (axis) => {
+  const values = { B: 2, H: 3, S: 4, Skv: 5, D: 16, bias: 1 };
+  const full = problemCase(attentionProblem(), values, 'fp16', new Set(['LSE']));
+  const bias: Operand = { tensor: 'bias_values', axes: [FEWER[axis], 'k'] };
+  expectLoops({
+    ...full,
+    tensors: full.tensors.map((each) => (each.name === bias.tensor ? { ...each, dims: [values[axis], 5] } : each)),
+    operands: { ...full.operands, operands: { ...full.operands.operands, bias } },
+  });
+});
+
+/** Indices along the dimensions of bias_values, as the case has them. */
+function biasOf({ operands, tensors }: ProblemCase, bits: Uint16Array | Uint32Array | undefined): Inputs['bias'] {
+  if (!bits) return undefined;
+  const numbers = new Float16Array(bits.buffer);
+  const { dims } = tensors.find(({ name }) => name === 'bias_values')!;
+  const places = operands.operands.bias!.axes.map((axis) => 'bhsk'.indexOf(axis));
+  return (at) => numbers[places.reduce((index, place, dim) => index * dims[dim]! + at[place]!, 0)]!;
+}
+
+function expectLoops(attention: ProblemCase): void {
   const inputs = drawInputs(attention, { seed: '5eed', rule: NORMAL });
   const halves = ['Q', 'K', 'V'].map((name) => new Float16Array(inputs[name]!.buffer));
-  const sinks = inputs['sink_logits'] && new Float32Array(inputs['sink_logits'].buffer);
-  const want = byLoops(attention, { halves, ...(sinks && { sinks }) });
+  const floats = (name: string) => inputs[name] && new Float32Array(inputs[name].buffer);
+  const want = byLoops(attention, {
+    halves,
+    sinks: floats('sink_logits'),
+    slopes: floats('alibi_slopes'),
+    bias: biasOf(attention, inputs['bias_values']),
+  });
   const answers = reference.answers(inputs, attention);
   for (const name of ['O', 'LSE'] as const) {
     const { want: got } = answers.get(name)!;
@@ -95,4 +136,4 @@ test.each([
     expect(worst).toBeLessThan(1e-9);
   }
   expect(answers.get('O')!.rounding!.every((each) => each >= 0 && each < 1e-2)).toBe(true);
-});
+}

@@ -27,6 +27,8 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
                 const Element* __restrict__ K,  // [B, Skv, H / group, D]
                 const Element* __restrict__ V,  // [B, Skv, H / group, D]
                 const int* __restrict__ lengths,  // [B]
+                const float* __restrict__ sinks,   // [H], logits; null: none
+                const float* __restrict__ slopes,  // [H]; null: distances change nothing
                 Element* __restrict__ O,  // [B, S, H, D]
                 float* __restrict__ LSE,  // [B, H, S]
                 int rows,                 // B * S * H
@@ -51,7 +53,8 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     q_rmem[i] = 32 * i < D ? to_float(Q[(size_t)row * D + lane + 32 * i]) : 0.0f;
     O_rmem[i] = 0.0f;
   }
-  float row_max = -INFINITY, row_sum = 0.0f;
+  // A sink is a key without a value.
+  float row_max = sinks ? sinks[head] : -INFINITY, row_sum = sinks ? 1.0f : 0.0f;
   for (int key = kv_begin; key <= position; ++key) {
     const size_t cache_row = (size_t)sequence * capacity + key;
     const size_t offset = (cache_row * kv_heads + kv_head) * D;
@@ -61,8 +64,9 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
       if (32 * i < D) logit = fmaf(q_rmem[i], to_float(K[offset + lane + 32 * i]), logit);
     logit = warp_sum(logit) * scale;
     if (softcap > 0.0f) logit = softcap * tanhf(logit / softcap);
+    if (slopes) logit -= slopes[head] * (position - key);
     const float new_max = fmaxf(row_max, logit);
-    const float alpha = expf(row_max - new_max);  // 0 for the first key
+    const float alpha = expf(row_max - new_max);  // 0 for the first key, unless there is a sink
     const float p = expf(logit - new_max);
     row_max = new_max;
     row_sum = row_sum * alpha + p;

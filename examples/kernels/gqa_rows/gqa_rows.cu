@@ -21,7 +21,9 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     gqa_rows(const Element* __restrict__ Q,  // [B, H, S, HEAD_DIM]
              const Element* __restrict__ K,  // [B, Hkv, Skv, HEAD_DIM]
              const Element* __restrict__ V,  // [B, Hkv, Skv, HEAD_DIM]
-             const float* __restrict__ sinks,  // [H], logits; null: none
+             const float* __restrict__ sinks,   // [H], logits; null: none
+             const float* __restrict__ slopes,  // [H]; null: distances change nothing
+             const Element* __restrict__ bias,  // [B, H, S, Skv]; null: none
              Element* __restrict__ O,          // [B, H, S, HEAD_DIM]
 #if WRITE_LSE
              float* __restrict__ LSE,  // [B, H, S]
@@ -44,8 +46,9 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     q_rmem[d] = to_float(Q_row[d]);
     O_rmem[d] = 0.0f;
   }
+  const int head = blockIdx.y % heads;
   // A sink is a key without a value.
-  float row_max = sinks ? sinks[blockIdx.y % heads] : -INFINITY, row_sum = sinks ? 1.0f : 0.0f;
+  float row_max = sinks ? sinks[head] : -INFINITY, row_sum = sinks ? 1.0f : 0.0f;
   for (int key = kv_begin; key < kv_end; ++key) {
     const Element* K_row = K + (kv_head * keys + key) * HEAD_DIM;
     const Element* V_row = V + (kv_head * keys + key) * HEAD_DIM;
@@ -53,6 +56,9 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS)
     for (int d = 0; d < HEAD_DIM; ++d) logit = fmaf(q_rmem[d], to_float(K_row[d]), logit);
     logit *= scale;
     if (softcap > 0.0f) logit = softcap * tanhf(logit / softcap);
+    if (slopes) logit -= slopes[head] * abs(position - key);
+    if (bias) logit += to_float(bias[((size_t)blockIdx.y * queries + row) * keys + key]);
+    if (logit == -INFINITY) continue;  // hidden by the bias; it may come before every key that is seen
     const float new_max = fmaxf(row_max, logit);
     const float alpha = expf(row_max - new_max);  // 0 for the first key, unless there is a sink
     const float p = expf(logit - new_max);

@@ -196,6 +196,8 @@ const ELSEWHERE: Record<string, Record<string, (values: Values) => boolean>> = {
     'aligned to the end': ({ causal }) => causal === 2,
     'a window': ({ window }) => window! > 0,
     'a softcap': ({ softcap }) => softcap! > 0,
+    'ALiBi aligned to the end': ({ alibi, causal }) => alibi === 1 && causal === 2,
+    'a bias without a mask': ({ bias, causal }) => bias === 1 && causal === 0,
     'sinks under a window': ({ sinks, window }) => sinks === 1 && window! >= 0,
     'a softcap under a window': ({ softcap, window }) => softcap! > 0 && window! >= 0,
   },

@@ -93,7 +93,9 @@ export function shapeClasses(problem: Problem, values: CaseValues, sizes: SizeCl
   const tile = Math.max(...sizes.tiles.filter((each) => each <= MOST_OF_A_TILE), Math.min(...sizes.tiles));
   const ofAxes = axes.flatMap(({ name, draw, default: fallback }) => {
     const extent = entryOf(values, name)!;
-    const beside = fallback ? [`${name} ${Math.sign(extent - valueOr(extent, fallback, values))}`] : [];
+    // A head of K and V for all heads of Q, and one for some of them, are classes of their own.
+    const isOne = draw === 'divisor' && extent === 1;
+    const beside = fallback ? [`${name} ${isOne ? 'one' : Math.sign(extent - valueOr(extent, fallback, values))}`] : [];
     if (draw === 'width') return [...beside, `${name} width ${widthClass(extent, sizes.widths.get(name)!)}`];
     if (draw === 'length')
       return [...beside, `${name} ${rank(extent, sizes.lengths)}`, `${name} end ${endOf(extent, tile)}`];

@@ -260,7 +260,7 @@ test.each([
     'l2_persist: [K, V]',
     'l2_persist: [K, W]',
     'launches[0].l2_persist[1]',
-    /unknown tensor "W": known are Q, K, V, sink_logits, O/,
+    /unknown tensor "W": known are Q, K, V, sink_logits, alibi_slopes, bias_values, O/,
   ],
   [
     'l2_persist: [K, V]',
