@@ -28,6 +28,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
                  const Element* __restrict__ V,  // [pages, page_size, H / group, D]
                  const int* __restrict__ lengths,  // [B]
                  const int* __restrict__ table,    // [B, most_pages]
+                 const float* __restrict__ sinks,  // [H], logits; null: none
                  Element* __restrict__ O,  // [B, S, H, D]
                  float* __restrict__ LSE,  // [B, H, S]
                  int rows,                 // B * S * H
@@ -51,7 +52,8 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     q_rmem[i] = 32 * i < D ? to_float(Q[(size_t)row * D + lane + 32 * i]) : 0.0f;
     O_rmem[i] = 0.0f;
   }
-  float row_max = -INFINITY, row_sum = 0.0f;
+  // A sink is a key without a value.
+  float row_max = sinks ? sinks[head] : -INFINITY, row_sum = sinks ? 1.0f : 0.0f;
   for (int key = kv_begin; key <= position; ++key) {
     const int page = table[sequence * most_pages + key / page_size];
     const size_t cache_row = (size_t)page * page_size + key % page_size;
@@ -63,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     logit = warp_sum(logit) * scale;
     if (softcap > 0.0f) logit = softcap * tanhf(logit / softcap);
     const float new_max = fmaxf(row_max, logit);
-    const float alpha = expf(row_max - new_max);  // 0 for the first key
+    const float alpha = expf(row_max - new_max);  // 0 for the first key, unless there is a sink
     const float p = expf(logit - new_max);
     row_max = new_max;
     row_sum = row_sum * alpha + p;

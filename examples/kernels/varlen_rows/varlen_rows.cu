@@ -27,6 +27,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
                 const Element* __restrict__ K,    // [T, H / group, D]
                 const Element* __restrict__ V,    // [T, H / group, D]
                 const int* __restrict__ offsets,  // [B + 1]
+                const float* __restrict__ sinks,  // [H], logits; null: none
                 Element* __restrict__ O,          // [T, H, D]
                 float* __restrict__ LSE,          // [H, T]
                 int sequences, int tokens, int heads, int D,
@@ -58,7 +59,8 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     q_rmem[i] = 32 * i < D ? to_float(Q[(size_t)row * D + lane + 32 * i]) : 0.0f;
     O_rmem[i] = 0.0f;
   }
-  float row_max = -INFINITY, row_sum = 0.0f;
+  // A sink is a key without a value.
+  float row_max = sinks ? sinks[head] : -INFINITY, row_sum = sinks ? 1.0f : 0.0f;
   for (int key = kv_begin; key < kv_end; ++key) {
     const size_t offset = ((size_t)key * kv_heads + kv_head) * D;
     float logit = 0.0f;
@@ -68,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(NUM_WARPS * 32)
     logit = warp_sum(logit) * scale;
     if (softcap > 0.0f) logit = softcap * tanhf(logit / softcap);
     const float new_max = fmaxf(row_max, logit);
-    const float alpha = expf(row_max - new_max);  // 0 for the first key
+    const float alpha = expf(row_max - new_max);  // 0 for the first key, unless there is a sink
     const float p = expf(logit - new_max);
     row_max = new_max;
     row_sum = row_sum * alpha + p;
