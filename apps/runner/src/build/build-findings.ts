@@ -118,6 +118,19 @@ export function missingEntryFinding(missing: readonly string[], found: readonly 
   });
 }
 
+const KERNEL_NAME =
+  /__global__(?:[^;{}()]{0,300}?__launch_bounds__\s{0,9}\([^;{}()]{0,200}\))?[^;{}()]{0,300}?\b(\w{1,200})\s{0,9}\(/g;
+
+/** An entry's C++ spelling that the compiler does not take. */
+export function wrongSpellingFinding(entry: string, said: string, files: readonly { text: string }[]): Finding {
+  const kernels = new Set(files.flatMap(({ text }) => [...text.matchAll(KERNEL_NAME)].map(([, name]) => name!)));
+  return create(FindingSchema, {
+    kind: FindingKind.MISSING_ENTRY,
+    message: `The manifest launches ${entry}, of which the compiler says: ${said}; the source has ${kernels.size > 0 ? [...kernels].slice(0, 20).join(', ') : 'no kernel'}`,
+    remedy: 'Correct the spelling in kernel.yaml: it must name one kernel, with all template arguments',
+  });
+}
+
 function place({ file, line, column }: CompilerDiagnostic): string {
   if (file === '') return '';
   return `${[file, line, column].filter((part) => part !== 0).join(':')}: `;

@@ -21,6 +21,7 @@ import {
   registerFileFinding,
   smemLimitFinding,
   spillFinding,
+  wrongSpellingFinding,
 } from './build-findings.ts';
 import { argumentFinding } from './argument-findings.ts';
 import { codeFrame, type SourceText } from './code-frame.ts';
@@ -38,6 +39,7 @@ import { readPtxEntries, smemExcessOf, type PtxEntry } from './ptx-entries.ts';
 import { parsePtxasReport, parseSmemExcess, type SmemExcess } from './ptxas-report.ts';
 import { sharedBuffers } from './shared-buffers.ts';
 import { digestOf, shownPath, type SnapshotFile } from './source-snapshot.ts';
+import { isMarker, SPELLING_FILE, symbolsOfSpelled } from './spelled-entries.ts';
 import type { Compiler } from './compilers.ts';
 
 export interface KernelBuild {
@@ -103,8 +105,13 @@ export class KernelAssembly {
   build(kernel: CompiledKernel): KernelBuild {
     const { spec, files, problems, units, runs, listing, emulation } = kernel;
     const assembled = runs.filter(({ unit }) => WITH_PTXAS.includes(unit.compiler.name));
-    const inPtxas = assembled.flatMap(({ compilation }) => parsePtxasReport(compilation.lines));
-    const inPtx = assembled.length > 0 ? undefined : this.#entriesInPtx(runs);
+    const reports = assembled.flatMap(({ compilation }) => parsePtxasReport(compilation.lines));
+    const ptxEntries = assembled.length > 0 ? undefined : this.#entriesInPtx(runs);
+    const takenBySymbol = this.#parametersOf(runs);
+    const symbols = [...(assembled.length > 0 ? reports : (ptxEntries ?? [])).map(({ entry }) => entry)];
+    const spelled = symbolsOfSpelled(spec.entries, [...new Set([...symbols, ...takenBySymbol.keys()])]);
+    const inPtxas = asSpelled(reports, spelled);
+    const inPtx = ptxEntries && asSpelled(ptxEntries, spelled);
     const excess = [
       ...runs.flatMap(({ compilation }) => parseSmemExcess(compilation.lines)),
       ...smemExcessOf(inPtx ?? []),
@@ -139,14 +146,19 @@ export class KernelAssembly {
       flagsDigest: flagsDigest(told),
       smemRefusedBytes: excess[0]?.bytes ?? 0,
     });
-    const parameters = this.#parametersOf(runs);
+    const parameters = new Map(
+      asSpelled(
+        [...takenBySymbol].map(([entry, taken]) => ({ entry, taken })),
+        spelled,
+      ).map(({ entry, taken }) => [entry, taken]),
+    );
     const reported = (assembled.length > 0 ? inPtxas : inPtx)?.map(({ entry }) => entry);
     // A report may be cut; what was compiled has its entries whatever the compiler wrote.
     const found = reported && [...new Set([...reported, ...parameters.keys()])];
     return {
       result,
       findings: findingsOf(kernel, { excess, found, result, parameters }),
-      image: succeeded ? this.#imageOf(runs, emulation) : undefined,
+      image: succeeded ? withSymbols(this.#imageOf(runs, emulation), spelled, spec.entries) : undefined,
       sassMissing: listing && 'missing' in listing ? listing.missing : undefined,
       keptState: this.#keptState(runs),
       sourceDigest: digestOf(files),
@@ -216,6 +228,29 @@ export class KernelAssembly {
   }
 }
 
+/** Without markers; a spelled entry bears the manifest's name for it. */
+function asSpelled<T extends { entry: string }>(entries: readonly T[], spelled: ReadonlyMap<string, string>): T[] {
+  const names = new Map([...spelled].map(([entry, symbol]) => [symbol, entry]));
+  return entries
+    .filter(({ entry }) => !isMarker(entry))
+    .map((each) => ({ ...each, entry: names.get(each.entry) ?? each.entry }));
+}
+
+/** The image of all entries, with what it calls those that are spelled. */
+function withSymbols(
+  image: DeviceImage | undefined,
+  spelled: ReadonlyMap<string, string>,
+  entries: readonly string[],
+): DeviceImage | undefined {
+  if (typeof image !== 'string' || spelled.size === 0) return image;
+  return Object.fromEntries(
+    entries.map((entry) => {
+      const symbol = spelled.get(entry);
+      return [entry, symbol === undefined ? image : { path: image, symbol }];
+    }),
+  );
+}
+
 interface FindingParts {
   excess: SmemExcess[];
   /** Entries of the compiled code; undefined: not known. */
@@ -232,6 +267,9 @@ function findingsOf(kernel: CompiledKernel, { excess, found, result, parameters 
     return [
       smemLimitFinding(excess[0], sharedBuffers(files, { ...spec.resolved.parameters, ...spec.resolved.constants })),
     ];
+  const wrong = runs.flatMap(({ diagnostics }) => diagnostics).find(({ severity }) => severity === 'error');
+  if (!result.succeeded && wrong?.file === SPELLING_FILE && spec.entries[wrong.line - 1] !== undefined)
+    return [wrongSpellingFinding(spec.entries[wrong.line - 1]!, wrong.message, files)];
   if (!result.succeeded)
     return [compileFailedFinding([...problems, ...runs.flatMap(({ diagnostics }) => diagnostics)])];
   const missing = found ? spec.entries.filter((entry) => !found.includes(entry)) : [];

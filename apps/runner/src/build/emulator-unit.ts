@@ -1,7 +1,9 @@
+import { isSpelledEntry } from '@flashcore/shared/kernels';
 import type { CompileUnit } from './compile-unit.ts';
 import { BUILD_FOLDER } from './compile-stages.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import { isWordCharacter } from './source-tokens.ts';
+import { SPELLING_FILE } from './spelled-entries.ts';
 import type { Compiler } from './compilers.ts';
 
 export interface EmulatorModuleOptions {
@@ -69,12 +71,19 @@ export function emulatorUnit(options: EmulatorModuleOptions): CompileUnit {
 function unitText({ entries, unit }: EmulatorModuleOptions): string {
   return [
     '#include "flashcore_emulator.h"',
-    ...entries.map((entry) => `FLASHCORE_EXPECT_ENTRY(${entry})`),
+    ...entries.filter((entry) => !isSpelledEntry(entry)).map((entry) => `FLASHCORE_EXPECT_ENTRY(${entry})`),
     `#include "${unit}"`,
-    ...entries.map((entry) => `FLASHCORE_ENTRY(${entry})`),
+    ...entries.map((entry, index) => (isSpelledEntry(entry) ? registered(entry, index) : `FLASHCORE_ENTRY(${entry})`)),
     '',
   ].join('\n');
 }
+
+/** FLASHCORE_ENTRY of a C++ spelling, whose commas no macro's argument can have. */
+const registered = (entry: string, index: number): string => `namespace {
+::flashcore::emu::Entry flashcore_spelled_${index};
+#line ${index + 1} "${SPELLING_FILE}"
+const int flashcore_registered_spelled_${index} = ::flashcore::emu::register_entry(flashcore_spelled_${index}, "${entry}", &${entry}, 0);
+}`;
 
 /** Kernels are written for a compiler that unrolls: arrays stay in registers, conditions on the counter fall away. */
 function unrolled({ path, text }: SnapshotFile): SnapshotFile {

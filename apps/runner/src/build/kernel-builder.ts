@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import pLimit from 'p-limit';
+import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { BuildListener } from './build-listener.ts';
 import type { CompileCache } from './compile-cache.ts';
@@ -43,6 +44,16 @@ interface KernelBuilderParts extends KernelUnitsParts {
 
 /** Of a kernel to compile: all that is known before a compiler runs. */
 type Prepared = Omit<CompiledKernel, 'runs' | 'listing' | 'seconds'> & { started: number };
+
+function withPaths(image: DeviceImage, pathOf: (path: string) => string): DeviceImage {
+  if (typeof image === 'string') return pathOf(image);
+  return Object.fromEntries(
+    Object.entries(image).map(([entry, place]) => [
+      entry,
+      typeof place === 'string' ? pathOf(place) : { ...place, path: pathOf(place.path) },
+    ]),
+  );
+}
 
 /** Compiles kernels: with nvcc where it exists; for the emulator, where it does not, with clang or the C++ compiler. */
 export class KernelBuilder {
@@ -114,13 +125,17 @@ export class KernelBuilder {
   }
 
   /** A module that looks for data races; undefined when it does not compile. */
-  async buildInstrumented(spec: BuildSpec, listener: BuildListener): Promise<string | undefined> {
+  async buildInstrumented(spec: BuildSpec, listener: BuildListener): Promise<DeviceImage | undefined> {
     const { artifacts, kernelsFolder } = this.#parts;
     if ((await this.#parts.emulation()).engine === 'ptx') {
       // The emulator's builds have all entries in one file.
-      const { image } = (await this.build(spec, listener)) as { image: string | undefined };
-      const ptx = image && Buffer.concat([Buffer.from(LOOK_FOR_RACES), readFileSync(image)]);
-      return ptx && artifacts.path(artifacts.put(ptx));
+      const { image } = await this.build(spec, listener);
+      return (
+        image &&
+        withPaths(image, (path) =>
+          artifacts.path(artifacts.put(Buffer.concat([Buffer.from(LOOK_FOR_RACES), readFileSync(path)]))),
+        )
+      );
     }
     const { files } = snapshotSources({ folder: spec.folder, source: spec.source, kernelsFolder });
     const { compilation } = await this.#run(this.#units.module(spec, files, { instrumented: true }), listener);

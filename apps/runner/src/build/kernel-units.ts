@@ -1,4 +1,5 @@
-import type { ResolvedVariant } from '@flashcore/shared/kernels';
+import { posix } from 'node:path';
+import { isSpelledEntry, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { AssignedBuilds } from './assigned-builds.ts';
 import { clangUnit } from './clang-unit.ts';
 import type { CompileUnit } from './compile-unit.ts';
@@ -10,6 +11,7 @@ import { missingCompiler } from './missing-compiler.ts';
 import { nvccUnit } from './nvcc-unit.ts';
 import { nvrtcUnit } from './nvrtc-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
+import { withMarkers } from './spelled-entries.ts';
 import type { Nvcc } from './compilers.ts';
 import type { Toolchain } from './toolchain.ts';
 
@@ -71,7 +73,8 @@ export class KernelUnits {
 
   /** `emulation`: undefined for a GPU's build. Errors: COMPILER_MISSING. */
   of(spec: BuildSpec, files: readonly SnapshotFile[], emulation: Emulation | undefined): KernelCompilation {
-    const asks = files.some(({ text }) => text.includes(ASKS_WHAT_IS_WANTED));
+    // What is wanted is said by macros, whose names no C++ spelling can be.
+    const asks = files.some(({ text }) => text.includes(ASKS_WHAT_IS_WANTED)) && !spec.entries.some(isSpelledEntry);
     if (asks && !spec.emulated && spec.entries.length > 1) return this.#inParts(spec, files);
     const runsPtx = emulation?.engine === 'ptx';
     const lacksNvcc = emulation?.nvccProblem !== undefined;
@@ -140,10 +143,10 @@ export class KernelUnits {
   }
 
   /** What every compiler of device code is told. */
-  #common({ arch, source, kernelId, resolved }: BuildSpec, files: readonly SnapshotFile[]) {
+  #common({ arch, source, kernelId, resolved, entries }: BuildSpec, files: readonly SnapshotFile[]) {
     return {
       arch,
-      files,
+      files: withMarkers(files, `kernel/${posix.normalize(source)}`, entries),
       unit: `kernel/${source}`,
       name: kernelId,
       defines: resolved.defines,

@@ -17,7 +17,7 @@ export class LoadedCandidate {
     this.#functions = new Map(
       candidate.plan.launches.map((launch) => [
         launch,
-        driver.function(this.#moduleWith(launch.entry), launch.entry, {
+        this.#function(launch.entry, {
           sharedBytes: launch.sharedBytes,
           cluster: launch.cluster !== undefined && driver.facts.clusters,
         }),
@@ -45,12 +45,13 @@ export class LoadedCandidate {
     for (const module of this.#modules.values()) this.#driver.unloadModule(module);
   }
 
-  #moduleWith(entry: string): Handle {
+  #function(entry: string, options: Parameters<CudaDriver['function']>[2]): Handle {
     const { image } = this.candidate;
-    const path = typeof image === 'string' ? image : image[entry];
+    const found = typeof image === 'string' ? image : image[entry];
+    const { path, symbol } = typeof found === 'object' ? found : { path: found, symbol: entry };
     if (path === undefined) throw new Error(`No part of the build has ${entry}`);
     const loaded = this.#modules.get(path) ?? this.#driver.loadModule(path);
     this.#modules.set(path, loaded);
-    return loaded;
+    return this.#driver.function(loaded, symbol, options);
   }
 }

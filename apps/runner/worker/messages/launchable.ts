@@ -13,9 +13,9 @@ export interface SeededInput {
 
 /**
  * What a device loads of a kernel: the path of a cubin, or of the emulator's module. Where entries were compiled apart
- * from each other: that of each entry by its name.
+ * from each other: that of each entry by its name; with what the code calls one that the manifest spells in C++.
  */
-export type DeviceImage = string | Readonly<Record<string, string>>;
+export type DeviceImage = string | Readonly<Record<string, string | { path: string; symbol: string }>>;
 
 /** A compiled kernel and what to launch of it. */
 export interface Candidate {

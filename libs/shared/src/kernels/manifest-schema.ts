@@ -38,7 +38,13 @@ export const KERNEL_ID = {
 const kernelId = matching(KERNEL_ID.pattern, KERNEL_ID.inWords);
 const cIdentifier = matching(/^(?!__)[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'a C identifier');
 /** As the compiled code names it: template arguments make names of hundreds of characters. */
-const entryName = matching(/^(?!__)[A-Za-z_][A-Za-z0-9_]{0,1023}$/, 'a C identifier, or a C++ name as it is mangled');
+const entryName = matching(
+  /^(?!__)[A-Za-z_:](?!.*\/[/*])[\w :<>,*&()[\]+\-/%|^~!=.?$]{0,4095}$/,
+  'a C identifier, a C++ name as it is mangled, or a C++ spelling like ns::kernel<64, true> of at most 4096 characters, without ; { } # quotes, backslashes, comments and line breaks',
+);
+
+/** Whether an entry is spelled in C++, not a symbol of the compiled code. */
+export const isSpelledEntry = (entry: string): boolean => /\W/.test(entry);
 /** What a kernel may ask of its compiler; nothing that reads or writes files, or runs programs. */
 const COMPILER_FLAGS = [
   '-std=c++17',

@@ -73,6 +73,18 @@ test('an entry may have a C++ name of hundreds of characters', () => {
   expect(() => parseManifest(SPLIT_KV.replace('entry: attend', 'entry: "a;b"'), 'kernel.yaml')).toThrow(/mangled/);
 });
 
+test('an entry may be spelled in C++, without what could end the text that it is compiled in', () => {
+  const parsed = (entry: string) =>
+    parseManifest(SPLIT_KV.replace('entry: attend', `entry: ${JSON.stringify(entry)}`), 'kernel.yaml').launches[0]!
+      .entry;
+  const longest = `k<${'1'.repeat(4093)}>`;
+  for (const entry of ['fwd<64, true>', 'ns::fwd<Traits<64>, float>', '::k<(4 * 2)>', longest])
+    expect(parsed(entry)).toBe(entry);
+  const refused = ['k<1>;', 'k<1>{', 'k}', '#k', 'k<1\n>', 'k<1\u2028>', "k<'a'>", 'k<"a">', 'k\\', 'k</*1>', 'k<1>//'];
+  for (const entry of [...refused, `${longest}>`, '<k>', ''])
+    expect(() => parsed(entry), entry).toThrow(/C\+\+ spelling/);
+});
+
 test('a manifest with everything in it becomes a launch plan', () => {
   const manifest = parseManifest(SPLIT_KV, 'split_kv/kernel.yaml');
   const resolved = resolveVariant(manifest);

@@ -1,0 +1,57 @@
+/** Entries that a manifest names by a C++ spelling, `fwd<64, true>`: the compiler itself says what it calls them. */
+import { isSpelledEntry } from '@flashcore/shared/kernels';
+import type { SnapshotFile } from './source-snapshot.ts';
+
+const MARKER = 'flashcore_entry_';
+/** What the place of a diagnostic about a spelling is called: its line is the entry's number among all, from 1. */
+export const SPELLING_FILE = 'kernel.yaml';
+const SUBSTITUTION = /S([0-9A-Z]*)_/g;
+
+/** The sources with a kernel template's instance behind the unit's last line, an entry that is spelled. */
+export function withMarkers(
+  files: readonly SnapshotFile[],
+  unit: string,
+  entries: readonly string[],
+): readonly SnapshotFile[] {
+  if (!entries.some(isSpelledEntry)) return files;
+  const markers = entries.map((entry, index) =>
+    isSpelledEntry(entry)
+      ? `template <auto* F> __global__ void ${MARKER}${index}() {}
+#line ${index + 1} "${SPELLING_FILE}"
+template __global__ void ${MARKER}${index}<&${entry}>();\n`
+      : '',
+  );
+  return files.map((file) => (file.path === unit ? { ...file, text: `${file.text}\n${markers.join('')}` } : file));
+}
+
+export const isMarker = (symbol: string): boolean => /^_Z\d+flashcore_entry_\d+I/.test(symbol);
+
+/** What the compiled code calls each spelled entry, by the symbols of its kernels; without those that it lacks. */
+export function symbolsOfSpelled(entries: readonly string[], symbols: readonly string[]): Map<string, string> {
+  const kernels = symbols.filter((symbol) => !isMarker(symbol));
+  return new Map(
+    entries.flatMap((entry, index) => {
+      if (!isSpelledEntry(entry)) return [];
+      const head = new RegExp(`^_Z\\d+${MARKER}${index}I(TnPDa)?XadL_Z(.+)EEEvv$`);
+      const marker = symbols.map((symbol) => head.exec(symbol)).find((match) => match !== null);
+      if (!marker) return [];
+      // The marker is a substitution itself, and so is the type of its parameter where the name has that: those of the
+      // entry's name count from behind them. A kernel with C linkage stands there as `XadL_Z4name`, as in C++.
+      const shift = marker[1] === undefined ? 1 : 2;
+      const found = kernels.filter((kernel) => isSame(kernel, `_Z${marker[2]!}`, shift));
+      return found.length === 1 ? [[entry, found[0]!] as const] : [];
+    }),
+  );
+}
+
+/** Whether a kernel's name is the one that stands in a marker's, where it refers to its own parts by other numbers. */
+function isSame(kernel: string, inMarker: string, shift: number): boolean {
+  if (kernel.replaceAll(SUBSTITUTION, 'S_') !== inMarker.replaceAll(SUBSTITUTION, 'S_')) return false;
+  const shifted = [...inMarker.matchAll(SUBSTITUTION)];
+  return [...kernel.matchAll(SUBSTITUTION)].every(
+    ([own, digits = ''], at) => own === shifted[at]![0] || ordinal(shifted[at]![1]!) === ordinal(digits) + shift,
+  );
+}
+
+/** `S_` is the first substitution, `S0_` the second; digits are of base 36. */
+const ordinal = (digits: string): number => (digits === '' ? 0 : parseInt(digits, 36) + 1);
