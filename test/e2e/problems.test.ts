@@ -32,6 +32,11 @@ function verify(folder: string, ...args: string[]) {
   return { ...done, text: done.stdout + done.stderr };
 }
 
+const NORM = `template <int N, bool B>
+struct Cut {};
+template <int THREADS, class C>
+__global__ void __launch_bounds__(THREADS) norm(`;
+
 /** An example kernel with its source changed. */
 function changed(kernel: string, was: string, is: string): string {
   const folder = join(home.path, `${kernel}-changed`);
@@ -151,6 +156,22 @@ test.each([
   const { exitCode, stderr } = home.faTui(['verify', folder, '--shape', `B=1,H=2,S=8,D=64,${values}`]);
   expect([exitCode, stderr]).toEqual([2, expect.stringContaining('attention requires ')]);
 });
+
+test(
+  'an entry spelled in C++ runs, and one that the compiler does not take is told by name',
+  { timeout: LIMIT_MS },
+  () => {
+    const folder = changed('rmsnorm', 'extern "C" __global__ void __launch_bounds__(NUM_THREADS) rmsnorm(', NORM);
+    const file = join(folder, 'kernel.yaml');
+    const spelled = (entry: string) => {
+      writeFileSync(file, readFileSync(file, 'utf8').replace(/entry: .*/, `entry: "${entry}"`));
+      return verify(folder, '--cases', 'quick');
+    };
+    expect(spelled('norm<NUM_THREADS, Cut<2, true>>')).toMatchObject({ exitCode: 0 });
+    const wrong = spelled('norm<Cut<2, true>>');
+    expect([wrong.exitCode, wrong.text]).toEqual([1, expect.stringContaining('norm<Cut<2, true>>')]);
+  },
+);
 
 test('a case that the problem does not have is refused at once', () => {
   const folder = join(ROOT, 'examples/kernels/rmsnorm');

@@ -118,12 +118,16 @@ export function missingEntryFinding(missing: readonly string[], found: readonly 
   });
 }
 
+/** Characters of a file in which kernels are looked for. */
+const MOST_SEARCHED = 1 << 20;
 const KERNEL_NAME =
   /__global__(?:[^;{}()]{0,300}?__launch_bounds__\s{0,9}\([^;{}()]{0,200}\))?[^;{}()]{0,300}?\b(\w{1,200})\s{0,9}\(/g;
 
 /** An entry's C++ spelling that the compiler does not take. */
 export function wrongSpellingFinding(entry: string, said: string, files: readonly { text: string }[]): Finding {
-  const kernels = new Set(files.flatMap(({ text }) => [...text.matchAll(KERNEL_NAME)].map(([, name]) => name!)));
+  const kernels = new Set(
+    files.flatMap(({ text }) => [...text.slice(0, MOST_SEARCHED).matchAll(KERNEL_NAME)].map(([, name]) => name!)),
+  );
   return create(FindingSchema, {
     kind: FindingKind.MISSING_ENTRY,
     message: `The manifest launches ${entry}, of which the compiler says: ${said}; the source has ${kernels.size > 0 ? [...kernels].slice(0, 20).join(', ') : 'no kernel'}`,

@@ -158,7 +158,14 @@ export class KernelAssembly {
     return {
       result,
       findings: findingsOf(kernel, { excess, found, result, parameters }),
-      image: succeeded ? withSymbols(this.#imageOf(runs, emulation), spelled, spec.entries) : undefined,
+      // The fibres' module has each entry under the manifest's own name.
+      image: succeeded
+        ? withSymbols(
+            this.#imageOf(runs, emulation),
+            emulation?.engine === 'fibres' ? new Map() : spelled,
+            spec.entries,
+          )
+        : undefined,
       sassMissing: listing && 'missing' in listing ? listing.missing : undefined,
       keptState: this.#keptState(runs),
       sourceDigest: digestOf(files),

@@ -1,6 +1,6 @@
 /** Builds a kernel on the runner and brings home what exports are made of. */
 import { ArtifactKind, FlashcoreError, type BuildResult, type VariantResult } from '@flashcore/shared/contract';
-import { DEFAULT_PROBLEM, inputsOf, type Manifest } from '@flashcore/shared/kernels';
+import { DEFAULT_PROBLEM, inputsOf, isSpelledEntry, type Manifest } from '@flashcore/shared/kernels';
 import type { Connection } from '../connection/connect.ts';
 import { runToResult } from '../search/experiment.ts';
 import { manifestOf, readSource, type SourcePlace } from '../search/kernel-source.ts';
@@ -63,6 +63,9 @@ export async function collectKernel(
 export function exportProblem({ id, problem, uses, initialOutput, workspace, launches }: Manifest): string | undefined {
   if (problem.id !== DEFAULT_PROBLEM)
     return `${id} can't be exported: it computes ${problem.id}, and exports call ${DEFAULT_PROBLEM}`;
+  const spelled = launches.find(({ entry }) => isSpelledEntry(entry));
+  if (spelled)
+    return `${id} can't be exported: callers load entries by the names in the machine code, and kernel.yaml spells ${spelled.entry} in C++; give the name that cuobjdump --dump-resource-usage lists`;
   const attributes = problem.attributes.filter(({ name, value }) => value === undefined && name !== 'causal');
   const beyond = [...problem.defaults, ...attributes].map(({ name }) => name).filter((name) => uses.has(name));
   if (beyond.length > 0)

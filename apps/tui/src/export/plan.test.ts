@@ -337,6 +337,14 @@ test("kernels that count on initial values are refused by name; other dtypes and
   ]);
 });
 
+test('a kernel whose entry is spelled in C++ is refused: callers load it by its symbol', () => {
+  const path = join(ROOT, 'kernels/fa_v1_baseline/kernel.yaml');
+  const written = readFileSync(path, 'utf8').replace(/entry: \w+/, 'entry: "fwd<64, true>"');
+  expect(exportProblem(parseManifest(written, path))).toMatch(
+    /^fa_v1_baseline can't be exported: .* kernel\.yaml spells fwd<64, true> in C\+\+; give the name/,
+  );
+});
+
 test('a kernel that writes an optional output is refused', () => {
   const path = join(ROOT, 'kernels/fa_v1_baseline/kernel.yaml');
   const written = readFileSync(path, 'utf8').replace(/arguments: \[([^\]]*)\bO\b/, 'arguments: [$1O, LSE');
