@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import type { Command } from 'commander';
+import { InvalidArgumentError, type Command } from 'commander';
 import type { JobAction } from '../session/job-request.ts';
 import type { Define } from './define-command.ts';
 import type { EvaluateCommandOptions } from './evaluate.ts';
@@ -27,6 +27,12 @@ import { UsageError } from '../usage-error.ts';
 
 const HERE = "default: the current folder's";
 
+/** As from an unset variable of a script: the current folder would be a surprise. */
+function given(text: string): string {
+  if (text === '') throw new InvalidArgumentError('It is empty: give a kernel or folder, or leave it out.');
+  return text;
+}
+
 /** The argument that stands for the current folder's kernel. Errors: UsageError where that folder has none. */
 function kernelHere(): string {
   if (existsSync('kernel.yaml')) return '.';
@@ -40,7 +46,11 @@ export function addStartingCommands(program: Command, define: Define): void {
   const start = (name: JobAction, about: string) => {
     const command = program
       .command(name)
-      .argument('[kernel or folder]', `id of a runner's kernel, a folder with a kernel.yaml, or a build_id; ${HERE}`)
+      .argument(
+        '[kernel or folder]',
+        `id of a runner's kernel, a folder with a kernel.yaml, or a build_id; ${HERE}`,
+        given,
+      )
       .description(about);
     define<JobCommandOptions>(command, async (context, options, kernel) =>
       (await import('./start-job.ts')).startJob(name, kernel || (options.sdpa ? '' : kernelHere()), options, context),
@@ -71,7 +81,7 @@ export function addStartingCommands(program: Command, define: Define): void {
     tuneOptions(
       program
         .command('tune')
-        .argument('[kernel or folder]', `id of a runner's kernel, or a folder with a kernel.yaml; ${HERE}`)
+        .argument('[kernel or folder]', `id of a runner's kernel, or a folder with a kernel.yaml; ${HERE}`, given)
         .description("search a kernel's variants: build all, verify, race, compare the winner"),
     ),
     async (context, options, kernel) => (await import('./tune.ts')).tune(kernel || kernelHere(), options, context),
@@ -89,7 +99,7 @@ export function addStartingCommands(program: Command, define: Define): void {
     exportOptions(
       program
         .command('export')
-        .argument('[kernel or folder]', `id of a runner's kernel, or a folder with a kernel.yaml; ${HERE}`)
+        .argument('[kernel or folder]', `id of a runner's kernel, or a folder with a kernel.yaml; ${HERE}`, given)
         .description('write a kernel for others to call: PyTorch, KernelBench, FlashInfer-Bench …'),
     ),
     async (context, options, kernel) =>
@@ -98,7 +108,7 @@ export function addStartingCommands(program: Command, define: Define): void {
   const watched = experimentOptions(
     program
       .command('watch-source')
-      .argument('[folder]', `a folder with a kernel.yaml; ${HERE}`)
+      .argument('[folder]', `a folder with a kernel.yaml; ${HERE}`, given)
       .description('run the experiment at every save (in a terminal: in the program); a newer save supersedes')
       .option('--quick', 'build and run the smallest case first; the rest only if that passes'),
   );
