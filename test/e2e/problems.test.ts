@@ -137,7 +137,8 @@ const isFirst = ([kernel, was]: (typeof MISTAKES)[number]): boolean =>
 
 test.each(inFull(MISTAKES, isFirst))('%s with "%s" as "%s" is wrong', { timeout: LIMIT_MS }, (kernel, was, is) => {
   const shape = SHAPES[kernel]?.flatMap((text) => ['--shape', text]) ?? [];
-  const { exitCode, text } = verify(changed(kernel, was, is), ...shape);
+  // The last one given counts. Lengths of 0, 1 and a tile's end are among those of each seed.
+  const { exitCode, text } = verify(changed(kernel, was, is), '--seeds', '1', ...shape);
   // Rows that no sequence owns are NaN, and an index beyond a table faults.
   expect([exitCode, text]).toEqual([1, expect.stringMatching(/WRONG_RESULT|NAN_OUTPUT|OUT_OF_BOUNDS/)]);
 });
