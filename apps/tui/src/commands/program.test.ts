@@ -73,7 +73,7 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
     [
       'no kernel, in a folder without one',
       () => ['run'],
-      () => /has no kernel\.yaml: go to a kernel's folder, or give/,
+      () => /has no kernel\.yaml: go to a kernel's folder, or give a kernel or folder$/m,
     ],
     ['an empty kernel', () => ['run', ''], () => /It is empty: give a kernel or folder, or leave it out/],
     ['a malformed shape', () => ['run', 'fa_v2_wmma', '--shape', '2x8x512'], () => /must be such as 2x8x512x64/],

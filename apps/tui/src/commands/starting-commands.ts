@@ -34,10 +34,11 @@ function given(text: string): string {
 }
 
 /** The argument that stands for the current folder's kernel. Errors: UsageError where that folder has none. */
-function kernelHere(): string {
+function kernelHere(command = ''): string {
   if (existsSync('kernel.yaml')) return '.';
+  const alone = command === 'bench' ? ', or --sdpa all to measure SDPA alone' : '';
   throw new UsageError(
-    `${process.cwd()} has no kernel.yaml: go to a kernel's folder, or give the id of a kernel or the path of its folder`,
+    `${process.cwd()} has no kernel.yaml: go to a kernel's folder, or give a kernel or folder${alone}`,
   );
 }
 
@@ -53,7 +54,12 @@ export function addStartingCommands(program: Command, define: Define): void {
       )
       .description(about);
     define<JobCommandOptions>(command, async (context, options, kernel) =>
-      (await import('./start-job.ts')).startJob(name, kernel || (options.sdpa ? '' : kernelHere()), options, context),
+      (await import('./start-job.ts')).startJob(
+        name,
+        kernel || (options.sdpa ? '' : kernelHere(name)),
+        options,
+        context,
+      ),
     );
     return againOptions(command);
   };
