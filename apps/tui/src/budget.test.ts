@@ -6,8 +6,11 @@
  */
 /* eslint-disable flashcore/no-fixed-wait -- what a program costs is measured for some time, as it runs for a person */
 import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { ALL_TESTS, until } from '@flashcore/shared/testing';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, expect, onTestFinished, test } from 'vitest';
 import { openBudgetProgram, quantile, sleep, type BudgetProgram } from './testing/budget-program.ts';
 import type { ProbeReport } from './testing/probe.ts';
 import { sampleEvents } from './testing/sample-job.ts';
@@ -19,7 +22,7 @@ const BUDGET = {
   pausedLoopMs: 100,
   keyP90Ms: 30,
   firstFrameMs: 300,
-  firstFrameStarts: 7,
+  firstFrameStarts: 12,
   heatMapFrameMs: 10,
   rssMiB: 300,
 };
@@ -128,12 +131,15 @@ function bareStartMs(): number {
   return Math.min(...starts);
 }
 
-timed('from the command to the first frame: at most 0.3 s of the processor, or 7 starts of Node', async () => {
+timed('from the command to the first frame: at most 0.3 s of the processor, or 12 starts of Node', async () => {
   const budget = Math.max(BUDGET.firstFrameMs, BUDGET.firstFrameStarts * bareStartMs());
+  const compileCache = mkdtempSync(path.join(tmpdir(), 'fa-compiled-'));
+  onTestFinished(() => rmSync(compileCache, { recursive: true, force: true }));
   const start = async (): Promise<void> => {
-    program = await openBudgetProgram({ probed: false });
+    program = await openBudgetProgram({ probed: false, compileCache });
   };
-  // The first start of a build keeps what V8 compiled for the others.
+  // The first start of a build keeps what V8 compiled for the others. Node never replaces what it kept, so a start that
+  // follows a short command, as in a cache that tests share, compiles more.
   await start();
   await program.leave();
   program.close();

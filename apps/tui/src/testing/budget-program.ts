@@ -41,6 +41,8 @@ export interface BudgetOptions {
   readonly watchesLoop?: boolean;
   /** False: the program as users start it. Then nothing can be measured in it. */
   readonly probed?: boolean;
+  /** The folder of what V8 compiled; else that of the test run, where any command may have written first. */
+  readonly compileCache?: string;
   /** Hears every chunk that the program writes. */
   readonly onData?: (data: string) => void;
 }
@@ -51,6 +53,7 @@ export async function openBudgetProgram({
   onData,
   watchesLoop = true,
   probed = true,
+  compileCache,
 }: BudgetOptions = {}): Promise<BudgetProgram> {
   const server = await floodServer(prelude === undefined ? {} : { prelude });
   const folder = mkdtempSync(path.join(tmpdir(), 'fa-budget-'));
@@ -70,6 +73,7 @@ export async function openBudgetProgram({
       PROBE_LOOP: watchesLoop ? '1' : '0',
       COLORTERM: 'truecolor',
       CI: 'false',
+      ...(compileCache === undefined ? {} : { NODE_COMPILE_CACHE: compileCache }),
     },
   });
   let written = 0;
