@@ -138,8 +138,8 @@ timed('from the command to the first frame: at most 0.3 s of the processor, or 1
   const start = async (): Promise<void> => {
     program = await openBudgetProgram({ probed: false, compileCache });
   };
-  // The first start of a build keeps what V8 compiled for the others. Node never replaces what it kept, so a start that
-  // follows a short command, as in a cache that tests share, compiles more.
+  // The first start of a build fills the compile cache for the later ones, and Node never replaces an entry. In the
+  // cache that tests share, a short command may come first; its entries lack the functions that only the screen calls.
   await start();
   await program.leave();
   program.close();

@@ -41,7 +41,7 @@ export interface BudgetOptions {
   readonly watchesLoop?: boolean;
   /** False: the program as users start it. Then nothing can be measured in it. */
   readonly probed?: boolean;
-  /** The folder of what V8 compiled; else that of the test run, where any command may have written first. */
+  /** The folder of Node's compile cache. Without one, the program uses the cache that all tests share. */
   readonly compileCache?: string;
   /** Hears every chunk that the program writes. */
   readonly onData?: (data: string) => void;
