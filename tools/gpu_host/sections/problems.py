@@ -24,6 +24,9 @@ FORMS = [
     "2x8x256x64,Skv=1000,causal=2",
     "1x8x1024x64c,window=128",
     "1x8x512x64,softcap=30",
+    "1x64x512x64c,Hkv=8,window=127,sinks=1",
+    "2x8x512x64c,alibi=1",
+    "2x8x512x64,Hkv=2,bias=1",
 ]
 PROBLEMS = [
     "attention_decode",
@@ -51,10 +54,11 @@ def measure(m):
                 "accept", job, "--over", over, "--note", "the fastest", name=f"{name}.accept.txt"
             )
             print(f"  accepted: {code == 0} {refusal[-200:] if code else ''}", flush=True)
+    if "gqa_rows" in (chosen or EXAMPLES):
+        shapes = [each for shape in FORMS for each in ("--shape", shape)]
+        run(m, "problems.forms", ["bench", "examples/kernels/gqa_rows", *shapes])
     if chosen:
         return
-    shapes = [each for shape in FORMS for each in ("--shape", shape)]
-    run(m, "problems.forms", ["bench", "examples/kernels/gqa_rows", *shapes])
     for problem in PROBLEMS:
         m.tui("leaderboard", "--problem", problem, name=f"problems.{problem}.leaderboard.txt")
 
