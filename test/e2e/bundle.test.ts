@@ -3,20 +3,17 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { missing } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'fc-bundle-'));
-const home = new Home();
 const TITLE = 'the bundle runs from a folder of its own, with what a host has: compilers';
-afterAll(async () => {
-  await home[Symbol.asyncDispose]();
-  rmSync(folder, { recursive: true, force: true });
-});
 
 // Without Node, whose 35 MB take half a minute to pack: `npx nx bundle runner` itself fails above 60 MB.
-test.skipIf(missing('xz-utils'))(TITLE, { timeout: 300_000 }, () => {
+test.skipIf(missing('xz-utils'))(TITLE, { timeout: 300_000 }, async () => {
+  await using home = new Home();
+  const folder = mkdtempSync(join(tmpdir(), 'fc-bundle-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   mkdirSync(join(folder, 'out/flashcore'), { recursive: true });
   execFileSync(process.execPath, [join(ROOT, 'tools/bundle-runner.ts'), '--out', join(folder, 'out'), '--no-node'], {
     stdio: 'ignore',

@@ -203,7 +203,8 @@ test('a champion, named by --champion and then in the form: measured live in vie
   await pressUntil(terminal, DOWN, /▸ seeds/);
   terminal.type('1');
   await pressUntil(terminal, DOWN, /▸ seconds/);
-  await pressUntil(terminal, RIGHT, /▸ seconds +← 0.2 →/);
+  // Long enough that it still measures when it is cancelled.
+  await pressUntil(terminal, RIGHT, /▸ seconds +← 10 →/);
   await pressUntil(terminal, DOWN, /▸ champion/);
   await pressUntil(terminal, RIGHT, /▸ champion +← fa_v1_baseline →/);
   terminal.type('\r');

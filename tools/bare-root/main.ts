@@ -8,7 +8,7 @@
  * mmdebstrap, Debian's mirror and the npm registry.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import { join, matchesGlob } from 'node:path';
 import type { HostProgram } from '@flashcore/shared/testing';
 import { LONG_TESTS, testFiles } from '../long-tests.ts';
@@ -76,6 +76,8 @@ async function startOn({ root, user, title }: Machine, command: string): Promise
 
 /** A command that ends by itself. What fails is told at the end: the other machine's answer is worth the wait. */
 function runOn({ root, user, title }: Machine, what: string, command: string, folders: Folders = {}): void {
+  // The folders that others are mounted on are not the command's.
+  for (const inRoot of Object.keys(folders)) mkdirSync(join(root.folder, inRoot), { recursive: true });
   const leaveNothing = leavesNothing(root, user);
   const entered = root.enter({ user, command, grace: 2, environment: environmentOf(user), folders });
   for (const part of [() => timed(`${title}: ${what}`, () => toItsEnd(entered, what)), leaveNothing])

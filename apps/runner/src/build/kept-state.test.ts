@@ -5,6 +5,10 @@ import { join } from 'node:path';
 import { missing } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { keepsStateFinding, stateInCubin, stateInPtx } from './kept-state.ts';
+import { toolPath } from './tool-paths.ts';
+
+/** Where the toolchain finds it: PATH may lack the toolkit. */
+const NVCC = toolPath('nvcc') ?? 'nvcc';
 
 /** One entry, which uses whatever is declared before it. */
 const kernel = (declarations: string, body: string): string =>
@@ -88,7 +92,7 @@ test.skipIf(missing('nvcc')).each(SOURCES)('%s, in cubin and PTX', { timeout: 60
     writeFileSync(join(folder, 'kernel.cu'), source);
     const made = (kind: 'cubin' | 'ptx'): Buffer => {
       const path = join(folder, `kernel.${kind}`);
-      execFileSync('nvcc', [`-${kind}`, '-arch=sm_90', '-o', path, join(folder, 'kernel.cu')], { stdio: 'ignore' });
+      execFileSync(NVCC, [`-${kind}`, '-arch=sm_90', '-o', path, join(folder, 'kernel.cu')], { stdio: 'ignore' });
       return readFileSync(path);
     };
     const namesOf = (state: string[]): string[] => state.map((each) => each.replace(/ \(.*/, '')).sort();
