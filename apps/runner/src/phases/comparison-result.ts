@@ -1,6 +1,19 @@
 import { create } from '@bufbuild/protobuf';
-import { ShapeComparisonSchema, StopReason, type Shape, type ShapeComparison } from '@flashcore/shared/contract';
-import { blockRatioInterval, describe, histogram, judgeShape, type BlockRatio } from '@flashcore/shared/statistics';
+import {
+  ComparisonVerdict,
+  ShapeComparisonSchema,
+  StopReason,
+  type Shape,
+  type ShapeComparison,
+} from '@flashcore/shared/contract';
+import {
+  blockRatioInterval,
+  describe,
+  histogram,
+  judgeShape,
+  type BlockRatio,
+  type Judgement,
+} from '@flashcore/shared/statistics';
 import type { ComparisonReport, PairedSamples } from '../../worker/messages/measuring.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import { MAX_DROPPED_SHARE } from '../findings/timing-findings.ts';
@@ -32,11 +45,7 @@ export function shapeComparison(
   { report, shape, simulated }: MeasuredShape,
 ): ShapeComparison {
   const { mode, pairs, self, clockSource, launchesPerSample, championCheck, candidateCheck, conditions } = report;
-  const [kept, selfKept] = [keptOf(pairs), keptOf(self)];
-  const cycles = ratioOf(kept.championCycles, kept.candidateCycles);
-  const selfCycles = ratioOf(selfKept.championCycles, selfKept.candidateCycles);
-  const time = ratioOf(kept.championUs, kept.candidateUs);
-  const selfTime = ratioOf(selfKept.championUs, selfKept.candidateUs);
+  const [kept, selfKept] = [chosen(pairs, 'kept'), chosen(self, 'kept')];
   const place = { shape, mode };
   const files: [string, Float32Array][] = [
     ['champion.samples', pairs.championUs],
@@ -55,10 +64,7 @@ export function shapeComparison(
     clockSource,
     launchesPerSample,
     conditions,
-    ...(time && { time }),
-    ...(cycles && { cycles }),
-    ...(selfTime && { selfTime }),
-    ...(selfCycles && { selfCycles }),
+    ...ratiosOf(kept, selfKept),
     champion: describe(kept.championUs, { dropped: kept.dropped }),
     candidate: describe(kept.candidateUs, { dropped: kept.dropped }),
     championHistogram: histogram(kept.championUs),
@@ -71,49 +77,79 @@ export function shapeComparison(
     candidateOutputCheck: candidateCheck.detail,
     samples: files.map(([name, values]) => storeRaw(artifacts, values, { name, ...place })),
   });
-  return Object.assign(comparison, judgeShape(comparison, invalidReason(report, kept.dropped + selfKept.dropped)));
+  const judged = judgeShape(comparison, wrongOutput(report));
+  const [dropped, taken] = [kept.dropped + selfKept.dropped, pairs.championUs.length + self.championUs.length];
+  if (dropped <= MAX_DROPPED_SHARE * taken) return Object.assign(comparison, judged);
+  const all = ratiosOf(chosen(pairs, 'all'), chosen(self, 'all'));
+  return Object.assign(comparison, heldWith(judged, judgeShape({ ...comparison, ...all }), { dropped, taken }));
 }
 
-interface Kept {
+/** Where many samples were dropped, an answer holds if it is the same with them. */
+function heldWith(
+  judged: Judgement,
+  withDropped: Judgement,
+  { dropped, taken }: { dropped: number; taken: number },
+): Judgement {
+  if (judged.verdict === ComparisonVerdict.NOT_JUDGED) return judged;
+  const slow = `${dropped} of ${taken} samples of each build were dropped, because the device slowed down`;
+  return withDropped.verdict === judged.verdict
+    ? { ...judged, reason: `${judged.reason} (${slow}; with them the answer is the same)` }
+    : {
+        verdict: ComparisonVerdict.NOT_JUDGED,
+        reason: `${slow}, and with them the answer is another: ${withDropped.reason}`,
+      };
+}
+
+interface Chosen {
   championUs: number[];
   candidateUs: number[];
-  /** Empty where a clock of a kept sample is not known. */
+  /** Empty where a clock of a chosen sample is not known. */
   championCycles: number[];
   candidateCycles: number[];
   /** Samples of each build. */
   dropped: number;
 }
 
-function keptOf({ championUs, candidateUs, championMhz, candidateMhz }: PairedSamples): Kept {
+/** Times and cycles of the blocks that were kept, or of all. */
+function chosen({ championUs, candidateUs, championMhz, candidateMhz }: PairedSamples, which: 'kept' | 'all'): Chosen {
   const blocks = Array.from(
     { length: championUs.length / PER_BLOCK },
     (_, block) => [PER_BLOCK * block, PER_BLOCK * block + 1] as const,
   );
-  const kept = blocks.filter(([first]) => championUs[first]! > 0);
+  const kept = which === 'all' ? blocks : blocks.filter(([first]) => championUs[first]! > 0);
+  // Dropped ones are below zero.
+  const us = (times: Float32Array, place: number): number => Math.abs(times[place]!);
   const clocked = kept.filter((places) => places.every((place) => championMhz[place]! > 0 && candidateMhz[place]! > 0));
   const pick = (from: readonly (readonly [number, number])[], value: (place: number) => number): number[] =>
     from.flat().map(value);
   return {
-    championUs: pick(kept, (place) => championUs[place]!),
-    candidateUs: pick(kept, (place) => candidateUs[place]!),
+    championUs: pick(kept, (place) => us(championUs, place)),
+    candidateUs: pick(kept, (place) => us(candidateUs, place)),
     // MHz times microseconds.
-    championCycles: pick(clocked, (place) => championUs[place]! * championMhz[place]!),
-    candidateCycles: pick(clocked, (place) => candidateUs[place]! * candidateMhz[place]!),
+    championCycles: pick(clocked, (place) => us(championUs, place) * championMhz[place]!),
+    candidateCycles: pick(clocked, (place) => us(candidateUs, place) * candidateMhz[place]!),
     dropped: championUs.length - PER_BLOCK * kept.length,
   };
+}
+
+type Ratios = Partial<Record<'time' | 'cycles' | 'selfTime' | 'selfCycles', BlockRatio>>;
+
+/** Only those that were measured. */
+function ratiosOf(pairs: Chosen, self: Chosen): Ratios {
+  const ratios = {
+    time: ratioOf(pairs.championUs, pairs.candidateUs),
+    cycles: ratioOf(pairs.championCycles, pairs.candidateCycles),
+    selfTime: ratioOf(self.championUs, self.candidateUs),
+    selfCycles: ratioOf(self.championCycles, self.candidateCycles),
+  };
+  return Object.fromEntries(Object.entries(ratios).filter(([, ratio]) => ratio !== undefined)) as Ratios;
 }
 
 function ratioOf(champion: readonly number[], candidate: readonly number[]): BlockRatio | undefined {
   return champion.length === 0 ? undefined : blockRatioInterval(champion, candidate, { perBlock: PER_BLOCK });
 }
 
-function invalidReason(
-  { pairs, self, championCheck, candidateCheck }: ComparisonReport,
-  dropped: number,
-): string | undefined {
-  const taken = pairs.championUs.length + self.championUs.length;
-  if (dropped > MAX_DROPPED_SHARE * taken)
-    return `${dropped} of ${taken} samples of each build were dropped, because the device slowed down`;
+function wrongOutput({ championCheck, candidateCheck }: ComparisonReport): string | undefined {
   if (!championCheck.passed) return `the champion's output was wrong ${championCheck.detail}`;
   return candidateCheck.passed ? undefined : `the candidate's output was wrong ${candidateCheck.detail}`;
 }

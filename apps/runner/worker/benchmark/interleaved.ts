@@ -213,7 +213,7 @@ class Comparison {
   }
 }
 
-/** The samples of a series as they come. */
+/** The samples of a series as they come; those that are dropped are kept below zero. */
 class Series {
   readonly #protocol: SamplingProtocol;
   readonly #us: [number[], number[]] = [[], []];
@@ -241,16 +241,17 @@ class Series {
     for (let block = 0; block < blocks; ++block) {
       BLOCK.forEach((build, place) => this.#mhz[build].push(clocksMhz[block * BLOCK.length + place]!));
       if (!throttled && !fell.slice(block * BLOCK.length, (block + 1) * BLOCK.length).includes(true)) continue;
-      for (const us of this.#us) us.fill(0, (first + block) * PER_BLOCK, (first + block + 1) * PER_BLOCK);
+      for (const us of this.#us)
+        for (let place = 0; place < PER_BLOCK; ++place) us[(first + block) * PER_BLOCK + place]! *= -1;
     }
   }
 
+  /** Dropped samples are 0. */
   since(block: number): { championUs: Float32Array; candidateUs: Float32Array } {
-    const [champion, candidate] = this.#us;
-    return {
-      championUs: Float32Array.from(champion.slice(block * PER_BLOCK)),
-      candidateUs: Float32Array.from(candidate.slice(block * PER_BLOCK)),
-    };
+    const [championUs, candidateUs] = this.#us.map((all) =>
+      Float32Array.from(all.slice(block * PER_BLOCK), (us) => Math.max(0, us)),
+    ) as [Float32Array, Float32Array];
+    return { championUs, candidateUs };
   }
 
   /** Undefined: go on. */

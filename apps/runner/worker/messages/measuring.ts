@@ -91,7 +91,7 @@ export interface LatencyReport {
 
 /** Samples of two builds in blocks A B B A: the two of each build's in a block follow each other. */
 export interface PairedSamples {
-  /** Microseconds a launch; a block in which the device slowed down is 0 in both. */
+  /** Microseconds a launch; a block in which the device slowed down is dropped, and below zero in both. */
   championUs: Float32Array;
   candidateUs: Float32Array;
   /** SM clock of each sample, MHz; 0 where it is not known. */

@@ -21,19 +21,10 @@ export interface Judgement {
   verdict: ComparisonVerdict;
   reason: string;
 }
-export type MeasuredComparison = Pick<
-  ShapeComparison,
-  | 'time'
-  | 'cycles'
-  | 'selfTime'
-  | 'selfCycles'
-  | 'selfBlocks'
-  | 'champion'
-  | 'candidate'
-  | 'clockSource'
-  | 'stopReason'
-  | 'simulated'
->;
+export type MeasuredComparison = Partial<
+  Record<'time' | 'cycles' | 'selfTime' | 'selfCycles', Pick<RatioInterval, 'ratio' | 'low' | 'high'>>
+> &
+  Pick<ShapeComparison, 'selfBlocks' | 'champion' | 'candidate' | 'clockSource' | 'stopReason' | 'simulated'>;
 
 /**
  * What the measurement of one shape says. `invalid`: why it may not be judged at all (a wrong output, too many

@@ -3433,7 +3433,8 @@ export declare type ShapeComparison = Message<"flashcore.runner.v1.ShapeComparis
   candidateOutputCheck: string;
 
   /**
-   * Raw samples in order, dropped ones as 0, and their SM clocks: champion, candidate, then the champion's two copies.
+   * Raw samples in order and their SM clocks: champion, candidate, then the champion's two copies. Dropped samples are
+   * below zero; in results of releases before 0.2 they are 0.
    *
    * @generated from field: repeated flashcore.runner.v1.Artifact samples = 21;
    */
