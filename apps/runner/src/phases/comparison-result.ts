@@ -142,7 +142,7 @@ function ratiosOf(pairs: Chosen, self: Chosen): Ratios {
     selfTime: ratioOf(self.championUs, self.candidateUs),
     selfCycles: ratioOf(self.championCycles, self.candidateCycles),
   };
-  return Object.fromEntries(Object.entries(ratios).filter(([, ratio]) => ratio !== undefined)) as Ratios;
+  return Object.fromEntries(Object.entries(ratios).filter(([, ratio]) => ratio !== undefined));
 }
 
 function ratioOf(champion: readonly number[], candidate: readonly number[]): BlockRatio | undefined {

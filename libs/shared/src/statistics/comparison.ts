@@ -17,13 +17,13 @@ const LEAST_SAMPLES = 30;
 /** Of the champion against itself: as many samples, two a block. */
 const LEAST_SELF_BLOCKS = LEAST_SAMPLES / 2;
 
+type Ratio = Pick<RatioInterval, 'ratio' | 'low' | 'high'>;
+
 export interface Judgement {
   verdict: ComparisonVerdict;
   reason: string;
 }
-export type MeasuredComparison = Partial<
-  Record<'time' | 'cycles' | 'selfTime' | 'selfCycles', Pick<RatioInterval, 'ratio' | 'low' | 'high'>>
-> &
+export type MeasuredComparison = Partial<Record<'time' | 'cycles' | 'selfTime' | 'selfCycles', Ratio>> &
   Pick<ShapeComparison, 'selfBlocks' | 'champion' | 'candidate' | 'clockSource' | 'stopReason' | 'simulated'>;
 
 /**
@@ -105,7 +105,7 @@ function notJudgeable(measured: MeasuredComparison): string | undefined {
   return stopReason === StopReason.TIMED_OUT ? 'the time limit came before the interval was narrow enough' : undefined;
 }
 
-const isFiniteRatio = ({ ratio, low, high }: RatioInterval): boolean => [ratio, low, high].every(Number.isFinite);
+const isFiniteRatio = ({ ratio, low, high }: Ratio): boolean => [ratio, low, high].every(Number.isFinite);
 
 /** What the champion against itself says against judging: in time, and in cycles where the builds have some. */
 function selfCheckProblem({ selfTime, selfCycles, selfBlocks, cycles }: MeasuredComparison): string | undefined {
@@ -115,12 +115,12 @@ function selfCheckProblem({ selfTime, selfCycles, selfBlocks, cycles }: Measured
   return noiseText('time', selfTime) ?? noiseText('cycles', selfCycles);
 }
 
-function noiseText(what: string, self: RatioInterval | undefined): string | undefined {
+function noiseText(what: string, self: Ratio | undefined): string | undefined {
   const { noiseLimit } = COMPARISON_RULE;
   if (!self || (self.low >= 1 - noiseLimit && self.high <= 1 + noiseLimit)) return undefined;
   return `the champion differs from itself by ${ratioText(self)} in ${what}, and ±${noiseLimit * 100} % is the most that may be`;
 }
 
 /** "1.0712 [1.0688, 1.0735]". */
-export const ratioText = ({ ratio, low, high }: Pick<RatioInterval, 'ratio' | 'low' | 'high'>): string =>
+export const ratioText = ({ ratio, low, high }: Ratio): string =>
   `${ratio.toFixed(4)} [${low.toFixed(4)}, ${high.toFixed(4)}]`;
