@@ -7,7 +7,7 @@ import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Terminal } from '@flashcore/tools/terminal';
-import { afterAll, afterEach, expect, onTestFinished, test } from 'vitest';
+import { afterAll, afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
 import { descendants } from '../support/process-tree.ts';
 import { cutLines, FA_TUI, openScreen, type ScreenOptions } from '../support/screens.ts';
@@ -131,8 +131,7 @@ test('a storm of 200 resizes in 2 s, down to 1x1, ends in the same screen as a c
   calm.type('7');
   await calm.waitFor(/\[7 Kernels\][^]*flashcore_v6/);
   // The calm screen may still be filling.
-  const both = (): string[] => [terminal.text(), calm.text()];
-  await waitFor('both to show the same', () => new Set(both()).size === 1 || undefined);
+  await vi.waitFor(() => expect(terminal.lines()).toEqual(calm.lines()), { timeout: 20_000 });
   expect(cutLines(terminal)).toEqual([]);
 });
 
