@@ -94,6 +94,7 @@ const TUI_ROOMS = {
   agents: ['search', 'connection', 'session', 'usage-error.ts', '../package.json'],
   handover: ['record', 'search', 'session', 'state', 'present', 'connection', 'usage-error.ts', 'named-files.ts'],
   export: ['connection', 'search', 'session', 'usage-error.ts', 'named-files.ts'],
+  champions: ['connection', 'search', 'session', 'present', 'usage-error.ts', 'named-files.ts'],
   keymap: ['state'],
   screens: ['keymap', 'state', 'present'],
   keys: ['keymap', 'screens', 'state', 'session', 'present', 'watch', 'terminal'],
@@ -101,7 +102,7 @@ const TUI_ROOMS = {
   // Plain commands start without ink and react.
   commands: [
     ...['agents', 'connection', 'export', 'present', 'record', 'remote', 'search', 'session', 'settings', 'state'],
-    ...['handover', 'watch', 'usage-error.ts', 'named-files.ts', '../package.json'],
+    ...['champions', 'handover', 'watch', 'usage-error.ts', 'named-files.ts', '../package.json'],
   ],
   testing: ['*'],
   '.': ['*'],

@@ -82,11 +82,6 @@ export class KernelCatalog {
     return [...ladder, ...faulty];
   }
 
-  /** A kernel with the list of its files. Errors: KERNEL_NOT_FOUND with the nearest names, INVALID_MANIFEST. */
-  get(kernelId: string): Kernel {
-    return messageOf(this.#load(this.#find(kernelId)), { withFiles: true });
-  }
-
   /** Errors: KERNEL_NOT_FOUND with the nearest names. */
   requireKnown(kernelId: string): void {
     this.#find(kernelId);
@@ -223,7 +218,7 @@ export class KernelCatalog {
 
   #describe(path: string): Kernel {
     try {
-      return messageOf(this.#load(path), { withFiles: false });
+      return kernelMessageOf(this.#load(path), { withFiles: false });
     } catch (thrown) {
       const error = asFlashcoreError(thrown);
       if (error.reason !== 'INVALID_MANIFEST') throw thrown;
@@ -241,14 +236,11 @@ function undocumented({ title, lesson }: Manifest, folder: string): string[] {
   ];
 }
 
-function messageOf({ manifest, folder }: ResolvedKernel, { withFiles }: { withFiles: boolean }): Kernel {
-  const files = readTree(folder, { which: 'sources' });
-  return kernelMessage(manifest, {
-    sourceDigest: treeDigest({ files }),
-    files: withFiles ? files : [],
-    notes: readNotes(folder),
-  });
-}
+/** A kernel as clients see it; `withFiles`: with the list of its files. */
+export const kernelMessageOf = (
+  { manifest, folder, sourceDigest, files }: ResolvedKernel,
+  { withFiles }: { withFiles: boolean },
+): Kernel => kernelMessage(manifest, { sourceDigest, files: withFiles ? files : [], notes: readNotes(folder) });
 
 /** The lab notes next to the manifest, "" where there are none; a file too long for a message is cut. */
 function readNotes(folder: string): string {

@@ -1,4 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import { accessSync, constants, statSync } from 'node:fs';
+import { rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { HAND_WRITTEN_BYTES, readForeignFile } from '@flashcore/shared/files';
 import { UsageError } from './usage-error.ts';
@@ -20,6 +22,18 @@ interface OutputOptions {
 /** What a job's command writes beside its report. Throws as above. */
 export const requireOutputs = ({ record, junit, save }: OutputOptions): void =>
   requireWritable({ '--record': record, '--junit': junit, '--save': save });
+
+/** Written beside its place and moved there: a full disk leaves no half file under the wanted name. */
+export async function writeWhole(file: string, bytes: Uint8Array): Promise<void> {
+  const unfinished = `${file}.${randomUUID().slice(0, 8)}.part`;
+  try {
+    await writeFile(unfinished, bytes, { flag: 'wx' });
+    await rename(unfinished, file);
+  } catch (error) {
+    await rm(unfinished, { force: true });
+    throw error;
+  }
+}
 
 function requireOne(option: string, file: string): void {
   const folder = path.dirname(file);

@@ -6,21 +6,30 @@ import {
   type GetKernelRequest,
   type GetKernelResponse,
 } from '@flashcore/shared/contract';
+import { kernelMessageOf } from '../kernels.ts';
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
-import { checkKernelId } from './validate/names.ts';
+import { checkKernelReference } from './validate/kernel.ts';
 import { Violations } from './validate/violations.ts';
 
-/** Gives one kernel with its files, whose bytes ReadArtifact then has. */
+/**
+ * Gives one kernel, or what a build was made of, with the files, whose bytes ReadArtifact then has. Errors:
+ * KERNEL_NOT_FOUND, BUILD_NOT_FOUND, SOURCES_MISSING where a build's sources were removed.
+ */
 export const getKernel =
   ({ kernels, artifacts }: Services): UnaryHandler<GetKernelRequest, GetKernelResponse> =>
-  ({ kernelId }) => {
+  ({ kernelId, buildId }) => {
+    const reference = create(KernelReferenceSchema, {
+      source: buildId === '' ? { case: 'kernelId', value: kernelId } : { case: 'buildId', value: buildId },
+    });
     const violations = new Violations();
-    checkKernelId('kernel_id', kernelId, violations);
+    if (kernelId !== '' && buildId !== '') violations.add('build_id', 'must be empty where kernel_id is set');
+    checkKernelReference(reference, violations, '');
     violations.throwIfAny();
-    const { folder, files } = kernels.resolve(
-      create(KernelReferenceSchema, { source: { case: 'kernelId', value: kernelId } }),
-    );
-    for (const { path } of files) artifacts.putFile(join(folder, path));
-    return create(GetKernelResponseSchema, { kernel: kernels.get(kernelId) });
+    const kernel = kernels.resolve(reference);
+    for (const { path } of kernel.files) artifacts.putFile(join(kernel.folder, path));
+    return create(GetKernelResponseSchema, {
+      kernel: kernelMessageOf(kernel, { withFiles: true }),
+      ...(kernel.build && { variant: kernel.build.variant }),
+    });
   };

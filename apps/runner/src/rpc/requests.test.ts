@@ -266,6 +266,23 @@ test('GetKernel names the nearest kernels for an unknown one', async () => {
   });
 });
 
+test.each([
+  [{}, 'kernel_id: must have 1 to 128 letters'],
+  [{ kernelId: 'ok', buildId: '0'.repeat(64) }, 'build_id: must be empty where kernel_id is set'],
+  [{ buildId: 'x' }, 'build_id: must be a BuildResult.build_id'],
+])('GetKernel of %j is refused', async (request, text) => {
+  await expect(shared.client.getKernel(request)).rejects.toMatchObject({
+    reason: 'INVALID_REQUEST',
+    message: expect.stringContaining(text) as string,
+  });
+});
+
+test('GetKernel of a build that this runner does not have', async () => {
+  await expect(shared.client.getKernel({ buildId: '0'.repeat(64) })).rejects.toMatchObject({
+    reason: 'BUILD_NOT_FOUND',
+  });
+});
+
 test('GetLeaderboard says why it is empty', async () => {
   const fixture = shared;
   expect(await fixture.client.getLeaderboard({})).toMatchObject({

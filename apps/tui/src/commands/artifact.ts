@@ -1,11 +1,9 @@
-import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { UsageError } from '../usage-error.ts';
-import { requireWritable } from '../named-files.ts';
+import { requireWritable, writeWhole } from '../named-files.ts';
 
 /**
  * `fa-tui artifact <sha256> [-o file]`: the file's bytes, checked against their digest, to a file or to stdout that is
@@ -28,18 +26,6 @@ export function readArtifact(
     else await writeBytes(bytes);
     return ExitCode.PASSED;
   });
-}
-
-/** Written beside its place and moved there: a full disk leaves no half file under the wanted name. */
-export async function writeWhole(file: string, bytes: Uint8Array): Promise<void> {
-  const unfinished = `${file}.${randomUUID().slice(0, 8)}.part`;
-  try {
-    await writeFile(unfinished, bytes, { flag: 'wx' });
-    await rename(unfinished, file);
-  } catch (error) {
-    await rm(unfinished, { force: true });
-    throw error;
-  }
 }
 
 async function writeBytes(bytes: Uint8Array): Promise<void> {

@@ -1,14 +1,15 @@
 import type { RunnerClient } from '@flashcore/shared/client';
 import {
   AcceptResponseSchema,
-  ListChampionsResponseSchema,
   NoteResponseSchema,
   RejectResponseSchema,
   UndoResponseSchema,
 } from '@flashcore/shared/contract';
+import { championsBefore } from '../champions/champions-folder.ts';
 import { notice } from '../present/blocks.ts';
 import { acceptedBlocks, championsBlocks, decisionBlocks } from '../present/sections/decisions.ts';
 import { UsageError } from '../usage-error.ts';
+import { folderOf, saveTo } from './champions.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { resolveJobName } from '../session/job-name.ts';
@@ -27,15 +28,19 @@ const NO_CHAMPION = 'none';
  */
 export function acceptJob(
   text: string,
-  { note = '', over }: NoteOption & { readonly over?: string },
+  { note = '', over, save }: NoteOption & { readonly over?: string; readonly save?: string | true },
   context: CommandContext,
 ): Promise<ExitCode> {
+  const folder = save === undefined ? undefined : folderOf(save);
+  // What can't be added to is told before anything is decided.
+  if (folder !== undefined) championsBefore(folder);
   return context.withRunner(async ({ client }) => {
     const job = await resolveJobName(client, text);
     const replaced = over === undefined ? await comparedWith(client, job) : await championNamed(client, over);
     const response = await client.accept({ job, note, over: replaced });
     if (context.options.json) context.document(jsonOf(AcceptResponseSchema, response));
     else context.show(acceptedBlocks(response));
+    if (folder !== undefined && response.champion) await saveTo(folder, [response.champion], { client, context });
     return ExitCode.PASSED;
   });
 }
@@ -84,19 +89,6 @@ export function noteJob(text: string, note: string, context: CommandContext): Pr
     const response = await client.note({ job: await resolveJobName(client, text), note });
     if (context.options.json) context.document(jsonOf(NoteResponseSchema, response));
     else context.show(decisionBlocks(response.decision));
-    return ExitCode.PASSED;
-  });
-}
-
-/** `fa-tui champions [--trail]`: whom experiments are compared with, and on request every decision. */
-export function listChampions(
-  { trail = false, kernel = '' }: { readonly trail?: boolean; readonly kernel?: string },
-  context: CommandContext,
-): Promise<ExitCode> {
-  return context.withRunner(async ({ client }) => {
-    const response = await client.listChampions({ kernelId: kernel, includeDecisions: trail });
-    if (context.options.json) context.document(jsonOf(ListChampionsResponseSchema, response));
-    else context.show(championsBlocks(response.champions, trail ? response.decisions : undefined));
     return ExitCode.PASSED;
   });
 }

@@ -15,11 +15,10 @@ export function addDecisionCommands(program: Command, define: Define): void {
         .argument(...JOB)
         .description(about),
     );
-  define<Noted & { over?: string }>(
-    decision('accept', 'make its build the champion of its kernel, device model, shapes and protocol').option(
-      '--over <job>',
-      'the champion that it was compared with, or none (default: what its result names)',
-    ),
+  define<Noted & { over?: string; save?: string | true }>(
+    decision('accept', 'make its build the champion of its kernel, device model, shapes and protocol')
+      .option('--over <job>', 'the champion that it was compared with, or none (default: what its result names)')
+      .option('--save [folder]', 'add it, with its sources, to a folder of champions (default: ./champions)'),
     async (context, options, job) => (await import('./decide.ts')).acceptJob(job, options, context),
   );
   define<Noted>(
@@ -39,8 +38,11 @@ export function addDecisionCommands(program: Command, define: Define): void {
     .command('champions')
     .option('--trail', 'also every decision that was made')
     .option('--kernel <id>', 'only of this kernel')
+    .option('--save [folder]', 'write them, with their sources, to a folder (default: ./champions)')
+    .option('--load [folder]', 'run those of a folder again on this runner, and accept what passes')
     .description('what experiments are compared with');
-  define<GlobalOptions & { trail?: boolean; kernel?: string }>(champions, async (context, options) =>
-    (await import('./decide.ts')).listChampions(options, context),
+  type Champions = GlobalOptions & { trail?: boolean; kernel?: string; save?: string | true; load?: string | true };
+  define<Champions>(champions, async (context, options) =>
+    (await import('./champions.ts')).champions(options, context),
   );
 }

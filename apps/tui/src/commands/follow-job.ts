@@ -16,10 +16,10 @@ import {
 } from '@flashcore/shared/contract';
 import { errorText } from '@flashcore/shared/text';
 import type { Connection } from '../connection/connect.ts';
+import { writeWhole } from '../named-files.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { jobBlocks } from '../present/sections/job.ts';
 import { notMeasured } from '../present/words.ts';
-import { writeWhole } from './artifact.ts';
 import type { CommandContext } from './context.ts';
 import { comeBack } from './come-back.ts';
 import { ExitCode, exitCodeOfEnd } from './exit-code.ts';

@@ -26,8 +26,6 @@ export async function newKernel(
   const id = idOf(folder, name);
   requireFree(folder);
   const original = await parseKernelArgument(from);
-  if (original.kind === 'build')
-    throw new UsageError(`--from ${from}: is a build; give its kernel or a folder, whose sources can be copied`);
   const files = await context.withRunner(async ({ client }) => {
     await refuseKnown(id, client);
     return copiedKernel(await readSource(original, client), id);

@@ -29,7 +29,7 @@ export function addQueryCommands(program: Command, define: Define): void {
     program
       .command('new')
       .argument('<name>', "the folder to make; its last part becomes the kernel's id")
-      .option('--from <kernel or folder>', 'what it begins as a copy of (default: fa_v1_baseline)')
+      .option('--from <kernel or folder>', 'what it begins as a copy of, a build_id too (default: fa_v1_baseline)')
       .description('make a kernel folder of your own, manifest and source, as a copy of another'),
     async (context, options, name) => (await import('./new-kernel.ts')).newKernel(name, options, context),
   );

@@ -23,7 +23,7 @@ export async function collectKernel(
   const variant = result?.variants.find(({ fallback }) => !fallback);
   const build = variant?.build;
   if (!variant || !build?.succeeded)
-    throw new NothingToExport(`${place.kind === 'id' ? place.id : place.folder} does not build: ${job.summary}`);
+    throw new NothingToExport(`${place.kind === 'folder' ? place.folder : place.id} does not build: ${job.summary}`);
   const cubins = build.artifacts.filter(({ kind }) => kind === ArtifactKind.CUBIN);
   const nvcc = build.runs.find(({ compiler }) => compiler === 'nvcc');
   if (cubins.length === 0 || !nvcc)

@@ -20,12 +20,17 @@ export const MAX_SOURCE_BYTES = 100 * 1024;
 
 /** A kernel whose sources can be read. */
 export type SourcePlace =
-  { readonly kind: 'id'; readonly id: string } | { readonly kind: 'folder'; readonly folder: string };
+  { readonly kind: 'id' | 'build'; readonly id: string } | { readonly kind: 'folder'; readonly folder: string };
 
-/** The files of a folder of the user's, or of a kernel of the runner. Errors: INVALID_MANIFEST, KERNEL_NOT_FOUND. */
+/**
+ * The files of a folder of the user's, of a kernel of the runner, or of what a build was made of. Errors:
+ * INVALID_MANIFEST, KERNEL_NOT_FOUND, BUILD_NOT_FOUND.
+ */
 export async function readSource(kernel: SourcePlace, client: RunnerClient): Promise<SourceFiles> {
   if (kernel.kind === 'folder') return sourceOfFolder(kernel.folder);
-  const { kernel: known } = await client.getKernel({ kernelId: kernel.id });
+  const { kernel: known } = await client.getKernel(
+    kernel.kind === 'build' ? { buildId: kernel.id } : { kernelId: kernel.id },
+  );
   const files = new Map<string, string>();
   for (const { path: name, sha256 } of known?.files ?? [])
     files.set(name, (await client.readArtifact(sha256)).toString('utf8'));

@@ -5,27 +5,28 @@ import type { Violations } from './violations.ts';
 
 const MAX_PARAMETERS = 64;
 
-/** `field` is the reference's place in the request. */
+/** `field` is the reference's place in the request; empty: the request itself. */
 export function checkKernelReference(
   kernel: KernelReference | undefined,
   violations: Violations,
   field = 'kernel',
 ): void {
   const source = kernel?.source;
+  const place = field === '' ? '' : `${field}.`;
   switch (source?.case) {
     case 'kernelId':
-      checkKernelId(`${field}.kernel_id`, source.value, violations);
+      checkKernelId(`${place}kernel_id`, source.value, violations);
       return;
     case 'tree':
-      violations.addAll(sourceTreeViolations(source.value.files, `${field}.tree.files`));
-      checkGit(source.value.git, violations, `${field}.tree.git`);
+      violations.addAll(sourceTreeViolations(source.value.files, `${place}tree.files`));
+      checkGit(source.value.git, violations, `${place}tree.git`);
       return;
     case 'buildId':
       if (!isSha256(source.value))
-        violations.add(`${field}.build_id`, 'must be a BuildResult.build_id of 64 lower-case hexadecimal digits');
+        violations.add(`${place}build_id`, 'must be a BuildResult.build_id of 64 lower-case hexadecimal digits');
       return;
     default:
-      violations.add(`${field}.source`, 'must be set: a kernel_id, a tree or a build_id');
+      violations.add(`${place}source`, 'must be set: a kernel_id, a tree or a build_id');
   }
 }
 

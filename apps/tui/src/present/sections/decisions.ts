@@ -53,6 +53,9 @@ export function decisionBlocks(decision: Decision | undefined): Block[] {
   return [notice(`${DECISION_WORDS[kind]}  ${label}  ${job}${note === '' ? '' : `: ${note}`}`)];
 }
 
+export const hotTime = (champion: Champion | undefined): string =>
+  champion?.latency === undefined ? '-' : formatMicroseconds(champion.latency.p50Us);
+
 const CHAMPION_COLUMNS: readonly Column<Champion>[] = [
   { title: 'job', cell: ({ job }) => shortName(job) },
   { title: 'accepted', cell: ({ decision }) => formatShortInstant(decision?.time) },
@@ -66,7 +69,7 @@ const CHAMPION_COLUMNS: readonly Column<Champion>[] = [
   {
     title: 'hot p50',
     align: 'right',
-    cell: ({ latency }) => (latency === undefined ? '-' : formatMicroseconds(latency.p50Us)),
+    cell: hotTime,
   },
   { title: 'best', cell: ({ best }) => (best ? 'best' : '') },
   { title: 'kernel', shrinkTo: 10, cell: ({ label }) => label },

@@ -1007,17 +1007,24 @@ export declare type ListKernelsResponse = Message<"flashcore.runner.v1.ListKerne
 export declare const ListKernelsResponseSchema: GenMessage<ListKernelsResponse>;
 
 /**
- * GetKernelRequest asks for a kernel.
+ * GetKernelRequest asks for a kernel, or for the kernel that a build was made of: one of the two is set.
  *
  * @generated from message flashcore.runner.v1.GetKernelRequest
  */
 export declare type GetKernelRequest = Message<"flashcore.runner.v1.GetKernelRequest"> & {
   /**
-   * Its id.
+   * A kernel of the runner's own kernels/ folder.
    *
    * @generated from field: string kernel_id = 1;
    */
   kernelId: string;
+
+  /**
+   * BuildResult.build_id of a build made before: the kernel as it was then.
+   *
+   * @generated from field: string build_id = 2;
+   */
+  buildId: string;
 };
 
 /**
@@ -1033,11 +1040,18 @@ export declare const GetKernelRequestSchema: GenMessage<GetKernelRequest>;
  */
 export declare type GetKernelResponse = Message<"flashcore.runner.v1.GetKernelResponse"> & {
   /**
-   * With its files.
+   * With its files, whose bytes ReadArtifact then has.
    *
    * @generated from field: flashcore.runner.v1.Kernel kernel = 1;
    */
   kernel?: Kernel | undefined;
+
+  /**
+   * How the build was compiled; absent where the request named no build.
+   *
+   * @generated from field: flashcore.runner.v1.Variant variant = 2;
+   */
+  variant?: Variant | undefined;
 };
 
 /**

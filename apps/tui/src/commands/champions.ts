@@ -1,0 +1,107 @@
+import path from 'node:path';
+import type { RunnerClient } from '@flashcore/shared/client';
+import { ChampionSchema, ListChampionsResponseSchema, type Champion } from '@flashcore/shared/contract';
+import { readChampions, saveChampions, type SavedChampion } from '../champions/champions-folder.ts';
+import { loadChampions, type LoadedChampion } from '../champions/load-champions.ts';
+import { notice, tableOf, type Block, type Column } from '../present/blocks.ts';
+import { championsBlocks, hotTime } from '../present/sections/decisions.ts';
+import { shortName } from '../present/words.ts';
+import { UsageError } from '../usage-error.ts';
+import type { CommandContext } from './context.ts';
+import { ExitCode } from './exit-code.ts';
+import { jsonOf } from './json.ts';
+
+/** Where `--save` and `--load` have champions by default, in the current folder. */
+const CHAMPIONS_FOLDER = 'champions';
+
+interface ChampionsOptions {
+  readonly trail?: boolean;
+  readonly kernel?: string;
+  /** The folder, or true for the default one. */
+  readonly save?: string | true;
+  readonly load?: string | true;
+}
+
+/** `fa-tui champions [--trail | --save | --load]`: what experiments are compared with; to a folder, or from one. */
+export async function champions(options: ChampionsOptions, context: CommandContext): Promise<ExitCode> {
+  const { trail, save, load } = options;
+  const chosen = Object.entries({ trail, save, load }).flatMap(([name, value]) =>
+    value === undefined ? [] : `--${name}`,
+  );
+  if (chosen.length > 1) throw new UsageError(`${chosen.join(' and ')}: give one of them`);
+  return load === undefined ? list(options, context) : loadFrom(folderOf(load), options, context);
+}
+
+async function list(
+  { trail = false, kernel = '', save }: ChampionsOptions,
+  context: CommandContext,
+): Promise<ExitCode> {
+  return context.withRunner(async ({ client }) => {
+    const response = await client.listChampions({ kernelId: kernel, includeDecisions: trail });
+    if (context.options.json) context.document(jsonOf(ListChampionsResponseSchema, response));
+    else context.show(championsBlocks(response.champions, trail ? response.decisions : undefined));
+    if (save !== undefined) await saveTo(folderOf(save), response.champions, { client, context });
+    return ExitCode.PASSED;
+  });
+}
+
+/** Writes champions to a folder, and says where each is. */
+export async function saveTo(
+  folder: string,
+  saved: readonly Champion[],
+  { client, context }: { readonly client: RunnerClient; readonly context: CommandContext },
+): Promise<void> {
+  if (saved.length === 0) throw new UsageError('--save: there is no champion yet: fa-tui accept <job> makes one');
+  for (const { champion, sources } of await saveChampions(folder, saved, client))
+    context.note(`${champion.label} on ${champion.deviceName}: saved, its sources to ${path.join(folder, sources)}`);
+}
+
+export const folderOf = (option: string | true): string => path.resolve(option === true ? CHAMPIONS_FOLDER : option);
+
+async function loadFrom(folder: string, { kernel }: ChampionsOptions, context: CommandContext): Promise<ExitCode> {
+  const saved = readChampions(folder).filter(({ champion }) => kernel === undefined || champion.kernelId === kernel);
+  if (saved.length === 0)
+    throw new UsageError(`${folder}: has no champion${kernel === undefined ? '' : ` of ${kernel}`}`);
+  return context.withStartedRunner(async (connection) => {
+    const loaded: LoadedChampion[] = [];
+    for await (const one of loadChampions(folder, saved, connection)) {
+      context.note(`${loaded.length + 1} of ${saved.length}: ${one.saved.champion.label}: ${one.state}`);
+      loaded.push(one);
+    }
+    if (context.options.json) context.document(loaded.map(loadedJson));
+    else context.show(loadedBlocks(loaded));
+    // Those of other devices are for other runners; where all are, nothing was done.
+    const good = loaded.filter(({ state }) => state === 'accepted' || state === 'champion already');
+    const refused = loaded.some(({ state }) => state === 'not accepted');
+    return refused || good.length === 0 ? ExitCode.FAILED : ExitCode.PASSED;
+  });
+}
+
+const LOADED_COLUMNS: readonly Column<LoadedChampion>[] = [
+  { title: 'kernel', shrinkTo: 10, cell: ({ saved }) => saved.champion.label },
+  { title: 'device', cell: ({ saved }) => saved.champion.deviceName },
+  { title: 'here', cell: ({ state }) => state },
+  { title: 'saved hot p50', align: 'right', drop: 1, cell: ({ saved }) => hotTime(saved.champion) },
+  { title: 'hot p50 here', align: 'right', drop: 2, cell: ({ champion }) => hotTime(champion) },
+  { title: 'job', cell: ({ job }) => (job === '' ? '-' : shortName(job)) },
+];
+
+/** What became of champions from a folder; below each that is none here, why. */
+const loadedBlocks = (loaded: readonly LoadedChampion[]): Block[] => [
+  tableOf(LOADED_COLUMNS, loaded),
+  ...loaded.flatMap(({ saved, reason }) => (reason === '' ? [] : [notice(`${saved.champion.label}: ${reason}`)])),
+];
+
+const loadedJson = ({ saved, state, job, reason, champion }: LoadedChampion): unknown => ({
+  state,
+  reason,
+  job,
+  saved: savedJson(saved),
+  ...(champion && { champion: jsonOf(ChampionSchema, champion) }),
+});
+
+const savedJson = ({ champion, sources, digest }: SavedChampion): unknown => ({
+  champion: jsonOf(ChampionSchema, champion),
+  sources,
+  digest,
+});
