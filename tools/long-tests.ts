@@ -4,11 +4,18 @@ import { join, matchesGlob } from 'node:path';
 
 const CHECKOUT = join(import.meta.dirname, '..');
 
-/** Only there: campaigns of minutes, every build of the ladder, and what nx, the linter and the formatters do here. */
+/**
+ * Only there: campaigns of minutes, every build of the ladder, what nx, the linter and the formatters do here, and what
+ * takes many experiments. With them `npm test` takes more than its five minutes on two processors.
+ */
 export const LONG_TESTS = [
   '**/reliability/{cache,cancel,faulty,fuzz,hostile,kill,leak,matrix,overload,streams,unread,watchers}.test.ts',
+  '**/reliability/{fleet,search,store}.test.ts',
   '**/ladder/ladder.test.ts',
   '**/workspace/{format,lint-rules,nx}.test.ts',
+  '**/{against,conformance,corpus,drawn-shapes-of-limits,first-day,reference,simulated-cluster}.test.ts',
+  '**/acceptance/unfair-attempts.test.ts',
+  '**/e2e/{agreeing-figures,evaluate,evolve,fleet,odd-names,remote,tui-commands}.test.ts',
 ];
 
 /** What a test with a short form says: `inFull(…)`, a campaign's `short: …`, or the variable itself. */

@@ -25,10 +25,9 @@ const NEEDS_NVCC = ['REGISTER_SPILLS', 'SMEM_LIMIT', 'MISSING_ENTRY'];
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-// In short: what a compiler, ptxas, a watched run and the probes find; the runner's faulty-kernels.test.ts has more.
+// In short: what a compiler, a watched run and the probes find; the runner's faulty-kernels.test.ts has more.
 const SHORT = [
   'syntax_error',
-  'register_spills',
   'missing_syncthreads',
   // Right on the first two inputs of a case: the probes find it, though the run names its shape.
   'fp16_sums',

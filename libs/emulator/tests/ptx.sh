@@ -71,13 +71,11 @@ for name in $tests; do
     failed=1
   fi
 done
-# What an H200 answers; in the long run of the tests also each form's definition, which takes some seconds of Python (of
-# the first library: it is the same for all). Python loads the library itself, so it has to be this
-# processor's.
-if [ -z "$RUNNER" ] && command -v python3 > "$BUILD/python3.txt"; then
-  definitions=
-  if [ "$FLASHCORE_TESTS" = all ]; then definitions="--definitions ${MODULES:-$BUILD/modules}/definitions.json"; fi
-  if python3 "$EMULATOR/conformance/answers.py" "$BUILD/libcuda_emu.so" $definitions \
+# In the long run of the tests: what an H200 answers, and each form's definition, which takes some seconds of Python (of
+# the first library: it is the same for all). Python loads the library itself, so it has to be this processor's.
+if [ "$FLASHCORE_TESTS" = all ] && [ -z "$RUNNER" ] && command -v python3 > "$BUILD/python3.txt"; then
+  if python3 "$EMULATOR/conformance/answers.py" "$BUILD/libcuda_emu.so" \
+    --definitions "${MODULES:-$BUILD/modules}/definitions.json" \
     --against "$EMULATOR/../../docs/results/h200-opcodes-2026-11-23/opcodes.json" >&2; then echo "ok   opcodes"; else
     echo "FAIL opcodes"
     failed=1

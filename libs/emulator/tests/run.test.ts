@@ -1,4 +1,5 @@
-/** The emulator's own tests, in C++ below the driver API; with FLASHCORE_TESTS=all each opcode's definition too. */
+/** The emulator's own tests, in C++ below the driver API; with FLASHCORE_TESTS=all also what each
+ * opcode answers and its definition. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -30,7 +31,7 @@ test("the PTX engine: divergence, an H200's answers, bounds, faulty kernels, ncu
   const names = ['ptx', 'hopper'];
   if (hasPtx) names.push('calls', 'foreign', 'orders', 'warps', 'matrices', 'races', 'memory', 'volatile');
   if (hasNvcc) names.push('counters', 'probes/faulty');
-  if (answers('python3')) names.push('opcodes');
+  if (ALL_TESTS && answers('python3')) names.push('opcodes');
   for (const [path, built] of [['host', library], ...lowerPaths()] as [string, string][]) {
     const output = execFileSync('sh', [join(import.meta.dirname, 'ptx.sh'), join(build, `ptx-${path}`)], {
       encoding: 'utf8',

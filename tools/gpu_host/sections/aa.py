@@ -1,33 +1,31 @@
-"""The same build four times, as A B B A: how far does a kernel differ from itself?"""
+"""Builds against themselves, as every comparison is made: in interleaved blocks of one job. How far from 1 is the ratio?"""
 
 import json
-import random
 
 from plan import CANONICAL
 
+KERNELS = ["flashcore_v6", "flashcore_v10", "flashcore_v12"]
+SHAPES = [CANONICAL, "1x8x512x64c", "4x16x2048x64c"]
+
 
 def measure(m):
-    jobs = [m.bench("flashcore_v6", f"aa.{index}.json", "--shape", CANONICAL) for index in range(4)]
-    report = {"kernel": "flashcore_v6", "shape": CANONICAL, "order": "ABBA", "modes": {}}
-    for mode in ("COLD", "HOT"):
-        runs = [m.samples(next(r for r in job if r["mode"].endswith(mode))) for job in jobs]
-        low, ratio, high = ratio_interval(runs[0] + runs[3], runs[1] + runs[2])
-        report["modes"][mode] = {"medians_us": [median(run) for run in runs], "ratio": ratio, "low": low, "high": high}
-    m.write("aa.json", report)
-    print(json.dumps(report))
-
-
-def median(values):
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def ratio_interval(above, below, resamples=2000):
-    """median(above) / median(below) with its 95 % bootstrap percentile interval."""
-    generator = random.Random(1)
-    ratios = sorted(
-        median(generator.choices(above, k=len(above))) / median(generator.choices(below, k=len(below)))
-        for _ in range(resamples)
-    )
-    return ratios[int(0.025 * resamples)], median(above) / median(below), ratios[int(0.975 * resamples)]
+    rows = []
+    for kernel in KERNELS:
+        shapes = [each for shape in SHAPES for each in ("--shape", shape)]
+        name = f"aa.{kernel}.json"
+        _, _, text, errors = m.tui("bench", kernel, "--champion", kernel, "--json", *shapes, name=name, limit=120)
+        if not text:
+            raise RuntimeError(f"{name}: {errors[-3:]}")
+        comparison = json.loads(text)["result"]["variants"][0]["comparison"]
+        for at in comparison["shapes"]:
+            place = at["shape"]
+            shape = "x".join(str(place[axis]) for axis in ("batch", "heads", "sequenceLength", "headDim"))
+            row = {
+                "kernel": kernel,
+                "shape": shape + ("c" if place.get("causal") else ""),
+                "mode": at["mode"].removeprefix("TIMING_MODE_"),
+                **{each: at.get(each) for each in ("time", "cycles", "selfTime", "selfCycles", "reason")},
+            }
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+    m.write("itself.json", rows)

@@ -4,11 +4,11 @@ PyTorch's process has one stream, and then what a second stream and a second con
 """
 
 import json
+import random
 import sys
 
 from measurement import ROOT
 from plan import CANONICAL
-from sections.aa import ratio_interval
 
 ROUNDS = 3
 STATES = ["one_stream", "second_stream", "second_context"]
@@ -66,3 +66,19 @@ def compared(rounds, kernels):
             low, ratio, high = ratio_interval(torch, runner)
             found[kernel][state] = {"us": torch, "ratio": ratio, "low": low, "high": high}
     return found
+
+
+def median(values):
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def ratio_interval(above, below, resamples=2000):
+    """median(above) / median(below) with its 95 % bootstrap percentile interval."""
+    generator = random.Random(1)
+    ratios = sorted(
+        median(generator.choices(above, k=len(above))) / median(generator.choices(below, k=len(below)))
+        for _ in range(resamples)
+    )
+    return ratios[int(0.025 * resamples)], median(above) / median(below), ratios[int(0.975 * resamples)]
