@@ -11,8 +11,8 @@ import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
 import { jsonOf } from './json.ts';
 
-/** Where `--save` and `--load` have champions by default, in the current folder. */
-const CHAMPIONS_FOLDER = 'champions';
+/** Where `--save` and `--load` have champions in the current folder, where no flashcore.yaml says otherwise. */
+export const CHAMPIONS_FOLDER = 'champions';
 
 interface ChampionsOptions {
   readonly trail?: boolean;
@@ -29,7 +29,7 @@ export async function champions(options: ChampionsOptions, context: CommandConte
     value === undefined ? [] : `--${name}`,
   );
   if (chosen.length > 1) throw new UsageError(`${chosen.join(' and ')}: give one of them`);
-  return load === undefined ? list(options, context) : loadFrom(folderOf(load), options, context);
+  return load === undefined ? list(options, context) : loadFrom(folderOf(load, context), options, context);
 }
 
 async function list(
@@ -40,7 +40,7 @@ async function list(
     const response = await client.listChampions({ kernelId: kernel, includeDecisions: trail });
     if (context.options.json) context.document(jsonOf(ListChampionsResponseSchema, response));
     else context.show(championsBlocks(response.champions, trail ? response.decisions : undefined));
-    if (save !== undefined) await saveTo(folderOf(save), response.champions, { client, context });
+    if (save !== undefined) await saveTo(folderOf(save, context), response.champions, { client, context });
     return ExitCode.PASSED;
   });
 }
@@ -56,7 +56,9 @@ export async function saveTo(
     context.note(`${champion.label} on ${champion.deviceName}: saved, its sources to ${path.join(folder, sources)}`);
 }
 
-export const folderOf = (option: string | true): string => path.resolve(option === true ? CHAMPIONS_FOLDER : option);
+/** The folder of `--save` or `--load`: the one given, else the project's. */
+export const folderOf = (option: string | true, context: CommandContext): string =>
+  option === true ? (context.project()?.champions ?? path.resolve(CHAMPIONS_FOLDER)) : path.resolve(option);
 
 async function loadFrom(folder: string, { kernel }: ChampionsOptions, context: CommandContext): Promise<ExitCode> {
   const saved = readChampions(folder).filter(({ champion }) => kernel === undefined || champion.kernelId === kernel);

@@ -8,6 +8,7 @@ import type { Block } from '../present/blocks.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { plainLines } from '../present/plain/plain-painter.ts';
 import { formatFor, styled, type OutputStream, type ReportFormat } from '../present/plain/report-format.ts';
+import { configuredRunner, findProject, type Project } from '../settings/project.ts';
 import { hooksOf, readSettings, type Settings } from '../settings/settings.ts';
 
 /** A stream of text, and whether a terminal shows it. */
@@ -150,9 +151,14 @@ export class CommandContext {
     return { label: directory, embedded: record?.embedded ?? true, address: record?.address ?? '' };
   }
 
-  /** The runner asked for: --runner, $FLASHCORE_RUNNER, the settings; undefined: the embedded one. */
+  /** The repository's flashcore.yaml; undefined where there is none. Errors: UsageError. */
+  project(): Project | undefined {
+    return findProject(process.cwd());
+  }
+
+  /** The runner asked for: --runner, $FLASHCORE_RUNNER, the project's, the settings'; undefined: the embedded one. */
   runner(): string | undefined {
-    return this.options.runner || this.surroundings.environment.FLASHCORE_RUNNER || this.settings().runner;
+    return this.options.runner || configuredRunner(this.surroundings.environment)?.name;
   }
 
   /** The runner and how its host is started and stopped; undefined where the settings have no hooks for it. */

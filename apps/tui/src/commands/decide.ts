@@ -31,7 +31,7 @@ export function acceptJob(
   { note = '', over, save }: NoteOption & { readonly over?: string; readonly save?: string | true },
   context: CommandContext,
 ): Promise<ExitCode> {
-  const folder = save === undefined ? undefined : folderOf(save);
+  const folder = save === undefined ? undefined : folderOf(save, context);
   // What can't be added to is told before anything is decided.
   if (folder !== undefined) championsBefore(folder);
   return context.withRunner(async ({ client }) => {

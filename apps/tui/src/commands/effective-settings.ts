@@ -1,8 +1,11 @@
 import { existsSync } from 'node:fs';
+import path from 'node:path';
 import { RunnerProfiles } from '@flashcore/shared/logins';
 import { dataDirectory } from '../connection/data-directory.ts';
 import { shownCommand } from '../remote/hooks.ts';
+import { findProject } from '../settings/project.ts';
 import { readSettings, settingsFile, type Settings } from '../settings/settings.ts';
+import { CHAMPIONS_FOLDER } from './champions.ts';
 import type { GlobalOptions } from './options.ts';
 
 /** A setting as this command line would have it, and where that comes from. */
@@ -27,14 +30,16 @@ function first(name: string, ...sources: readonly Source[]): EffectiveSetting {
 const byDefault = (value: string | boolean): Source => ['default', value];
 
 /**
- * Every setting with its value: flags, environment, file and default in the order in which each is heeded. Errors: as
- * readSettings().
+ * Every setting with its value: flags, environment, project, file and default in the order in which each is heeded.
+ * Errors: as readSettings().
  */
 export function effectiveSettings(options: GlobalOptions, environment: NodeJS.ProcessEnv): EffectiveSetting[] {
   const file = settingsFile(environment);
   const settings = readSettings(environment);
   const env = (variable: string): Source => [`$${variable}`, environment[variable] || undefined];
   const inFile = (key: Exclude<keyof Settings, 'theme' | 'hooks' | 'keys'>): Source => [file, settings[key]];
+  const project = findProject(process.cwd());
+  const inProject = (key: 'runner' | 'plan' | 'kernels' | 'champions'): Source => [project?.file ?? '', project?.[key]];
   const flag = (name: string, value: string | boolean | undefined): Source => [`--${name}`, value];
   const isOn = (variable: string, on: string): Source => [
     `$${variable}`,
@@ -46,6 +51,7 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
       'runner',
       flag('runner', options.runner),
       env('FLASHCORE_RUNNER'),
+      inProject('runner'),
       inFile('runner'),
       byDefault('one of this machine, started on demand'),
     ),
@@ -99,6 +105,9 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
       ['$FLASHCORE_CONFIG', environment['FLASHCORE_CONFIG'] || undefined],
       byDefault(withState(logins.file)),
     ),
+    first('plan', inProject('plan'), byDefault("the runner's")),
+    first('kernels', inProject('kernels'), byDefault("the runner's alone")),
+    first('champions', inProject('champions'), byDefault(path.resolve(CHAMPIONS_FOLDER))),
     first('data', env('FLASHCORE_HOME'), byDefault(dataDirectory(environment))),
   ];
 }

@@ -161,10 +161,10 @@ async function installOn(options: HostOptions, context: CommandContext): Promise
 
 const TOLD = ['nvcc', 'g++', 'bwrap', 'ncu', 'python3'];
 
-/** The ssh address that is meant: the argument, --runner, $FLASHCORE_RUNNER, the settings. */
+/** The ssh address that is meant: the argument, --runner, or what is configured. */
 function sshAddress({ named, runner }: HostOptions, context: CommandContext): SshAddress {
   const { environment } = context.surroundings;
-  const text = named || runner || environment.FLASHCORE_RUNNER || context.settings().runner;
+  const text = named || runner || context.runner();
   if (!text) throw new UsageError('host install: give a host, such as ssh://gpu-box');
   const { address } = resolveTarget(text, {}, environment);
   if (isSshAddress(address)) return parseSshAddress(address);

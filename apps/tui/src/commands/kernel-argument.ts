@@ -4,6 +4,7 @@ import { create } from '@bufbuild/protobuf';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { KernelReferenceSchema, type KernelReference } from '@flashcore/shared/contract';
 import { loadManifest } from '@flashcore/shared/kernels';
+import { findProject } from '../settings/project.ts';
 import { UsageError } from '../usage-error.ts';
 
 /** A kernel as the command line names it: one of the runner's own, a build made before, or a folder of the user's. */
@@ -14,14 +15,14 @@ export type KernelArgument =
 
 /**
  * Reads a kernel argument; 64 hexadecimal digits are a build_id, a folder is one by a path separator or by having a
- * kernel.yaml. Its manifest is checked here, so that a
+ * kernel.yaml, in the current folder or where the project has its kernels. The manifest is checked here, so that a
  * mistake shows before a runner is asked. Errors: UsageError, INVALID_MANIFEST with path and key.
  */
 export async function parseKernelArgument(text: string): Promise<KernelArgument> {
   if (/^[0-9a-f]{64}$/.test(text)) return { kind: 'build', id: text };
   const isPath = /[/\\]/.test(text) || text === '.' || text === '..';
-  if (!isPath && !existsSync(path.join(text, 'kernel.yaml'))) return { kind: 'id', id: text };
-  const folder = path.resolve(text);
+  const folder = isPath ? path.resolve(text) : kernelFolderNamed(text);
+  if (folder === undefined) return { kind: 'id', id: text };
   if (!existsSync(folder))
     throw new UsageError(`${folder} does not exist: give a kernel's id, or a folder with a kernel.yaml`);
   if (!statSync(folder).isDirectory())
@@ -29,6 +30,12 @@ export async function parseKernelArgument(text: string): Promise<KernelArgument>
   const { id } = await loadManifest(folder);
   return { kind: 'folder', folder, id };
 }
+
+/** The kernel folder of this name: here, else in the project's folder of kernels. */
+export const kernelFolderNamed = (name: string): string | undefined =>
+  [process.cwd(), findProject(process.cwd())?.kernels]
+    .flatMap((parent) => (parent === undefined ? [] : path.join(parent, name)))
+    .find((folder) => existsSync(path.join(folder, 'kernel.yaml')));
 
 /**
  * A copied folder whose manifest still has the id of its original would go unnoticed into the history of that one;

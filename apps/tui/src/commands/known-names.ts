@@ -9,6 +9,7 @@ import { isSshAddress } from '../remote/ssh-address.ts';
 import { toleranceRule } from '../present/sections/cases.ts';
 import { shortName } from '../present/words.ts';
 import { searchIds } from '../search/search-store.ts';
+import { configuredRunner } from '../settings/project.ts';
 import { readSettings } from '../settings/settings.ts';
 import { UsageError } from '../usage-error.ts';
 import type { Candidate, NameKind, Names } from './complete-line.ts';
@@ -108,7 +109,7 @@ type TargetAddress = Pick<Target, 'address' | 'security'>;
 
 /** The runner that the command would use; undefined: the embedded one, which does not run. */
 function targetOf(environment: NodeJS.ProcessEnv, asked: string | undefined): TargetAddress | undefined {
-  const named = asked ?? (environment.FLASHCORE_RUNNER || readSettings(environment).runner);
+  const named = asked ?? configuredRunner(environment)?.name;
   if (named) return resolveTarget(named, {}, environment);
   const record = readRunnerRecord(dataDirectory(environment));
   return record !== undefined && isRunning(record.pid) ? { address: record.address, security: undefined } : undefined;

@@ -33,6 +33,10 @@ export function addQueryCommands(program: Command, define: Define): void {
       .description('make a kernel folder of your own, manifest and source, as a copy of another'),
     async (context, options, name) => (await import('./new-kernel.ts')).newKernel(name, options, context),
   );
+  query(
+    program.command('init').description('make the current folder a project of kernels: flashcore.yaml'),
+    async (context) => (await import('./init.ts')).init(context),
+  );
   const host = program
     .command('host')
     .addArgument(new Argument('[action]', 'of a host behind ssh').choices(HOST_ACTIONS))

@@ -39,7 +39,7 @@ export async function startJob(
     if (rbk) throw new UsageError('--rbk: give the kernel that is to be benchmarked');
     return startSdpa(options, context);
   }
-  const requestFor = plannedRequest(command, rbk ? { ...options, ...rbk.options } : options);
+  const requestFor = plannedRequest(command, withPlan({ ...options, ...rbk?.options }, context));
   const kernel = await parseKernelArgument(kernelText);
   if (kernel.kind === 'folder') rememberFolder(kernel.folder, context);
   const champion = options.champion ? await parseKernelArgument(options.champion) : undefined;
@@ -77,6 +77,12 @@ function startSdpa(options: JobCommandOptions, context: CommandContext): Promise
     const open: OpenEvents = (watch) => connection.client.start('benchmark', request, watch);
     return options.detach ? detachFromJob(open, connection, context) : followJob(open, connection, context, options);
   });
+}
+
+/** The options with the project's plan, where they name none; only an experiment has one. */
+export function withPlan(options: JobCommandOptions, context: CommandContext): JobCommandOptions {
+  const plan = options.plan ?? context.project()?.plan;
+  return plan === undefined ? options : { ...options, plan };
 }
 
 /** Makes a request for a kernel and, where the options name one, the champion that it is compared with. */

@@ -12,7 +12,8 @@ import { onInterrupt } from './interrupt.ts';
 import { followJob, type OutputFiles } from './follow-job.ts';
 import { requireOutputs } from '../named-files.ts';
 import { reportError } from './report-error.ts';
-import { championById, plannedRequest } from './start-job.ts';
+import { kernelFolderNamed } from './kernel-argument.ts';
+import { championById, plannedRequest, withPlan } from './start-job.ts';
 import { quickRequest, type StartRequest, type WatchFolder } from '../session/runner-port.ts';
 import { WATCH_LABEL } from '../state/selectors.ts';
 
@@ -22,10 +23,11 @@ import { WATCH_LABEL } from '../state/selectors.ts';
  */
 export async function watchSource(
   folderText: string,
-  options: JobCommandOptions,
+  given: JobCommandOptions,
   context: CommandContext,
 ): Promise<ExitCode> {
-  const folder = path.resolve(folderText);
+  const options = withPlan(given, context);
+  const folder = kernelFolderNamed(folderText) ?? path.resolve(folderText);
   if (!isFolder(folder)) throw new UsageError(`${folder} is not a folder: give one with a kernel.yaml`);
   requireOutputs(options);
   // All that can be wrong with the options shows before a runner is asked. A request is made anew for each version:

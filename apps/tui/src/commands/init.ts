@@ -1,0 +1,46 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { PROJECT_FILE } from '../settings/project.ts';
+import { UsageError } from '../usage-error.ts';
+import type { CommandContext } from './context.ts';
+import { ExitCode } from './exit-code.ts';
+
+const KERNELS = 'kernels';
+
+const TEXT = `# What fa-tui takes from this repository, in every folder below this file.
+
+# Where \`fa-tui run NAME\` looks for the folder NAME.
+kernels: ${KERNELS}
+# Where \`fa-tui accept --save\` and \`fa-tui champions\` keep champions and their sources.
+champions: champions
+# The plan of \`fa-tui run\` and \`fa-tui watch-source\`: its gates decide. Without it the runner's default.
+# plan: merge
+# The runner: a name that \`fa-tui login\` stored. Without it $FLASHCORE_RUNNER, your settings, or this machine.
+# runner: gpu
+`;
+
+/** `fa-tui init`: makes the current folder a project. Nothing that is there is touched. */
+export function init(context: CommandContext): Promise<ExitCode> {
+  const file = path.resolve(PROJECT_FILE);
+  try {
+    writeFileSync(file, TEXT, { flag: 'wx' });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new UsageError(
+      code === 'EEXIST'
+        ? `${file} exists already: edit it; fa-tui config show says what holds`
+        : `${file}: cannot be written (${code}): go to a folder of your own`,
+    );
+  }
+  mkdirSync(KERNELS, { recursive: true });
+  if (context.options.json) context.document({ file });
+  else
+    context.report([
+      `${file}  made; commit it`,
+      '',
+      `  fa-tui new ${KERNELS}/my_kernel  a kernel to start from`,
+      '  fa-tui run my_kernel          build, verify, bench, profile, gates, in any folder of this repository',
+      '  fa-tui accept JOB --save      its result as champion, kept in champions/',
+    ]);
+  return Promise.resolve(ExitCode.PASSED);
+}

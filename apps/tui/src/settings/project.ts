@@ -1,0 +1,101 @@
+/**
+ * flashcore.yaml: what a repository with kernels of its own says, found from any folder below it. Others may have
+ * written it: it chooses among the user's own logins and names folders beside it, and can do nothing else.
+ */
+import path from 'node:path';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '@flashcore/shared/files';
+import { yamlFile } from '@flashcore/shared/kernels';
+import { RunnerProfiles } from '@flashcore/shared/logins';
+import type * as z from 'zod';
+import { UsageError } from '../usage-error.ts';
+import { readSettings } from './settings.ts';
+
+const { matching, strict, text } = yamlFile;
+
+export const PROJECT_FILE = 'flashcore.yaml';
+
+const isBelow = (folder: string): boolean =>
+  folder !== '' && !path.isAbsolute(folder) && !folder.split(/[/\\]/).includes('..') && !/[\u0000-\u001f]/.test(folder);
+const folder = () => text().refine(isBelow, `wanted a folder below ${PROJECT_FILE}, such as champions`);
+
+const PROJECT = strict({
+  runner: text().describe('Runner where neither --runner nor $FLASHCORE_RUNNER names one: a fa-tui login').optional(),
+  plan: matching(/^\w{1,64}$/, 'the name of a plan, such as merge')
+    .describe('Plan of fa-tui run and watch-source; absent: the default of the runner')
+    .optional(),
+  kernels: folder().describe('Where fa-tui run NAME looks for the folder NAME').optional(),
+  champions: folder().describe('Where champions are saved to and loaded from (default: champions)').optional(),
+});
+
+/** A repository's flashcore.yaml, its folders as absolute paths. */
+export interface Project extends z.output<typeof PROJECT> {
+  readonly file: string;
+}
+
+/**
+ * The project of a folder: that of the nearest flashcore.yaml in it or above. Errors: UsageError with file, line and
+ * key for one that is wrong.
+ */
+export function findProject(from: string): Project | undefined {
+  for (let at = path.resolve(from); ; at = path.dirname(at)) {
+    const file = path.join(at, PROJECT_FILE);
+    const content = contentOf(file);
+    if (content !== undefined) return projectOf(file, content);
+    if (at === path.dirname(at)) return undefined;
+  }
+}
+
+function projectOf(file: string, content: string): Project {
+  try {
+    // A file of comments alone is a project that says nothing.
+    const nothing = /^(\s*(#.*)?(\n|$))*$/.test(content);
+    const { kernels, champions, ...said } = nothing ? {} : yamlFile.parseYamlFile(content, file, PROJECT).value;
+    const absolute = (name: string): string => path.join(path.dirname(file), name);
+    return {
+      file,
+      ...said,
+      ...(kernels !== undefined && { kernels: absolute(kernels) }),
+      ...(champions !== undefined && { champions: absolute(champions) }),
+    };
+  } catch (error) {
+    if (error instanceof FlashcoreError && error.reason === 'INVALID_MANIFEST') throw new UsageError(error.message);
+    throw error;
+  }
+}
+
+function contentOf(file: string): string | undefined {
+  try {
+    return readForeignText(file, HAND_WRITTEN_BYTES);
+  } catch (error) {
+    // A folder that may not be entered has no project to be found.
+    if (['ENOENT', 'ENOTDIR', 'EACCES'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
+    throw new UsageError(`${file}: cannot be read (${whyUnreadable(error)})`);
+  }
+}
+
+/** A runner that was asked for, and by what. */
+export interface AskedRunner {
+  readonly name: string;
+  readonly from: string;
+}
+
+/**
+ * The runner that is meant where no option names one: $FLASHCORE_RUNNER, the project's, the settings'; undefined: the
+ * embedded one. Errors: UsageError.
+ */
+export function configuredRunner(environment: NodeJS.ProcessEnv): AskedRunner | undefined {
+  if (environment.FLASHCORE_RUNNER) return { name: environment.FLASHCORE_RUNNER, from: '$FLASHCORE_RUNNER' };
+  const project = findProject(process.cwd());
+  if (project?.runner !== undefined) return { name: loginOf(project, project.runner, environment), from: project.file };
+  const { runner } = readSettings(environment);
+  return runner ? { name: runner, from: 'settings' } : undefined;
+}
+
+/** An address would let whoever wrote the file choose where the user's sources and token go. */
+function loginOf({ file }: Project, name: string, environment: NodeJS.ProcessEnv): string {
+  if (Object.hasOwn(new RunnerProfiles(environment).list(), name)) return name;
+  throw new UsageError(
+    `${file}: runner: must be a login of yours, and there is no ${JSON.stringify(name.slice(0, 64))} among them: fa-tui login ADDRESS --name NAME makes one, --runner names another`,
+  );
+}

@@ -1,0 +1,84 @@
+/** A repository of kernels with a flashcore.yaml, as its user meets it. */
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Home, type CommandResult } from '../support/home.ts';
+
+const home = new Home();
+let repository: string;
+let below: string;
+let kept: string;
+
+beforeAll(() => {
+  repository = join(home.path, "kernels of 100% ours'");
+  below = join(repository, 'docs/notes');
+  mkdirSync(below, { recursive: true });
+  expect(inRepository('init')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('made') as string });
+  kept = readFileSync(file(), 'utf8');
+});
+afterAll(() => home[Symbol.asyncDispose]());
+
+const file = (): string => join(repository, 'flashcore.yaml');
+const inRepository = (...args: string[]): CommandResult => home.faTui(args, { cwd: repository });
+const fromBelow = (...args: string[]): CommandResult => home.faTui(args, { cwd: below });
+
+/** With these lines added to what `init` wrote. */
+function withLines<Result>(lines: string, body: () => Result): Result {
+  appendFileSync(file(), lines);
+  try {
+    return body();
+  } finally {
+    writeFileSync(file(), kept);
+  }
+}
+
+test('init leaves a flashcore.yaml that is there as it is', () => {
+  expect(inRepository('init')).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringContaining('flashcore.yaml exists already') as string,
+  });
+  expect(readFileSync(file(), 'utf8')).toBe(kept);
+});
+
+test('a kernel of the repository is run by its name from any folder of it', () => {
+  expect(inRepository('new', 'kernels/our_kernel').exitCode).toBe(0);
+  const verified = fromBelow('verify', 'our_kernel', '--shape', '1x1x64x64', '--seeds', '1');
+  expect([verified.exitCode, verified.stdout]).toEqual([0, expect.stringContaining('our_kernel')]);
+  const elsewhere = home.faTui(['verify', 'our_kernel', '--shape', '1x1x64x64'], { cwd: home.path });
+  expect([elsewhere.exitCode, elsewhere.stderr]).toEqual([2, expect.stringContaining('Unknown kernel "our_kernel"')]);
+});
+
+test('its plan is the one of run, where no option names another', () => {
+  const run = (...options: string[]): string =>
+    fromBelow('run', 'our_kernel', '--shape', '1x1x64x64', '--seeds', '1', '--max-seconds', '0.1', ...options).stdout;
+  withLines('plan: explore\n', () => {
+    expect(run()).toContain('Plan explore');
+    expect(run('--plan', 'merge')).toContain('Plan merge');
+  });
+});
+
+test('its runner is a login, never an address; options and environment come first', () => {
+  withLines('runner: 127.0.0.1:1\n', () => {
+    const { exitCode, stderr } = fromBelow('kernels');
+    expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/flashcore\.yaml: runner: must be a login of yours/)]);
+    expect(fromBelow('kernels', '--runner', '127.0.0.1:1').stderr).toContain('No runner at 127.0.0.1:1');
+    const byVariable = home.faTui(['kernels'], { cwd: below, env: { FLASHCORE_RUNNER: '127.0.0.1:1' } });
+    expect(byVariable.stderr).toContain('No runner at 127.0.0.1:1');
+  });
+  const logins = join(home.path, 'runners.json');
+  writeFileSync(logins, JSON.stringify({ runners: { gpu: { address: '127.0.0.1:1' } } }), { mode: 0o600 });
+  withLines('runner: gpu\n', () => {
+    const env = { FLASHCORE_CONFIG: logins };
+    expect(home.faTui(['kernels'], { cwd: below, env }).stderr).toMatch(/gpu|127\.0\.0\.1:1/);
+    const shown = home.faTui(['config', 'show', '--json'], { cwd: below, env });
+    expect((JSON.parse(shown.stdout) as { settings: unknown[] }).settings).toContainEqual({
+      name: 'runner',
+      value: 'gpu',
+      from: file(),
+    });
+  });
+});
+
+test('champions are looked for where it says', () => {
+  expect(fromBelow('champions', '--load').stderr).toContain(join(repository, 'champions', 'champions.json'));
+});
