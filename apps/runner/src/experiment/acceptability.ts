@@ -4,6 +4,7 @@ import {
   ComparisonVerdict,
   HeldOutVerdict,
   Outcome,
+  TimingMode,
   Verdict,
   type Acceptability,
   type VariantResult,
@@ -76,8 +77,13 @@ function heldOutProblem({ heldOut }: VariantResult): string | undefined {
 
 const NO_SLOWER: readonly ComparisonVerdict[] = [ComparisonVerdict.FASTER, ComparisonVerdict.WITHIN_MARGIN];
 
-/** On a GPU every gate that rejects must have been measured; without a champion, there is nothing to compare with. */
-function timesProblem({ over }: JobSpec, { comparison, gates }: VariantResult): string | undefined {
+/**
+ * On a GPU there must be a valid time, every gate that rejects must have been measured, and the champion, where there
+ * is one, must not be faster. A champion without a time could not be ranked, and its comparisons could end as it did.
+ */
+function timesProblem({ over }: JobSpec, { benchmarks, comparison, gates }: VariantResult): string | undefined {
+  const timed = benchmarks.find(({ mode }) => mode === TimingMode.HOT) ?? benchmarks[0];
+  if (!timed?.valid) return `it has no valid time: ${timed?.invalidReason ?? 'it was not timed'}`;
   if (over && (!comparison || !NO_SLOWER.includes(comparison.verdict)))
     return `it is not known to be as fast as the champion ${over.label}: ${comparison?.reason || 'the two were not compared'}`;
   const open = gates.filter(
