@@ -20,7 +20,7 @@ export interface CompileUnit {
   files: readonly SnapshotFile[];
   /** Folders of the host beside them, which arguments name by headersPlace(). */
   headers?: readonly HeaderTree[];
-  /** Run one after another; the commands of a stage at the same time. */
+  /** Run one after another; the commands of a stage at the same time. None: the outputs are among the files. */
   stages: readonly (readonly Command[])[];
   outputs: readonly CompileOutput[];
   limitMs: number;

@@ -104,7 +104,7 @@ export class KernelAssembly {
   /** Errors: DISK_FULL. */
   build(kernel: CompiledKernel): KernelBuild {
     const { spec, files, problems, units, runs, listing, emulation } = kernel;
-    const assembled = runs.filter(({ unit }) => WITH_PTXAS.includes(unit.compiler.name));
+    const assembled = runs.filter((run) => didRun(run) && WITH_PTXAS.includes(run.unit.compiler.name));
     const reports = assembled.flatMap(({ compilation }) => parsePtxasReport(compilation.lines));
     const ptxEntries = assembled.length > 0 ? undefined : this.#entriesInPtx(runs);
     const takenBySymbol = this.#parametersOf(runs);
@@ -304,10 +304,12 @@ function entriesMissing(count: number, { assembled, problems, succeeded, nvccPro
   return succeeded ? 'the compiled code has none of the entries that the manifest launches' : 'it does not compile';
 }
 
-/** A run for each unit: calls for entries apart as one. */
+/** A run for each unit in which a compiler ran: calls for entries apart as one. */
 function toldRuns(units: readonly CompileUnit[], runs: readonly CompilerRun[]): readonly CompilerRun[] {
-  return runs.some(({ unit }) => unit.entries) ? [partsAsOne(runs, units[0]!)] : runs;
+  return runs.some(({ unit }) => unit.entries) ? [partsAsOne(runs, units[0]!)] : runs.filter(didRun);
 }
+
+const didRun = ({ unit }: CompilerRun): boolean => unit.stages.length > 0;
 
 const runMessage = ({ unit, compilation, parts = 0 }: CompilerRun): MessageInitShape<typeof CompilerRunSchema> => ({
   compiler: unit.compiler.name,

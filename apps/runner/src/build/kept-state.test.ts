@@ -104,6 +104,18 @@ test.skipIf(missing('nvcc')).each(SOURCES)('%s, in cubin and PTX', { timeout: 60
   }
 });
 
+test.each<[string, string, string[]]>([
+  ["Triton's text that no code names", '.global .align 1 .b8 _$_str[11] = {95, 95, 67};', []],
+  ['one that code names', '.global .b8 text[11] = {95};\nmov.u64 %rd1, text;', ['text']],
+  ['another one behind a comma', '.global .b8 a[1], b[1000];', ['a']],
+  ['another one behind its value', '.global .b8 a[1] = {0}, b[1000];', ['a']],
+  ['64 bytes in all', '.global .b8 a[60];\n.global .b8 b[4];', []],
+  ['more than 64 bytes', '.global .b8 a[60];\n.global .b8 b[5];', ['a', 'b']],
+  ['a word', '.global .b32 count;', ['count']],
+])('state in PTX: %s', (_, ptx, state) => {
+  expect(stateInPtx(`.version 8.0\n.target sm_80\n.address_size 64\n${ptx}\n`)).toEqual(state);
+});
+
 test('a finding names the first variables and says what to do', () => {
   const state = Array.from({ length: 10 }, (_, index) => `v${index} (4 bytes)`);
   const finding = keepsStateFinding(state)!;

@@ -17,9 +17,11 @@ const PTX_VARIABLES =
 const PTX_FUNCTIONS = /(?<![\w.])\.extern ?\.func ?(?:\([^)]*\) ?)?([\w$]+)/g;
 const PTX_NAME = /[\w$%]+(?= ?$)/;
 const MOST_NAMED = 8;
-/** CUDA's headers have a few dozen objects of one byte. */
+/** CUDA's headers have a few dozen objects of one byte, Triton a text of eleven. */
 const MOST_UNUSED_BYTES = 64;
-const ONE_BYTE = /\.[bsu]8 [\w$%]+ ?(?:\[1\] ?)?$/;
+const FEW_BYTES = /\.[bsu]8 [\w$%]+ ?(?:\[(\d{1,2})\] ?)?$/;
+/** From a variable's size to the end of its declaration, where that declares no other one. */
+const ALONE = /^ ?(?:= ?(?:\{[^{};]{0,400}\}|[\w.+-]{1,40}) ?)?;/;
 
 /**
  * "counter (4 bytes)" or "malloc()", in the order of the cubin's symbols. A cubin has the address of every object,
@@ -55,13 +57,20 @@ function mentions(text: string): Map<string, number> {
 export function stateInPtx(text: string): string[] {
   const plain = text.replaceAll(PTX_COMMENT, ' ').replaceAll(/\s+/g, ' ');
   const uses = mentions(text);
-  const declared = [...plain.matchAll(PTX_VARIABLES)].flatMap(([, declaration = '', size = '']) => {
-    const name = PTX_NAME.exec(declaration)?.[0];
-    if (name === undefined) return [];
-    return { name, isUnused: uses.get(name) === 1 && ONE_BYTE.test(`${declaration}${size}`) };
-  });
-  const leavesOut = declared.filter(({ isUnused }) => isUnused).length <= MOST_UNUSED_BYTES;
-  const variables = declared.filter(({ isUnused }) => !(isUnused && leavesOut)).map(({ name }) => name);
+  const declared = [...plain.matchAll(PTX_VARIABLES)].flatMap(
+    ({ 0: all, 1: declaration = '', 2: size = '', index }) => {
+      const name = PTX_NAME.exec(declaration)?.[0];
+      if (name === undefined) return [];
+      const few = FEW_BYTES.exec(`${declaration}${size}`);
+      const end = index + all.length;
+      const isUnused = uses.get(name) === 1 && few !== null && ALONE.test(plain.slice(end, end + 500));
+      return { name, unusedBytes: isUnused ? Number(few[1] ?? 1) : undefined };
+    },
+  );
+  const leavesOut = declared.reduce((sum, { unusedBytes = 0 }) => sum + unusedBytes, 0) <= MOST_UNUSED_BYTES;
+  const variables = declared
+    .filter(({ unusedBytes }) => unusedBytes === undefined || !leavesOut)
+    .map(({ name }) => name);
   const functions = [...plain.matchAll(PTX_FUNCTIONS)].map(([, name]) => `${name}()`);
   return [...variables, ...functions];
 }

@@ -1,5 +1,5 @@
 import { posix } from 'node:path';
-import { isSpelledEntry, type ResolvedVariant } from '@flashcore/shared/kernels';
+import { isPtxSource, isSpelledEntry, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { AssignedBuilds } from './assigned-builds.ts';
 import { clangUnit } from './clang-unit.ts';
 import type { CompileUnit } from './compile-unit.ts';
@@ -10,9 +10,10 @@ import type { HeaderTree } from './header-trees.ts';
 import { missingCompiler } from './missing-compiler.ts';
 import { nvccUnit } from './nvcc-unit.ts';
 import { nvrtcUnit } from './nvrtc-unit.ts';
+import { ptxSourceUnit } from './ptx-source-unit.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import { withMarkers } from './spelled-entries.ts';
-import type { Nvcc } from './compilers.ts';
+import type { Compiler, Nvcc } from './compilers.ts';
 import type { Toolchain } from './toolchain.ts';
 
 /** A kernel to build and what to build it for. */
@@ -73,6 +74,7 @@ export class KernelUnits {
 
   /** `emulation`: undefined for a GPU's build. Errors: COMPILER_MISSING. */
   of(spec: BuildSpec, files: readonly SnapshotFile[], emulation: Emulation | undefined): KernelCompilation {
+    if (isPtxSource(spec.source)) return { units: [this.#ptxSource(spec, files, emulation)] };
     // What is wanted is said by macros, whose names no C++ spelling can be.
     const asks = files.some(({ text }) => text.includes(ASKS_WHAT_IS_WANTED)) && !spec.entries.some(isSpelledEntry);
     if (asks && !spec.emulated && spec.entries.length > 1) return this.#inParts(spec, files);
@@ -83,6 +85,22 @@ export class KernelUnits {
     if (!nvcc && !spec.emulated) throw missingCompiler('nvcc');
     if (runsPtx) return { units: [nvcc ? unitBy(nvcc) : this.#ptxUnit(spec, files, emulation)] };
     return { units: [...(nvcc ? [unitBy(nvcc)] : []), ...(spec.emulated ? [this.module(spec, files)] : [])] };
+  }
+
+  /** PTX as it is: of the emulator its PTX engine alone runs it, for which nothing is compiled. */
+  #ptxSource(spec: BuildSpec, files: readonly SnapshotFile[], emulation: Emulation | undefined): CompileUnit {
+    const { arch, source, kernelId, resolved } = spec;
+    const { flags, maxRegisters } = resolved;
+    const unitBy = (compiler: Compiler): CompileUnit =>
+      ptxSourceUnit({ compiler, arch, files, unit: `kernel/${source}`, name: kernelId, flags, maxRegisters });
+    const nvcc = this.#nvccFor(unitBy, { lacksNvcc: emulation?.nvccProblem !== undefined });
+    if (nvcc) return unitBy(nvcc);
+    if (!spec.emulated) throw missingCompiler('nvcc');
+    const { toolchain } = this.#parts;
+    const any =
+      (emulation?.frontEnd === 'nvrtc' ? toolchain.nvrtc() : undefined) ?? toolchain.clang() ?? toolchain.cxx();
+    if (!any) throw missingCompiler('ptx');
+    return unitBy(any);
   }
 
   #inParts(spec: BuildSpec, files: readonly SnapshotFile[]): KernelCompilation {

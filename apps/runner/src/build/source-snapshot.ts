@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { readForeignText } from '@flashcore/shared/files';
+import { SOURCE_NAME, isPtxSource } from '@flashcore/shared/kernels';
 import { DeadlinePassed, withinDeadline } from '@flashcore/shared/text';
 import type { CompilerDiagnostic } from './diagnostics.ts';
 import { readSourceText, unescaped, type SourceText } from './source-text.ts';
@@ -106,7 +107,23 @@ function readSources(options: SnapshotOptions): SourceSnapshot {
   if (inside && isSource(hostPath(roots, unit))) visit(unit);
   else if (inside && isFile(hostPath(roots, unit))) problems.push(problem(unit, 0, TOO_LARGE));
   else problems.push(problem('kernel/kernel.yaml', 0, `the source ${options.source} is not in the kernel's folder`));
+  if (isPtxSource(options.source))
+    for (const path of compiledFrom(files.get(unit)?.text ?? '').filter((each) => isSource(hostPath(roots, each))))
+      files.set(path, { path, text: readForeignText(hostPath(roots, path), MAX_FILE_BYTES) });
   return { files: [...files.values()], problems };
+}
+
+/**
+ * What PTX was compiled from, as `.file` names it, where the kernel's folder has a source of that name: faults and
+ * profiles name lines of it.
+ */
+function compiledFrom(ptx: string): string[] {
+  const names = new Set<string>();
+  for (const [, path] of ptx.matchAll(/^[ \t]{0,20}\.file[ \t]{1,20}\d{1,9}[ \t]{1,20}"([^"\n]{1,4096})"/gm)) {
+    const name = posix.basename(path!);
+    if (SOURCE_NAME.test(name) && names.size < MAX_FILES) names.add(`kernel/${name}`);
+  }
+  return [...names];
 }
 
 /** SHA-256 over paths and contents. */

@@ -1,6 +1,6 @@
 /** Builds a kernel on the runner and brings home what exports are made of. */
 import { ArtifactKind, FlashcoreError, type BuildResult, type VariantResult } from '@flashcore/shared/contract';
-import { DEFAULT_PROBLEM, inputsOf, isSpelledEntry, type Manifest } from '@flashcore/shared/kernels';
+import { DEFAULT_PROBLEM, inputsOf, isPtxSource, isSpelledEntry, type Manifest } from '@flashcore/shared/kernels';
 import type { Connection } from '../connection/connect.ts';
 import { runToResult } from '../search/experiment.ts';
 import { manifestOf, readSource, type SourcePlace } from '../search/kernel-source.ts';
@@ -60,9 +60,19 @@ export async function collectKernel(
 }
 
 /** What no format can say of a kernel; undefined: all can say it. */
-export function exportProblem({ id, problem, uses, initialOutput, workspace, launches }: Manifest): string | undefined {
+export function exportProblem({
+  id,
+  source,
+  problem,
+  uses,
+  initialOutput,
+  workspace,
+  launches,
+}: Manifest): string | undefined {
   if (problem.id !== DEFAULT_PROBLEM)
     return `${id} can't be exported: it computes ${problem.id}, and exports call ${DEFAULT_PROBLEM}`;
+  if (isPtxSource(source))
+    return `${id} can't be exported: its source is PTX, and exports hand on CUDA C++; export from the language that ${source} was compiled of`;
   const spelled = launches.find(({ entry }) => isSpelledEntry(entry));
   if (spelled)
     return `${id} can't be exported: callers load entries by the names in the machine code, and kernel.yaml spells ${spelled.entry} in C++; give the name that cuobjdump --dump-resource-usage lists`;

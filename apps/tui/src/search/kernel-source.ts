@@ -66,7 +66,7 @@ export function requireSourcePath(name: string): void {
     throw new FlashcoreError(
       'INVALID_REQUEST',
       { path: name },
-      `${JSON.stringify(name.slice(0, 80))}: must be ${MANIFEST_FILE} or a .cu, .cuh or .h file, relative to the kernel's folder, of letters, digits, "_", "-" and "."`,
+      `${JSON.stringify(name.slice(0, 80))}: must be ${MANIFEST_FILE} or a .cu, .cuh, .h or .ptx file, relative to the kernel's folder, of letters, digits, "_", "-" and "."`,
     );
 }
 

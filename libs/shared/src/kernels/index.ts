@@ -102,7 +102,7 @@ export {
 export { accumulateOf, dtypeParameters, inputsOf } from './manifest-math.ts';
 export { MANIFEST_FILE, loadManifest, parseManifest, readManifestText } from './manifest.ts';
 export { type Manifest, type ManifestArgument, type ManifestLaunch, type TensorName } from './manifest-model.ts';
-export { isSpelledEntry, KERNEL_ID } from './manifest-schema.ts';
+export { isPtxSource, isSpelledEntry, KERNEL_ID } from './manifest-schema.ts';
 export {
   type ShapeFields,
   attention,

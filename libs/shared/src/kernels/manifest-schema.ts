@@ -72,9 +72,11 @@ const constantName = cIdentifier.refine((name) => !isReserved(name), {
 /** Whether the compiler may be given a constant of this name: capitals, as for a parameter. */
 export const isMacroName = (name: string): boolean => MACRO_NAME.test(name);
 const sourceFile = matching(
-  /^(?!.*(^|\/)\.)[\w./-]{1,128}\.cu$/,
-  "a .cu file of the kernel's folder, named with a to z, A to Z, 0 to 9, _ . - and /",
+  /^(?!.*(^|\/)\.)[\w./-]{1,128}\.(cu|ptx)$/,
+  "a .cu or .ptx file of the kernel's folder, named with a to z, A to Z, 0 to 9, _ . - and /",
 );
+/** Whether a kernel's source is PTX, which some other compiler has made and no parameter can change. */
+export const isPtxSource = (source: string): boolean => source.endsWith('.ptx');
 const archName = matching(/^sm_\d{2,3}[af]?$/, 'an architecture such as sm_80');
 
 /** An expression's text, or a number. */
@@ -268,6 +270,7 @@ export const manifestSchema = strict({
   for (const option of ['-std=', '-Xptxas=-O', '-Xptxas=-dlcm='])
     if (flags.filter((each) => each.startsWith(option)).length > 1)
       refuse(['compile', 'flags'], `wanted at most one ${option}…`);
+  if (isPtxSource(manifest.source)) refusePtx(manifest, refuse);
   if ((manifest.arch === undefined) === (manifest.min_arch === undefined))
     refuse(['min_arch'], 'wanted exactly one of `min_arch` (the least) and `arch` (the only one)');
   for (const [index, { id }] of manifest.gates.entries())
@@ -287,6 +290,19 @@ export const manifestSchema = strict({
     }
   }
 });
+
+/** What only a compiler of C++ could heed. */
+function refusePtx(
+  { parameters, launches, compile }: Pick<RawManifest, 'parameters' | 'launches' | 'compile'>,
+  refuse: (path: (string | number)[], message: string) => void,
+): void {
+  if (Object.keys(parameters).length > 0) refuse(['parameters'], 'wanted none: a .ptx source is compiled already');
+  for (const flag of compile.flags.filter((each) => !each.startsWith('-Xptxas')))
+    refuse(['compile', 'flags'], `wanted flags of ptxas alone: a .ptx source is compiled already, found ${flag}`);
+  for (const [index, { entry }] of launches.entries())
+    if (isSpelledEntry(entry))
+      refuse(['launches', index, 'entry'], "wanted the entry's name in the .ptx file, found a C++ spelling");
+}
 
 export type RawManifest = z.output<typeof manifestSchema>;
 

@@ -9,7 +9,7 @@ import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '../files/for
 import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { compileExpressions } from './manifest-expressions.ts';
 import type { Manifest } from './manifest-model.ts';
-import { manifestSchema } from './manifest-schema.ts';
+import { isPtxSource, manifestSchema } from './manifest-schema.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import { DeadlinePassed, withinDeadline } from '../text/deadline.ts';
 import { parseYamlFile, type YamlFile } from '../data/yaml-file.ts';
@@ -49,7 +49,7 @@ function readManifest(yamlText: string, path: string): Manifest {
     source: raw.source,
     minArch: (raw.arch ?? raw.min_arch)!,
     exactArch: raw.arch !== undefined,
-    emulated: raw.emulated,
+    emulated: raw.emulated && (isPtxSource(raw.source) ? 'ptx' : raw.emulated),
     parameters: Object.fromEntries(
       Object.entries(raw.parameters).map(([name, { of_device: ofDevice, ...parameter }]) => [
         name,

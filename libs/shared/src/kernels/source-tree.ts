@@ -13,7 +13,7 @@ export const MAX_TREE_FILES = 256;
 export const MAX_TREE_BYTES = 8 * 1024 * 1024;
 // What a translation unit can be made of, and the notes that belong to it. Anything else next to a kernel (profiles,
 // keys) stays where it is.
-export const SOURCE_NAME = /^(kernel\.yaml|NOTES\.md|[^.].*\.(cu|cuh|h|hh|hpp|hxx|inc|inl|ipp))$/;
+export const SOURCE_NAME = /^(kernel\.yaml|NOTES\.md|[^.].*\.(cu|cuh|h|hh|hpp|hxx|inc|inl|ipp|ptx|py))$/;
 const MAX_DEPTH = 8;
 const MAX_PATH_BYTES = 255;
 export const NOTES_FILE = 'NOTES.md';

@@ -1,0 +1,124 @@
+/** Kernels of other languages: PTX that some compiler has made, here Triton's, and the sources that it was made of. */
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { FindingKind, type Finding, type JobResult } from '@flashcore/shared/contract';
+import { missing } from '@flashcore/shared/testing';
+import { Home, ROOT } from '../support/home.ts';
+
+const KERNEL = join(ROOT, 'examples/kernels/triton_attention');
+/** What the emulator's PTX engine takes; with g++ alone it runs CUDA C++ on fibres. */
+const noPtx = missing('nvcc') && missing('clang');
+const CASE = ['--shape', '1x1x77x64c', '--seeds', '2'];
+
+const home = new Home();
+afterAll(() => home[Symbol.asyncDispose]());
+
+/** A copy of the kernel with a file changed. */
+function changed(name: string, file: string, change: (text: string) => string): string {
+  const folder = join(home.path, name);
+  cpSync(KERNEL, folder, { recursive: true });
+  const before = readFileSync(join(folder, file), 'utf8');
+  const after = change(before);
+  expect(after).not.toBe(before);
+  writeFileSync(join(folder, file), after);
+  return folder;
+}
+
+function findingOf(folder: string): { finding: Finding; result: JobResult; exitCode: number | null } {
+  const { response, exitCode } = home.runJson(['verify', folder, ...CASE]);
+  return { finding: response.result!.variants[0]!.findings[0]!, result: response.result!, exitCode };
+}
+
+const line = (text: string): number =>
+  readFileSync(join(KERNEL, 'attention.py'), 'utf8')
+    .split('\n')
+    .findIndex((each) => each.includes(text)) + 1;
+
+test.skipIf(noPtx)("Triton's PTX is verified, watched for races, and profiled by the lines of its Python", () => {
+  const verified = home.runJson(['verify', KERNEL, ...CASE, '--shape', '1x2x128x64']);
+  expect(verified.exitCode, verified.stderr).toBe(0);
+  expect(verified.stderr).toContain('every access to memory watched, no race found');
+  const { artifacts } = verified.response.result!.variants[0]!.build!;
+  expect(artifacts.map(({ fileName }) => fileName)).toEqual(expect.arrayContaining(['attention.ptx', 'attention.py']));
+  const profiled = home.faTui(['profile', KERNEL, '--shape', '1x1x128x64', '--lines']);
+  expect(profiled.exitCode, profiled.stderr).toBe(0);
+  expect(profiled.stdout).toContain('Lines of attention.py');
+  const dot = new RegExp(`^ +${line('tl.dot(q, tl.trans(k))')} .*\\b512\\b`, 'm');
+  expect(profiled.stdout).toMatch(dot);
+});
+
+test.skipIf(noPtx)('a store without its mask is out of bounds, at the line of Python that stores', () => {
+  // The rows of the last tile that do not exist are written, too.
+  const folder = changed('unmasked', 'attention.ptx', (text) => text.replaceAll(/@%p\d+ (st\.global)/g, '$1'));
+  const { finding, exitCode } = findingOf(folder);
+  expect([exitCode, FindingKind[finding.kind]]).toEqual([1, 'OUT_OF_BOUNDS']);
+  expect(finding.location).toMatchObject({ file: 'attention.py', line: line('tl.store(') });
+  expect(finding.frame!.lines.join('\n')).toContain('tl.store(O + at');
+});
+
+test.skipIf(noPtx)('a mask that lets keys of the future in is a wrong result', () => {
+  const folder = changed('uncausal', 'kernel.yaml', (text) =>
+    text.replace('scale, causal,', 'scale, { int32: "causal * 0" },'),
+  );
+  const { finding } = findingOf(folder);
+  expect(FindingKind[finding.kind]).toBe('WRONG_RESULT');
+});
+
+test.skipIf(noPtx)("arguments that are not the entry's parameters are told before a launch", () => {
+  const folder = changed('fewer', 'kernel.yaml', (text) => text.replace(', { int32: 0 }, { int32: 0 }]', ']'));
+  const { finding, exitCode } = findingOf(folder);
+  expect([exitCode, FindingKind[finding.kind]]).toEqual([1, 'WRONG_ARGUMENTS']);
+  expect(finding.message).toContain('takes 9 parameters');
+});
+
+test.skipIf(noPtx)('an entry that the PTX does not have is named with those that it has', () => {
+  const folder = changed('misnamed', 'kernel.yaml', (text) => text.replace('entry: attention', 'entry: attend'));
+  const { finding } = findingOf(folder);
+  expect(FindingKind[finding.kind]).toBe('MISSING_ENTRY');
+  expect(finding.message).toContain('attention');
+});
+
+test.skipIf(noPtx).each<[string, (text: string) => string, RegExp]>([
+  ['no PTX', () => 'def attention(Q, K, V, O):\n    pass\n', /COMPILE_FAILED|MISSING_ENTRY/],
+  ['an instruction that there is not', (text) => text.replace('mma.sync', 'mna.sync'), /COMPILE_FAILED|LAUNCH_FAILED/],
+  [
+    'a file of the host',
+    (text) => text.replace('.address_size 64', '.address_size 64\n.include "/etc/passwd"'),
+    /COMPILE_FAILED/,
+  ],
+])('PTX with %s is a finding, and the runner lives', (name, change, kinds) => {
+  const { finding, exitCode } = findingOf(changed(name.replaceAll(' ', '_'), 'attention.ptx', change));
+  expect([exitCode, FindingKind[finding.kind]]).toEqual([1, expect.stringMatching(kinds)]);
+  expect(home.faTui(['verify', KERNEL, ...CASE]).exitCode).toBe(0);
+});
+
+test.skipIf(noPtx)('sources that the PTX names outside the folder are not read', () => {
+  const secret = join(home.path, 'secret.py');
+  writeFileSync(secret, 'token = 1\n');
+  const folder = changed('outside', 'attention.ptx', (text) =>
+    text.replace('"standard.py"', JSON.stringify(secret)).replace('"attention.py"', '"../secret.py"'),
+  );
+  const { result } = findingOf(folder);
+  const names = result.variants[0]!.build!.artifacts.map(({ fileName }) => fileName);
+  expect(names.filter((name) => name.endsWith('.py'))).toEqual([]);
+});
+
+test('what only a compiler of C++ could heed is refused in the manifest of a .ptx', () => {
+  const folder = changed('parameters', 'kernel.yaml', (text) =>
+    text
+      .replace('constants:', 'parameters:\n  TILE: { values: [1], default: 1, about: x }\nconstants:')
+      .replace('toggle:', 'compile: { flags: [-std=c++20] }\ntoggle:'),
+  );
+  const { exitCode, stderr } = home.faTui(['verify', folder, ...CASE]);
+  expect([exitCode, stderr]).toEqual([
+    2,
+    expect.stringContaining('parameters: wanted none: a .ptx source is compiled'),
+  ]);
+  expect(stderr).toContain('wanted flags of ptxas alone');
+});
+
+test('it cannot be exported as CUDA C++, and that is said', () => {
+  const { exitCode, stderr } = home.faTui(['export', KERNEL, '--torch', join(home.path, 'attention_op.py')]);
+  expect([exitCode === 0, stderr]).toEqual([false, expect.stringMatching(/its source is PTX|no machine code/)]);
+});
