@@ -173,6 +173,12 @@ const PATHS_OF_URLS = [
   selector,
   message: 'Make a path of a file URL with fileURLToPath(), and a URL of a path with pathToFileURL().',
 }));
+// vitest compares the own keys of an expected object, and a regular expression has none: it fits any text.
+const EMPTY_PATTERNS = {
+  selector:
+    'CallExpression[callee.property.name="toMatchObject"] :matches(Property > Literal.value[regex], ArrayExpression > Literal[regex])',
+  message: 'toMatchObject() takes every value for one that fits this: write expect.stringMatching(…).',
+};
 // A program started elsewhere has no time limit, no bounded output and nobody that ends it with the runner.
 const CHILD_PROCESSES = {
   '@typescript-eslint/no-restricted-imports': [
@@ -246,7 +252,7 @@ export default tseslint.config(
     plugins: { '@nx': nx, 'react-hooks': reactHooks },
     rules: {
       ...LINES,
-      'no-restricted-syntax': ['error', NAMED_PARAMETER_TYPES, CLAIMED_DIGESTS, ...PATHS_OF_URLS],
+      'no-restricted-syntax': ['error', NAMED_PARAMETER_TYPES, CLAIMED_DIGESTS, EMPTY_PATTERNS, ...PATHS_OF_URLS],
       '@nx/enforce-module-boundaries': [
         'error',
         {

@@ -58,6 +58,8 @@ async function changed(name: string, change: (source: string, file: ChampionsFil
   const sources = join(folder, build!.sources);
   change(join(sources, 'fa_v1_baseline.cu'), file);
   build!.digest = treeDigest((await readSourceTree(sources)).tree);
+  build!.sources = `sources/${build!.digest.slice(0, 16)}/my_kernel`;
+  if (join(folder, build!.sources) !== sources) cpSync(sources, join(folder, build!.sources), { recursive: true });
   writeFileSync(join(folder, 'champions.json'), JSON.stringify(file));
   return folder;
 }
@@ -120,7 +122,10 @@ test.each([
   ['of another device', (_: string, { champions }: ChampionsFile) => (champions[0]!.deviceName = 'NVIDIA L4'), 1],
 ] as const)('%s is left to other runners', async (name, change, code) => {
   const { exitCode, loaded } = load(second, await changed(name, change));
-  expect([exitCode, loaded]).toMatchObject([code, { state: 'no such device', reason: /CPU emulator/ }]);
+  expect([exitCode, loaded]).toMatchObject([
+    code,
+    { state: 'no such device', reason: expect.stringMatching(/CPU emulator/) as string },
+  ]);
 });
 
 test.each([
@@ -147,9 +152,33 @@ test('sources that were changed since are not run, and not saved over', () => {
     [second, '--load'],
     [first, '--save'],
   ] as const) {
-    const { exitCode, stderr } = home.faTui(['champions', option, folder]);
-    expect([exitCode, stderr], option).toEqual([2, expect.stringContaining('was changed since it was saved')]);
+    const { exitCode, stdout, stderr } = home.faTui(['champions', option, folder]);
+    expect([exitCode, stdout + stderr], option).toEqual([
+      1,
+      expect.stringMatching(/was changed since it\s+was\s+saved/),
+    ]);
   }
+});
+
+test('one that cannot be loaded does not keep the next from it, and the report has both', () => {
+  const folder = join(repository, 'two');
+  cpSync(saved, folder, { recursive: true });
+  const file = championsFile(folder);
+  const [one] = file.champions;
+  const [build] = Object.values(file.builds);
+  const digest = 'f'.repeat(64);
+  const gone = { ...one!, buildId: '0'.repeat(64), shapes: [{ batch: 9, heads: 9, sequenceLength: 9, headDim: 64 }] };
+  file.champions.unshift(gone);
+  file.builds[gone.buildId] = { ...build!, digest, sources: `sources/${digest.slice(0, 16)}/my_kernel` };
+  writeFileSync(join(folder, 'champions.json'), JSON.stringify(file));
+  const { exitCode, stdout } = second.faTui(['champions', '--load', folder, '--json']);
+  expect([exitCode, JSON.parse(stdout)]).toMatchObject([
+    1,
+    [
+      { state: 'not accepted', reason: expect.stringMatching(/is missing: restore it/) as string },
+      { state: 'champion already' },
+    ],
+  ]);
 });
 
 test('options that contradict each other, and a folder without champions, are bad usage', () => {

@@ -54,7 +54,7 @@ test.skipIf(noPtx)('a store without its mask is out of bounds, at the line of Py
   const { finding, exitCode } = findingOf(folder);
   expect([exitCode, FindingKind[finding.kind]]).toEqual([1, 'OUT_OF_BOUNDS']);
   expect(finding.location).toMatchObject({ file: 'attention.py', line: line('tl.store(') });
-  expect(finding.frame!.lines.join('\n')).toContain('tl.store(O + at');
+  expect(finding.frame!.lines.join('\n')).toContain('tl.store(Out + at');
 });
 
 test.skipIf(noPtx)('a mask that lets keys of the future in is a wrong result', () => {

@@ -7,7 +7,7 @@ import triton.language as tl
 
 
 @triton.jit
-def attention(Q, K, V, O, S, scale, causal, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, D: tl.constexpr):
+def attention(Q, K, V, Out, S, scale, causal, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, D: tl.constexpr):
     head = tl.program_id(1).to(tl.int64) * S * D
     rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tl.arange(0, D)
@@ -34,14 +34,14 @@ def attention(Q, K, V, O, S, scale, causal, BLOCK_M: tl.constexpr, BLOCK_N: tl.c
         row_sum = row_sum * shrink + tl.sum(p, 1)
         o = o * shrink[:, None] + tl.dot(p.to(tl.float16), v)
         row_max = tile_max
-    tl.store(O + at, (o / row_sum[:, None]).to(tl.float16), mask=rows[:, None] < S)
+    tl.store(Out + at, (o / row_sum[:, None]).to(tl.float16), mask=rows[:, None] < S)
 
 
 if __name__ == "__main__":
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    signature = {"Q": "*fp16", "K": "*fp16", "V": "*fp16", "O": "*fp16", "S": "i32", "scale": "fp32", "causal": "i32"}
+    signature = {"Q": "*fp16", "K": "*fp16", "V": "*fp16", "Out": "*fp16", "S": "i32", "scale": "fp32", "causal": "i32"}
     constexprs = {"BLOCK_M": 64, "BLOCK_N": 64, "D": 64}
     # Tensors begin at multiples of 16 bytes.
     aligned = {(index,): [["tt.divisibility", 16]] for index in range(4)}

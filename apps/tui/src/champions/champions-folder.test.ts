@@ -1,4 +1,13 @@
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { create } from '@bufbuild/protobuf';
@@ -9,13 +18,23 @@ import {
   ChampionSchema,
   DecisionSchema,
   GetKernelResponseSchema,
+  FlashcoreError,
   sha256Of,
   type Champion,
+  SourceFileSchema,
 } from '@flashcore/shared/contract';
-import { formatShape, parseShape } from '@flashcore/shared/kernels';
+import { formatShape, parseShape, treeDigest } from '@flashcore/shared/kernels';
 import { readChampions, saveChampions } from './champions-folder.ts';
 
 const SOURCE = readFileSync(path.join(import.meta.dirname, '../../../../kernels/fa_v1_baseline/kernel.yaml'));
+
+/** Of the manifest. */
+const KERNEL_ID = 'fa_v1_baseline';
+
+interface ChampionsFile {
+  champions: { kernelId: string }[];
+  builds: Record<string, { digest: string; sources: string }>;
+}
 
 let root: string;
 let folder: string;
@@ -24,6 +43,10 @@ beforeEach(() => {
   folder = path.join(root, 'champions');
 });
 afterEach(() => rmSync(root, { recursive: true }));
+
+/** The name of the folder for such a build. */
+const digestOf = (name: string): string =>
+  treeDigest({ files: [create(SourceFileSchema, { path: name, sha256: sha256Of(SOURCE) })] }).slice(0, 16);
 
 /** A runner whose every build is of one file of that name. */
 const runnerWith = (name: string) =>
@@ -37,7 +60,10 @@ const runnerWith = (name: string) =>
     readArtifact: () => Promise.resolve(SOURCE),
   }) as unknown as RunnerClient;
 
-const championOn = (shapes: readonly string[], { acceptedAt = 0, kernelId = 'k', buildId = 'b' } = {}): Champion =>
+const championOn = (
+  shapes: readonly string[],
+  { acceptedAt = 0, kernelId = KERNEL_ID, buildId = 'b' } = {},
+): Champion =>
   create(ChampionSchema, {
     label: `${kernelId} ${buildId}`,
     kernelId,
@@ -50,8 +76,9 @@ const championOn = (shapes: readonly string[], { acceptedAt = 0, kernelId = 'k',
 test.each(['../k.cu', '/tmp/k.cu', 'a/../../k.cu', 'a//k.cu', './k.cu', 'a\\k.cu', 'k\n.cu', '.bashrc', 'hook.sh'])(
   'a runner that names %j as a source has nothing written',
   async (name) => {
-    await expect(saveChampions(folder, [championOn(['1x1x64x64'])], runnerWith(name))).rejects.toMatchObject({
-      reason: 'INVALID_REQUEST',
+    const [answer] = await saveChampions(folder, [championOn(['1x1x64x64'])], runnerWith(name));
+    expect(answer).toMatchObject({
+      reason: expect.stringContaining("as a kernel's sources: nothing is written") as string,
     });
     expect(readdirSync(root, { recursive: true })).toEqual(['champions']);
   },
@@ -59,10 +86,84 @@ test.each(['../k.cu', '/tmp/k.cu', 'a/../../k.cu', 'a//k.cu', './k.cu', 'a\\k.cu
 
 test('a kernel id that is a path is refused as well', async () => {
   const champion = championOn(['1x1x64x64'], { kernelId: '../../k' });
-  await expect(saveChampions(folder, [champion], runnerWith('k.cu'))).rejects.toMatchObject({
-    reason: 'INVALID_REQUEST',
-  });
+  const [answer] = await saveChampions(folder, [champion], runnerWith('kernel.yaml'));
+  expect(answer).toMatchObject({ reason: expect.stringContaining('nothing is written') as string });
   expect(existsSync(path.join(folder, 'sources'))).toBe(false);
+});
+
+test('files that are no kernel folder together are not kept', async () => {
+  const [answer] = await saveChampions(folder, [championOn(['1x1x64x64'])], runnerWith('k.cu'));
+  expect(answer).toMatchObject({ reason: expect.stringContaining('there is no') as string });
+  expect(readdirSync(path.join(folder, 'sources', digestOf('k.cu')))).toEqual([]);
+});
+
+test.each(['sources', 'sources/DIGEST'])('a link in place of %s is not followed', async (link) => {
+  const outside = path.join(root, 'outside');
+  mkdirSync(outside);
+  const place = path.join(folder, link.replace('DIGEST', digestOf('kernel.yaml')));
+  mkdirSync(path.dirname(place), { recursive: true });
+  symlinkSync(outside, place);
+  const saved = saveChampions(folder, [championOn(['1x1x64x64'])], runnerWith('kernel.yaml'));
+  await expect(
+    saved.then(([answer]) => Promise.reject(new Error((answer as { reason: string }).reason))),
+  ).rejects.toThrow('is a link');
+  expect(readdirSync(outside)).toEqual([]);
+});
+
+test('an older champion does not take the place of one that was accepted later', async () => {
+  const runner = runnerWith('kernel.yaml');
+  await saveChampions(folder, [championOn(['1x1x64x64'], { acceptedAt: 9, buildId: 'new' })], runner);
+  const [answer] = await saveChampions(folder, [championOn(['1x1x64x64'], { acceptedAt: 3, buildId: 'old' })], runner);
+  expect(answer).toMatchObject({ reason: expect.stringContaining('accepted later') as string });
+  expect(readChampions(folder).map(({ champion }) => champion.buildId)).toEqual(['new']);
+});
+
+test('a champion whose sources the runner lost does not keep the others from being saved', async () => {
+  const runner = runnerWith('kernel.yaml');
+  const lossy = {
+    ...runner,
+    getKernel: (request: { buildId: string }) =>
+      request.buildId === 'lost'
+        ? Promise.reject(new FlashcoreError('SOURCES_MISSING', {}, 'they are not here'))
+        : runner.getKernel(request),
+  } as RunnerClient;
+  const champions = ['lost', 'kept'].map((buildId, index) =>
+    championOn(['1x1x64x64'], { buildId, kernelId: KERNEL_ID, acceptedAt: index }),
+  );
+  const answers = await saveChampions(folder, champions, lossy);
+  expect(answers).toMatchObject([
+    { reason: expect.stringMatching(/they are not here/) as string },
+    { sources: expect.stringMatching(/^sources/) as string },
+  ]);
+  expect(readChampions(folder).map(({ champion }) => champion.buildId)).toEqual(['kept']);
+});
+
+test.each<[string, (file: ChampionsFile) => void, string]>([
+  [
+    'of another kernel than its folder',
+    ({ champions: [one] }) => (one!.kernelId = 'mine'),
+    'not the folder of its kernel',
+  ],
+  ['twice', ({ champions }) => champions.push(champions[0]!), 'another entry has its place'],
+  ['without a digest', ({ builds }) => (builds['b']!.digest = 'f00'), 'is no SHA-256'],
+  [
+    'in another folder',
+    ({ builds }) => (builds['b']!.sources = `sources/${'0'.repeat(16)}/k`),
+    'not the folder of its',
+  ],
+])('an entry %s is refused', async (_, change, reason) => {
+  await saveChampions(folder, [championOn(['1x1x64x64'])], runnerWith('kernel.yaml'));
+  const place = path.join(folder, 'champions.json');
+  const file = JSON.parse(readFileSync(place, 'utf8')) as ChampionsFile;
+  change(file);
+  writeFileSync(place, JSON.stringify(file));
+  expect(() => readChampions(folder)).toThrow(reason);
+});
+
+test('the error of a huge champions.json is short', () => {
+  mkdirSync(folder);
+  writeFileSync(path.join(folder, 'champions.json'), JSON.stringify({ format: 'x'.repeat(3e6) }));
+  expect(() => readChampions(folder)).toThrow(/^.{1,400}$/);
 });
 
 test('a champion takes the shapes that it was accepted on, and the rest stays with the one before it', async () => {
@@ -83,8 +184,8 @@ test('a champion takes the shapes that it was accepted on, and the rest stays wi
 });
 
 test('champions are loaded in the order of their acceptances, whatever the file has', async () => {
-  const later = championOn(['1x1x64x64'], { acceptedAt: 9, kernelId: 'a' });
-  const earlier = championOn(['1x1x64x64'], { acceptedAt: 3, kernelId: 'z', buildId: 'y' });
-  await saveChampions(folder, [later, earlier], runnerWith('k.cu'));
-  expect(readChampions(folder).map(({ champion }) => champion.kernelId)).toEqual(['z', 'a']);
+  const later = championOn(['1x1x64x64'], { acceptedAt: 9 });
+  const earlier = championOn(['2x1x64x64'], { acceptedAt: 3, buildId: 'y' });
+  await saveChampions(folder, [later, earlier], runnerWith('kernel.yaml'));
+  expect(readChampions(folder).map(({ champion }) => champion.buildId)).toEqual(['y', 'b']);
 });

@@ -2,7 +2,7 @@
  * Champions in a folder of the user's repository: champions.json has what `fa-tui champions --json` prints of them, and
  * beside that file are the sources of each, by digest. They outlive the runner that accepted them.
  */
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { create, fromJson, toJson, type JsonObject, type JsonValue } from '@bufbuild/protobuf';
 import type { RunnerClient } from '@flashcore/shared/client';
@@ -14,17 +14,27 @@ import {
   type SourceFile,
   type Variant,
 } from '@flashcore/shared/contract';
-import { readForeignText, whyUnreadable } from '@flashcore/shared/files';
-import { SOURCE_NAME, formatShape, readSourceTree, treeDigest } from '@flashcore/shared/kernels';
-import { errorText } from '@flashcore/shared/text';
+import { makeFolder, readForeignText, whyUnreadable, whyUnwritable } from '@flashcore/shared/files';
+import {
+  MAX_TREE_BYTES,
+  MAX_TREE_FILES,
+  SOURCE_NAME,
+  formatShape,
+  loadManifest,
+  readSourceTree,
+  recordedDtype,
+  recordedProblem,
+  treeDigest,
+} from '@flashcore/shared/kernels';
+import { errorText, plainLine } from '@flashcore/shared/text';
 import { writeWhole } from '../named-files.ts';
 import { UsageError } from '../usage-error.ts';
 
 const FORMAT = 'flashcore-champions/1';
 const CHAMPIONS_FILE = 'champions.json';
-/** Of some thousand champions. */
 const MAX_FILE_BYTES = 16 * 2 ** 20;
-const KERNEL_FOLDER = /^sources\/[0-9a-f]{16}\/\w{1,128}$/;
+const MAX_CHAMPIONS = 1_000;
+const SHOWN = 200;
 
 /** A champion with what makes its build again. */
 export interface SavedChampion {
@@ -36,30 +46,53 @@ export interface SavedChampion {
   readonly digest: string;
 }
 
+/** What became of a champion that was to be saved. */
+export type SaveAnswer =
+  | { readonly champion: Champion; readonly sources: string }
+  /** Why it is not saved. */
+  | { readonly champion: Champion; readonly reason: string };
+
 /**
- * Adds champions to the folder, which is made where there is none. A champion takes the places of those before it, as
- * on the runner. Sources that no champion names any more stay: they are the user's files. Errors: those of GetKernel;
- * UsageError for a champions.json that is none, and for sources that were changed.
+ * Adds champions to the folder, which is made where there is none. As on the runner, a champion replaces earlier ones
+ * on its shapes; one that was accepted before those in the folder is left out. Sources that no champion names any more
+ * stay: they are the user's files. Errors: UsageError for a folder that cannot be added to.
  */
 export async function saveChampions(
   folder: string,
   champions: readonly Champion[],
   client: RunnerClient,
-): Promise<SavedChampion[]> {
-  const before = championsBefore(folder);
-  mkdirSync(folder, { recursive: true });
-  const added: SavedChampion[] = [];
-  for (const champion of champions) added.push(await saveSources(folder, champion, client));
-  const kept = before.flatMap((saved) => withoutPlacesOf(saved, champions));
-  await writeWhole(path.join(folder, CHAMPIONS_FILE), Buffer.from(textOf(inOrder([...kept, ...added]))));
-  return added;
+): Promise<SaveAnswer[]> {
+  championsBefore(folder);
+  makeOwnFolder(folder);
+  refuseLinks(folder, 'sources');
+  const answers: SaveAnswer[] = [];
+  for (const champion of champions) answers.push(await saveOne(folder, champion, client));
+  return answers;
+}
+
+/** One at a time, so that what another command writes meanwhile is not lost. */
+async function saveOne(folder: string, champion: Champion, client: RunnerClient): Promise<SaveAnswer> {
+  try {
+    const saved = await saveSources(folder, champion, client);
+    const before = championsBefore(folder);
+    const later = before.find((other) => sharesPlace(other.champion, champion) && isLater(other.champion, champion));
+    if (later) return { champion, reason: `${plainLine(later.champion.label)}, accepted later, is saved in its place` };
+    const kept = before.flatMap((other) => withoutPlacesOf(other, champion));
+    await writeWhole(path.join(folder, CHAMPIONS_FILE), Buffer.from(textOf(inOrder([...kept, saved]))));
+    return { champion, sources: saved.sources };
+  } catch (error) {
+    if (error instanceof UsageError) return { champion, reason: error.message };
+    if (error instanceof FlashcoreError && error.reason !== 'RUNNER_UNREACHABLE')
+      return { champion, reason: `the runner does not give its sources: ${error.message}` };
+    throw error;
+  }
 }
 
 /** Those of a folder to save to; none where nothing was saved yet. Errors: as of readChampions(). */
 export const championsBefore = (folder: string): SavedChampion[] =>
   existsSync(path.join(folder, CHAMPIONS_FILE)) ? readChampions(folder) : [];
 
-/** Errors: UsageError, which names what is wrong with the file. */
+/** In the order of their acceptances. Errors: UsageError, which names what is wrong with the file. */
 export function readChampions(folder: string): SavedChampion[] {
   const file = path.join(folder, CHAMPIONS_FILE);
   let text: string;
@@ -73,47 +106,65 @@ export function readChampions(folder: string): SavedChampion[] {
   try {
     return inOrder(savedChampions(JSON.parse(text) as JsonValue));
   } catch (error) {
-    throw new UsageError(`${file}: must be a file of fa-tui champions --save (${FORMAT}): ${errorText(error)}`);
+    const why = error instanceof SyntaxError ? 'it is not JSON' : errorText(error).slice(0, SHOWN);
+    throw new UsageError(`${file}: must be a file of fa-tui champions --save (${FORMAT}): ${why}`);
   }
 }
 
-/** The kernel folder of a saved champion. Errors: UsageError where its files are not those that were saved. */
-export async function sourcesOf(folder: string, { sources, digest }: SavedChampion): Promise<string> {
+/** The kernel folder of a saved champion. Errors: UsageError where it is not the one that was saved. */
+export async function sourcesOf(folder: string, { champion, sources, digest }: SavedChampion): Promise<string> {
+  refuseLinks(folder, sources);
   const place = path.join(folder, sources);
   if (!existsSync(place)) throw new UsageError(`${place} is missing: restore it, or save the champion again`);
-  if (treeDigest((await readSourceTree(place)).tree) === digest) return place;
-  throw new UsageError(
-    `${place} was changed since it was saved: restore it; to work on the kernel, copy it with fa-tui new --from`,
-  );
+  if (treeDigest((await readSourceTree(place)).tree) !== digest)
+    throw new UsageError(
+      `${place} was changed since it was saved: restore it; to work on the kernel, copy it with fa-tui new --from`,
+    );
+  const { id } = await loadManifest(place);
+  if (id === champion.kernelId) return place;
+  throw new UsageError(`${place} is the kernel ${id}, and champions.json has it as ${champion.kernelId}: restore both`);
 }
 
 async function saveSources(folder: string, champion: Champion, client: RunnerClient): Promise<SavedChampion> {
   const { kernel, variant } = await client.getKernel({ buildId: champion.buildId });
-  const files = kernel!.files;
-  files.forEach(requireSourceFile);
+  const files = kernel?.files ?? [];
+  requireSourceFiles(files);
   const digest = treeDigest({ files });
-  const sources = `sources/${digest.slice(0, 16)}/${champion.kernelId}`;
-  if (!KERNEL_FOLDER.test(sources)) throw badFile(champion.kernelId);
+  const sources = folderOf(champion.kernelId, digest);
   const saved: SavedChampion = { champion, variant: variant ?? create(VariantSchema), sources, digest };
-  if (existsSync(path.join(folder, sources))) {
-    await sourcesOf(folder, saved);
-    return saved;
+  if (!existsSync(path.join(folder, sources))) {
+    const contents = new Map<string, Buffer>();
+    for (const { path: name, sha256 } of files)
+      contents.set(name, await client.readArtifact(sha256, { mostBytes: MAX_TREE_BYTES }));
+    refuseLinks(folder, sources);
+    await writeFolder(path.join(folder, sources), { contents, digest });
   }
-  const contents = new Map<string, Buffer>();
-  for (const { path: name, sha256 } of files) contents.set(name, await client.readArtifact(sha256));
-  writeFolder(path.join(folder, sources), contents);
+  await sourcesOf(folder, saved);
   return saved;
 }
 
-/** All files or none: made beside its place, and moved there. */
-function writeFolder(folder: string, contents: ReadonlyMap<string, Buffer>): void {
+/** Errors: INVALID_REQUEST for a kernel id that is a path. */
+function folderOf(kernelId: string, digest: string): string {
+  if (!/^\w{1,128}$/.test(kernelId)) throw badFile(kernelId);
+  return `sources/${digest.slice(0, 16)}/${kernelId}`;
+}
+
+interface KernelContents {
+  readonly contents: ReadonlyMap<string, Buffer>;
+  readonly digest: string;
+}
+
+/** All files or none: made beside its place, read as a kernel folder, and moved there. */
+async function writeFolder(folder: string, { contents, digest }: KernelContents): Promise<void> {
   const unfinished = `${folder}.${process.pid}.part`;
   try {
     for (const [name, bytes] of contents) {
       const file = path.join(unfinished, name);
-      mkdirSync(path.dirname(file), { recursive: true });
+      makeOwnFolder(path.dirname(file));
       writeFileSync(file, bytes, { flag: 'wx' });
     }
+    if (treeDigest((await readSourceTree(unfinished)).tree) !== digest)
+      throw badFile('a folder that cannot be read again as a kernel');
     renameSync(unfinished, folder);
   } catch (error) {
     rmSync(unfinished, { recursive: true, force: true });
@@ -121,41 +172,71 @@ function writeFolder(folder: string, contents: ReadonlyMap<string, Buffer>): voi
   }
 }
 
+/** Others may read it, as all of a repository. */
+function makeOwnFolder(folder: string): void {
+  try {
+    makeFolder(folder, 0o777);
+    if (!lstatSync(folder).isDirectory()) throw new UsageError(`${folder} is a file or a link: give a folder`);
+  } catch (error) {
+    const why = whyUnwritable(error);
+    throw why === undefined ? error : new UsageError(`${folder} cannot be made: ${why}`);
+  }
+}
+
+/** A link in a repository that somebody else made could lead anywhere. */
+function refuseLinks(folder: string, below: string): void {
+  const names = below.split('/');
+  for (let depth = 1; depth <= names.length; ++depth) {
+    const place = path.join(folder, ...names.slice(0, depth));
+    if (lstatSync(place, { throwIfNoEntry: false })?.isSymbolicLink())
+      throw new UsageError(`${place} is a link: put the folder in its place`);
+  }
+}
+
 /** The paths are a runner's: none may lead out of the folder. */
-function requireSourceFile({ path: name }: SourceFile): void {
-  const parts = name.split('/');
-  const plain = parts.every((part) => part !== '' && part !== '.' && part !== '..');
-  if (!plain || /[\u0000-\u001f\u007f\\]/.test(name) || !SOURCE_NAME.test(parts.at(-1)!)) throw badFile(name);
+function requireSourceFiles(files: readonly SourceFile[]): void {
+  const bytes = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0n);
+  if (files.length === 0 || files.length > MAX_TREE_FILES || bytes > BigInt(MAX_TREE_BYTES))
+    throw badFile(`${files.length} files of ${bytes} bytes`);
+  for (const { path: name } of files) {
+    const parts = name.split('/');
+    const plain = parts.every((part) => part !== '' && part !== '.' && part !== '..');
+    if (!plain || /[\u0000-\u001f\u007f\\]/.test(name) || !SOURCE_NAME.test(parts.at(-1)!)) throw badFile(name);
+  }
 }
 
 const badFile = (name: string) =>
   new FlashcoreError(
     'INVALID_REQUEST',
-    { path: name },
-    `The runner names ${JSON.stringify(name.slice(0, 80))} as a kernel's file: nothing is written; ask its owner`,
+    { path: name.slice(0, SHOWN) },
+    `The runner names ${JSON.stringify(name.slice(0, SHOWN))} as a kernel's sources: nothing is written`,
   );
 
 /** As on the runner: a champion that was replaced on some of its shapes has those that are left. */
-function withoutPlacesOf(saved: SavedChampion, champions: readonly Champion[]): SavedChampion[] {
-  const taken = new Set(
-    champions
-      .filter((other) => placeOf(other) === placeOf(saved.champion))
-      .flatMap(({ shapes }) => shapes.map(formatShape)),
-  );
-  const shapes = saved.champion.shapes.filter((shape) => !taken.has(formatShape(shape)));
-  if (shapes.length === 0) return [];
-  return [{ ...saved, champion: create(ChampionSchema, { ...saved.champion, shapes }) }];
+function withoutPlacesOf(saved: SavedChampion, champion: Champion): SavedChampion[] {
+  if (placeOf(saved.champion) !== placeOf(champion)) return [saved];
+  const shapes = saved.champion.shapes.filter((shape) => !hasShape(champion, formatShape(shape)));
+  return shapes.length === 0 ? [] : [{ ...saved, champion: create(ChampionSchema, { ...saved.champion, shapes }) }];
 }
 
 /** Where a champion is one, but for its shapes. */
 export const placeOf = ({ kernelId, deviceName, protocol, problem, dtype }: Champion): string =>
-  JSON.stringify([kernelId, deviceName, protocol, problem, dtype]);
+  JSON.stringify([kernelId, deviceName, protocol, recordedProblem(problem), recordedDtype(dtype)]);
 
-/** Of their acceptances: the first to be loaded is the one that the next was compared with. */
+export const hasShape = ({ shapes }: Champion, wanted: string): boolean =>
+  shapes.some((shape) => formatShape(shape) === wanted);
+
+const sharesPlace = (a: Champion, b: Champion): boolean =>
+  placeOf(a) === placeOf(b) && a.shapes.some((shape) => hasShape(b, formatShape(shape)));
+
+const isLater = (a: Champion, b: Champion): boolean => acceptedAt(a) > acceptedAt(b);
+
+/** A champion is loaded after those that were there when it was accepted: it may have been compared with them. */
 const inOrder = (saved: readonly SavedChampion[]): SavedChampion[] =>
   saved.toSorted((a, b) => acceptedAt(a.champion) - acceptedAt(b.champion));
 
-const acceptedAt = ({ decision }: Champion): number => Number(decision?.time?.seconds ?? 0n);
+const acceptedAt = ({ decision }: Champion): number =>
+  Number(decision?.time?.seconds ?? 0n) + (decision?.time?.nanos ?? 0) / 1e9;
 
 const textOf = (saved: readonly SavedChampion[]): string =>
   `${JSON.stringify(
@@ -173,18 +254,26 @@ const textOf = (saved: readonly SavedChampion[]): string =>
     2,
   )}\n`;
 
-/** Errors: any, for a document that is none of ours. */
+/** Errors: any, for a document that is not a champions file. */
 function savedChampions(json: JsonValue): SavedChampion[] {
   const { format, champions, builds } = objectOf(json, 'the file');
-  if (format !== FORMAT) throw new Error(`"format" is ${JSON.stringify(format ?? null)}`);
+  if (format !== FORMAT) throw new Error('"format" is another one');
   if (!Array.isArray(champions)) throw new Error('"champions" is no list');
+  if (champions.length > MAX_CHAMPIONS) throw new Error(`it has more than ${MAX_CHAMPIONS} champions`);
   const made = objectOf(builds, '"builds"');
-  return champions.map((each) => {
+  const taken = new Set<string>();
+  return champions.map((each, index) => {
     const champion = fromJson(ChampionSchema, each, { ignoreUnknownFields: true });
-    const name = `"builds" of ${champion.label || 'a champion'}`;
-    const { sources, digest, variant } = objectOf(made[champion.buildId], name);
-    if (typeof sources !== 'string' || !KERNEL_FOLDER.test(sources) || typeof digest !== 'string')
-      throw new Error(`${name}: "sources" and "digest" must say where its kernel is`);
+    const name = `champions[${index}]`;
+    for (const place of champion.shapes.map((shape) => `${placeOf(champion)} ${formatShape(shape)}`)) {
+      if (taken.has(place)) throw new Error(`${name}: another entry has its place`);
+      taken.add(place);
+    }
+    const { sources, digest, variant } = objectOf(made[champion.buildId], `"builds" of ${name}`);
+    if (typeof digest !== 'string' || !/^[0-9a-f]{64}$/.test(digest))
+      throw new Error(`${name}: "digest" is no SHA-256`);
+    if (!/^\w{1,128}$/.test(champion.kernelId) || sources !== folderOf(champion.kernelId, digest))
+      throw new Error(`${name}: "sources" is not the folder of its kernel and digest`);
     return {
       champion,
       sources,

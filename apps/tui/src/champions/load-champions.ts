@@ -1,18 +1,21 @@
 import { create } from '@bufbuild/protobuf';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError, JobOptionsSchema, type Champion, type Device } from '@flashcore/shared/contract';
+import { formatShape } from '@flashcore/shared/kernels';
+import { plainLine } from '@flashcore/shared/text';
 import type { Connection } from '../connection/connect.ts';
-import { formatShortInstant } from '../present/numbers.ts';
+import { formatInstant } from '../present/numbers.ts';
 import { shortName } from '../present/words.ts';
 import { runToResult } from '../search/experiment.ts';
 import { jobRequest } from '../session/job-request.ts';
-import { placeOf, sourcesOf, type SavedChampion } from './champions-folder.ts';
+import { UsageError } from '../usage-error.ts';
+import { hasShape, placeOf, sourcesOf, type SavedChampion } from './champions-folder.ts';
 
 /** What became of a saved champion on this runner. */
 export interface LoadedChampion {
   readonly saved: SavedChampion;
   readonly state: 'accepted' | 'champion already' | 'not accepted' | 'no such device';
-  /** Of the run here; empty where none was needed. */
+  /** Of the run here; empty where none was made. */
   readonly job: string;
   /** Why it is not accepted. */
   readonly reason: string;
@@ -21,46 +24,69 @@ export interface LoadedChampion {
 }
 
 /**
- * Makes saved champions champions of a runner: each is run again there, by its plan, and accepted where that run may
- * be. A file alone makes nobody champion, and its figures, of another machine and day, judge nothing.
+ * Makes saved champions champions of a runner: each is run again there, with the plan that it was accepted under, and
+ * accepted if the result may be. The file alone makes nobody champion, and figures in it, which are another machine's,
+ * decide nothing. One that fails does not keep the others from being loaded. Errors: RUNNER_UNREACHABLE.
  */
 export async function* loadChampions(
   folder: string,
   champions: readonly SavedChampion[],
   connection: Connection,
 ): AsyncGenerator<LoadedChampion> {
-  const { client } = connection;
+  const { devices } = connection.client.host;
   for (const saved of champions) {
-    const device = client.host.devices.find(({ name }) => name === saved.champion.deviceName);
-    if (!device) {
-      yield { saved, state: 'no such device', job: '', reason: `this runner has ${deviceNames(client.host.devices)}` };
-      continue;
-    }
-    const held = await heldBy(saved, client);
-    if (held) yield { saved, state: 'champion already', job: held.job, reason: '', champion: held };
-    else yield await acceptAnew(folder, saved, device, connection);
+    const device = devices.find(({ name }) => name === saved.champion.deviceName);
+    if (device) yield await loadOne(folder, saved, { device, connection });
+    else yield { saved, state: 'no such device', job: '', reason: `this runner has ${deviceNames(devices)}` };
   }
 }
 
 const deviceNames = (devices: readonly Device[]): string => devices.map(({ name }) => name).join(', ') || 'no device';
 
-/** The champion here, where it is of the same sources and the same variant. */
+interface LoadingOn {
+  readonly device: Device;
+  readonly connection: Connection;
+}
+
+async function loadOne(folder: string, saved: SavedChampion, on: LoadingOn): Promise<LoadedChampion> {
+  try {
+    const held = await heldBy(saved, on.connection.client);
+    if (held) return { saved, state: 'champion already', job: held.job, reason: '', champion: held };
+    return await acceptAnew(folder, saved, on);
+  } catch (error) {
+    const isOfThisOne = error instanceof UsageError || error instanceof FlashcoreError;
+    if (!isOfThisOne || (error instanceof FlashcoreError && error.reason === 'RUNNER_UNREACHABLE')) throw error;
+    return { saved, state: 'not accepted', job: '', reason: error.message };
+  }
+}
+
+/** The champion here, where it is of the same sources and the same variant, on all of the saved one's shapes. */
 async function heldBy({ champion, digest }: SavedChampion, client: RunnerClient): Promise<Champion | undefined> {
   const { deviceName } = champion;
   // Not by kernel id: the runner may never have seen that kernel, and that is no error here.
   for (const other of (await client.listChampions({ deviceName })).champions) {
     if (placeOf(other) !== placeOf(champion) || other.label !== champion.label) continue;
-    const { kernel } = await client.getKernel({ buildId: other.buildId });
-    if (kernel?.sourceDigest === digest) return other;
+    if (!champion.shapes.every((shape) => hasShape(other, formatShape(shape)))) continue;
+    if ((await sourceDigestOf(other, client)) === digest) return other;
   }
   return undefined;
+}
+
+/** Undefined where the runner does not have the sources any more. */
+async function sourceDigestOf({ buildId }: Champion, client: RunnerClient): Promise<string | undefined> {
+  try {
+    return (await client.getKernel({ buildId })).kernel?.sourceDigest;
+  } catch (error) {
+    if (error instanceof FlashcoreError && ['SOURCES_MISSING', 'BUILD_NOT_FOUND'].includes(error.reason))
+      return undefined;
+    throw error;
+  }
 }
 
 async function acceptAnew(
   folder: string,
   saved: SavedChampion,
-  device: Device,
-  connection: Connection,
+  { device, connection }: LoadingOn,
 ): Promise<LoadedChampion> {
   const { champion, variant } = saved;
   const { client } = connection;
@@ -87,12 +113,13 @@ async function acceptAnew(
   }
 }
 
-/** Where the champion is from. */
-const noteOf = ({ decision, job }: Champion): string =>
-  [
-    `saved champion, accepted ${formatShortInstant(decision?.time)} by ${decision?.client ?? 'nobody known'} as ${shortName(job)}`,
-    decision?.note ?? '',
-  ]
-    .filter((part) => part !== '')
-    .join(': ')
-    .slice(0, 4096);
+const LOADED = 'saved champion, accepted ';
+
+/** Where the champion is from; one that was loaded before keeps what was noted then. */
+function noteOf({ decision, job }: Champion): string {
+  const before = plainLine(decision?.note ?? '');
+  if (before.startsWith(LOADED)) return before;
+  const by = plainLine(decision?.client || 'nobody known');
+  const text = `${LOADED}${formatInstant(decision?.time)} by ${by} as ${plainLine(shortName(job))}`;
+  return [...(before === '' ? text : `${text}: ${before}`)].slice(0, 2_000).join('');
+}

@@ -40,8 +40,9 @@ async function list(
     const response = await client.listChampions({ kernelId: kernel, includeDecisions: trail });
     if (context.options.json) context.document(jsonOf(ListChampionsResponseSchema, response));
     else context.show(championsBlocks(response.champions, trail ? response.decisions : undefined));
-    if (save !== undefined) await saveTo(folderOf(save, context), response.champions, { client, context });
-    return ExitCode.PASSED;
+    return save === undefined
+      ? ExitCode.PASSED
+      : saveTo(folderOf(save, context), response.champions, { client, context });
   });
 }
 
@@ -50,15 +51,22 @@ export async function saveTo(
   folder: string,
   saved: readonly Champion[],
   { client, context }: { readonly client: RunnerClient; readonly context: CommandContext },
-): Promise<void> {
+): Promise<ExitCode> {
   if (saved.length === 0) throw new UsageError('--save: there is no champion yet: fa-tui accept <job> makes one');
-  for (const { champion, sources } of await saveChampions(folder, saved, client))
-    context.note(`${champion.label} on ${champion.deviceName}: saved, its sources to ${path.join(folder, sources)}`);
+  const answers = await saveChampions(folder, saved, client);
+  for (const answer of answers) {
+    const name = `${answer.champion.label} on ${answer.champion.deviceName}`;
+    if ('sources' in answer) context.note(`${name}: saved, its sources to ${path.join(folder, answer.sources)}`);
+    else context.note(`${name}: not saved: ${answer.reason}`);
+  }
+  return answers.every((answer) => 'sources' in answer) ? ExitCode.PASSED : ExitCode.FAILED;
 }
 
-/** The folder of `--save` or `--load`: the one given, else the project's. */
-export const folderOf = (option: string | true, context: CommandContext): string =>
-  option === true ? (context.project()?.champions ?? path.resolve(CHAMPIONS_FOLDER)) : path.resolve(option);
+/** The folder of `--save` or `--load`: the one given, else the project's. Errors: UsageError for an empty one. */
+export function folderOf(option: string | true, context: CommandContext): string {
+  if (option === '') throw new UsageError('The folder of champions is empty: give one, or leave it out');
+  return option === true ? (context.project()?.champions ?? path.resolve(CHAMPIONS_FOLDER)) : path.resolve(option);
+}
 
 async function loadFrom(folder: string, { kernel }: ChampionsOptions, context: CommandContext): Promise<ExitCode> {
   const saved = readChampions(folder).filter(({ champion }) => kernel === undefined || champion.kernelId === kernel);
@@ -66,8 +74,9 @@ async function loadFrom(folder: string, { kernel }: ChampionsOptions, context: C
     throw new UsageError(`${folder}: has no champion${kernel === undefined ? '' : ` of ${kernel}`}`);
   return context.withStartedRunner(async (connection) => {
     const loaded: LoadedChampion[] = [];
+    context.note(`${saved.length} saved champions: those of this runner's devices are run again, one after the other`);
     for await (const one of loadChampions(folder, saved, connection)) {
-      context.note(`${loaded.length + 1} of ${saved.length}: ${one.saved.champion.label}: ${one.state}`);
+      context.note(`${loaded.length + 1} of ${saved.length}: ${labelOf(one)}: ${one.state}`);
       loaded.push(one);
     }
     if (context.options.json) context.document(loaded.map(loadedJson));
@@ -79,11 +88,14 @@ async function loadFrom(folder: string, { kernel }: ChampionsOptions, context: C
   });
 }
 
+/** Of the champion that was accepted, where one was. */
+const labelOf = ({ saved, champion }: LoadedChampion): string => (champion ?? saved.champion).label;
+
 const LOADED_COLUMNS: readonly Column<LoadedChampion>[] = [
-  { title: 'kernel', shrinkTo: 10, cell: ({ saved }) => saved.champion.label },
+  { title: 'kernel', shrinkTo: 10, cell: labelOf },
   { title: 'device', cell: ({ saved }) => saved.champion.deviceName },
-  { title: 'here', cell: ({ state }) => state },
-  { title: 'saved hot p50', align: 'right', drop: 1, cell: ({ saved }) => hotTime(saved.champion) },
+  { title: 'result', cell: ({ state }) => state },
+  { title: 'hot p50 when saved', align: 'right', drop: 1, cell: ({ saved }) => hotTime(saved.champion) },
   { title: 'hot p50 here', align: 'right', drop: 2, cell: ({ champion }) => hotTime(champion) },
   { title: 'job', cell: ({ job }) => (job === '' ? '-' : shortName(job)) },
 ];

@@ -40,8 +40,9 @@ export function acceptJob(
     const response = await client.accept({ job, note, over: replaced });
     if (context.options.json) context.document(jsonOf(AcceptResponseSchema, response));
     else context.show(acceptedBlocks(response));
-    if (folder !== undefined && response.champion) await saveTo(folder, [response.champion], { client, context });
-    return ExitCode.PASSED;
+    return folder !== undefined && response.champion
+      ? saveTo(folder, [response.champion], { client, context })
+      : ExitCode.PASSED;
   });
 }
 

@@ -18,7 +18,7 @@ export function addDecisionCommands(program: Command, define: Define): void {
   define<Noted & { over?: string; save?: string | true }>(
     decision('accept', 'make its build the champion of its kernel, device model, shapes and protocol')
       .option('--over <job>', 'the champion that it was compared with, or none (default: what its result names)')
-      .option('--save [folder]', 'add it, with its sources, to a folder of champions (default: ./champions)'),
+      .option('--save [folder]', "add it, with its sources, to a folder (default: flashcore.yaml's, else ./champions)"),
     async (context, options, job) => (await import('./decide.ts')).acceptJob(job, options, context),
   );
   define<Noted>(
@@ -38,9 +38,12 @@ export function addDecisionCommands(program: Command, define: Define): void {
     .command('champions')
     .option('--trail', 'also every decision that was made')
     .option('--kernel <id>', 'only of this kernel')
-    .option('--save [folder]', 'write them, with their sources, to a folder (default: ./champions)')
+    .option(
+      '--save [folder]',
+      "write them, with their sources, to a folder (default: flashcore.yaml's, else ./champions)",
+    )
     .option('--load [folder]', 'run those of a folder again on this runner, and accept what passes')
-    .description('what experiments are compared with');
+    .description('what experiments are compared with; kept in a folder, and loaded from one');
   type Champions = GlobalOptions & { trail?: boolean; kernel?: string; save?: string | true; load?: string | true };
   define<Champions>(champions, async (context, options) =>
     (await import('./champions.ts')).champions(options, context),

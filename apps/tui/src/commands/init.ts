@@ -1,5 +1,6 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { sanitize } from '../present/cells/cell-text.ts';
 import { PROJECT_FILE } from '../settings/project.ts';
 import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
@@ -9,19 +10,21 @@ const KERNELS = 'kernels';
 
 const TEXT = `# What fa-tui takes from this repository, in every folder below this file.
 
-# Where \`fa-tui run NAME\` looks for the folder NAME.
+# Where \`fa-tui run NAME\` looks for the folder NAME, after the current folder.
 kernels: ${KERNELS}
 # Where \`fa-tui accept --save\` and \`fa-tui champions\` keep champions and their sources.
 champions: champions
 # The plan of \`fa-tui run\` and \`fa-tui watch-source\`: its gates decide. Without it the runner's default.
 # plan: merge
-# The runner: a name that \`fa-tui login\` stored. Without it $FLASHCORE_RUNNER, your settings, or this machine.
+# The runner, a name that \`fa-tui login\` stored; --runner and $FLASHCORE_RUNNER come before it.
 # runner: gpu
 `;
 
 /** `fa-tui init`: makes the current folder a project. Nothing that is there is touched. */
 export function init(context: CommandContext): Promise<ExitCode> {
   const file = path.resolve(PROJECT_FILE);
+  const found = statSync(KERNELS, { throwIfNoEntry: false });
+  if (found && !found.isDirectory()) throw new UsageError(`${path.resolve(KERNELS)} is no folder: rename it first`);
   try {
     writeFileSync(file, TEXT, { flag: 'wx' });
   } catch (error) {
@@ -36,9 +39,9 @@ export function init(context: CommandContext): Promise<ExitCode> {
   if (context.options.json) context.document({ file });
   else
     context.report([
-      `${file}  made; commit it`,
+      `${sanitize(file)}  made; commit it`,
       '',
-      `  fa-tui new ${KERNELS}/my_kernel  a kernel to start from`,
+      `  fa-tui new ${KERNELS}/my_kernel  a kernel to start from; say in its NOTES.md what it changes`,
       '  fa-tui run my_kernel          build, verify, bench, profile, gates, in any folder of this repository',
       '  fa-tui accept JOB --save      its result as champion, kept in champions/',
     ]);

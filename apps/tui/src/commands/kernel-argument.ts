@@ -11,7 +11,13 @@ import { UsageError } from '../usage-error.ts';
 export type KernelArgument =
   | { readonly kind: 'build'; readonly id: string }
   | { readonly kind: 'id'; readonly id: string }
-  | { readonly kind: 'folder'; readonly folder: string; readonly id: string };
+  | {
+      readonly kind: 'folder';
+      readonly folder: string;
+      readonly id: string;
+      /** It was named as a kernel of the runner could be. */
+      readonly byName?: boolean;
+    };
 
 /**
  * Reads a kernel argument; 64 hexadecimal digits are a build_id, a folder is one by a path separator or by having a
@@ -28,7 +34,7 @@ export async function parseKernelArgument(text: string): Promise<KernelArgument>
   if (!statSync(folder).isDirectory())
     throw new UsageError(`${folder} is a file: give the folder with its kernel.yaml`);
   const { id } = await loadManifest(folder);
-  return { kind: 'folder', folder, id };
+  return { kind: 'folder', folder, id, byName: !isPath };
 }
 
 /** The kernel folder of this name: here, else in the project's folder of kernels. */
@@ -38,11 +44,13 @@ export const kernelFolderNamed = (name: string): string | undefined =>
     .find((folder) => existsSync(path.join(folder, 'kernel.yaml')));
 
 /**
- * A copied folder whose manifest still has the id of its original would go unnoticed into the history of that one;
- * empty where folder and id agree.
+ * What a name may hide: a folder of the project is not the runner's kernel of that name, and a copied folder whose
+ * manifest still has the id of its original would go unnoticed into the history of that one. Empty: nothing.
  */
 export function otherName(kernel: KernelArgument): string {
-  if (kernel.kind !== 'folder' || path.basename(kernel.folder) === kernel.id) return '';
+  if (kernel.kind !== 'folder') return '';
+  if (path.basename(kernel.folder) === kernel.id)
+    return kernel.byName ? `${kernel.id}: the folder ${kernel.folder}` : '';
   return `The folder ${path.basename(kernel.folder)} runs as ${kernel.id}, which its kernel.yaml gives as id: results and history have it under that name`;
 }
 

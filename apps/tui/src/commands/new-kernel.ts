@@ -19,13 +19,15 @@ interface NewKernelOptions {
 /** `fa-tui new <name> [--from <kernel or folder>]`: a kernel folder to start from. Nothing that is there is touched. */
 export async function newKernel(
   name: string,
-  { from = FIRST_KERNEL }: NewKernelOptions,
+  { from: given }: NewKernelOptions,
   context: CommandContext,
 ): Promise<ExitCode> {
   const folder = path.resolve(name);
   const id = idOf(folder, name);
   requireFree(folder);
-  const original = await parseKernelArgument(from);
+  const from = given ?? FIRST_KERNEL;
+  // By default the runner's own, whatever a repository calls by that name.
+  const original = given === undefined ? ({ kind: 'id', id: from } as const) : await parseKernelArgument(given);
   const files = await context.withRunner(async ({ client }) => {
     await refuseKnown(id, client);
     return copiedKernel(await readSource(original, client), id);

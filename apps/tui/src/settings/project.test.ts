@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -39,6 +39,8 @@ test.each([
   ['kernels: /tmp/elsewhere', 'kernels: wanted a folder below flashcore.yaml'],
   ['kernels: a/../../elsewhere', 'kernels: wanted a folder below flashcore.yaml'],
   ['kernels: "a\\u001b[2J"', 'kernels: wanted a folder below flashcore.yaml'],
+  ['champions: .git', 'champions: wanted a folder below flashcore.yaml, found ".git"'],
+  ['champions: a/.hidden', 'champions: wanted a folder below flashcore.yaml'],
   ['plan: "merge; rm"', 'plan: wanted the name of a plan'],
   ['runer: gpu', 'unknown key "runer" (did you mean "runner"?)'],
   ['- plan', 'wanted a mapping'],
@@ -47,6 +49,29 @@ test.each([
   write(text);
   expect(() => findProject(root)).toThrow(path.join(root, 'flashcore.yaml'));
   expect(() => findProject(root)).toThrow(message);
+});
+
+test('a folder that is a link out of the project is refused, one within it is not', () => {
+  mkdirSync(path.join(root, 'a/kept'));
+  symlinkSync('kept', path.join(root, 'a/inside'));
+  symlinkSync('../..', path.join(root, 'a/outside'));
+  write('champions: inside\n', 'a');
+  expect(findProject(path.join(root, 'a'))?.champions).toBe(path.join(root, 'a/inside'));
+  for (const champions of ['outside', 'outside/new']) {
+    write(`champions: ${champions}\n`, 'a');
+    expect(() => findProject(path.join(root, 'a'))).toThrow('is a link out of its folder');
+  }
+});
+
+test.each([
+  ['blank lines', '\n'.repeat(900_000)],
+  ['commented paragraphs', '# a\n\n'.repeat(200_000)],
+  ['blanks', ' '.repeat(900_000)],
+])('a megabyte of %s is read within a second', (_, text) => {
+  write(text);
+  const started = performance.now();
+  expect(findProject(root)).toEqual({ file: path.join(root, 'flashcore.yaml') });
+  expect(performance.now() - started).toBeLessThan(1_000);
 });
 
 test('a folder of that name is told, not passed over', () => {

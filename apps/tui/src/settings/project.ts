@@ -2,6 +2,7 @@
  * flashcore.yaml: what a repository with kernels of its own says, found from any folder below it. Others may have
  * written it: it chooses among the user's own logins and names folders beside it, and can do nothing else.
  */
+import { lstatSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '@flashcore/shared/files';
@@ -15,9 +16,14 @@ const { matching, strict, text } = yamlFile;
 
 export const PROJECT_FILE = 'flashcore.yaml';
 
+/** No path out of the project, and no hidden folder, such as .git. */
 const isBelow = (folder: string): boolean =>
-  folder !== '' && !path.isAbsolute(folder) && !folder.split(/[/\\]/).includes('..') && !/[\u0000-\u001f]/.test(folder);
-const folder = () => text().refine(isBelow, `wanted a folder below ${PROJECT_FILE}, such as champions`);
+  folder !== '' &&
+  !path.isAbsolute(folder) &&
+  !/[\u0000-\u001f\\]/.test(folder) &&
+  folder.split('/').every((part) => part === '.' || !part.startsWith('.'));
+const folder = () =>
+  text().refine(isBelow, { error: (issue) => yamlFile.wanted(`a folder below ${PROJECT_FILE}`, issue.input) });
 
 const PROJECT = strict({
   runner: text().describe('Runner where neither --runner nor $FLASHCORE_RUNNER names one: a fa-tui login').optional(),
@@ -49,9 +55,13 @@ export function findProject(from: string): Project | undefined {
 function projectOf(file: string, content: string): Project {
   try {
     // A file of comments alone is a project that says nothing.
-    const nothing = /^(\s*(#.*)?(\n|$))*$/.test(content);
+    const nothing = content.split('\n').every((line) => /^\s*(#|$)/.test(line));
     const { kernels, champions, ...said } = nothing ? {} : yamlFile.parseYamlFile(content, file, PROJECT).value;
-    const absolute = (name: string): string => path.join(path.dirname(file), name);
+    const absolute = (name: string): string => {
+      const place = path.join(path.dirname(file), name);
+      if (leadsOut(path.dirname(file), place)) throw new UsageError(`${file}: ${place} is a link out of its folder`);
+      return place;
+    };
     return {
       file,
       ...said,
@@ -62,6 +72,14 @@ function projectOf(file: string, content: string): Project {
     if (error instanceof FlashcoreError && error.reason === 'INVALID_MANIFEST') throw new UsageError(error.message);
     throw error;
   }
+}
+
+/** Whether a folder, or the nearest above it that there is, lies elsewhere by a link. */
+function leadsOut(project: string, folder: string): boolean {
+  let at = folder;
+  while (at !== project && !lstatSync(at, { throwIfNoEntry: false })) at = path.dirname(at);
+  const relative = path.relative(realpathSync(project), realpathSync(at));
+  return relative === '..' || relative.startsWith(`..${path.sep}`);
 }
 
 function contentOf(file: string): string | undefined {

@@ -2,16 +2,15 @@ import { existsSync, mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /**
- * Makes a folder and those above it, for this user alone. Folder by folder, because mkdirSync's `recursive` never
- * returns where the system says ENOENT for a folder whose parent
- * is there, as under /proc. Errors: the system's.
+ * Makes a folder and those above it, by default for this user alone. Folder by folder, because mkdirSync's `recursive`
+ * never returns where the system says ENOENT for a folder whose parent is there, as under /proc. Errors: the system's.
  */
-export function makeFolder(path: string): void {
+export function makeFolder(path: string, mode = 0o700): void {
   if (existsSync(path)) return;
   const parent = dirname(path);
-  if (parent !== path) makeFolder(parent);
+  if (parent !== path) makeFolder(parent, mode);
   try {
-    mkdirSync(path, { mode: 0o700 });
+    mkdirSync(path, { mode });
   } catch (error) {
     // Another process was faster.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
