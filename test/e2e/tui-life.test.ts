@@ -135,6 +135,23 @@ test('a storm of 200 resizes in 2 s, down to 1x1, ends in the same screen as a c
   expect(cutLines(terminal)).toEqual([]);
 });
 
+test('keys typed while it starts leave no trace on its screen', async () => {
+  const calm = open();
+  await calm.waitFor(/● embedded[^]*\[1 Run\]/);
+  for (let attempt = 0; attempt < 3; ++attempt) {
+    const hasty = open();
+    // "g" moves a cursor that is at the top already.
+    const typing = setInterval(() => hasty.type('g'), 1);
+    try {
+      await hasty.waitFor(/● embedded[^]*\[1 Run\]/);
+    } finally {
+      clearInterval(typing);
+    }
+    await vi.waitFor(() => expect(hasty.lines()).toEqual(calm.lines()), { timeout: 5_000 });
+    hasty.kill('SIGKILL');
+  }
+});
+
 test('two clients on one job: one leaves, the job goes on for the other; who comes back finds the view as it was', async () => {
   const job = startLongJob();
   const [first, second] = [open(), open({ columns: 80, rows: 24 })];

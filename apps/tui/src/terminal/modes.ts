@@ -26,6 +26,11 @@ export interface GuardOptions {
 
 /** Guards a terminal from the moment its modes change. */
 export function guardTerminal({ unmount, stdin, stdout, alternateScreen }: GuardOptions): TerminalGuard {
+  // Ink does so after its first frame: a key that came before was echoed into the frame, and could scroll it by a row.
+  if (stdin.isTTY) stdin.setRawMode(true);
+  // The other screen takes over the cursor's column, and Ink draws from there: behind a prompt, or keys typed early.
+  const toFirstColumn = (): void => void (alternateScreen && stdout.isTTY && stdout.write('\r'));
+  toFirstColumn();
   const restore = (): void => {
     try {
       unmount();
@@ -60,9 +65,11 @@ export function guardTerminal({ unmount, stdin, stdout, alternateScreen }: Guard
         await borrower();
       } finally {
         lent = false;
+        toFirstColumn();
       }
     },
     release: () => {
+      if (stdin.isTTY) stdin.setRawMode(false);
       for (const signal of signals) process.off(signal, onSignal);
       process.off('uncaughtException', onException);
       process.off('unhandledRejection', onException);
