@@ -61,15 +61,16 @@ test('its runner is a login, never an address; options and environment come firs
   withLines('runner: 127.0.0.1:1\n', () => {
     const { exitCode, stderr } = fromBelow('kernels');
     expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/flashcore\.yaml: runner: must be a login of yours/)]);
+    expect(fromBelow('config', 'show', '--json').stdout).toContain('refused, it is no login of yours');
     expect(fromBelow('kernels', '--runner', '127.0.0.1:1').stderr).toContain('No runner at 127.0.0.1:1');
     const byVariable = home.faTui(['kernels'], { cwd: below, env: { FLASHCORE_RUNNER: '127.0.0.1:1' } });
     expect(byVariable.stderr).toContain('No runner at 127.0.0.1:1');
   });
   const logins = join(home.path, 'runners.json');
-  writeFileSync(logins, JSON.stringify({ runners: { gpu: { address: '127.0.0.1:1' } } }), { mode: 0o600 });
+  writeFileSync(logins, JSON.stringify({ gpu: { address: '127.0.0.1:1' } }), { mode: 0o600 });
   withLines('runner: gpu\n', () => {
     const env = { FLASHCORE_CONFIG: logins };
-    expect(home.faTui(['kernels'], { cwd: below, env }).stderr).toMatch(/gpu|127\.0\.0\.1:1/);
+    expect(home.faTui(['kernels'], { cwd: below, env }).stderr).toMatch(/No runner at .*127\.0\.0\.1:1/);
     const shown = home.faTui(['config', 'show', '--json'], { cwd: below, env });
     expect((JSON.parse(shown.stdout) as { settings: unknown[] }).settings).toContainEqual({
       name: 'runner',

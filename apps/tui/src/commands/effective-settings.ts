@@ -3,7 +3,7 @@ import path from 'node:path';
 import { RunnerProfiles } from '@flashcore/shared/logins';
 import { dataDirectory } from '../connection/data-directory.ts';
 import { shownCommand } from '../remote/hooks.ts';
-import { findProject } from '../settings/project.ts';
+import { findProject, isLogin } from '../settings/project.ts';
 import { readSettings, settingsFile, type Settings } from '../settings/settings.ts';
 import { CHAMPIONS_FOLDER } from './champions.ts';
 import type { GlobalOptions } from './options.ts';
@@ -40,6 +40,7 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
   const inFile = (key: Exclude<keyof Settings, 'theme' | 'hooks' | 'keys'>): Source => [file, settings[key]];
   const project = findProject(process.cwd());
   const inProject = (key: 'runner' | 'plan' | 'kernels' | 'champions'): Source => [project?.file ?? '', project?.[key]];
+  const isRefused = project?.runner !== undefined && !isLogin(project.runner, environment);
   const flag = (name: string, value: string | boolean | undefined): Source => [`--${name}`, value];
   const isOn = (variable: string, on: string): Source => [
     `$${variable}`,
@@ -51,7 +52,7 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
       'runner',
       flag('runner', options.runner),
       env('FLASHCORE_RUNNER'),
-      inProject('runner'),
+      isRefused ? [`${project.file}: refused, it is no login of yours`, project.runner] : inProject('runner'),
       inFile('runner'),
       byDefault('one of this machine, started on demand'),
     ),

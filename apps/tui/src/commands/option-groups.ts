@@ -178,7 +178,7 @@ export const experimentOptions = (command: Command): Command =>
   jobOptions(variantOptions(profileOptions(benchmarkOptions(verifyOptions(shapeOption(command))))))
     .option(
       '--plan <name>',
-      'what to judge by: merge (default), final, explore, nsight, phase1 … (fa-tui host lists them)',
+      "what to judge by: merge, final, explore, nsight, phase1 … (default: flashcore.yaml's, else merge; fa-tui host lists them)",
     )
     .option('--gates <file>', "a gates file to judge by in place of the runner's")
     .option('--no-champion', "do not compare with the device's champion")

@@ -97,7 +97,7 @@ function buildProgram(define: Define): Command {
     .helpCommand(false)
     .option(
       '--runner <name>',
-      'host:port, ssh://host, unix:/path, or a name of fa-tui login; default $FLASHCORE_RUNNER, else a runner on this machine, started on demand',
+      'host:port, ssh://host, unix:/path, or a name of fa-tui login; default: $FLASHCORE_RUNNER, flashcore.yaml, the settings, else a runner on this machine, started on demand',
     )
     .option('--start-runner', 'with ssh://host: start the runner there if none runs (FLASHCORE_START_RUNNER=1)')
     .option('--tls-ca <file>', "certificate of the runner's authority ($FLASHCORE_TLS_CA); default: that of the login")

@@ -49,7 +49,7 @@ export function addStartingCommands(program: Command, define: Define): void {
       .command(name)
       .argument(
         '[kernel or folder]',
-        `id of a runner's kernel, a folder with a kernel.yaml, or a build_id; ${HERE}`,
+        `id of a runner's kernel, a folder with a kernel.yaml, a name below flashcore.yaml's kernels, or a build_id; ${HERE}`,
         given,
       )
       .description(about);

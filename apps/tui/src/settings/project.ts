@@ -110,9 +110,13 @@ export function configuredRunner(environment: NodeJS.ProcessEnv): AskedRunner | 
   return runner ? { name: runner, from: 'settings' } : undefined;
 }
 
+/** Whether `fa-tui login` stored a runner of this name. */
+export const isLogin = (name: string, environment: NodeJS.ProcessEnv): boolean =>
+  Object.hasOwn(new RunnerProfiles(environment).list(), name);
+
 /** An address would let whoever wrote the file choose where the user's sources and token go. */
 function loginOf({ file }: Project, name: string, environment: NodeJS.ProcessEnv): string {
-  if (Object.hasOwn(new RunnerProfiles(environment).list(), name)) return name;
+  if (isLogin(name, environment)) return name;
   throw new UsageError(
     `${file}: runner: must be a login of yours, and there is no ${JSON.stringify(name.slice(0, 64))} among them: fa-tui login ADDRESS --name NAME makes one, --runner names another`,
   );
