@@ -93,6 +93,24 @@ test.skipIf(noPtx).each<[string, (text: string) => string, RegExp]>([
   expect(home.faTui(['verify', KERNEL, ...CASE]).exitCode).toBe(0);
 });
 
+test.skipIf(noPtx)('new --from-ptx drafts a manifest from the code; filled in, the kernel passes', () => {
+  const folder = join(home.path, 'drafted');
+  const made = home.faTui(['new', folder, '--from-ptx', join(KERNEL, 'attention.ptx')]);
+  expect([made.exitCode, made.stdout]).toEqual([
+    0,
+    expect.stringContaining('attention.ptx, attention.py, kernel.yaml'),
+  ]);
+  const manifest = join(folder, 'kernel.yaml');
+  const integers = ['S', 'causal'];
+  const text = readFileSync(manifest, 'utf8')
+    .replace('grid: [1, 1, 1]', 'grid: ["ceil(S / 64)", "B * H", 1]')
+    .replace('shared_bytes: 0', 'shared_bytes: 24576')
+    .replaceAll(/\{ int32: 0 \}(?=.*integer \.u32)/g, () => integers.shift()!);
+  writeFileSync(manifest, text.replace('launches:', 'limits: [{ require: D == 64, because: tiles }]\nlaunches:'));
+  const { exitCode, stderr } = home.faTui(['verify', folder, ...CASE]);
+  expect(exitCode, stderr).toBe(0);
+});
+
 test.skipIf(noPtx)('sources that the PTX names outside the folder are not read', () => {
   const secret = join(home.path, 'secret.py');
   writeFileSync(secret, 'token = 1\n');

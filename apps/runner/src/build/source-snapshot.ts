@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { readForeignText } from '@flashcore/shared/files';
-import { SOURCE_NAME, isPtxSource } from '@flashcore/shared/kernels';
+import { SOURCE_NAME, isPtxSource, originalsOfPtx } from '@flashcore/shared/kernels';
 import { DeadlinePassed, withinDeadline } from '@flashcore/shared/text';
 import type { CompilerDiagnostic } from './diagnostics.ts';
 import { readSourceText, unescaped, type SourceText } from './source-text.ts';
@@ -114,17 +114,14 @@ function readSources(options: SnapshotOptions): SourceSnapshot {
 }
 
 /**
- * What PTX was compiled from, as `.file` names it, where the kernel's folder has a source of that name: faults and
- * profiles name lines of it.
+ * What PTX was compiled from, where the kernel's folder has a source of that name: faults and profiles name lines of
+ * it.
  */
-function compiledFrom(ptx: string): string[] {
-  const names = new Set<string>();
-  for (const [, path] of ptx.matchAll(/^[ \t]{0,20}\.file[ \t]{1,20}\d{1,9}[ \t]{1,20}"([^"\n]{1,4096})"/gm)) {
-    const name = posix.basename(path!);
-    if (SOURCE_NAME.test(name) && names.size < MAX_FILES) names.add(`kernel/${name}`);
-  }
-  return [...names];
-}
+const compiledFrom = (ptx: string): string[] =>
+  originalsOfPtx(ptx)
+    .filter((name) => SOURCE_NAME.test(name))
+    .slice(0, MAX_FILES)
+    .map((name) => `kernel/${name}`);
 
 /** SHA-256 over paths and contents. */
 export function digestOf(files: readonly SnapshotFile[]): string {

@@ -1,8 +1,19 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
 import type { RunnerClient } from '@flashcore/shared/client';
-import { KERNEL_ID, copiedKernel } from '@flashcore/shared/kernels';
+import {
+  KERNEL_ID,
+  MANIFEST_FILE,
+  SOURCE_NAME,
+  TO_FILL_IN,
+  copiedKernel,
+  draftFiles,
+  installedProblems,
+  originalsOfPtx,
+} from '@flashcore/shared/kernels';
 import { shellWord } from '@flashcore/shared/text';
+import { readNamed } from '../named-files.ts';
+import { sanitize } from '../present/cells/cell-text.ts';
 import { readSource, requireSourcePath, writeSource } from '../search/kernel-source.ts';
 import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
@@ -14,17 +25,22 @@ export const FIRST_KERNEL = 'fa_v1_baseline';
 
 interface NewKernelOptions {
   readonly from?: string;
+  /** A file of PTX. */
+  readonly fromPtx?: string;
+  /** What the PTX computes. */
+  readonly problem?: string;
 }
 
 /** `fa-tui new <name> [--from <kernel or folder>]`: a kernel folder to start from. Nothing that is there is touched. */
-export async function newKernel(
-  name: string,
-  { from: given }: NewKernelOptions,
-  context: CommandContext,
-): Promise<ExitCode> {
+export async function newKernel(name: string, options: NewKernelOptions, context: CommandContext): Promise<ExitCode> {
+  const { from: given, fromPtx, problem } = options;
   const folder = path.resolve(name);
   const id = idOf(folder, name);
   requireFree(folder);
+  if (fromPtx !== undefined && given !== undefined) throw new UsageError('--from and --from-ptx: give one of them');
+  if (problem !== undefined && fromPtx === undefined)
+    throw new UsageError('--problem: goes with --from-ptx; a copy computes what its original does');
+  if (fromPtx !== undefined) return newFromPtx(fromPtx, { id, folder, problem }, context);
   const from = given ?? FIRST_KERNEL;
   // By default the runner's own, whatever a repository calls by that name.
   const original = given === undefined ? ({ kind: 'id', id: from } as const) : await parseKernelArgument(given);
@@ -37,6 +53,47 @@ export async function newKernel(
   writeSource(folder, files);
   if (context.options.json) context.document({ kernel: id, folder, from: original.id, files: Object.keys(files) });
   else context.report(whatNext({ id, folder, from: original.id, files: Object.keys(files) }));
+  return ExitCode.PASSED;
+}
+
+interface NewFolder {
+  readonly id: string;
+  readonly folder: string;
+  readonly problem: string | undefined;
+}
+
+/** `fa-tui new <name> --from-ptx <file>`: a manifest with what the code says, and marks where only a person knows. */
+async function newFromPtx(
+  file: string,
+  { id, folder, problem }: NewFolder,
+  context: CommandContext,
+): Promise<ExitCode> {
+  if (problem !== undefined && !installedProblems().includes(problem))
+    throw new UsageError(`--problem ${problem}: must be one of ${installedProblems().join(', ')}`);
+  const ptx = readNamed('--from-ptx', file).toString('utf8');
+  const source = path.basename(file);
+  if (!/^[\w][\w.-]{0,100}\.ptx$/.test(source))
+    throw new UsageError(`--from-ptx ${file}: must be a file named *.ptx, of letters, digits, "_", "-" and "."`);
+  await context.withRunner(({ client }) => refuseKnown(id, client));
+  const originals = originalsOfPtx(ptx)
+    .filter((name) => /^[\w][\w.-]{0,100}$/.test(name) && SOURCE_NAME.test(name) && name !== MANIFEST_FILE)
+    .map((name) => [name, path.join(path.dirname(path.resolve(file)), name)] as const)
+    .filter(([, place]) => existsSync(place));
+  const files = {
+    ...Object.fromEntries(originals.map(([name, place]) => [name, readNamed('--from-ptx', place).toString('utf8')])),
+    ...draftFiles(ptx, { id, source, problem }),
+  };
+  makeFolder(folder);
+  writeSource(folder, files);
+  const manifest = path.join(folder, MANIFEST_FILE);
+  if (context.options.json) context.document({ kernel: id, folder, files: Object.keys(files) });
+  else
+    context.report([
+      `${sanitize(folder)}  ${id}: ${Object.keys(files).toSorted().join(', ')}`,
+      '',
+      `Fill in what ${sanitize(manifest)} marks with ${TO_FILL_IN}: the grid, and which argument is what. Then:`,
+      `  fa-tui verify ${shellWord(folder)}`,
+    ]);
   return ExitCode.PASSED;
 }
 

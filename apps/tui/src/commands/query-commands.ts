@@ -25,11 +25,13 @@ export function addQueryCommands(program: Command, define: Define): void {
     program.command('kernels').description("the runner's kernels").option('--all', 'also the faulty fixtures'),
     async (context, options) => (await import('./lists.ts')).listKernels(options, context),
   );
-  query<{ from?: string }>(
+  query<{ from?: string; fromPtx?: string; problem?: string }>(
     program
       .command('new')
       .argument('<name>', "the folder to make; its last part becomes the kernel's id")
       .option('--from <kernel or folder>', 'what it begins as a copy of, a build_id too (default: fa_v1_baseline)')
+      .option('--from-ptx <file>', 'begin with PTX of another compiler: a manifest with what the code says')
+      .option('--problem <name>', 'with --from-ptx: what it computes (default: attention)')
       .description('make a kernel folder of your own, manifest and source, as a copy of another'),
     async (context, options, name) => (await import('./new-kernel.ts')).newKernel(name, options, context),
   );

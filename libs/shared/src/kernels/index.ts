@@ -133,3 +133,4 @@ export { sha256Of } from '../contract/digest.ts';
 export { type ResolvedVariant, archMismatch, resolveVariant } from './variant.ts';
 export { launchWaves } from './waves.ts';
 export * as yamlFile from '../data/yaml-file.ts';
+export { TO_FILL_IN, draftFiles, originalsOfPtx } from './ptx-draft.ts';
