@@ -219,12 +219,13 @@ test("a file at the socket's path that is no socket is left alone", async () => 
 
 test('an embedded runner has a private socket and ends by itself when no client and no job is left', async () => {
   using folder = temporaryFolder();
-  const { runner, client } = await startTestRunner({
+  await using fixture = await startTestRunner({
     dataDirectory: join(folder.path, 'data'),
     address: undefined,
     embedded: true,
     idleExitSeconds: 0.3,
   });
+  const { runner, client } = fixture;
   expect(statSync(runner.address.slice('unix:'.length)).mode & 0o777).toBe(0o600);
   const { job } = await firstEvent(client.start('build', kernel('hang')));
   client.close();
