@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { expect, test } from 'vitest';
+import { existsSync, readFileSync } from 'node:fs';
+import { expect, test, vi } from 'vitest';
 import { endLeftovers, FILE } from './leftovers.ts';
 
 test.skipIf(!existsSync('/proc/self/environ'))(
@@ -14,7 +14,10 @@ test.skipIf(!existsSync('/proc/self/environ'))(
         detached: true,
       });
     const [mine, other] = [start('run/mine'), start('run/other')];
-    await Promise.all([once(mine.stdout, 'data'), once(other.stdout, 'data')]);
+    const pids = await Promise.all([once(mine.stdout, 'data'), once(other.stdout, 'data')]);
+    // While a process becomes another program, /proc does not say what environment it has.
+    for (const [pid] of pids)
+      await vi.waitFor(() => expect(readFileSync(`/proc/${String(pid).trim()}/comm`, 'utf8')).toBe('sleep\n'));
     const ended = once(mine, 'exit');
     // The shell, and what has left its session.
     expect(endLeftovers('run/mine')).toHaveLength(2);
