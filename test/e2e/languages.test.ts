@@ -1,5 +1,5 @@
 /** Kernels of other languages: PTX that some compiler has made, here Triton's, and the sources that it was made of. */
-import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { FindingKind, type Finding, type JobResult } from '@flashcore/shared/contract';
@@ -109,6 +109,19 @@ test.skipIf(noPtx)('new --from-ptx drafts a manifest from the code; filled in, t
   writeFileSync(manifest, text.replace('launches:', 'limits: [{ require: D == 64, because: tiles }]\nlaunches:'));
   const { exitCode, stderr } = home.faTui(['verify', folder, ...CASE]);
   expect(exitCode, stderr).toBe(0);
+});
+
+test('a link beside the PTX that leads to no source is refused, not copied', () => {
+  writeFileSync(join(home.path, 'id_rsa'), 'a key\n');
+  const folder = changed('linked', 'attention.ptx', (text) => text.replace('"standard.py"', '"linked.py"'));
+  symlinkSync('../id_rsa', join(folder, 'linked.py'));
+  for (const args of [
+    ['new', join(home.path, 'copied'), '--from-ptx', join(folder, 'attention.ptx')],
+    ['verify', folder, ...CASE],
+  ]) {
+    const { exitCode, stderr } = home.faTui(args);
+    expect([exitCode, stderr], args[0]).toEqual([2, expect.stringContaining('linked.py is a link that must lead to')]);
+  }
 });
 
 test.skipIf(noPtx)('sources that the PTX names outside the folder are not read', () => {

@@ -20,6 +20,7 @@ import {
   MAX_TREE_BYTES,
   NOTES_FILE,
   notesSaySomething,
+  originalsIn,
   kernelMessage,
   parseManifest,
   readManifestText,
@@ -196,7 +197,7 @@ export class KernelCatalog {
         `${shownPath}: id: wanted the folder's name ${basename(path)}, found ${manifest.id}`,
       );
     }
-    const files = readTree(folder, { which: 'sources' });
+    const files = readTree(folder, { which: 'sources', also: originalsIn(folder, manifest.source) });
     return {
       kernelId: manifest.id,
       folder,

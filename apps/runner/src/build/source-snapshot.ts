@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { readForeignText } from '@flashcore/shared/files';
-import { SOURCE_NAME, isPtxSource, originalsOfPtx } from '@flashcore/shared/kernels';
+import { isPtxSource, mayBeSource, originalsOfPtx } from '@flashcore/shared/kernels';
 import { DeadlinePassed, withinDeadline } from '@flashcore/shared/text';
 import type { CompilerDiagnostic } from './diagnostics.ts';
 import { readSourceText, unescaped, type SourceText } from './source-text.ts';
@@ -119,7 +119,7 @@ function readSources(options: SnapshotOptions): SourceSnapshot {
  */
 const compiledFrom = (ptx: string): string[] =>
   originalsOfPtx(ptx)
-    .filter((name) => SOURCE_NAME.test(name))
+    .filter(mayBeSource)
     .slice(0, MAX_FILES)
     .map((name) => `kernel/${name}`);
 

@@ -13,9 +13,16 @@ import { MAX_TREE_BYTES, MAX_TREE_FILES, SOURCE_NAME } from '@flashcore/shared/k
 
 type SourceFileInit = Pick<SourceFile, 'path' | 'sha256' | 'sizeBytes'>;
 
-/** The files of a folder with their digests, by path: all, or only those that a client would upload of it. */
-export function readTree(folder: string, { which }: { which: 'all' | 'sources' }): SourceFile[] {
-  const files: MessageInitShape<typeof SourceFileSchema>[] = [];
+interface TreeChoice {
+  /** All files, or only those that a client would upload. */
+  which: 'all' | 'sources';
+  /** Files beside those: what the source was compiled from. */
+  also?: readonly string[];
+}
+
+/** The files of a folder with their digests, by path. */
+export function readTree(folder: string, { which, also = [] }: TreeChoice): SourceFile[] {
+  const files: MessageInitShape<typeof SourceFileSchema>[] = also.map((path) => describeFile(folder, path));
   const visit = (prefix: string): void => {
     for (const entry of readdirSync(join(folder, prefix), { withFileTypes: true })) {
       if (which === 'sources' && entry.isFile() && !SOURCE_NAME.test(entry.name)) continue;

@@ -2,7 +2,7 @@
  * Champions in a folder of the user's repository: champions.json has what `fa-tui champions --json` prints of them, and
  * beside that file are the sources of each, by digest. They outlive the runner that accepted them.
  */
-import { existsSync, lstatSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { create, fromJson, toJson, type JsonObject, type JsonValue } from '@bufbuild/protobuf';
 import type { RunnerClient } from '@flashcore/shared/client';
@@ -18,9 +18,9 @@ import { makeFolder, readForeignText, whyUnreadable, whyUnwritable } from '@flas
 import {
   MAX_TREE_BYTES,
   MAX_TREE_FILES,
-  SOURCE_NAME,
   formatShape,
   loadManifest,
+  mayBeSource,
   readSourceTree,
   recordedDtype,
   recordedProblem,
@@ -62,12 +62,19 @@ export async function saveChampions(
   champions: readonly Champion[],
   client: RunnerClient,
 ): Promise<SaveAnswer[]> {
-  championsBefore(folder);
+  requireSavable(folder);
   makeOwnFolder(folder);
-  refuseLinks(folder, 'sources');
   const answers: SaveAnswer[] = [];
   for (const champion of champions) answers.push(await saveOne(folder, champion, client));
   return answers;
+}
+
+/** What can be told before anything is accepted. Errors: UsageError for a folder that cannot be added to. */
+export function requireSavable(folder: string): void {
+  const found = statSync(folder, { throwIfNoEntry: false });
+  if (found && !found.isDirectory()) throw new UsageError(`${folder} is a file: give a folder for champions`);
+  refuseLinks(folder, 'sources');
+  championsBefore(folder);
 }
 
 /** One at a time, so that what another command writes meanwhile is not lost. */
@@ -89,7 +96,7 @@ async function saveOne(folder: string, champion: Champion, client: RunnerClient)
 }
 
 /** Those of a folder to save to; none where nothing was saved yet. Errors: as of readChampions(). */
-export const championsBefore = (folder: string): SavedChampion[] =>
+const championsBefore = (folder: string): SavedChampion[] =>
   existsSync(path.join(folder, CHAMPIONS_FILE)) ? readChampions(folder) : [];
 
 /** In the order of their acceptances. Errors: UsageError, which names what is wrong with the file. */
@@ -134,8 +141,8 @@ async function saveSources(folder: string, champion: Champion, client: RunnerCli
   const saved: SavedChampion = { champion, variant: variant ?? create(VariantSchema), sources, digest };
   if (!existsSync(path.join(folder, sources))) {
     const contents = new Map<string, Buffer>();
-    for (const { path: name, sha256 } of files)
-      contents.set(name, await client.readArtifact(sha256, { mostBytes: MAX_TREE_BYTES }));
+    for (const { path: name, sha256, sizeBytes } of files)
+      contents.set(name, await client.readArtifact(sha256, { mostBytes: Number(sizeBytes) }));
     refuseLinks(folder, sources);
     await writeFolder(path.join(folder, sources), { contents, digest });
   }
@@ -201,7 +208,7 @@ function requireSourceFiles(files: readonly SourceFile[]): void {
   for (const { path: name } of files) {
     const parts = name.split('/');
     const plain = parts.every((part) => part !== '' && part !== '.' && part !== '..');
-    if (!plain || /[\u0000-\u001f\u007f\\]/.test(name) || !SOURCE_NAME.test(parts.at(-1)!)) throw badFile(name);
+    if (!plain || /[\u0000-\u001f\u007f\\]/.test(name) || !mayBeSource(parts.at(-1)!)) throw badFile(name);
   }
 }
 
@@ -265,6 +272,7 @@ function savedChampions(json: JsonValue): SavedChampion[] {
   return champions.map((each, index) => {
     const champion = fromJson(ChampionSchema, each, { ignoreUnknownFields: true });
     const name = `champions[${index}]`;
+    if (champion.shapes.length === 0) throw new Error(`${name}: it has no shapes`);
     for (const place of champion.shapes.map((shape) => `${placeOf(champion)} ${formatShape(shape)}`)) {
       if (taken.has(place)) throw new Error(`${name}: another entry has its place`);
       taken.add(place);

@@ -64,7 +64,7 @@ export async function saveTo(
 
 /** The folder of `--save` or `--load`: the one given, else the project's. Errors: UsageError for an empty one. */
 export function folderOf(option: string | true, context: CommandContext): string {
-  if (option === '') throw new UsageError('The folder of champions is empty: give one, or leave it out');
+  if (option === '') throw new UsageError('The name of the champions folder is empty: give one, or leave it out');
   return option === true ? (context.project()?.champions ?? path.resolve(CHAMPIONS_FOLDER)) : path.resolve(option);
 }
 

@@ -5,7 +5,7 @@ import {
   RejectResponseSchema,
   UndoResponseSchema,
 } from '@flashcore/shared/contract';
-import { championsBefore } from '../champions/champions-folder.ts';
+import { requireSavable } from '../champions/champions-folder.ts';
 import { notice } from '../present/blocks.ts';
 import { acceptedBlocks, championsBlocks, decisionBlocks } from '../present/sections/decisions.ts';
 import { UsageError } from '../usage-error.ts';
@@ -33,7 +33,7 @@ export function acceptJob(
 ): Promise<ExitCode> {
   const folder = save === undefined ? undefined : folderOf(save, context);
   // What can't be added to is told before anything is decided.
-  if (folder !== undefined) championsBefore(folder);
+  if (folder !== undefined) requireSavable(folder);
   return context.withRunner(async ({ client }) => {
     const job = await resolveJobName(client, text);
     const replaced = over === undefined ? await comparedWith(client, job) : await championNamed(client, over);

@@ -4,15 +4,15 @@ import type { RunnerClient } from '@flashcore/shared/client';
 import {
   KERNEL_ID,
   MANIFEST_FILE,
-  SOURCE_NAME,
   TO_FILL_IN,
   copiedKernel,
   draftFiles,
   installedProblems,
+  mayBeSource,
   originalsOfPtx,
+  readSourceFile,
 } from '@flashcore/shared/kernels';
 import { shellWord } from '@flashcore/shared/text';
-import { readNamed } from '../named-files.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { readSource, requireSourcePath, writeSource } from '../search/kernel-source.ts';
 import { UsageError } from '../usage-error.ts';
@@ -70,19 +70,19 @@ async function newFromPtx(
 ): Promise<ExitCode> {
   if (problem !== undefined && !installedProblems().includes(problem))
     throw new UsageError(`--problem ${problem}: must be one of ${installedProblems().join(', ')}`);
-  const ptx = readNamed('--from-ptx', file).toString('utf8');
   const source = path.basename(file);
   if (!/^[\w][\w.-]{0,100}\.ptx$/.test(source))
     throw new UsageError(`--from-ptx ${file}: must be a file named *.ptx, of letters, digits, "_", "-" and "."`);
+  const beside = path.dirname(path.resolve(file));
+  if (!existsSync(file)) throw new UsageError(`--from-ptx ${file}: there is no such file`);
+  // Of a folder that somebody else may have made: a link in it must not lead to a key.
+  const read = async (each: string): Promise<string> => (await readSourceFile(beside, each)).toString('utf8');
+  const ptx = await read(source);
   await context.withRunner(({ client }) => refuseKnown(id, client));
-  const originals = originalsOfPtx(ptx)
-    .filter((name) => /^[\w][\w.-]{0,100}$/.test(name) && SOURCE_NAME.test(name) && name !== MANIFEST_FILE)
-    .map((name) => [name, path.join(path.dirname(path.resolve(file)), name)] as const)
-    .filter(([, place]) => existsSync(place));
-  const files = {
-    ...Object.fromEntries(originals.map(([name, place]) => [name, readNamed('--from-ptx', place).toString('utf8')])),
-    ...draftFiles(ptx, { id, source, problem }),
-  };
+  const files: Record<string, string> = draftFiles(ptx, { id, source, problem });
+  for (const name of originalsOfPtx(ptx))
+    if (/^[\w][\w.-]{0,100}$/.test(name) && mayBeSource(name) && files[name] === undefined)
+      if (existsSync(path.join(beside, name))) files[name] = await read(name);
   makeFolder(folder);
   writeSource(folder, files);
   const manifest = path.join(folder, MANIFEST_FILE);

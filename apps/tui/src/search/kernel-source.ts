@@ -6,7 +6,7 @@ import { readForeignText } from '@flashcore/shared/files';
 import {
   MANIFEST_FILE,
   MAX_TREE_BYTES,
-  SOURCE_NAME,
+  mayBeSource,
   parseManifest,
   readSourceTree,
   type Manifest,
@@ -61,7 +61,7 @@ export function requireSourcePath(name: string): void {
   const good =
     name.length <= 200 &&
     parts.every((part) => /^[\w][\w.-]*$/.test(part)) &&
-    (name === MANIFEST_FILE || (SOURCE_NAME.test(parts.at(-1)!) && parts.at(-1) !== MANIFEST_FILE));
+    (name === MANIFEST_FILE || (mayBeSource(parts.at(-1)!) && parts.at(-1) !== MANIFEST_FILE));
   if (!good)
     throw new FlashcoreError(
       'INVALID_REQUEST',

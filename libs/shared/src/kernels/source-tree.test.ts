@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -109,4 +109,15 @@ test('notes are a file of the folder, or a link to notes: never a key', async ()
   rmSync(path.join(folder, 'NOTES.md'));
   writeFileSync(path.join(folder, 'NOTES.md'), 'tried');
   expect(await readNotes(folder)).toBe('tried');
+});
+
+test('Python beside a kernel stays where it is, but for what its PTX was compiled from', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'fc-tree-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  cpSync(path.join(import.meta.dirname, '../../../../examples/kernels/triton_attention'), folder, { recursive: true });
+  writeFileSync(path.join(folder, 'settings.py'), 'TOKEN = 1\n');
+  mkdirSync(path.join(folder, 'venv'));
+  for (let index = 0; index < 300; ++index) writeFileSync(path.join(folder, 'venv', `module${index}.py`), '');
+  const { tree } = await readSourceTree(folder);
+  expect(tree.files.map((file) => file.path)).toEqual(['NOTES.md', 'attention.ptx', 'attention.py', 'kernel.yaml']);
 });

@@ -1,5 +1,5 @@
 /** A kernel folder by content, as it travels to a runner that never saw it. */
-import { lstatSync } from 'node:fs';
+import { existsSync, lstatSync } from 'node:fs';
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
@@ -7,13 +7,19 @@ import { sha256Of, type Sha256 } from '../contract/digest.ts';
 import { FlashcoreError } from '../contract/errors.ts';
 import { readForeignFile } from '../files/foreign-file.ts';
 import { type SourceTree, SourceTreeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
+import { isPtxSource } from './manifest-schema.ts';
 import { loadManifest, MANIFEST_FILE } from './manifest.ts';
+import { originalsOfPtx } from './ptx-draft.ts';
 
 export const MAX_TREE_FILES = 256;
 export const MAX_TREE_BYTES = 8 * 1024 * 1024;
 // What a translation unit can be made of, and the notes that belong to it. Anything else next to a kernel (profiles,
 // keys) stays where it is.
-export const SOURCE_NAME = /^(kernel\.yaml|NOTES\.md|[^.].*\.(cu|cuh|h|hh|hpp|hxx|inc|inl|ipp|ptx|py))$/;
+export const SOURCE_NAME = /^(kernel\.yaml|NOTES\.md|[^.].*\.(cu|cuh|h|hh|hpp|hxx|inc|inl|ipp|ptx))$/;
+/** Of a file that PTX was compiled from: taken only where the PTX names it. */
+const ORIGINAL_NAME = /^[^.].*\.py$/;
+/** Whether a kernel's tree may have a file of this name. */
+export const mayBeSource = (name: string): boolean => SOURCE_NAME.test(name) || ORIGINAL_NAME.test(name);
 const MAX_DEPTH = 8;
 const MAX_PATH_BYTES = 255;
 export const NOTES_FILE = 'NOTES.md';
@@ -40,11 +46,11 @@ export function treeDigest({ files }: Pick<SourceTree, 'files'>): Sha256 {
  * INVALID_REQUEST where the folder is too large.
  */
 export async function readSourceTree(folder: string): Promise<LocalSourceTree> {
-  await loadManifest(folder);
+  const { source } = await loadManifest(folder);
   const contents = new Map<string, Uint8Array>();
   const files: { path: string; sha256: string; sizeBytes: bigint }[] = [];
   let bytes = 0;
-  for (const path of (await sourcePaths(folder, '', 0)).sort()) {
+  for (const path of [...(await sourcePaths(folder, '', 0)), ...originalsIn(folder, source)].sort()) {
     const content = await contentOf(folder, path, MAX_TREE_BYTES - bytes);
     const sha256 = sha256Of(content);
     bytes += content.length;
@@ -53,6 +59,17 @@ export async function readSourceTree(folder: string): Promise<LocalSourceTree> {
   }
   return { tree: create(SourceTreeSchema, { files }), contents };
 }
+
+/** Files that the folder's PTX was compiled from and that are not taken anyway; none where the source is no PTX. */
+export function originalsIn(folder: string, source: string): string[] {
+  if (!isPtxSource(source) || !existsSync(join(folder, source))) return [];
+  const ptx = readForeignFile(join(folder, source), MAX_TREE_BYTES).toString('utf8');
+  return originalsOfPtx(ptx).filter((name) => ORIGINAL_NAME.test(name) && existsSync(join(folder, name)));
+}
+
+/** A source's bytes, of a folder that others may have made. Errors: INVALID_REQUEST for a link to what is no source. */
+export const readSourceFile = (folder: string, name: string): Promise<Buffer> =>
+  contentOf(folder, name, MAX_TREE_BYTES);
 
 /**
  * The lab notes of a kernel folder, "" where there are none. Errors: INVALID_REQUEST where they are a link to something
@@ -77,7 +94,7 @@ async function sourceFile(folder: string, path: string, most: number): Promise<s
   const file = await realpath(join(folder, path)).catch((cause: unknown) => {
     throw badLink(folder, path, 'it leads nowhere', cause);
   });
-  if (!SOURCE_NAME.test(basename(file))) throw badLink(folder, path, `it leads to ${basename(file)}`);
+  if (!mayBeSource(basename(file))) throw badLink(folder, path, `it leads to ${basename(file)}`);
   const found = await stat(file);
   if (!found.isFile()) throw badLink(folder, path, 'it does not lead to a file');
   if (found.size > most) throw tooLarge(folder, `at most ${MAX_TREE_BYTES / 2 ** 20} MiB of sources`);
