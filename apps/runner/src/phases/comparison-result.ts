@@ -110,7 +110,7 @@ interface Chosen {
   dropped: number;
 }
 
-/** Times and cycles of the blocks that were kept, or of all. */
+/** Times and cycles of the kept blocks, or of all blocks. */
 function chosen({ championUs, candidateUs, championMhz, candidateMhz }: PairedSamples, which: 'kept' | 'all'): Chosen {
   const blocks = Array.from(
     { length: championUs.length / PER_BLOCK },

@@ -91,7 +91,7 @@ test('a kernel id that is a path is refused as well', async () => {
   expect(existsSync(path.join(folder, 'sources'))).toBe(false);
 });
 
-test('files that are no kernel folder together are not kept', async () => {
+test('files that do not make a kernel folder are not kept', async () => {
   const [answer] = await saveChampions(folder, [championOn(['1x1x64x64'])], runnerWith('k.cu'));
   expect(answer).toMatchObject({ reason: expect.stringContaining('there is no') as string });
   expect(readdirSync(path.join(folder, 'sources', digestOf('k.cu')))).toEqual([]);
@@ -142,14 +142,14 @@ test.each<[string, (file: ChampionsFile) => void, string]>([
   [
     'of another kernel than its folder',
     ({ champions: [one] }) => (one!.kernelId = 'mine'),
-    'not the folder of its kernel',
+    'must be the folder of its kernel',
   ],
-  ['twice', ({ champions }) => champions.push(champions[0]!), 'another entry has its place'],
-  ['without a digest', ({ builds }) => (builds['b']!.digest = 'f00'), 'is no SHA-256'],
+  ['twice', ({ champions }) => champions.push(champions[0]!), 'another entry has the same kernel'],
+  ['without a digest', ({ builds }) => (builds['b']!.digest = 'f00'), 'must be a SHA-256'],
   [
     'in another folder',
     ({ builds }) => (builds['b']!.sources = `sources/${'0'.repeat(16)}/k`),
-    'not the folder of its',
+    'must be the folder of its',
   ],
 ])('an entry %s is refused', async (_, change, reason) => {
   await saveChampions(folder, [championOn(['1x1x64x64'])], runnerWith('kernel.yaml'));

@@ -1,6 +1,6 @@
 /**
- * Champions in a folder of the user's repository: champions.json has what `fa-tui champions --json` prints of them, and
- * beside that file are the sources of each, by digest. They outlive the runner that accepted them.
+ * Champions saved in a folder of the user's repository, where they outlive the runner that accepted them.
+ * champions.json has what `fa-tui champions --json` prints; `sources` has each kernel folder, by its digest.
  */
 import { existsSync, lstatSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -53,9 +53,9 @@ export type SaveAnswer =
   | { readonly champion: Champion; readonly reason: string };
 
 /**
- * Adds champions to the folder, which is made where there is none. As on the runner, a champion replaces earlier ones
- * on its shapes; one that was accepted before those in the folder is left out. Sources that no champion names any more
- * stay: they are the user's files. Errors: UsageError for a folder that cannot be added to.
+ * Adds champions to the folder, and makes the folder if needed. As on the runner, a champion replaces earlier champions
+ * on its shapes; it never replaces one that was accepted later. Sources that no champion uses any more are kept: they
+ * are the user's files. Errors: UsageError for a folder that cannot be added to.
  */
 export async function saveChampions(
   folder: string,
@@ -161,7 +161,7 @@ interface KernelContents {
   readonly digest: string;
 }
 
-/** All files or none: made beside its place, read as a kernel folder, and moved there. */
+/** Writes all files or none: to a folder beside the final one, which is checked, then renamed. */
 async function writeFolder(folder: string, { contents, digest }: KernelContents): Promise<void> {
   const unfinished = `${folder}.${process.pid}.part`;
   try {
@@ -264,24 +264,24 @@ const textOf = (saved: readonly SavedChampion[]): string =>
 /** Errors: any, for a document that is not a champions file. */
 function savedChampions(json: JsonValue): SavedChampion[] {
   const { format, champions, builds } = objectOf(json, 'the file');
-  if (format !== FORMAT) throw new Error('"format" is another one');
-  if (!Array.isArray(champions)) throw new Error('"champions" is no list');
+  if (format !== FORMAT) throw new Error('"format" must be that');
+  if (!Array.isArray(champions)) throw new Error('"champions" must be a list');
   if (champions.length > MAX_CHAMPIONS) throw new Error(`it has more than ${MAX_CHAMPIONS} champions`);
   const made = objectOf(builds, '"builds"');
   const taken = new Set<string>();
   return champions.map((each, index) => {
     const champion = fromJson(ChampionSchema, each, { ignoreUnknownFields: true });
     const name = `champions[${index}]`;
-    if (champion.shapes.length === 0) throw new Error(`${name}: it has no shapes`);
+    if (champion.shapes.length === 0) throw new Error(`${name}: it must have a shape`);
     for (const place of champion.shapes.map((shape) => `${placeOf(champion)} ${formatShape(shape)}`)) {
-      if (taken.has(place)) throw new Error(`${name}: another entry has its place`);
+      if (taken.has(place)) throw new Error(`${name}: another entry has the same kernel, device and shape`);
       taken.add(place);
     }
     const { sources, digest, variant } = objectOf(made[champion.buildId], `"builds" of ${name}`);
     if (typeof digest !== 'string' || !/^[0-9a-f]{64}$/.test(digest))
-      throw new Error(`${name}: "digest" is no SHA-256`);
+      throw new Error(`${name}: "digest" must be a SHA-256`);
     if (!/^\w{1,128}$/.test(champion.kernelId) || sources !== folderOf(champion.kernelId, digest))
-      throw new Error(`${name}: "sources" is not the folder of its kernel and digest`);
+      throw new Error(`${name}: "sources" must be the folder of its kernel and digest`);
     return {
       champion,
       sources,
@@ -293,5 +293,5 @@ function savedChampions(json: JsonValue): SavedChampion[] {
 
 function objectOf(json: JsonValue | undefined, name: string): JsonObject {
   if (typeof json === 'object' && json !== null && !Array.isArray(json)) return json;
-  throw new Error(`${name} is no object`);
+  throw new Error(`${name} must be an object`);
 }
