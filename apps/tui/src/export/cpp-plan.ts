@@ -25,6 +25,10 @@ export function cppPlan(manifest: Manifest, parameters: Readonly<Record<string, 
   // Those that callers pass: exportProblem() refuses kernels that take others.
   const tensors = manifest.problem.tensors.filter(({ optional, when }) => !optional && !when).map(({ name }) => name);
   const constants = [
+    // Callers pass tensors of one shape, so optional axes have their defaults.
+    ...manifest.problem.defaults.map(
+      ({ name, default: value }) => `[[maybe_unused]] const double ${CPP.name(name)} = ${expressionCode(value, CPP)};`,
+    ),
     ...Object.entries(parameters).map(([name, value]) => `const double ${CPP.name(name)} = ${CPP.number(value)};`),
     ...manifest.constants.map(
       ({ name, value }) => `const double ${CPP.name(name)} = ${finite(value, `constants.${name}`)};`,
@@ -82,7 +86,7 @@ static FcPlan fc_plan(long long b, long long h, long long s, long long d, bool i
   (void)v_B, (void)v_H, (void)v_S, (void)v_causal, (void)v_scale;
 ${indent([...constants, ...limits].join('\n'), 2)}
   FcPlan plan;
-${indent(manifest.launches.map((launch, index) => launchCode(launch, { key: `launches[${index}]`, entries, workspaces, tensors })).join('\n'), 2)}
+${indent(manifest.launches.map((launch) => launchCode(launch, { entries, workspaces, tensors })).join('\n'), 2)}
   if (plan.launches.empty()) throw std::invalid_argument(${text(`${manifest.id} has no launch for `)} + shape);
 ${indent(sizes.join('\n'), 2)}
   return plan;
@@ -91,14 +95,13 @@ ${indent(sizes.join('\n'), 2)}
 }
 
 interface Names {
-  readonly key: string;
   readonly entries: readonly string[];
   readonly workspaces: readonly string[];
   readonly tensors: readonly string[];
 }
 
 function launchCode(launch: ManifestLaunch, names: Names): string {
-  const { entry, when } = launch;
+  const { key, entry, when } = launch;
   const three = (what: string, expressions: readonly Expression[], limits: readonly number[]): string =>
     `{${expressions.map((each, axis) => `(unsigned)${integer(each, `${entry}: ${what}[${axis}]`, 1, limits[axis]!)}`).join(', ')}}`;
   const code = `plan.launches.push_back(FcLaunch{
@@ -109,21 +112,21 @@ function launchCode(launch: ManifestLaunch, names: Names): string {
     (unsigned)${integer(launch.sharedBytes, `${entry}: shared_bytes`, 0, INT32.most)},
     ${persistCode(launch, names)},
     {
-${launch.arguments.map((argument, index) => `        ${argumentCode(argument, { ...names, key: `${names.key}.arguments[${index}]` })},`).join('\n')}
+${launch.arguments.map((argument, index) => `        ${argumentCode(argument, `${key}.arguments[${index}]`, names)},`).join('\n')}
     }});`;
-  return when === undefined ? code : `if (${finite(when, `${names.key}.when`)} != 0)\n${indent(code, 2)}`;
+  return when === undefined ? code : `if (${finite(when, `${key}.when`)} != 0)\n${indent(code, 2)}`;
 }
 
 const SWIZZLES = { none: 0, '32B': 1, '64B': 2, '128B': 3 } as const;
 
-function persistCode({ l2Persist: { tensors, when } }: ManifestLaunch, names: Names): string {
+function persistCode({ key, l2Persist: { tensors, when } }: ManifestLaunch, names: Names): string {
   const indices = `std::vector<int>{${tensors.map((name) => names.tensors.indexOf(name)).join(', ')}}`;
   return when === undefined
     ? indices
-    : `${finite(when, `${names.key}.l2_persist.when`)} != 0 ? ${indices} : std::vector<int>{}`;
+    : `${finite(when, `${key}.l2_persist.when`)} != 0 ? ${indices} : std::vector<int>{}`;
 }
 
-function argumentCode(argument: ManifestArgument, { key, workspaces, tensors }: Names): string {
+function argumentCode(argument: ManifestArgument, key: string, { workspaces, tensors }: Names): string {
   switch (argument.kind) {
     case 'tensor':
       return `{FcArgument::TENSOR, ${tensors.indexOf(argument.tensor)}, 0, {0, 0, 0}, 0}`;

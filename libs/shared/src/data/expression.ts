@@ -86,6 +86,8 @@ const ARGUMENT_COUNTS: Record<FunctionName, { least: number; most: number }> = {
   max: { least: 1, most: Infinity },
 };
 type FunctionName = keyof typeof FUNCTIONS;
+/** Names that expressions call. */
+export const FUNCTION_NAMES: readonly string[] = Object.keys(FUNCTIONS);
 
 function evaluateNode(node: ExpressionNode, scope: Readonly<Record<string, number>>): number {
   switch (node.kind) {

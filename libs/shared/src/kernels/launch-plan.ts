@@ -119,10 +119,9 @@ export function planLaunches(
 ): LaunchPlan {
   requireShape(manifest, resolved, shape);
   const scope = scopeOf(manifest, resolved, shape);
-  const launches = manifest.launches.flatMap((launch, index) => {
-    const key = `launches[${index}]`;
-    return holds(manifest, launch.when, scope, `${key}.when`) ? [planLaunch(manifest, launch, scope, key, shape)] : [];
-  });
+  const launches = manifest.launches
+    .filter((launch) => holds(manifest, launch.when, scope, `${launch.key}.when`))
+    .map((launch) => planLaunch(manifest, launch, scope, shape));
   if (launches.length === 0)
     throw wrongValue(
       manifest,
@@ -151,13 +150,8 @@ export function planLaunches(
   };
 }
 
-function planLaunch(
-  manifest: Manifest,
-  launch: ManifestLaunch,
-  scope: Scope,
-  key: string,
-  shape: ShapeFields,
-): PlannedLaunch {
+function planLaunch(manifest: Manifest, launch: ManifestLaunch, scope: Scope, shape: ShapeFields): PlannedLaunch {
+  const { key } = launch;
   const three = (expressions: readonly Expression[], name: string, limits: readonly number[]) =>
     expressions.map((expression, axis) =>
       integer(manifest, expression, scope, `${key}.${name}[${axis}]`, 1, limits[axis]!),

@@ -1,15 +1,14 @@
 /** Parses the expressions of a manifest and refuses names that nothing defines. */
 import { DTYPE_BYTES, type TensorDtype, fillOf } from '../data/dtype.ts';
-import { type Expression, ExpressionError, parseExpression } from '../data/expression.ts';
+import { type Expression, ExpressionError, FUNCTION_NAMES, parseExpression } from '../data/expression.ts';
 import type { Manifest, ManifestArgument, ManifestLaunch, Swizzle, TensorName } from './manifest-model.ts';
-import type { RawManifest } from './manifest-schema.ts';
+import { type RawLaunch, type RawManifest, singleLaunches } from './manifest-schema.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import { type Problem, problemNames } from '../problems/problem.ts';
-import { MAX_FAULTS, type YamlFault } from '../data/yaml-file.ts';
+import { MAX_FAULTS, type YamlFault, formatKey } from '../data/yaml-file.ts';
 
 type Key = (string | number)[];
 type Compiled = Pick<Manifest, 'problem' | 'uses' | 'math' | 'limits' | 'workspace' | 'constants' | 'launches'>;
-type RawLaunch = RawManifest['launches'][number];
 type RawArgument = RawLaunch['arguments'][number];
 
 /**
@@ -98,7 +97,7 @@ export function compileExpressions(raw: RawManifest, problem: Problem): { compil
     uses,
     faults,
   });
-  const launches = raw.launches.map((launch, index) => compiler.compile(launch, ['launches', index]));
+  const launches = singleLaunches(raw.launches).map((launch) => compiler.compile(launch));
   return { compiled: { problem, uses, math, constants, limits, workspace, launches }, faults };
 }
 
@@ -136,6 +135,8 @@ class LaunchCompiler {
   readonly #values: ReadonlySet<string>;
   readonly #uses: Set<string>;
   readonly #faults: YamlFault[];
+  /** What the names of the launch that is compiled stand for. */
+  #with: ReadonlyMap<string, string> = new Map();
 
   constructor(
     parse: (text: string, key: Key) => Expression,
@@ -151,45 +152,66 @@ class LaunchCompiler {
     this.#faults = faults;
   }
 
-  compile(launch: RawLaunch, key: Key): ManifestLaunch {
-    const three = (texts: [string, string, string], name: string) =>
-      texts.map((text, axis) => this.#parse(text, [...key, name, axis])) as unknown as [
-        Expression,
-        Expression,
-        Expression,
-      ];
+  compile(launch: RawLaunch): ManifestLaunch {
+    const { key, sharedKey } = launch;
+    this.#with = this.#parsedNames(launch);
+    const three = (texts: [string, string, string], at: Key) =>
+      texts.map((text, axis) => this.#shared(text, [...at, axis])) as unknown as [Expression, Expression, Expression];
     return {
+      key: formatKey(key),
       entry: launch.entry,
-      when: this.#optional(launch.when, [...key, 'when']),
-      grid: three(launch.grid, 'grid'),
-      block: three(launch.block, 'block'),
-      sharedBytes: this.#parse(launch.shared_bytes, [...key, 'shared_bytes']),
-      cluster: launch.cluster && three(launch.cluster, 'cluster'),
+      when: launch.when === undefined ? undefined : this.#parse(launch.when, [...key, 'when']),
+      grid: three(launch.grid, [...sharedKey, 'grid']),
+      block: three(launch.block, [...sharedKey, 'block']),
+      sharedBytes: this.#shared(launch.shared_bytes, [...sharedKey, 'shared_bytes']),
+      cluster: launch.cluster && three(launch.cluster, [...key, 'cluster']),
       l2Persist: {
         tensors: launch.l2_persist.tensors.map((tensor, index) =>
           this.#tensor(tensor, [
-            ...key,
+            ...sharedKey,
             'l2_persist',
             ...(launch.l2_persist.when === undefined ? [] : ['tensors']),
             index,
           ]),
         ),
-        when: this.#optional(launch.l2_persist.when, [...key, 'l2_persist', 'when']),
+        when:
+          launch.l2_persist.when === undefined
+            ? undefined
+            : this.#shared(launch.l2_persist.when, [...sharedKey, 'l2_persist', 'when']),
       },
-      arguments: launch.arguments.map((argument, index) => this.#argument(argument, [...key, 'arguments', index])),
+      arguments: launch.arguments.map((argument, index) =>
+        this.#argument(argument, [...sharedKey, 'arguments', index]),
+      ),
     };
   }
 
-  #optional(text: string | undefined, key: Key): Expression | undefined {
-    return text === undefined ? undefined : this.#parse(text, key);
+  /** A launch's own names. What they stand for may use all names but each other's. */
+  #parsedNames({ with: own, key }: RawLaunch): ReadonlyMap<string, string> {
+    const taken = new Set([...this.#values, ...this.#tensors, ...this.#workspaces, ...FUNCTION_NAMES]);
+    return new Map(
+      Object.entries(own).map(([name, text]) => {
+        if (taken.has(name) && this.#faults.length < MAX_FAULTS)
+          this.#faults.push({ key: [...key, 'with', name], message: `the name "${name}" is taken: give it another` });
+        this.#parse(text, [...key, 'with', name]);
+        return [name, `(${text})`];
+      }),
+    );
+  }
+
+  /** An expression that several launches share, with the names of the one that is compiled. */
+  #shared(text: string, key: Key): Expression {
+    return this.#parse(
+      text.replace(/[A-Za-z_]\w*/g, (name) => this.#with.get(name) ?? name),
+      key,
+    );
   }
 
   #argument(argument: RawArgument, key: Key): ManifestArgument {
     if (typeof argument === 'string') return this.#namedArgument(argument, key);
-    if ('int32' in argument) return { kind: 'int32', value: this.#parse(argument.int32, [...key, 'int32']) };
-    if ('float32' in argument) return { kind: 'float32', value: this.#parse(argument.float32, [...key, 'float32']) };
+    if ('int32' in argument) return { kind: 'int32', value: this.#shared(argument.int32, [...key, 'int32']) };
+    if ('float32' in argument) return { kind: 'float32', value: this.#shared(argument.float32, [...key, 'float32']) };
     const { tensor, box, swizzle } = argument.tensor_map;
-    const extents = box.map((text, axis) => this.#parse(text, [...key, 'tensor_map', 'box', axis]));
+    const extents = box.map((text, axis) => this.#shared(text, [...key, 'tensor_map', 'box', axis]));
     const name = this.#tensor(tensor, [...key, 'tensor_map', 'tensor']);
     return { kind: 'tensorMap', tensor: name, box: extents, swizzle: swizzle satisfies Swizzle };
   }
@@ -217,8 +239,8 @@ class LaunchCompiler {
     }
     if (this.#workspaces.includes(name)) return { kind: 'workspace', name };
     if (this.#computed.has(name)) return { kind: 'float32', value: this.#parse(name, key) };
-    if (this.#values.has(name)) return { kind: 'int32', value: this.#parse(name, key) };
-    const known = [...this.#tensors, ...this.#values, ...this.#workspaces];
+    if (this.#values.has(name) || this.#with.has(name)) return { kind: 'int32', value: this.#shared(name, key) };
+    const known = [...this.#tensors, ...this.#values, ...this.#with.keys(), ...this.#workspaces];
     if (this.#faults.length < MAX_FAULTS)
       this.#faults.push({
         key,

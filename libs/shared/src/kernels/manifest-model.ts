@@ -102,6 +102,8 @@ export interface ManifestConstant {
 }
 
 export interface ManifestLaunch {
+  /** Its place in the file, for texts: `launches[0]`. */
+  readonly key: string;
   readonly entry: string;
   readonly when: Expression | undefined;
   readonly grid: readonly [Expression, Expression, Expression];

@@ -127,15 +127,34 @@ const l2Persist = z.unknown().transform((value, context): { tensors: string[]; w
   return z.NEVER;
 });
 
-const launch = strict({
-  entry: entryName,
-  when: expression.optional(),
+/** What a launch has of its own in a list `each`, and what it may share with the others there. */
+const ownOfLaunch = { entry: entryName, when: expression.optional(), cluster: threeExpressions.optional() };
+const sharedOfLaunches = {
   grid: threeExpressions,
   block: threeExpressions,
   shared_bytes: expression.default('0'),
-  cluster: threeExpressions.optional(),
   l2_persist: l2Persist.prefault([]),
   arguments: listOf(argument),
+};
+const MAX_LAUNCHES = 32;
+const MAX_CONSTANTS = 128;
+
+const oneLaunch = strict({ ...ownOfLaunch, ...sharedOfLaunches });
+const launchesAlike = strict({
+  each: listOf(strict({ ...ownOfLaunch, with: mapOf(cIdentifier, expression).default({}) }), MAX_LAUNCHES).min(
+    1,
+    'wanted at least one launch',
+  ),
+  ...sharedOfLaunches,
+});
+
+/** A launch, or launches that differ in a few names; faults keep their own paths. */
+const launch = z.unknown().transform((value, context): z.output<typeof oneLaunch> | z.output<typeof launchesAlike> => {
+  const alike = typeof value === 'object' && value !== null && Object.hasOwn(value, 'each');
+  const parsed = (alike ? launchesAlike : oneLaunch).safeParse(value);
+  if (parsed.success) return parsed.data;
+  for (const { path, message } of parsed.error.issues) context.addIssue({ code: 'custom', path, message });
+  return z.NEVER;
 });
 
 const parameter = strict({
@@ -242,8 +261,8 @@ export const manifestSchema = strict({
   }).prefault({}),
   workspace: mapOf(cIdentifier, workspace).default({}),
   output: strict({ initial: initialValue }).optional(),
-  constants: mapOf(constantName, expression).default({}),
-  launches: listOf(launch, 32).min(1, 'wanted at least one launch'),
+  constants: mapOf(constantName, expression, MAX_CONSTANTS).default({}),
+  launches: listOf(launch, MAX_LAUNCHES).min(1, 'wanted at least one launch'),
   // NONE: a trick that gains nothing, in a kernel that is right.
   faulty: strict({
     finding: oneOf(['NONE', ...FINDINGS]),
@@ -299,12 +318,29 @@ function refusePtx(
   if (Object.keys(parameters).length > 0) refuse(['parameters'], 'wanted none: a .ptx source is compiled already');
   for (const flag of compile.flags.filter((each) => !each.startsWith('-Xptxas')))
     refuse(['compile', 'flags'], `wanted flags of ptxas alone: a .ptx source is compiled already, found ${flag}`);
-  for (const [index, { entry }] of launches.entries())
+  for (const { entry, key } of singleLaunches(launches))
     if (isSpelledEntry(entry))
-      refuse(['launches', index, 'entry'], "wanted the entry's name in the .ptx file, found a C++ spelling");
+      refuse([...key, 'entry'], "wanted the entry's name in the .ptx file, found a C++ spelling");
 }
 
 export type RawManifest = z.output<typeof manifestSchema>;
+
+/** A launch by itself: `key` is its place in the file, `sharedKey` that of what it shares with others. */
+export interface RawLaunch extends z.output<typeof oneLaunch> {
+  key: (string | number)[];
+  sharedKey: (string | number)[];
+  /** Expressions by the names that stand for them in what is shared. */
+  with: Record<string, string>;
+}
+
+/** The launches of a manifest, those of a list `each` one by one. */
+export const singleLaunches = (launches: RawManifest['launches']): RawLaunch[] =>
+  launches.flatMap((written, index) => {
+    const sharedKey = ['launches', index];
+    if (!('each' in written)) return [{ ...written, key: sharedKey, sharedKey, with: {} }];
+    const { each, ...shared } = written;
+    return each.map((own, at) => ({ ...shared, ...own, key: [...sharedKey, 'each', at], sharedKey }));
+  });
 
 const samePlace = (a: RawManifest['gates'][number], b: RawManifest['gates'][number]): boolean =>
   a.archs.join() === b.archs.join() && a.plans.join() === b.plans.join();

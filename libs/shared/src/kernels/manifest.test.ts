@@ -66,6 +66,67 @@ test('flags of the compiler are from a closed list, and are part of every varian
     expect(() => parseManifest(withFlags(refused), 'kernel.yaml')).toThrow(/compile\.flags/);
 });
 
+const ALIKE = SPLIT_KV.slice(0, SPLIT_KV.indexOf('launches:')).concat(`launches:
+  - each:
+      - { entry: short_rows, when: "S <= 64", with: { rows: 16, threads: 32 * 2 } }
+      - { entry: long_rows, when: "S > 64", cluster: [1, 2, 1], with: { rows: 64, threads: BLOCK_KV } }
+    grid: ["ceil(S / rows)", "B * H", 1]
+    block: [threads / 2, 1, 1]
+    shared_bytes: 2 * rows
+    arguments: [Q, rows, { int32: "rows + 1" }, { tensor_map: { tensor: K, box: [64, rows] } }]
+`);
+
+test('launches that differ in a few names share the rest', () => {
+  const manifest = parseManifest(ALIKE, 'kernel.yaml');
+  const launched = (shape: string) => planLaunches(manifest, resolveVariant(manifest), parseShape(shape)).launches;
+  const Q = { kind: 'tensor', tensor: 'Q' };
+  const mapped = (rows: number) => ({ kind: 'tensorMap', tensor: 'K', box: [64, rows], swizzle: 'none' });
+  expect(launched('1x2x64x64')).toEqual([
+    {
+      entry: 'short_rows',
+      grid: [4, 2, 1],
+      block: [32, 1, 1],
+      sharedBytes: 32,
+      l2Persist: [],
+      arguments: [Q, { kind: 'int32', value: 16 }, { kind: 'int32', value: 17 }, mapped(16)],
+    },
+  ]);
+  expect(launched('1x2x128x64')).toEqual([
+    {
+      entry: 'long_rows',
+      grid: [2, 2, 1],
+      block: [32, 1, 1],
+      sharedBytes: 128,
+      cluster: [1, 2, 1],
+      l2Persist: [],
+      arguments: [Q, { kind: 'int32', value: 64 }, { kind: 'int32', value: 65 }, mapped(64)],
+    },
+  ]);
+});
+
+test.each([
+  ['a name that another launch has not', 'with: { rows: 16, ', 'with: { ', 'launches[0].grid[0]: unknown name "rows"'],
+  ['a parameter', 'rows: 64', 'SPLITS: 64', 'launches[0].each[1].with.SPLITS: the name "SPLITS" is taken'],
+  ['a tensor', 'rows: 64', 'Q: 64', 'launches[0].each[1].with.Q: the name "Q" is taken'],
+  ['a function', 'rows: 64', 'ceil: 64', 'launches[0].each[1].with.ceil: the name "ceil" is taken'],
+  ['a name of its own in a name', 'threads: BLOCK_KV', 'threads: rows', 'with.threads: unknown name "rows"'],
+  ['a wrong expression', 'threads: BLOCK_KV', 'threads: "64 +"', 'launches[0].each[1].with.threads: '],
+  [
+    'a field that is shared',
+    'with: { rows: 16, ',
+    'block: [1, 1, 1], with: { rows: 16, ',
+    'each[0]: unknown key "block"',
+  ],
+  [
+    'no launch',
+    ALIKE.slice(ALIKE.indexOf('each:'), ALIKE.indexOf('    grid')),
+    'each: []\n',
+    'each: wanted at least one',
+  ],
+])('launches alike are refused with their place: %s', (_, written, instead, message) => {
+  expect(() => parseManifest(ALIKE.replace(written, instead), 'kernel.yaml')).toThrow(message);
+});
+
 test('an entry may have a C++ name of hundreds of characters', () => {
   const entry = `_Z6attendI${'5Tiles'.repeat(60)}EvPfi`;
   const manifest = parseManifest(SPLIT_KV.replace('entry: attend', `entry: ${entry}`), 'kernel.yaml');
