@@ -77,7 +77,7 @@ export function exportProblem({
   if (spelled)
     return `${id} can't be exported: callers load entries by the names in the machine code, and kernel.yaml spells ${spelled.entry} in C++; give the name that cuobjdump --dump-resource-usage lists`;
   const attributes = problem.attributes.filter(({ name, value }) => value === undefined && name !== 'causal');
-  const beyond = [...problem.defaults, ...attributes].map(({ name }) => name).filter((name) => uses.has(name));
+  const beyond = attributes.map(({ name }) => name).filter((name) => uses.has(name));
   if (beyond.length > 0)
     return `${id} can't be exported: its kernel.yaml uses ${beyond.join(', ')}, which the callers of exports do not pass`;
   const passed = new Set(

@@ -13,6 +13,10 @@ import { BLOCK_LIMITS, BOX_LIMIT, CLUSTER_LIMIT, GRID_LIMITS, INT32, MAX_WORKSPA
 /** Wants `math`, `functools` and `collections` imported. */
 export function pythonPlan(manifest: Manifest, parameters: Readonly<Record<string, number>>): string {
   const constants = [
+    // Callers pass tensors of one shape, so optional axes have their defaults.
+    ...manifest.problem.defaults.map(
+      ({ name, default: value }) => `${PYTHON.name(name)} = ${expressionCode(value, PYTHON)}`,
+    ),
     ...Object.entries(parameters).map(([name, value]) => `${PYTHON.name(name)} = ${PYTHON.number(value)}`),
     ...manifest.constants.map(({ name, value }) => `${PYTHON.name(name)} = ${finite(value, `constants.${name}`)}`),
   ];
@@ -20,7 +24,7 @@ export function pythonPlan(manifest: Manifest, parameters: Readonly<Record<strin
     ({ require, because }) =>
       `if ${finite(require, 'limits')} == 0:\n    raise ValueError(f${text(`${manifest.id} does not take {shape}: it requires ${braced(require.text)}, because ${braced(because)}`)})`,
   );
-  const launches = manifest.launches.map((launch, index) => launchCode(launch, `launches[${index}]`));
+  const launches = manifest.launches.map(launchCode);
   const workspace = manifest.workspace.map(
     ({ name, bytes }) => `${text(name)}: ${integer(bytes, `workspace.${name}`, 0, MAX_WORKSPACE_BYTES)},`,
   );
@@ -57,7 +61,8 @@ ${indent(launches.join('\n'), 4)}
 `;
 }
 
-function launchCode(launch: ManifestLaunch, key: string): string {
+function launchCode(launch: ManifestLaunch): string {
+  const { key } = launch;
   const three = (name: string, expressions: readonly Expression[], limits: readonly number[]): string =>
     `(${expressions.map((each, axis) => integer(each, `${launch.entry}: ${name}[${axis}]`, 1, limits[axis]!)).join(', ')})`;
   const code = `launches.append(
