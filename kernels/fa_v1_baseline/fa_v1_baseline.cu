@@ -1,15 +1,16 @@
 // fa_v1_baseline: attention without tensor cores, a tile of 32 queries against tiles of 32 keys in shared memory.
-// Limits: fp16 or bf16, HEAD_DIM 64, S any length >= 1, tensors aligned to 16 bytes, sm_80 or later.
+// Heads of Q may share keys. Limits: fp16 or bf16, HEAD_DIM 64, lengths >= 1, tensors aligned to 16 bytes, sm_80 or later.
 #include <math.h>
 
+#include "mechanisms/attention_form.cuh"
 #include "mechanisms/element.cuh"
 
 constexpr int HEAD_DIM = 64;
 // From kernel.yaml: BLOCK_Q query rows and NUM_THREADS threads a CTA.
 constexpr int BLOCK_KV = 32;
-constexpr int THREADS_PER_ROW = NUM_THREADS / BLOCK_Q;         // 4, neighbours in one warp
-constexpr int KEYS_PER_THREAD = BLOCK_KV / THREADS_PER_ROW;    // 8
-constexpr int COLS_PER_THREAD = HEAD_DIM / THREADS_PER_ROW;    // 16
+constexpr int THREADS_PER_ROW = NUM_THREADS / BLOCK_Q;  // 4, neighbours in one warp
+constexpr int KEYS_PER_THREAD = BLOCK_KV / THREADS_PER_ROW;  // 8
+constexpr int COLS_PER_THREAD = HEAD_DIM / THREADS_PER_ROW;  // 16
 constexpr int ROW_STRIDE =
     HEAD_DIM + 8;  // rows 36 words apart: 8 rows read at once lie in 8 different groups of 4 banks
 constexpr int CHUNK = 8;  // elements in one 16-byte load
@@ -19,12 +20,12 @@ constexpr unsigned FULL_WARP = 0xffffffffu;
 // Copies `rows` rows of HEAD_DIM elements from device to shared memory; rows past the sequence become 0, so that they add
 // nothing.
 __device__ __forceinline__ void load_tile(Element* tile_smem, const Element* rows_gmem, int first_row, int rows,
-                                          int seq_len) {
+                                          int length) {
   for (int chunk = threadIdx.x; chunk < rows * HEAD_DIM / CHUNK; chunk += NUM_THREADS) {
     const int row = chunk / (HEAD_DIM / CHUNK);
     const int col = chunk % (HEAD_DIM / CHUNK) * CHUNK;
     uint4 value = make_uint4(0, 0, 0, 0);
-    if (first_row + row < seq_len)
+    if (first_row + row < length)
       value = *reinterpret_cast<const uint4*>(rows_gmem + (size_t)(first_row + row) * HEAD_DIM + col);
     *reinterpret_cast<uint4*>(tile_smem + row * ROW_STRIDE + col) = value;
   }
@@ -55,25 +56,29 @@ __device__ __forceinline__ float row_sum_of(float value) {
 // 8 CTAs an SM: at most 64 registers a thread.
 extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8)
     fa_v1_baseline(const Element* __restrict__ Q,  // [B, H, S, HEAD_DIM]
-                   const Element* __restrict__ K,  // [B, H, S, HEAD_DIM]
-                   const Element* __restrict__ V,  // [B, H, S, HEAD_DIM]
+                   const Element* __restrict__ K,  // [B, H / group, Skv, HEAD_DIM]
+                   const Element* __restrict__ V,  // [B, H / group, Skv, HEAD_DIM]
                    Element* __restrict__ O,  // [B, H, S, HEAD_DIM]
-                   int seq_len,
+                   int S, int Skv,
+                   unsigned reciprocal,  // 2^32 / group, or 0
                    float scale,  // 1 / sqrt(HEAD_DIM)
-                   int causal) {  // 1: a query sees the keys up to its own position
+                   int causal,
+                   int diagonal) {  // row i sees keys 0 to i + diagonal
+  const AttentionForm form = {S, Skv, reciprocal, causal, diagonal};
   __shared__ __align__(16) Element Q_smem[BLOCK_Q * ROW_STRIDE];
   __shared__ __align__(16) Element K_smem[BLOCK_KV * ROW_STRIDE];
   __shared__ __align__(16) Element V_smem[BLOCK_KV * ROW_STRIDE];
   __shared__ float P_smem[BLOCK_Q][BLOCK_KV + 1];
 
   // Place: a CTA takes 32 query rows of one head; 4 neighbouring threads share a row.
-  const size_t head_offset = (size_t)blockIdx.y * seq_len * HEAD_DIM;
+  const size_t head_offset = (size_t)blockIdx.y * S * HEAD_DIM;
+  const size_t kv_head_offset = (size_t)form.kv_head(blockIdx.y) * Skv * HEAD_DIM;
   const int q_start = blockIdx.x * BLOCK_Q;
   const int row = threadIdx.x / THREADS_PER_ROW;
   const int part = threadIdx.x % THREADS_PER_ROW;
   const int q_index = q_start + row;
 
-  load_tile(Q_smem, Q + head_offset, q_start, BLOCK_Q, seq_len);
+  load_tile(Q_smem, Q + head_offset, q_start, BLOCK_Q, S);
 
   // Online softmax in units of log2: exp(x - m) as exp2((x - m) * log2e), one FFMA and one MUFU.
   const float scale_log2 = scale * LOG2_E;
@@ -81,10 +86,10 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8)
   float row_sum = 0.0f;
   float O_rmem[COLS_PER_THREAD] = {};
 
-  const int kv_end = causal ? min(seq_len, q_start + BLOCK_Q) : seq_len;
+  const int kv_end = form.keys_before(q_start + BLOCK_Q);
   for (int kv_start = 0; kv_start < kv_end; kv_start += BLOCK_KV) {
-    load_tile(K_smem, K + head_offset, kv_start, BLOCK_KV, seq_len);
-    load_tile(V_smem, V + head_offset, kv_start, BLOCK_KV, seq_len);
+    load_tile(K_smem, K + kv_head_offset, kv_start, BLOCK_KV, Skv);
+    load_tile(V_smem, V + kv_head_offset, kv_start, BLOCK_KV, Skv);
     __syncthreads();  // Q, K and V are there
 
     // S = Q K^T: keys part, part + 4, ... of this row.
@@ -93,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8)
     for (int i = 0; i < KEYS_PER_THREAD; ++i) {
       const int key = i * THREADS_PER_ROW + part;
       const int kv_index = kv_start + key;
-      const bool visible = kv_index < seq_len && (!causal || kv_index <= q_index);
+      const bool visible = kv_index < form.keys_before(q_index + 1);
       S_rmem[i] = visible ? dot_row(Q_smem + row * ROW_STRIDE, K_smem + key * ROW_STRIDE) * scale_log2 : -INFINITY;
       tile_max = fmaxf(tile_max, S_rmem[i]);
     }
@@ -128,7 +133,7 @@ extern "C" __global__ void __launch_bounds__(NUM_THREADS, 8)
   }
 
   // Normalise and store.
-  if (q_index >= seq_len) return;
+  if (q_index >= S) return;
   const float inverse_sum = 1.0f / row_sum;
   Element* O_row = O + head_offset + (size_t)q_index * HEAD_DIM;
 #pragma unroll

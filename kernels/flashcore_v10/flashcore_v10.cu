@@ -1,6 +1,6 @@
 // flashcore_v10: FlashAttention-2 on mma.sync. S and P never leave the registers; K and V come by a cp.async pipeline
 // into swizzled shared memory; where the grid would leave SMs idle, the warps of a CTA also divide the keys and merge
-// at the end. Limits: fp16 or bf16, HEAD_DIM 64 or 128, S any length >= 1, sm_80 or later.
+// at the end. Heads of Q may share keys. Limits: fp16 or bf16, HEAD_DIM 64 or 128, lengths >= 1, sm_80 or later.
 //
 // Against flashcore_v9: no S, P or O in shared memory and no barrier inside a tile. A warp owns whole rows, so that the
 // row maximum is four lanes' business, and P is already laid out as the next product's A operand.
@@ -30,13 +30,14 @@ struct D128Rows32 {
 };
 
 // An entry, held to the threads and bytes that the manifest launches it with.
-#define FLASHCORE_V10_ENTRY(NAME, CUT, LAUNCHED_BYTES)                                                         \
-  static_assert(register_rows::Tiling<CUT>::THREADS == CTA_THREADS &&                                          \
-                register_rows::Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));                                   \
-  extern "C" __global__ void __launch_bounds__(CTA_THREADS, CUT::CTAS_AN_SM)                                   \
-      NAME(const Element* Q, const Element* K, const Element* V, Element* O, int S, float scale, int causal) { \
-    if constexpr (FLASHCORE_WANTED(NAME))                                                                      \
-      register_rows::attention<register_rows::Tiling<CUT>>(Q, K, V, O, S, scale, causal);                      \
+#define FLASHCORE_V10_ENTRY(NAME, CUT, LAUNCHED_BYTES)                                                                 \
+  static_assert(register_rows::Tiling<CUT>::THREADS == CTA_THREADS &&                                                  \
+                register_rows::Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));                                           \
+  extern "C" __global__ void __launch_bounds__(CTA_THREADS, CUT::CTAS_AN_SM)                                           \
+      NAME(const Element* Q, const Element* K, const Element* V, Element* O, int S, int Skv, unsigned reciprocal,      \
+           float scale, int causal, int diagonal) {                                                                    \
+    if constexpr (FLASHCORE_WANTED(NAME))                                                                              \
+      register_rows::attention<register_rows::Tiling<CUT>>(Q, K, V, O, {S, Skv, reciprocal, causal, diagonal}, scale); \
   }
 
 FLASHCORE_V10_ENTRY(flashcore_v10_d64_rows128, D64Rows128, D64_ROWS128_BYTES)

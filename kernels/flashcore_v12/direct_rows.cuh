@@ -6,9 +6,8 @@
 // pairs, both in the same order. Of V it takes neighbouring keys and pairs them itself; the columns of O follow that
 // order, 16 in a row for a lane.
 #pragma once
-#include <cuda_fp16.h>
-
-#include "primitives/convert.cuh"
+#include "mechanisms/attention_form.cuh"
+#include "mechanisms/element.cuh"
 #include "primitives/exp2.cuh"
 #include "primitives/mma.cuh"
 
@@ -16,7 +15,6 @@ namespace direct_rows {
 
 constexpr int WARP = 32, ROWS = 16, KEYS = 16, MOST_KEYS = 32, MOST_WARPS = MOST_KEYS / KEYS;
 constexpr float LOG2_E = 1.4426950408889634f;
-constexpr uint32_t TWO_ONES = 0x3C003C00;  // fp16
 
 template <int HEAD_DIM>
 struct Tiling {
@@ -27,30 +25,35 @@ struct Tiling {
 };
 
 // 16 bytes of a row; zeros where it is not wanted, and nothing is read.
-__device__ __forceinline__ uint4 load_16(const half* row, bool wanted) {
+__device__ __forceinline__ uint4 load_16(const Element* row, bool wanted) {
   return wanted ? __ldg(reinterpret_cast<const uint4*>(row)) : make_uint4(0, 0, 0, 0);
 }
 
 // One CTA: 16 query rows of one head; warp w takes keys 16 w to 16 w + 15, blockDim.x / 32 warps all of them.
-// blockIdx.x: batch and head; blockIdx.y: the tile of rows. Tensors are [heads][S][HEAD_DIM].
+// blockIdx.x: batch and head; blockIdx.y: the tile of rows. Q and O are
+// [heads][S][HEAD_DIM], K and V [heads / group][Skv][HEAD_DIM].
 template <int HEAD_DIM>
-__device__ __forceinline__ void attention(const half* __restrict__ Q, const half* __restrict__ K,
-                                          const half* __restrict__ V, half* __restrict__ O, int S, float scale,
-                                          int causal) {
+__device__ __forceinline__ void attention(const Element* __restrict__ Q, const Element* __restrict__ K,
+                                          const Element* __restrict__ V, Element* __restrict__ O,
+                                          const AttentionForm& form, float scale) {
   using T = Tiling<HEAD_DIM>;
   extern __shared__ __align__(1024) unsigned char smem[];
   float* const maxima = reinterpret_cast<float*>(smem);  // [warp][row]
   float* const sums = maxima + MOST_WARPS * ROWS;
   float4* const parts = reinterpret_cast<float4*>(sums + MOST_WARPS * ROWS);  // [warp][quad][lane]
 
+  const int S = form.S;
+  const size_t head = size_t(blockIdx.x) * S * HEAD_DIM,
+               kv_head = size_t(form.kv_head(blockIdx.x)) * form.Skv * HEAD_DIM;
+  Q += head, K += kv_head, V += kv_head, O += head;
+
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
   const int group = lane >> 2, quad_lane = lane & 3;  // a fragment's row (key, column of B), and its pair of columns
   const int first_row = blockIdx.y * ROWS, first_key = warp * KEYS;
-  const int keys = causal ? min(S, first_row + ROWS) : S;  // that any of these rows sees
-  const size_t head = size_t(blockIdx.x) * S * HEAD_DIM;
-  const half* const Q_lane = Q + head + (first_row + group) * HEAD_DIM + 8 * quad_lane;
-  const half* const K_lane = K + head + (first_key + group) * HEAD_DIM + 8 * quad_lane;
-  const half* const V_lane = V + head + (first_key + 2 * quad_lane) * HEAD_DIM + 8 * group;
+  const int keys = form.keys_before(first_row + ROWS);  // that any of these rows sees
+  const Element* const Q_lane = Q + (first_row + group) * HEAD_DIM + 8 * quad_lane;
+  const Element* const K_lane = K + (first_key + group) * HEAD_DIM + 8 * quad_lane;
+  const Element* const V_lane = V + (first_key + 2 * quad_lane) * HEAD_DIM + 8 * group;
 
   uint4 Q_rmem[2][T::CHUNKS], K_rmem[2][T::CHUNKS], V_rmem[4][T::PANELS];
 #pragma unroll
@@ -75,15 +78,16 @@ __device__ __forceinline__ void attention(const half* __restrict__ Q, const half
     const uint32_t first[4] = {low.x, high.x, low.y, high.y}, second[4] = {low.z, high.z, low.w, high.w};
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
-      mma_m16n8k16_f32(S_rmem[n], first, K_rmem[n][c].x, K_rmem[n][c].y);
-      mma_m16n8k16_f32(S_rmem[n], second, K_rmem[n][c].z, K_rmem[n][c].w);
+      mma_m16n8k16_f32<ELEMENT_IS_BF16>(S_rmem[n], first, K_rmem[n][c].x, K_rmem[n][c].y);
+      mma_m16n8k16_f32<ELEMENT_IS_BF16>(S_rmem[n], second, K_rmem[n][c].z, K_rmem[n][c].w);
     }
   }
 
   float row_max[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const int seen = (causal ? min(S, first_row + group + h * 8 + 1) : S) - first_key - 2 * quad_lane;
+    // form.keys_before() of the row itself, of which `keys` has a part already: ptxas spills otherwise.
+    const int seen = min(keys, first_row + group + h * 8 + 1 + form.diagonal) - first_key - 2 * quad_lane;
     row_max[h] = -INFINITY;
 #pragma unroll
     for (int n = 0; n < 2; ++n)
@@ -112,11 +116,11 @@ __device__ __forceinline__ void attention(const half* __restrict__ Q, const half
   for (int i = 0; i < 4; ++i) {
     const float (&pair)[4] = S_rmem[i >> 1];
     const int h = i & 1;
-    P_rmem[i] = pack_half2(exp2_approx(fmaf(pair[2 * h], scale_log2, -row_max[h])),
-                           exp2_approx(fmaf(pair[2 * h + 1], scale_log2, -row_max[h])));
+    P_rmem[i] = pack_elements(exp2_approx(fmaf(pair[2 * h], scale_log2, -row_max[h])),
+                              exp2_approx(fmaf(pair[2 * h + 1], scale_log2, -row_max[h])));
   }
-  float row_sum[4] = {};  // of the weights as rounded to fp16; elements 0 and 2 are used
-  mma_m16n8k16_f32(row_sum, P_rmem, TWO_ONES, TWO_ONES);
+  float row_sum[4] = {};  // of the weights as rounded to an element; elements 0 and 2 are used
+  mma_m16n8k16_f32<ELEMENT_IS_BF16>(row_sum, P_rmem, ELEMENT2_ONES, ELEMENT2_ONES);
   if (quad_lane == 0) {
     sums[warp * ROWS + group] = row_sum[0];
     sums[warp * ROWS + 8 + group] = row_sum[2];
@@ -132,8 +136,8 @@ __device__ __forceinline__ void attention(const half* __restrict__ Q, const half
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const uint32_t halves = j & 1 ? 0x7632 : 0x5410;
-      mma_m16n8k16_f32(O_rmem[j], P_rmem, __byte_perm(V_pairs[0][j / 2], V_pairs[1][j / 2], halves),
-                       __byte_perm(V_pairs[2][j / 2], V_pairs[3][j / 2], halves));
+      mma_m16n8k16_f32<ELEMENT_IS_BF16>(O_rmem[j], P_rmem, __byte_perm(V_pairs[0][j / 2], V_pairs[1][j / 2], halves),
+                                        __byte_perm(V_pairs[2][j / 2], V_pairs[3][j / 2], halves));
     }
     // Of row group + 8 h a lane has columns 64 p + 16 quad_lane + 8 i + 4 j and three more: quad (h, p, i, j).
 #pragma unroll
@@ -164,9 +168,9 @@ __device__ __forceinline__ void attention(const half* __restrict__ Q, const half
     }
     const float norm = 1.0f / sum;
     if (first_row + row < S)
-      *reinterpret_cast<uint4*>(O + head + (first_row + row) * HEAD_DIM + 64 * p + 16 * quad_lane + 8 * i) =
-          make_uint4(pack_half2(O_sum[0] * norm, O_sum[1] * norm), pack_half2(O_sum[2] * norm, O_sum[3] * norm),
-                     pack_half2(O_sum[4] * norm, O_sum[5] * norm), pack_half2(O_sum[6] * norm, O_sum[7] * norm));
+      *reinterpret_cast<uint4*>(O + (first_row + row) * HEAD_DIM + 64 * p + 16 * quad_lane + 8 * i) =
+          make_uint4(pack_elements(O_sum[0] * norm, O_sum[1] * norm), pack_elements(O_sum[2] * norm, O_sum[3] * norm),
+                     pack_elements(O_sum[4] * norm, O_sum[5] * norm), pack_elements(O_sum[6] * norm, O_sum[7] * norm));
   }
 }
 

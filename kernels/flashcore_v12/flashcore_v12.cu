@@ -1,9 +1,9 @@
 // flashcore_v12: one kernel for every shape. Rows are summed by the tensor cores, from a column of ones beside V; two or
 // three warpgroups take turns at large grids, small ones divide the keys over warpgroups and the CTAs of a cluster, and
 // the shortest go by mma.sync, without tensor maps.
-// Limits: fp16, HEAD_DIM 64 or 128, S any length >= 1, sm_90a only.
+// Heads of Q may share keys. Limits: fp16 or bf16, HEAD_DIM 64 or 128, lengths >= 1, sm_90a only.
 //
-// Against flashcore_v11: no addition a weight, and what is summed is P as rounded to fp16, so that a weight's rounding
+// Against flashcore_v11: no addition a weight, and what is summed is P as rounded to an element, so that a weight's rounding
 // error stands in numerator and denominator alike; Q as an operand in shared memory leaves registers for a third
 // warpgroup; persistent CTAs also at HEAD_DIM 64, whose producer says what comes next; clusters where a grid leaves SMs
 // idle.
@@ -38,6 +38,7 @@ struct Producer {
     }
     load_tile<T::BLOCK_Q, T::PANELS>(smem, problem.Q_map, barriers.Q_full(), work.first_row, work.head);
     const uint32_t K_ring = smem + T::Q_BYTES, V_ring = smem + T::V_OFFSET;
+    const int kv_head = problem.form.kv_head(work.head);
     const int first_part = T::CLUSTER > 1 ? cluster_rank() * T::WGS_KV : 0;
 #pragma unroll 1
     for (int first = first_part; first < work.kv_tiles; first += T::KV_PARTS) {
@@ -48,15 +49,15 @@ struct Producer {
         if (i >= tiles) break;
         mbarrier_wait(barriers.K_empty(place.stage), place.parity ^ 1);
         load_tile<T::BLOCK_KV, T::PANELS>(K_ring + place.stage * T::KV_BYTES, problem.K_map,
-                                          barriers.K_full(place.stage), (first + i) * T::BLOCK_KV, work.head);
+                                          barriers.K_full(place.stage), (first + i) * T::BLOCK_KV, kv_head);
         place.step(1);
       }
 #pragma unroll
       for (int i = 0; i < T::WGS_KV; ++i) {
         if (i >= tiles) break;
         mbarrier_wait(barriers.V_empty(V_place.stage), V_place.parity ^ 1);
-        load_tile<T::BLOCK_KV, T::PANELS>(V_ring + V_place.stage * T::V_BYTES, problem.V_map,
-                                          barriers.V_full(V_place.stage), (first + i) * T::BLOCK_KV, work.head);
+        load_tile<T::BLOCK_KV, T::PANELS>(V_ring + V_place.stage * T::KV_BYTES, problem.V_map,
+                                          barriers.V_full(V_place.stage), (first + i) * T::BLOCK_KV, kv_head);
         V_place.step(1);
       }
     }
@@ -93,7 +94,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
   const Work<T>* const announced = reinterpret_cast<const Work<T>*>(smem + T::WORK_OFFSET);
   const int rank = T::CLUSTER > 1 ? cluster_rank() : 0, part = rank * T::WGS_KV + group;
   const float scale_log2 = problem.scale * LOG2_E;
-  const int S = problem.S, causal = problem.causal;
+  const AttentionForm& form = problem.form;
 
   float O_rmem[T::OUTPUTS + T::SUMS] = {}, S_rmem[T::SCORES], row_max[2] = {NO_ROW_MAX, NO_ROW_MAX}, row_sum[2] = {},
                             alpha[2];
@@ -135,7 +136,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
   int seen = 0;  // keys of the tile whose weights P_rmem holds
   const auto multiply_values = [&](bool accumulate) {
     mbarrier_wait(barriers.V_full(V_place.stage), V_place.parity);
-    start_values<T>(O_rmem, P_rmem, V_smem + V_place.stage * T::V_BYTES, ones_smem, accumulate, seen);
+    start_values<T>(O_rmem, P_rmem, V_smem + V_place.stage * T::KV_BYTES, ones_smem, accumulate, seen);
     next_turn();
   };
   int tile = part;
@@ -164,8 +165,8 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
   // warpgroups take turns, the others fill those units: there it stays whole (1x53x5013x64c: 367 us, in parts 402).
   const auto begin_softmax = [&] {
     const int first_key = tile * T::BLOCK_KV, row = work.first_row + row_in_tile;
-    if (first_key + T::BLOCK_KV > (causal ? min(S, row - (lane >> 2) + 1) : S))
-      mask_scores<T>(S_rmem, row, first_key, S, causal, lane);
+    if (first_key + T::BLOCK_KV > form.keys_before(row - (lane >> 2) + 1))
+      mask_scores<T>(S_rmem, row, first_key, form, lane);
     raise_row_max<T>(S_rmem, row_max, row_sum, alpha, scale_log2, 0);
     if constexpr (THREE_IN_TURNS) weigh_rows();
   };
@@ -188,16 +189,14 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
       if (group == 0) merge_cluster<T>(O_rmem, row_max, sums, smem + T::CLUSTER_MERGE_OFFSET, rank, lane);
     if constexpr (T::PERSISTENT) O_work = announced[O_slot];
     if (group == 0 && rank == 0)
-      store_rows<T>(O_rmem, sums, problem.O + size_t(O_work.head) * S * T::HEAD_DIM, O_work.first_row + row_in_tile, S,
-                    lane);
+      store_rows<T>(O_rmem, sums, problem.O + size_t(O_work.head) * form.S * T::HEAD_DIM,
+                    O_work.first_row + row_in_tile, form.S, lane);
   };
 
   // A warpgroup whose rows all lie above a tile leaves it to the others (in a persistent CTA all keep step).
   int own_end = 0;
-  if constexpr (!T::PERSISTENT) {
-    own_end =
-        causal ? min(work.kv_tiles, (work.first_row + (q_part + 1) * WGMMA_M - 1) / T::BLOCK_KV + 1) : work.kv_tiles;
-  }
+  if constexpr (!T::PERSISTENT)
+    own_end = (form.keys_before(work.first_row + (q_part + 1) * WGMMA_M) + T::BLOCK_KV - 1) / T::BLOCK_KV;
   if (T::PERSISTENT || part < own_end) {
     if constexpr (T::PING_PONG)
       if (consumer == T::CONSUMERS - 1) next_turn();  // the first turn is the first warpgroup's
@@ -224,7 +223,7 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
       }
       finish_softmax();
       if constexpr (T::SHORTENS_LAST)
-        seen = (causal ? min(S, work.first_row + (q_part + 1) * WGMMA_M) : S) - tile * T::BLOCK_KV;
+        seen = form.keys_before(work.first_row + (q_part + 1) * WGMMA_M) - tile * T::BLOCK_KV;
       tile += T::KV_PARTS;
       const bool last_tile = tile >= (T::PERSISTENT ? work.kv_tiles : own_end);
       if (last_tile) {
@@ -267,17 +266,8 @@ __device__ __forceinline__ void consume(const Problem& problem, uint32_t smem_ba
 // The column of ones, before any product reads it: by the consumers, while the first copies are under way.
 template <class T>
 __device__ __forceinline__ void write_ones(unsigned char* smem) {
-  constexpr uint32_t TWO_ONES = 0x3C003C00;  // fp16
-  const int consumer_thread = threadIdx.x - WARPGROUP;
-  const auto fill = [&](int offset, int bytes) {
-    for (int i = consumer_thread; i < bytes / 4; i += T::CONSUMER_THREADS)
-      reinterpret_cast<uint32_t*>(smem + offset)[i] = TWO_ONES;
-  };
-  if constexpr (T::PANELS == 1)
-    fill(T::ONES_OFFSET, T::ONES_BYTES);
-  else
-    for (int stage = 0; stage < T::STAGES; ++stage)
-      fill(T::V_OFFSET + stage * T::V_BYTES + T::KV_BYTES, T::V_BYTES - T::KV_BYTES);
+  for (int i = threadIdx.x - WARPGROUP; i < T::ONES_BYTES / 4; i += T::CONSUMER_THREADS)
+    reinterpret_cast<uint32_t*>(smem + T::ONES_OFFSET)[i] = ELEMENT2_ONES;
   async_proxy_fence();
 }
 
@@ -358,25 +348,22 @@ struct D128Small {
 struct D128Rows64 : D128Small {  // many short heads
   static constexpr bool PERSISTENT = true;
 };
-struct D128Rows128 {
-  static constexpr int HEAD_DIM = 128, WGS_Q = ROWS_OF_TWO / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_KEYS, STAGES = 2;
+struct D128Rows128 {  // a third stage instead of the ones, for which 128 columns of V need as much room
+  static constexpr int HEAD_DIM = 128, WGS_Q = ROWS_OF_TWO / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_KEYS, STAGES = 3;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
-  static constexpr bool PERSISTENT = true, PING_PONG = true, Q_IN_REGISTERS = true, SUMS_BY_ONES = true;
-};
-struct D128Short : D128Rows128 {  // where heads are short a third stage is worth more than the ones
-  static constexpr int STAGES = 3;
-  static constexpr bool SUMS_BY_ONES = false;
+  static constexpr bool PERSISTENT = true, PING_PONG = true, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
 };
 
 // An entry, held to the threads and bytes that the manifest launches it with.
-#define FLASHCORE_V12_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                  \
-  static_assert(Tiling<CUT>::THREADS == LAUNCHED_THREADS && Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES)); \
-  extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                     \
-      NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,          \
-           const __grid_constant__ CUtensorMap V_map, half* O, int heads, int S, float scale, int causal, \
-           int paired_heads) {                                                                            \
-    if constexpr (FLASHCORE_WANTED(NAME))                                                                 \
-      attention<Tiling<CUT>>({&Q_map, &K_map, &V_map, O, heads, S, scale, causal, paired_heads});         \
+#define FLASHCORE_V12_ENTRY(NAME, CUT, LAUNCHED_THREADS, LAUNCHED_BYTES)                                          \
+  static_assert(Tiling<CUT>::THREADS == LAUNCHED_THREADS && Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));         \
+  extern "C" __global__ void __launch_bounds__(Tiling<CUT>::THREADS, CUT::CTAS_AN_SM)                             \
+      NAME(const __grid_constant__ CUtensorMap Q_map, const __grid_constant__ CUtensorMap K_map,                  \
+           const __grid_constant__ CUtensorMap V_map, Element* O, int heads, int S, int Skv, unsigned reciprocal, \
+           float scale, int causal, int diagonal, int paired_heads) {                                             \
+    if constexpr (FLASHCORE_WANTED(NAME))                                                                         \
+      attention<Tiling<CUT>>(                                                                                     \
+          {&Q_map, &K_map, &V_map, O, heads, {S, Skv, reciprocal, causal, diagonal}, scale, paired_heads});       \
   }
 
 static_assert(PANEL == BOX_COLUMNS, "a tensor map's box is a panel wide");
@@ -394,7 +381,6 @@ FLASHCORE_V12_ENTRY(flashcore_v12_d128_small, D128Small, ONE_CONSUMER, D128_SMAL
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_cluster, D128Cluster, TWO_CONSUMERS, D128_CLUSTER_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_rows64, D128Rows64, ONE_CONSUMER, D128_ROWS64_BYTES)
 FLASHCORE_V12_ENTRY(flashcore_v12_d128_rows128, D128Rows128, TWO_CONSUMERS, D128_ROWS128_BYTES)
-FLASHCORE_V12_ENTRY(flashcore_v12_d128_short, D128Short, TWO_CONSUMERS, D128_SHORT_BYTES)
 
 // Few short heads: warps of 16 rows by mma.sync. No tensor map to fetch, no barriers to set up, no producer to wait for.
 struct D64Few {
@@ -405,26 +391,29 @@ struct D128Few : D64Few {
   static constexpr int HEAD_DIM = 128, BLOCK_KV = SHORTEST_KEYS;
 };
 
-#define FLASHCORE_V12_FEW_ENTRY(NAME, CUT, LAUNCHED_BYTES)                                         \
-  static_assert(register_rows::Tiling<CUT>::THREADS == FEW_THREADS &&                              \
-                register_rows::Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));                       \
-  extern "C" __global__ void __launch_bounds__(FEW_THREADS, CUT::CTAS_AN_SM)                       \
-      NAME(const half* Q, const half* K, const half* V, half* O, int S, float scale, int causal) { \
-    if constexpr (FLASHCORE_WANTED(NAME))                                                          \
-      register_rows::attention<register_rows::Tiling<CUT>>(Q, K, V, O, S, scale, causal);          \
+#define FLASHCORE_V12_FEW_ENTRY(NAME, CUT, LAUNCHED_BYTES)                                                             \
+  static_assert(register_rows::Tiling<CUT>::THREADS == FEW_THREADS &&                                                  \
+                register_rows::Tiling<CUT>::SMEM_BYTES == (LAUNCHED_BYTES));                                           \
+  extern "C" __global__ void __launch_bounds__(FEW_THREADS, CUT::CTAS_AN_SM)                                           \
+      NAME(const Element* Q, const Element* K, const Element* V, Element* O, int S, int Skv, unsigned reciprocal,      \
+           float scale, int causal, int diagonal) {                                                                    \
+    if constexpr (FLASHCORE_WANTED(NAME))                                                                              \
+      register_rows::attention<register_rows::Tiling<CUT>>(Q, K, V, O, {S, Skv, reciprocal, causal, diagonal}, scale); \
   }
 
 FLASHCORE_V12_FEW_ENTRY(flashcore_v12_d64_few, D64Few, D64_FEW_BYTES)
 FLASHCORE_V12_FEW_ENTRY(flashcore_v12_d128_few, D128Few, D128_FEW_BYTES)
 
-#define FLASHCORE_V12_DIRECT_ENTRY(NAME, HEAD_DIM, CTAS_AN_SM, LAUNCHED_BYTES)                            \
-  static_assert(direct_rows::Tiling<HEAD_DIM>::SMEM_BYTES == (LAUNCHED_BYTES));                           \
-  static_assert(direct_rows::KEYS == DIRECT_KEYS && direct_rows::ROWS == DIRECT_ROWS);                    \
-  extern "C" __global__ void __launch_bounds__(direct_rows::MOST_WARPS* WARP, CTAS_AN_SM)                 \
-      NAME(const half* Q, const half* K, const half* V, half* O, int S, float scale, int causal) {        \
-    if constexpr (FLASHCORE_WANTED(NAME)) direct_rows::attention<HEAD_DIM>(Q, K, V, O, S, scale, causal); \
+#define FLASHCORE_V12_DIRECT_ENTRY(NAME, HEAD_DIM, CTAS_AN_SM, LAUNCHED_BYTES)                                    \
+  static_assert(direct_rows::Tiling<HEAD_DIM>::SMEM_BYTES == (LAUNCHED_BYTES));                                   \
+  static_assert(direct_rows::KEYS == DIRECT_KEYS && direct_rows::ROWS == DIRECT_ROWS);                            \
+  extern "C" __global__ void __launch_bounds__(direct_rows::MOST_WARPS* WARP, CTAS_AN_SM)                         \
+      NAME(const Element* Q, const Element* K, const Element* V, Element* O, int S, int Skv, unsigned reciprocal, \
+           float scale, int causal, int diagonal) {                                                               \
+    if constexpr (FLASHCORE_WANTED(NAME))                                                                         \
+      direct_rows::attention<HEAD_DIM>(Q, K, V, O, {S, Skv, reciprocal, causal, diagonal}, scale);                \
   }
 
-// CTAs an SM: left alone ptxas takes 72 registers at HEAD_DIM 128 and spills 12 bytes.
+// CTAs an SM: left alone ptxas takes 72 registers at HEAD_DIM 128 and spills, as for 12 CTAs.
 FLASHCORE_V12_DIRECT_ENTRY(flashcore_v12_d64_direct, 64, 16, D64_DIRECT_BYTES)
-FLASHCORE_V12_DIRECT_ENTRY(flashcore_v12_d128_direct, 128, 12, D128_DIRECT_BYTES)
+FLASHCORE_V12_DIRECT_ENTRY(flashcore_v12_d128_direct, 128, 10, D128_DIRECT_BYTES)

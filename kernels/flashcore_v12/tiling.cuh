@@ -1,8 +1,9 @@
 // How flashcore_v12 cuts a problem: into works for CTAs, a work into tiles for warpgroups.
 #pragma once
 #include <cuda.h>
-#include <cuda_fp16.h>
 
+#include "mechanisms/attention_form.cuh"
+#include "mechanisms/element.cuh"
 #include "mechanisms/merge_parts.cuh"
 #include "mechanisms/tma_ring.cuh"
 #include "primitives/cluster.cuh"
@@ -13,13 +14,14 @@ constexpr int WORK_BYTES = 12;
 // may be announced.
 constexpr int WORK_SLOTS = 3;
 
-// A launch's arguments. Tensors are [heads][S][HEAD_DIM], heads of all batches in a row.
+// A launch's arguments. Q and O are [heads][S][HEAD_DIM], heads of all batches in a row, K and V
+// [heads / group][Skv][HEAD_DIM].
 struct Problem {
   const CUtensorMap *Q_map, *K_map, *V_map;
-  half* O;
-  int heads, S;
+  Element* O;
+  int heads;
+  AttentionForm form;
   float scale;
-  int causal;
   int paired_heads;  // see Rounds; even, 0 without a mask
 };
 
@@ -48,13 +50,13 @@ struct Tiling : CUT {
   static constexpr int SCORES = BLOCK_KV / 2, OUTPUTS = HEAD_DIM / 2, SUMS = SUMS_BY_ONES ? 4 : 0;
   static constexpr int Q_PANEL_BYTES = BLOCK_Q * PANEL_ROW_BYTES, KV_PANEL_BYTES = BLOCK_KV * PANEL_ROW_BYTES;
   static constexpr int Q_BYTES = PANELS * Q_PANEL_BYTES, KV_BYTES = PANELS * KV_PANEL_BYTES;
-  // The ones stand where the product looks for the panel after V's last: with one panel anywhere, 16 rows for every
-  // step; with two, as far from the second as that from the first, so after each stage of V.
-  static constexpr int ONES_BYTES = SUMS_BY_ONES && PANELS == 1 ? WGMMA_K * PANEL_ROW_BYTES : 0;
-  static constexpr int V_BYTES = KV_BYTES + (SUMS_BY_ONES && PANELS == 2 ? KV_PANEL_BYTES : 0);
+  // The ones stand where the product looks for the panel after V's: 16 rows for every step. (With two panels they would
+  // have to stand as far from the second as that from the first, after each stage of V.)
+  static_assert(!SUMS_BY_ONES || PANELS == 1);
+  static constexpr int ONES_BYTES = SUMS_BY_ONES ? WGMMA_K * PANEL_ROW_BYTES : 0;
   using Barriers = RingBarriers<STAGES, CONSUMERS, WGS_Q>;
   using Merge = MergeBuffer<HEAD_DIM / 8, 4>;
-  static constexpr int V_OFFSET = Q_BYTES + STAGES * KV_BYTES, ONES_OFFSET = V_OFFSET + STAGES * V_BYTES;
+  static constexpr int V_OFFSET = Q_BYTES + STAGES * KV_BYTES, ONES_OFFSET = V_OFFSET + STAGES * KV_BYTES;
   static constexpr int MERGE_OFFSET = ONES_OFFSET + ONES_BYTES;
   static constexpr int CLUSTER_MERGE_OFFSET = MERGE_OFFSET + (CONSUMERS - WGS_Q) * Merge::SLOT_BYTES;
   static constexpr int BARRIERS_OFFSET = CLUSTER_MERGE_OFFSET + (CLUSTER - 1) * Merge::SLOT_BYTES;
@@ -70,13 +72,12 @@ struct Work {
   int head, first_row, kv_tiles;
 
   __device__ __forceinline__ static Work of(int head, int q_tile, const Problem& problem) {
-    const int first_row = q_tile * T::BLOCK_Q,
-              keys = problem.causal ? min(problem.S, first_row + T::BLOCK_Q) : problem.S;
+    const int first_row = q_tile * T::BLOCK_Q, keys = problem.form.keys_before(first_row + T::BLOCK_Q);
     return {head, first_row, (keys + T::BLOCK_KV - 1) / T::BLOCK_KV};
   }
   // Under a causal mask the last rows see the most keys: they come first.
   __device__ __forceinline__ static Work of_grid(const Problem& problem) {
-    return of(blockIdx.x, problem.causal ? gridDim.y - 1 - blockIdx.y : blockIdx.y, problem);
+    return of(blockIdx.x, problem.form.causal ? gridDim.y - 1 - blockIdx.y : blockIdx.y, problem);
   }
   __device__ __forceinline__ static Work end() { return {0, 0, 0}; }
   __device__ __forceinline__ bool is_end() const { return kv_tiles == 0; }
@@ -93,7 +94,7 @@ __device__ __forceinline__ int next_slot(int slot) { return slot + 1 < WORK_SLOT
 template <class T>
 struct Rounds {
   const Problem& problem;
-  const int q_tiles = (problem.S + T::BLOCK_Q - 1) / T::BLOCK_Q;
+  const int q_tiles = (problem.form.S + T::BLOCK_Q - 1) / T::BLOCK_Q;
 
   __device__ __forceinline__ Work<T> work(int round) const {
     const int ctas = gridDim.x, cta = blockIdx.x;
@@ -117,10 +118,10 @@ struct Rounds {
 
  private:
   __device__ __forceinline__ Work<T> unpaired(int index) const {
-    const int heads = problem.heads - problem.paired_heads, divisor = problem.causal ? heads : q_tiles,
+    const int heads = problem.heads - problem.paired_heads, divisor = problem.form.causal ? heads : q_tiles,
               quotient = index / divisor, rest = index - quotient * divisor;
     if (index >= heads * q_tiles) return Work<T>::end();
-    return problem.causal ? Work<T>::of(problem.paired_heads + rest, q_tiles - 1 - quotient, problem)
-                          : Work<T>::of(quotient, rest, problem);
+    return problem.form.causal ? Work<T>::of(problem.paired_heads + rest, q_tiles - 1 - quotient, problem)
+                               : Work<T>::of(quotient, rest, problem);
   }
 };

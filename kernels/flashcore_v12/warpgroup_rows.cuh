@@ -11,7 +11,7 @@
 #include "tiling.cuh"
 
 constexpr int PAIR = 10;  // named barriers of those that merge, one a warpgroup that hands over
-constexpr float NO_ROW_MAX = -1e30f;  // below every logit of fp16 inputs, and finite: (-inf) - NO_ROW_MAX is no NaN
+constexpr float NO_ROW_MAX = -1e30f;  // below every logit that is not absurd, and finite: (-inf) - NO_ROW_MAX is no NaN
 
 // This warpgroup's 64 rows of Q as A operands: the products then read only K from shared memory.
 template <class T>
@@ -47,7 +47,7 @@ __device__ __forceinline__ void start_scores(float (&S_rmem)[T::SCORES], const u
 }
 
 // Starts O = P V over the first KEYS of the tile, or O += P V; with ones beside V also the row sums, of the weights as
-// rounded to fp16.
+// rounded to an element.
 template <class T, int KEYS>
 __device__ __forceinline__ void start_values_of(float (&O_rmem)[T::OUTPUTS + T::SUMS],
                                                 const uint32_t (&P_rmem)[T::BLOCK_KV / WGMMA_K][4], uint32_t V_smem,
@@ -58,9 +58,7 @@ __device__ __forceinline__ void start_values_of(float (&O_rmem)[T::OUTPUTS + T::
 #pragma unroll
   for (int step = 0; step < KEYS / WGMMA_K; ++step) {
     const uint64_t V = wgmma_descriptor_after(V_start, step * STEP_BYTES, T::ONES_BYTES > 0 ? -step * STEP_BYTES : 0);
-    if constexpr (T::SUMS_BY_ONES && T::HEAD_DIM == 128)
-      wgmma_m64n136k16_rs_bt(O_rmem, P_rmem[step], V, step > 0 || accumulate);
-    else if constexpr (T::SUMS_BY_ONES)
+    if constexpr (T::SUMS_BY_ONES)
       wgmma_m64n72k16_rs_bt(O_rmem, P_rmem[step], V, step > 0 || accumulate);
     else if constexpr (T::HEAD_DIM == 128)
       wgmma_m64n128k16_rs_bt(O_rmem, P_rmem[step], V, step > 0 || accumulate);
@@ -83,14 +81,14 @@ __device__ __forceinline__ void start_values(float (&O_rmem)[T::OUTPUTS + T::SUM
   start_values_of<T, T::BLOCK_KV>(O_rmem, P_rmem, V_smem, ones_smem, accumulate);
 }
 
-// Keys that a row may not see (past the end, or later than the row) score minus infinity. row: of S_rmem's elements 0
+// Keys that a row may not see (past the end, or beyond the diagonal) score minus infinity. row: of S_rmem's elements 0
 // and 1 modulo 4.
 template <class T>
-__device__ __forceinline__ void mask_scores(float (&S_rmem)[T::SCORES], int row, int first_key, int S, int causal,
-                                            int lane) {
+__device__ __forceinline__ void mask_scores(float (&S_rmem)[T::SCORES], int row, int first_key,
+                                            const AttentionForm& form, int lane) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int keys = (causal ? min(S, row + (i >> 1) * 8 + 1) : S) - first_key - 2 * (lane & 3) - (i & 1);
+    const int keys = form.keys_before(row + (i >> 1) * 8 + 1) - first_key - 2 * (lane & 3) - (i & 1);
 #pragma unroll
     for (int n = 0; n < T::BLOCK_KV / 8; ++n)
       if (n * 8 >= keys) S_rmem[4 * n + i] = -INFINITY;
@@ -133,7 +131,7 @@ template <class T>
 __device__ __forceinline__ void round_weights(uint32_t (&P_rmem)[T::BLOCK_KV / WGMMA_K][4],
                                               const float (&S_rmem)[T::SCORES]) {
 #pragma unroll
-  for (int i = 0; i < T::SCORES / 2; ++i) P_rmem[i / 4][i % 4] = pack_half2(S_rmem[2 * i], S_rmem[2 * i + 1]);
+  for (int i = 0; i < T::SCORES / 2; ++i) P_rmem[i / 4][i % 4] = pack_elements(S_rmem[2 * i], S_rmem[2 * i + 1]);
 }
 
 // Brings O to the raised maxima. One vote can spare it where no row of the warp was raised: the more tiles, the more
@@ -149,7 +147,7 @@ __device__ __forceinline__ void rescale(float (&O_rmem)[T::OUTPUTS + T::SUMS], c
 // O / row sum as 16-byte stores: four lanes hold eight columns of a row two by two and trade them for eight in a row.
 template <class T>
 __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::OUTPUTS + T::SUMS], const float (&row_sum)[2],
-                                           half* O, int row, int S, int lane) {
+                                           Element* O, int row, int S, int lane) {
   const int quad_lane = lane & 3;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -159,7 +157,8 @@ __device__ __forceinline__ void store_rows(const float (&O_rmem)[T::OUTPUTS + T:
       uint32_t pair[4];
 #pragma unroll
       for (int n = 0; n < 4; ++n)
-        pair[n] = pack_half2(O_rmem[16 * block + 4 * n + 2 * h] * norm, O_rmem[16 * block + 4 * n + 2 * h + 1] * norm);
+        pair[n] =
+            pack_elements(O_rmem[16 * block + 4 * n + 2 * h] * norm, O_rmem[16 * block + 4 * n + 2 * h + 1] * norm);
       // A 4 x 4 transposition in two rounds: first with the lane beside, then with the lane two away.
 #pragma unroll
       for (int distance = 1; distance <= 2; distance *= 2)

@@ -1,7 +1,9 @@
 // FlashAttention-2 on mma.sync: S and P never leave the registers; K and V come by a cp.async pipeline into swizzled
-// shared memory; the warps of a CTA may divide the keys, too, and merge at the end. fp16 or bf16, HEAD_DIM 64 or 128, S
-// any length >= 1, sm_80 or later. A kernel says how a CTA is cut; tensors are [heads][S][HEAD_DIM].
+// shared memory; the warps of a CTA may divide the keys, too, and merge at the end. fp16 or bf16, HEAD_DIM 64 or 128, any
+// lengths, sm_80 or later. A kernel says how a CTA is cut; Q and O are [heads][S][HEAD_DIM], K and V
+// [heads / group][Skv][HEAD_DIM].
 #pragma once
+#include "attention_form.cuh"
 #include "element.cuh"
 #include "merge_parts.cuh"
 #include "primitives/barrier.cuh"
@@ -104,13 +106,13 @@ __device__ __forceinline__ void scores(float (&S_rmem)[T::M_TILES][T::KV_TILES][
 // Keys that a row may not see (past the end, or later than the row) score minus infinity.
 template <class T>
 __device__ __forceinline__ void mask_scores(float (&S_rmem)[T::M_TILES][T::KV_TILES][4], int first_row, int first_key,
-                                            int S, int causal, int lane) {
+                                            const AttentionForm& form, int lane) {
 #pragma unroll
   for (int m = 0; m < T::M_TILES; ++m)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int row = first_row + m * MMA_M + (lane >> 2) + (i >> 1) * 8;
-      const int keys = (causal ? min(S, row + 1) : S) - first_key - 2 * (lane & 3) - (i & 1);
+      const int keys = form.keys_before(row + 1) - first_key - 2 * (lane & 3) - (i & 1);
 #pragma unroll
       for (int n = 0; n < T::KV_TILES; ++n)
         if (n * MMA_N >= keys) S_rmem[m][n][i] = -INFINITY;
@@ -250,19 +252,20 @@ __device__ __forceinline__ void merge_groups(float (&O_rmem)[T::M_TILES][T::D_TI
 // rows.
 template <class T>
 __device__ __forceinline__ void attention(const Element* __restrict__ Q, const Element* __restrict__ K,
-                                          const Element* __restrict__ V, Element* __restrict__ O, int S, float scale,
-                                          int causal) {
+                                          const Element* __restrict__ V, Element* __restrict__ O,
+                                          const AttentionForm& form, float scale) {
   extern __shared__ __align__(1024) unsigned char smem[];
   const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   const int group = warp / T::WARPS_Q, group_thread = threadIdx.x % T::GROUP_THREADS,
             warp_row = warp % T::WARPS_Q * T::WARP_Q;
   // The last rows see the most keys under a causal mask: they start first, so that the short ones fill the gaps at the
   // end.
-  const int first_row = (causal ? gridDim.y - 1 - blockIdx.y : blockIdx.y) * T::BLOCK_Q;
-  const size_t head = size_t(blockIdx.x) * S * T::HEAD_DIM;
-  Q += head, K += head, V += head, O += head;
+  const int first_row = (form.causal ? gridDim.y - 1 - blockIdx.y : blockIdx.y) * T::BLOCK_Q;
+  const size_t head = size_t(blockIdx.x) * form.S * T::HEAD_DIM,
+               kv_head = size_t(form.kv_head(blockIdx.x)) * form.Skv * T::HEAD_DIM;
+  Q += head, K += kv_head, V += kv_head, O += head;
 
-  const int keys = causal ? min(S, first_row + T::BLOCK_Q) : S;
+  const int keys = form.keys_before(first_row + T::BLOCK_Q);
   const int kv_tiles = (keys + T::BLOCK_KV - 1) / T::BLOCK_KV;
   const int own_tiles = (kv_tiles - group + T::WARPS_KV - 1) / T::WARPS_KV;
   const uint32_t Q_smem = smem_address(smem), group_smem = Q_smem + T::Q_BYTES + group * T::GROUP_BYTES;
@@ -271,12 +274,12 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
     const int first_key = (own_tile * T::WARPS_KV + group) * T::BLOCK_KV;
     const uint32_t K_smem = group_smem + own_tile % T::STAGES * T::STAGE_BYTES;
     if (own_tile < own_tiles) {
-      load_rows<T::BLOCK_KV, T::HEAD_DIM, T::GROUP_THREADS>(K_smem, K, first_key, S, group_thread);
-      load_rows<T::BLOCK_KV, T::HEAD_DIM, T::GROUP_THREADS>(K_smem + T::KV_BYTES, V, first_key, S, group_thread);
+      load_rows<T::BLOCK_KV, T::HEAD_DIM, T::GROUP_THREADS>(K_smem, K, first_key, form.Skv, group_thread);
+      load_rows<T::BLOCK_KV, T::HEAD_DIM, T::GROUP_THREADS>(K_smem + T::KV_BYTES, V, first_key, form.Skv, group_thread);
     }
     cp_async_commit();  // an empty group too: the waits count groups
   };
-  load_rows<T::BLOCK_Q, T::HEAD_DIM, T::THREADS>(Q_smem, Q, first_row, S, threadIdx.x);
+  load_rows<T::BLOCK_Q, T::HEAD_DIM, T::THREADS>(Q_smem, Q, first_row, form.S, threadIdx.x);
 #pragma unroll
   for (int stage = 0; stage < T::STAGES; ++stage) load_tile(stage);
 
@@ -306,19 +309,20 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
       load_tile(own_tile - 1 + T::STAGES);
     }
     const int first_key = (own_tile * T::WARPS_KV + group) * T::BLOCK_KV;
-    if (causal && first_key >= warp_first_row + T::WARP_Q) continue;  // above the diagonal for all of this warp's rows
+    if (first_key >= form.keys_before(warp_first_row + T::WARP_Q))
+      continue;  // above the diagonal for all of this warp's rows
     const uint32_t K_smem = group_smem + own_tile % T::STAGES * T::STAGE_BYTES;
 
     float S_rmem[T::M_TILES][T::KV_TILES][4] = {};
     scores<T>(S_rmem, Q_rmem, Q_smem, K_smem, warp_row, lane);
-    if (first_key + T::BLOCK_KV > (causal ? min(S, warp_first_row + 1) : S))
-      mask_scores<T>(S_rmem, warp_first_row, first_key, S, causal, lane);
+    if (first_key + T::BLOCK_KV > form.keys_before(warp_first_row + 1))
+      mask_scores<T>(S_rmem, warp_first_row, first_key, form, lane);
     raise_row_max<T>(S_rmem, O_rmem, row_max, row_sum, scale_log2);
     weigh_values<T>(S_rmem, O_rmem, row_max, row_sum, K_smem + T::KV_BYTES, scale_log2, lane);
   }
 
   if constexpr (T::WARPS_KV > 1) merge_groups<T>(O_rmem, row_max, row_sum, smem + T::Q_BYTES, warp_row, group, lane);
-  if (group == 0) store_rows<T>(O_rmem, row_sum, smem, O, first_row, warp_row, S, lane);
+  if (group == 0) store_rows<T>(O_rmem, row_sum, smem, O, first_row, warp_row, form.S, lane);
 }
 
 }  // namespace register_rows

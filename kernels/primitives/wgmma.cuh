@@ -1,8 +1,15 @@
-// Warpgroup matrix products (sm_90a): D = A B (+ D when accumulate), 64 x N x 16, fp16 in, fp32 out, asynchronous.
+// Warpgroup matrix products (sm_90a): D = A B (+ D when accumulate), 64 x N x 16, fp16 in, fp32 out, asynchronous. In a
+// kernel whose parameter BF16 is 1, bf16 in.
 // D of thread t (warp w = t / 32 of the warpgroup, g = t % 32 / 4, c = t % 4): row 16 w + g (+ 8), column 8 j + 2 c (+
 // 1) is d[4 j + 2 (row half) + (column half)]. A in registers is laid out as mma.cuh's A, one 16-row stripe a warp.
 #pragma once
 #include <cstdint>
+
+#if BF16
+#define WGMMA_INPUTS "bf16.bf16"
+#else
+#define WGMMA_INPUTS "f16.f16"
+#endif
 
 // A tile of rows of 128 bytes (64 halves) with the 128-byte swizzle, base 1024-byte aligned: eight rows are 1024 bytes
 // apart. K-major (rows run along N): advance 32 bytes a k16 step. MN-major (rows run along K, `bt`): advance 16 rows a
@@ -44,7 +51,8 @@ __device__ __forceinline__ void wgmma_m64n64k16_rs(float (&d)[32], const uint32_
                                                    int accumulate) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32." WGMMA_INPUTS
+      " "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
       "{%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}\n"
@@ -59,7 +67,8 @@ __device__ __forceinline__ void wgmma_m64n128k16_rs(float (&d)[64], const uint32
                                                     int accumulate) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32." WGMMA_INPUTS
+      " "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
       "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
@@ -80,7 +89,8 @@ __device__ __forceinline__ void wgmma_m64n64k16_rs_bt(float (&d)[32], const uint
                                                       int accumulate) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32." WGMMA_INPUTS
+      " "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
       "{%32, %33, %34, %35}, %36, p, 1, 1, 1;\n}\n"
@@ -95,7 +105,8 @@ __device__ __forceinline__ void wgmma_m64n128k16_rs_bt(float (&d)[64], const uin
                                                        int accumulate) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32." WGMMA_INPUTS
+      " "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
       "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
@@ -116,7 +127,8 @@ __device__ __forceinline__ void wgmma_m64n192k16_rs(float (&d)[96], const uint32
                                                     int accumulate) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %101, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 "
+      "wgmma.mma_async.sync.aligned.m64n192k16.f32." WGMMA_INPUTS
+      " "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
       "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
@@ -143,7 +155,8 @@ __device__ __forceinline__ void wgmma_m64n72k16_rs_bt(float (&d)[36], const uint
                                                       int accumulate) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %41, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n72k16.f32.f16.f16 "
+      "wgmma.mma_async.sync.aligned.m64n72k16.f32." WGMMA_INPUTS
+      " "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
       "%32, %33, %34, %35}, "
@@ -160,7 +173,8 @@ __device__ __forceinline__ void wgmma_m64n136k16_rs_bt(float (&d)[68], const uin
                                                        int accumulate) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %73, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n136k16.f32.f16.f16 "
+      "wgmma.mma_async.sync.aligned.m64n136k16.f32." WGMMA_INPUTS
+      " "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
       "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
@@ -184,7 +198,8 @@ __device__ __forceinline__ void wgmma_m64n136k16_rs_bt(float (&d)[68], const uin
 __device__ __forceinline__ void wgmma_m64n128k16_ss(float (&d)[64], uint64_t a_smem, uint64_t b_smem, int accumulate) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32." WGMMA_INPUTS
+      " "
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
       "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
