@@ -1,0 +1,313 @@
+#!/usr/bin/env python3
+"""Times attention kernels beside PyTorch's SDPA backends, and FlashAttention-3 where it was built, on drawn shapes.
+
+  node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 80 kernels/flashcore_v12 > plans.json
+  python3 tools/gpu_host/programs/attention_rivals.py plans.json [--fa3 libfa3.so] [--out FILE]
+  python3 tools/gpu_host/programs/attention_rivals.py --summary FILE
+
+Each line of the output is a JSON object: a shape, and of each subject the median, the 2.5th and the 97.5th percentile of
+the samples in microseconds. A sample is a replay of a CUDA graph of as many calls as take about 1 ms, divided by their
+number; subjects take turns, so that they share the device's clock. All calls of a graph have the same tensors.
+`differences` are the largest absolute ones to SDPA's math backend in fp32, where that has memory for its scores.
+"""
+
+import argparse
+import ctypes
+import json
+import math
+import pathlib
+import statistics
+import subprocess
+import tempfile
+import warnings
+
+BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
+ROUNDS = 25
+SAMPLE_US = 1000
+MOST_SCORES = 2**30
+SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+
+
+def load_torch():
+    """PyTorch's names for this file. The summary does without."""
+    global torch, functional, SDPBackend, sdpa_kernel
+    import torch
+    import torch.nn.functional as functional
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+
+class Driver:
+    """What of the CUDA driver a launch needs."""
+
+    def __init__(self):
+        self.library = ctypes.CDLL("libcuda.so.1")
+
+    def call(self, name, *arguments):
+        code = getattr(self.library, name)(*arguments)
+        if code != 0:
+            raise RuntimeError(f"{name} failed with CUresult {code}")
+
+
+class LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = [
+        *[(f"grid_{axis}", ctypes.c_uint) for axis in "xyz"],
+        *[(f"block_{axis}", ctypes.c_uint) for axis in "xyz"],
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("attribute_count", ctypes.c_uint),
+    ]
+
+
+class Kernel:
+    """A kernel of the repository in one dtype, compiled here with what its manifest defines."""
+
+    def __init__(self, driver, folder, kernel, dtype):
+        self.driver = driver
+        folder = pathlib.Path(folder)
+        with tempfile.TemporaryDirectory() as built:
+            cubin = pathlib.Path(built) / "kernel.cubin"
+            subprocess.run(
+                [
+                    *["nvcc", "-std=c++17", "-O3", "--use_fast_math", "--split-compile=0", "-cubin", "-arch=sm_90a"],
+                    *[f"-I{folder}", f"-I{folder.parent}"],
+                    *kernel["defines"][dtype],
+                    *["-o", str(cubin), str(folder / kernel["source"])],
+                ],
+                check=True,
+            )
+            self.module = ctypes.c_void_p()
+            driver.call("cuModuleLoadData", ctypes.byref(self.module), cubin.read_bytes())
+
+    def prepare(self, launches, tensors):
+        """A function that starts the launches of a plan on the current stream, which captures what it is given."""
+        prepared = [self.prepared(launch, tensors) for launch in launches]
+
+        def run():
+            stream = torch.cuda.current_stream().cuda_stream
+            for config, entry, arguments, _ in prepared:
+                config.stream = stream
+                self.driver.call("cuLaunchKernelEx", ctypes.byref(config), entry, arguments, None)
+
+        return run
+
+    def prepared(self, launch, tensors):
+        entry = ctypes.c_void_p()
+        self.driver.call("cuModuleGetFunction", ctypes.byref(entry), self.module, launch["entry"].encode())
+        # 8: CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        self.driver.call("cuFuncSetAttribute", entry, 8, launch["sharedBytes"])
+        kept = [self.argument(argument, tensors) for argument in launch["arguments"]]
+        arguments = (ctypes.c_void_p * len(kept))(*[address for address, _ in kept])
+        attribute = ctypes.create_string_buffer(72)
+        if "cluster" in launch:
+            # 4: CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION; its value begins at byte 8.
+            ctypes.c_uint.from_buffer(attribute, 0).value = 4
+            for axis, extent in enumerate(launch["cluster"]):
+                ctypes.c_uint.from_buffer(attribute, 8 + 4 * axis).value = extent
+        config = LaunchConfig(
+            *launch["grid"],
+            *launch["block"],
+            launch["sharedBytes"],
+            None,
+            ctypes.addressof(attribute),
+            int("cluster" in launch),
+        )
+        return config, entry, arguments, (kept, attribute)
+
+    def argument(self, argument, tensors):
+        """Where a launch finds an argument, and what has to live as long."""
+        kind = argument["kind"]
+        if kind == "tensorMap":
+            return self.tensor_map(argument, tensors[argument["tensor"]])
+        value = {
+            "tensor": lambda: ctypes.c_void_p(tensors[argument["tensor"]].data_ptr()),
+            "int32": lambda: ctypes.c_int(argument["value"]),
+            "float32": lambda: ctypes.c_float(argument["value"]),
+        }[kind]()
+        return ctypes.addressof(value), value
+
+    def tensor_map(self, argument, tensor):
+        held = ctypes.create_string_buffer(128 + 64)
+        address = (ctypes.addressof(held) + 63) // 64 * 64
+        B, H, S, D = tensor.shape
+        dtype = 9 if tensor.dtype == torch.bfloat16 else 6  # CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, _FLOAT16
+        self.driver.call(
+            "cuTensorMapEncodeTiled",
+            ctypes.c_void_p(address),
+            dtype,
+            ctypes.c_uint32(3),
+            ctypes.c_void_p(tensor.data_ptr()),
+            (ctypes.c_uint64 * 3)(D, S, B * H),
+            (ctypes.c_uint64 * 2)(D * 2, S * D * 2),
+            (ctypes.c_uint32 * 3)(*argument["box"], 1),
+            (ctypes.c_uint32 * 3)(1, 1, 1),
+            0,
+            SWIZZLES[argument["swizzle"]],
+            3,  # L2 promotion of 256 bytes
+            0,
+        )
+        return address, held
+
+
+def fields_of(text):
+    """B, H, S, D, Hkv, Skv and whether it is causal, of 2x8x512x64c,Hkv=2,Skv=100."""
+    first, *rest = text.split(",")
+    B, H, S, D = (int(each) for each in first.rstrip("c").split("x"))
+    named = {name: int(value) for name, value in (each.split("=") for each in rest)}
+    return B, H, S, D, named.get("Hkv", H), named.get("Skv", S), first.endswith("c")
+
+
+def captured(call, count):
+    """A graph of `count` calls."""
+    with torch.cuda.stream(torch.cuda.Stream()):
+        call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept = [call() for _ in range(count)]
+    return graph, kept
+
+
+def time_graph(graph, events):
+    events[0].record()
+    graph.replay()
+    events[1].record()
+    events[1].synchronize()
+    return events[0].elapsed_time(events[1]) * 1e3
+
+
+def fa3_call(library, dtype, tensors, fields):
+    B, H, S, D, Hkv, Skv, causal = fields
+    function = getattr(library, f"fa3_{dtype}_{D}")
+    lse = torch.empty(B, H, S, device="cuda")
+    semaphore = torch.zeros(1, dtype=torch.int32, device="cuda")
+    multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
+    pointers = [ctypes.c_void_p(each.data_ptr()) for each in (*tensors, lse, semaphore)]
+
+    def call():
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        function(*pointers, B, H, Hkv, S, Skv, int(causal), ctypes.c_float(D**-0.5), multiprocessors, stream)
+        return lse, semaphore
+
+    return call
+
+
+def measure(item, kernels, library):
+    fields = B, H, S, D, Hkv, Skv, causal = fields_of(item["shape"])
+    dtype = torch.bfloat16 if item["dtype"] == "bf16" else torch.float16
+    q = torch.randn(B, H, S, D, device="cuda", dtype=dtype)
+    k, v = (torch.randn(B, Hkv, Skv, D, device="cuda", dtype=dtype) for _ in range(2))
+    outputs, subjects, missing = {}, {}, {}
+    for name, launches in item["plans"].items():
+        outputs[name] = torch.full_like(q, math.nan)
+        tensors = {"Q": q, "K": k, "V": v, "O": outputs[name]}
+        subjects[name] = kernels[name, item["dtype"]].prepare(launches, tensors)
+
+    def attention(backend):
+        with sdpa_kernel([backend]):
+            return functional.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=H != Hkv)
+
+    for name, kind in BACKENDS.items():
+        backend = getattr(SDPBackend, kind)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                outputs[name] = attention(backend)
+            torch.cuda.synchronize()
+            subjects[name] = lambda backend=backend: attention(backend)
+        except RuntimeError as error:
+            missing[name] = str(error).strip().splitlines()[0][:100]
+    if library is not None:
+        outputs["fa3"] = torch.full_like(q, math.nan)
+        subjects["fa3"] = fa3_call(library, item["dtype"], (q, k, v, outputs["fa3"]), fields)
+
+    for name in subjects:
+        if name not in BACKENDS:
+            subjects[name]()
+    torch.cuda.synchronize()
+    differences = {}
+    if B * H * S * Skv <= MOST_SCORES:
+        wide = [each.float().repeat_interleave(H // Hkv, 1) for each in (k, v)]
+        with sdpa_kernel([SDPBackend.MATH]):
+            want = functional.scaled_dot_product_attention(q.float(), *wide, is_causal=causal)
+        differences = {name: (each.float() - want).abs().max().item() for name, each in outputs.items()}
+        del wide, want
+
+    events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
+    graphs = {}
+    for name, call in subjects.items():
+        single, _ = captured(call, 1)
+        us = sorted(time_graph(single, events) for _ in range(5))[2]
+        count = max(1, min(200, round(SAMPLE_US / us)))
+        graphs[name] = (*captured(call, count), count)
+    samples = {name: [] for name in graphs}
+    for _ in range(ROUNDS):
+        for name, (graph, _, count) in graphs.items():
+            samples[name].append(time_graph(graph, events) / count)
+    figures = {}
+    for name, values in samples.items():
+        values = sorted(values)
+        figures[name] = [round(values[int(p * len(values))], 3) for p in (0.5, 0.025, 0.975)]
+    return {"shape": item["shape"], "dtype": item["dtype"], "us": figures, "missing": missing, "differences": differences}
+
+
+def summarise(path):
+    """A table of what a run wrote: by class of shapes, how the first kernel stands to each rival."""
+    about, *lines = [json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf8").splitlines()]
+    own = about["kernels"][0]
+    print(f"{about['device']}, PyTorch {about['torch']}, {len(lines)} shapes drawn with seed {about['seed']}.\n")
+    print(f"| shapes | number | rival | its time / {own}'s: least, geometric mean, most | least at |")
+    print("| --- | --- | --- | --- | --- |")
+    classes = {
+        "heads of their own": lambda f: f[1] == f[4] and f[2] == f[5],
+        "shared heads": lambda f: f[1] != f[4] and f[2] == f[5],
+        "keys of their own length": lambda f: f[2] != f[5],
+    }
+    for title, belongs in classes.items():
+        for causal in (False, True):
+            chosen = [line for line in lines if belongs(fields_of(line["shape"])) and line["shape"].split(",")[0].endswith("c") == causal]
+            for rival in sorted({name for line in chosen for name in line["us"]} - {own}):
+                pairs = [(line["us"][rival][0] / line["us"][own][0], line) for line in chosen if rival in line["us"] and own in line["us"]]
+                if not pairs:
+                    continue
+                ratios = [ratio for ratio, _ in pairs]
+                mean = math.exp(statistics.fmean(map(math.log, ratios)))
+                worst = min(pairs, key=lambda pair: pair[0])[1]
+                print(
+                    f"| {title}{', causal' if causal else ''} | {len(pairs)} | {rival} | {min(ratios):.3f}, {mean:.3f},"
+                    f" {max(ratios):.3f} | {worst['shape']} {worst['dtype']} |"
+                )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("plans", nargs="?", type=argparse.FileType())
+    parser.add_argument("--fa3", help="FlashAttention-3 as a library with functions fa3_fp16_64 and alike")
+    parser.add_argument("--out", type=argparse.FileType("w"), default="-")
+    parser.add_argument("--summary", help="prints the table of what --out wrote, and measures nothing")
+    options = parser.parse_args()
+    if options.summary:
+        return summarise(options.summary)
+    load_torch()
+    plans = json.load(options.plans)
+    driver = Driver()
+    torch.zeros(1, device="cuda")
+    wanted = {(name, item["dtype"]) for item in plans["shapes"] for name in item["plans"]}
+    kernels = {(name, dtype): Kernel(driver, name, plans["kernels"][name], dtype) for name, dtype in sorted(wanted)}
+    library = ctypes.CDLL(options.fa3) if options.fa3 else None
+    about = {
+        "device": torch.cuda.get_device_name(0),
+        "torch": torch.__version__,
+        "seed": plans["seed"],
+        "kernels": list(plans["kernels"]),
+    }
+    print(json.dumps(about), file=options.out, flush=True)
+    for item in plans["shapes"]:
+        print(json.dumps(measure(item, kernels, library)), file=options.out, flush=True)
+        torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+/**
+ * Draws shapes of attention and prints what kernels launch for them, as JSON for
+ * tools/gpu_host/programs/attention_rivals.py:
+ *
+ *   node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 80 kernels/flashcore_v12
+ *
+ * With --shape, those shapes in fp16 and bf16 instead of drawn ones. A kernel that does not take a shape has no plan for it.
+ */
+import { parseArgs } from 'node:util';
+import {
+  type Manifest,
+  type ResolvedVariant,
+  checkShape,
+  loadManifest,
+  parseShape,
+  planLaunches,
+  resolveVariant,
+} from '@flashcore/shared/kernels';
+
+/** Of an H100 or H200 SXM. */
+const SMS = 132;
+const MOST_BYTES = 3e9;
+/** H, Hkv and D: Llama-3 8B and 70B, Qwen3-30B, gpt-oss, Qwen2.5-14B, and heads that share nothing. */
+const HEADS = [
+  [32, 8, 128],
+  [64, 8, 128],
+  [32, 4, 128],
+  [64, 8, 64],
+  [40, 8, 128],
+  [16, 16, 64],
+  [16, 16, 128],
+  [12, 12, 64],
+] as const;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    seed: { type: 'string', default: '1' },
+    shapes: { type: 'string', default: '60' },
+    shape: { type: 'string', multiple: true, default: [] },
+  },
+});
+
+/** Numbers of [0, 1): a linear congruence (Numerical Recipes, section 7.1). */
+function numbersFrom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+const random = numbersFrom(Number(values.seed));
+const oneOf = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)]!;
+const between = (low: number, high: number): number =>
+  Math.round(2 ** (Math.log2(low) + random() * Math.log2(high / low)));
+
+/** A self-attention with or without a mask, or one whose keys have a length of their own. */
+function draw(): { text: string; dtype: 'fp16' | 'bf16' } {
+  for (;;) {
+    const [H, Hkv, D] = oneOf(HEADS);
+    const S = between(16, 16384);
+    const B = between(1, Math.max(1, Math.min(64, 131072 / S)));
+    const form = oneOf(['', 'c', 'c', 'cross'] as const);
+    const Skv = form === 'cross' ? between(16, 16384) : S;
+    if (2 * B * D * (2 * H * S + 2 * Hkv * Skv) > MOST_BYTES || B * H * S * Skv > 64 * 2 ** 30) continue;
+    const keys = (Hkv === H ? '' : `,Hkv=${Hkv}`) + (Skv === S ? '' : `,Skv=${Skv}`);
+    return { text: `${B}x${H}x${S}x${D}${form === 'c' ? 'c' : ''}${keys}`, dtype: oneOf(['fp16', 'bf16']) };
+  }
+}
+
+/** A kernel in a dtype on such a device; undefined: it has no such dtype. */
+function resolvedFor(manifest: Manifest, dtype: string): ResolvedVariant | undefined {
+  if (dtype === 'bf16' && !Object.hasOwn(manifest.parameters, 'BF16')) return undefined;
+  return resolveVariant(manifest, dtype === 'bf16' ? { parameters: { BF16: 1 } } : {}, { multiprocessors: SMS });
+}
+
+const kernels = await Promise.all(
+  positionals.map(async (folder) => ({ folder, manifest: await loadManifest(folder) })),
+);
+const given = values.shape.flatMap((text) => [
+  { text, dtype: 'fp16' as const },
+  { text, dtype: 'bf16' as const },
+]);
+const drawn = given.length > 0 ? given : Array.from({ length: Number(values.shapes) }, draw);
+const shapes = drawn.map(({ text, dtype }) => {
+  const shape = parseShape(text);
+  const plans = kernels.flatMap(({ folder, manifest }) => {
+    const resolved = resolvedFor(manifest, dtype);
+    if (!resolved || checkShape(manifest, resolved, shape)) return [];
+    return [[folder, planLaunches(manifest, resolved, shape).launches]];
+  });
+  return { shape: text, dtype, plans: Object.fromEntries(plans) };
+});
+const sources = kernels.map(({ folder, manifest }) => [
+  folder,
+  {
+    source: manifest.source,
+    defines: { fp16: resolvedFor(manifest, 'fp16')?.defines, bf16: resolvedFor(manifest, 'bf16')?.defines },
+  },
+]);
+process.stdout.write(
+  `${JSON.stringify({ seed: Number(values.seed), kernels: Object.fromEntries(sources), shapes })}\n`,
+);
