@@ -1,9 +1,17 @@
-"""Attention's forward pass in Triton. `python attention.py`, with Triton and no GPU, writes attention.ptx anew."""
+"""Attention's forward pass in Triton. `python attention.py`, with Triton and no GPU, writes attention.ptx beside it anew.
 
+`python attention.py 90` writes it for compute capability 9.0; kernel.yaml then needs `arch: sm_90a` instead of
+`min_arch`, and the shared_bytes that the program prints.
+"""
+
+import pathlib
 import re
+import sys
 
 import triton
 import triton.language as tl
+
+CONSTANTS = {"BLOCK_M": 64, "BLOCK_N": 64, "D": 64}
 
 
 @triton.jit
@@ -37,19 +45,22 @@ def attention(Q, K, V, Out, S, scale, causal, BLOCK_M: tl.constexpr, BLOCK_N: tl
     tl.store(Out + at, (o / row_sum[:, None]).to(tl.float16), mask=rows[:, None] < S)
 
 
-if __name__ == "__main__":
+def compiled_for(capability):
+    """The kernel for a compute capability, 80 or 90: Triton's object, with `asm["ptx"]` and `metadata`."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
     signature = {"Q": "*fp16", "K": "*fp16", "V": "*fp16", "Out": "*fp16", "S": "i32", "scale": "fp32", "causal": "i32"}
-    constexprs = {"BLOCK_M": 64, "BLOCK_N": 64, "D": 64}
     # Tensors begin at multiples of 16 bytes.
     aligned = {(index,): [["tt.divisibility", 16]] for index in range(4)}
-    source = ASTSource(attention, signature | dict.fromkeys(constexprs, "constexpr"), constexprs, aligned)
+    source = ASTSource(attention, signature | dict.fromkeys(CONSTANTS, "constexpr"), CONSTANTS, aligned)
     options = {"num_warps": 4, "num_stages": 2}
-    compiled = triton.compile(source, target=GPUTarget("cuda", 80, 32), options=options)
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+
+
+if __name__ == "__main__":
+    compiled = compiled_for(int(sys.argv[1]) if len(sys.argv) > 1 else 80)
     # The same file wherever it was made.
     ptx = re.sub(r'(\.file\t\d+ )".*/([^/"]+)"', r'\1"\2"', compiled.asm["ptx"])
-    with open("attention.ptx", "w") as file:
-        file.write(ptx)
+    pathlib.Path(__file__).with_name("attention.ptx").write_text(ptx, encoding="utf8")
     print(f"block: {32 * compiled.metadata.num_warps} threads, shared_bytes: {compiled.metadata.shared}")
