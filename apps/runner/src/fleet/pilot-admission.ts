@@ -53,14 +53,14 @@ export function letIn(
 /** Errors: UNAUTHENTICATED. */
 function admitted(admission: Admission): Exclude<Admission, string> {
   if (typeof admission === 'object') return admission;
-  throw new FlashcoreError(
-    'UNAUTHENTICATED',
-    {},
-    admission === 'used'
-      ? 'Submit no pilot twice: its token was used before'
-      : 'Let the gateway submit pilots: it gave out no such token, or its pilot has ended',
-  );
+  throw new FlashcoreError('UNAUTHENTICATED', {}, NOT_ADMITTED[admission]);
 }
+
+const NOT_ADMITTED = {
+  used: 'Submit no pilot twice: its token was used before',
+  dismissed: "Read the gateway's log: a job was taken from this pilot, which gets no other",
+  unknown: 'Let the gateway submit pilots: it gave out no such token, or its pilot has ended',
+};
 
 /** Times of another model, or of the emulator in a GPU's place, must never stand for the partition's. */
 function requireModel(found: Device, settings: PartitionSettings): void {

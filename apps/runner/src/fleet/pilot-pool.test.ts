@@ -545,3 +545,30 @@ test('a job that no node can run is refused, with what to install; one that some
   pilot('2');
   expect((await pool.take('gpu', 'jobs/2', { signal: NEVER, wants: COMPILES })).node).toBe('node-2');
 });
+
+test('a pilot whose job was taken from it is not let in again, and its session reads nothing', async () => {
+  const { pool, pilot, table } = fixture();
+  const { session } = pilot('1');
+  const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
+  const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
+  session.event(lease.number, measured({ deviceSeconds: -1 }));
+  await expect(end).rejects.toThrow(LeaseLost);
+  session.lost('its link broke');
+  expect(() => pilot('1')).toThrow('a job was taken from this pilot');
+  expect(pool.roster.connected('gpu')).toBe(0);
+  expect(table.pilotOf(sessionOf('1'))).toBeUndefined();
+});
+
+test('a pilot tells so many bytes for a job, log lines aside, and no event beyond what a client takes', async () => {
+  const mebibytes = (count: number) => warning('x'.repeat(count * 1024 ** 2));
+  for (const events of [[mebibytes(17)], Array.from({ length: 26 }, () => mebibytes(10))]) {
+    const { pool, pilot } = fixture();
+    const { session } = pilot('1');
+    const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
+    let heard = 0;
+    const end = lease.run(ASSIGNMENT, { onEvent: () => (heard += 1), signal: NEVER });
+    for (const event of events) session.event(lease.number, event);
+    await expect(end).rejects.toThrow(/MiB/);
+    expect(heard).toBe(events.length - 1);
+  }
+});

@@ -187,15 +187,16 @@ export class PilotPool {
       this.#linkBroke(pilot, reason);
     }
     if (place !== 'next') return;
-    const lie = contradictionIn(event, { device: pilot.device, buildId: this.#options.buildId });
-    if (lie !== undefined) return this.#takeBack(pilot, work, plainLine(lie));
+    const known = { device: pilot.device, buildId: this.#options.buildId };
+    const wrong = contradictionIn(event, known) ?? work.tooMuch(event);
+    if (wrong !== undefined) return this.#takeBack(pilot, work, plainLine(wrong));
     work.hear(event);
     if (event.payload.case !== 'finished') return this.#relay(pilot, work, event);
     const result = event.payload.value;
     this.#free(pilot, () => work.finish(result));
   }
 
-  /** What kept a pilot from this job would keep it from the next. */
+  /** What kept a pilot from this job would keep it from the next: it is not let in again. */
   #takeBack(pilot: LivePilot, work: PilotWork, reason: string): void {
     this.#options.logger.warn(
       { pilot: pilot.schedulerJob, node: pilot.node, reason },
@@ -204,6 +205,7 @@ export class PilotPool {
     pilot.leaving = true;
     this.#free(pilot, () => work.fail(new LeaseLost(reason)));
     pilot.link?.dismiss(reason);
+    this.#options.table.endSession(pilot.id);
   }
 
   /** Where an event can't be stored the job is the one that ends, not its pilot. */

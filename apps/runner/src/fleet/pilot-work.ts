@@ -1,4 +1,11 @@
-import { FlashcoreError, type JobEvent, type JobFinished, type Sha256 } from '@flashcore/shared/contract';
+import { toBinary } from '@bufbuild/protobuf';
+import {
+  FlashcoreError,
+  JobEventSchema,
+  type JobEvent,
+  type JobFinished,
+  type Sha256,
+} from '@flashcore/shared/contract';
 import type { Assignment } from '@flashcore/shared/fleet';
 import type { LeaseRow } from '../store/fleet-table.ts';
 import type { LeaseOptions, PilotLink } from './pilot-link.ts';
@@ -6,8 +13,13 @@ import type { LeaseOptions, PilotLink } from './pilot-link.ts';
 /** Less than a stopped job has (STOP_GRACE_MS), so that the partition never counts as held. */
 const STOP_WITHIN_MS = 4_000;
 
-/** What a pilot may store for one job: cubins, listings, samples and reports of the largest experiments have 40 MiB. */
+/**
+ * What a pilot may store for one job, files and events: cubins, listings, samples and reports of the largest
+ * experiments have 40 MiB.
+ */
 const MOST_STORED_BYTES = 256 * 1024 ** 2;
+/** An answer to a client has room for four. */
+const MOST_EVENT_BYTES = 16 * 1024 ** 2;
 
 /** What the files that a pilot reads are. */
 export type AssignedFiles = Pick<Assignment, 'files' | 'compilations'>;
@@ -89,9 +101,23 @@ export class PilotWork {
       throw new FlashcoreError(
         'PERMISSION_DENIED',
         { lease: String(this.lease) },
-        `Store at most ${MOST_STORED_BYTES / 1024 ** 2} MiB for a job: this would make ${Math.ceil(stored / 1024 ** 2)} MiB`,
+        `Store at most ${mebibytes(MOST_STORED_BYTES)} for a job: this would make ${mebibytes(stored)}`,
       );
     this.#storedBytes = stored;
+  }
+
+  /** Counts an event that is to be stored: why it is too much, in words; undefined: it is not. */
+  tooMuch(event: JobEvent): string | undefined {
+    // The job's own log counts its lines, which a kernel prints.
+    if (event.payload.case === 'logLine') return undefined;
+    const { byteLength } = toBinary(JobEventSchema, event);
+    if (byteLength > MOST_EVENT_BYTES)
+      return `it tells of ${mebibytes(byteLength)} at once, and may of ${mebibytes(MOST_EVENT_BYTES)}`;
+    const stored = this.#storedBytes + byteLength;
+    if (stored > MOST_STORED_BYTES)
+      return `it has more than ${mebibytes(MOST_STORED_BYTES)} of files and events for one job`;
+    this.#storedBytes = stored;
+    return undefined;
   }
 
   /** Has the pilot do it, or go on with it, until it ends. Errors: those of fail(). */
@@ -140,3 +166,5 @@ export class PilotWork {
     this.#end.reject(error);
   }
 }
+
+const mebibytes = (bytes: number): string => `${Math.ceil(bytes / 1024 ** 2)} MiB`;

@@ -87,7 +87,10 @@ export class JobRecorder {
     this.#logLines += 1;
     if (this.#logLines > MAX_LOG_LINES) return;
     if (this.#logLines === MAX_LOG_LINES) return this.recordWhenFree(tooManyLines());
-    this.#enqueue({ case: 'logLine', value: create(LogLineSchema, { source, text: cleanLogLine(text) }) });
+    this.#enqueue({
+      case: 'logLine',
+      value: create(LogLineSchema, { source: cleanLogLine(source), text: cleanLogLine(text) }),
+    });
     if (this.#tryAgain !== undefined) return;
     if (this.#pending.length >= MAX_PENDING) this.#flushWhenFree();
     else this.#flushSoon ??= setImmediate(() => this.#flushBatch());

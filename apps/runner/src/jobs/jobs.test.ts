@@ -497,6 +497,22 @@ test('what is stored of a job steers no terminal: lines, warnings, findings, sum
   expect(jobs.get(job.name).job.summary).toBe('safetext');
 });
 
+test('a log line has a bounded text and a bounded source', async () => {
+  const long = 'x'.repeat(100_000);
+  const bodies = {
+    long: ({ emit }: JobContext) => {
+      emit({ case: 'logLine', value: create(LogLineSchema, { source: long, text: long }) });
+      return Promise.resolve({ outcome: Outcome.PASSED, summary: '', result: create(JobResultSchema) });
+    },
+  };
+  const { jobs, start } = fixture({ bodies });
+  const job = start('long');
+  await settle();
+  const line = (await events(jobs, job.name)).find(({ payload }) => payload.case === 'logLine')?.payload.value;
+  const { source, text } = line as { source: string; text: string };
+  expect([source.length, text.length]).toEqual([4096, 4096]);
+});
+
 /** Lets promises and immediates run that are ready. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);

@@ -14,7 +14,10 @@ export interface PilotRow {
 }
 
 /** What a pilot showed. */
-export type Admission = (PilotRow & { use: 'first' | 'again' }) | 'used' | 'unknown';
+export type Admission = (PilotRow & { use: 'first' | 'again' }) | 'used' | 'dismissed' | 'unknown';
+
+/** Of a pilot that is let in no more: no digest. */
+const DISMISSED = 'dismissed';
 
 /** A job that a pilot has. */
 export interface LeaseRow {
@@ -67,7 +70,8 @@ export class FleetTable {
       submitMs: row['submit_ms'] as number,
     };
     if (row['session_sha256'] === digestOf(session)) return { ...pilot, use: 'again' };
-    return row['session_sha256'] === null ? { ...pilot, use: 'first' } : 'used';
+    if (row['session_sha256'] === null) return { ...pilot, use: 'first' };
+    return row['session_sha256'] === DISMISSED ? 'dismissed' : 'used';
   }
 
   /** The pilot whose session a text is; undefined: of none that has not ended. */
@@ -80,6 +84,12 @@ export class FleetTable {
   beginSession(pilot: number, session: string): void {
     const update = this.#database.prepare('UPDATE pilots SET session_sha256 = ? WHERE id = ?');
     this.#database.transaction(() => update.run(digestOf(session), pilot));
+  }
+
+  /** Lets a pilot in no more, neither by its token nor by its session. Errors: DISK_FULL. */
+  endSession(pilot: number): void {
+    const update = this.#database.prepare('UPDATE pilots SET session_sha256 = ? WHERE id = ?');
+    this.#database.transaction(() => update.run(DISMISSED, pilot));
   }
 
   /** Pilots that have not ended, as far as is known. */
