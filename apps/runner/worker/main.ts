@@ -98,11 +98,14 @@ async function openDevice(request: OpenRequest): Promise<ReplyByRequest['open']>
   return driver.facts;
 }
 
-/** A box that did not let the executor start says nothing about the candidate, which was not loaded. */
-function whatEnded({ answered, exitCode, signalName, problem }: ExecutorEnd): WorkerMessage {
-  if (answered) return { type: 'crashed', exitCode, signalName, problem };
+/** A box that did not start, or was ended by somebody else, says nothing about the candidate in it. */
+function whatEnded({ answered, fromOutside, exitCode, signalName, problem }: ExecutorEnd): WorkerMessage {
+  if (answered && !fromOutside) return { type: 'crashed', exitCode, signalName, problem };
   const how = problem ?? (signalName === null ? `exit status ${exitCode}` : signalName);
-  return { type: 'failed', message: `the process for the kernel's code did not start (${how}): look at its box` };
+  const message = answered
+    ? `the box of the kernel's code was ended from outside (${how}): look at the host's memory, and try again`
+    : `the process for the kernel's code did not start (${how}): look at its box`;
+  return { type: 'failed', message };
 }
 
 async function answer({ outputEnd, ...request }: SentRequest): Promise<void> {

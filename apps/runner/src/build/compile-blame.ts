@@ -1,11 +1,17 @@
 /** Whether a compiler failed because of its sources or of the host, by what is known of both. */
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { KILLED, type StagesEnd } from './compile-stages.ts';
-import { isPlacedError } from './diagnostics.ts';
+import { isPlaced, isPlacedError } from './diagnostics.ts';
 
 // g++ tells of its parts, nvcc of its own; the linker and the assembler say the second.
 const KILLED_PART = /(?:^|: )(?:fatal error: )?Killed signal terminated program \w+|died due to signal 9\b/;
-const NO_SPACE = /: No space left on device\b/;
+const NO_SPACE = /: (?:No space left on device|Disk quota exceeded)\b/;
+/** Of g++, which names the place that it had come to. A text of the sources can not begin so. */
+const NOT_WRITTEN =
+  /^[^:]+:\d+(?::\d+)?: fatal error: error writing to \S+: (?:No space left on device|Disk quota exceeded)$/;
+/** No source makes a compiler say so of itself. */
+const HOST_TROUBLE =
+  /: (?:Input\/output error|Read-only file system|Stale file handle|Resource temporarily unavailable|Too many open files(?: in system)?|Text file busy|(?:v?fork|posix_spawnp?): Cannot allocate memory)\.?$/;
 /** With less, some part of a compiler did not get what it wanted to write, whatever it says. */
 const LEAST_FREE_BYTES = 64 * 1024 ** 2;
 /** A compiler that is killed sooner has not come to its own limits. */
@@ -17,7 +23,7 @@ const PTXAS_INFO = /^ptxas info {0,8}:|^ {4}\d+ bytes stack frame/;
 /** Temporary files have another name each time. */
 const TEMPORARY = /\/tmp\/[\w.-]+/g;
 
-export type HostFault = 'no-space' | 'killed' | 'box' | 'unknown';
+export type HostFault = 'no-space' | 'killed' | 'box' | 'trouble' | 'unknown';
 
 /**
  * What the host did to the compiler. Undefined: it ended as its sources made it end, with an error that has a place in
@@ -26,12 +32,19 @@ export type HostFault = 'no-space' | 'killed' | 'box' | 'unknown';
 export function hostFault(end: StagesEnd, limitMs: number): HostFault | undefined {
   const { exitCode, timedOut, seconds, lines, leastFreeBytes, boxBroke } = end;
   if (exitCode === 0 || timedOut) return undefined;
+  // Without space a box can not give its account either.
+  if (leastFreeBytes < LEAST_FREE_BYTES) return 'no-space';
   if (boxBroke) return 'box';
-  if (lines.some((line) => NO_SPACE.test(line)) || leastFreeBytes < LEAST_FREE_BYTES) return 'no-space';
-  const killed = exitCode === KILLED || lines.some((line) => KILLED_PART.test(line));
+  const own = lines.filter(isOwnWord);
+  if (own.some((line) => NO_SPACE.test(line)) || lines.some((line) => NOT_WRITTEN.test(line))) return 'no-space';
+  const killed = exitCode === KILLED || own.some((line) => KILLED_PART.test(line));
   if (killed) return seconds * 1000 < OWN_LIMIT_PART * limitMs ? 'killed' : undefined;
+  if (own.some((line) => HOST_TROUBLE.test(line))) return 'trouble';
   return lines.some((line) => isPlacedError(line) || PTXAS_ERROR.test(line)) ? undefined : 'unknown';
 }
+
+/** What a compiler says of itself: neither a message about a place in the sources, nor a line of them under one. */
+const isOwnWord = (line: string): boolean => /^\S/.test(line) && !isPlaced(line);
 
 /**
  * What is held against the host after a compiler was run twice. The same words twice, on a host that was in order, are
@@ -67,6 +80,12 @@ export function hostError(fault: HostFault): FlashcoreError {
         'INTERNAL',
         { cause: 'box broke' },
         'The box of the compiler broke, twice: run fa-tui host, which says whether bubblewrap works, and try again',
+      );
+    case 'trouble':
+      return new FlashcoreError(
+        'INTERNAL',
+        { cause: 'host trouble' },
+        "The host kept the compiler from its work, twice: the job's log has its words; look at the host's disk, processes and open files, and try again",
       );
     case 'unknown':
       return new FlashcoreError(

@@ -238,11 +238,30 @@ test('hostFault() tells what the host did to a compiler from what its sources di
       end(['k.cu:1:1: error: expected unqualified-id'], { leastFreeBytes: 4096 }),
       end(['bwrap: No permissions to create new namespace'], { boxBroke: true }),
       end(['ptxas fatal   : Memory allocation failure']),
+      end(['k.cu:70:1: fatal error: error writing to /tmp/ccX.s: No space left on device']),
+      end(['g++: error: error writing to k.s: Disk quota exceeded']),
+      end(["sh: 1: can't create k.status: No space left on device"], { boxBroke: true, leastFreeBytes: 0 }),
+      end(["g++: fatal error: cannot execute 'cc1plus': vfork: Resource temporarily unavailable"]),
+      end(["ld: can't read /usr/lib/libc.so: Input/output error"]),
     ].map((one) => hostFault(one, 180_000)),
   ).toEqual([
     ...['no-space', 'killed', 'killed', 'killed', undefined, undefined, undefined, undefined],
-    ...['no-space', 'box', 'unknown'],
+    ...['no-space', 'box', 'unknown', 'no-space', 'no-space', 'no-space', 'trouble', 'trouble'],
   ]);
+  // A source puts the host's words into messages about itself, and into lines of its own.
+  for (const words of [
+    'x: No space left on device',
+    'fatal error: error writing to /tmp/ccX.s: No space left on device',
+    'g++: fatal error: Killed signal terminated program cc1plus',
+    'vfork: Resource temporarily unavailable',
+  ])
+    for (const lines of [
+      [`k.cu:1:2: error: #error ${words}`, `    1 | #error ${words}`],
+      [`k.cu(1): error: #error directive: ${words}`, `  #error ${words}`],
+      [`k.cu:1:2: warning: #warning ${words}`, 'k.cu:2:1: error: expected unqualified-id'],
+    ])
+      expect([words, hostFault(end(lines), 180_000)]).toEqual([words, undefined]);
+  expect(faultOfTwo(end(['as: x: Input/output error']), end(['as: x: Input/output error']), 180_000)).toBe('trouble');
   // What a compiler says twice in the same words is about its sources; what it says once, nobody knows.
   const link = (file: string) => end([`/usr/bin/ld: /tmp/${file}.o: undefined reference to f`]);
   expect(faultOfTwo(link('cc1'), link('cc2'), 180_000)).toBeUndefined();

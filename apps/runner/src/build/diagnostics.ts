@@ -60,9 +60,12 @@ export const isDiagnosticLine = (line: string): boolean =>
   undefined;
 
 /** Whether a line is an error that names a line of a file. */
-export function isPlacedError(line: string): boolean {
+export const isPlacedError = (line: string): boolean => isPlaced(line, 'error');
+
+/** Whether a line is a message that names a line of a file; `severity`: one of that kind. */
+export function isPlaced(line: string, severity?: CompilerDiagnostic['severity']): boolean {
   const found = nvccDiagnostic(line) ?? gnuDiagnostic(line, 'g++') ?? assemblerDiagnostic(line);
-  return found?.severity === 'error' && found.line > 0;
+  return found !== undefined && found.line > 0 && (severity === undefined || found.severity === severity);
 }
 
 /** The line under the source line that nvcc prints with a message. */

@@ -1,4 +1,4 @@
-import { statfsSync } from 'node:fs';
+import { existsSync, statfsSync } from 'node:fs';
 
 const EVERY_MS = 100;
 
@@ -21,6 +21,8 @@ export class FreeSpace implements Disposable {
   }
 
   #look(): void {
+    // A folder that somebody has removed has no space that could be told: its compiler fails by itself.
+    if (!existsSync(this.#folder)) return;
     const { bavail, bsize, files, ffree } = statfsSync(this.#folder);
     this.#least = Math.min(this.#least, files > 0 && ffree === 0 ? 0 : bavail * bsize);
   }

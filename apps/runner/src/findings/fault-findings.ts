@@ -87,9 +87,18 @@ export function findingOf(outcome: WorkerOutcome<unknown>, shape: Shape): Findin
         shape,
       );
     case 'crashed':
-      return simpleFinding(FindingKind.CRASHED, describeOutcome(outcome), shape);
+      return simpleFinding(
+        FindingKind.CRASHED,
+        `${describeOutcome(outcome)}${isUnexplained(outcome) ? UNKNOWN : ''}`,
+        shape,
+      );
   }
 }
+
+/** The system kills what takes too much memory, and a process can kill itself: both look the same from here. */
+const isUnexplained = ({ signalName, lastWords }: Extract<WorkerOutcome<unknown>, { status: 'crashed' }>): boolean =>
+  signalName === 'SIGKILL' && lastWords === '';
+const UNKNOWN = '. Whether the kernel did that or the host, for want of memory, is not known: run it again';
 
 function simpleFinding(kind: FindingKind, message: string, shape: Shape): Finding {
   return create(FindingSchema, { kind, message, remedy: REMEDIES[kind] ?? '', shape });

@@ -13,3 +13,35 @@ test.runIf(process.platform === 'linux')(
     expect(await (ended as ExecutorEnded).end).toMatchObject({ answered: false, exitCode: 1 });
   },
 );
+
+/** Answers one request, and ends by SIGKILL. */
+const KILLED = `
+const { readSync, writeSync } = require('node:fs');
+const request = Buffer.alloc(176);
+readSync(3, request);
+const reply = Buffer.alloc(40);
+reply.writeUInt32LE(0x31504346);
+request.copy(reply, 4, 4, 8);
+reply.writeUInt32LE(1, 8);
+writeSync(4, reply);
+readSync(3, request);
+process.kill(process.pid, 'SIGKILL');
+`;
+
+test.runIf(process.platform === 'linux').each([
+  ['a box that a signal ends was ended from outside', undefined, true],
+  ['a process without a box may have killed itself', 'FLASHCORE_EXECUTOR=test', false],
+])('%s', async (_, mark, fromOutside) => {
+  const executor = {
+    program: process.execPath,
+    args: ['-e', KILLED, '--'],
+    env: {},
+    ...(mark !== undefined && { mark }),
+  };
+  using library = new RemoteLibrary(executor, 'libcuda_emu.so');
+  expect(library.has('cuInit')).toBe(true);
+  const ended = await Promise.resolve()
+    .then(() => library.has('cuInit'))
+    .catch((error: unknown) => error as ExecutorEnded);
+  expect(await (ended as ExecutorEnded).end).toMatchObject({ answered: true, signalName: 'SIGKILL', fromOutside });
+});

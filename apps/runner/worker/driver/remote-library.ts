@@ -21,9 +21,16 @@ export interface ExecutorEnd {
   signalName: string | null;
   /** It answered at least once: its process was there. Before that nothing of a candidate is in it. */
   answered: boolean;
+  /**
+   * SIGKILL ended its box. Within, a process can send that to its whole group only, and the worker, which is in it,
+   * would not be there to tell; what kills a process within shows in the box's exit status.
+   */
+  fromOutside: boolean;
   /** What it did wrong, where it did not just end. */
   problem?: string | undefined;
 }
+
+type OwnEnd = Omit<ExecutorEnd, 'answered' | 'fromOutside'>;
 
 /** The process with the candidate's code is gone, or was ended for what it sent. */
 export class ExecutorEnded extends Error {
@@ -80,7 +87,7 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
   readonly #requests: number;
   readonly #replies: number;
   readonly #memory: number;
-  readonly #exited: Promise<Omit<ExecutorEnd, 'answered'>>;
+  readonly #exited: Promise<OwnEnd>;
   /** By which what it left is found, where no box ends that. */
   readonly #mark: string | undefined;
   readonly #group: string | undefined;
@@ -108,7 +115,7 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
     });
     closeSync(childRequests);
     closeSync(childReplies);
-    const { promise, resolve } = Promise.withResolvers<Omit<ExecutorEnd, 'answered'>>();
+    const { promise, resolve } = Promise.withResolvers<OwnEnd>();
     this.#exited = promise;
     this.#child.once('error', (error) => resolve({ exitCode: null, signalName: null, problem: error.message }));
     this.#child.once('exit', (exitCode, signalName) => resolve({ exitCode, signalName }));
@@ -123,14 +130,19 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
     return this.#callOnce(name, values);
   }
 
+  /** One that has ended is left to say how: a box exits a moment after what was in it. */
   [Symbol.dispose](): void {
+    if (!this.#ended) this.#killAll();
+    for (const descriptor of [this.#requests, this.#replies, this.#memory]) closeSync(descriptor);
+  }
+
+  #killAll(): void {
     this.#child.kill('SIGKILL');
     if (this.#group !== undefined) killGroup(this.#group);
     if (this.#mark !== undefined) {
       killMarked(this.#mark);
       AdoptedProcesses.end(this.#child.pid);
     }
-    for (const descriptor of [this.#requests, this.#replies, this.#memory]) closeSync(descriptor);
   }
 
   /** A copy in pieces that fit into the shared memory. */
@@ -236,7 +248,7 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
   /** Ends the executor; what it ended with comes with the event loop's next turn. */
   #end(problem?: string): ExecutorEnded {
     if (problem !== undefined) this.#child.kill('SIGKILL');
-    const patience = new Promise<Omit<ExecutorEnd, 'answered'>>((resolve) => {
+    const patience = new Promise<OwnEnd>((resolve) => {
       setTimeout(() => {
         this.#child.kill('SIGKILL');
         resolve({ exitCode: null, signalName: 'SIGKILL', problem: 'it closed its pipe and did not end' });
@@ -244,7 +256,10 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
     });
     const end = Promise.race([this.#exited, patience]).then((ended) => {
       const told = memoryKills(this.#group) > this.#memoryKills ? MEMORY_LIMIT_REACHED : problem;
-      return { ...ended, answered: this.#answered, ...(told !== undefined && { problem: told }) };
+      const fromOutside =
+        this.#mark === undefined && ended.signalName === 'SIGKILL' && (told ?? ended.problem) === undefined;
+      this.#killAll();
+      return { ...ended, answered: this.#answered, fromOutside, ...(told !== undefined && { problem: told }) };
     });
     this.#ended = new ExecutorEnded(end, problem ?? "the kernel's process ended");
     return this.#ended;
