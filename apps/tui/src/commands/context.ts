@@ -1,14 +1,16 @@
+import { credentialsIn, withoutCredentials } from '@flashcore/shared/files';
 import type { Connection } from '../connection/connect.ts';
 import { dataDirectory, readRunnerRecord } from '../connection/data-directory.ts';
 import type { HostedRunner } from '../connection/start-host.ts';
-import { describeTarget, resolveTarget } from '../connection/target.ts';
+import { describeTarget, hasTlsFlags, resolveTarget, type Target, type TlsFlags } from '../connection/target.ts';
 import { isSshAddress } from '../remote/ssh-address.ts';
 import type { GlobalOptions } from './options.ts';
 import type { Block } from '../present/blocks.ts';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { plainLines } from '../present/plain/plain-painter.ts';
 import { formatFor, styled, type OutputStream, type ReportFormat } from '../present/plain/report-format.ts';
-import { configuredRunner, findProject, type Project } from '../settings/project.ts';
+import { configuredRunner, findProject, type AskedRunner, type Project } from '../settings/project.ts';
+import { UsageError } from '../usage-error.ts';
 import { hooksOf, readSettings, type Settings } from '../settings/settings.ts';
 
 /** A stream of text, and whether a terminal shows it. */
@@ -36,6 +38,12 @@ interface ReachOptions {
   readonly signal?: AbortSignal;
   /** Told of what people should know meanwhile; default: stderr. */
   readonly notify?: (text: string) => void;
+}
+
+/** What lets this program in at a runner, beside what its login kept. */
+interface Credentials {
+  readonly tls: TlsFlags;
+  readonly environment: NodeJS.ProcessEnv;
 }
 
 /** A runner that was asked for, before it answers. */
@@ -142,7 +150,7 @@ export class CommandContext {
     const asked = this.runner();
     const { environment } = this.surroundings;
     if (asked) {
-      const target = resolveTarget(asked, this.options, environment);
+      const target = this.#targetOf(asked);
       if (isSshAddress(target.address) || this.hosted(asked) !== undefined) return undefined;
       return { label: describeTarget(target), embedded: false, address: target.address };
     }
@@ -158,15 +166,37 @@ export class CommandContext {
 
   /** The runner asked for: --runner, $FLASHCORE_RUNNER, the project's, the settings'; undefined: the embedded one. */
   runner(): string | undefined {
-    return this.options.runner || configuredRunner(this.surroundings.environment)?.name;
+    return this.#asked()?.name;
+  }
+
+  #asked(): AskedRunner | undefined {
+    const name = this.options.runner;
+    return name ? { name, from: '--runner' } : configuredRunner(this.surroundings.environment);
+  }
+
+  /** Errors: UsageError for flags that would go to a host that only a project's file names. */
+  #credentialsFor(runner: string | undefined): Credentials {
+    const { environment } = this.surroundings;
+    const asked = this.#asked();
+    if (asked?.byProject !== true || asked.name !== runner) return { tls: this.options, environment };
+    if (hasTlsFlags(this.options))
+      throw new UsageError(
+        `--tls-ca, --tls-cert and --tls-key: name the runner that they are for with --runner: ${asked.from} names ${asked.name}, which is reached with what its login kept`,
+      );
+    return { tls: {}, environment: withoutCredentials(environment) };
+  }
+
+  #targetOf(runner: string): Target {
+    const { tls, environment } = this.#credentialsFor(runner);
+    return resolveTarget(runner, tls, environment);
   }
 
   /** The runner and how its host is started and stopped; undefined where the settings have no hooks for it. */
   hosted(named = this.runner(), { mayStart = false } = {}): HostedRunner | undefined {
-    const { environment } = this.surroundings;
     const settings = this.settings();
     if (!named || settings.hooks === undefined) return undefined;
-    const found = hooksOf(settings, [named, resolveTarget(named, this.options, environment).address]);
+    const { environment } = this.#credentialsFor(named);
+    const found = hooksOf(settings, [named, this.#targetOf(named).address]);
     if (found === undefined) return undefined;
     const { runner, hooks } = found;
     const connect = (): Promise<Connection> => this.#connectTo(named, { login: hooks.login });
@@ -186,11 +216,15 @@ export class CommandContext {
     runner: string | undefined,
     { login, signal, notify = (message) => this.note(message) }: ReachOptions,
   ): Promise<Connection> {
+    const { tls, environment } = this.#credentialsFor(runner);
+    const kept = environment === this.surroundings.environment ? [] : credentialsIn(this.surroundings.environment);
+    if (kept.length > 0)
+      notify(`${kept.join(', ')}: not sent to a runner that ${this.#asked()?.from} names: --runner ${runner} sends it`);
     const { connect } = await import('../connection/connect.ts');
     return connect({
       runner,
-      tls: this.options,
-      environment: this.surroundings.environment,
+      tls,
+      environment,
       mayAsk: this.mayAsk,
       startRunner: this.#startRunner(),
       login,

@@ -46,6 +46,9 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
     `$${variable}`,
     environment[variable] === on ? true : undefined,
   ];
+  // What others may have written chooses no host for the user's credentials.
+  const byProject = !options.runner && !environment['FLASHCORE_RUNNER'] && project?.runner !== undefined;
+  const credential = (variable: string): Source => (byProject ? [variable, undefined] : env(variable));
   const logins = new RunnerProfiles(environment);
   return [
     first(
@@ -63,10 +66,14 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
       inFile('start_runner'),
       byDefault(false),
     ),
-    first('tls_ca', flag('tls-ca', options.tlsCa), env('FLASHCORE_TLS_CA'), byDefault("the login's")),
-    first('tls_cert', flag('tls-cert', options.tlsCert), env('FLASHCORE_TLS_CERT'), byDefault("the login's")),
-    first('tls_key', flag('tls-key', options.tlsKey), env('FLASHCORE_TLS_KEY'), byDefault("the login's")),
-    first('token', ['$FLASHCORE_TOKEN', environment['FLASHCORE_TOKEN'] ? HIDDEN : undefined], byDefault("the login's")),
+    first('tls_ca', flag('tls-ca', options.tlsCa), credential('FLASHCORE_TLS_CA'), byDefault("the login's")),
+    first('tls_cert', flag('tls-cert', options.tlsCert), credential('FLASHCORE_TLS_CERT'), byDefault("the login's")),
+    first('tls_key', flag('tls-key', options.tlsKey), credential('FLASHCORE_TLS_KEY'), byDefault("the login's")),
+    first(
+      'token',
+      ['$FLASHCORE_TOKEN', credential('FLASHCORE_TOKEN')[1] === undefined ? undefined : HIDDEN],
+      byDefault("the login's"),
+    ),
     first(
       'colors',
       flag('color', options.color === 'auto' ? undefined : options.color),

@@ -1,5 +1,5 @@
 import { RunnerClient } from '@flashcore/shared/client';
-import { isRunning } from '@flashcore/shared/files';
+import { isRunning, withoutCredentials } from '@flashcore/shared/files';
 import { RunnerProfiles } from '@flashcore/shared/logins';
 import { FlashcoreError, JobState, type Job } from '@flashcore/shared/contract';
 import { installedProblem, installedProblems } from '@flashcore/shared/kernels';
@@ -109,8 +109,10 @@ type TargetAddress = Pick<Target, 'address' | 'security'>;
 
 /** The runner that the command would use; undefined: the embedded one, which does not run. */
 function targetOf(environment: NodeJS.ProcessEnv, asked: string | undefined): TargetAddress | undefined {
-  const named = asked ?? configuredRunner(environment)?.name;
-  if (named) return resolveTarget(named, {}, environment);
+  if (asked) return resolveTarget(asked, {}, environment);
+  const configured = configuredRunner(environment);
+  if (configured)
+    return resolveTarget(configured.name, {}, configured.byProject ? withoutCredentials(environment) : environment);
   const record = readRunnerRecord(dataDirectory(environment));
   return record !== undefined && isRunning(record.pid) ? { address: record.address, security: undefined } : undefined;
 }

@@ -96,6 +96,11 @@ function contentOf(file: string): string | undefined {
 export interface AskedRunner {
   readonly name: string;
   readonly from: string;
+  /**
+   * By a project's file, which others may have written: it does not choose the host that flags and variables with
+   * credentials go to. What the login kept goes there.
+   */
+  readonly byProject?: boolean;
 }
 
 /**
@@ -105,7 +110,8 @@ export interface AskedRunner {
 export function configuredRunner(environment: NodeJS.ProcessEnv): AskedRunner | undefined {
   if (environment.FLASHCORE_RUNNER) return { name: environment.FLASHCORE_RUNNER, from: '$FLASHCORE_RUNNER' };
   const project = findProject(process.cwd());
-  if (project?.runner !== undefined) return { name: loginOf(project, project.runner, environment), from: project.file };
+  if (project?.runner !== undefined)
+    return { name: loginOf(project, project.runner, environment), from: project.file, byProject: true };
   const { runner } = readSettings(environment);
   return runner ? { name: runner, from: 'settings' } : undefined;
 }

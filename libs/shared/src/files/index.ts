@@ -3,5 +3,5 @@ export { HAND_WRITTEN_BYTES, readForeignFile, readForeignText, whyUnreadable } f
 export { makeFolder, whyUnwritable } from './make-folder.ts';
 export { configFolder, stateFolder } from './user-folders.ts';
 export { killGroup, killMarked } from './left-processes.ts';
-export { withoutSecrets } from './without-secrets.ts';
+export { credentialsIn, withoutCredentials, withoutSecrets } from './without-secrets.ts';
 export { isRunning, killProcessGroup } from './processes.ts';
