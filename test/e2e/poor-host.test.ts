@@ -83,6 +83,18 @@ test.each([
   expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining(told) as string });
 });
 
+test('too little of address space for fa-tui is told at its start', () => {
+  const { status, stderr } = spawnSync(
+    '/bin/sh',
+    ['-c', 'ulimit -v 1200000; exec "$@"', 'sh', NODE, ...PROGRAMS.host],
+    { encoding: 'utf8', timeout: 30_000 },
+  );
+  expect([status, stderr]).toEqual([
+    2,
+    expect.stringMatching(/^error: Raise the limit of address space .*fa-tui needs/),
+  ]);
+});
+
 test.skipIf(missing('bubblewrap'))('root serves by request only', () => {
   const { PATH } = process.env;
   // Root within, whoever runs this.

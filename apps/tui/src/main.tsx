@@ -1,3 +1,4 @@
+import './address-space.ts';
 import { enableCompileCache } from 'node:module';
 import path from 'node:path';
 import { runProgram } from './commands/program.ts';

@@ -1,5 +1,6 @@
 /** Files and folders of the user, and what others put among them. */
 export { HAND_WRITTEN_BYTES, readForeignFile, readForeignText, whyUnreadable } from './foreign-file.ts';
+export { lackOfAddressSpace } from './address-space.ts';
 export { makeFolder, whyUnwritable } from './make-folder.ts';
 export { configFolder, stateFolder } from './user-folders.ts';
 export { killGroup, killMarked } from './left-processes.ts';

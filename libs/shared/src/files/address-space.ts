@@ -1,0 +1,13 @@
+import { existsSync, readFileSync } from 'node:fs';
+
+/**
+ * What to do where this process may not have the address space that it needs, V8 for the most part: it would be aborted
+ * within its start. Undefined: it may.
+ */
+export function lackOfAddressSpace(what: string, leastBytes: number): string | undefined {
+  const limits = existsSync('/proc/self/limits') ? readFileSync('/proc/self/limits', 'utf8') : '';
+  const most = Number(/^Max address space\s+(\d+)/m.exec(limits)?.[1] ?? Infinity);
+  if (most >= leastBytes) return undefined;
+  const [needs, allowed] = [leastBytes, most].map((bytes) => Math.floor(bytes / 1024 ** 2));
+  return `Raise the limit of address space (ulimit -v unlimited, LimitAS= of a systemd unit): ${what} needs ${needs} MiB, ${allowed} are allowed here`;
+}
