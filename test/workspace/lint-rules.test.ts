@@ -72,8 +72,18 @@ const SHAPES: ShapeProbe[] = [
   { name: 'path-to-url-by-hand', text: 'export const f = (file: string): string => `file://${file}`;' },
   {
     name: 'dictionary-read',
-    folder: 'apps/tui/src/search',
+    folder: 'apps/tui/src/screens',
     text: 'export const f = (of: Record<string, number>, key: string) => of[key];',
+  },
+  {
+    name: 'dictionary-has',
+    folder: 'libs/shared/src/kernels',
+    text: 'export const f = (of: Record<string, number>, key: string) => key in of;',
+  },
+  {
+    name: 'dictionary-assign',
+    folder: 'apps/runner/worker/verify',
+    text: 'export const f = (to: object, of: Record<string, number>) => Object.assign(to, of);',
   },
   {
     name: 'dictionary-write',

@@ -1,7 +1,7 @@
 /**
  * ESLint rule: no text is a key of an object, whose prototype has keys of its own: { }['toString'] is a function, and a
- * value for '__proto__' is lost. entryOf() of @flashcore/shared/text reads an object that came as one; a Map, or
- * Object.fromEntries(), is where keys are written.
+ * value for '__proto__' is lost. entryOf() and setEntry() of @flashcore/shared/text read and write an object; a Map has
+ * no such keys, and Object.fromEntries() makes an object of one.
  */
 import { ESLintUtils } from '@typescript-eslint/utils';
 
@@ -13,8 +13,11 @@ export const noPlainDictionary = {
     type: 'problem',
     schema: [],
     messages: {
+      has: 'ask Object.hasOwn(object, key): "toString" is in every object',
+      assign: 'spread it, { ...object }: Object.assign() takes a key "__proto__" for the prototype',
       read: 'read it with entryOf(object, key) of @flashcore/shared/text: an object has keys of its prototype too',
-      write: 'collect keys in a Map, and make an object of it with Object.fromEntries(): "__proto__" is a key too',
+      write:
+        'write it with setEntry(object, key, value) of @flashcore/shared/text, or collect keys in a Map: "__proto__" is a key too',
     },
   },
   create(context) {
@@ -26,6 +29,14 @@ export const noPlainDictionary = {
         ? type.types.some(isDictionary)
         : type.getStringIndexType() !== undefined && (type.symbol ?? type.aliasSymbol)?.name !== ENVIRONMENT;
     return {
+      "BinaryExpression[operator='in']"(node) {
+        if (isAnyText(typeOf(node.left)) && isDictionary(typeOf(node.right)))
+          context.report({ node, messageId: 'has' });
+      },
+      "CallExpression[callee.object.name='Object'][callee.property.name='assign']"(node) {
+        const sources = node.arguments.slice(1).filter(({ type }) => type !== 'SpreadElement');
+        if (sources.some((source) => isDictionary(typeOf(source)))) context.report({ node, messageId: 'assign' });
+      },
       'MemberExpression[computed=true]'(node) {
         if (!isAnyText(typeOf(node.property)) || !isDictionary(typeOf(node.object))) return;
         const { parent } = node;

@@ -1,5 +1,6 @@
 /** Who may overrule whose decision: replace a champion, reject it, or take the decision back. */
 import { ComparisonVerdict, FlashcoreError, type Champion, type Decision } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import type { Caller } from '../access/caller.ts';
 import type { Role } from '../access/roles.ts';
 
@@ -52,4 +53,4 @@ export function requireOverruling(caller: Caller, decision: Decision | undefined
 const DECIDED_BY: Readonly<Record<string, DecidedBy>> = { submitter: 'a submitter', admin: 'an admin' };
 
 const decidedBy = (caller: Caller, { client, role }: Decision): DecidedBy =>
-  client === caller.name ? 'themselves' : (DECIDED_BY[role] ?? 'nobody known the role of');
+  client === caller.name ? 'themselves' : (entryOf(DECIDED_BY, role) ?? 'nobody known the role of');

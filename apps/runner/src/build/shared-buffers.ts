@@ -1,4 +1,5 @@
 import { evaluate, parseExpression, type Expression } from '@flashcore/shared/kernels';
+import { entryOf, setEntry } from '@flashcore/shared/text';
 import { shownPath, type SnapshotFile } from './source-snapshot.ts';
 import { tokensFrom, wordIndices } from './source-tokens.ts';
 
@@ -56,7 +57,7 @@ function buffersOf(path: string, text: string, scope: Record<string, number>): S
     const declared = declarationAt(text, index);
     if (!declared) continue;
     const lengths = declared.extents.map((extent) => valueOf(extent, scope));
-    const elementBytes = TYPE_BYTES[declared.type];
+    const elementBytes = entryOf(TYPE_BYTES, declared.type);
     const known = elementBytes !== undefined && lengths.every((length) => length !== undefined);
     buffers.push({
       declaration: declared.text,
@@ -111,7 +112,7 @@ function constantsOf(
       const expression = text.slice(equals.index + 1, equals.index + 1 + MAX_CHARACTERS);
       const end = expression.indexOf(';');
       const value = end < 0 ? undefined : valueOf(expression.slice(0, end), scope);
-      if (value !== undefined) scope[name!.text] = value;
+      if (value !== undefined) setEntry(scope, name!.text, value);
       if (++constants >= MAX_CONSTANTS) break;
     }
   }

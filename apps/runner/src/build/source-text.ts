@@ -1,6 +1,7 @@
 /**
  * A source as the preprocessor's directives are found in it: after translation phases 1 to 3 of C++17 ([lex.phases]).
  */
+import { entryOf } from '@flashcore/shared/text';
 export interface SourceText {
   /**
    * Continued lines joined and each comment one space; a raw string has spaces for its newlines, so that a line is a
@@ -236,7 +237,7 @@ export function unescaped(text: string): string {
   return text.replace(
     /\\(?:x([\da-fA-F]+)|([0-7]{1,3})|u([\da-fA-F]{4})|U([\da-fA-F]{8})|([^]))/g,
     (_, hex?: string, octal?: string, short?: string, long?: string, other?: string) => {
-      if (other !== undefined) return SIMPLE_ESCAPES[other] ?? other;
+      if (other !== undefined) return entryOf(SIMPLE_ESCAPES, other) ?? other;
       const value = octal === undefined ? parseInt((hex ?? short ?? long)!, 16) : parseInt(octal, 8);
       return value <= 0x10ffff ? String.fromCodePoint(value) : '\ufffd';
     },

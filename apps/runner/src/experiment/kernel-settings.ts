@@ -22,6 +22,7 @@ import {
   type GatesFile,
   type Plan,
 } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { RankedCases } from '../jobs/job-context.ts';
 import type { Logger } from '../log.ts';
 import type { GatesText } from '../spec/judged-by.ts';
@@ -110,7 +111,7 @@ export class KernelSettings {
 
 const caseSetsOf = ({ sets, weights }: Cases): CaseSet[] =>
   Object.entries(sets).map(([name, shapes]) =>
-    create(CaseSetSchema, { name, shapes: [...shapes], weights: [...weights[name]!] }),
+    create(CaseSetSchema, { name, shapes: [...shapes], weights: [...entryOf(weights, name)!] }),
   );
 
 function judgingOf(file: GatesFile, cases: Cases): Pick<Judging, 'plans' | 'caseSets' | 'tolerances'> {

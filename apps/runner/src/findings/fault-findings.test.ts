@@ -1,3 +1,4 @@
+import { FindingKind } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
@@ -13,3 +14,20 @@ test('a kill that nothing explains may be the host, and the finding says so', ()
   expect(message(crashed('SIGKILL', 'it wanted more memory'))).not.toContain('not known');
   expect(message(crashed('SIGSEGV'))).not.toContain('not known');
 });
+
+test.each(['toString', 'constructor', '__proto__'])(
+  'a fault of kind %s, which a candidate may claim, is a launch that failed',
+  (word) => {
+    const emulator = { kind: word, message: 'a word of its own', access: word, thread: [0, 0, 0], block: [0, 0, 0] };
+    const faults = [{ name: word }, { name: 'CUDA_ERROR_UNKNOWN', emulator, buffer: 'Q' }];
+    for (const fault of faults) {
+      const outcome = {
+        status: 'fault' as const,
+        fault: { call: 'cuLaunchKernel', arguments: '', description: '', ...fault },
+      };
+      const { kind, message, remedy } = findingOf(outcome, parseShape('1x1x64x64'))!;
+      expect([kind, typeof remedy]).toEqual([FindingKind.LAUNCH_FAILED, 'string']);
+      expect(message).not.toContain('native code');
+    }
+  },
+);

@@ -7,6 +7,7 @@ import {
   type Finding,
   type Shape,
 } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import type { CudaFault, EmulatorFault } from '../../worker/messages/faults.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
@@ -112,7 +113,7 @@ export function faultFinding(fault: CudaFault, shape: Shape): Finding {
     message: emulator
       ? messageOf(emulator, fault.buffer)
       : `${fault.call} failed with ${fault.name}${fault.description ? `: ${fault.description}` : ''}`,
-    remedy: (emulator && EMULATOR_REMEDIES[emulator.kind]) ?? REMEDIES[kind] ?? '',
+    remedy: (emulator && entryOf(EMULATOR_REMEDIES, emulator.kind)) ?? REMEDIES[kind] ?? '',
     ...(emulator && {
       location: locationOf(emulator, fault.buffer),
       threads: threadsOf(emulator),
@@ -126,8 +127,8 @@ export function faultFinding(fault: CudaFault, shape: Shape): Finding {
 function kindOf(fault: CudaFault): FindingKind {
   if (fault.call === 'cuModuleGetFunction' && fault.name === 'CUDA_ERROR_NOT_FOUND') return FindingKind.MISSING_ENTRY;
   if (fault.call === 'cuFuncSetAttribute') return FindingKind.SMEM_LIMIT;
-  if (fault.emulator) return EMULATOR_KINDS[fault.emulator.kind] ?? FindingKind.LAUNCH_FAILED;
-  return CUDA_KINDS[fault.name] ?? FindingKind.LAUNCH_FAILED;
+  if (fault.emulator) return entryOf(EMULATOR_KINDS, fault.emulator.kind) ?? FindingKind.LAUNCH_FAILED;
+  return entryOf(CUDA_KINDS, fault.name) ?? FindingKind.LAUNCH_FAILED;
 }
 
 /** The emulator knows a variable of the module by its name; it lies near a tensor only by chance. */
@@ -148,7 +149,7 @@ function messageOf(fault: EmulatorFault, buffer: string | undefined): string {
   const place = fault.place ? `, at ${shorten(fault.place)}` : '';
   const why = fault.kind === 'MISALIGNED_ADDRESS' ? ', an address that is not a multiple of its width' : '';
   const lanes = lanesOf(fault);
-  return `Thread ${triple(fault.thread)} of block ${triple(fault.block)}${lanes} ${ACCESSES[fault.access ?? ''] ?? 'accessed'} ${width}at ${buffer}${why}${place}`;
+  return `Thread ${triple(fault.thread)} of block ${triple(fault.block)}${lanes} ${entryOf(ACCESSES, fault.access ?? '') ?? 'accessed'} ${width}at ${buffer}${why}${place}`;
 }
 
 /** " (warp 1, lanes 8 to 31)", where the emulator says it. */

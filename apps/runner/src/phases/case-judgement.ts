@@ -10,6 +10,7 @@ import {
   type Shape,
 } from '@flashcore/shared/contract';
 import { formatShape, type LaunchPlan } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { CaseReport, OutputReport, VerifyRequest } from '../../worker/messages/verifying.ts';
 import { findingOf } from '../findings/fault-findings.ts';
 import { areNamed, caseFindings } from '../findings/verify-findings.ts';
@@ -88,7 +89,7 @@ const toleranceOf = (
   { tolerance }: OutputReport,
   judged: Pick<JudgedCase, 'tolerance' | 'ownTolerances'>,
 ): VerifyRequest['tolerance'] => {
-  const { absolute, relative } = tolerance === undefined ? judged.tolerance : judged.ownTolerances[tolerance]!;
+  const { absolute, relative } = tolerance === undefined ? judged.tolerance : entryOf(judged.ownTolerances, tolerance)!;
   return { absolute, relative };
 };
 

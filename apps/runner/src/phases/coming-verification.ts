@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Shape } from '@flashcore/shared/contract';
 import { caseFlops, checkShape, planLaunches, valuesOf, type Probes, type Problem } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { SeededInput } from '../../worker/messages/launchable.ts';
 import type { PreparedCase } from '../../worker/messages/verifying.ts';
 import { takesShape } from '../spec/drawn-shapes.ts';
@@ -72,7 +73,7 @@ export function probesOf(
 
 function attributesText({ attributes }: Problem, shape: Shape): string {
   const values = valuesOf(shape);
-  return attributes.map(({ name }) => values[name] ?? '').join();
+  return attributes.map(({ name }) => entryOf(values, name) ?? '').join();
 }
 
 /** Of the variant that runs: its limits may be narrower than those of the variant that was asked for. */
@@ -97,5 +98,5 @@ export function drawSeeds(
     cases.defaults.distribution,
     ...Object.keys(cases.distributions).filter((name) => name !== cases.defaults.distribution),
   ];
-  return chosen.map((seed, index) => ({ seed, rule: cases.distributions[names[index % names.length]!]! }));
+  return chosen.map((seed, index) => ({ seed, rule: entryOf(cases.distributions, names[index % names.length]!)! }));
 }

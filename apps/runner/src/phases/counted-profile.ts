@@ -1,6 +1,7 @@
 /** The profile of a device without counters: the emulator's PTX engine counts what the kernel does. */
 import type { BuildResult, LaunchWaves, ProfileResult } from '@flashcore/shared/contract';
 import { accumulateOf } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import { modelledResult } from '../profile/modelled-result.ts';
 import { notMeasured } from '../profile/profiler.ts';
@@ -28,7 +29,7 @@ export async function countedProfile(services: VariantServices, options: CountOp
     {
       type: 'count',
       candidate,
-      input: { seed: SEED, rule: cases.distributions[cases.defaults.distribution]!, evenLengths: true },
+      input: { seed: SEED, rule: entryOf(cases.distributions, cases.defaults.distribution)!, evenLengths: true },
       ...(typeof filling === 'string' ? {} : { filling }),
     },
     { signal: job.signal },

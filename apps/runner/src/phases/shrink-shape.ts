@@ -1,5 +1,6 @@
 import type { Shape } from '@flashcore/shared/contract';
 import { type CaseValues, type Problem, formatShape, scopeOfShape, shapeOf, valuesOf } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 
 /** Most launches that look for a smaller shape: a binary search over a length of 2^14 takes 15. */
 const MOST_TRIES = 48;
@@ -34,7 +35,7 @@ export async function smallestFailing(from: Shape, { problem, takes, fails }: Sh
     if (left !== undefined && takes(shapeOf(rest))) await failsAt(shapeOf(rest));
   };
   const shrink = async (axis: string): Promise<void> => {
-    const extentOf = (shape: Shape): number => scopeOfShape(problem, shape)[axis]!;
+    const extentOf = (shape: Shape): number => entryOf(scopeOfShape(problem, shape), axis)!;
     const at = (extent: number): Shape => shapeOf({ ...valuesOf(smallest), [axis]: extent } satisfies CaseValues);
     /** The first from `least` on, below `end`, that the kernel takes. */
     const firstTaken = (least: number, end: number): Shape | undefined => {

@@ -1,5 +1,6 @@
 /** What bounds a kernel and what to try next: rules over measured figures, each with the figures that made it apply. */
 import type { LaunchWaves } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 
 export interface Figures {
   /** flashcore's metric by name; undefined when it was not read. */
@@ -184,7 +185,7 @@ function stallRulesOf({ stalls }: Figures): [string, () => AdviceText | undefine
     .filter(({ name, value }) => !NO_STALL.includes(name) && value >= STALL_SHARE * total)
     .slice(0, 2);
   return large.map(({ name, value }) => {
-    const text = STALL_ADVICE[name];
+    const text = entryOf(STALL_ADVICE, name);
     const evidence = `stall ${name}: ${value.toFixed(2)} of ${total.toFixed(2)} warp cycles an issued instruction (${percent((100 * value) / total)})`;
     return [`stall ${name}`, () => (text === undefined ? undefined : { text, evidence })];
   });

@@ -11,6 +11,7 @@ import {
   type Shape,
 } from '@flashcore/shared/contract';
 import { findDataSheet, tensorTflops, type ProblemCase } from '@flashcore/shared/kernels';
+import { entryOf, setEntry } from '@flashcore/shared/text';
 import type { LaunchCounts } from '../../worker/messages/profiling.ts';
 import { adviceFor } from './advice.ts';
 import { evaluateRule, metricRules, missingText } from './counters.ts';
@@ -114,7 +115,7 @@ type NewMetric = (name: string, value: number, unit: string, source: string) => 
 const of =
   ({ counts }: Pick<LaunchCounts, 'counts'>) =>
   (name: string): number =>
-    counts[name] ?? 0;
+    entryOf(counts, name) ?? 0;
 
 function ownMetrics(launch: LaunchCounts, metric: NewMetric): Metric[] {
   const count = of(launch);
@@ -165,7 +166,7 @@ function linesOf(
   const sums = new Map<string, Record<string, number>>();
   for (const [place, counts] of launches.flatMap(({ lines }) => Object.entries(lines))) {
     const sum = sums.get(place) ?? {};
-    for (const [name, count] of Object.entries(counts)) sum[name] = (sum[name] ?? 0) + count;
+    for (const [name, count] of Object.entries(counts)) setEntry(sum, name, (entryOf(sum, name) ?? 0) + count);
     sums.set(place, sum);
   }
   return [...sums]

@@ -1,3 +1,4 @@
+import { entryOf } from '@flashcore/shared/text';
 import type { CounterValues } from './counters.ts';
 
 /** One profiled launch, in the order of ncu's ids. */
@@ -66,7 +67,7 @@ function longLaunches(names: readonly string[], rows: readonly string[][]): Prof
 function addCounter(counters: Map<string, number>, name: string, unit: string, text: string): void {
   if (!name.includes('__')) return;
   const value = Number(text.replaceAll(',', ''));
-  if (text.trim() !== '' && Number.isFinite(value)) counters.set(name, value * (UNIT_FACTORS[unit] ?? 1));
+  if (text.trim() !== '' && Number.isFinite(value)) counters.set(name, value * (entryOf(UNIT_FACTORS, unit) ?? 1));
 }
 
 /** RFC 4180, every field in quotes, as ncu writes it; a doubled quote is one. */

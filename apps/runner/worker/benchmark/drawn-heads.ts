@@ -1,4 +1,5 @@
 import { attentionCase, shapeOf, type ProblemCase, type TensorDtype } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { Reference } from '../driver/reference.ts';
 import { matricesOf, outputOf, type TensorBits } from '../driver/tensor-bits.ts';
 import { drawInputs, NORMAL } from '../verify/inputs.ts';
@@ -36,7 +37,7 @@ export function drawHeads(attention: ProblemCase, seed: string, reference: Refer
   const oneBatch = (heads: number): ProblemCase =>
     attentionCase(shapeOf({ B: 1, H: heads, S: rows, D: columns, causal: values['causal'] ?? 0 }), dtype);
   const inputs = drawInputs(oneBatch(kvBases), { seed, rule: NORMAL }, reference);
-  const [Q, K, V] = ['Q', 'K', 'V'].map((name) => inputs[name]!) as [TensorBits, TensorBits, TensorBits];
+  const [Q, K, V] = ['Q', 'K', 'V'].map((name) => entryOf(inputs, name)!) as [TensorBits, TensorBits, TensorBits];
   const headLength = rows * columns;
   const head = (tensor: TensorBits, index: number): TensorBits =>
     tensor.subarray(index * headLength, (index + 1) * headLength);

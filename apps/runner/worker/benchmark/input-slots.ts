@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto';
 import { bytesOfTensor, elementsOfTensor, type ProblemCase, type TensorExtent } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
 import { outputsOf } from '../driver/tensor-bits.ts';
 import type { DrawnSets } from './drawn-sets.ts';
@@ -48,7 +49,7 @@ export class InputSlots implements LaunchInputs {
       layout: memory.uploaded(layoutOf(timed, tensor)),
     });
     this.#tensors = inputs.map((tensor, index) => {
-      const bits = drawn.sets.map((set) => set[tensor.name]!);
+      const bits = drawn.sets.map((set) => entryOf(set, tensor.name)!);
       const base = memory.allocate(bits.reduce((bytes, { byteLength }) => bytes + byteLength, 0));
       for (const [set, each] of bits.entries()) driver.upload(base + BigInt(set * each.byteLength), each);
       return {
@@ -103,7 +104,7 @@ function layoutOf({ symmetries }: ProblemCase, { name, dims }: TensorExtent): Ui
   const acting = (act: 'permute' | 'flip' | 'double', dim: number): number[] =>
     symmetries
       .filter((symmetry) => symmetry.act === act)
-      .flatMap((symmetry, id) => (symmetry.dims[name]?.includes(dim) ? [id] : []));
+      .flatMap((symmetry, id) => (entryOf(symmetry.dims, name)?.includes(dim) ? [id] : []));
   const padded = (valueOf: (dim: number) => number): number[] =>
     Array.from({ length: MAX_RANK }, (_, dim) => (dim < dims.length ? valueOf(dim) : 0));
   const bits = (ids: readonly number[]): number => ids.reduce((mask, id) => mask | (1 << id), 0) >>> 0;

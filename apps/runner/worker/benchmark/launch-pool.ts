@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Fill } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { BufferAddresses } from '../driver/arguments.ts';
 import type { CudaDriver, DevicePointer } from '../driver/cuda-driver.ts';
 import type { OutputExtent } from '../driver/tensor-bits.ts';
@@ -91,7 +92,10 @@ export class LaunchPool {
 
   /** Outputs and workspaces as they were before the sample; the inputs stay. */
   renewOwn(initial: InitialOutputs, own: readonly Regions[]): void {
-    const outputs = [...this.#outputs].map(([name, regions]) => ({ ...regions, initial: initial?.[name] }));
+    const outputs = [...this.#outputs].map(([name, regions]) => ({
+      ...regions,
+      initial: initial && entryOf(initial, name),
+    }));
     this.#eachRegions([...outputs, ...own], (regions, key) => this.#judge.noise(regions, this.#inputs.noise, key));
   }
 

@@ -7,6 +7,7 @@ import {
   bytesOfTensor,
   elementsOfTensor,
 } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { CudaDriver, DevicePointer, Handle, LaunchSpec } from './cuda-driver.ts';
 import { addressOf } from './declarations.ts';
 import { parameterArray } from './packed-arguments.ts';
@@ -92,7 +93,7 @@ function argumentBytes(
 }
 
 function tensorAddress({ tensors }: BufferAddresses, name: TensorName): DevicePointer {
-  const address = tensors[name];
+  const address = entryOf(tensors, name);
   if (address === undefined) throw new Error(`the plan has no tensor ${name}`);
   return address;
 }

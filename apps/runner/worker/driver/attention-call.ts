@@ -9,6 +9,7 @@ import {
   type TensorDtype,
   type TensorExtent,
 } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import { tensorNamed, type TensorBits, type TensorsByName } from './tensor-bits.ts';
 
 const tensor = koffi.struct('flashcore_tensor', {
@@ -213,7 +214,7 @@ class BoundOperands {
   }
 
   #bits(name: string): TensorBits {
-    const bits = this.#inputs[name];
+    const bits = entryOf(this.#inputs, name);
     if (!bits) throw new Error(`${this.#computed.problem} has no values of ${name}`);
     return bits;
   }

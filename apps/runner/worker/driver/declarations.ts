@@ -1,4 +1,5 @@
 import koffi from 'koffi';
+import { entryOf } from '@flashcore/shared/text';
 
 /**
  * The CUDA driver API as far as the worker uses it, and the emulator's extra exports: the one place with native
@@ -162,7 +163,7 @@ function isRight(type: string, value: unknown): boolean {
         ? value >= 0n && value < 1n << 64n
         : Number.isSafeInteger(value) && (value as number) >= 0;
     default: {
-      const [low, high] = RANGES[type]!;
+      const [low, high] = entryOf(RANGES, type)!;
       return Number.isInteger(value) && (value as number) >= low && (value as number) <= high;
     }
   }

@@ -1,4 +1,5 @@
 import type { PlannedLaunch } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { Candidate } from '../messages/launchable.ts';
 import type { BufferAddresses } from './arguments.ts';
 import { prepareLaunches, type PreparedLaunches } from './arguments.ts';
@@ -47,7 +48,7 @@ export class LoadedCandidate {
 
   #function(entry: string, options: Parameters<CudaDriver['function']>[2]): Handle {
     const { image } = this.candidate;
-    const found = typeof image === 'string' ? image : image[entry];
+    const found = typeof image === 'string' ? image : entryOf(image, entry);
     const { path, symbol } = typeof found === 'object' ? found : { path: found, symbol: entry };
     if (path === undefined) throw new Error(`No part of the build has ${entry}`);
     const loaded = this.#modules.get(path) ?? this.#driver.loadModule(path);

@@ -8,6 +8,7 @@ import {
   type TensorDtype,
   type TensorExtent,
 } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import { attentionStruct, gradientsStruct, type WantedOutput, type WantedOutputs } from './attention-call.ts';
 import {
   emptyBits,
@@ -174,7 +175,7 @@ export function loadReference(path: string): Reference {
   ) as unknown as NativeCompare;
   /** Requires isPlainAttention(attention). */
   const plainArguments = (inputs: TensorsByName, out: TensorBits, attention: ProblemCase, threads = ALL_THREADS) => {
-    const [Q, K, V] = ['Q', 'K', 'V'].map((name) => inputs[name]!) as [TensorBits, TensorBits, TensorBits];
+    const [Q, K, V] = ['Q', 'K', 'V'].map((name) => entryOf(inputs, name)!) as [TensorBits, TensorBits, TensorBits];
     checkLengths(elementsOfTensor(outputOf(attention)), [Q, K, V, out]);
     const extent = tensorNamed(attention, 'Q').dims as [number, number, number, number];
     const { causal = 0, scale } = attention.values;

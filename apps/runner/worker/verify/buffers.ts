@@ -8,6 +8,7 @@ import {
   bytesOfTensor,
   elementsOfTensor,
 } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 
 /** Guard bytes before a buffer, and after it on a GPU. */
 const GUARD_BYTES = 4096;
@@ -50,7 +51,7 @@ export class RunBuffers {
     this.#plan = plan;
     const tensors = Object.fromEntries(
       plan.tensors.map((tensor) => {
-        const initial = plan.initialOutputs?.[tensor.name];
+        const initial = plan.initialOutputs && entryOf(plan.initialOutputs, tensor.name);
         return [tensor.name, this.#allocate(tensor.name, bytesOfTensor(tensor), initial)];
       }),
     );
@@ -123,7 +124,7 @@ export class RunBuffers {
   }
 
   #addressOf({ name }: TensorExtent): DevicePointer {
-    const address = this.addresses.tensors[name];
+    const address = entryOf(this.addresses.tensors, name);
     if (address === undefined) throw new Error(`no buffer was allocated for ${name}`);
     return address;
   }
@@ -133,7 +134,7 @@ export class RunBuffers {
     return this.#plan.tensors
       .filter(({ direction }) => direction === 'in')
       .map((tensor) => {
-        const values = inputs[tensor.name];
+        const values = entryOf(inputs, tensor.name);
         if (values?.length !== elementsOfTensor(tensor))
           throw new RangeError(
             `${tensor.name} has ${elementsOfTensor(tensor)} elements, got ${values?.length ?? 'none'}`,

@@ -15,6 +15,7 @@ import {
   type TensorExtent,
   type TensorRole,
 } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { InputRule, SeededInput } from '../messages/launchable.ts';
 import { CounterRandom } from './random.ts';
 import { drawTables, markNobodysRows } from './tables.ts';
@@ -48,7 +49,7 @@ export function drawInputs(drawnCase: ProblemCase, input: SeededInput, drawer?: 
   const values = inputs.flatMap((tensor): [string, TensorBits][] => {
     const { name, draw, dtype } = tensor;
     if (draw?.kind === 'derived') return [];
-    if (dtype === 'int32') return [[name, tables[name]!]];
+    if (dtype === 'int32') return [[name, entryOf(tables, name)!]];
     const bits = drawn(tensor, { stream: streamOf(tensor, inputs), dtype, ...ruleFor(tensor, rule) });
     markNobodysRows(bits, tensor, drawnCase, tables);
     return [[name, bits]];

@@ -1,5 +1,6 @@
 /** Whether an answer is right: by the tolerance, by what rounding explains, and by its norm. */
 import { isPlainAttention, type ProblemCase } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { Answers, Reference, RoundedAnswer } from '../driver/reference.ts';
 import { outputOf, type OutputExtent, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { Executor } from '../messages/device.ts';
@@ -44,7 +45,7 @@ export const compareOutputs = (
   { outputs, answers, limits, poison }: Outputs & { poison: number },
 ): Comparison[] =>
   outputs.map((output) =>
-    compareOutput(reference, tensors[output.name]!, answers.get(output.name)!.want, {
+    compareOutput(reference, entryOf(tensors, output.name)!, answers.get(output.name)!.want, {
       output,
       poison,
       tolerance: toleranceOf(output, limits),
@@ -66,7 +67,7 @@ export function judgeOutputs(
   const judged = outputs.map((output, index): JudgedOutput => {
     const answer = answers.get(output.name)!;
     const rounding = hasRounding(answer)
-      ? { ratio: reference.roundingRatio(tensors[output.name]!, answer, output).ratio, limit }
+      ? { ratio: reference.roundingRatio(entryOf(tensors, output.name)!, answer, output).ratio, limit }
       : undefined;
     const comparison = comparisons[index]!;
     return {
@@ -96,7 +97,7 @@ const squaresOf = (values: Float64Array | Float32Array): number => {
 const toleranceOf = (
   { tolerance }: OutputExtent,
   { tolerance: asked, ownTolerances }: JudgementLimits,
-): VerifyRequest['tolerance'] => (tolerance === undefined ? asked : ownTolerances[tolerance]!);
+): VerifyRequest['tolerance'] => (tolerance === undefined ? asked : entryOf(ownTolerances, tolerance)!);
 
 interface Asked {
   inputs: TensorsByName;

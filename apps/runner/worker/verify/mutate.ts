@@ -16,6 +16,7 @@ import {
   type TensorDtype,
   type TensorExtent,
 } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import { emptyBits, filledElement, tensorNamed, tensorOf, valueReader } from '../driver/tensor-bits.ts';
 import type { TensorBits, TensorsByName } from '../driver/tensor-bits.ts';
 
@@ -34,7 +35,7 @@ export function mutatedQuestion(problem: Problem, { name, change }: ProblemMutan
   const tensor = kind.tensors.find((each) => each.name === change.tensor);
   // Another case of the problem may have the tensor.
   if (tensor?.direction !== 'in') return undefined;
-  const bits = inputs[tensor.name]!;
+  const bits = entryOf(inputs, tensor.name)!;
   const after =
     change.kind === 'entries'
       ? otherEntries(bits, change.value, { problem, name, values: kind.values })
@@ -52,7 +53,7 @@ export function mutatedOutputs(
   if (change.kind === 'set' || change.kind === 'entries' || tensor?.direction !== 'out') return outputs;
   return {
     ...outputs,
-    [tensor.name]: changed(outputs[tensor.name]!, { tensor, change, poison, values: kind.values }),
+    [tensor.name]: changed(entryOf(outputs, tensor.name)!, { tensor, change, poison, values: kind.values }),
   };
 }
 
@@ -67,14 +68,16 @@ function otherValues(problem: Problem, { name, change, asked: { kind, inputs } }
     ...kind.values,
     ...Object.fromEntries(change.values.map(({ name: set, value }) => [set, evaluate(value, kind.values)])),
   };
-  if (change.values.every(({ name: set }) => values[set] === kind.values[set])) return undefined;
-  for (const { name: axis } of problem.axes)
-    if (!(values[axis]! >= 1 && values[axis]! <= kind.values[axis]! && Number.isInteger(values[axis])))
+  if (change.values.every(({ name: set }) => entryOf(values, set) === entryOf(kind.values, set))) return undefined;
+  for (const { name: axis } of problem.axes) {
+    const [extent, most] = [entryOf(values, axis)!, entryOf(kind.values, axis)!];
+    if (!(extent >= 1 && extent <= most && Number.isInteger(extent)))
       throw new FlashcoreError(
         'INVALID_MANIFEST',
         { problem: problem.id, key: `mutants.${name}.set.${axis}` },
-        `problems/${problem.id}/problem.yaml: mutants.${name}.set.${axis}: must be an integer of 1 to ${kind.values[axis]}, the case's, got ${values[axis]}: bound it with min() and max()`,
+        `problems/${problem.id}/problem.yaml: mutants.${name}.set.${axis}: must be an integer of 1 to ${most}, the case's, got ${extent}: bound it with min() and max()`,
       );
+  }
   const optional = new Set(kind.tensors.filter((tensor) => tensor.optional).map((tensor) => tensor.name));
   const mutated = problemCase(problem, values, kind.dtype, optional);
   const absent = mutated.tensors.find((tensor) => !kind.tensors.some((each) => each.name === tensor.name));
@@ -86,7 +89,10 @@ function otherValues(problem: Problem, { name, change, asked: { kind, inputs } }
     );
   const cut = mutated.tensors
     .filter(({ direction }) => direction === 'in')
-    .map((tensor) => [tensor.name, firstOf(inputs[tensor.name]!, tensorNamed(kind, tensor.name), tensor)] as const);
+    .map(
+      (tensor) =>
+        [tensor.name, firstOf(entryOf(inputs, tensor.name)!, tensorNamed(kind, tensor.name), tensor)] as const,
+    );
   return { kind: mutated, inputs: Object.fromEntries(cut) };
 }
 

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { killGroup, killMarked } from '@flashcore/shared/files';
 import { elementsOfTensor, type ElementDtype, type ProblemCase } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { Answers } from '../driver/reference.ts';
 import { outputsOf, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { Executor } from '../messages/device.ts';
@@ -78,7 +79,7 @@ function* messageOf({ values, tensors }: ProblemCase, inputs: TensorsByName): Ge
       ...[DTYPES[dtype], direction === 'out' ? 1 : 0, dims.length].map(u32),
       new Uint8Array(extents.buffer),
     ]);
-    const bits = inputs[name];
+    const bits = entryOf(inputs, name);
     if (direction === 'in' && bits) yield new Uint8Array(bits.buffer, bits.byteOffset, bits.byteLength);
   }
 }

@@ -11,6 +11,7 @@ import {
   type ProblemCase,
   type ProblemMutant,
 } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { Answers, Reference } from '../driver/reference.ts';
 import { outputsOf, tensorOf, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { CheckedGroup, CheckProblemJob, MutantCell, ProblemCheck } from '../messages/checking.ts';
@@ -118,7 +119,7 @@ class CaseJudge {
       ? roundedOutputs(right.kind, await answersOf(reference, question.kind, { inputs: question.inputs, own }))
       : right.outputs;
     const outputs = mutatedOutputs(mutant, right.kind, { outputs: computed, poison: POISONS[0] });
-    if (Object.entries(outputs).every(([name, bits]) => sameBits(bits, right.outputs[name]!))) return 'same';
+    if (Object.entries(outputs).every(([name, bits]) => sameBits(bits, entryOf(right.outputs, name)!))) return 'same';
     return this.#isFound(right, outputs) ? 'found' : 'missed';
   }
 

@@ -1,5 +1,6 @@
 /** Draws the int32 inputs of a case: lengths of sequences, offsets, page tables; and marks rows that nobody owns. */
 import { elementsOfTensor, type DrawRule, type ProblemCase, type TensorExtent } from '@flashcore/shared/kernels';
+import { entryOf, setEntry } from '@flashcore/shared/text';
 import { emptyBits, filledElement, tensorNamed, type TensorBits, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { CounterRandom } from './random.ts';
 
@@ -22,14 +23,16 @@ export function drawTables(
   // Offsets and pages follow from lengths.
   for (const tensor of tensors)
     if (tensor.draw?.kind === 'lengths')
-      drawn[tensor.name] = evenLengths
-        ? lengthsOfWork(tensor, tensor.draw)
-        : lengths(tensor, tensor.draw, random(tensor));
+      setEntry(
+        drawn,
+        tensor.name,
+        evenLengths ? lengthsOfWork(tensor, tensor.draw) : lengths(tensor, tensor.draw, random(tensor)),
+      );
   for (const tensor of tensors) {
     const { draw } = tensor;
-    if (draw?.kind === 'offsets') drawn[tensor.name] = offsets(tensor, drawn[draw.of]!);
+    if (draw?.kind === 'offsets') setEntry(drawn, tensor.name, offsets(tensor, entryOf(drawn, draw.of)!));
     if (draw?.kind === 'pages')
-      drawn[tensor.name] = pages(tensor, draw, { lengths: drawn[draw.of]!, random: random(tensor) });
+      setEntry(drawn, tensor.name, pages(tensor, draw, { lengths: entryOf(drawn, draw.of)!, random: random(tensor) }));
   }
   return drawn;
 }
@@ -119,13 +122,13 @@ export function markNobodysRows(bits: TensorBits, tensor: TensorExtent, of: Prob
 /** How many rows of a sequence, or of a page, somebody owns. */
 function ownedRows(table: TensorExtent, of: ProblemCase, drawn: TensorsByName): (owner: number) => number {
   const { draw } = table;
-  if (draw?.kind !== 'pages') return (sequence) => drawn[table.name]![sequence]!;
+  if (draw?.kind !== 'pages') return (sequence) => entryOf(drawn, table.name)![sequence]!;
   const { page } = draw;
   const ofPage = new Map<number, number>();
   const [, ofSequence] = table.dims as [number, number];
-  for (const [sequence, length] of drawn[tensorNamed(of, draw.of).name]!.entries())
+  for (const [sequence, length] of entryOf(drawn, tensorNamed(of, draw.of).name)!.entries())
     for (let index = 0; index * page < length; index += 1)
-      ofPage.set(drawn[table.name]![sequence * ofSequence + index]!, Math.min(page, length - index * page));
+      ofPage.set(entryOf(drawn, table.name)![sequence * ofSequence + index]!, Math.min(page, length - index * page));
   return (place) => ofPage.get(place) ?? 0;
 }
 

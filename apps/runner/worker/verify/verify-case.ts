@@ -1,3 +1,4 @@
+import { entryOf } from '@flashcore/shared/text';
 import { CudaError } from '../driver/cuda-error.ts';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import { LoadedCandidate } from '../driver/loaded-candidate.ts';
@@ -128,7 +129,7 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   const judge = (tensors: TensorsByName, poison: number): Comparison[] =>
     compareOutputs(reference, tensors, { outputs: compared, answers, poison, limits: options.request });
   const first = judge(outputs, POISONS[0]);
-  const deterministic = again && compared.every(({ name }) => sameBits(outputs[name]!, again[name]!));
+  const deterministic = again && compared.every(({ name }) => sameBits(entryOf(outputs, name)!, entryOf(again, name)!));
   const second = again && !deterministic && wrongElements(first) === 0 ? judge(again, POISONS[1]) : undefined;
   const wrongAgain = second === undefined ? 0 : wrongElements(second);
   // Wrong the second time: by what lies around the buffers when the first bytes make it right again, else by chance.
@@ -159,7 +160,7 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
       output: {
         dtype,
         inputs,
-        output: outputs[name]!,
+        output: entryOf(outputs, name)!,
         reference: answers.get(name)!.want,
         maxAbsError: most,
         meanAbsError: sumAbsError / elements,

@@ -26,7 +26,7 @@ import {
   recordedProblem,
   treeDigest,
 } from '@flashcore/shared/kernels';
-import { errorText, plainLine } from '@flashcore/shared/text';
+import { entryOf, errorText, plainLine } from '@flashcore/shared/text';
 import { writeWhole } from '../named-files.ts';
 import { UsageError } from '../usage-error.ts';
 
@@ -277,7 +277,7 @@ function savedChampions(json: JsonValue): SavedChampion[] {
       if (taken.has(place)) throw new Error(`${name}: another entry has the same kernel, device and shape`);
       taken.add(place);
     }
-    const { sources, digest, variant } = objectOf(made[champion.buildId], `"builds" of ${name}`);
+    const { sources, digest, variant } = objectOf(entryOf(made, champion.buildId), `"builds" of ${name}`);
     if (typeof digest !== 'string' || !/^[0-9a-f]{64}$/.test(digest))
       throw new Error(`${name}: "digest" must be a SHA-256`);
     if (!/^\w{1,128}$/.test(champion.kernelId) || sources !== folderOf(champion.kernelId, digest))

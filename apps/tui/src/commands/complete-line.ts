@@ -1,4 +1,5 @@
 import type { Command, Option } from 'commander';
+import { entryOf } from '@flashcore/shared/text';
 
 /** A word that fits, and what it is. */
 export interface Candidate {
@@ -132,7 +133,7 @@ const optionCandidate = (option: Option): Candidate => ({
 
 async function valuesOf(option: Option, kernel: string, names: Names): Promise<readonly Candidate[]> {
   if (option.argChoices) return option.argChoices.map((word) => ({ word, about: '' }));
-  const kind = VALUES[option.long ?? ''];
+  const kind = entryOf(VALUES, option.long ?? '');
   return kind === undefined ? [] : names(kind, kernel);
 }
 
@@ -148,8 +149,8 @@ async function argumentValues(
   const argument = command.registeredArguments[given.length] ?? (last?.variadic ? last : undefined);
   if (!argument) return [];
   const name = argument.name();
-  const listed = argument.argChoices ?? WORDS[name];
+  const listed = argument.argChoices ?? entryOf(WORDS, name);
   if (listed) return listed.map((word) => ({ word, about: '' }));
-  const kind = command.name() === 'cancel' ? 'open job' : ARGUMENTS[name];
+  const kind = command.name() === 'cancel' ? 'open job' : entryOf(ARGUMENTS, name);
   return kind === undefined ? [] : names(kind, '');
 }

@@ -1,5 +1,6 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt';
 import { DeviceState, type Device, type Host, type Tool } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import packageJson from '../../package.json' with { type: 'json' };
 import { heading, notice, tableOf, type Block } from '../present/blocks.ts';
 import { formatBytes, formatNumber } from '../present/numbers.ts';
@@ -139,7 +140,7 @@ function toolCheck(tool: Tool, host: Host): Check {
   if (tool.version) return ok(tool.name, toolText(tool));
   const onlyEmulator = host.devices.every(({ simulated }) => simulated);
   const needed = tool.name === 'g++' || (tool.name === 'emulator' && onlyEmulator);
-  const [debian, mac = debian] = INSTALLS[tool.name] ?? ['see docs/hosting.md'];
+  const [debian, mac = debian] = entryOf(INSTALLS, tool.name) ?? ['see docs/hosting.md'];
   return {
     name: tool.name,
     state: needed ? 'failed' : 'limited',

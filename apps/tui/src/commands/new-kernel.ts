@@ -12,7 +12,7 @@ import {
   originalsOfPtx,
   readSourceFile,
 } from '@flashcore/shared/kernels';
-import { shellWord } from '@flashcore/shared/text';
+import { entryOf, setEntry, shellWord } from '@flashcore/shared/text';
 import { sanitize } from '../present/cells/cell-text.ts';
 import { readSource, requireSourcePath, writeSource } from '../search/kernel-source.ts';
 import { UsageError } from '../usage-error.ts';
@@ -81,8 +81,8 @@ async function newFromPtx(
   await context.withRunner(({ client }) => refuseKnown(id, client));
   const files: Record<string, string> = draftFiles(ptx, { id, source, problem });
   for (const name of originalsOfPtx(ptx))
-    if (/^[\w][\w.-]{0,100}$/.test(name) && mayBeSource(name) && files[name] === undefined)
-      if (existsSync(path.join(beside, name))) files[name] = await read(name);
+    if (/^[\w][\w.-]{0,100}$/.test(name) && mayBeSource(name) && entryOf(files, name) === undefined)
+      if (existsSync(path.join(beside, name))) setEntry(files, name, await read(name));
   makeFolder(folder);
   writeSource(folder, files);
   const manifest = path.join(folder, MANIFEST_FILE);

@@ -12,6 +12,7 @@ import {
   type TuneParameter,
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import type { Connection } from '../connection/connect.ts';
 import { JobUndecided, runToResult, type EndedJob } from '../search/experiment.ts';
 import { notice } from '../present/blocks.ts';
@@ -125,7 +126,7 @@ function budgetOf(texts: readonly string[]): { maxTrials?: number; maxSeconds?: 
     if (!(value > 0) || (unit === '' && !Number.isInteger(value)))
       throw new UsageError(`--budget ${text}: must be variants (50), time of the device (10m) or dollars (0.25usd)`);
     if (unit === '') return { maxTrials: value };
-    return unit === 'usd' ? { maxUsd: value } : { maxSeconds: value * SECONDS[unit]! };
+    return unit === 'usd' ? { maxUsd: value } : { maxSeconds: value * entryOf(SECONDS, unit)! };
   });
   const merged = Object.assign({}, ...budgets) as ReturnType<typeof budgetOf>;
   if (Object.keys(merged).length < texts.length)

@@ -1,5 +1,6 @@
 /** What a job's build has that another's has not: against its champion, else against the kernel's job before it. */
 import type { GetJobResponse, VariantResult } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import { shortName } from '../present/words.ts';
 
 export interface Changes {
@@ -64,7 +65,11 @@ export function changesOf(
 function parameterChanges(before: VariantResult, after: VariantResult): ParameterChange[] {
   const names = [...new Set([...Object.keys(before.parameters), ...Object.keys(after.parameters)])].sort();
   return names
-    .map((name) => ({ name, before: textOf(before.parameters[name]), after: textOf(after.parameters[name]) }))
+    .map((name) => ({
+      name,
+      before: textOf(entryOf(before.parameters, name)),
+      after: textOf(entryOf(after.parameters, name)),
+    }))
     .filter((change) => change.before !== change.after);
 }
 

@@ -8,12 +8,13 @@ import { isRight } from './job-facts.ts';
 
 /** `{"<kernel> <shape>": [sample]}`, milliseconds; hot figures of a GPU alone have a runtime. */
 export function evalResults(jobs: readonly GetJobResponse[]): Record<string, unknown[]> {
-  const results: Record<string, unknown[]> = {};
-  for (const { problem, sample } of jobs.flatMap(problemsOf)) {
-    const samples = (results[problem] ??= []);
-    samples.push({ sample_id: samples.length, ...sampleJson(sample) });
-  }
-  return results;
+  const byProblem = Map.groupBy(jobs.flatMap(problemsOf), ({ problem }) => problem);
+  return Object.fromEntries(
+    [...byProblem].map(([problem, all]) => [
+      problem,
+      all.map(({ sample }, index) => ({ sample_id: index, ...sampleJson(sample) })),
+    ]),
+  );
 }
 
 interface Sample {

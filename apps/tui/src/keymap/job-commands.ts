@@ -1,4 +1,5 @@
 /** Starting, showing, cancelling and comparing jobs; their source. */
+import { entryOf } from '@flashcore/shared/text';
 import { JOB_LISTS, type AppState } from '../state/app-state.ts';
 import { cancellableJob, chosenJob, inJobs, inKernels, kernelToRun } from '../state/chosen.ts';
 import { openAcceptability } from '../state/decision.ts';
@@ -11,7 +12,7 @@ const inHistory = (state: AppState): boolean => inJobs(state) && state.ui.jobLis
 
 const inBoard = (state: AppState): boolean => inJobs(state) && state.ui.jobList === 'leaderboard';
 
-const chosenView = (state: AppState): JobView | undefined => state.views[chosenJob(state) ?? ''];
+const chosenView = (state: AppState): JobView | undefined => entryOf(state.views, chosenJob(state) ?? '');
 
 /** What the list on the screen is filtered by; empty: it is not, or there is none. */
 function filterOf(state: AppState): string {

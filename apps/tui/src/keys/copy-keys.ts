@@ -1,5 +1,5 @@
 /** Copying what is on the screen. */
-import { errorText } from '@flashcore/shared/text';
+import { entryOf, errorText } from '@flashcore/shared/text';
 import { copyOf, selectedLine, type CopyFormat } from '../screens/copy.ts';
 import type { Copied } from '../terminal/clipboard.ts';
 import type { Handler, KeyContext } from './handler.ts';
@@ -24,7 +24,7 @@ const FORMAT_KEYS: Record<string, CopyFormat> = { t: 'text', y: 'text', m: 'mark
 /** The key after y says as what. */
 export function pressInCopy(key: string, context: KeyContext): void {
   context.store.dispatch({ type: 'overlay', overlay: undefined });
-  const format = FORMAT_KEYS[key];
+  const format = entryOf(FORMAT_KEYS, key);
   if (format === undefined) return;
   const { text, fileName } = copyOf(snapshotOf(context), format);
   tellCopied(context, text, fileName);

@@ -1,4 +1,5 @@
 /** Keys that decide about a result: the dialog that they open, and what is pressed in it. */
+import { entryOf } from '@flashcore/shared/text';
 import type { Overlay } from '../state/app-state.ts';
 import { jobTitle } from '../present/words.ts';
 import { CHOICES, refusalOf, type Choice } from '../state/decision.ts';
@@ -14,8 +15,8 @@ const MOST_NOTE_CHARACTERS = 4096;
 export async function openDecision({ store, session }: KeyContext, choice: Choice): Promise<void> {
   const job = chosenJob(store.state);
   if (job === undefined) return;
-  if (store.state.views[job]?.result === undefined) await session.prepareDecision(job);
-  const view = store.state.views[job];
+  if (entryOf(store.state.views, job)?.result === undefined) await session.prepareDecision(job);
+  const view = entryOf(store.state.views, job);
   if (view === undefined) return;
   const refusal = refusalOf(store.state, view, choice);
   if (refusal === undefined)
@@ -61,7 +62,7 @@ export function pressInDecision(key: string, dialog: Dialog, context: KeyContext
 
 /** A dialog whose decision was refused stays open, with what was typed. */
 async function decide({ job, choice, note }: Dialog, { store, session }: KeyContext): Promise<void> {
-  const view = store.state.views[job];
+  const view = entryOf(store.state.views, job);
   if (view === undefined || refusalOf(store.state, view, choice) !== undefined) return;
   if (await session.decide(choice, job, note)) store.dispatch({ type: 'overlay', overlay: undefined });
 }

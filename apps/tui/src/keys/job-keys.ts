@@ -1,4 +1,5 @@
 /** Starting, showing, cancelling and comparing jobs. */
+import { entryOf } from '@flashcore/shared/text';
 import { next } from '../keymap/command.ts';
 import type { JOB_COMMANDS } from '../keymap/job-commands.ts';
 import { jobTitle } from '../present/words.ts';
@@ -121,7 +122,7 @@ function compare({ store, session }: KeyContext): void {
 
 function titleOf(state: AppState, name: string): string {
   const job =
-    state.views[name] ??
+    entryOf(state.views, name) ??
     state.jobs.find((known) => known.name === name) ??
     state.experiments.find((known) => known.job?.name === name)?.job;
   return job === undefined ? name : jobTitle(job);

@@ -1,5 +1,6 @@
 /** Names of keys as the command table writes them: "j", "G", "enter", "ctrl+d", "shift+tab". */
 import type { Key } from 'ink';
+import { entryOf } from '@flashcore/shared/text';
 
 /** What was pressed: usually one name, several when a terminal sends keys in one piece. */
 export function keyNames(input: string, key: Key): string[] {
@@ -7,7 +8,7 @@ export function keyNames(input: string, key: Key): string[] {
   if (special !== undefined) return [special];
   if (key.ctrl) return [`ctrl+${input}`];
   if (key.meta) return [`alt+${input}`];
-  return Array.from(input, (character) => CONTROL_NAMES[character] ?? character);
+  return Array.from(input, (character) => entryOf(CONTROL_NAMES, character) ?? character);
 }
 
 // Inside a piece of several keys Ink leaves these as characters.

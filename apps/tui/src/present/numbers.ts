@@ -3,6 +3,7 @@
  * times and bytes take the unit in which they read best.
  */
 import { timestampDate, type Timestamp } from '@bufbuild/protobuf/wkt';
+import { entryOf } from '@flashcore/shared/text';
 
 const TIME_DIGITS = 4;
 const ERROR_DIGITS = 3;
@@ -119,7 +120,7 @@ export function formatInUnit(value: number, unit: string): string {
   if (unit === 'share') return formatPercent(value * 100);
   if (unit === '%') return formatPercent(value);
   if (unit === 'us') return formatMicroseconds(value);
-  return `${formatNumber(value)}${unit === '' || unit === '1' ? '' : ` ${value === 1 ? (SINGULARS[unit] ?? unit) : unit}`}`;
+  return `${formatNumber(value)}${unit === '' || unit === '1' ? '' : ` ${value === 1 ? (entryOf(SINGULARS, unit) ?? unit) : unit}`}`;
 }
 
 /** How long something took: "12 ms", "1.42 s", "34.2 s", "3 min 05 s". */

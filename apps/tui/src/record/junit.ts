@@ -8,7 +8,7 @@ import {
   type VariantResult,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
-import { plainText } from '@flashcore/shared/text';
+import { entryOf, plainText } from '@flashcore/shared/text';
 
 interface TestCase {
   readonly group: string;
@@ -134,4 +134,4 @@ const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;
 const escape = (text: string): string =>
   plainText(text)
     .replace(/[\ufffe\uffff]/g, '')
-    .replace(/[&<>"\n]/g, (character) => ENTITIES[character] ?? character);
+    .replace(/[&<>"\n]/g, (character) => entryOf(ENTITIES, character) ?? character);

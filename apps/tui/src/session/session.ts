@@ -3,6 +3,7 @@
  * a job.
  */
 import { JobState, Outcome, type JobEvent, type KernelReference } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import { Questions } from './questions.ts';
 import { RunnerLists } from './runner-lists.ts';
 import { namedKernel, type RequestedKernel } from './form-request.ts';
@@ -141,7 +142,7 @@ export class Session {
         };
         await Promise.race([this.#run(request, started), superseded]);
         if (signal.aborted) await cancelRequest(this.#client, request.request.options?.requestId ?? '');
-        return signal.aborted ? undefined : this.#store.state.views[name]?.outcome;
+        return signal.aborted ? undefined : entryOf(this.#store.state.views, name)?.outcome;
       };
       // What fails on the smallest case is not worth the others.
       if (quick && (await runTo(quickRequest(kernel), false)) !== Outcome.PASSED) return;
@@ -172,7 +173,7 @@ export class Session {
   /** Shows a job from where this client has it to its end. */
   attach(job: string): void {
     this.#store.dispatch({ type: 'attach', job });
-    const view = this.#store.state.views[job];
+    const view = entryOf(this.#store.state.views, job);
     if (view?.state === JobState.ENDED && !isBeingRead(view)) {
       this.#watch?.abort();
       return;
@@ -195,11 +196,11 @@ export class Session {
     await this.#questions.ask(async (signal) => {
       await Promise.all([this.#load(job, signal), this.#load(pinned, signal)]);
       const { state } = this.#store;
-      const results = [state.views[job], state.views[pinned]]
+      const results = [entryOf(state.views, job), entryOf(state.views, pinned)]
         .flatMap((view) => view?.variants ?? [])
         .flatMap(({ benchmarks }) => benchmarks.flatMap(({ result }) => result ?? []));
       for (const { simulated, samples } of results) {
-        if (simulated || samples === undefined || state.samples[samples.sha256] !== undefined) continue;
+        if (simulated || samples === undefined || entryOf(state.samples, samples.sha256) !== undefined) continue;
         this.#store.dispatch({
           type: 'samples',
           sha256: samples.sha256,
@@ -216,7 +217,7 @@ export class Session {
     for (const file of comparison === undefined
       ? []
       : changedSources(comparison).flatMap(({ pinned, shown }) => [pinned, shown])) {
-      if (file === undefined || this.#store.state.sources[file.sha256] !== undefined) continue;
+      if (file === undefined || entryOf(this.#store.state.sources, file.sha256) !== undefined) continue;
       this.#store.dispatch({
         type: 'source',
         sha256: file.sha256,
@@ -228,7 +229,7 @@ export class Session {
   /** Takes in the events of a job that is not shown. */
   async #load(job: string, signal: AbortSignal): Promise<void> {
     for await (const event of this.#client.watch(job, {
-      afterSequence: this.#store.state.views[job]?.lastSequence ?? 0,
+      afterSequence: entryOf(this.#store.state.views, job)?.lastSequence ?? 0,
       signal,
       onExpired: (first) => this.#expired(job, first),
     })) {
@@ -290,7 +291,7 @@ export class Session {
 
   /** The champion that the user saw the job compared with. */
   #shownOver(job: string): string {
-    return this.#store.state.views[job]?.result?.acceptability?.over ?? '';
+    return entryOf(this.#store.state.views, job)?.result?.acceptability?.over ?? '';
   }
 
   /** An artifact's bytes. Errors: ARTIFACT_NOT_FOUND, RUNNER_UNREACHABLE. */

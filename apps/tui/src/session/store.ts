@@ -8,6 +8,7 @@ import { logLinesOf, type LogLine } from '../present/sections/event-lines.ts';
 import { LogSearch } from '../state/log-search.ts';
 import type { Snapshot } from '../state/snapshot.ts';
 import { Outcome, type JobEvent } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 
 /**
  * What comes from a runner is drawn 20 times a second: nobody reads a log faster, and Ink's own throttle (60) does not
@@ -109,8 +110,8 @@ export class Store {
 
   /** Lines of an event are kept exactly when the reducer took the event in: repeats and early ones leave no trace. */
   #keepLines(before: AppState, { event }: { event: Parameters<typeof logLinesOf>[0] }): void {
-    const after = this.#state.views[event.job];
-    if (after === undefined || after.lastSequence === (before.views[event.job]?.lastSequence ?? 0)) return;
+    const after = entryOf(this.#state.views, event.job);
+    if (after === undefined || after.lastSequence === (entryOf(before.views, event.job)?.lastSequence ?? 0)) return;
     const buffer = this.#logs.get(event.job) ?? new LogBuffer(this.#logCapacity);
     this.#logs.set(event.job, buffer);
     for (const line of logLinesOf(event)) buffer.append(line);

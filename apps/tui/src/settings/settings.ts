@@ -4,6 +4,7 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 import { HAND_WRITTEN_BYTES, configFolder, readForeignText } from '@flashcore/shared/files';
 import { yamlFile } from '@flashcore/shared/kernels';
 import * as z from 'zod';
+import { entryOf } from '@flashcore/shared/text';
 import { UsageError } from '../usage-error.ts';
 import { STYLE_WORDS, isStyle } from '../present/cells/style.ts';
 import type { Hooks } from '../remote/hooks.ts';
@@ -128,7 +129,7 @@ export function hooksOf(settings: Settings, names: readonly string[]): { runner:
     usd_per_hour,
     stop_after_idle_minutes,
     limit_minutes = LIMIT_MINUTES,
-  } = settings.hooks![runner]!;
+  } = entryOf(settings.hooks!, runner)!;
   return {
     runner,
     hooks: {

@@ -1,5 +1,6 @@
 /** How the user left the program, for each runner: view, job, filters. */
 import * as z from 'zod';
+import { entryOf } from '@flashcore/shared/text';
 import { SAVED_VIEW, type SavedView } from '../state/saved-view.ts';
 import { StateFile } from './state-file.ts';
 
@@ -35,7 +36,7 @@ export class ViewFile {
   /** How the user left `runner`. */
   read(runner: string): ReadView {
     const { content, problem } = this.#state.read();
-    return { view: content.runners[runner], problem };
+    return { view: entryOf(content.runners, runner), problem };
   }
 
   write(runner: string, view: SavedView): void {

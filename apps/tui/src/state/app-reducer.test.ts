@@ -219,3 +219,10 @@ test('what was wrong with a watched folder is told until it runs again', () => {
   expect(reduce(broken, { type: 'key' }).notice?.text).toBe('kernel.yaml: title: wanted a text');
   expect(reduce(broken, { type: 'version-started', job: 'jobs/2' }).notice).toBeUndefined();
 });
+
+test.each(['toString', 'constructor', '__proto__'])('a runner that names a job %s gets a view of that name', (job) => {
+  const [first] = sampleEvents();
+  const state = after({ type: 'attach', job }, { type: 'job-event', event: { ...first!, job } });
+  expect(Object.keys(state.views)).toEqual([job]);
+  expect(Object.entries(state.views)[0]![1].name).toBe(job);
+});

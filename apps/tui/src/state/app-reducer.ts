@@ -20,6 +20,7 @@ import { checkedOf } from './variants.ts';
 import { withJobEvent } from './job-list.ts';
 import { withSavedView } from './saved-view.ts';
 import { type Timestamp } from '@bufbuild/protobuf/wkt';
+import { entryOf } from '@flashcore/shared/text';
 
 const NOTICE_MS = 12_000;
 /** A message that stood so long was read: the next key is about something else. */
@@ -164,7 +165,7 @@ const MOST_READINGS = 60;
 /** A reading that was answered before is not taken again. */
 function withReadings(before: AppState['readings'], { devices }: Host): AppState['readings'] {
   const fresh = devices.flatMap(({ deviceId, reading }) => {
-    const known = before[deviceId] ?? [];
+    const known = entryOf(before, deviceId) ?? [];
     const isNew = reading?.time !== undefined && !isSame(reading.time, known.at(-1)?.time);
     return isNew ? [[deviceId, [...known, reading].slice(-MOST_READINGS)] as const] : [];
   });
@@ -208,12 +209,12 @@ function withVersion(state: AppState, { job, isRest = false }: Extract<Action, {
 
 /** The version before the next one; a superseded version measured too little to compare with. */
 function jobToCompareWith({ views }: AppState, { job, jobBefore }: WatchedFolder): string | undefined {
-  const last = views[job ?? ''];
+  const last = entryOf(views, job ?? '');
   return last?.state === JobState.ENDED && last.outcome !== Outcome.CANCELLED ? job : jobBefore;
 }
 
 function withView(state: AppState, job: string, change: (view: JobView) => JobView): AppState {
-  const before = state.views[job] ?? unknownJob(job);
+  const before = entryOf(state.views, job) ?? unknownJob(job);
   const after = change(before);
   return after === before ? state : { ...state, views: { ...state.views, [job]: after } };
 }
@@ -259,7 +260,7 @@ function attach(state: AppState, job: string): AppState {
   if (state.attached === job) return state;
   // A comparison is of the two jobs that it was asked for.
   const comparing = false;
-  const known = state.views[job] ?? jobViewOf(state.jobs.find(({ name }) => name === job) ?? unknownJob(job));
+  const known = entryOf(state.views, job) ?? jobViewOf(state.jobs.find(({ name }) => name === job) ?? unknownJob(job));
   const selected = { ...state.ui.selected, correct: 0, latency: 0, gates: 0, profile: 0 };
   return {
     ...withUi(state, {

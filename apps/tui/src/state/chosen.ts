@@ -1,5 +1,6 @@
 /** What a command is about: the job or kernel under the cursor, else the one shown. */
 import { JobState, type Job } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import type { AppState } from './app-state.ts';
 import type { JobView } from './job-view.ts';
 import { kernelKey, type ListedKernel } from './listed-kernel.ts';
@@ -13,7 +14,7 @@ export function chosenJob(state: AppState): string | undefined {
   const name = inJobs(state) ? selectedJobName(state) : state.attached;
   if (inJobs(state) && state.ui.jobList === 'leaderboard') return name;
   const ended =
-    state.views[name ?? '']?.state === JobState.ENDED ||
+    entryOf(state.views, name ?? '')?.state === JobState.ENDED ||
     [...state.jobs, ...state.experiments.flatMap(({ job }) => job ?? [])].some(
       (job) => job.name === name && job.state === JobState.ENDED,
     );
@@ -25,7 +26,7 @@ export function cancellableJob(state: AppState): Job | JobView | undefined {
   const name = inJobs(state) && state.ui.jobList === 'jobs' ? selectedJobName(state) : state.attached;
   if (name === undefined) return undefined;
   // Events know of a job's end before the next look at the list.
-  const job = [state.views[name], state.jobs.find((candidate) => candidate.name === name)].find(
+  const job = [entryOf(state.views, name), state.jobs.find((candidate) => candidate.name === name)].find(
     (known) => known !== undefined && known.state !== JobState.UNSPECIFIED,
   );
   return job?.state === JobState.ENDED ? undefined : job;

@@ -1,4 +1,5 @@
 import type { CaseSet, GatePlan, Host, Tolerance } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import { counted } from '../present/numbers.ts';
 import { toleranceRule } from '../present/sections/cases.ts';
 import { planLines } from '../present/sections/gate-plan.ts';
@@ -65,7 +66,9 @@ export function fieldsOf(kernel: ListedKernel, context: FormContext): FormField[
       'the build that it is compared with, in alternating blocks in one process',
     ),
   ];
-  return fields.map((each) => (each.choices[0] === AS_USUAL ? { ...each, usual: usual[each.id] ?? '' } : each));
+  return fields.map((each) =>
+    each.choices[0] === AS_USUAL ? { ...each, usual: entryOf(usual, each.id) ?? '' } : each,
+  );
 }
 
 const field = (id: string, label: string, choices: readonly string[], about: string): FormField => ({

@@ -1,5 +1,5 @@
 /** The command line that runs what a form runs. */
-import { shellWord } from '@flashcore/shared/text';
+import { entryOf, shellWord } from '@flashcore/shared/text';
 import { NONE, valueOf, type FormField } from './form-field.ts';
 import { kernelKey } from './listed-kernel.ts';
 import type { RunForm } from './run-form.ts';
@@ -54,7 +54,7 @@ export function commandLineOf(form: RunForm, defaults: RunForm): string {
     const usual = defaults.fields.find(({ id }) => id === field.id);
     if (usual !== undefined && valueOf(usual) === valueOf(field)) return [];
     if (field.id.startsWith('param:')) return ['--set', `${field.label}=${valueOf(field)}`];
-    const flag = FLAGS[field.id];
+    const flag = entryOf(FLAGS, field.id);
     return flag?.in.includes(action) ? flag.words(valueOf(field), field) : [];
   });
   return ['fa-tui', action, kernelKey(form.kernel), ...options].map(shellWord).join(' ');

@@ -12,6 +12,7 @@ import {
   scopeOfShape,
   valuesOf,
 } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import { AS_USUAL, isPath, matchingChoices, shapesOf, valueOf, type FormField } from './form-field.ts';
 import type { RunForm } from './run-form.ts';
 
@@ -41,7 +42,7 @@ function problemOf(form: RunForm, field: FormField): string | undefined {
       : `No kernel's name contains "${field.typed ?? ''}"`;
   const text = valueOf(field);
   if (text === AS_USUAL) return undefined;
-  const range = WHOLE_NUMBERS[field.id];
+  const range = entryOf(WHOLE_NUMBERS, field.id);
   if (range !== undefined)
     return /^\d+$/.test(text) && Number(text) >= range.least && Number(text) <= range.most
       ? undefined
@@ -71,7 +72,7 @@ function refusalOf({ kernel, fields }: RunForm, shape: Shape): string | undefine
   const scope: Record<string, number> = { ...scopeOf(kernel, shape), ...parameters };
   const broken = kernel.limits.find(({ require }) => {
     const expression = parseExpression(require);
-    return expression.names.every((name) => name in scope) && evaluate(expression, scope) === 0;
+    return expression.names.every((name) => Object.hasOwn(scope, name)) && evaluate(expression, scope) === 0;
   });
   return broken === undefined
     ? undefined

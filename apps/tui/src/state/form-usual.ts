@@ -1,5 +1,6 @@
 /** The values that a run uses where a form leaves the choice to the runner. */
 import type { GatePlan, Host, Tolerance } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import { valueOf, type FormField, type Usual } from './form-field.ts';
 
 interface UsualContext {
@@ -35,7 +36,7 @@ export function usualValues({ plans = [], tolerances, host }: UsualContext): Rea
 /** What a field's first choice stands for in this form; undefined: only the runner knows. */
 export function usualOf({ fields }: RunFields, { usual }: FormField): string | undefined {
   const plan = fields.find(({ id }) => id === 'plan');
-  const text = typeof usual === 'string' ? usual : usual?.[plan === undefined ? '' : valueOf(plan)];
+  const text = typeof usual === 'string' ? usual : usual && entryOf(usual, plan === undefined ? '' : valueOf(plan));
   return text === '' ? undefined : text;
 }
 

@@ -3,6 +3,7 @@
  */
 import { ArtifactKind, type Artifact, type EntryResources } from '@flashcore/shared/contract';
 import { ratioInterval } from '@flashcore/shared/statistics';
+import { entryOf } from '@flashcore/shared/text';
 import type { AppState } from './app-state.ts';
 import type { BenchmarkView, JobView, VariantView } from './job-view.ts';
 import { attachedJob, shownVariant, variantsOf } from './selectors.ts';
@@ -32,7 +33,7 @@ export interface PinnedComparison {
 
 /** Undefined while one of the two is missing. */
 export function pinnedComparison(state: AppState): PinnedComparison | undefined {
-  const pinnedJob = state.ui.pinned === undefined ? undefined : state.views[state.ui.pinned];
+  const pinnedJob = state.ui.pinned === undefined ? undefined : entryOf(state.views, state.ui.pinned);
   const pinned = comparedJob(pinnedJob, variantsOf(pinnedJob)[0]);
   const shown = comparedJob(attachedJob(state), shownVariant(state));
   if (pinned === undefined || shown === undefined) return undefined;
@@ -57,7 +58,9 @@ function pairOf(
   if (pinned.simulated || shown.simulated) return notCompared('simulated, not GPU times');
   if (pinnedJob.device?.name !== shownJob.device?.name)
     return notCompared(`other device: ${pinnedJob.device?.name ?? 'unknown'}`);
-  const [pinnedSamples, shownSamples] = [pinned, shown].map(({ result }) => samples[result?.samples?.sha256 ?? '']);
+  const [pinnedSamples, shownSamples] = [pinned, shown].map(({ result }) =>
+    entryOf(samples, result?.samples?.sha256 ?? ''),
+  );
   if (pinnedSamples === undefined || shownSamples === undefined) return notCompared('its samples are not here');
   if (pinnedSamples.length < 2 || shownSamples.length < 2) return notCompared('fewer than two samples');
   const ratio = ratioOf(pinnedSamples, shownSamples);

@@ -12,13 +12,14 @@ import {
   type Job,
   type LeaderboardEntry,
 } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import type { ListedKernel } from './listed-kernel.ts';
 import { type AppState, type FilteredList, type HistorySort, type ViewId, type KernelSort } from './app-state.ts';
 import { phaseShare, type JobView, type PhaseView, type VariantView } from './job-view.ts';
 import { raceOf, type TuneRace } from './tuned-variants.ts';
 
 export const attachedJob = (state: AppState): JobView | undefined =>
-  state.attached === undefined ? undefined : state.views[state.attached];
+  state.attached === undefined ? undefined : entryOf(state.views, state.attached);
 
 /** The job on the screen, while it has not ended: it goes on without the program. */
 export function runningJob(state: AppState): string | undefined {

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { withoutSecrets } from '@flashcore/shared/files';
+import { entryOf } from '@flashcore/shared/text';
 
 export interface SourcePlace {
   readonly file: string;
@@ -53,7 +54,7 @@ export const editorOf = ({ VISUAL, EDITOR }: NodeJS.ProcessEnv): string => VISUA
 /** What follows the editor's own command. */
 export function editorArguments(editor: string, place: SourcePlace): string[] {
   const name = path.basename(editor.split(/\s+/)[0] ?? '').replace(/\.(exe|cmd)$/i, '');
-  return place.line > 0 ? (KNOWN[name] ?? (({ file }: SourcePlace) => [file]))(place) : [place.file];
+  return place.line > 0 ? (entryOf(KNOWN, name) ?? (({ file }: SourcePlace) => [file]))(place) : [place.file];
 }
 
 /** Runs the editor to its end on this process's terminal. Rejects when it does not start or ends with an error. */

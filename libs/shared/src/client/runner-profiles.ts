@@ -7,6 +7,7 @@ import { FlashcoreError } from '../contract/errors.ts';
 import { HAND_WRITTEN_BYTES, readForeignFile, readForeignText } from '../files/foreign-file.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { configFolder } from '../files/user-folders.ts';
+import { entryOf } from '../text/entry-of.ts';
 
 const path = z.string().min(1);
 const PROFILE = z
@@ -70,9 +71,9 @@ export class RunnerProfiles {
     const profiles = this.list();
     const name = Object.hasOwn(profiles, text)
       ? text
-      : Object.keys(profiles).find((one) => profiles[one]!.address === text);
+      : Object.keys(profiles).find((one) => entryOf(profiles, one)!.address === text);
     if (name === undefined) return undefined;
-    const { address = name, ca, cert, key, token } = profiles[name]!;
+    const { address = name, ca, cert, key, token } = entryOf(profiles, name)!;
     const read = (file: string | undefined): Buffer | undefined =>
       file === undefined ? undefined : this.#readNamed(resolve(this.#folder, file));
     return { name, address, security: { authority: read(ca), certificate: read(cert), key: read(key), token } };

@@ -1,3 +1,4 @@
+/* eslint-disable flashcore/no-plain-dictionary -- keys are names of the contract's fields */
 /** Messages whose texts are harmless for a terminal, whoever wrote them. */
 import type { DescField, DescMessage, DescOneof, MessageShape } from '@bufbuild/protobuf';
 import { ScalarType } from '@bufbuild/protobuf';

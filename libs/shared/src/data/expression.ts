@@ -3,6 +3,7 @@
  * min max. `/` is real division.
  */
 import jsep from 'jsep';
+import { entryOf } from '../text/entry-of.ts';
 
 const MAX_LENGTH = 500;
 
@@ -118,7 +119,7 @@ function evaluateBinary(
 }
 
 function valueOf(name: string, scope: Readonly<Record<string, number>>): number {
-  const value = Object.hasOwn(scope, name) ? scope[name] : undefined;
+  const value = entryOf(scope, name);
   if (value === undefined)
     throw new ExpressionError(`Unknown name "${name}": known here are ${Object.keys(scope).join(', ')}`);
   return value;
@@ -213,4 +214,4 @@ function collectNames(node: ExpressionNode, names: Set<string>): void {
 }
 
 const describeScope = ({ names }: Expression, scope: Readonly<Record<string, number>>) =>
-  names.map((name) => `${name} = ${scope[name]}`).join(', ');
+  names.map((name) => `${name} = ${entryOf(scope, name)}`).join(', ');

@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { entryOf } from '../text/entry-of.ts';
 
 /**
  * Makes a folder and those above it, by default for this user alone. Folder by folder, because mkdirSync's `recursive`
@@ -28,4 +29,4 @@ const WHY: Readonly<Record<string, string>> = {
 
 /** Why a folder could not be made or written to, for a text of the caller's own; undefined: for another reason. */
 export const whyUnwritable = (error: unknown): string | undefined =>
-  WHY[(error as NodeJS.ErrnoException | undefined)?.code ?? ''];
+  entryOf(WHY, (error as NodeJS.ErrnoException | undefined)?.code ?? '');

@@ -20,6 +20,7 @@ import {
   text,
   wanted,
 } from '../data/yaml-file.ts';
+import { entryOf } from '../text/entry-of.ts';
 
 const MAX_INT32 = 2 ** 31 - 1;
 const INPUT_KINDS = [
@@ -258,7 +259,7 @@ const probesOf = ({ shapes, distributions }: WrittenProbes): Pick<Probes, 'shape
 
 /** The tolerance of that name for tensors of a dtype. Errors: INVALID_REQUEST naming the known profiles. */
 export function toleranceProfile(cases: Cases, profile: string, dtype: TensorDtype = 'fp16'): Tolerance {
-  const found = Object.hasOwn(cases.tolerances, profile) ? cases.tolerances[profile] : undefined;
+  const found = entryOf(cases.tolerances, profile);
   if (found) {
     const { atol, rtol } = dtype === 'fp16' ? found : found[dtype];
     return { atol, rtol };

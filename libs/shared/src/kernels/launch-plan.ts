@@ -10,6 +10,7 @@ import { valueOf, wrongValue } from './manifest-value.ts';
 import { type ProblemCase, problemCase } from '../problems/case-values.ts';
 import { type ShapeFields, formatShape, scopeOfShape, valuesOf } from './shape.ts';
 import type { ResolvedVariant } from './variant.ts';
+import { entryOf, setEntry } from '../text/entry-of.ts';
 
 export interface LaunchPlan extends ProblemCase {
   launches: PlannedLaunch[];
@@ -89,7 +90,7 @@ function unknownTo({ problem, uses }: Manifest, scope: Scope): { require: string
       .filter(({ value }) => value === undefined)
       .map(({ name, default: fallback }) => ({ name, is: String(fallback), value: fallback })),
   ];
-  const other = defaults.find(({ name, value }) => !uses.has(name) && scope[name] !== value);
+  const other = defaults.find(({ name, value }) => !uses.has(name) && entryOf(scope, name) !== value);
   return other && { require: `${other.name} == ${other.is}`, because: `its kernel.yaml does not use ${other.name}` };
 }
 
@@ -221,7 +222,7 @@ const holds = (manifest: Manifest, condition: Expression | undefined, scope: Sco
 function scopeOf(manifest: Manifest, { parameters }: Pick<ResolvedVariant, 'parameters'>, shape: ShapeFields): Scope {
   const scope: Scope = { ...scopeOfShape(manifest.problem, shape), ...parameters };
   for (const constant of manifest.constants)
-    scope[constant.name] = valueOf(manifest, constant.value, scope, `constants.${constant.name}`);
+    setEntry(scope, constant.name, valueOf(manifest, constant.value, scope, `constants.${constant.name}`));
   return scope;
 }
 

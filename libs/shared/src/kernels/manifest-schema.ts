@@ -20,6 +20,7 @@ import {
   text,
   wanted,
 } from '../data/yaml-file.ts';
+import { entryOf } from '../text/entry-of.ts';
 
 const MAX_INT32 = 2 ** 31 - 1;
 
@@ -298,7 +299,7 @@ export const manifestSchema = strict({
   for (const [config, values] of Object.entries(manifest.configs)) {
     for (const [name, value] of Object.entries(values)) {
       if (faults >= MAX_FAULTS) return;
-      const known = Object.hasOwn(manifest.parameters, name) ? manifest.parameters[name] : undefined;
+      const known = entryOf(manifest.parameters, name);
       if (!known)
         refuse(
           ['configs', config, name],

@@ -20,6 +20,7 @@ import {
 } from '../problems/case-values.ts';
 import { DEFAULT_PROBLEM, installedProblem } from '../problems/installed-problems.ts';
 import type { Problem } from '../problems/problem.ts';
+import { entryOf } from '../text/entry-of.ts';
 
 // Indices into a tensor are 32-bit in most kernels, and no device here holds four larger tensors.
 export const MAX_TENSOR_ELEMENTS = 2 ** 31 - 1;
@@ -109,7 +110,7 @@ export function formatShape(shape: ShapeFields): string {
   const named = hasShortName ? values : valuesOf(shape);
   const pairs = Object.keys(named)
     .toSorted()
-    .map((name) => `${name}=${named[name]}`);
+    .map((name) => `${name}=${entryOf(named, name)}`);
   return [...(hasShortName ? [`${B}x${H}x${S}x${D}${causal ? 'c' : ''}`] : []), ...pairs].join(',');
 }
 
@@ -123,7 +124,7 @@ export function shapeViolations(shape: Omit<ShapeFields, 'causal'>, field: strin
   if (names.length === 0) return caseViolations(attention(), { ...shape, causal: false }, field);
   if (names.length > MAX_VALUES)
     return [{ field: `${field}.values`, description: `must have at most ${MAX_VALUES} names` }];
-  if (names.some((name) => !PAIR.test(`${name}=0`) || !Number.isFinite(values[name])))
+  if (names.some((name) => !PAIR.test(`${name}=0`) || !Number.isFinite(entryOf(values, name))))
     return [{ field: `${field}.values`, description: 'must be finite numbers by names of axes and attributes' }];
   const own = names.filter(
     (name) => Object.hasOwn(FIELDS, name) || (name === 'causal' && [0, 1].includes(values[name]!)),

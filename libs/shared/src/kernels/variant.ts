@@ -8,6 +8,7 @@ import type { Manifest, ManifestParameter } from './manifest-model.ts';
 import { isMacroName } from './manifest-schema.ts';
 import { valueOf } from './manifest-value.ts';
 import { didYouMean } from '../text/nearest-names.ts';
+import { entryOf, setEntry } from '../text/entry-of.ts';
 
 const LEAST_REGISTERS = 16;
 const MOST_REGISTERS = 255;
@@ -131,9 +132,9 @@ function resolveParameters(
     Object.entries(manifest.parameters).map(([name, parameter]) => [name, defaultOf(parameter, device)]),
   );
   if (variant.config) {
-    const config = Object.hasOwn(manifest.configs, variant.config) ? manifest.configs[variant.config] : undefined;
+    const config = entryOf(manifest.configs, variant.config);
     const configs = Object.keys(manifest.configs);
-    if (config) Object.assign(resolved, config);
+    if (config) for (const [name, value] of Object.entries(config)) setEntry(resolved, name, value);
     else
       violations.push({
         field: 'variant.config',
@@ -143,7 +144,7 @@ function resolveParameters(
   for (const [name, value] of Object.entries(variant.parameters ?? {})) {
     const problem = parameterProblem(manifest, name, Number(value));
     if (problem) violations.push({ field: `variant.parameters.${name}`, description: problem });
-    else resolved[name] = Number(value);
+    else setEntry(resolved, name, Number(value));
   }
   return resolved;
 }
@@ -157,13 +158,14 @@ function defaultOf({ values, default: value, ofDevice }: ManifestParameter, devi
 function shapelessConstants(manifest: Manifest, parameters: Record<string, number>): Record<string, number> {
   const constants: Record<string, number> = {};
   for (const { name, value, ofShape } of manifest.constants)
-    if (!ofShape) constants[name] = valueOf(manifest, value, { ...parameters, ...constants }, `constants.${name}`);
+    if (!ofShape)
+      setEntry(constants, name, valueOf(manifest, value, { ...parameters, ...constants }, `constants.${name}`));
   return constants;
 }
 
 function parameterProblem(manifest: Manifest, name: string, value: number): string | undefined {
   const known = Object.keys(manifest.parameters);
-  const parameter = Object.hasOwn(manifest.parameters, name) ? manifest.parameters[name] : undefined;
+  const parameter = entryOf(manifest.parameters, name);
   if (!parameter)
     return `unknown parameter "${name}"${didYouMean(name, known) || `: ${known.length > 0 ? `known are ${known.join(', ')}` : 'the kernel has none'}`}`;
   return parameter.values.includes(value) ? undefined : `wanted one of ${parameter.values.join(', ')}, found ${value}`;
@@ -180,7 +182,7 @@ function labelOf(
 ): string {
   const unnamed = new Set(inputsOf(manifest, parameters) === 'fp16' ? dtypeParameters(manifest) : []);
   const parts = Object.entries(parameters)
-    .filter(([name]) => manifest.parameters[name]!.values.length > 1 && !unnamed.has(name))
+    .filter(([name]) => entryOf(manifest.parameters, name)!.values.length > 1 && !unnamed.has(name))
     .map(([name, value]) => `${name}=${value}`);
   if (arch) parts.push(`arch=${arch}`);
   if (maxRegisters !== manifest.compile.maxRegisters) parts.push(`maxrregcount=${maxRegisters}`);

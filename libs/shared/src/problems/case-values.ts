@@ -13,6 +13,7 @@ import {
   extentProblem,
 } from './problem.ts';
 import type { DrawRule, OwnedRows } from './tensor-rules.ts';
+import { entryOf, setEntry } from '../text/entry-of.ts';
 
 /** By name: extents of axes, attributes as 1 and 0. */
 export type CaseValues = Readonly<Record<string, number>>;
@@ -40,7 +41,8 @@ export interface TensorExtent {
 export function caseValues(problem: Problem, given: CaseValues): CaseValues {
   const values = axisValues(problem, given);
   for (const { name, value, default: fallback } of problem.attributes)
-    values[name] ??= value === undefined ? fallback : evaluate(value, values);
+    if (entryOf(values, name) === undefined)
+      setEntry(values, name, value === undefined ? fallback : evaluate(value, values));
   return values;
 }
 
@@ -56,7 +58,7 @@ export function axisViolations(problem: Problem, given: CaseValues): FieldViolat
   const extents = problem.axes.flatMap(({ name, about }) => {
     if (!Object.hasOwn(values, name))
       return [{ field: name, description: `must be given: ${name} is ${problem.id}'s ${about}` }];
-    const description = extentProblem(values[name]!);
+    const description = extentProblem(entryOf(values, name)!);
     return description === undefined ? [] : [{ field: name, description }];
   });
   // A default computed from a wrong extent is wrong too; report only the values that the caller gave.
@@ -104,7 +106,7 @@ function axisValues({ defaults }: Problem, given: CaseValues): Record<string, nu
   for (const { name, default: expression } of defaults) {
     if (Object.hasOwn(values, name)) continue;
     if (expression.names.every((used) => Object.hasOwn(values, used)))
-      values[name] = valueOr(Number.NaN, expression, values);
+      setEntry(values, name, valueOr(Number.NaN, expression, values));
   }
   return values;
 }

@@ -10,6 +10,7 @@ import {
   TABLE_ACTS,
   type UNWRITTEN_PARTS,
 } from './problem-schema.ts';
+import { entryOf } from '../text/entry-of.ts';
 
 export interface ProblemMutant {
   readonly name: string;
@@ -68,7 +69,7 @@ function changeOf({ set, tensor, ...acts }: RawMutant, { raw, reader, key }: Pla
         return { name, value: reader.parse(text, at) };
       }),
     };
-  const written = raw.tensors[tensor!];
+  const written = entryOf(raw.tensors, tensor!);
   const known = Object.keys(raw.tensors);
   if (!known.includes(tensor!)) {
     reader.fault([...key, 'tensor'], `unknown tensor "${tensor}"${orKnown(tensor!, known)}`);
@@ -90,7 +91,7 @@ function actOf(
   { raw, tensor, reader, key }: Place & { tensor: string },
 ): TensorAct {
   const dimOf = (act: 'shift' | 'last'): number => {
-    const { in: read, out } = raw.tensors[tensor]!;
+    const { in: read, out } = entryOf(raw.tensors, tensor)!;
     const dims = (read ?? out)!.map((text) => text.trim());
     const dim = dims.indexOf(acts[act]!.trim());
     if (dim < 0)

@@ -9,6 +9,7 @@ import {
   type TableName,
 } from './problem-schema.ts';
 import { didYouMean } from '../text/nearest-names.ts';
+import { entryOf } from '../text/entry-of.ts';
 
 /** A tensor with the meaning of its dimensions. */
 export interface Operand {
@@ -107,7 +108,7 @@ export function readOperands(
     if (!read.operands[name]) fault(['reference'], `${op} needs ${name}: add \`${name}: TENSOR[b h s d]\``);
   for (const [name, { tensor, axes }] of Object.entries(read.operands) as [OperandName, Operand][]) {
     const key = ['reference', name];
-    const written = Object.hasOwn(tensors, tensor) ? tensors[tensor]! : undefined;
+    const written = entryOf(tensors, tensor);
     const dims = written?.in ?? written?.out;
     if (!all.includes(name)) fault(key, `${op} has no ${name}: it has ${all.join(', ')}`);
     else if (!dims)
@@ -128,7 +129,7 @@ export function readOperands(
   }
   for (const [name, tensor] of Object.entries(read.tables) as [TableName, string][]) {
     const rule = RULES[name];
-    if (!Object.hasOwn(tensors, tensor) || !tensors[tensor]!.draw?.[rule])
+    if (!entryOf(tensors, tensor)?.draw?.[rule])
       fault(['reference', name], `wanted an input with \`draw: { ${rule}: … }\`, found "${tensor}"`);
   }
   const computed = writes.flatMap((name) => read.operands[name]?.tensor ?? []);

@@ -15,6 +15,7 @@ import {
   problemSchema,
 } from './problem-schema.ts';
 import { type RuleReader, type TensorRules, tensorRules } from './tensor-rules.ts';
+import { entryOf } from '../text/entry-of.ts';
 
 export type { AxisDraw, Operation, SymmetryAct, TensorRole };
 
@@ -232,7 +233,7 @@ class ProblemCompiler {
     const seen = new Set<string>();
     const none = { dtypes: [], ownDtype: undefined };
     for (let at = name; ;) {
-      const written = this.#raw.tensors[at]!.dtype;
+      const written = entryOf(this.#raw.tensors, at)!.dtype;
       if (Array.isArray(written)) return { dtypes: written, ownDtype: undefined };
       if ('own' in written) return { dtypes: [], ownDtype: written.own };
       seen.add(at);
@@ -277,7 +278,7 @@ class ProblemCompiler {
       );
       if (!this.#axes.has(axis))
         this.#fault([...key, act], `unknown axis "${axis}"${didYouMean(axis, this.#axes)}: name one of \`axes\``);
-      else if (!Object.keys(dims).some((name) => this.#raw.tensors[name]!.in))
+      else if (!Object.keys(dims).some((name) => entryOf(this.#raw.tensors, name)!.in))
         this.#fault([...key, act], `no input that it names has a dimension ${axis}: it would change nothing`);
       const missing = (of ?? []).filter((name) => names.includes(name) && !Object.hasOwn(dims, name));
       if (missing.length > 0)

@@ -1,6 +1,7 @@
 /** How a problem draws its int32 inputs, and which rows of its other inputs a sequence owns. */
 import type { Expression } from '../data/expression.ts';
 import type { RawDraw, RawProblem } from './problem-schema.ts';
+import { entryOf } from '../text/entry-of.ts';
 
 /**
  * How the runner draws an int32 input. `Extent` is an expression in a problem, and a number in a case.
@@ -40,7 +41,7 @@ export interface RuleReader {
 /** The rules of a tensor; refuses those that do not fit it. */
 export function tensorRules(name: string, reader: RuleReader): TensorRules {
   const { tensors, fault } = reader;
-  const { draw, rows, dtype, in: dims, optional, when, tolerance } = tensors[name]!;
+  const { draw, rows, dtype, in: dims, optional, when, tolerance } = entryOf(tensors, name)!;
   const key = ['tensors', name];
   const isInt32 = 'own' in dtype && dtype.own === 'int32';
   if (isInt32 && !dims) fault([...key, 'dtype'], 'an output must be fp16, bf16 or fp32, got int32: choose one of them');
@@ -97,8 +98,7 @@ function requireLengths(name: string, rule: string, { tensors, key, fault }: Key
   fault([...key, rule], `wanted an input with \`draw: { lengths: … }\`, found "${name}": ${remedy}`);
 }
 
-const drawOf = (tensors: RawProblem['tensors'], name: string): RawDraw | undefined =>
-  Object.hasOwn(tensors, name) ? tensors[name]!.draw : undefined;
+const drawOf = (tensors: RawProblem['tensors'], name: string): RawDraw | undefined => entryOf(tensors, name)?.draw;
 const lengthsOf = (tensors: RawProblem['tensors'], name: string) => drawOf(tensors, name)?.lengths;
 
 /** Dimensions are found by their text: those that count sequences or pages, and rows. */
@@ -107,7 +107,7 @@ function ownedRows(table: string, dims: readonly string[] | undefined, reader: K
   const { lengths, pages } = drawOf(tensors, table) ?? {};
   if (!dims) fault(key, 'only an input has rows that no sequence owns: leave it out');
   else if (pages) return found(pages.pool, pages.page);
-  else if (lengths?.most !== undefined) return found(tensors[table]!.in?.[0] ?? '', lengths.most);
+  else if (lengths?.most !== undefined) return found(entryOf(tensors, table)!.in?.[0] ?? '', lengths.most);
   else fault(key, `wanted an input with \`draw: { lengths: { most } }\` or \`draw: { pages }\`, found "${table}"`);
   return undefined;
 

@@ -3,4 +3,10 @@
  * "toString".
  */
 export const entryOf = <Value>(object: Readonly<Record<string, Value>>, key: string): Value | undefined =>
+  // eslint-disable-next-line flashcore/no-plain-dictionary -- a key of its own
   Object.hasOwn(object, key) ? object[key] : undefined;
+
+/** Gives an object a key of its own. By index "__proto__" would not be one. */
+export function setEntry<Value>(object: Record<string, Value>, key: string, value: Value): void {
+  Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
+}

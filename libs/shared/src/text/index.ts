@@ -1,7 +1,7 @@
 /** Texts for people, and texts of strangers. */
 export { DeadlinePassed, withinDeadline } from './deadline.ts';
 export { EMULATOR_TIMES } from './emulator-times.ts';
-export { entryOf } from './entry-of.ts';
+export { entryOf, setEntry } from './entry-of.ts';
 export { errorText } from './error-text.ts';
 export { didYouMean, nearestNames } from './nearest-names.ts';
 export { plainLine, plainText } from './plain-text.ts';

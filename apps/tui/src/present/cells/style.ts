@@ -1,4 +1,5 @@
 /** Styles as people write them, "bold green", "#ff8800 underline", "208": SGR codes that open and close them. */
+import { entryOf } from '@flashcore/shared/text';
 
 export type ColorDepth = 'truecolor' | '256' | '16' | 'none';
 
@@ -28,7 +29,7 @@ export const codesOf = (style: string, colors: ColorDepth): Codes =>
 /** Undefined: no word of a style. */
 function codeOf(word: string, colors: ColorDepth): Codes | undefined {
   if (word === 'default') return [];
-  const attribute = ATTRIBUTES[word];
+  const attribute = entryOf(ATTRIBUTES, word);
   if (attribute !== undefined) return [attribute];
   const named = COLORS.indexOf(word.replace(/^bright-/, ''));
   if (named >= 0) return foreground(String((word.startsWith('bright-') ? 90 : 30) + named), colors);

@@ -1,4 +1,5 @@
 /** Rows as an SVG picture, by role: for issues and reports. */
+import { entryOf } from '@flashcore/shared/text';
 import { cellWidth } from './cell-text.ts';
 import { HEAT_LEVELS, type Role, type Row } from './row.ts';
 
@@ -26,7 +27,8 @@ const COLORS: Record<Role, string> = {
 const BACKGROUND = '#14181f';
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;' };
-const escape = (text: string): string => text.replace(/[&<>]/g, (character) => ENTITIES[character] ?? character);
+const escape = (text: string): string =>
+  text.replace(/[&<>]/g, (character) => entryOf(ENTITIES, character) ?? character);
 
 /** A picture of `width` cells; a row each line. */
 export function rowsToSvg(rows: readonly Row[], width: number): string {

@@ -2,6 +2,7 @@
  * How meanings look: escape sequences by role for 24-bit, 256, 16 or no colours, and ASCII in place of other
  * characters.
  */
+import { entryOf } from '@flashcore/shared/text';
 import { codesOf, type Codes, type ColorDepth } from './style.ts';
 import { cellWidth } from './cell-text.ts';
 import { HEAT_LEVELS, type Role, type Row, type Run } from './row.ts';
@@ -198,7 +199,7 @@ const ASCII: Record<string, string> = {
 export function toAscii(text: string): string {
   return text.replace(
     /[^\x20-\x7e]/gu,
-    (character) => ASCII[character] ?? brailleInk(character) ?? '?'.repeat(cellWidth(character)),
+    (character) => entryOf(ASCII, character) ?? brailleInk(character) ?? '?'.repeat(cellWidth(character)),
   );
 }
 

@@ -1,4 +1,5 @@
 /** The few SVG elements that plots are drawn with. Every text is escaped here; nobody else writes markup. */
+import { entryOf } from '@flashcore/shared/text';
 import { sanitize } from '../cells/cell-text.ts';
 
 export const COLORS = {
@@ -19,7 +20,7 @@ const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;
 
 /** Foreign text for markup, as content and as an attribute: no control characters, no tags, no quotes. */
 export const escapeMarkup = (text: string): string =>
-  sanitize(text.replaceAll('\n', ' ')).replace(/[&<>"']/g, (character) => ENTITIES[character] ?? character);
+  sanitize(text.replaceAll('\n', ' ')).replace(/[&<>"']/g, (character) => entryOf(ENTITIES, character) ?? character);
 
 /** Two decimals are a hundredth of a pixel. */
 const at = (value: number): string => String(Number((Number.isFinite(value) ? value : 0).toFixed(2)));

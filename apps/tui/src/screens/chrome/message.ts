@@ -3,6 +3,7 @@
  * for the panes.
  */
 import { JobState } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import { cellWidth, cutCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import type { AppState, Notice, UiState, WatchedFolder } from '../../state/app-state.ts';
@@ -52,7 +53,7 @@ export function messageRows(state: AppState, width: number): Row[] {
 /** "watching k: last save 12 s ago, changed since the previous save: regs 76→61; W stops". */
 export function watchingText({ views, now }: AppState, { folder, lastSave, job, jobBefore }: WatchedFolder): string {
   if (lastSave === undefined) return `watching ${folder}: every save runs; W stops`;
-  const [before, after] = [views[jobBefore ?? ''], views[job ?? '']];
+  const [before, after] = [entryOf(views, jobBefore ?? ''), entryOf(views, job ?? '')];
   const changes = before === undefined || after === undefined ? '' : saveDifference(before, after);
   const difference = changes === '' ? '' : `, changed since the previous save: ${changes}`;
   return `watching ${folder}: last save ${formatAge((now - lastSave) / 1000)}${difference}; W stops`;

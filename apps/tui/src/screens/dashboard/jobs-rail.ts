@@ -1,6 +1,7 @@
 /** The runner's jobs in the rail: what each does now, how each ended. */
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { JobState, type Job } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import { cutCells, padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
 import { counted, formatClock } from '../../present/numbers.ts';
@@ -76,7 +77,7 @@ function tailOf(
   const clock =
     from === undefined ? '' : formatClock(((endTime === undefined ? now : timestampMs(endTime)) - from) / 1000);
   if (state !== JobState.RUNNING) return [outcomeWord(outcome), clock];
-  const view = views[name];
+  const view = entryOf(views, name);
   const phase = view?.phases.at(-1)?.phase;
   const word = phase === undefined ? 'running' : PHASE_WORDS[phase];
   return [view !== undefined && waitsSince(view, now) !== undefined ? 'waiting' : word, clock];

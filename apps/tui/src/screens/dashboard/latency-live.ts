@@ -1,6 +1,7 @@
 /** Latency on the dashboard: the measurement that runs now or ended last, statistics first, then its distribution. */
 import type { LatencyStatistics } from '@flashcore/shared/contract';
 import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
 import { sampleStrip } from '../../present/cells/bars.ts';
 import { histogram, histogramData } from '../../present/cells/histogram.ts';
 import { fitRow, flowRows, labelled, run, textRow, type Row } from '../../present/cells/row.ts';
@@ -94,7 +95,7 @@ function statisticsRow(shown: BenchmarkView, latency: LatencyStatistics, width: 
 /** Next to the plot: the pinned job and the samples in their order. */
 function sideRows(state: AppState, shown: BenchmarkView): Row[] {
   const { views, ui } = state;
-  const pinned = ui.pinned === undefined || ui.pinned === state.attached ? undefined : views[ui.pinned];
+  const pinned = ui.pinned === undefined || ui.pinned === state.attached ? undefined : entryOf(views, ui.pinned);
   const other = variantsOf(pinned)[0]?.benchmarks.find(({ key }) => key === shown.key)?.latency;
   const own = shown.latency;
   const ratio = other === undefined || own === undefined || other.p50Us === 0 ? undefined : own.p50Us / other.p50Us - 1;

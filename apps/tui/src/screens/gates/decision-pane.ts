@@ -3,6 +3,7 @@
  * different from it, and a note to write.
  */
 import type { ChampionDifference, VariantResult } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import { fact, facts, heading, notice, tableOf, type Block } from '../../present/blocks.ts';
 import { blockRows } from '../../present/cells/cells-painter.ts';
 import { cutCells } from '../../present/cells/cell-text.ts';
@@ -25,7 +26,7 @@ export function decisionPane(
   dialog: Extract<Overlay, { kind: 'decide' }>,
   { width, height }: Size,
 ): PaneContent {
-  const job = state.views[dialog.job];
+  const job = entryOf(state.views, dialog.job);
   if (job === undefined) return { title: 'Decide', body: [] };
   const { choice, note, top } = dialog;
   const refusal = refusalOf(state, job, choice);

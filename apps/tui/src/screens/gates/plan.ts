@@ -1,5 +1,6 @@
 /** What an experiment is judged by: the plan, what it verifies and measures, which gates decide. */
 import type { CaseSet, GatePlan } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import { flowRows, fitRow, labelled, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import { aimText, decidingText, measuresText } from '../../present/sections/gate-plan.ts';
 import type { Size } from '../pane/view.ts';
@@ -15,7 +16,7 @@ export function planRows(plan: GatePlan, caseSets: readonly CaseSet[], { width, 
     ...flowRows(
       [
         ...(requirements.length === 0 ? [] : [labelled('requires', requirements.join(', '))]),
-        labelled('where it fails', FALLBACKS[fallback] ?? fallback),
+        labelled('where it fails', entryOf(FALLBACKS, fallback) ?? fallback),
       ],
       width,
     ),

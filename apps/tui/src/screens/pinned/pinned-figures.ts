@@ -1,5 +1,6 @@
 /** Every figure that two jobs have, side by side: latency, resources, errors, counters. */
 import { Verdict, type Metric } from '@flashcore/shared/contract';
+import { entryOf } from '@flashcore/shared/text';
 import { formatBytes, formatError, formatMicroseconds, formatNumber } from '../../present/numbers.ts';
 import { run, textRow, type Row, type Run } from '../../present/cells/row.ts';
 import { table, type Column } from '../../present/cells/table.ts';
@@ -129,7 +130,7 @@ function counterFigures({ pinned: { variant: pinned }, shown: { variant: shown }
             pinned: value,
             shown: other.value,
             format: (shown: number) => `${formatNumber(Number(shown.toPrecision(4)))}${unit === '' ? '' : ` ${unit}`}`,
-            better: BETTER[name],
+            better: entryOf(BETTER, name),
           },
         ];
   });

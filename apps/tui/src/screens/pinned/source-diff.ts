@@ -1,5 +1,6 @@
 /** What two jobs were compiled from, line by line: "-" is the pinned job's, "+" the job's on the screen. */
 import { structuredPatch } from 'diff';
+import { entryOf } from '@flashcore/shared/text';
 import { run, textRow, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import { cutCells } from '../../present/cells/cell-text.ts';
 import type { AppState } from '../../state/app-state.ts';
@@ -83,7 +84,7 @@ function hunkRows({ newStart, oldStart, lines }: Hunk, width: number): Row[] {
         run(`${String(number).padStart(NUMBER_CELLS)} `, 'dim'),
         run(
           cutCells(`${mark} ${line.slice(1).replaceAll('\t', '  ')}`, width - NUMBER_CELLS - 1),
-          LINE_ROLES[mark] ?? 'text',
+          entryOf(LINE_ROLES, mark) ?? 'text',
         ),
       ];
     });
@@ -96,7 +97,7 @@ const known = new Map<string, Hunk[]>();
 
 /** Undefined while a text is still missing. */
 function hunksOf({ pinned, shown }: SourcePair, sources: AppState['sources']): Hunk[] | undefined {
-  const [before, after] = [pinned, shown].map((file) => (file === undefined ? '' : sources[file.sha256]));
+  const [before, after] = [pinned, shown].map((file) => (file === undefined ? '' : entryOf(sources, file.sha256)));
   if (before === undefined || after === undefined) return undefined;
   const key = `${pinned?.sha256 ?? ''}:${shown?.sha256 ?? ''}`;
   const hunks = known.get(key) ?? structuredPatch('', '', before, after, '', '', { context: CONTEXT_LINES }).hunks;

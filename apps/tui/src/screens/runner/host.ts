@@ -8,6 +8,7 @@ import {
   type DeviceReading,
 } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { entryOf } from '@flashcore/shared/text';
 import { formatBytes, formatClock, formatNumber, formatCost, counted, formatPercent } from '../../present/numbers.ts';
 import { fitRow, flowRows, labelled, run, textRow, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { AppState, HostStart } from '../../state/app-state.ts';
@@ -33,7 +34,7 @@ export function hostRows(state: AppState, width: number): Row[] {
     ...(host.fleet === undefined ? [] : blockRows(fleetBlocks(host.fleet, aboutFleet(state, host.devices)), width)),
     ...host.devices.flatMap((device) => [
       ...deviceRows(device, width),
-      ...readingRows(device, state.readings[device.deviceId] ?? [], width),
+      ...readingRows(device, entryOf(state.readings, device.deviceId) ?? [], width),
       ...conditionRows(conditionsOn(state, device), width),
       ...queueRows(state, device, width),
     ]),

@@ -1,6 +1,7 @@
 /** View 6: jobs of the runner, newest first; history and leaderboard stand in their place when asked for. */
 import { JobState, type Job } from '@flashcore/shared/contract';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { entryOf } from '@flashcore/shared/text';
 import { formatAge, formatSeconds } from '../../present/numbers.ts';
 import { BLANK_ROW, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
@@ -82,7 +83,7 @@ function jobPreview(state: AppState, job: Job, width: number): Row[] {
   const created =
     job.createTime === undefined ? '' : `, submitted ${formatAge((now - timestampMs(job.createTime)) / 1000)}`;
   const { mark, role, word } = jobMark(job);
-  const view = state.views[job.name];
+  const view = entryOf(state.views, job.name);
   const phase = job.state === JobState.RUNNING ? view?.phases.at(-1) : undefined;
   return [
     [run('─'.repeat(width), 'border')],

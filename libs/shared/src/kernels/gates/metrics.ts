@@ -1,5 +1,6 @@
 /** The names of what a gate can ask for, and who measures each. */
 import { didYouMean } from '../../text/nearest-names.ts';
+import { entryOf } from '../../text/entry-of.ts';
 
 export const GATE_PHASES = ['build', 'verify', 'benchmark', 'profile', 'history', 'manifest', 'group'] as const;
 /** Who measures something; "group" is a gate that stands for others. */
@@ -176,7 +177,7 @@ const PROFILED_AS: Readonly<Record<string, string>> = {
 };
 
 /** The name that ProfileResult has for a metric. */
-export const profiledName = (name: string): string => PROFILED_AS[name] ?? name;
+export const profiledName = (name: string): string => entryOf(PROFILED_AS, name) ?? name;
 
 const COUNTER = /^[a-z][a-z0-9]*(__[a-z0-9_]+)+(\.[a-z0-9_]+)*$/;
 const STALL = /^stall_[a-z_]{1,40}$/;
@@ -186,19 +187,18 @@ export const isCounter = (name: string): boolean => name.length <= 160 && COUNTE
 export const isStall = (name: string): boolean => STALL.test(name);
 
 /** Whether the emulator counts it and no GPU does. */
-export const isEmulators = (name: string): boolean =>
-  Object.hasOwn(METRICS, name) && METRICS[name]!.emulatorOnly === true;
+export const isEmulators = (name: string): boolean => entryOf(METRICS, name)?.emulatorOnly === true;
 
 /** Who measures a metric; undefined: nobody. */
 export function phaseOfMetric(name: string): GatePhase | undefined {
   if (isCounter(name) || isStall(name)) return 'profile';
-  return Object.hasOwn(METRICS, name) ? METRICS[name]!.phase : undefined;
+  return entryOf(METRICS, name)?.phase;
 }
 
 /** What is wrong with a metric; undefined: nothing. */
 export function metricFault(metric: Metric): { key: Qualifier | 'metric'; message: string } | undefined {
   if (phaseOfMetric(metric.name) === undefined) return { key: 'metric', message: unknownMetric(metric.name) };
-  const kind = Object.hasOwn(METRICS, metric.name) ? METRICS[metric.name] : undefined;
+  const kind = entryOf(METRICS, metric.name);
   const takes = kind?.takes ?? [];
   const statistics = kind?.statistics;
   for (const key of ['mode', 'statistic', 'shape', 'backend'] as const) {
@@ -216,7 +216,7 @@ function unknownMetric(name: string): string {
 
 /** "cold p90, 2x8x512x64": on what a metric stands; empty where the name says all. */
 export function conditionText({ name, mode, statistic, shape, backend }: Metric): string {
-  const kind = Object.hasOwn(METRICS, name) ? METRICS[name] : undefined;
+  const kind = entryOf(METRICS, name);
   if (kind?.phase !== 'benchmark' && kind?.phase !== 'history') return shape ?? '';
   const figure = [
     kind.takes.includes('mode') ? (mode ?? 'cold') : '',

@@ -14,6 +14,7 @@ import type { Cases } from '../cases.ts';
 import { formatShape, parseShape } from '../shape.ts';
 import type { Gate, GateLevel, GatesFile, OwnGate, Plan, PlannedGate, Requirements } from './gate.ts';
 import { conditionText, isCounter } from './metrics.ts';
+import { entryOf } from '../../text/entry-of.ts';
 
 /** The plan of that name; empty: the file's default. Errors: INVALID_REQUEST naming the plans. */
 export function findPlan({ plans, defaultPlan }: GatesFile, name: string): Plan {
@@ -126,7 +127,7 @@ export function gateNeeds(gates: readonly PlannedGate[], cases: Cases): GateNeed
 
 /** The shapes of a case set, or the one shape written out. Errors: INVALID_REQUEST. */
 export const shapesNamed = (text: string, { sets }: Cases): readonly Shape[] =>
-  Object.hasOwn(sets, text) ? sets[text]! : [parseShape(text)];
+  entryOf(sets, text) ?? [parseShape(text)];
 
 /** A gate as it is told before it is decided. */
 export function undecided(gate: PlannedGate): GateResult {

@@ -14,6 +14,7 @@ import { EMULATOR_TIMES } from '../../../text/emulator-times.ts';
 import type { Metric } from '../metrics.ts';
 import { shapesNamed } from '../plan-gates.ts';
 import { type GateContext, type Measure, type MetricAnswer, plural } from './answer.ts';
+import { entryOf } from '../../../text/entry-of.ts';
 
 const MODES = { cold: TimingMode.COLD, hot: TimingMode.HOT } as const;
 /** Below 1 less is better, so that the worst of several shapes is known. */
@@ -89,9 +90,9 @@ const LEAST_SAMPLES: Readonly<Record<string, number>> = {
 
 function latencyOf({ latency }: BenchmarkResult, statistic: string): MetricAnswer {
   const { samples, p50LowUs, p50HighUs } = latency!;
-  const least = LEAST_SAMPLES[statistic] ?? 1;
+  const least = entryOf(LEAST_SAMPLES, statistic) ?? 1;
   if (samples < least) return { notMeasured: `${plural(samples, 'sample')} give no ${statistic}: ${least} are needed` };
-  const value = LATENCY[statistic]!(latency!);
+  const value = entryOf(LATENCY, statistic)!(latency!);
   if (samples < LEAST_OF_INTERVAL) return { value, detail: plural(samples, 'sample') };
   return {
     value,
@@ -147,7 +148,7 @@ function speedupOf(
   const { speedup, speedupLow, speedupHigh, name } = least;
   const figures: Record<string, number> = { ratio: speedup, low: speedupLow, high: speedupHigh };
   return {
-    value: figures[statistic]!,
+    value: entryOf(figures, statistic)!,
     detail: `${backend === undefined ? 'fastest backend ' : ''}${name}, 95 % interval ${speedupLow.toFixed(3)} to ${speedupHigh.toFixed(3)}`,
     low: speedupLow,
     high: speedupHigh,

@@ -5,6 +5,7 @@ import { formatShape } from '../../shape.ts';
 import type { Metric } from '../metrics.ts';
 import { shapesNamed } from '../plan-gates.ts';
 import { type GateContext, type Measure, type MetricAnswer } from './answer.ts';
+import { entryOf } from '../../../text/entry-of.ts';
 
 interface OfEntry {
   which: 'highest' | 'lowest';
@@ -74,10 +75,10 @@ export const measureBuild: Measure = (context, metric) => {
   if (metric.name === 'compile_warnings') return warnings(build);
   if (metric.name === 'waves' || metric.name === 'tail_efficiency_percent') return measureWaves(context, metric);
   const occupancy = Object.hasOwn(OF_OCCUPANCY, metric.name);
-  if (!occupancy) return extremeOf(OF_ENTRY[metric.name]!, context, metric);
+  if (!occupancy) return extremeOf(entryOf(OF_ENTRY, metric.name)!, context, metric);
   const unknown = build.entries.find(({ occupancyLimiter }) => occupancyLimiter === undefined);
   if (unknown) return { notMeasured: `no data sheet for ${unknown.arch || 'the architecture'}` };
-  const answer = extremeOf(OF_OCCUPANCY[metric.name]!, context, metric);
+  const answer = extremeOf(entryOf(OF_OCCUPANCY, metric.name)!, context, metric);
   return 'value' in answer ? { ...answer, source: `ptxas and data sheet ${build.entries[0]!.arch}` } : answer;
 };
 

@@ -2,6 +2,7 @@
 import { ComparisonVerdict, type RatioInterval } from '../../../generated/flashcore/runner/v1/result_pb.js';
 import { formatShape } from '../../shape.ts';
 import type { Measure } from './answer.ts';
+import { entryOf } from '../../../text/entry-of.ts';
 
 const FIGURES: Readonly<Record<string, (ratio: RatioInterval) => number>> = {
   ratio: ({ ratio }) => ratio,
@@ -20,7 +21,7 @@ export const measureHistory: Measure = ({ variant: { comparison }, noChampion },
   if (comparison.verdict === ComparisonVerdict.NOT_JUDGED) return { notMeasured: comparison.reason, source };
   const values = comparison.shapes.flatMap((each) =>
     [each.time, each.cycles].flatMap((ratio) =>
-      ratio ? [{ value: FIGURES[statistic]!(ratio), ratio, shape: each.shape!, reason: each.reason }] : [],
+      ratio ? [{ value: entryOf(FIGURES, statistic)!(ratio), ratio, shape: each.shape!, reason: each.reason }] : [],
     ),
   );
   const ofShape = [...Map.groupBy(values, ({ shape }) => formatShape(shape)).values()].map((all) =>

@@ -2,6 +2,7 @@
 import { Verdict, type ProfileResult } from '../../../generated/flashcore/runner/v1/result_pb.js';
 import { isCounter, isEmulators, isStall, profiledName } from '../metrics.ts';
 import type { Measure, MetricAnswer } from './answer.ts';
+import { entryOf } from '../../../text/entry-of.ts';
 
 /** The other way round: what a utilisation that is missed leaves unused. */
 const IDLE: Readonly<Record<string, string>> = {
@@ -29,7 +30,7 @@ export const measureProfile: Measure = ({ variant: { profile } }, { name }) => {
   const wanted = isStall(name) ? name.replace(/^stall_/, '') : profiledName(name);
   const metric = all.find((each) => each.name === wanted);
   if (!metric || !Number.isFinite(metric.value)) return unread(profile, name);
-  const idle = IDLE[name];
+  const idle = entryOf(IDLE, name);
   return {
     value: metric.value,
     detail: `${metric.source}${idle && metric.value < 100 ? `; ${idle} ${(100 - metric.value).toFixed(0)} % of the time` : ''}`,

@@ -10,6 +10,7 @@ import { formatShape, sameShape } from '../../shape.ts';
 import type { Metric } from '../metrics.ts';
 import { shapesNamed } from '../plan-gates.ts';
 import { type GateContext, type Measure, type MetricAnswer, plural } from './answer.ts';
+import { entryOf } from '../../../text/entry-of.ts';
 
 export const measureVerify: Measure = (context, metric) => {
   if (!context.variant.verify) return { notMeasured: 'the kernel was not verified' };
@@ -39,9 +40,9 @@ const DIFFERENCES: Readonly<Record<string, (sdpa: SdpaComparison) => number>> = 
 };
 
 function ofCases(name: string, cases: CaseResult[]): MetricAnswer {
-  if (Object.hasOwn(ERRORS, name)) return worstError(cases, ERRORS[name]!);
-  if (Object.hasOwn(COUNTS, name)) return countOver(cases, COUNTS[name]!);
-  if (Object.hasOwn(DIFFERENCES, name)) return worstDifference(cases, DIFFERENCES[name]!);
+  if (Object.hasOwn(ERRORS, name)) return worstError(cases, entryOf(ERRORS, name)!);
+  if (Object.hasOwn(COUNTS, name)) return countOver(cases, entryOf(COUNTS, name)!);
+  if (Object.hasOwn(DIFFERENCES, name)) return worstDifference(cases, entryOf(DIFFERENCES, name)!);
   return name === 'deterministic_cases' ? deterministicCases(cases) : fp16RuleCases(cases);
 }
 

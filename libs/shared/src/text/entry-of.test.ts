@@ -1,0 +1,13 @@
+import { expect, test } from 'vitest';
+import { entryOf, setEntry } from './entry-of.ts';
+
+test.each(['toString', 'constructor', '__proto__', 'hasOwnProperty'])('%s is a key like any other', (key) => {
+  const object: Record<string, number> = { a: 1 };
+  expect(entryOf(object, key)).toBeUndefined();
+  setEntry(object, key, 2);
+  expect([entryOf(object, key), Object.keys(object), Object.getPrototypeOf(object)]).toEqual([
+    2,
+    ['a', key],
+    Object.prototype,
+  ]);
+});
