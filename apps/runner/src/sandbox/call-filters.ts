@@ -25,10 +25,10 @@ const MEMORY = names(`
 const THREADS = names(`
   futex futex_waitv futex_wait futex_wake futex_requeue set_robust_list get_robust_list set_tid_address rseq
   gettid sched_yield sched_getaffinity sched_setaffinity sched_getparam sched_getscheduler
-  sched_get_priority_max sched_get_priority_min getpriority setpriority getcpu arch_prctl restart_syscall`);
+  sched_get_priority_max sched_get_priority_min getpriority getcpu arch_prctl restart_syscall`);
 /** bwrap's first process, prlimit and the program itself need them too: all follow after the filter is loaded. */
 const PROCESSES = names(`
-  fork vfork execve exit exit_group wait4 waitid kill tkill tgkill pidfd_open pidfd_send_signal
+  fork vfork execve exit exit_group wait4 waitid tkill tgkill pidfd_open pidfd_send_signal
   getpid getppid getpgrp getpgid getsid setpgid setsid getuid geteuid getgid getegid getgroups getresuid getresgid
   getrusage getrlimit setrlimit prlimit64 times uname sysinfo getrandom capget`);
 const SIGNALS = names(`
@@ -71,9 +71,20 @@ function allowList(allowed: readonly string[], others: readonly (readonly [strin
   };
 }
 
+const PRIO_PROCESS = 0;
+/**
+ * A box is in the group of processes that its starter is in, and group 0, "one's own", reaches beyond its process
+ * namespace: a signal to it would kill or stop the worker that judges a candidate.
+ */
+const WITHOUT_ITS_GROUP: readonly [string, CallRule][] = [
+  ['kill', { does: 'fail-values', argument: 0, values: [0] }],
+  ['setpriority', { does: 'allow-values', argument: 0, values: [PRIO_PROCESS] }],
+];
+
 const CODE = [...MEMORY, ...THREADS, ...PROCESSES, ...SIGNALS, ...TIME, ...WAITING];
 const NARROWED: readonly [string, CallRule][] = [
   ...NEW_PROCESSES,
+  ...WITHOUT_ITS_GROUP,
   ['prctl', { does: 'allow-values', argument: 0, values: PRCTL_HARMLESS }],
   ['ioctl', { does: 'allow-values', argument: 1, values: IOCTL_HARMLESS }],
 ];

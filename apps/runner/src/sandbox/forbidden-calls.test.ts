@@ -84,8 +84,13 @@ function forbiddenCalls(kind: BoxedKind): [call: string, errno: number][] {
       (flag) => `clone ${flag + 17}`,
     ),
     ...['ioctl 0 0x5412', 'ioctl 0 0x541c'],
-    // PR_SET_SECCOMP, PR_SET_MM, PR_SET_PTRACER.
-    ...(kind === 'gpu-worker' ? [] : ['prctl 22 2', 'prctl 35 1', 'prctl 0x59616d61 1', 'ioctl 0 0x40049409']),
+    // PR_SET_SECCOMP, PR_SET_MM, PR_SET_PTRACER; the group of processes that the box was started in.
+    ...(kind === 'gpu-worker'
+      ? []
+      : [
+          ...['prctl 22 2', 'prctl 35 1', 'prctl 0x59616d61 1', 'ioctl 0 0x40049409'],
+          ...['kill 0 0', 'setpriority 1 0', 'setpriority 2 0'],
+        ]),
   ];
   return [...whole, ...narrowed.map((call): [string, number] => [call, 1])];
 }

@@ -22,8 +22,8 @@ export interface ExecutorEnd {
   /** It answered at least once: its process was there. Before that nothing of a candidate is in it. */
   answered: boolean;
   /**
-   * SIGKILL ended its box. Within, a process can send that to its whole group only, and the worker, which is in it,
-   * would not be there to tell; what kills a process within shows in the box's exit status.
+   * SIGKILL ended its box, which nothing within can send it; what kills a process within shows in the box's exit
+   * status.
    */
   fromOutside: boolean;
   /** What it did wrong, where it did not just end. */
