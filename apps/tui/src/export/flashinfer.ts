@@ -8,7 +8,7 @@ import { formatShape, valuesOf, type TensorDtype } from '@flashcore/shared/kerne
 import { dtypeNames } from './dtype-names.ts';
 import { exportName, type ExportedKernel, type MeasuredShape } from './exported-kernel.ts';
 import { exportShapes } from './export-shapes.ts';
-import { extensionFlags, kernelUnit } from './kernel-unit.ts';
+import { capability, extensionFlags, kernelUnit } from './kernel-unit.ts';
 
 const OP_TYPE = 'mha_dense';
 const AUTHOR = 'flashcore';
@@ -114,17 +114,63 @@ const solutionOf = (
   name: `${exportName(kernel)}_${definition}`,
   definition,
   author: AUTHOR,
-  description: `${kernel.manifest.title}. ${kernel.origin.label}, build ${kernel.origin.buildId}, ${kernel.origin.compiler}. Built here with: ${extensionFlags(kernel).join(' ')}`,
+  description: `${kernel.manifest.title}. ${kernel.origin.label}, build ${kernel.origin.buildId}, ${kernel.origin.compiler}. CUDA, built by main.py for ${kernel.arch} with: ${extensionFlags(kernel).join(' ')}`,
+  // A solution in CUDA can say neither flags nor architecture: FlashInfer-Bench would build it with -O2 for the GPU's
+  // own target, sm_90 instead of sm_90a. Python can, and calls the same tvm_ffi.cpp.
   spec: {
-    language: 'cuda',
+    language: 'python',
     target_hardware: [kernel.arch],
-    entry_point: 'mha_fwd.cu::mha_fwd',
-    dependencies: [],
+    entry_point: 'main.py::mha_fwd',
+    dependencies: ['tvm-ffi'],
     destination_passing_style: true,
-    binding: 'tvm-ffi',
   },
-  sources: [{ path: 'mha_fwd.cu', content: tvmSource(kernel, causal) }],
+  sources: [
+    { path: 'main.py', content: buildProgram(kernel) },
+    { path: 'mha_fwd.cu', content: tvmSource(kernel, causal) },
+  ],
 });
+
+/** Builds beside itself, where FlashInfer-Bench puts the sources. */
+const buildProgram = (kernel: ExportedKernel): string => `import os
+from pathlib import Path
+
+import tvm_ffi.cpp
+
+ARCH_LIST = ${JSON.stringify(capability(kernel.arch))}
+FLAGS = [
+${extensionFlags(kernel)
+  .filter((flag) => !flag.startsWith('-gencode'))
+  .map((flag) => `    ${JSON.stringify(flag)},`)
+  .join('\n')}
+]
+
+
+def _build():
+    # tvm_ffi.cpp takes the architecture from this variable, and otherwise from the GPU, whose name has no "a".
+    name = "TVM_FFI_CUDA_ARCH_LIST"
+    before = os.environ.get(name)
+    os.environ[name] = ARCH_LIST
+    try:
+        here = Path(__file__).resolve().parent
+        return tvm_ffi.cpp.load(
+            ${JSON.stringify(exportName(kernel))},
+            cuda_files=[str(here / "mha_fwd.cu")],
+            extra_cuda_cflags=FLAGS,
+            build_directory=str(here / "build"),
+        )
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+_module = _build()
+
+
+def mha_fwd(q, k, v, output):
+    _module.mha_fwd(q, k, v, output)
+`;
 
 /** TVM-FFI's way to a CUDA kernel; the output comes last. */
 const tvmSource = (kernel: ExportedKernel, causal: boolean): string => `${kernelUnit(kernel)}

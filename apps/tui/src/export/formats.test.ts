@@ -232,12 +232,11 @@ const SOLUTION = z.strictObject({
   author: z.string(),
   description: z.string(),
   spec: z.strictObject({
-    language: z.literal('cuda'),
+    language: z.literal('python'),
     target_hardware: z.array(z.string()).min(1),
     entry_point: z.string().regex(/^[^:]+::\w+$/),
     dependencies: z.array(z.string()),
     destination_passing_style: z.literal(true),
-    binding: z.enum(['tvm-ffi', 'torch']),
   }),
   sources: z.array(z.strictObject({ path: z.string(), content: z.string() })).min(1),
 });
@@ -287,11 +286,42 @@ pythonTest.each(LADDER)("%s: FlashInfer-Bench's data set follows its schemas, an
   expect(new Set(solutions.map(({ name }) => name)).size).toBe(solutions.length);
   for (const { spec, sources } of solutions) {
     const [file, entry] = spec.entry_point.split('::') as [string, string];
-    expect(sources.find(({ path }) => path === file)!.content).toContain(
+    expect(sources.find(({ path }) => path === file)!.content).toContain(`def ${entry}(q, k, v, output):`);
+    expect(sources.find(({ path }) => path.endsWith('.cu'))!.content).toContain(
       `TVM_FFI_DLL_EXPORT_TYPED_FUNC(${entry}, ${entry})`,
     );
   }
   expect(named('traces')).toEqual([]);
+});
+
+pythonTest("FlashInfer-Bench's solution is built for the exported architecture, with the kernel's own flags", () => {
+  const kernel = { ...exported('flashcore_v11'), flags: ['-std=c++17', '-O3', '-maxrregcount=168', '-arch=sm_90a'] };
+  const solution = Object.entries(flashInferFiles(kernel)).find(([path]) => path.startsWith('solutions/'))![1];
+  const { sources } = SOLUTION.parse(JSON.parse(solution));
+  // Stands for tvm_ffi.cpp, whose load() reads the variable and adds extra_cuda_cflags behind -O2.
+  const built = python(
+    `import json, os, sys, types
+calls = []
+def load(name, *, cuda_files, extra_cuda_cflags, build_directory):
+    calls.append([os.environ.get("TVM_FFI_CUDA_ARCH_LIST"), extra_cuda_cflags, cuda_files, build_directory])
+    return types.SimpleNamespace(mha_fwd=lambda *tensors: calls.append(tensors))
+sys.modules["tvm_ffi"] = types.ModuleType("tvm_ffi")
+sys.modules["tvm_ffi.cpp"] = sys.modules["tvm_ffi"].cpp = types.SimpleNamespace(load=load)
+scope = {"__file__": "/solution/main.py", "__name__": "main"}
+os.environ.pop("TVM_FFI_CUDA_ARCH_LIST", None)
+exec(sys.stdin.read(), scope)
+scope["mha_fwd"](1, 2, 3, 4)
+print(json.dumps([*calls, os.environ.get("TVM_FFI_CUDA_ARCH_LIST")]))`,
+    sources[0]!.content,
+  );
+  const flags = ['-std=c++17', '-O3', '-maxrregcount=168'];
+  const halves = ['OPERATORS__', 'CONVERSIONS__'].map((each) => `-U__CUDA_NO_HALF_${each}`);
+  const others = ['-U__CUDA_NO_HALF2_OPERATORS__', '-U__CUDA_NO_BFLOAT16_CONVERSIONS__'];
+  expect(JSON.parse(built)).toEqual([
+    ['9.0a', [...flags, ...halves, ...others], ['/solution/mha_fwd.cu'], '/solution/build'],
+    [1, 2, 3, 4],
+    null,
+  ]);
 });
 
 test('a trace is of a stored measurement of the very build, with sdpa/math as its reference', () => {

@@ -2,7 +2,7 @@
 import type { TensorDtype } from '@flashcore/shared/kernels';
 import { dtypeNames } from './dtype-names.ts';
 import { exportName, type ExportedKernel } from './exported-kernel.ts';
-import { kernelUnit, torchOut, extensionFlags } from './kernel-unit.ts';
+import { capability, extensionFlags, kernelUnit, torchOut } from './kernel-unit.ts';
 
 export function kernelBuilderFiles(kernel: ExportedKernel): Record<string, string> {
   const module = `flashcore_${kernel.manifest.id}`;
@@ -18,9 +18,6 @@ export function kernelBuilderFiles(kernel: ExportedKernel): Record<string, strin
     'benchmarks/benchmark.py': benchmarkOf(kernel.dtype),
   };
 }
-
-/** kernel-builder names capabilities as 9.0; of "sm_90a" the letter stays. */
-const capability = (arch: string): string => arch.replace(/^sm_(\d+)(\d)([af]?)$/, '$1.$2$3');
 
 function buildToml(kernel: ExportedKernel, module: string): string {
   // The architecture follows from cuda-capabilities.

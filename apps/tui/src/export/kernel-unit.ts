@@ -19,6 +19,9 @@ export function extensionFlags({ flags, arch, parameters, manifest }: ExportedKe
   ];
 }
 
+/** An architecture as PyTorch, TVM-FFI and kernel-builder name it: "sm_90a" as "9.0a". */
+export const capability = (arch: string): string => arch.replace(/^sm_(\d+)(\d)([af]?)$/, '$1.$2$3');
+
 /**
  * Up to fc_plan and fc_run. The kernel's macros are defined around its source alone: the headers of others have names
  * of their own. `rewrite`: what is done to the kernel's text.

@@ -4,7 +4,7 @@ import { valuesOf, type TensorDtype } from '@flashcore/shared/kernels';
 import { dtypeNames } from './dtype-names.ts';
 import type { ExportedKernel } from './exported-kernel.ts';
 import { exportShapes } from './export-shapes.ts';
-import { extensionFlags, kernelUnit, torchBinding } from './kernel-unit.ts';
+import { capability, extensionFlags, kernelUnit, torchBinding } from './kernel-unit.ts';
 
 export const robustKbenchFiles = (kernel: ExportedKernel): Record<string, string> => ({
   'func_forward.py': funcForward(kernel.dtype),
@@ -75,7 +75,7 @@ const forwardSource = (
   kernel: ExportedKernel,
 ): string => `// ${kernel.manifest.id} ${kernel.origin.label}, build ${kernel.origin.buildId}, written by fa-tui export.
 // The kernel's own flags: ${extensionFlags(kernel).join(' ')}
-// robust-kbench gives -O3 --use_fast_math; set TORCH_CUDA_ARCH_LIST=${archList(kernel.arch)} for the architecture.
+// robust-kbench gives -O3 --use_fast_math; set TORCH_CUDA_ARCH_LIST=${capability(kernel.arch)} for the architecture.
 #undef __CUDA_NO_HALF_OPERATORS__
 #undef __CUDA_NO_HALF_CONVERSIONS__
 #undef __CUDA_NO_HALF2_OPERATORS__
@@ -91,6 +91,3 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         pybind11::arg("causal"));
 }
 `;
-
-/** "sm_90a" as "9.0a". */
-const archList = (arch: string): string => arch.replace(/^sm_(\d+)(\d)([af]?)$/, '$1.$2$3');
