@@ -138,7 +138,7 @@ const JSON_SCHEMAS = {
     ),
   }),
   'eval-results': z.record(
-    text,
+    z.string().regex(/^[1-9]\d*$/),
     z.array(
       z.strictObject({
         sample_id: z.int(),
@@ -161,7 +161,7 @@ const JSON_SCHEMAS = {
       jobs: z.array(text),
       baseline: text,
       geo_mean_speedup: finite.nullable(),
-      fast_p: z.record(z.string().regex(/^\d\.\d$/), z.number().min(0).max(1)),
+      fast_p: z.record(z.string().regex(/^\d\.\d$/), z.number().min(0).max(1).nullable()),
     }),
   ),
 } satisfies Partial<Record<JobFormatName, z.ZodType>>;

@@ -131,7 +131,7 @@ const STATS = z.strictObject({
   device: z.string().min(1),
 });
 const EVAL_RESULTS = z.record(
-  z.string(),
+  z.string().regex(/^[1-9]\d*$/),
   z.array(
     z.strictObject({
       sample_id: z.number().int(),
@@ -151,18 +151,33 @@ const broken = create(GetJobResponseSchema, {
 
 test('eval_results.json follows its schema: milliseconds of hot figures, -1 where there is none', () => {
   const results = EVAL_RESULTS.parse(evalResults([...ladder, ...ladder.slice(0, 1), broken]));
-  expect(results['flashcore_v6 2x8x512x64']!.map(({ sample_id }) => sample_id)).toEqual([0, 1]);
+  expect(results['1']!.map(({ sample_id }) => sample_id)).toEqual([0, 1]);
   const hot = run.result!.variants[0]!.benchmarks[1]!.latency!;
-  expect(results['flashcore_v11 2x8x512x64']![0]!.runtime).toBe(hot.meanUs / 1000);
-  expect(results['mine']).toEqual([
+  expect(results['3']![0]!.runtime).toBe(hot.meanUs / 1000);
+  expect(results['3']![0]!.metadata).toMatchObject({ problem: 'flashcore_v11 2x8x512x64' });
+  expect(results['4']).toEqual([
     {
       sample_id: 0,
       compiled: false,
       correctness: false,
-      metadata: { job: 'jobs/broken' },
+      metadata: { problem: 'mine', job: 'jobs/broken' },
       runtime: -1,
       runtime_stats: {},
     },
+  ]);
+});
+
+test("KernelBench's analysis finds the problem that a job's label names, and takes no other for it", () => {
+  const labelled = structuredClone(ladder[0]!);
+  labelled.job!.labels = { problem_id: '1' };
+  const nonsense = structuredClone(broken);
+  nonsense.job!.labels = { problem_id: '__proto__' };
+  const results = EVAL_RESULTS.parse(evalResults([ladder[1]!, labelled, nonsense]));
+  const problems = Object.entries(results).map(([id, [sample]]) => [id, sample!.metadata['problem']]);
+  expect(problems).toEqual([
+    ['1', 'flashcore_v6 2x8x512x64'],
+    ['2', 'flashcore_v10 2x8x512x64'],
+    ['3', 'mine'],
   ]);
 });
 
@@ -194,7 +209,9 @@ test('fast_p of two devices are two, and simulated times are in none', () => {
   ]);
   const simulated = structuredClone(ladder[0]!);
   for (const { benchmarks } of simulated.result!.variants) for (const each of benchmarks) each.simulated = true;
-  expect(fastP([simulated])).toMatchObject([{ place: 'none measured', fast_p: { '0.0': 0 }, geo_mean_speedup: null }]);
+  expect(fastP([simulated])).toMatchObject([
+    { place: 'none measured', fast_p: { '0.0': null, '2.0': null }, geo_mean_speedup: null },
+  ]);
 });
 
 test('fast_p compares with what was measured in turns, never with figures of another job', () => {
@@ -203,7 +220,7 @@ test('fast_p compares with what was measured in turns, never with figures of ano
     for (const { benchmarks } of result!.variants)
       for (const { sdpa } of benchmarks)
         for (const each of sdpa) each.reused = create(SdpaReuseSchema, { job: 'jobs/other' });
-  expect(fastP(reused)).toMatchObject([{ total_count: 3, fast_p: { '0.0': 0 }, geo_mean_speedup: null }]);
+  expect(fastP(reused)).toMatchObject([{ total_count: 3, fast_p: { '0.0': null }, geo_mean_speedup: null }]);
 });
 
 test('figures of two devices have names of their own in one file for a service', () => {
@@ -242,7 +259,7 @@ test.each([
       ],
     },
   });
-  expect(evalResults([wrong])['mine']).toMatchObject([{ compiled: true, correctness: false }]);
+  expect(evalResults([wrong])['1']).toMatchObject([{ compiled: true, correctness: false }]);
   const files = rbkReports(parseRbkConfig(CONFIG, 'rbk_config.yaml'), wrong);
   expect(JSON.parse(files['rbk_report.json']!)).toMatchObject({ correct: false });
 });

@@ -6,13 +6,32 @@ import type { GetJobResponse } from '@flashcore/shared/contract';
 import { fastestSdpa, figuresOf, isMeasured, placeOf, placeTitle, type Figure } from './figures.ts';
 import { isRight } from './job-facts.ts';
 
-/** `{"<kernel> <shape>": [sample]}`, milliseconds; hot figures of a GPU alone have a runtime. */
+/** The label that says which of KernelBench's problems a job answers. */
+const PROBLEM_LABEL = 'problem_id';
+const PROBLEM_ID = /^[1-9]\d{0,8}$/;
+
+/**
+ * `{"<problem id>": [sample]}`, milliseconds; hot figures of a GPU alone have a runtime. KernelBench's analysis looks
+ * problems up by number: that of the job's label, otherwise the next that no label has.
+ */
 export function evalResults(jobs: readonly GetJobResponse[]): Record<string, unknown[]> {
-  const byProblem = Map.groupBy(jobs.flatMap(problemsOf), ({ problem }) => problem);
+  const problems = jobs.flatMap(problemsOf);
+  const taken = new Set(problems.map(({ id }) => id));
+  const numbers = new Map<string, string>();
+  let last = 0;
+  const numberOf = (problem: string): string => {
+    const known = numbers.get(problem);
+    if (known !== undefined) return known;
+    do last += 1;
+    while (taken.has(String(last)));
+    numbers.set(problem, String(last));
+    return String(last);
+  };
+  const results = Map.groupBy(problems, ({ id, problem }) => id ?? numberOf(problem));
   return Object.fromEntries(
-    [...byProblem].map(([problem, all]) => [
-      problem,
-      all.map(({ sample }, index) => ({ sample_id: index, ...sampleJson(sample) })),
+    [...results].map(([id, samples]) => [
+      id,
+      samples.map(({ problem, sample }, index) => ({ sample_id: index, ...sampleJson(problem, sample) })),
     ]),
   );
 }
@@ -24,8 +43,18 @@ interface Sample {
   readonly figure: Figure | undefined;
 }
 
-function problemsOf(response: GetJobResponse): { problem: string; sample: Sample }[] {
+interface Problem {
+  /** KernelBench's, of the job's label. */
+  readonly id: string | undefined;
+  /** "flashcore_v11 2x8x512x64". */
+  readonly problem: string;
+  readonly sample: Sample;
+}
+
+function problemsOf(response: GetJobResponse): Problem[] {
   const { job, result } = response;
+  const label = job?.labels[PROBLEM_LABEL] ?? '';
+  const id = PROBLEM_ID.test(label) ? label : undefined;
   const variant = result?.variants.find(({ fallback }) => !fallback);
   const compiled = variant?.build?.succeeded ?? false;
   const sample: Sample = {
@@ -36,8 +65,8 @@ function problemsOf(response: GetJobResponse): { problem: string; sample: Sample
   };
   const figures = figuresOf([response]).filter((each) => !each.variant.fallback && isCounted(each));
   return figures.length === 0
-    ? [{ problem: job?.kernelId ?? '', sample }]
-    : figures.map((figure) => ({ problem: `${job?.kernelId} ${figure.shape}`, sample: { ...sample, figure } }));
+    ? [{ id, problem: job?.kernelId ?? '', sample }]
+    : figures.map((figure) => ({ id, problem: `${job?.kernelId} ${figure.shape}`, sample: { ...sample, figure } }));
 }
 
 const isCounted = (figure: Figure): boolean => figure.mode === 'hot' && isMeasured(figure);
@@ -45,12 +74,12 @@ const isCounted = (figure: Figure): boolean => figure.mode === 'hot' && isMeasur
 const UNMEASURED = -1;
 const MS = 1000;
 
-function sampleJson({ job, compiled, correct, figure }: Sample): Record<string, unknown> {
+function sampleJson(problem: string, { job, compiled, correct, figure }: Sample): Record<string, unknown> {
   const latency = figure?.benchmark.latency;
   return {
     compiled,
     correctness: correct,
-    metadata: { job, ...(figure && { protocol: figure.provenance?.protocol, mode: 'hot' }) },
+    metadata: { problem, job, ...(figure && { protocol: figure.provenance?.protocol, mode: 'hot' }) },
     runtime: latency ? latency.meanUs / MS : UNMEASURED,
     runtime_stats: latency
       ? {
@@ -85,9 +114,11 @@ function summaryOf(place: string, samples: readonly Sample[]): unknown {
   const compiled = samples.filter((each) => each.compiled).length;
   const correct = samples.filter((each) => each.correct);
   const speedups = correct.flatMap((each) => speedupOf(each) ?? []);
-  const shares = THRESHOLDS.map((threshold): [string, number] => [
+  // Without a speed-up nothing is known about shares, and there is no mean.
+  const timed = speedups.length > 0;
+  const shares = THRESHOLDS.map((threshold): [string, number | null] => [
     threshold,
-    speedups.filter((speedup) => speedup > Number(threshold)).length / count,
+    timed ? speedups.filter((speedup) => speedup > Number(threshold)).length / count : null,
   ]);
   return {
     place,
@@ -97,11 +128,9 @@ function summaryOf(place: string, samples: readonly Sample[]): unknown {
     correct_count: correct.length,
     compilation_rate: compiled / count,
     correctness_rate: correct.length / count,
-    // Of no speed-up there is no mean.
-    geo_mean_speedup:
-      speedups.length === 0
-        ? null
-        : Math.exp(speedups.reduce((sum, speedup) => sum + Math.log(speedup), 0) / speedups.length),
+    geo_mean_speedup: timed
+      ? Math.exp(speedups.reduce((sum, speedup) => sum + Math.log(speedup), 0) / speedups.length)
+      : null,
     fast_p: Object.fromEntries(shares),
     jobs: samples.map(({ job }) => job),
   };
