@@ -6,12 +6,15 @@ import {
   DecisionSchema,
   GetJobResponseSchema,
   HistogramSchema,
+  JobKind,
   JobState,
   KernelSchema,
+  Outcome,
   TimingMode,
   Verdict,
   type GetJobResponse,
 } from '@flashcore/shared/contract';
+import type { RunnerClient } from '@flashcore/shared/client';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -28,7 +31,7 @@ import { PAGE_WRITERS } from './writers.ts';
 import { kernelReport } from './kernel-report.ts';
 import { labLog } from './lab-log.ts';
 import { searchReport } from './search-page.ts';
-import { FileSource } from './sources.ts';
+import { FileSource, RunnerSource } from './sources.ts';
 
 const RESULTS = fileURLToPath(new URL('../../../../docs/results/', import.meta.url));
 const SEARCH = path.join(RESULTS, 'h200-search-2026-11-22/searches/2026-11-22-639e68bb');
@@ -344,4 +347,21 @@ test('files that are no results are refused by name; folders are read without th
   expect(() => new FileSource([other])).toThrow(`${other}: must be what --json prints`);
   expect(() => new FileSource([folder])).toThrow("there is no ended job's JSON");
   expect(() => new FileSource([path.join(folder, 'none.json')])).toThrow('cannot be read (ENOENT)');
+});
+
+test('builds that passed, as exports make them, are in no lab log and count for no limit', async () => {
+  const of = (name: string, kind: JobKind, outcome: Outcome) =>
+    create(GetJobResponseSchema, { job: { name, kernelId: 'mine', kind, outcome, state: JobState.ENDED } });
+  const jobs = [
+    of('jobs/export', JobKind.BUILD, Outcome.PASSED),
+    of('jobs/broken', JobKind.BUILD, Outcome.COMPILE_FAILED),
+    of('jobs/export-2', JobKind.BUILD, Outcome.PASSED),
+    of('jobs/run', JobKind.EXPERIMENT, Outcome.PASSED),
+  ];
+  const client = {
+    listJobs: () => Promise.resolve({ jobs: jobs.map(({ job }) => job!), nextPageToken: '' }),
+    getJob: ({ name }: { name: string }) => Promise.resolve(jobs.find(({ job }) => job!.name === name)!),
+  } as unknown as RunnerClient;
+  const { jobs: listed, leftOut } = await new RunnerSource(client).list({ most: 2 });
+  expect([listed.map(({ job }) => job!.name), leftOut]).toEqual([['jobs/run', 'jobs/broken'], false]);
 });

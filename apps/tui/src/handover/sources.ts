@@ -4,8 +4,10 @@ import path from 'node:path';
 import { fromJson, type DescMessage, type JsonObject, type JsonValue, type MessageShape } from '@bufbuild/protobuf';
 import {
   GetJobResponseSchema,
+  JobKind,
   JobState,
   ListChampionsResponseSchema,
+  Outcome,
   plainMessage,
   withCurrentNames,
   type Champion,
@@ -28,7 +30,10 @@ export interface JobFilter {
 }
 
 export interface ResultSource {
-  /** Ended jobs that fit, oldest first, the newest `most`; `leftOut`: older ones that fit too, where it is known. */
+  /**
+   * Ended jobs that fit and tried something, oldest first, the newest `most`; `leftOut`: older ones that fit too, where
+   * it is known.
+   */
   list(filter: JobFilter): Promise<{ jobs: GetJobResponse[]; leftOut: boolean }>;
   /** Of one kernel, or of all. */
   trail(kernelId: string): Promise<{ champions: Champion[]; decisions: Decision[] }>;
@@ -36,6 +41,9 @@ export interface ResultSource {
 }
 
 const PAGE_SIZE = 200;
+
+/** A build that passed judges nothing: each export makes one, and they would fill a page. */
+const triedSomething = (job: Job | undefined): boolean => job?.kind !== JobKind.BUILD || job.outcome !== Outcome.PASSED;
 
 export class RunnerSource implements ResultSource {
   readonly #client: RunnerClient;
@@ -56,6 +64,7 @@ export class RunnerSource implements ResultSource {
     for await (const job of listedJobs(this.#client, { pageSize: PAGE_SIZE, kernelId, state: JobState.ENDED })) {
       // Newest first: what follows is older still.
       if (secondsOf(job.createTime) < since) return { found, leftOut: false };
+      if (!triedSomething(job)) continue;
       if (found.length === most) return { found, leftOut: true };
       found.push(job);
     }
@@ -103,7 +112,8 @@ export class FileSource implements ResultSource {
 
   list({ kernelId = '', since = 0, most }: JobFilter): Promise<{ jobs: GetJobResponse[]; leftOut: boolean }> {
     const fitting = this.jobs.filter(
-      ({ job }) => (kernelId === '' || job?.kernelId === kernelId) && secondsOf(job?.createTime) >= since,
+      ({ job }) =>
+        (kernelId === '' || job?.kernelId === kernelId) && secondsOf(job?.createTime) >= since && triedSomething(job),
     );
     return Promise.resolve({ jobs: fitting.slice(-most), leftOut: fitting.length > most });
   }
