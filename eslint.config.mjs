@@ -93,7 +93,7 @@ const TUI_ROOMS = {
   search: ['connection', 'state', 'session', 'present', 'usage-error.ts', 'named-files.ts'],
   agents: ['search', 'connection', 'session', 'usage-error.ts', '../package.json'],
   handover: ['record', 'search', 'session', 'state', 'present', 'connection', 'usage-error.ts', 'named-files.ts'],
-  export: ['connection', 'search', 'session', 'usage-error.ts', 'named-files.ts'],
+  export: ['connection', 'present', 'search', 'session', 'usage-error.ts', 'named-files.ts'],
   champions: ['connection', 'search', 'session', 'present', 'usage-error.ts', 'named-files.ts'],
   keymap: ['state'],
   screens: ['keymap', 'state', 'present'],

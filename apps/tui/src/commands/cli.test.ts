@@ -72,6 +72,22 @@ test('new makes a kernel that builds under its own id; not under the id of a ker
   expect(refused.stderr).toMatch(/fa_v2_wmma is a kernel of the runner: give another name/);
 });
 
+test.skipIf(missing('nvcc'))('a kernel that was judged wrong is exported only as unverified', async () => {
+  const folder = path.join(home, 'wrong_one');
+  await run('new', folder);
+  const source = path.join(folder, 'wrong_one.cu');
+  writeFileSync(source, readFileSync(source, 'utf8').replace('scale * LOG2_E', '2.0f * scale * LOG2_E'));
+  expect((await run('verify', folder, '--shape', '1x1x64x64')).code).toBe(1);
+  const file = path.join(home, 'wrong_one.py');
+  const refused = await run('export', folder, '--torch', file, '--arch', 'sm_90a');
+  expect([refused.code, existsSync(file)]).toEqual([1, false]);
+  expect(refused.stderr).toMatch(/wrong_one can't be exported: it was WRONG_RESULT .*jobs\/.*--unverified/);
+  const taken = await run('export', folder, '--torch', file, '--arch', 'sm_90a', '--unverified');
+  expect(taken.code).toBe(0);
+  expect(taken.stderr).toMatch(/UNVERIFIED: wrong_one was WRONG_RESULT/);
+  expect(readFileSync(file, 'utf8')).toMatch(/UNVERIFIED: wrong_one[^]*PROVENANCE = .*WRONG_RESULT in jobs/);
+});
+
 test.skipIf(missing('nvcc'))(
   "a manifest that forgets one of the kernel's parameters is told before a launch, with what each side has",
   async () => {

@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { collectKernel, NothingToExport } from '../export/collect.ts';
+import { unverifiedNotice } from '../export/exported-kernel.ts';
 import { EXPORT_OPTIONS, type ExportFormat } from '../export/export-options.ts';
 import { EXPORTS, type ExportedFiles } from '../export/formats.ts';
 import { requireWritable } from '../named-files.ts';
@@ -11,9 +12,13 @@ import { kernelReference, otherName, parseKernelArgument } from './kernel-argume
 import { jobSettings, variantSettings, type JobCommandOptions } from './options.ts';
 
 /** Where each format goes, as commander gives the options: a file for torch, folders for the others. */
-export type ExportCommandOptions = JobCommandOptions & Partial<Record<ExportFormat, string>>;
+export type ExportCommandOptions = JobCommandOptions &
+  Partial<Record<ExportFormat, string>> & { readonly unverified?: boolean };
 
-/** `fa-tui export <kernel or folder>`: builds it and writes what the options ask for. 1: it does not build. */
+/**
+ * `fa-tui export <kernel or folder>`: builds it and writes what the options ask for. 1: it does not build, or its last
+ * verdict was wrong.
+ */
 export async function exportKernel(
   kernelText: string,
   options: ExportCommandOptions,
@@ -35,9 +40,11 @@ export async function exportKernel(
       kernel: await kernelReference(kernel, connection.client),
     };
     try {
-      const exported = await collectKernel(connection, kernel, request);
+      const exported = await collectKernel(connection, kernel, request, { unverified: options.unverified ?? false });
       const written = wanted.flatMap(({ format }) => writeFiles(options[format]!, EXPORTS[format](exported)));
       const { manifest, arch, origin } = exported;
+      const notice = unverifiedNotice(exported);
+      if (notice !== undefined) context.note(notice);
       if (context.options.json) context.document({ kernel: manifest.id, arch, buildId: origin.buildId, written });
       else context.report(written.map((file) => `${file}  ${manifest.id} ${origin.label}, ${arch}`));
       return ExitCode.PASSED;

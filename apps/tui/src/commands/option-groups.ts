@@ -168,10 +168,9 @@ export const evolveOptions = (command: Command): Command =>
 /** --torch, --kernelbench …, with the build that is exported. */
 export const exportOptions = (command: Command): Command => {
   for (const { option, about } of EXPORT_OPTIONS) command.option(option, about);
-  return variantOptions(command).option(
-    '--device <id>',
-    'device to build for, as fa-tui host lists them (default: its first)',
-  );
+  return variantOptions(command)
+    .option('--device <id>', 'device to build for, as fa-tui host lists them (default: its first)')
+    .option('--unverified', 'export a kernel whose last verdict was wrong; every file says so');
 };
 
 export const experimentOptions = (command: Command): Command =>

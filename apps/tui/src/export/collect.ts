@@ -6,17 +6,26 @@ import { runToResult } from '../search/experiment.ts';
 import { manifestOf, readSource, type SourcePlace } from '../search/kernel-source.ts';
 import type { StartRequest } from '../session/runner-port.ts';
 import type { ExportedKernel } from './exported-kernel.ts';
-import { measuredShapes } from './measured-shapes.ts';
+import { lastVerdict, measuredShapes, storedJobs } from './stored-jobs.ts';
 import { withToldForms } from './told-forms.ts';
 
-/** A kernel that does not build, or for no GPU. */
+/** Of the kernels that come with a runner. */
+const OWN_LICENSE = 'Apache-2.0';
+
+/** A kernel that does not build, or for no GPU, or is known to be wrong. */
 export class NothingToExport extends Error {}
+
+export interface CollectOptions {
+  /** A kernel that the runner has found wrong is exported too. */
+  readonly unverified: boolean;
+}
 
 /** Errors: NothingToExport; withToldForms()'s; those of the Build RPC, of GetKernel and of ReadArtifact. */
 export async function collectKernel(
   connection: Connection,
   place: SourcePlace,
   request: Extract<StartRequest, { method: 'build' }>['request'],
+  { unverified }: CollectOptions,
 ): Promise<ExportedKernel> {
   const { client } = connection;
   const { job, result } = await runToResult(connection, { method: 'build', request });
@@ -34,6 +43,13 @@ export async function collectKernel(
   const problem = exportProblem(manifest);
   if (problem) throw new NothingToExport(problem);
   const parameters = parametersOf(variant);
+  const sourceDigest = result?.provenance?.sourceDigest ?? '';
+  const jobs = await storedJobs(client, manifest.id);
+  const verdict = lastVerdict(jobs, { manifest, buildId: build.buildId, sourceDigest, parameters });
+  if (verdict && !verdict.right && !unverified)
+    throw new NothingToExport(
+      `${manifest.id} can't be exported: it was ${verdict.outcome} when it was last judged (${verdict.job}); correct it and run fa-tui verify, or export it with --unverified, which every file then says`,
+    );
   return withToldForms({
     manifest,
     parameters,
@@ -53,9 +69,11 @@ export async function collectKernel(
       label: variant.label,
       compiler: `nvcc ${nvcc.version}`,
       runner: client.host.runnerVersion,
-      sourceDigest: result?.provenance?.sourceDigest ?? '',
+      sourceDigest,
     },
-    measured: await measuredShapes(client, manifest.id, build.buildId),
+    measured: measuredShapes(jobs, build.buildId),
+    verdict,
+    license: place.kind === 'folder' ? undefined : OWN_LICENSE,
   });
 }
 

@@ -30,6 +30,18 @@ export interface ExportedKernel {
   readonly origin: ExportOrigin;
   /** What the runner has measured of this very build on a GPU, by shape; empty: nothing. */
   readonly measured: readonly MeasuredShape[];
+  /** SPDX's name of the licence; undefined: a user's own kernel, for which nothing here can claim one. */
+  readonly license: string | undefined;
+  /** undefined: the runner has not judged it. */
+  readonly verdict: LastVerdict | undefined;
+}
+
+/** The newest verdict of the runner on what is exported. */
+export interface LastVerdict {
+  readonly right: boolean;
+  /** As the contract names it: "WRONG_RESULT". */
+  readonly outcome: string;
+  readonly job: string;
 }
 
 /** A shape of a stored job, right and timed hot in turns with sdpa/math. */
@@ -63,3 +75,22 @@ export interface ExportOrigin {
 /** A name that two builds of a kernel do not share: its id and the first digits of the build. */
 export const exportName = ({ manifest, origin }: Pick<ExportedKernel, 'manifest' | 'origin'>): string =>
   `${manifest.id}_${origin.buildId.slice(0, 8)}`;
+
+/** For PROVENANCE, in a line. */
+export const verdictText = ({ verdict }: Pick<ExportedKernel, 'verdict'>): string =>
+  verdict ? `${verdict.right ? 'right' : verdict.outcome} in ${verdict.job}` : 'not judged by the runner that built it';
+
+/** What every file says of a kernel that was exported although it is wrong; undefined: it is not. */
+export const unverifiedNotice = ({
+  manifest,
+  verdict,
+}: Pick<ExportedKernel, 'manifest' | 'verdict'>): string | undefined =>
+  verdict && !verdict.right
+    ? `UNVERIFIED: ${manifest.id} was ${verdict.outcome} when it was last judged (${verdict.job}), and exported with --unverified`
+    : undefined;
+
+/** Lines of Python that say it at import; empty for a kernel that is not known to be wrong. */
+export function warningAtImport(kernel: Pick<ExportedKernel, 'manifest' | 'verdict'>): string {
+  const text = unverifiedNotice(kernel);
+  return text === undefined ? '' : `import warnings\n\nwarnings.warn(${JSON.stringify(text)}, stacklevel=2)\n`;
+}

@@ -6,7 +6,13 @@ import { createHash } from 'node:crypto';
 import type { Shape } from '@flashcore/shared/contract';
 import { formatShape, valuesOf, type TensorDtype } from '@flashcore/shared/kernels';
 import { dtypeNames } from './dtype-names.ts';
-import { exportName, type ExportedKernel, type MeasuredShape } from './exported-kernel.ts';
+import {
+  exportName,
+  unverifiedNotice,
+  warningAtImport,
+  type ExportedKernel,
+  type MeasuredShape,
+} from './exported-kernel.ts';
 import { exportShapes } from './export-shapes.ts';
 import { capability, extensionFlags, kernelUnit } from './kernel-unit.ts';
 
@@ -114,7 +120,7 @@ const solutionOf = (
   name: `${exportName(kernel)}_${definition}`,
   definition,
   author: AUTHOR,
-  description: `${kernel.manifest.title}. ${kernel.origin.label}, build ${kernel.origin.buildId}, ${kernel.origin.compiler}. CUDA, built by main.py for ${kernel.arch} with: ${extensionFlags(kernel).join(' ')}`,
+  description: `${noticeBefore(kernel)}${kernel.manifest.title}. ${kernel.origin.label}, build ${kernel.origin.buildId}, ${kernel.origin.compiler}. CUDA, built by main.py for ${kernel.arch} with: ${extensionFlags(kernel).join(' ')}`,
   // A solution in CUDA can say neither flags nor architecture: FlashInfer-Bench would build it with -O2 for the GPU's
   // own target, sm_90 instead of sm_90a. Python can, and calls the same tvm_ffi.cpp.
   spec: {
@@ -130,12 +136,17 @@ const solutionOf = (
   ],
 });
 
+const noticeBefore = (kernel: ExportedKernel): string => {
+  const notice = unverifiedNotice(kernel);
+  return notice === undefined ? '' : `${notice}. `;
+};
+
 /** Builds beside itself, where FlashInfer-Bench puts the sources. */
 const buildProgram = (kernel: ExportedKernel): string => `import os
 from pathlib import Path
 
 import tvm_ffi.cpp
-
+${warningAtImport(kernel)}
 ARCH_LIST = ${JSON.stringify(capability(kernel.arch))}
 FLAGS = [
 ${extensionFlags(kernel)

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkShape, parseManifest, resolveVariant } from '@flashcore/shared/kernels';
 import { fromJson, type JsonValue } from '@bufbuild/protobuf';
-import { GetJobResponseSchema, TimingMode, withCurrentNames } from '@flashcore/shared/contract';
+import { GetJobResponseSchema, TimingMode, Verdict, withCurrentNames } from '@flashcore/shared/contract';
 import { missing } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import * as z from 'zod';
@@ -13,7 +13,7 @@ import { inlineSources, renameToken, withoutComments } from './inline-sources.ts
 import { kernelBenchFiles } from './kernelbench.ts';
 import { flashInferFiles } from './flashinfer.ts';
 import { kernelBuilderFiles } from './kernel-builder.ts';
-import { shapesOf } from './measured-shapes.ts';
+import { lastVerdict, shapesOf } from './stored-jobs.ts';
 import { robustKbenchFiles } from './robust-kbench.ts';
 import { withToldForms } from './told-forms.ts';
 import { base85, torchFile } from './torch-file.ts';
@@ -53,6 +53,8 @@ function exported(id: string, variant: Parameters<typeof resolveVariant>[1] = {}
       sourceDigest: '',
     },
     measured: [],
+    license: 'Apache-2.0',
+    verdict: undefined,
   };
 }
 
@@ -260,6 +262,52 @@ const jsonLines = (text: string): unknown[] =>
     .trimEnd()
     .split('\n')
     .map((line) => JSON.parse(line) as unknown);
+pythonTest('a kernel that was wrong says so in every file that is exported, and where Python imports it', () => {
+  const verdict = { right: false, outcome: 'WRONG_RESULT', job: 'jobs/7' };
+  const kernel = { ...exported('fa_v1_baseline'), verdict };
+  const torch = torchFile(kernel);
+  const files: Record<string, string> = {
+    torch,
+    ...kernelBenchFiles(kernel),
+    ...kernelBuilderFiles(kernel),
+    'forward.cu': robustKbenchFiles(kernel)['forward.cu']!,
+    ...Object.fromEntries(Object.entries(flashInferFiles(kernel)).filter(([path]) => path.startsWith('solutions/'))),
+  };
+  const saying = Object.entries(files).filter(([, text]) => text.replaceAll('\\', '').includes('UNVERIFIED: fa_v1'));
+  expect(saying.map(([path]) => path.replace(/.*\//, ''))).toEqual([
+    'torch',
+    'model_new.py',
+    'CARD.md',
+    '__init__.py',
+    'forward.cu',
+    'fa_v1_baseline_abababab_mha_fwd_h8_d64.json',
+    'fa_v1_baseline_abababab_mha_fwd_causal_h8_d64.json',
+  ]);
+  const { sources } = JSON.parse(saying.at(-1)![1]) as { sources: { content: string }[] };
+  const programs = [torch, files['model_new.py']!, files['torch-ext/flashcore_fa_v1_baseline/__init__.py']!];
+  const warned = python(
+    `import ast, json, sys
+for text in json.load(sys.stdin):
+    print(sum(isinstance(n, ast.Call) and ast.unparse(n.func) == "warnings.warn" for s in ast.parse(text).body if not isinstance(s, (ast.FunctionDef, ast.ClassDef)) for n in ast.walk(s)))`,
+    JSON.stringify([...programs, sources[0]!.content]),
+  );
+  expect(warned).toBe('1\n1\n1\n1\n');
+});
+
+test('the card keeps operators, and claims no licence for a kernel of the user', () => {
+  const manifest = parseManifest(
+    readFileSync(join(KERNELS, 'fa_v1_baseline/kernel.yaml'), 'utf8').replace(
+      /^limits:\n/m,
+      'limits:\n  - require: D == 64 || D == 128\n    because: a row is a | b, S*D < 2 and `code` or <b>\n',
+    ),
+    join(KERNELS, 'fa_v1_baseline'),
+  );
+  const own = kernelBuilderFiles({ ...exported('fa_v1_baseline'), manifest, license: undefined });
+  expect(own['CARD.md']).toContain('`D == 64 || D == 128`: a row is a \\| b, S\\*D \\< 2 and \\`code\\` or \\<b\\>');
+  expect(JSON.stringify(own).match(/apache/i)).toBeNull();
+  expect(kernelBuilderFiles(exported('fa_v1_baseline'))['CARD.md']).toContain('license: apache-2.0');
+});
+
 const RUN = join(import.meta.dirname, '../../../../docs/results/h200-2026-11-21/run.flashcore_v11.json');
 
 pythonTest.each(LADDER)("%s: FlashInfer-Bench's data set follows its schemas, and is whole", (id) => {
@@ -343,6 +391,35 @@ test('a trace is of a stored measurement of the very build, with sdpa/math as it
   const simulated = structuredClone(job);
   for (const each of simulated.result!.variants[0]!.benchmarks) each.simulated = true;
   expect(shapesOf(simulated, build!.buildId)).toEqual([]);
+});
+
+test('the last verdict is that of the same sources and parameters, whatever they were compiled for', () => {
+  const right = fromJson(GetJobResponseSchema, withCurrentNames(JSON.parse(readFileSync(RUN, 'utf8'))) as JsonValue, {
+    ignoreUnknownFields: true,
+  });
+  const { manifest } = exported('flashcore_v11');
+  const { parameters, build } = right.result!.variants[0]!;
+  const source = {
+    manifest,
+    buildId: build!.buildId,
+    sourceDigest: right.result!.provenance!.sourceDigest,
+    parameters: Object.fromEntries(Object.entries(parameters).map(([name, value]) => [name, Number(value)])),
+  };
+  const wrong = structuredClone(right);
+  wrong.job!.name = 'jobs/wrong';
+  wrong.result!.variants[0]!.build!.buildId = 'of the emulator';
+  wrong.result!.variants[0]!.verify!.cases[0]!.verdict = Verdict.FAIL;
+  const verdict = { right: false, outcome: 'WRONG_RESULT', job: 'jobs/wrong' };
+  expect(lastVerdict([wrong, right], source)).toEqual(verdict);
+  expect(lastVerdict([right, wrong], source)).toMatchObject({ right: true, job: right.job!.name });
+  // Of other sources, of another variant, of a build that was not verified: no verdict.
+  const edited = structuredClone(wrong);
+  edited.result!.provenance!.sourceDigest = 'edited';
+  const unverified = structuredClone(right);
+  unverified.result!.variants[0]!.verify = undefined;
+  expect(lastVerdict([edited, unverified], source)).toBeUndefined();
+  const sms = { ...source, buildId: 'another', parameters: { SMS: 78 } };
+  expect(lastVerdict([wrong], sms)).toEqual(verdict);
 });
 
 // robust-kbench's task folder (HEAD 078f5ba, 2025-11-22).

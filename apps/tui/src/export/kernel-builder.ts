@@ -1,7 +1,8 @@
 /** `fa-tui export --hf DIR`: a source project that Hugging Face's kernel-builder builds for the Hub. */
 import type { TensorDtype } from '@flashcore/shared/kernels';
+import { markdownText } from '../present/plain/markdown-painter.ts';
 import { dtypeNames } from './dtype-names.ts';
-import { exportName, type ExportedKernel } from './exported-kernel.ts';
+import { exportName, unverifiedNotice, verdictText, warningAtImport, type ExportedKernel } from './exported-kernel.ts';
 import { capability, extensionFlags, kernelUnit, torchOut } from './kernel-unit.ts';
 
 export function kernelBuilderFiles(kernel: ExportedKernel): Record<string, string> {
@@ -13,7 +14,7 @@ export function kernelBuilderFiles(kernel: ExportedKernel): Record<string, strin
     [`${module}_cuda/mha.cu`]: kernelSource(kernel),
     'torch-ext/torch_binding.h': BINDING_HEADER,
     'torch-ext/torch_binding.cpp': BINDING,
-    [`torch-ext/${module}/__init__.py`]: initOf(kernel.dtype),
+    [`torch-ext/${module}/__init__.py`]: initOf(kernel),
     [`tests/test_${module}.py`]: testOf(module, kernel.dtype),
     'benchmarks/benchmark.py': benchmarkOf(kernel.dtype),
   };
@@ -26,7 +27,7 @@ function buildToml(kernel: ExportedKernel, module: string): string {
 name = "${module.replaceAll('_', '-')}"
 version = 1
 edition = 5
-license = "Apache-2.0"
+${kernel.license === undefined ? '# license = "…": the licence of your kernel; nothing claims one here' : `license = ${JSON.stringify(kernel.license)}`}
 backends = ["cuda"]
 
 [torch]
@@ -53,22 +54,27 @@ const FLAKE = `{
 }
 `;
 
-/** Foreign text of a manifest in Markdown: one line, nothing that begins a tag or a link. */
-const plain = (text: string): string => text.replaceAll(/\s+/g, ' ').replaceAll(/[<>[\]`\\|*_]/g, ' ');
+/** Markdown keeps every character of code but the one that ends it, and line ends. */
+const code = (text: string): string => `\`${text.replaceAll(/[\s`]+/g, ' ')}\``;
 
-const cardOf = ({ manifest, dtype, origin, arch, ...kernel }: ExportedKernel, module: string): string => `---
+const cardOf = (kernel: ExportedKernel, module: string): string => {
+  const { manifest, dtype, origin, arch, license } = kernel;
+  const notice = unverifiedNotice(kernel);
+  const limits = manifest.limits.map(({ require, because }) => `${code(require.text)}: ${markdownText(because)}`);
+  return `---
 library_name: kernels
-license: apache-2.0
----
+${license === undefined ? '' : `license: ${license.toLowerCase()}\n`}---
 
 # ${module}
+${notice === undefined ? '' : `\n**${markdownText(notice)}**\n`}
+${markdownText(manifest.title)}. Attention forward of contiguous ${dtype} tensors [B, H, S, D], for ${arch}; there is no backward.
 
-${plain(manifest.title)}. Attention forward of contiguous ${dtype} tensors [B, H, S, D], for ${arch}; there is no backward.
-
-- build: ${origin.buildId} (${exportName({ manifest, origin })})
-- flags: ${extensionFlags({ manifest, dtype, origin, arch, ...kernel }).join(' ')}
-- limits: ${manifest.limits.map(({ require, because }) => `${plain(require.text)}: ${plain(because)}`).join('; ') || 'none'}
+- build: ${origin.buildId} (${exportName(kernel)})
+- verdict: ${markdownText(verdictText(kernel))}
+- flags: ${code(extensionFlags(kernel).join(' '))}
+- limits: ${limits.join('; ') || 'none'}
 `;
+};
 
 const kernelSource = (kernel: ExportedKernel): string => `${kernelUnit(kernel)}
 #include <ATen/cuda/CUDAContext.h>
@@ -97,17 +103,17 @@ TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
 REGISTER_EXTENSION(TORCH_EXTENSION_NAME)
 `;
 
-const initOf = (dtype: TensorDtype): string => `from typing import Optional
+const initOf = (kernel: ExportedKernel): string => `from typing import Optional
 
 import torch
 
 from ._ops import ops
-
+${warningAtImport(kernel)}
 
 def mha_fwd(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False, out: Optional[torch.Tensor] = None
 ) -> torch.Tensor:
-    """softmax(q k^T / sqrt(D)) v of contiguous ${dtype} tensors [B, H, S, D], masked where causal."""
+    """softmax(q k^T / sqrt(D)) v of contiguous ${kernel.dtype} tensors [B, H, S, D], masked where causal."""
     if out is None:
         out = torch.empty_like(q)
     ops.mha_fwd_out(out, q, k, v, causal)

@@ -2,7 +2,7 @@
  * `fa-tui export --kernelbench DIR`: KernelBench's reference (Model) and answer (ModelNew), everything in the text,
  * since the evaluator runs it where there is no file.
  */
-import { exportName, type ExportedKernel } from './exported-kernel.ts';
+import { exportName, warningAtImport, type ExportedKernel } from './exported-kernel.ts';
 import { renameToken, withoutComments } from './inline-sources.ts';
 import { extensionFlags, kernelUnit, torchBinding } from './kernel-unit.ts';
 
@@ -40,7 +40,7 @@ function modelNew(kernel: ExportedKernel): string {
   return `import torch
 import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
-
+${warningAtImport(kernel)}
 # ${kernel.manifest.id} ${kernel.origin.label}, build ${kernel.origin.buildId}, written by fa-tui export
 CUDA = r'''
 ${rawText(torchExtensionSource(kernel))}'''

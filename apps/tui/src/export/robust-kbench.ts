@@ -2,7 +2,7 @@
 import type { Shape } from '@flashcore/shared/contract';
 import { valuesOf, type TensorDtype } from '@flashcore/shared/kernels';
 import { dtypeNames } from './dtype-names.ts';
-import type { ExportedKernel } from './exported-kernel.ts';
+import { unverifiedNotice, type ExportedKernel } from './exported-kernel.ts';
 import { exportShapes } from './export-shapes.ts';
 import { capability, extensionFlags, kernelUnit, torchBinding } from './kernel-unit.ts';
 
@@ -70,11 +70,16 @@ function configOf(shapes: readonly Shape[]): unknown {
   };
 }
 
+const noticeLine = (kernel: ExportedKernel): string => {
+  const notice = unverifiedNotice(kernel);
+  return notice === undefined ? '' : `// ${notice}.\n#warning ${JSON.stringify(notice)}\n`;
+};
+
 /** It is compiled with flags of robust-kbench's own: what can stand in the source does. */
 const forwardSource = (
   kernel: ExportedKernel,
 ): string => `// ${kernel.manifest.id} ${kernel.origin.label}, build ${kernel.origin.buildId}, written by fa-tui export.
-// The kernel's own flags: ${extensionFlags(kernel).join(' ')}
+${noticeLine(kernel)}// The kernel's own flags: ${extensionFlags(kernel).join(' ')}
 // robust-kbench gives -O3 --use_fast_math; set TORCH_CUDA_ARCH_LIST=${capability(kernel.arch)} for the architecture.
 #undef __CUDA_NO_HALF_OPERATORS__
 #undef __CUDA_NO_HALF_CONVERSIONS__

@@ -1,24 +1,74 @@
-/** What stored jobs measured of one build on a GPU. */
+/** What stored jobs say of the build that is exported: figures on a GPU, and whether it was right. */
 import { timestampDate } from '@bufbuild/protobuf/wkt';
-import { JobState, TimingMode, Verdict, type GetJobResponse } from '@flashcore/shared/contract';
+import {
+  JobState,
+  Outcome,
+  TimingMode,
+  Verdict,
+  outcomeOfVariant,
+  type GetJobResponse,
+  type VariantResult,
+} from '@flashcore/shared/contract';
 import type { RunnerClient } from '@flashcore/shared/client';
-import { formatShape } from '@flashcore/shared/kernels';
-import type { MeasuredShape } from './exported-kernel.ts';
+import { formatShape, type Manifest } from '@flashcore/shared/kernels';
+import { plainLine } from '@flashcore/shared/text';
+import type { LastVerdict, MeasuredShape } from './exported-kernel.ts';
 
 const MOST_JOBS = 50;
 
-/** Of the newest jobs of the kernel; the newest measurement of a shape counts. */
-export async function measuredShapes(
-  client: RunnerClient,
-  kernelId: string,
-  buildId: string,
-): Promise<MeasuredShape[]> {
+/** The newest ended jobs of the kernel, newest first. */
+export async function storedJobs(client: RunnerClient, kernelId: string): Promise<GetJobResponse[]> {
   const { jobs } = await client.listJobs({ kernelId, state: JobState.ENDED, pageSize: MOST_JOBS });
+  const found: GetJobResponse[] = [];
+  for (const { name } of jobs) found.push(await client.getJob({ name }));
+  return found;
+}
+
+/** By shape; its newest measurement counts. */
+export function measuredShapes(jobs: readonly GetJobResponse[], buildId: string): MeasuredShape[] {
   const found = new Map<string, MeasuredShape>();
-  for (const { name } of jobs)
-    for (const each of shapesOf(await client.getJob({ name }), buildId))
-      if (!found.has(each.shape)) found.set(each.shape, each);
+  for (const each of jobs.flatMap((job) => shapesOf(job, buildId)))
+    if (!found.has(each.shape)) found.set(each.shape, each);
   return [...found.values()];
+}
+
+export interface JudgedSource {
+  readonly manifest: Pick<Manifest, 'parameters'>;
+  readonly buildId: string;
+  readonly sourceDigest: string;
+  readonly parameters: Readonly<Record<string, number>>;
+}
+
+/**
+ * The newest verdict on these sources with these parameters, whatever they were compiled for: a kernel that was wrong
+ * on the emulator is wrong. Parameters that follow from a device may differ. undefined: none of the jobs judged them.
+ */
+export function lastVerdict(jobs: readonly GetJobResponse[], source: JudgedSource): LastVerdict | undefined {
+  for (const { job, result } of jobs) {
+    const sameSource = source.sourceDigest !== '' && result?.provenance?.sourceDigest === source.sourceDigest;
+    for (const variant of result?.variants ?? []) {
+      const same = variant.build?.buildId === source.buildId || (sameSource && sameParameters(variant, source));
+      const outcome = same ? judgedOutcome(variant) : undefined;
+      if (outcome !== undefined)
+        return { right: outcome === Outcome.PASSED, outcome: Outcome[outcome], job: plainLine(job?.name ?? '') };
+    }
+  }
+  return undefined;
+}
+
+const sameParameters = ({ parameters }: VariantResult, { manifest, parameters: ours }: JudgedSource): boolean =>
+  Object.entries(ours).every(
+    ([name, value]) => manifest.parameters[name]?.ofDevice !== undefined || Number(parameters[name]) === value,
+  );
+
+const WRONG: ReadonlySet<Outcome> = new Set([Outcome.WRONG_RESULT, Outcome.CRASHED, Outcome.TIMED_OUT]);
+
+/** PASSED where every case is right, gates aside; undefined where nothing was verified to its end. */
+function judgedOutcome(variant: VariantResult): Outcome | undefined {
+  const outcome = outcomeOfVariant({ ...variant, gates: [], comparison: undefined });
+  if (WRONG.has(outcome)) return outcome;
+  const { cases = [], passedCases = 0 } = variant.verify ?? {};
+  return outcome === Outcome.PASSED && cases.length > 0 && passedCases === cases.length ? outcome : undefined;
 }
 
 /** Shapes that are right in the job, valid, hot and not simulated, with sdpa/math beside them. */

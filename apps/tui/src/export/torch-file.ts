@@ -4,13 +4,20 @@
  */
 import { deflateSync } from 'node:zlib';
 import { dtypeNames } from './dtype-names.ts';
-import { exportName, type ExportedCubin, type ExportedKernel } from './exported-kernel.ts';
+import {
+  exportName,
+  unverifiedNotice,
+  verdictText,
+  type ExportedCubin,
+  type ExportedKernel,
+} from './exported-kernel.ts';
 import { pythonPlan } from './python-plan.ts';
 
 /** The file's text. */
 export function torchFile(kernel: ExportedKernel): string {
   const { manifest, parameters, dtype, arch, cubins, origin, flags } = kernel;
   const names = dtypeNames(dtype);
+  const notice = unverifiedNotice(kernel);
   const fromDevice = Object.entries(manifest.parameters).filter(([, { ofDevice }]) => ofDevice !== undefined);
   const about = {
     kernel: manifest.id,
@@ -22,9 +29,11 @@ export function torchFile(kernel: ExportedKernel): string {
     job: origin.job,
     source_digest: origin.sourceDigest,
     runner: origin.runner,
+    verdict: verdictText(kernel),
+    ...(notice !== undefined && { unverified: notice }),
   };
   return `"""${docText(`${manifest.id}: ${manifest.title}`)}
-
+${notice === undefined ? '' : `\n${docText(notice)}.\n`}
 A PyTorch operator in one file: the machine code for ${arch} is in it, so that it needs PyTorch and a CUDA driver and no
 compiler. Written by fa-tui export; PROVENANCE says from which build.
 
@@ -56,6 +65,8 @@ DTYPE = torch.${names.torch}
 # Parameters that the build took from a device: multiprocessors.
 OF_DEVICE = ${JSON.stringify(Object.fromEntries(fromDevice.map(([name, { values }]) => [name, values])))}
 PROVENANCE = json.loads(${JSON.stringify(JSON.stringify(about))})
+if "unverified" in PROVENANCE:
+    warnings.warn(PROVENANCE["unverified"], stacklevel=2)
 _ELEMENT_BYTES = ${names.bytes}
 _TENSOR_MAP_TYPE = ${names.tensorMapNumber}
 

@@ -17,45 +17,47 @@ export const markdownOf = (blocks: readonly Block[]): string =>
 function paragraphOf(block: Block): string {
   switch (block.kind) {
     case 'heading':
-      return `${'#'.repeat(block.level ?? 3)} ${escaped(block.title)}${block.remark === '' ? '' : `\n\n${escaped(block.remark)}`}`;
+      return `${'#'.repeat(block.level ?? 3)} ${markdownText(block.title)}${block.remark === '' ? '' : `\n\n${markdownText(block.remark)}`}`;
     case 'facts':
       return block.facts.map(factLine).join('\n');
     case 'table':
       return tableText(block);
     case 'notice':
-      return block.mark === undefined ? asParagraph(escaped(block.text)) : `${block.mark} ${escaped(block.text)}`;
+      return block.mark === undefined
+        ? asParagraph(markdownText(block.text))
+        : `${block.mark} ${markdownText(block.text)}`;
     case 'finding':
       return findingText(block);
     case 'code':
       return fenced(codeRows(block, Infinity));
     case 'outcome':
-      return `**${escaped(block.word)}** ${escaped(block.job)}`;
+      return `**${markdownText(block.word)}** ${markdownText(block.job)}`;
     case 'plot':
       return [
-        ...(block.caption === undefined ? [] : [escaped(block.caption), '']),
+        ...(block.caption === undefined ? [] : [markdownText(block.caption), '']),
         fenced(drawingRows(block.drawing, { width: PLOT_WIDTH, height: PLOT_HEIGHT })),
       ].join('\n');
   }
 }
 
-const factLine = ({ label, value }: Fact): string => `- ${escaped(label)}: ${escaped(value)}`;
+const factLine = ({ label, value }: Fact): string => `- ${markdownText(label)}: ${markdownText(value)}`;
 
 function tableText({ columns, rows }: TableBlock): string {
   const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
   const notes = rows.flatMap(({ cells, note }) =>
-    note === undefined ? [] : [`- ${escaped(cells[0]?.text ?? '')}: ${escaped(note.text)}`],
+    note === undefined ? [] : [`- ${markdownText(cells[0]?.text ?? '')}: ${markdownText(note.text)}`],
   );
   const table = [
-    line(columns.map(({ title }) => escaped(title))),
+    line(columns.map(({ title }) => markdownText(title))),
     line(columns.map(({ align }) => (align === 'right' ? '---:' : '---'))),
-    ...rows.map(({ cells }) => line(cells.map(({ text }) => escaped(text)))),
+    ...rows.map(({ cells }) => line(cells.map(({ text }) => markdownText(text)))),
   ].join('\n');
   return notes.length === 0 ? table : `${table}\n\n${notes.join('\n')}`;
 }
 
 function findingText({ word, message, facts, remedy }: FindingBlock): string {
   const told = remedy === '' ? facts : [...facts, { label: 'remedy', value: remedy }];
-  return [`**${escaped(word)}**: ${escaped(message)}`, ...told.map(factLine)].join('\n');
+  return [`**${markdownText(word)}**: ${markdownText(message)}`, ...told.map(factLine)].join('\n');
 }
 
 const fenced = (rows: readonly Row[]): string =>
@@ -65,7 +67,7 @@ const fenced = (rows: readonly Row[]): string =>
  * Foreign text must not become structure (a cell, a tag, emphasis, a formula), nor do anything where the page is put:
  * tell somebody, refer to an issue, be a link.
  */
-const escaped = (text: string): string =>
+export const markdownText = (text: string): string =>
   inert(sanitize(text.replaceAll('\n', ' ')).replace(/[\\`*_<>|[\]~$]|&(?=#?\w+;)/g, (character) => `\\${character}`));
 
 /** An entity rather than the character, so that whoever reads the source sees it. */
