@@ -62,7 +62,7 @@ export function kernelReport(input: KernelReportInput): Report {
       ...adviceBlocks(jobs),
       ...(shown.length === 0 ? [] : [chapter('Plots of the best')]),
       ...shown,
-      ...(kernel?.notes ? [chapter('NOTES.md'), ...kernel.notes.split(/\n{2,}/).map((text) => notice(text))] : []),
+      ...(kernel?.notes ? [chapter('NOTES.md'), verbatim(kernel.notes)] : []),
     ],
     data: {
       kernel: kernelId,
@@ -73,6 +73,8 @@ export function kernelReport(input: KernelReportInput): Report {
     plots,
   };
 }
+
+const verbatim = (text: string): Block => ({ kind: 'verbatim', lines: text.trimEnd().split('\n') });
 
 function aboutBlocks({ title, lesson, after, parameters, limits, minArch, deprecated, sourceDigest }: Kernel): Block[] {
   return [

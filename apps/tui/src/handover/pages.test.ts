@@ -20,6 +20,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
+import type { Block } from '../present/blocks.ts';
+import { markdownOf } from '../present/plain/markdown-painter.ts';
+import { piece } from '../present/roles.ts';
 import { drawingRows } from '../present/cells/cells-painter.ts';
 import { rowWidth } from '../present/cells/row.ts';
 import { jobPlots } from '../present/plots/job-plots.ts';
@@ -287,7 +290,8 @@ test.each([
   expect(html.match(/<\/?([a-zA-Z!][\w-]*)/g)!.filter((tag) => !OWN_TAGS.test(tag))).toEqual([]);
   expect(html).not.toMatch(/<script|[\u001b\u202e]/);
   expect(html.match(/<title>/g)!.length).toBe(html.match(/<\/title>/g)!.length);
-  const markdown = PAGE_WRITERS.markdown(report);
+  // Between fences Markdown reads nothing.
+  const markdown = PAGE_WRITERS.markdown(report).replaceAll(/^(`{3,})\n[^]*?\n\1$/gm, '');
   expect(markdown).not.toMatch(/[^\\]<|[\u001b\u202e]/);
   expect(
     markdown
@@ -347,6 +351,24 @@ test('files that are no results are refused by name; folders are read without th
   expect(() => new FileSource([other])).toThrow(`${other}: must be what --json prints`);
   expect(() => new FileSource([folder])).toThrow("there is no ended job's JSON");
   expect(() => new FileSource([path.join(folder, 'none.json')])).toThrow('cannot be read (ENOENT)');
+});
+
+test('NOTES.md stands in a page as it was written, and nothing in it ends the place that it has', () => {
+  const notes =
+    '# Why\n\n- `D == 64 || D == 128`\n- a_b * c\n\n```cuda\nif (a < b) {}\n```\n\n````\n<b>@ada</b>\n````\n';
+  const kernel = create(KernelSchema, { title: 'mine', notes });
+  const page = kernelReport({ kernelId: 'mine', kernel, jobs: [], champions: [], decisions: [], remarks: [] });
+  expect(PAGE_WRITERS.markdown(page).split('## NOTES.md\n\n')[1]).toBe(`\`\`\`\`\`\n${notes}\`\`\`\`\`\n`);
+  expect(PAGE_WRITERS.html(page)).toContain('<pre># Why\n\n- `D == 64 || D == 128`\n- a_b * c\n');
+});
+
+test('rows of a table that share a note have one bullet', () => {
+  const rows = ['cold', 'hot', 'cold'].map((mode) => ({
+    cells: [piece('mine'), piece(mode)],
+    note: piece('SDPA: no PyTorch'),
+  }));
+  const table: Block = { kind: 'table', columns: [{ title: 'kernel' }, { title: 'mode' }], rows };
+  expect(markdownOf([table]).match(/SDPA: no PyTorch/g)).toHaveLength(1);
 });
 
 test('builds that passed, as exports make them, are in no lab log and count for no limit', async () => {

@@ -5,7 +5,7 @@
 import type { CodeFrame, ErrorMap, Histogram } from '@flashcore/shared/contract';
 import { piece, type Piece, type Role } from './roles.ts';
 
-export type Block = Heading | Facts | TableBlock | Notice | FindingBlock | Code | Plot | OutcomeBlock;
+export type Block = Heading | Facts | TableBlock | Notice | FindingBlock | Code | Verbatim | Plot | OutcomeBlock;
 
 /** Begins a section. */
 export interface Heading {
@@ -83,6 +83,12 @@ export interface Code {
   readonly kind: 'code';
   readonly file: string;
   readonly frame: CodeFrame;
+}
+
+/** A file's lines as they are, such as NOTES.md. */
+export interface Verbatim {
+  readonly kind: 'verbatim';
+  readonly lines: readonly string[];
 }
 
 export interface PlotMark {

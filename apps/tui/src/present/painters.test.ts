@@ -54,6 +54,7 @@ const BLOCKS: Record<Block['kind'], Block> = {
       lines: ['  const int row = blockIdx.x * 64 + threadIdx.x;', '  O[row * 64 + d] = acc;', '}'],
     }),
   },
+  verbatim: { kind: 'verbatim', lines: ['# Why', '', '- as it is'] },
   outcome: { kind: 'outcome', word: 'wrong result', role: 'bad', job: 'jobs/01234567-89ab-4cde-8f01-23456789abcd' },
   plot: {
     kind: 'plot',

@@ -12,6 +12,7 @@ import type {
   Plot,
   TableBlock,
   TableRow,
+  Verbatim,
 } from '../blocks.ts';
 import { piece, type Role } from '../roles.ts';
 import { labelledBars } from './bars.ts';
@@ -47,12 +48,16 @@ function rowsOf(block: Block, width: number): Row[] {
       return findingRows(block, width);
     case 'code':
       return codeRows(block, width);
+    case 'verbatim':
+      return verbatimRows(block);
     case 'plot':
       return plotRows(block, { width, height: PLOT_ROWS });
     case 'outcome':
       return wrapRows(`${block.word}  ${block.job}`, width, { role: block.role });
   }
 }
+
+export const verbatimRows = ({ lines }: Verbatim): Row[] => lines.map((line) => [run(sanitize(line))]);
 
 /** The title, its remark beside it where it fits, else below. */
 export function headingRows({ title, remark }: Heading, width: number): Row[] {

@@ -3,7 +3,7 @@
  * here, so that a kernel's title can't become markup; a policy in the page refuses scripts on top of that.
  */
 import type { Block, Fact, FindingBlock, Heading, Notice, Plot, TableBlock } from '../blocks.ts';
-import { codeFrameRows, drawingRows } from '../cells/cells-painter.ts';
+import { codeFrameRows, drawingRows, verbatimRows } from '../cells/cells-painter.ts';
 import { rowText } from '../cells/row.ts';
 import { colouredParts, type Piece, type Role } from '../roles.ts';
 import { escapeMarkup } from '../svg/elements.ts';
@@ -50,6 +50,8 @@ function elementOf(block: Block): string {
       return findingElement(block);
     case 'code':
       return `<p class="note">${escapeMarkup(`${block.file}:${block.frame.line}`)}</p>\n${preformatted(codeFrameRows(block.frame, Infinity).map(rowText))}`;
+    case 'verbatim':
+      return preformatted(verbatimRows(block).map(rowText));
     case 'outcome':
       return `<p><strong class="${block.role}">${escapeMarkup(block.word)}</strong> ${escapeMarkup(block.job)}</p>`;
     case 'plot':

@@ -1,6 +1,6 @@
 /** Blocks as Markdown, for issues and reports: tables are tables, facts a list, plots stand as they are drawn. */
 import type { Block, Fact, FindingBlock, TableBlock } from '../blocks.ts';
-import { codeRows, drawingRows } from '../cells/cells-painter.ts';
+import { codeRows, drawingRows, verbatimRows } from '../cells/cells-painter.ts';
 import { sanitize } from '../cells/cell-text.ts';
 import { rowText, type Row } from '../cells/row.ts';
 
@@ -30,6 +30,8 @@ function paragraphOf(block: Block): string {
       return findingText(block);
     case 'code':
       return fenced(codeRows(block, Infinity));
+    case 'verbatim':
+      return fenced(verbatimRows(block));
     case 'outcome':
       return `**${markdownText(block.word)}** ${markdownText(block.job)}`;
     case 'plot':
@@ -52,7 +54,8 @@ function tableText({ columns, rows }: TableBlock): string {
     line(columns.map(({ align }) => (align === 'right' ? '---:' : '---'))),
     ...rows.map(({ cells }) => line(cells.map(({ text }) => markdownText(text)))),
   ].join('\n');
-  return notes.length === 0 ? table : `${table}\n\n${notes.join('\n')}`;
+  // Below the table a note no longer shows its row: rows that share one have one bullet.
+  return notes.length === 0 ? table : `${table}\n\n${[...new Set(notes)].join('\n')}`;
 }
 
 function findingText({ word, message, facts, remedy }: FindingBlock): string {
@@ -60,8 +63,13 @@ function findingText({ word, message, facts, remedy }: FindingBlock): string {
   return [`**${markdownText(word)}**: ${markdownText(message)}`, ...told.map(factLine)].join('\n');
 }
 
-const fenced = (rows: readonly Row[]): string =>
-  ['```', ...rows.map((row) => rowText(row).trimEnd().replaceAll('```', "'''")), '```'].join('\n');
+/** Between fences that are longer than any inside. */
+function fenced(rows: readonly Row[]): string {
+  const lines = rows.map((row) => rowText(row).trimEnd());
+  const longest = Math.max(2, ...lines.flatMap((line) => (line.match(/`+/g) ?? []).map(({ length }) => length)));
+  const fence = '`'.repeat(longest + 1);
+  return [fence, ...lines, fence].join('\n');
+}
 
 /**
  * Foreign text must not become structure (a cell, a tag, emphasis, a formula), nor do anything where the page is put:

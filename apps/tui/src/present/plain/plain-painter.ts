@@ -1,7 +1,7 @@
 /** Blocks as lines of plain text, for pipes and logs: nothing is cut there, and a fact has a line of its own. */
 import type { CodeFrame } from '@flashcore/shared/contract';
 import type { Block, Code, Fact, FindingBlock, Heading, Notice, Plot, TableBlock } from '../blocks.ts';
-import { codeFrameRows, codeRows, layTable, plotRows } from '../cells/cells-painter.ts';
+import { codeFrameRows, codeRows, layTable, plotRows, verbatimRows } from '../cells/cells-painter.ts';
 import { sanitize } from '../cells/cell-text.ts';
 import { rowText, run, type Row } from '../cells/row.ts';
 import type { Role } from '../roles.ts';
@@ -51,6 +51,8 @@ function rowsOf(block: Block, format: ReportFormat): Row[] {
       return findingRows(block, format);
     case 'code':
       return codeLines(block, format);
+    case 'verbatim':
+      return verbatimRows(block);
     case 'plot':
       return indentedPlot(block, format);
     case 'outcome':
