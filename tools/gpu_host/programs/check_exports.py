@@ -129,8 +129,8 @@ def opcheck(module):
     q, k, v = (each.cuda() for each in inputs_of((1, 2, 128, 64)))
     try:
         return {
-            "attention": torch.library.opcheck(module.attention, (q, k, v, False)),
-            "attention_out": torch.library.opcheck(module.attention_out, (q, k, v, torch.empty_like(q), False)),
+            "attention": torch.library.opcheck(module.attention_op, (q, k, v, False)),
+            "attention_out": torch.library.opcheck(module.attention_out_op, (q, k, v, torch.empty_like(q), False)),
         }
     except Exception as error:
         return f"{type(error).__name__}: {error}"[:500]

@@ -1,6 +1,15 @@
 /** Builds a kernel on the runner and brings home what exports are made of. */
-import { ArtifactKind, FlashcoreError, type BuildResult, type VariantResult } from '@flashcore/shared/contract';
+import { create } from '@bufbuild/protobuf';
+import {
+  ArtifactKind,
+  BuildRequestSchema,
+  FlashcoreError,
+  VariantSchema,
+  type BuildResult,
+  type VariantResult,
+} from '@flashcore/shared/contract';
 import { DEFAULT_PROBLEM, inputsOf, isPtxSource, isSpelledEntry, type Manifest } from '@flashcore/shared/kernels';
+import type { RunnerClient } from '@flashcore/shared/client';
 import type { Connection } from '../connection/connect.ts';
 import { runToResult } from '../search/experiment.ts';
 import { manifestOf, readSource, type SourcePlace } from '../search/kernel-source.ts';
@@ -24,11 +33,15 @@ export interface CollectOptions {
 export async function collectKernel(
   connection: Connection,
   place: SourcePlace,
-  request: Extract<StartRequest, { method: 'build' }>['request'],
+  request: BuildRequest,
   { unverified }: CollectOptions,
 ): Promise<ExportedKernel> {
   const { client } = connection;
-  const { job, result } = await runToResult(connection, { method: 'build', request });
+  const manifest = manifestOf(await readSource(place, client));
+  const problem = exportProblem(manifest);
+  if (problem) throw new NothingToExport(problem);
+  const asked = isForGpu(client.host.devices, request) ? request : withDefaults(request, manifest);
+  const { job, result } = await runToResult(connection, { method: 'build', request: asked });
   const variant = result?.variants.find(({ fallback }) => !fallback);
   const build = variant?.build;
   if (!variant || !build?.succeeded)
@@ -39,9 +52,6 @@ export async function collectKernel(
     throw new NothingToExport(
       "There is no machine code to export: the runner's host has no nvcc; install the CUDA toolkit there",
     );
-  const manifest = manifestOf(await readSource(place, client));
-  const problem = exportProblem(manifest);
-  if (problem) throw new NothingToExport(problem);
   const parameters = parametersOf(variant);
   const sourceDigest = result?.provenance?.sourceDigest ?? '';
   const jobs = await storedJobs(client, manifest.id);
@@ -75,6 +85,22 @@ export async function collectKernel(
     verdict,
     license: place.kind === 'folder' ? undefined : OWN_LICENSE,
   });
+}
+
+type BuildRequest = Extract<StartRequest, { method: 'build' }>['request'];
+
+/** Whether the build's device is a GPU: the one that was asked for, else the runner's first. */
+const isForGpu = (devices: RunnerClient['host']['devices'], { options }: BuildRequest): boolean =>
+  (devices.find(({ deviceId }) => deviceId === options?.deviceId) ?? devices[0])?.simulated === false;
+
+/** An emulator's multiprocessors say nothing of the GPU that an export is for: its default is the manifest's. */
+function withDefaults(request: BuildRequest, manifest: Manifest): BuildRequest {
+  const asked = create(BuildRequestSchema, request);
+  const variant = asked.variant ?? create(VariantSchema);
+  const chosen = Object.hasOwn(manifest.configs, variant.config) ? manifest.configs[variant.config]! : {};
+  for (const [name, { ofDevice, default: value }] of Object.entries(manifest.parameters))
+    if (ofDevice !== undefined && !Object.hasOwn(chosen, name)) variant.parameters[name] ??= BigInt(value);
+  return create(BuildRequestSchema, { ...asked, variant });
 }
 
 /** What no format can say of a kernel; undefined: all can say it. */

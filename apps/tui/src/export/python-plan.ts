@@ -24,6 +24,11 @@ export function pythonPlan(manifest: Manifest, parameters: Readonly<Record<strin
     ({ require, because }) =>
       `if ${finite(require, 'limits')} == 0:\n    raise ValueError(f${text(`${manifest.id} does not take {shape}: it requires ${braced(require.text)}, because ${braced(because)}`)})`,
   );
+  const scaleCheck = manifest.uses.has('scale')
+    ? ''
+    : `    if scale != usual:
+        raise ValueError(f${text(`${manifest.id} multiplies by 1 / sqrt(D) itself: scale must be None or {usual}, got {scale}`)})
+`;
   const launches = manifest.launches.map(launchCode);
   const workspace = manifest.workspace.map(
     ({ name, bytes }) => `${text(name)}: ${integer(bytes, `workspace.${name}`, 0, MAX_WORKSPACE_BYTES)},`,
@@ -46,12 +51,13 @@ def _integer(value, least, most, what):
 
 
 @functools.lru_cache(maxsize=1024)
-def plan(B, H, S, D, causal):
+def plan(B, H, S, D, causal, scale=None):
     """Launches of a shape, in order, and the bytes of each workspace. ValueError: the kernel does not take the shape."""
     shape = f"{B}x{H}x{S}x{D}{'c' if causal else ''}"
     B, H, S, D, causal = float(B), float(H), float(S), float(D), float(bool(causal))
-    scale = 1.0 / math.sqrt(D)
-${indent([...constants, ...limits].join('\n'), 4)}
+    usual = 1.0 / math.sqrt(D)
+    scale = usual if scale is None else float(scale)
+${scaleCheck}${indent([...constants, ...limits].join('\n'), 4)}
     launches = []
 ${indent(launches.join('\n'), 4)}
     if not launches:

@@ -1,0 +1,254 @@
+/**
+ * The exported PyTorch file, run by Python with stand-ins for PyTorch and for the driver: what it checks, what it
+ * prepares once, and what it gives the driver in each call.
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { parseManifest } from '@flashcore/shared/kernels';
+import { missing } from '@flashcore/shared/testing';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ExportedKernel } from './exported-kernel.ts';
+import { torchFile } from './torch-file.ts';
+
+const KERNELS = path.join(import.meta.dirname, '../../../../kernels');
+const folder = mkdtempSync(path.join(tmpdir(), 'fc-torch-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+function kernelOf(id: string, parameters: Record<string, number>, edit = (text: string) => text): ExportedKernel {
+  const text = edit(readFileSync(path.join(KERNELS, id, 'kernel.yaml'), 'utf8'));
+  const told = { label: 'x', compiler: 'nvcc', runner: '0.1.0', sourceDigest: '', job: 'jobs/1' };
+  return {
+    manifest: parseManifest(text, path.join(KERNELS, id)),
+    parameters,
+    dtype: 'fp16',
+    arch: 'sm_90a',
+    cubins: [{ entries: [], bytes: new Uint8Array(8) }],
+    sources: [],
+    flags: [],
+    origin: { buildId: 'ab'.repeat(32), ...told },
+    measured: [],
+    license: undefined,
+    verdict: undefined,
+  };
+}
+
+/** Counts calls by name, and remembers the last launch: grid, stream, and the first 8 bytes of each parameter. */
+const DRIVER = `
+#include <cstdint>
+#include <cstring>
+struct Config { uint32_t grid[3], block[3], shared; void* stream; void* attributes; uint32_t count; };
+extern "C" {
+int launches, maps, loads, parameters_wanted;
+uint32_t grid[3];
+void* stream;
+uint64_t values[16];
+int cuGetErrorString(int, const char** text) { *text = "broken"; return 0; }
+int cuCtxGetCurrent(void** context) { *context = (void*)1; return 0; }
+int cuModuleLoadData(void** module, const void*) { ++loads; *module = (void*)1; return 0; }
+int cuModuleGetFunction(void** function, void*, const char*) { *function = (void*)2; return 0; }
+int cuFuncSetAttribute(void*, int, int) { return 0; }
+int cuTensorMapEncodeTiled(void* map, int, uint32_t, void* tensor, ...) { ++maps; memcpy(map, &tensor, 8); return 0; }
+int cuLaunchKernelEx(const Config* config, void*, void** parameters, void**) {
+  ++launches;
+  memcpy(grid, config->grid, sizeof grid);
+  stream = config->stream;
+  for (int index = 0; index < parameters_wanted; ++index) memcpy(&values[index], parameters[index], 4 + 4 * (index < 4));
+  return 0;
+}
+}
+`;
+
+/** As much of PyTorch as the file uses; tensors are addresses with a shape. */
+const TORCH = `
+import ctypes, sys, types, json, contextlib, warnings
+class Size(tuple): pass
+class Device:
+    type = "cuda"
+    index = 0
+DEVICE = Device()
+class Tensor:
+    requires_grad = False
+    nbytes = 0
+    version = 0
+    def __init__(self, address, shape, dtype="half", contiguous=True):
+        self.address, self.shape, self.dtype, self.contiguous = address, Size(shape), dtype, contiguous
+        self.device = DEVICE
+    def data_ptr(self): return self.address
+    def get_device(self): return 0
+    def dim(self): return len(self.shape)
+    def numel(self):
+        import math
+        return math.prod(self.shape)
+    def is_contiguous(self): return self.contiguous
+    def is_inference(self): return False
+torch = types.ModuleType("torch")
+torch.Tensor = Tensor
+torch.nn = types.SimpleNamespace(Parameter=type("Parameter", (Tensor,), {}))
+torch.float16, torch.uint8 = "half", "byte"
+new = [1 << 20]
+def empty_like(tensor):
+    new[0] += 1 << 20
+    return Tensor(new[0], tensor.shape)
+torch.empty_like = empty_like
+torch.empty = lambda size, dtype, device: empty_like(Tensor(0, (size,)))
+dispatched = []
+class Op:
+    def __init__(self, name, body): self.name, self.body = name, body
+    def register_fake(self, body): return body
+    def __call__(self, *arguments):
+        dispatched.append(self.name)
+        return self.body(*arguments)
+torch.library = types.SimpleNamespace(custom_op=lambda name, mutates_args: lambda body: Op(name, body))
+stream, compiling, modes = [7], [False], [0]
+torch._C = types.SimpleNamespace(
+    _cuda_getCurrentRawStream=lambda index: stream[0], _cuda_getDevice=lambda: 0,
+    _len_torch_dispatch_stack=lambda: modes[0], _len_torch_function_stack=lambda: 0, _get_tracing_state=lambda: None,
+    _functorch=types.SimpleNamespace(peek_interpreter_stack=lambda: None))
+properties = types.SimpleNamespace(major=9, minor=0, name="H100", multi_processor_count=132)
+torch.cuda = types.SimpleNamespace(get_device_properties=lambda device: properties, device=lambda device: contextlib.nullcontext())
+torch.compiler = types.SimpleNamespace(is_compiling=lambda: compiling[0])
+torch.is_grad_enabled = lambda: True
+def increment_version(tensor): tensor.version += 1
+torch.autograd = types.SimpleNamespace(graph=types.SimpleNamespace(increment_version=increment_version))
+sys.modules["torch"] = torch
+library = ctypes.CDLL(DRIVER)
+ctypes.CDLL = lambda name: library
+count = lambda name: ctypes.c_int.in_dll(library, name).value
+def refused(call, *arguments, **named):
+    try:
+        call(*arguments, **named)
+    except Exception as error:
+        return str(error)
+`;
+
+/** What \`program\` prints as JSON, once the kernel's file is in its scope. */
+function run(kernel: ExportedKernel, program: string): unknown {
+  const file = path.join(folder, 'op.py');
+  writeFileSync(file, torchFile(kernel));
+  const setting = `DRIVER = ${JSON.stringify(path.join(folder, 'driver.so'))}\n${TORCH}`;
+  const { status, stdout, stderr } = spawnSync(
+    'python3',
+    ['-c', `${setting}\nexec(compile(open(${JSON.stringify(file)}).read(), "op.py", "exec"))\n${program}`],
+    { encoding: 'utf8' },
+  );
+  if (status !== 0) throw new Error(stderr);
+  return JSON.parse(stdout);
+}
+
+describe.skipIf(missing('python3'))('the PyTorch file', () => {
+  beforeAll(() => {
+    writeFileSync(path.join(folder, 'driver.cpp'), DRIVER);
+    execFileSync(process.env['CXX'] ?? 'c++', [
+      '-shared',
+      '-fPIC',
+      '-o',
+      path.join(folder, 'driver.so'),
+      path.join(folder, 'driver.cpp'),
+    ]);
+  });
+
+  const QKV = 'q, k, v, o = (Tensor(4096 * (index + 1), (2, 8, 512, 64)) for index in range(4))\n';
+
+  test('a second call at the same addresses only launches, on the stream of that call', () => {
+    const printed = run(
+      kernelOf('flashcore_v11', { SMS: 132 }),
+      `${QKV}
+seen = []
+for each in (7, 9):
+    stream[0] = each
+    attention_out(q, k, v, o, causal=True)
+    seen.append([count("launches"), count("maps"), count("loads"), ctypes.c_void_p.in_dll(library, "stream").value])
+attention_out(q, k, Tensor(1 << 16, q.shape), o, causal=True)
+seen.append([count("launches"), count("maps"), count("loads"), o.version])
+print(json.dumps([seen, dispatched]))`,
+    );
+    expect(printed).toEqual([
+      [
+        [1, 3, 1, 7],
+        [2, 3, 1, 9],
+        [3, 6, 1, 3],
+      ],
+      [],
+    ]);
+  });
+
+  test('a prepared call looks at dtype, shape and layout again', () => {
+    const printed = run(
+      kernelOf('flashcore_v11', { SMS: 132 }),
+      `${QKV}
+attention_out(q, k, v, o)
+print(json.dumps([
+    refused(attention_out, q, Tensor(k.address, k.shape, dtype="float"), v, o),
+    refused(attention_out, q, k, Tensor(v.address, v.shape, contiguous=False), o),
+    refused(attention_out, q, k, Tensor(v.address, (2, 8, 256, 64)), o),
+    refused(attention_out, q, k, v, q),
+    refused(attention_out, Tensor(4098, q.shape), k, v, o),
+    count("launches"),
+]))`,
+    );
+    expect(printed).toEqual([
+      expect.stringMatching(/k is float: must be half/) as string,
+      expect.stringMatching(/v is not contiguous/) as string,
+      expect.stringMatching(/v is \[2, 8, 256, 64\].* must be as q/) as string,
+      expect.stringMatching(/out is one of q, k and v/) as string,
+      expect.stringMatching(/q begins at 0x1002: must begin at a multiple of 16 bytes; call \.clone\(\)/) as string,
+      1,
+    ]);
+  });
+
+  test('scale takes the place of 1 / sqrt(D), and a kernel that multiplies by that itself says so', () => {
+    const scales = `${QKV}
+ctypes.c_int.in_dll(library, "parameters_wanted").value = 8
+values = (ctypes.c_float * 32).in_dll(library, "values")
+seen = []
+for scale in (None, 0.5):
+    attention_out(q, k, v, o, scale=scale)
+    seen.append(values[12])
+print(json.dumps(seen))`;
+    expect(run(kernelOf('flashcore_v11', { SMS: 132 }), scales)).toEqual([0.125, 0.5]);
+    const own = kernelOf('flashcore_v11', { SMS: 132 }, (text) => text.replaceAll('- scale', '- { float32: 0.125 }'));
+    const said = run(
+      own,
+      `${QKV}print(json.dumps([refused(attention_out, q, k, v, o, scale=each) for each in (0.125, 0.5)]))`,
+    );
+    expect(said).toEqual([
+      null,
+      'flashcore_v11 multiplies by 1 / sqrt(D) itself: scale must be None or 0.125, got 0.5',
+    ]);
+  });
+
+  test('what is traced, transformed or differentiated goes through the operator', () => {
+    const printed = run(
+      kernelOf('flashcore_v11', { SMS: 132 }),
+      `${QKV}
+attention(q, k, v)
+compiling[0] = True
+attention(q, k, v)
+compiling[0] = False
+modes[0] = 1
+attention(q, k, v)
+modes[0] = 0
+q.requires_grad = True
+attention(q, k, v)
+attention_out(torch.nn.Parameter(q.address, q.shape), k, v, o)
+attention_out(type("Fake", (Tensor,), {})(q.address, q.shape), k, v, o)
+print(json.dumps([each.replace("flashcore::flashcore_v11_abababab", "op") for each in dispatched]))`,
+    );
+    expect(printed).toEqual(['op', 'op', 'op', 'op_out']);
+  });
+
+  test.each<[string, string, string]>([
+    ['flashcore_v11', 'flashcore_v11', 'the kernel is for sm_90a only; take another kernel there'],
+    ['fa_v1_baseline', 'fa_v1_baseline', 'export it again with --arch sm_89'],
+  ])('on another device %s advises only what export does', (_, id, advice) => {
+    const printed = run(
+      kernelOf(id, { SMS: 132 }),
+      `${QKV}
+properties.major, properties.minor, properties.name = 8, 9, "L4"
+print(json.dumps(refused(attention_out, q, k, v, o)))`,
+    );
+    expect(printed).toBe(`${id} was exported for sm_90a, and L4 is sm_89: ${advice}`);
+  });
+});
