@@ -84,6 +84,38 @@ describe.concurrent.each(EDITORS)('$program', ({ program, options, ready, keys, 
   });
 });
 
+/** View 7 with vim as the editor, whose start takes a moment. */
+async function openKernels(): Promise<Terminal> {
+  const editor = `sleep 0.3; vim -Nu NONE -n '${join(home.path, 'typed ahead')}'; #`;
+  const terminal = openScreen(home, { env: { EDITOR: editor, VISUAL: '' } });
+  onTestFinished(() => terminal.kill('SIGKILL'));
+  await terminal.waitFor(/embedded runner, connected/);
+  terminal.type('7');
+  await terminal.waitFor(/\[7 Kernels\][^]*flashcore_v6/);
+  return terminal;
+}
+
+async function leaveVim(terminal: Terminal): Promise<void> {
+  terminal.type(`${ESCAPE}:q!\r`);
+  await terminal.waitFor(/\[7 Kernels\][^]*▸ fa_v1_baseline[^]*was not changed/);
+}
+
+test.skipIf(missing('vim'))('fa-tui acts on no key that it reads together with e', async () => {
+  const terminal = await openKernels();
+  terminal.type('e:7Gq');
+  await terminal.waitFor(/^~\s*$/m);
+  await leaveVim(terminal);
+});
+
+test.skipIf(missing('vim'))("keys typed before the editor has started are the editor's", async () => {
+  const terminal = await openKernels();
+  terminal.type('e');
+  await expect.poll(() => terminal.screen.buffer.active.type, { timeout: 10_000 }).toBe('normal');
+  terminal.type('iG:q');
+  await terminal.waitFor(/^G:q\s*\n~/m);
+  await leaveVim(terminal);
+});
+
 /** A shell with job control whose foreground job is fa-tui. */
 async function openInShell(): Promise<Terminal> {
   const terminal = new Terminal('/bin/bash', ['--norc', '--noprofile', '-i'], {

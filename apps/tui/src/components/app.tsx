@@ -58,7 +58,11 @@ export function App({ context: given, theme, inline = false }: AppProps) {
   );
   useMouse(hasMouse && !inline, (event) => pressMouse(event, context));
   useInput((input, key) => {
-    for (const name of keyNames(input, key)) pressKey(name, context);
+    for (const name of keyNames(input, key)) {
+      // Keys read together with the one that opened the editor: nothing can hand them on, and they mean nothing here.
+      if (lent.current) return;
+      pressKey(name, context);
+    }
   });
   usePaste((text) => pastePlainText(text, context));
   return inline ? <Inline store={store} theme={theme} lent={lent} /> : <Screen store={store} theme={theme} />;

@@ -7,10 +7,9 @@ import { ArtifactKind, ArtifactSchema } from '@flashcore/shared/contract';
 import { sha256Of } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parsePlace } from '../state/source-place.ts';
-import { sourceFile } from './source-file.ts';
+import { compiledCopy, localSource } from './source-file.ts';
 
 const KERNELS = fileURLToPath(new URL('../../../../kernels', import.meta.url));
-const refuse = (): Promise<Buffer> => Promise.reject(new Error('not asked for'));
 const target = { kernelId: 'flashcore_v6', folders: [], line: 87, column: 0 };
 
 let folder: string;
@@ -24,24 +23,19 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true }));
 
 test('the watched folder comes first, also while its manifest is broken; a folder of another kernel is passed over', async () => {
-  const options = { kernelsDirectory: KERNELS, readArtifact: refuse };
-  expect(await sourceFile({ ...target, folders: [path.join(folder, 'mine')], file: 'k.cu' }, options)).toEqual({
-    file: path.join(folder, 'mine/k.cu'),
-    isCopy: false,
-  });
+  expect(await localSource({ ...target, folders: [path.join(folder, 'mine')], file: 'k.cu' }, KERNELS)).toBe(
+    path.join(folder, 'mine/k.cu'),
+  );
   expect(
-    await sourceFile({ ...target, folders: [path.join(KERNELS, 'flashcore_v7')], file: 'flashcore_v6.cu' }, options),
-  ).toEqual({ file: path.join(KERNELS, 'flashcore_v6/flashcore_v6.cu'), isCopy: false });
+    await localSource({ ...target, folders: [path.join(KERNELS, 'flashcore_v7')], file: 'flashcore_v6.cu' }, KERNELS),
+  ).toBe(path.join(KERNELS, 'flashcore_v6/flashcore_v6.cu'));
 });
 
 test.each(['faulty/nan_output', 'cheating/small_values'])('of a runner on this machine also %s', async (place) => {
   const kernelId = path.basename(place);
-  expect(
-    await sourceFile(
-      { kernelId, folders: [], line: 0, column: 0 },
-      { kernelsDirectory: KERNELS, readArtifact: refuse },
-    ),
-  ).toEqual({ file: path.join(KERNELS, place, `${kernelId}.cu`), isCopy: false });
+  expect(await localSource({ kernelId, folders: [], line: 0, column: 0 }, KERNELS)).toBe(
+    path.join(KERNELS, place, `${kernelId}.cu`),
+  );
 });
 
 test('of two folders with the kernel, the one with the compiled source is opened', async () => {
@@ -55,31 +49,26 @@ test('of two folders with the kernel, the one with the compiled source is opened
     writeFileSync(path.join(each, 'flashcore_v6.cu'), text);
   }
   const compiled = create(ArtifactSchema, { kind: ArtifactKind.SOURCE, sha256: sha256Of(Buffer.from('// 2')) });
-  expect(await sourceFile({ ...target, folders: [mine, copy], compiled }, { readArtifact: refuse })).toEqual({
-    file: path.join(copy, 'flashcore_v6.cu'),
-    isCopy: false,
-  });
+  expect(await localSource({ ...target, folders: [mine, copy], compiled }, undefined)).toBe(
+    path.join(copy, 'flashcore_v6.cu'),
+  );
 });
 
 test('a path that leads out of the folder is none', async () => {
   expect(
-    await sourceFile({ ...target, folders: [path.join(folder, 'mine')], file: '../secret' }, { readArtifact: refuse }),
+    await localSource({ ...target, folders: [path.join(folder, 'mine')], file: '../secret' }, undefined),
   ).toBeUndefined();
 });
 
-test('of a runner elsewhere a copy of what was compiled is opened, which nobody takes for the source', async () => {
+test('the copy of what a runner elsewhere compiled is read-only, and its path says so', async () => {
   const compiled = create(ArtifactSchema, { kind: ArtifactKind.SOURCE, fileName: '../k.cu', sha256: 'abc' });
-  const found = await sourceFile(
-    { ...target, compiled },
-    { readArtifact: (sha256) => Promise.resolve(Buffer.from(`of ${sha256}`)) },
-  );
-  expect({ ...found, text: readFileSync(found!.file, 'utf8'), mode: statSync(found!.file).mode & 0o777 }).toEqual({
+  const file = await compiledCopy(compiled, (sha256) => Promise.resolve(Buffer.from(`of ${sha256}`)));
+  expect({ file, text: readFileSync(file, 'utf8'), mode: statSync(file).mode & 0o777 }).toEqual({
     file: expect.stringMatching(/fa-tui-read-only-copy-\w+\/k\.cu$/) as string,
-    isCopy: true,
     text: 'of abc',
     mode: 0o400,
   });
-  rmSync(path.dirname(found!.file), { recursive: true });
+  rmSync(path.dirname(file), { recursive: true });
 });
 
 test.each([

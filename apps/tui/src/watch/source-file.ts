@@ -1,46 +1,39 @@
 /**
- * Where a kernel's source lies on this machine: in the watched folder, beside the embedded runner, or as a copy of what
+ * A kernel's source on this machine: in a folder of the user's, in the embedded runner's kernels, or as a copy of what
  * was compiled.
  */
 import { existsSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { FlashcoreError } from '@flashcore/shared/contract';
+import { FlashcoreError, type Artifact } from '@flashcore/shared/contract';
 import { readForeignFile } from '@flashcore/shared/files';
 import { MAX_TREE_BYTES, loadManifest, sha256Of, type Manifest } from '@flashcore/shared/kernels';
 import type { SourceTarget } from '../state/source-place.ts';
 
-export interface SourceFile {
-  readonly file: string;
-  /** A copy of what the runner compiled: changing it changes nothing. */
-  readonly isCopy: boolean;
-}
-
-export interface SourceSurroundings {
-  /** The kernels of a runner on this machine. */
-  readonly kernelsDirectory?: string | undefined;
-  readonly readArtifact: (sha256: string) => Promise<Buffer>;
-}
-
-/** Undefined where there is none. Errors: as reading an artifact. */
-export async function sourceFile(
-  target: SourceTarget,
-  { kernelsDirectory, readArtifact }: SourceSurroundings,
-): Promise<SourceFile | undefined> {
-  const { kernelId, folders, compiled } = target;
+/** The file in the first folder of this machine that has the kernel; undefined: no folder has it. */
+export async function localSource(
+  { kernelId, folders, file, compiled }: SourceTarget,
+  kernelsDirectory: string | undefined,
+): Promise<string | undefined> {
   const own = kernelFolder(kernelsDirectory, kernelId);
   const candidates = own === undefined ? folders : [...folders, own];
-  const files = (await Promise.all(candidates.map((folder) => fileIn(folder, target)))).filter(
-    (file) => file !== undefined,
+  const files = (await Promise.all(candidates.map((folder) => fileIn(folder, { kernelId, file })))).filter(
+    (found) => found !== undefined,
   );
   // Several folders may have a kernel of this id: the one with the job's own source, else the likeliest.
-  const file = files.find((found) => compiled?.sha256 === sha256Of(readForeignFile(found, MAX_TREE_BYTES))) ?? files[0];
-  if (file !== undefined) return { file, isCopy: false };
-  if (compiled === undefined) return undefined;
-  // Editors show the folder's name: that changes are for nothing must be seen before they are made.
+  return files.find((found) => compiled?.sha256 === sha256Of(readForeignFile(found, MAX_TREE_BYTES))) ?? files[0];
+}
+
+/** A file with what the runner compiled: changing it changes nothing. Errors: those of `readArtifact`. */
+export async function compiledCopy(
+  compiled: Artifact,
+  readArtifact: (sha256: string) => Promise<Buffer>,
+): Promise<string> {
+  const content = await readArtifact(compiled.sha256);
+  // Editors show the folder's name: the user must see that edits are lost before making any.
   const copy = path.join(mkdtempSync(path.join(tmpdir(), 'fa-tui-read-only-copy-')), path.basename(compiled.fileName));
-  writeFileSync(copy, await readArtifact(compiled.sha256), { mode: 0o400 });
-  return { file: copy, isCopy: true };
+  writeFileSync(copy, content, { mode: 0o400 });
+  return copy;
 }
 
 /** Folder of a runner's own kernel on this machine; undefined where it has none. */
@@ -55,7 +48,10 @@ export const kernelFolder = (kernelsDirectory: string | undefined, kernelId: str
  * The file in a kernel folder, when it is that kernel's; of a folder whose manifest is broken the file that was asked
  * for by name.
  */
-async function fileIn(folder: string, { kernelId, file }: SourceTarget): Promise<string | undefined> {
+async function fileIn(
+  folder: string,
+  { kernelId, file }: Pick<SourceTarget, 'kernelId' | 'file'>,
+): Promise<string | undefined> {
   if (!existsSync(path.join(folder, 'kernel.yaml'))) return undefined;
   const manifest = await readManifest(folder);
   if (manifest !== undefined && manifest.id !== kernelId) return undefined;
