@@ -111,6 +111,23 @@ test('a dumb terminal gets no screen: the help, and which commands there are', a
   expect(terminal.output).not.toContain('\u001b');
 });
 
+test('in a dumb terminal a command writes lines only', async () => {
+  const args = ['build', 'fa_v1_baseline'];
+  const terminal = new Terminal(FA_TUI, args, { columns: 120, rows: 40, cwd: ROOT, env: home.env, kind: 'dumb' });
+  opened.push(terminal);
+  expect(await terminal.exit).toBe(0);
+  await expect.poll(() => terminal.output).toMatch(/PASSED/);
+  expect(terminal.output).not.toMatch(/\u001b|\r(?!\n)/);
+});
+
+test('where the locale is not UTF-8 the screen is ASCII', async () => {
+  const terminal = open({ env: { LC_ALL: 'C' } });
+  await terminal.waitFor(/\[1 Run\]/);
+  terminal.type('8');
+  await terminal.waitFor(/\[8 Host\][^]*flashcore CPU emulator/);
+  expect(terminal.text()).toMatch(/^[\n\x20-\x7e]*$/);
+});
+
 test('a storm of 200 resizes in 2 s, down to 1x1, ends in the same screen as a calm start', async () => {
   const terminal = open();
   await terminal.waitFor(/\[1 Run\]/);
@@ -263,5 +280,5 @@ test('for a screen reader it is inline, and its views and keys are the same', as
   await terminal.waitFor(/\[8 Host\][^]*flashcore CPU emulator/);
   terminal.type('q');
   expect(await terminal.exit).toBe(0);
-  expect(terminal.output).not.toContain('\u001b[?1049h');
+  expect(terminal.output).not.toMatch(/\u001b\[\?1049h|[\u2500-\u259f\u2800-\u28ff]/);
 });

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { RunnerProfiles } from '@flashcore/shared/logins';
 import { dataDirectory } from '../connection/data-directory.ts';
+import { takesUnicode } from '../present/cells/theme.ts';
 import { shownCommand } from '../remote/hooks.ts';
 import { findProject, isLogin } from '../settings/project.ts';
 import { readSettings, settingsFile, type Settings } from '../settings/settings.ts';
@@ -49,6 +50,7 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
   // What others may have written chooses no host for the user's credentials.
   const byProject = !options.runner && !environment['FLASHCORE_RUNNER'] && project?.runner !== undefined;
   const credential = (variable: string): Source => (byProject ? [variable, undefined] : env(variable));
+  const locale: Source = ['the locale', takesUnicode(environment) ? undefined : true];
   const logins = new RunnerProfiles(environment);
   return [
     first(
@@ -81,7 +83,7 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
       ['$NO_COLOR', environment['NO_COLOR'] ? 'none' : undefined],
       byDefault('auto'),
     ),
-    first('ascii', flag('ascii', options.ascii), inFile('ascii'), isOn('FA_TUI_ASCII', '1'), byDefault(false)),
+    first('ascii', flag('ascii', options.ascii), inFile('ascii'), isOn('FA_TUI_ASCII', '1'), locale, byDefault(false)),
     first('mouse', flag('mouse', options.mouse), inFile('mouse'), byDefault(false)),
     first(
       'inline',

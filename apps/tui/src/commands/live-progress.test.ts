@@ -5,6 +5,7 @@ import { reduceJob } from '../state/job-reducer.ts';
 import { jobViewOf } from '../state/job-view.ts';
 import { eventsOf } from '../testing/sample-job.ts';
 import { PLAIN } from '../testing/result-fixtures.ts';
+import { formatFor } from '../present/plain/report-format.ts';
 import { LiveProgress } from './live-progress.ts';
 
 const shape = { batch: 1, heads: 8, sequenceLength: 512, headDim: 64 };
@@ -26,10 +27,10 @@ const EVENTS = eventsOf([
 ]);
 
 /** Progress of a job that takes these events in. */
-function progressOf(isTTY: boolean, events = EVENTS) {
+function progressOf(isTTY: boolean, events = EVENTS, format = PLAIN) {
   const { written, stream } = recorder(isTTY);
   let job = jobViewOf({ name: 'jobs/1', kind: 0, label: '', kernelId: '', state: 0, outcome: 0, summary: '' });
-  const progress = new LiveProgress(stream, PLAIN, () => job);
+  const progress = new LiveProgress(stream, format, () => job);
   const take = (more: typeof EVENTS): void =>
     more.forEach((event) => {
       job = reduceJob(job, event);
@@ -53,6 +54,19 @@ test('in a log progress is lines, without escape sequences of the compiler', () 
       '',
     ].join('\n'),
   );
+});
+
+test('a dumb terminal and a screen reader get lines as a log does', () => {
+  const appending = progressOf(true, EVENTS, { ...PLAIN, appends: true });
+  appending.progress.stop();
+  const log = progressOf(false);
+  log.progress.stop();
+  expect(appending.written).toEqual(log.written);
+  expect(
+    [{ TERM: 'dumb' }, { INK_SCREEN_READER: 'true' }, { TERM: 'xterm' }].map(
+      (environment) => formatFor({ isTTY: true }, { color: 'auto', environment }).appends,
+    ),
+  ).toEqual([true, true, false]);
 });
 
 test('in a terminal the status line is redrawn below the lines and gone at the end', () => {

@@ -21,8 +21,7 @@ const SPINNERS = { unicode: '⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏', ascii: '|/-\\' };
 
 /**
  * Shows a job's progress on stderr: in a terminal one status line that redraws itself below the lines to keep,
- * elsewhere
- * only lines. `stop()` leaves the cursor at the start of an empty line.
+ * elsewhere only lines. `stop()` leaves the cursor at the start of an empty line.
  */
 export class LiveProgress {
   readonly #stream: ProgressStream;
@@ -39,7 +38,7 @@ export class LiveProgress {
     this.#stream = stream;
     this.#format = format;
     this.#job = job;
-    if (stream.isTTY) this.#timer = setInterval(() => this.#draw(), FRAME_MS).unref();
+    if (stream.isTTY && !format.appends) this.#timer = setInterval(() => this.#draw(), FRAME_MS).unref();
   }
 
   /** Shows an event that the view has taken in. */
@@ -58,7 +57,7 @@ export class LiveProgress {
 
   // A terminal's status line is drawn by the timer. In a log it is written now and then.
   #tellSparsely(): void {
-    if (this.#stream.isTTY || Date.now() - this.#lastSparseAt < SPARSE_STATUS_MS) return;
+    if (this.#timer !== undefined || Date.now() - this.#lastSparseAt < SPARSE_STATUS_MS) return;
     this.#lastSparseAt = Date.now();
     const status = this.#status();
     if (status) this.#stream.write(`  ${status}\n`);

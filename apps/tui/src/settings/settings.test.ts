@@ -7,7 +7,7 @@ import type { GlobalOptions } from '../commands/options.ts';
 import { runProgram } from '../commands/program.ts';
 import { initialState } from '../state/app-state.ts';
 import { savedViewOf, withSavedView } from '../state/saved-view.ts';
-import { paint, themeOf } from '../present/cells/theme.ts';
+import { paint, themeOf, toAscii } from '../present/cells/theme.ts';
 import { readSettings, settingsFile, settingsSchema } from './settings.ts';
 import { codesOf, isStyle } from '../present/cells/style.ts';
 import { ViewFile } from './view-file.ts';
@@ -137,6 +137,22 @@ describe('theme', () => {
       ascii: false,
     });
     expect(themeOf({ TERM: 'xterm' }, { colors: 'auto' }).colors).toBe('16');
+  });
+
+  test('a locale without UTF-8 gets ASCII, unless the user wants other characters', () => {
+    const locales = [{ LC_ALL: 'C' }, { LANG: 'de_DE.ISO-8859-1' }, { LC_ALL: 'C.UTF-8' }, { LC_ALL: '', LANG: '' }];
+    expect(locales.map((locale) => themeOf(locale).ascii)).toEqual([true, true, false, false]);
+    expect(themeOf({ LC_ALL: 'C' }, { ascii: false }).ascii).toBe(false);
+  });
+
+  test('a screen reader gets neither boxes nor plots, and every cell keeps its place', () => {
+    const theme = themeOf({ INK_SCREEN_READER: 'true', NO_COLOR: '1' });
+    expect(paint([{ text: '│ ✓ 42 % ▕██▌⠒⢒ │' }], theme)).toBe('  ✓ 42 %         ');
+    expect(paint([{ text: '@@', heat: 3, isInk: true }], theme)).toBe('  ');
+  });
+
+  test('ASCII tells a margin from a modelled figure', () => {
+    expect(['5.760 us  ±0.1 %', '~3.33 %'].map(toAscii)).toEqual(['5.760 us +-0.1 %', '~3.33 %']);
   });
 
   test('a meaning looks as the user wants it, at every depth of colour', () => {

@@ -10,6 +10,8 @@ import { HEAT_LEVELS, type Role, type Row, type Run } from './row.ts';
 export interface Theme {
   readonly colors: ColorDepth;
   readonly ascii: boolean;
+  /** For a screen reader: neither boxes nor plots, which it would spell out. */
+  readonly spoken?: boolean;
   /** The user's own looks, by meaning. */
   readonly styles?: Readonly<Partial<Record<Role, Codes>>>;
 }
@@ -22,7 +24,7 @@ export interface ThemeChoice {
   readonly styles?: Readonly<Partial<Record<Role, string | undefined>>> | undefined;
 }
 
-/** The choice, where there is none NO_COLOR, FORCE_COLOR=0, COLORTERM, TERM and FA_TUI_ASCII. */
+/** The choice, else NO_COLOR, FORCE_COLOR=0, COLORTERM, TERM, FA_TUI_ASCII, INK_SCREEN_READER and the locale. */
 export function themeOf(
   environment: Record<string, string | undefined>,
   { colors = 'auto', ascii, styles = {} }: ThemeChoice = {},
@@ -33,10 +35,21 @@ export function themeOf(
   );
   return {
     colors: depth,
-    ascii: ascii ?? environment['FA_TUI_ASCII'] === '1',
+    ascii: ascii ?? (environment['FA_TUI_ASCII'] === '1' || !takesUnicode(environment)),
+    ...(isScreenReader(environment) && { spoken: true }),
     ...(chosen.length > 0 && { styles: Object.fromEntries(chosen) }),
   };
 }
+
+// Only a locale that is set and names another encoding speaks against block characters; many containers set none.
+export function takesUnicode(environment: Record<string, string | undefined>): boolean {
+  const locale = environment['LC_ALL'] || environment['LC_CTYPE'] || environment['LANG'];
+  return !locale || /utf-?8/i.test(locale);
+}
+
+/** Ink's own switch for screen readers. */
+export const isScreenReader = (environment: Record<string, string | undefined>): boolean =>
+  environment['INK_SCREEN_READER'] === 'true';
 
 function colorDepthOf({ NO_COLOR, FORCE_COLOR, COLORTERM, TERM = '' }: Record<string, string | undefined>): ColorDepth {
   if ((NO_COLOR ?? '') !== '' || FORCE_COLOR === '0' || TERM === 'dumb') return 'none';
@@ -94,7 +107,9 @@ export function paint(row: Row, theme: Theme): string {
 
 function paintRun(piece: Run, theme: Theme): string {
   const hasBackground = piece.heat !== undefined && (theme.colors === 'truecolor' || theme.colors === '256');
-  const shown = hasBackground && piece.isInk ? ' '.repeat(piece.text.length) : piece.text;
+  const isBlank = piece.isInk && (hasBackground || theme.spoken);
+  const inked = isBlank ? ' '.repeat(piece.text.length) : piece.text;
+  const shown = theme.spoken ? inked.replace(DRAWN, ' ') : inked;
   const text = theme.ascii ? toAscii(shown) : shown;
   const role = piece.role ?? 'text';
   const codes = theme.styles?.[role] ?? (theme.colors === 'none' ? COLORLESS : COLORED)[role];
@@ -138,6 +153,9 @@ function heatColor(share: number): [number, number, number] {
     Math.round(from[channel] + (to[channel] - from[channel]) * (position - index));
   return [mix(0), mix(1), mix(2)];
 }
+
+// Lines of boxes, blocks of plots, dots of curves: each one cell wide.
+const DRAWN = /[\u2500-\u259f\u2800-\u28ff]/gu;
 
 const ASCII: Record<string, string> = {
   '─': '-',
@@ -188,7 +206,6 @@ const ASCII: Record<string, string> = {
   '≈': '~',
   '★': '*',
   '≥': '>',
-  '±': '~',
   μ: 'u',
   '›': '>',
   '◆': '#',
@@ -197,10 +214,13 @@ const ASCII: Record<string, string> = {
 
 /** The same cells in ASCII; what has no likeness becomes "?". */
 export function toAscii(text: string): string {
-  return text.replace(
-    /[^\x20-\x7e]/gu,
-    (character) => entryOf(ASCII, character) ?? brailleInk(character) ?? '?'.repeat(cellWidth(character)),
-  );
+  // "~" is the sign of modelled figures.
+  return text
+    .replace(/ ±/g, '+-')
+    .replace(
+      /[^\x20-\x7e]/gu,
+      (character) => entryOf(ASCII, character) ?? brailleInk(character) ?? '?'.repeat(cellWidth(character)),
+    );
 }
 
 /** A cell of a curve by where its dots are: high, in the middle, low, or all over. */

@@ -1,5 +1,5 @@
 /** What a report is written for: a terminal's width and colours, or a pipe. */
-import { paint, themeOf, toAscii } from '../cells/theme.ts';
+import { isScreenReader, paint, themeOf, toAscii } from '../cells/theme.ts';
 import { rowText, type Row } from '../cells/row.ts';
 import type { Role } from '../roles.ts';
 
@@ -10,6 +10,8 @@ export interface ReportFormat {
   readonly uncut?: boolean;
   readonly colors: boolean;
   readonly ascii: boolean;
+  /** Progress only adds lines: the terminal cannot redraw one, or a screen reader would read it again and again. */
+  readonly appends?: boolean;
 }
 
 export type ColorMode = 'auto' | 'always' | 'never';
@@ -40,7 +42,8 @@ export function formatFor(stream: OutputStream, { color, environment, ascii }: F
     width,
     uncut: stream.isTTY !== true,
     colors: wantsColor(stream, color, environment),
-    ascii: themeOf(environment, { ascii }).ascii || !takesUnicode(environment),
+    ascii: themeOf(environment, { ascii }).ascii,
+    appends: environment.TERM === 'dumb' || isScreenReader(environment),
   };
 }
 
@@ -48,12 +51,6 @@ export function formatFor(stream: OutputStream, { color, environment, ascii }: F
 function wantsColor(stream: OutputStream, color: ColorMode, environment: NodeJS.ProcessEnv): boolean {
   if (color !== 'auto') return color === 'always';
   return stream.isTTY === true && !environment.NO_COLOR && environment.TERM !== 'dumb';
-}
-
-// Only a locale that is set and names another encoding speaks against block characters; many containers set none.
-function takesUnicode(environment: NodeJS.ProcessEnv): boolean {
-  const locale = environment.LC_ALL || environment.LC_CTYPE || environment.LANG;
-  return !locale || /utf-?8/i.test(locale);
 }
 
 /** A row as text; in colours the terminal's own sixteen: a report is read among other programs' output. */
