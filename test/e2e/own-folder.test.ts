@@ -25,7 +25,7 @@ test('a folder that was run is listed first, e edits it, r runs it and the form 
   onTestFinished(() => terminal.kill('SIGKILL'));
   await terminal.waitFor(/embedded runner, connected/);
   terminal.type('7');
-  await terminal.waitFor(/▸ mine/);
+  await terminal.waitFor(/▸ mine +✓ passed[^]*✓ passed {2}verify; no experiment yet/);
   terminal.type('1e');
   await terminal.waitFor(/Edited /);
   expect(readFileSync(source, 'utf8')).toContain(`// ${source} was edited`);

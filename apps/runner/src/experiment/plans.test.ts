@@ -56,7 +56,7 @@ test.skipIf(missing('nvcc'))(
       ownReason: 'a target that nothing reaches',
     });
     expect(gateOf(variant!, 'warnings')).toMatchObject({ verdict: Verdict.PASS, level: 'warn' });
-    expect(outcome.summary).toMatch(/plan merge: \d of 5 gates passed, rejected by "Registers\/thread"/);
+    expect(outcome.summary).toMatch(/plan merge: \d of 5 hard gates passed, rejected by "Registers\/thread"/);
     expect(outcome.result).toMatchObject({
       plan: { name: 'merge', default: true, acceptable: true },
       provenance: { plan: 'merge', gatesSource: "kernels/gates.yaml, and fa_v1_baseline's own" },

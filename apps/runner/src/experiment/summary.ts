@@ -81,7 +81,7 @@ function profileText({ profile, verify }: VariantResult): string {
   return profile && !verify ? (profile.reason ?? profile.bottleneck ?? '') : '';
 }
 
-/** "plan merge: 3 of 4 gates passed": those that can reject; the others are counted apart. */
+/** "plan merge: 3 of 4 hard gates passed": only hard gates can reject; warnings are counted separately. */
 function gatesText(gates: readonly GateResult[], plan: string): string {
   if (gates.length === 0) return '';
   const hard = gates.filter(({ level }) => level === 'hard');
@@ -90,7 +90,7 @@ function gatesText(gates: readonly GateResult[], plan: string): string {
   const modelled = [...of(Verdict.PASS), ...failed].filter((gate) => gate.modelled);
   const warnings = gates.filter(({ verdict, level }) => verdict === Verdict.FAIL && level === 'warn').length;
   return [
-    `plan ${plan}: ${of(Verdict.PASS).length} of ${hard.length} gates passed`,
+    `plan ${plan}: ${of(Verdict.PASS).length} of ${hard.length} hard ${hard.length === 1 ? 'gate' : 'gates'} passed`,
     ...(failed.length > 0 ? [`rejected by ${gateTitles(failed)}`] : []),
     ...(modelled.length > 0 ? [`modelled: ${gateTitles(modelled)}`] : []),
     ...(unknown.length > 0 ? [`not measured: ${gateTitles(unknown)}`] : []),

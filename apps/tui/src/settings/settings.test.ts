@@ -7,7 +7,7 @@ import type { GlobalOptions } from '../commands/options.ts';
 import { runProgram } from '../commands/program.ts';
 import { initialState } from '../state/app-state.ts';
 import { savedViewOf, withSavedView } from '../state/saved-view.ts';
-import { paint, themeOf, toAscii } from '../present/cells/theme.ts';
+import { paint, themeOf } from '../present/cells/theme.ts';
 import { readSettings, settingsFile, settingsSchema } from './settings.ts';
 import { codesOf, isStyle } from '../present/cells/style.ts';
 import { ViewFile } from './view-file.ts';
@@ -152,7 +152,16 @@ describe('theme', () => {
   });
 
   test('ASCII tells a margin from a modelled figure', () => {
-    expect(['5.760 us  ±0.1 %', '~3.33 %'].map(toAscii)).toEqual(['5.760 us +-0.1 %', '~3.33 %']);
+    const ascii = (...texts: string[]): string =>
+      paint(
+        texts.map((text) => ({ text })),
+        { colors: 'none', ascii: true },
+      );
+    expect([ascii('5.760 us ±0.1 %'), ascii('95 % ', '±0.1 %'), ascii('~3.33 %')]).toEqual([
+      '5.760 us+-0.1 %',
+      '95 %+-0.1 %',
+      '~3.33 %',
+    ]);
   });
 
   test('a meaning looks as the user wants it, at every depth of colour', () => {

@@ -13,7 +13,7 @@ import { describe, expect, test } from 'vitest';
 import { SAMPLE_JOB, SAMPLE_START_MS, eventsOf, sampleEvents } from '../testing/sample-job.ts';
 import { jobViewOf, phaseShare, type JobView } from './job-view.ts';
 import { reduceJob } from './job-reducer.ts';
-import { phaseVerdict, variantsOf } from './selectors.ts';
+import { casesInAll, phaseVerdict, variantsOf } from './selectors.ts';
 
 const EMPTY = jobViewOf({ name: SAMPLE_JOB, kind: 0, label: '', kernelId: '', state: 0, outcome: 0, summary: '' });
 const replay = (events: readonly JobEvent[], from: JobView = EMPTY): JobView => events.reduce(reduceJob, from);
@@ -99,6 +99,12 @@ test('progress inside a case counts by seeds', () => {
   const until = EVENTS.findIndex(({ payload }) => payload.case === 'verifyProgress' && payload.value.caseIndex === 3);
   const phase = replay(EVENTS.slice(0, until + 1)).phases.at(-1);
   expect(phase && phaseShare(phase)).toBeCloseTo((3 + 2 / 5) / 7);
+});
+
+test('cases are counted out of all of them, also between two of them', () => {
+  const after = EVENTS.findIndex(({ payload }) => payload.case === 'caseResult');
+  const [variant] = replay(EVENTS.slice(0, after + 1)).variants;
+  expect([variant!.cases.length, variant!.verifying, casesInAll(variant!)]).toEqual([1, undefined, 7]);
 });
 
 test('the final result replaces what was seen live, label by label', () => {

@@ -90,7 +90,7 @@ function reducePayload(view: JobView, payload: Payload, time: number): JobView {
       const { caseCount, seedIndex, seedCount } = payload.value;
       // Cases run in an order of the runner's own (the cheapest first): what is done is counted, not read from the
       // index.
-      const next = withCurrentVariant(view, (variant) => ({ ...variant, verifying: payload.value }));
+      const next = withCurrentVariant(view, (variant) => ({ ...variant, verifying: payload.value, caseCount }));
       return withProgress(next, {
         done: countCases(next) + (seedCount > 0 ? seedIndex / seedCount : 0),
         steps: caseCount,

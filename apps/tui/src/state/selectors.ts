@@ -38,6 +38,9 @@ export function shownVariant(state: AppState): VariantView | undefined {
 }
 
 /** View 4 shows the source with figures of each line. */
+/** Cases that have ended, run now or are to come. */
+export const casesInAll = ({ cases, caseCount = 0 }: VariantView): number => Math.max(cases.length, caseCount);
+
 export const hasLines = (state: AppState): boolean =>
   state.ui.view === 'profile' && (shownVariant(state)?.profile?.lines.length ?? 0) > 0;
 

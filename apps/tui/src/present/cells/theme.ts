@@ -102,7 +102,7 @@ const COLORLESS: Record<Role, Codes> = {
 
 /** The row as text with escape sequences; each run closes what it opened. */
 export function paint(row: Row, theme: Theme): string {
-  return row.map((piece) => paintRun(piece, theme)).join('');
+  return (theme.ascii ? withMargins(row) : row).map((piece) => paintRun(piece, theme)).join('');
 }
 
 function paintRun(piece: Run, theme: Theme): string {
@@ -211,6 +211,13 @@ const ASCII: Record<string, string> = {
   '◆': '#',
   '◇': '@',
 };
+
+/** "±" as "+-", which takes the cell before it too: "~" marks modelled figures. */
+const withMargins = (row: Row): Row =>
+  row.map((piece, index) => {
+    const text = piece.text.replace(/^±/, '+-').replace(/ ±/g, '+-');
+    return row[index + 1]?.text.startsWith('±') ? { ...piece, text: text.replace(/ $/, '') } : { ...piece, text };
+  });
 
 /** The same cells in ASCII; what has no likeness becomes "?". */
 export function toAscii(text: string): string {

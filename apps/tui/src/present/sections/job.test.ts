@@ -157,7 +157,7 @@ test("a gate decided by a model's figure says so in its answer, its value and th
     ]),
     PLAIN,
   );
-  expect(lines[0]).toBe('Gates  2 of 3 gates passed, 1 failed, 2 of them modelled, 1 warning');
+  expect(lines[0]).toBe('Gates  2 of 3 hard gates passed, 1 failed, 2 of them modelled, 1 warning');
   const row = (title: string) =>
     lines
       .find((line) => line.includes(` ${title} `))

@@ -51,7 +51,7 @@ test('history: an emulator time is marked, a time that nobody measured is none',
     '  01234567  11-21 11:00  wrong result    7/7  ~81.42 ms    3 of 4  fa_v2_wmma U…',
     '  01234567  11-21 11:00  wrong result    0/7          -  ✓0 ✗2 –0  fa_v2_wmma',
     '  ~ emulator time, not a GPU time; hot: launches back to back, first shape;',
-    '  gates: passed, of those that can reject; ✓ passed, ✗ failed, – not measured',
+    '  gates: hard ones passed, of all hard ones; ✓ passed, ✗ failed, – not measured',
   ]);
 });
 

@@ -132,7 +132,7 @@ export function historyBlocks(experiments: readonly ExperimentSummary[], kernel 
     experiments.some(({ simulated }) => simulated) ? '~ emulator time, not a GPU time' : '',
     'hot: launches back to back, first shape',
     hasChampion ? 'vs champion: least ratio to the champion of the same job, above 1 faster' : '',
-    experiments.some(({ hardGates }) => hardGates > 0) ? 'gates: passed, of those that can reject' : '',
+    experiments.some(({ hardGates }) => hardGates > 0) ? 'gates: hard ones passed, of all hard ones' : '',
     experiments.some(({ ranking }) => ranking?.ranked === false) ? 'ranked no: fa-tui report <job> says why' : '',
     experiments.some((experiment) => gatesText(experiment).startsWith('✓')) ? '✓ passed, ✗ failed, – not measured' : '',
   ].filter((part) => part !== '');

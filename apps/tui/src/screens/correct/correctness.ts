@@ -14,7 +14,7 @@ import type { Column } from '../../present/cells/table.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { type UiState, type AppState } from '../../state/app-state.ts';
 import { checkedOf } from '../../state/variants.ts';
-import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
+import { attachedJob, casesInAll, shownVariant, variantsOf } from '../../state/selectors.ts';
 import { VERDICT_MARKS, shapeShort, notMeasured } from '../../present/words.ts';
 import { mapOf, type CellBlocks } from '../../state/error-map.ts';
 import { cursorFacts, errorMapRows, mapHeadRows } from './error-map-rows.ts';
@@ -77,11 +77,12 @@ export const correctnessView: View = ({ state }, size) => {
   };
 };
 
-/** "6 of 7 cases pass, 1 fails". */
-function casesRemark({ cases, verify }: VariantView): string {
+/** "6 of 7 cases passed, 1 failed": of all cases that the job verifies, also while some have not run yet. */
+function casesRemark(variant: VariantView): string {
+  const { cases, verify } = variant;
   const count = (wanted: Verdict): number => cases.filter(({ verdict }) => verdict === wanted).length;
   const [passed, failed, open] = [count(Verdict.PASS), count(Verdict.FAIL), count(Verdict.NOT_MEASURED)];
-  return `${passed} of ${cases.length} case${cases.length === 1 ? '' : 's'} pass${passed === 1 && cases.length === 1 ? 'es' : ''}${failed > 0 ? `, ${failed} fail${failed === 1 ? 's' : ''}` : ''}${open > 0 ? `, ${open} not run` : ''}${probesRemark(verify)}`;
+  return `${passed} of ${counted(casesInAll(variant), 'case')} passed${failed > 0 ? `, ${failed} failed` : ''}${open > 0 ? `, ${open} not run` : ''}${probesRemark(verify)}`;
 }
 
 function probesRemark(verify: VariantView['verify']): string {

@@ -6,7 +6,7 @@ import { fitRow, run, wrapRows, type Row, type Run } from '../../present/cells/r
 import { counted, formatCount, formatError } from '../../present/numbers.ts';
 import { VERDICT_MARKS, shapeShort } from '../../present/words.ts';
 import type { VariantView } from '../../state/job-view.ts';
-import { shownVariant } from '../../state/selectors.ts';
+import { casesInAll, shownVariant } from '../../state/selectors.ts';
 import { elementText } from '../../present/sections/cases.ts';
 import { tileOf } from '../correct/error-map-rows.ts';
 import { nothingYet } from '../pane/nothing.ts';
@@ -25,15 +25,15 @@ export const correctLive: View = ({ state }, size) => {
   return { title: `Correctness  ${caseTally(variant)}`, remark: '2 the map', body: bodyRows(variant, rows, size) };
 };
 
-/** "6/7 within parity", "0/9 within parity, 2 failed probes among them". */
-export function caseTally({ cases, verifying, verify }: VariantView): string {
+/** "6/7 within parity", "0/9 within parity, including 2 failed probes". */
+export function caseTally(variant: VariantView): string {
+  const { cases, verify } = variant;
   const passed = cases.filter(({ verdict }) => verdict === Verdict.PASS).length;
-  const count = Math.max(cases.length, verifying?.caseCount ?? 0);
   if (cases.length === 0 && verify !== undefined) return 'no case ran';
   // As the gate counts: a probe that failed is one more case.
   const failed = failedProbes(verify).length;
-  const within = `${passed}/${count + failed} within ${verify?.tolerance?.profile || 'tolerance'}`;
-  return failed === 0 ? within : `${within}, ${counted(failed, 'failed probe')} among them`;
+  const within = `${passed}/${casesInAll(variant) + failed} within ${verify?.tolerance?.profile || 'tolerance'}`;
+  return failed === 0 ? within : `${within}, including ${counted(failed, 'failed probe')}`;
 }
 
 /** Beside the cases: told when the verification has ended. */

@@ -11,7 +11,7 @@ import { notMeasured } from '../../present/words.ts';
 import { formatCount, formatInUnit } from '../../present/numbers.ts';
 import { gateTally, isMeasured, isOpen, type GateTally } from '../../state/gate-board.ts';
 import type { JobView, VariantView } from '../../state/job-view.ts';
-import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
+import { attachedJob, casesInAll, shownVariant, variantsOf } from '../../state/selectors.ts';
 import { nothingYet } from '../pane/nothing.ts';
 import type { Size, View } from '../pane/view.ts';
 
@@ -132,11 +132,11 @@ const amountText = (value: number, unit: string): string =>
 const figureRole = (gate: GateResult): Run['role'] => (gate.verdict === Verdict.FAIL ? gateMark(gate).role : 'dim');
 
 /** "61", or how far it is; without the unit that the target has anyway. */
-function valueText(gate: GateResult, { cases, verifying }: VariantView): string {
+function valueText(gate: GateResult, variant: VariantView): string {
   const { value, unit, verdict, metric } = gate;
-  if (verdict === Verdict.UNSPECIFIED && metric === 'parity_cases_passed' && cases.length > 0) {
-    const passed = cases.filter((result) => result.verdict === Verdict.PASS).length;
-    return `${passed}/${Math.max(cases.length, verifying?.caseCount ?? 0)} cases`;
+  if (verdict === Verdict.UNSPECIFIED && metric === 'parity_cases_passed' && variant.cases.length > 0) {
+    const passed = variant.cases.filter((result) => result.verdict === Verdict.PASS).length;
+    return `${passed}/${casesInAll(variant)} cases`;
   }
   if (value === undefined) return '…';
   const text = formatInUnit(value, unit);

@@ -6,6 +6,8 @@ import { fitRow, rowText, rowWidth, run, selectRow, windowStart, wrapRows, type 
 import { table, type Table } from '../../present/cells/table.ts';
 import { attachedJob, shownVariant, variantsOf } from '../../state/selectors.ts';
 import type { AppState } from '../../state/app-state.ts';
+import { isMeasured } from '../../state/gate-board.ts';
+import type { JobView } from '../../state/job-view.ts';
 import { nothingRows } from '../pane/nothing.ts';
 import type { Size, View } from '../pane/view.ts';
 import { tallyText, GATE_COLUMNS, tallyOf, gateReason, gateTitle, ownGateText } from '../../present/sections/gates.ts';
@@ -35,7 +37,11 @@ export const gatesView: View = ({ state }, size) => {
   };
   if (size.width < COMPACT) return { title, remark, body: compactRows(gates, cursor) };
   const head = headRows(state, size);
-  return { title, remark, body: [...head, ...fullRows(gates, { ...cursor, height: size.height - head.length })] };
+  return {
+    title,
+    remark,
+    body: [...head, ...fullRows(gates, { ...cursor, height: size.height - head.length }, attachedJob(state))],
+  };
 };
 
 // Of a small pane the gates get the rows.
@@ -65,7 +71,11 @@ interface Cursor extends Size {
  * The gate's title in as many rows as it takes, its figures, and its reason below where it did not pass; the window
  * keeps the selected gate whole.
  */
-function fullRows(gates: readonly GateResult[], { width, height, selected, focused }: Cursor): Row[] {
+function fullRows(
+  gates: readonly GateResult[],
+  { width, height, selected, focused }: Cursor,
+  job: JobView | undefined,
+): Row[] {
   const longest = Math.max(...gates.map(({ title }) => title.length));
   const figuresOf = (titleCells: number): Table =>
     table(GATE_COLUMNS, gates, width - CURSOR_CELLS - MARK_CELLS - GAP - titleCells);
@@ -77,7 +87,7 @@ function fullRows(gates: readonly GateResult[], { width, height, selected, focus
     least + Math.max(0, width - CURSOR_CELLS - MARK_CELLS - GAP - least - rowWidth(laid.header)),
   );
   const blocks = gates.map((gate, index): Row[] => {
-    const { mark, role } = gateMark(gate);
+    const { mark, role } = gateMark(gate, isMeasured(gate, job));
     const [first = '', ...more] = wrapCells(gate.title, titleCells);
     const head: Row = [
       run(index === selected ? '▸ ' : '  '),

@@ -34,7 +34,7 @@ export function experimentRows(experiment: ExperimentSummary | undefined, width:
         labelled('cases', parityShort(experiment), isParity(experiment) ? undefined : 'bad'),
         ...(cases === 0 ? [] : [labelled('max err', formatError(maxAbsError))]),
         ...(registersPerThread === undefined ? [] : [labelled('registers/thread', String(registersPerThread))]),
-        ...(gatesText(experiment) === '-' ? [] : [labelled('gates', gatesText(experiment))]),
+        ...(gatesText(experiment) === '-' ? [] : [labelled('hard gates', gatesText(experiment))]),
         ...(ranking === undefined
           ? []
           : [labelled('ranked', rankingText(ranking), ranking.ranked ? undefined : 'warn')]),

@@ -55,7 +55,7 @@ const historyColumns = (state: AppState): Column<ExperimentSummary>[] => [
           ),
   },
   {
-    title: 'gates',
+    title: 'hard gates',
     cell: (experiment) => run(gatesText(experiment), gatesRole(experiment)),
   },
   { title: 'device', drop: 4, cell: ({ deviceName }) => deviceName, shrinkTo: 12 },

@@ -3,6 +3,7 @@ import {
   FindingKind,
   JobState,
   Outcome,
+  type Job,
   type Kernel,
   TimingMode,
   type ExperimentSummary,
@@ -27,7 +28,7 @@ import type { Column } from '../../present/cells/table.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { ListedKernel } from '../../state/listed-kernel.ts';
 import { kernelsOf, lastExperiments } from '../../state/selectors.ts';
-import { findingWord, jobMark, shapeShort } from '../../present/words.ts';
+import { KIND_WORDS, findingWord, jobMark, shapeShort } from '../../present/words.ts';
 import { gatesText } from '../../present/sections/lists.ts';
 import { list } from '../pane/list.ts';
 import { emptyListRows } from '../pane/nothing.ts';
@@ -45,6 +46,8 @@ interface KernelRow {
   readonly kernel: ListedKernel;
   /** Its newest experiment on this runner. */
   readonly last: ExperimentSummary | undefined;
+  /** Of that experiment; of a kernel without one, its newest other job that has ended. */
+  readonly job: Job | undefined;
 }
 
 const timing =
@@ -78,15 +81,19 @@ const columns = (now: number): Column<KernelRow>[] => [
     cell: ({ last }) =>
       last?.registersPerThread === undefined ? run('-', 'dim') : run(String(last.registersPerThread)),
   },
-  { title: 'gates', drop: 3, cell: ({ last }) => (last === undefined ? run('-', 'dim') : run(gatesText(last), 'dim')) },
+  {
+    title: 'hard gates',
+    drop: 3,
+    cell: ({ last }) => (last === undefined ? run('-', 'dim') : run(gatesText(last), 'dim')),
+  },
   {
     title: 'last run',
     align: 'right',
     drop: 2,
-    cell: ({ last }) =>
-      last?.job?.createTime === undefined
+    cell: ({ job }) =>
+      job?.createTime === undefined
         ? run('never', 'dim')
-        : run(formatAge((now - timestampMs(last.job.createTime)) / 1000), 'dim'),
+        : run(formatAge((now - timestampMs(job.createTime)) / 1000), 'dim'),
   },
   {
     title: 'what it is',
@@ -97,10 +104,10 @@ const columns = (now: number): Column<KernelRow>[] => [
   },
 ];
 
-function verdictRun({ kernel, last }: KernelRow): Run {
+function verdictRun({ kernel, job }: KernelRow): Run {
   if (kernel.manifestError !== undefined) return run('✗ manifest', 'bad');
-  if (last?.job === undefined) return run('-', 'dim');
-  const { mark, word, role } = jobMark(last.job);
+  if (job === undefined) return run('-', 'dim');
+  const { mark, word, role } = jobMark(job);
   return run(`${mark} ${word}`, role);
 }
 
@@ -125,7 +132,10 @@ export const kernelsView: View = ({ state }, { width, height }) => {
   const selected = ui.selected.kernels;
   const chosen = kernels[selected];
   const last = lastExperiments(state.experiments);
-  const listed = kernels.map((kernel): KernelRow => ({ kernel, last: last.get(kernel.kernelId) }));
+  const listed = kernels.map((kernel): KernelRow => {
+    const experiment = last.get(kernel.kernelId);
+    return { kernel, last: experiment, job: experiment?.job ?? lastOtherJob(state, kernel) };
+  });
   const table = (size: Size): Row[] =>
     list(columns(state.now), listed, { ...size, selected, focused: ui.view === 'kernels' });
   const remark = `${positionRemark(selected, kernels.length, 'kernel')}${ui.kernelSort === 'ladder' ? '' : ` by ${ui.kernelSort}`}${ui.filters.kernels === '' ? '' : `, only "${ui.filters.kernels}"`}, Enter runs it`;
@@ -150,6 +160,9 @@ export const kernelsView: View = ({ state }, { width, height }) => {
       : pageOf(detail(state, chosen, width), { height: height - rows.length - 1, page: ui.detail });
   return { title, remark, body: [...rows, [run('─'.repeat(width), 'border')], ...details] };
 };
+
+const lastOtherJob = ({ jobs }: AppState, { kernelId }: Kernel): Job | undefined =>
+  jobs.find((job) => job.kernelId === kernelId && job.state === JobState.ENDED);
 
 function placeWord({ emulated, needsPtxEngine }: Kernel): string {
   if (!emulated) return 'needs a GPU';
@@ -194,9 +207,15 @@ function detail(state: AppState, kernel: ListedKernel, width: number): Row[] {
 const MOST_RESULTS = 3;
 
 /** What came of it lately: the newest experiments of the kernel. */
-function lastResults({ experiments, now }: AppState, { kernelId }: Kernel, width: number): Row[] {
-  const own = experiments.filter(({ job }) => job?.kernelId === kernelId).slice(0, MOST_RESULTS);
-  if (own.length === 0) return [textRow('not run on this runner yet', 'dim')];
+function lastResults(state: AppState, kernel: Kernel, width: number): Row[] {
+  const { experiments, now } = state;
+  const own = experiments.filter(({ job }) => job?.kernelId === kernel.kernelId).slice(0, MOST_RESULTS);
+  if (own.length === 0) {
+    const other = lastOtherJob(state, kernel);
+    if (other === undefined) return [textRow('not run on this runner yet', 'dim')];
+    const { mark, word, role } = jobMark(other);
+    return [[run(`${mark} `, role), run(word), run(`  ${KIND_WORDS[other.kind]}; no experiment yet`, 'dim')]];
+  }
   return own.flatMap((experiment): Row[] => {
     const { job } = experiment;
     const { mark, word, role } = jobMark(job ?? { state: JobState.ENDED, outcome: Outcome.UNSPECIFIED });
@@ -207,7 +226,7 @@ function lastResults({ experiments, now }: AppState, { kernelId }: Kernel, width
           run(`${mark} `, role),
           run(word),
           run(`  ${experiment.cases === 0 ? 'no case ran' : parityText(experiment)}`),
-          run(`${experiment.hardGates > 0 ? `  ${gatesText(experiment)} gates passed` : ''}${age}`, 'dim'),
+          run(`${experiment.hardGates > 0 ? `  ${gatesText(experiment)} hard gates passed` : ''}${age}`, 'dim'),
         ],
         width,
       ),
