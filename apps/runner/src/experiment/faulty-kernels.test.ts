@@ -44,12 +44,12 @@ test.each([
     FindingKind.DEADLOCK,
     /32 threads in __syncthreads\(\) at divergent_barrier\.cu:13/,
   ],
-  ['nan_output', Outcome.WRONG_RESULT, FindingKind.NAN_OUTPUT, /4096 of 4096 elements are NaN/],
+  ['nan_output', Outcome.WRONG_RESULT, FindingKind.NAN_OUTPUT, /4,096 of 4,096 elements are NaN/],
   [
     'unwritten_output',
     Outcome.WRONG_RESULT,
     FindingKind.UNWRITTEN_OUTPUT,
-    /64 of 4096 elements were never written, first at b=0 h=0 s=63 d=0/,
+    /64 of 4,096 elements were never written, first at b0 h0 s63 d0/,
   ],
 ])('%s is named for what it is', { timeout: 120_000 }, namedForWhatItIs);
 

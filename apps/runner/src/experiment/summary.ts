@@ -12,6 +12,7 @@ import {
   type VariantResult,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
+import { formatError } from '@flashcore/shared/text';
 
 /** One line for people: why a job ended so. */
 export function summaryOf(outcome: Outcome, { prechecks, variants, plan, fellBack, ranking }: JobResult): string {
@@ -51,7 +52,7 @@ function buildText({ build, verify }: VariantResult): string {
 function verifyText({ verify }: VariantResult): string {
   if (!verify) return '';
   const most = Math.max(0, ...verify.cases.map(({ maxAbsError }) => maxAbsError));
-  return `${parityText(parityCounts(verify))} correct, largest error ${most.toExponential(1)}`;
+  return `${parityText(parityCounts(verify))} correct, largest error ${formatError(most)}`;
 }
 
 const MODE_SUFFIX = {

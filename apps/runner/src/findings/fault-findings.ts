@@ -44,21 +44,21 @@ const CUDA_KINDS: Record<string, FindingKind> = {
 
 const REMEDIES: Partial<Record<FindingKind, string>> = {
   [FindingKind.OUT_OF_BOUNDS]:
-    "Check the index at the named place against the tensor's extent: guards of ragged tiles and strides are the usual suspects",
+    "Check this index against the tensor's extent: guards of ragged tiles and strides are the usual suspects",
   [FindingKind.MISALIGNED_ADDRESS]:
     'A vector access needs an address that is a multiple of its width: align row strides and offsets, or load narrower',
-  [FindingKind.DEADLOCK]: 'A barrier must be reached by all threads it counts, or by none: take it out of the branch',
+  [FindingKind.DEADLOCK]: 'All threads that a barrier counts must reach it, or none: move it out of the branch',
   [FindingKind.RACE]: 'Put a __syncthreads() (or __syncwarp() within a warp) between the two accesses',
   [FindingKind.UNINITIALISED_READ]:
     'Write it first, or do not read it: rows past the end of a ragged tile and a first iteration that reads what the second one writes are the usual suspects',
   [FindingKind.INVALID_WARP_MASK]:
     'Every lane that calls a warp operation must be in its mask: take __activemask() out, or call it before the branch',
-  [FindingKind.TRAP]: 'Look at what the assertion or the trap guards',
-  [FindingKind.TIMED_OUT]: 'Look for a loop or a wait whose condition nobody changes',
+  [FindingKind.TRAP]: 'Find out why the condition of the assertion or trap does not hold',
+  [FindingKind.TIMED_OUT]: 'Look for a loop or a wait whose condition never changes',
   [FindingKind.OUT_OF_MEMORY]: 'Use a smaller shape, or a smaller workspace',
   [FindingKind.MISSING_ENTRY]: 'Declare it as extern "C" __global__, or name the right entry in kernel.yaml',
   [FindingKind.SMEM_LIMIT]: 'Smaller tiles, fewer stages, or half instead of float for what is staged in shared memory',
-  [FindingKind.CRASHED]: 'The worker process itself died; the log has its last words',
+  [FindingKind.CRASHED]: 'The worker process itself died; the log has its last lines',
   [FindingKind.LAUNCH_FAILED]:
     'Compare grid, block, shared memory and arguments in kernel.yaml with what the kernel expects',
 };

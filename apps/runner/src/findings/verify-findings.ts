@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { FindingKind, FindingSchema, type Finding, type Shape, type ElementError } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
+import { formatCount, formatError, formatNumber } from '@flashcore/shared/text';
 import type { Plain } from '../../worker/messages/plain.ts';
 import type { CaseReport, OutputReport } from '../../worker/messages/verifying.ts';
 
@@ -24,8 +25,8 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
       ? [
           of(
             FindingKind.OUT_OF_BOUNDS,
-            `right by luck: with other bytes before and after the tensors ${straying} of ${elements} elements are outside the tolerance`,
-            'The kernel reads beyond a tensor: check the guards of its loads, at the first and the last rows',
+            `right by luck: with other bytes before and after the tensors, ${formatCount(straying)} of ${formatCount(elements)} elements are outside the tolerance`,
+            'The kernel reads outside a tensor: check the guards of its loads at the first and the last rows',
           ),
         ]
       : []),
@@ -60,7 +61,7 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
   const place = (element: Plain<ElementError>): string =>
     named ? elementOf(name, element, figures.errorMap.outputDims.length) : elementText(element);
   const share = (count: number | bigint): string =>
-    `${count} of ${figures.elements} elements${named ? ` of ${name}` : ''}`;
+    `${formatCount(count)} of ${formatCount(figures.elements)} elements${named ? ` of ${name}` : ''}`;
   if (figures.unwrittenCount > 0) {
     findings.push(
       of(
@@ -74,8 +75,8 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
     findings.push(
       of(
         FindingKind.NAN_OUTPUT,
-        `${share(figures.nanCount)} are NaN and ${figures.infCount} Inf${first ? `, first ${place(first)}` : ''}`,
-        'A row that is masked whole needs a finite running maximum; -inf - -inf and 0 / 0 are NaN; shared memory that was never written reads as NaN here',
+        `${share(figures.nanCount)} are NaN and ${formatCount(figures.infCount)} Inf${first ? `, first ${place(first)}` : ''}`,
+        'A fully masked row needs a finite running maximum; -inf - -inf and 0 / 0 are NaN; shared memory that was never written reads as NaN here',
       ),
     );
   }
@@ -83,8 +84,8 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
     findings.push(
       of(
         FindingKind.WRONG_RESULT,
-        `${share(wrong)} are outside the tolerance, the largest error is ${figures.maxAbsError.toExponential(2).replace('e+0', '').replace('e+', 'e')}${figures.worst ? ` ${place(figures.worst)}` : ''}`,
-        'Look where it is wrong, on the error map of fa-tui verify or of view 2: whole tiles point at indexing or a missing barrier, whole rows at the running maximum and sum',
+        `${share(wrong)} are outside the tolerance, the largest error is ${formatError(figures.maxAbsError)}${figures.worst ? ` ${place(figures.worst)}` : ''}`,
+        'See where the errors are, on the error map (view 2, or fa-tui verify): whole tiles point to indexing or a missing barrier, whole rows to the running maximum and sum',
       ),
     );
   }
@@ -113,11 +114,11 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
 /** A finding's numbers, as "at LSE[0, 3, 17] (got 0.5, want 0.25)". */
 function elementOf(name: string, { batch, head, row, column, got, want }: Plain<ElementError>, rank: number): string {
   const indices = [batch, head, row, column].slice(-rank);
-  return `at ${name}[${indices.join(', ')}] (got ${got.toPrecision(4)}, want ${want.toPrecision(4)})`;
+  return `at ${name}[${indices.join(', ')}] (got ${formatNumber(got)}, want ${formatNumber(want)})`;
 }
 
 function elementText({ batch, head, row, column, got, want }: Plain<ElementError>): string {
-  return `at b=${batch} h=${head} s=${row} d=${column} (got ${got.toPrecision(4)}, want ${want.toPrecision(4)})`;
+  return `at b${batch} h${head} s${row} d${column} (got ${formatNumber(got)}, want ${formatNumber(want)})`;
 }
 
 /** One finding of each kind: the first, for the cases that follow say the same again. */

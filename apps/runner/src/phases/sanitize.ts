@@ -47,10 +47,10 @@ export async function sanitize(
 
 const REMEDIES: Partial<Record<FindingKind, string>> = {
   [FindingKind.RACE]: 'Put a __syncthreads() (or __syncwarp() within a warp) between the two accesses',
-  [FindingKind.DEADLOCK]: 'A barrier must be reached by all threads it counts, or by none: take it out of the branch',
-  [FindingKind.OUT_OF_BOUNDS]: "Check the index at the named place against the tensor's extent",
+  [FindingKind.DEADLOCK]: 'All threads that a barrier counts must reach it, or none: move it out of the branch',
+  [FindingKind.OUT_OF_BOUNDS]: "Check this index against the tensor's extent",
   [FindingKind.MISALIGNED_ADDRESS]: 'A vector access needs an address that is a multiple of its width',
-  [FindingKind.WRONG_RESULT]: 'Memory was read that nobody wrote: initialise it, or correct the index',
+  [FindingKind.WRONG_RESULT]: 'The kernel read memory that it never wrote: initialise it, or correct the index',
 };
 
 function findingOfError({ title, places, thread, block, text }: SanitizerError, shape: Shape): Finding {

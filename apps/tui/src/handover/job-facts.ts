@@ -42,7 +42,7 @@ export function gatesText(gates: readonly GateResult[]): string {
       .map((gate) => `"${gateTitle(gate)}"`)
       .join(', ');
   const parts = [
-    gates.length === 0 ? 'none judged' : tallyText(gates),
+    gates.length === 0 ? 'none judged' : tallyText(gates, 'gate'),
     failed.length > 0 && `rejected by ${titled(failed)}`,
     missed.length > 0 && `warned by ${titled(missed)}`,
   ];

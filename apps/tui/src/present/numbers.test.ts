@@ -32,6 +32,8 @@ test('measured times have four digits, in the unit in which they read best or in
 test('errors and shares have three digits, figures four, whole numbers all of theirs', () => {
   expect([
     formatError(4.884e-4),
+    formatError(11.42),
+    formatError(9172.6),
     formatError(0),
     formatError(Number.NaN),
     formatPercent(100 / 3),
@@ -42,7 +44,21 @@ test('errors and shares have three digits, figures four, whole numbers all of th
     formatNumber(1.2345e-5),
     formatNumber(98_304),
     formatNumber(1_234_567.8),
-  ]).toEqual(['4.88e-4', '0', 'NaN', '33.3 %', '4.7 %', '100 %', '0.8571', '1.235', '1.23e-5', '98304', '1234568']);
+  ]).toEqual([
+    '4.88e-4',
+    '11.4',
+    '9.17e3',
+    '0',
+    'NaN',
+    '33.3 %',
+    '4.7 %',
+    '100 %',
+    '0.8571',
+    '1.235',
+    '1.23e-5',
+    '98,304',
+    '1,234,568',
+  ]);
 });
 
 test('durations: milliseconds, three digits of seconds, minutes and seconds', () => {

@@ -3,10 +3,11 @@
  * times and bytes take the unit in which they read best.
  */
 import { timestampDate, type Timestamp } from '@bufbuild/protobuf/wkt';
-import { entryOf } from '@flashcore/shared/text';
+import { entryOf, formatCount, formatNumber } from '@flashcore/shared/text';
+
+export { formatCount, formatError, formatNumber } from '@flashcore/shared/text';
 
 const TIME_DIGITS = 4;
-const ERROR_DIGITS = 3;
 const SHARE_DIGITS = 3;
 
 const TIME_UNITS = [
@@ -28,24 +29,6 @@ export function formatMicroseconds(microseconds: number, like = microseconds): s
 // Trailing zeros stay, so that columns line up; digits before the point are never rounded away.
 const fixedDigits = (value: number, digits: number): string =>
   Math.abs(value) >= 10 ** (digits - 1) ? value.toFixed(0) : value.toPrecision(digits);
-
-/** An error as 4.88e-4, 1.72, 8.49e3; 0 stays 0, NaN says so. */
-export function formatError(error: number): string {
-  if (error === 0 || !Number.isFinite(error)) return String(error);
-  return error
-    .toExponential(ERROR_DIGITS - 1)
-    .replace('e+0', '')
-    .replace('e+', 'e');
-}
-
-/** A figure in at most `digits` significant digits without trailing zeros; whole numbers keep all of theirs. */
-export function formatNumber(value: number, digits = TIME_DIGITS): string {
-  if (!Number.isFinite(value)) return String(value);
-  const magnitude = Math.abs(value);
-  if (Number.isInteger(value) && magnitude < 1e9) return String(value);
-  if (magnitude < 1e-3 || magnitude >= 1e9) return value.toExponential(2).replace('e+', 'e');
-  return String(Number(value.toPrecision(Math.max(digits, Math.ceil(Math.log10(magnitude))))));
-}
 
 /** 33.33 as "33.3 %". */
 export const formatPercent = (percent: number): string => `${formatNumber(percent, SHARE_DIGITS)} %`;
@@ -86,9 +69,6 @@ export function formatPair(got: number, want: number): [string, string] {
     Number.isFinite(value) && Math.abs(value) < 1e7 ? value.toFixed(decimals) : formatNumber(value);
   return [format(got), format(want)];
 }
-
-/** 1234567 as 1,234,567. */
-export const formatCount = (count: number | bigint): string => count.toLocaleString('en-US');
 
 /** "3 cases", "1 case". */
 export const counted = (number: number, noun: string): string =>

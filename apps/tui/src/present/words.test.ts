@@ -1,6 +1,6 @@
 import { ComparisonVerdict } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
-import { comparisonAnswer, withShortNames } from './words.ts';
+import { comparisonAnswer, reasonText, withShortNames } from './words.ts';
 
 test('a comparison that was not judged says so once', () => {
   expect(
@@ -14,4 +14,18 @@ test('a comparison that was not judged says so once', () => {
 
 test('job names in a text are as short as elsewhere on the screen', () => {
   expect(withShortNames('busy: jobs/cd695de1-ea32-4e84-a80c-9e038af3271b')).toBe('busy: cd695de1');
+});
+
+test('the findings of a reason are words, other capitals stay', () => {
+  expect(
+    [
+      'NAN_OUTPUT: all NaN; DEADLOCK: at k.cu:9',
+      'CUDA_ERROR_ASSERT: 3',
+      'wrong on 1x1x64x64: WRONG_RESULT: 9 of 64',
+    ].map(reasonText),
+  ).toEqual([
+    'nan output: all NaN; deadlock: at k.cu:9',
+    'CUDA_ERROR_ASSERT: 3',
+    'wrong on 1x1x64x64: wrong result: 9 of 64',
+  ]);
 });

@@ -65,6 +65,12 @@ export function summaryText({ summary, outcome }: Pick<Job, 'summary' | 'outcome
   return word === outcomeWord(outcome) ? rest : `${word}: ${rest}`;
 }
 
+/** A reason for people: "NAN_OUTPUT: all; DEADLOCK: …" as "nan output: all; deadlock: …". */
+export const reasonText = (reason: string): string =>
+  reason.replace(/(^|[:;] )([A-Z][A-Z_]+)(?=: )/g, (all, before: string, name: string) =>
+    Object.hasOwn(FindingKind, name) ? `${before}${name.toLowerCase().replaceAll('_', ' ')}` : all,
+  );
+
 export interface Mark {
   readonly mark: string;
   readonly role: Role;

@@ -32,7 +32,7 @@ test('a drawn shape that fails has a row, and the smallest one says which it was
   expect(lines.some((line) => /^\s*1x1x513x64 drawn\s/.test(line))).toBe(true);
   expect(lines.some((line) => /^\s*1x2x8x64/.test(line))).toBe(false);
   expect(lines.join(' ').replaceAll(/\s+/g, ' ')).toContain(
-    '1x1x513x64 drawn (smallest failing shape, found from 2x7x1031x64): WRONG_RESULT: some',
+    '1x1x513x64 drawn (smallest failing shape, found from 2x7x1031x64): wrong result: some',
   );
 });
 

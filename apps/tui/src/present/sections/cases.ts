@@ -14,7 +14,7 @@ import {
 import { fact, heading, notice, plot, tableOf, type Block, type Column, type Fact } from '../blocks.ts';
 import { formatCount, formatError, formatNumber, formatPair, formatSeconds } from '../numbers.ts';
 import { marked, piece, type Piece, type Role } from '../roles.ts';
-import { VERDICT_MARKS, shapeShort } from '../words.ts';
+import { VERDICT_MARKS, reasonText, shapeShort } from '../words.ts';
 import { sdpaBlocks } from './sdpa.ts';
 
 const figure =
@@ -205,13 +205,13 @@ function complaint(result: CaseResult): Block[] {
   ].filter((part) => part !== '');
   const among = counts.length > 0 ? ` (${counts.join(', ')} of ${formatCount(result.elements)} elements)` : '';
   const { mark, role } = VERDICT_MARKS[result.verdict];
-  return [notice(`${shape}: ${result.reason ?? 'no reason given'}${among}${worstOf(result)}`, role, mark)];
+  return [notice(`${shape}: ${reasonText(result.reason ?? 'no reason given')}${among}${worstOf(result)}`, role, mark)];
 }
 
 /** Where it is furthest off, unless the reason names that element already. */
 function worstOf(result: CaseResult): string {
   const { worst, mismatches, output, reason = '' } = result;
-  if (worst === undefined || mismatches === 0n || output !== '' || reason.includes(`s=${worst.row} d=${worst.column}`))
+  if (worst === undefined || mismatches === 0n || output !== '' || reason.includes(`s${worst.row} d${worst.column}`))
     return '';
   return `; worst ${elementText(worst, result)}`;
 }

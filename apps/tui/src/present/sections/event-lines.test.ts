@@ -16,7 +16,7 @@ test('a case that gave no output has no error of 0: its line says why it failed'
         value: { shape, verdict: Verdict.FAIL, elements: 8n, mismatches: 1n, maxAbsError: 0.5, meanAbsError: 0.25 },
       },
     ),
-  ).toEqual(['1x2x64x64: FAIL, OUT_OF_BOUNDS: thread 3 read past K', '1x2x64x64: FAIL, max 5.00e-1, mean 2.50e-1']);
+  ).toEqual(['1x2x64x64: FAIL, out of bounds: thread 3 read past K', '1x2x64x64: FAIL, max 5.00e-1, mean 2.50e-1']);
 });
 
 test('a gate that rejects says what is wrong, not where its value comes from', () => {

@@ -26,6 +26,7 @@ import {
   shapeShort,
   summaryText,
   variantWord,
+  reasonText,
 } from '../words.ts';
 import { hasFinite } from './cases.ts';
 import { gateTitle, gateValue, gateReason } from './gates.ts';
@@ -188,7 +189,7 @@ function caseText(result: CaseResult): Described {
   const errors = `max ${formatError(maxAbsError)}, mean ${formatError(meanAbsError)}`;
   const hasErrors = verdict !== Verdict.NOT_MEASURED && hasFinite(result);
   return {
-    text: `${shapeShort(shape)}: ${VERDICT_MARKS[verdict].word}, ${hasErrors ? errors : (reason ?? 'no error known')}`,
+    text: `${shapeShort(shape)}: ${VERDICT_MARKS[verdict].word}, ${hasErrors ? errors : reasonText(reason ?? 'no error known')}`,
     tone: verdictTone(verdict),
   };
 }

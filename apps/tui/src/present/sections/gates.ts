@@ -78,11 +78,11 @@ export function tallyOf(gates: readonly GateResult[]): GateTally {
   };
 }
 
-/** "3 of 4 hard gates passed, 1 failed, 2 warnings": only hard gates can reject. */
-export function tallyText(gates: readonly GateResult[]): string {
+/** "3 of 4 hard gates passed, 1 failed, 2 warnings": only hard gates can reject. `noun`: how the page names them. */
+export function tallyText(gates: readonly GateResult[], noun = 'hard gate'): string {
   const { hard, passed, failed, open, warned, modelled } = tallyOf(gates);
   return [
-    `${passed} of ${counted(hard, 'hard gate')} passed`,
+    `${passed} of ${counted(hard, noun)} passed`,
     ...(failed > 0 ? [`${failed} failed`] : []),
     ...(open > 0 ? [`${open} not measured`] : []),
     ...(modelled > 0 ? [`${modelled} of them modelled`] : []),

@@ -15,7 +15,7 @@ const report = (lines: boolean): string[] => plainLines(jobBlocks({ job: job!, r
 
 test('lines of the source have their share, their conflicts and their text, and columns without a figure are left out', () => {
   const lines = report(true);
-  expect(lines.find((line) => line.includes('458,752'))).toMatch(
+  expect(lines.find((line) => line.includes('524,288'))).toMatch(
     /^ +34 +32\.2 % +458,752 +524,288 +65,536 +const float2 q =/,
   );
   expect(lines.find((line) => /^ +line +instr/.test(line))).not.toContain('tensor');

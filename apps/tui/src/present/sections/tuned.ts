@@ -2,6 +2,7 @@
 import { Verdict, type TuneResult, type TunedVariant } from '@flashcore/shared/contract';
 import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
 import { formatBytes, formatMicroseconds, formatRatio } from '../numbers.ts';
+import { reasonText } from '../words.ts';
 import { piece } from '../roles.ts';
 
 const VERDICTS: Partial<Record<Verdict, string>> = {
@@ -21,7 +22,9 @@ export function tuneBlocks(tune: TuneResult): Block[] {
       `ranked by ${rankedBy}${complete ? '' : '; not decided: stopped before the end'}`,
       complete ? 'text' : 'warn',
     ),
-    tableOf(columnsOf(tune), variants, ({ dropped }) => (dropped === undefined ? undefined : piece(dropped, 'dim'))),
+    tableOf(columnsOf(tune), variants, ({ dropped }) =>
+      dropped === undefined ? undefined : piece(reasonText(dropped), 'dim'),
+    ),
     bestNotice(tune),
     notice(`* Pareto front of ${paretoOf}: ${pareto.join('; ') || 'nothing was measured'}`),
   ];

@@ -15,7 +15,7 @@ import type { VariantView } from '../../state/job-view.ts';
 import { type UiState, type AppState } from '../../state/app-state.ts';
 import { checkedOf } from '../../state/variants.ts';
 import { attachedJob, casesInAll, shownVariant, variantsOf } from '../../state/selectors.ts';
-import { VERDICT_MARKS, shapeShort, notMeasured } from '../../present/words.ts';
+import { VERDICT_MARKS, shapeShort, notMeasured, reasonText } from '../../present/words.ts';
 import { mapOf, type CellBlocks } from '../../state/error-map.ts';
 import { cursorFacts, errorMapRows, mapHeadRows } from './error-map-rows.ts';
 import { list } from '../pane/list.ts';
@@ -154,7 +154,7 @@ function caseRows(result: CaseResult, width: number): Row[] {
     textRow(shapeShort(result.shape), 'title'),
     ...(result.reason === undefined
       ? []
-      : wrapRows(result.reason, width, { role: VERDICT_MARKS[result.verdict].role })),
+      : wrapRows(reasonText(result.reason), width, { role: VERDICT_MARKS[result.verdict].role })),
     ...(result.worst === undefined ? [] : wrapRows(`worst ${elementText(result.worst, result)}`, width, { hang: 6 })),
     ...factRows(caseFacts(result), width),
     ...sdpaFacts(result, width),

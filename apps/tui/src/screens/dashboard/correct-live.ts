@@ -4,7 +4,7 @@ import { bar } from '../../present/cells/bars.ts';
 import { cutCells, padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, wrapRows, type Row, type Run } from '../../present/cells/row.ts';
 import { counted, formatCount, formatError } from '../../present/numbers.ts';
-import { VERDICT_MARKS, shapeShort } from '../../present/words.ts';
+import { VERDICT_MARKS, reasonText, shapeShort } from '../../present/words.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { casesInAll, shownVariant } from '../../state/selectors.ts';
 import { elementText } from '../../present/sections/cases.ts';
@@ -36,13 +36,13 @@ export function caseTally(variant: VariantView): string {
   return failed === 0 ? within : `${within}, including ${counted(failed, 'failed probe')}`;
 }
 
-/** Beside the cases: told when the verification has ended. */
+/** Probes come with the result of the verification, not one by one. */
 const failedProbes = (verify: VariantView['verify']): CaseResult[] =>
   (verify ? allProbes(verify) : []).filter(({ verdict }) => verdict === Verdict.FAIL);
 
-/** The worst element of all cases: the one that the limit is nearest to, or farthest beyond. */
-export function worstCase({ cases }: VariantView): CaseResult | undefined {
-  return cases
+/** The case with the worst element: the one closest to the limit, or farthest beyond it. */
+export function worstCase({ cases, verify }: VariantView): CaseResult | undefined {
+  return [...cases, ...failedProbes(verify)]
     .filter(({ worst }) => worst !== undefined)
     .toSorted((a, b) => (b.worstOfLimit ?? 0) - (a.worstOfLimit ?? 0) || b.maxAbsError - a.maxAbsError)[0];
 }
@@ -111,7 +111,7 @@ function caseRow(result: CaseResult): Row {
   if (result.verdict === Verdict.NOT_MEASURED) return [...head, run(' not run', 'dim')];
   if (result.nanCount + result.infCount > 0n)
     return [...head, run(` ${formatCount(result.nanCount)} NaN, ${formatCount(result.infCount)} Inf`, 'bad')];
-  if (result.elements === 0n) return [...head, run(` ${result.reason}`, 'bad')];
+  if (result.elements === 0n) return [...head, run(` ${reasonText(result.reason ?? '')}`, 'bad')];
   const share = result.worstOfLimit;
   return [
     ...head,

@@ -4,7 +4,7 @@ import { counted, formatBytes, formatMicroseconds, formatRatio } from '../../pre
 import { p50IntervalText } from '../../present/sections/timings.ts';
 import { fitRow, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
-import { VERDICT_MARKS } from '../../present/words.ts';
+import { VERDICT_MARKS, reasonText } from '../../present/words.ts';
 import type { JobView } from '../../state/job-view.ts';
 import { raceOf, type TuneRace } from '../../state/tuned-variants.ts';
 import { list } from '../pane/list.ts';
@@ -91,7 +91,7 @@ function columnsOf({ pareto }: TuneRace): Column<TunedVariant>[] {
       drop: 4,
       cell: ({ ratio }) => (ratio === undefined ? run('-', 'dim') : formatRatio(ratio.ratio)),
     },
-    { title: 'dropped', drop: 5, shrinkTo: 12, cell: ({ dropped }) => run(dropped ?? '', 'dim') },
+    { title: 'dropped', drop: 5, shrinkTo: 12, cell: ({ dropped }) => run(reasonText(dropped ?? ''), 'dim') },
   ];
 }
 
@@ -110,6 +110,8 @@ function footRows({ rows, pareto, result }: TuneRace, chosen: TunedVariant | und
     fitRow([run('─'.repeat(width), 'border')], width),
     ...wrapRows(`* Pareto front of ${figures}: ${front.join('; ') || 'nothing is known yet'}`, width),
     ...(result ? wrapRows(`ranked by ${result.rankedBy}`, width, { role: 'dim' }) : []),
-    ...(chosen?.dropped === undefined ? [] : wrapRows(`${chosen.label} was dropped: ${chosen.dropped}`, width)),
+    ...(chosen?.dropped === undefined
+      ? []
+      : wrapRows(`${chosen.label} was dropped: ${reasonText(chosen.dropped)}`, width)),
   ];
 }

@@ -37,7 +37,7 @@ const rowsAfter = (...actions: Action[]): string[] =>
 test("a GPU's clocks, temperature, power and memory stand over time; an answer read before counts once", () => {
   const rows = rowsAfter(answer(1, 1980), answer(1, 1980), answer(3, 1755), answer(5, 1980));
   expect(rows.filter((row) => /^(SM|temp|power|memory {2}|busy)/.test(row))).toEqual([
-    'SM clock     1980 MHz          █▁█',
+    'SM clock     1,980 MHz         █▁█',
     'temperature  54 °C             ▄▄▄',
     'power        412 of 700 W      ▄▄▄',
     'memory       21 GiB of 80 GiB  ▄▄▄',
