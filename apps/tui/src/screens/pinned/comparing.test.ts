@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { rowText } from '../../present/cells/row.ts';
+import { table } from '../../present/cells/table.ts';
 import { Store } from '../../session/store.ts';
 import { initialState } from '../../state/app-state.ts';
 import { sampleEvents } from '../../testing/sample-job.ts';
@@ -38,6 +39,26 @@ test('a comparison is of the two jobs that it was asked for: another job shows i
     expect(text).toMatch(/p50/);
     expect(text).not.toMatch(/no shape in common|not compared/);
   }
+});
+
+test.each([76, 78, 116])('%i cells: both medians are there, though emulator times are not compared', (width) => {
+  const { state, log, search } = comparing();
+  const text = latencyView({ state, log, search }, { width, height: 30 }).body.map(rowText).join('\n');
+  expect(text).toMatch(/pinned p50 +shown p50[^]* (\S+ [mu]s) +\1 .*not compared/);
+});
+
+test('figures keep their digits where names and units do not fit', () => {
+  const figures = [{ name: 'l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum', value: '45,620,000' }];
+  const { rows } = table(
+    [
+      { title: 'figure', cell: ({ name }) => name, shrinkTo: 24 },
+      { title: 'pinned', align: 'right', cell: ({ value }) => value },
+      { title: 'unit', drop: 1, cell: () => 'wavefronts' },
+    ],
+    figures,
+    30,
+  );
+  expect(rows.map(rowText)).toEqual(['l1tex__data_bank_…  45,620,000']);
 });
 
 test('the compared job is not compared with itself once it is the pinned one', () => {

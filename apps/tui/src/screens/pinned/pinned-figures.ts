@@ -13,6 +13,8 @@ interface Figure {
   readonly pinned: number | undefined;
   readonly shown: number | undefined;
   readonly format: (value: number) => string;
+  /** Of counters; other figures have it in their format. */
+  readonly unit?: string;
   /** Which of two values is better; absent: neither. */
   readonly better?: 'less' | 'more' | undefined;
 }
@@ -22,6 +24,10 @@ const COLUMNS: Column<Figure>[] = [
   { title: 'pinned', align: 'right', cell: ({ pinned, format }) => valueRun(pinned, format) },
   { title: 'shown', align: 'right', cell: ({ shown, format }) => valueRun(shown, format) },
   { title: 'change', align: 'right', cell: changeRun },
+];
+const COUNTER_COLUMNS: Column<Figure>[] = [
+  ...COLUMNS,
+  { title: 'unit', drop: 1, cell: ({ unit = '' }) => run(unit, 'dim') },
 ];
 
 const valueRun = (value: number | undefined, format: Figure['format']): Run =>
@@ -48,7 +54,8 @@ export function figureRows(comparison: PinnedComparison, width: number): Row[] {
   ];
   return groups.flatMap(([title, figures]) => {
     if (figures.length === 0) return [textRow(title, 'title'), textRow('  not measured in both', 'dim')];
-    const { header, rows } = table(COLUMNS, figures, width - 2);
+    const columns = figures.some(({ unit }) => unit !== undefined) ? COUNTER_COLUMNS : COLUMNS;
+    const { header, rows } = table(columns, figures, width - 2);
     return [[run(title, 'title')], [run('  '), ...header], ...rows.map((row): Row => [run('  '), ...row])];
   });
 }
@@ -129,7 +136,8 @@ function counterFigures({ pinned: { variant: pinned }, shown: { variant: shown }
             name,
             pinned: value,
             shown: other.value,
-            format: (shown: number) => `${formatNumber(Number(shown.toPrecision(4)))}${unit === '' ? '' : ` ${unit}`}`,
+            format: (shown: number) => formatNumber(Number(shown.toPrecision(4))),
+            unit,
             better: entryOf(BETTER, name),
           },
         ];

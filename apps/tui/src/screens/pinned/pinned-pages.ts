@@ -49,8 +49,7 @@ const COLUMNS: Column<LatencyPair>[] = [
   {
     title: 'shown is',
     cutLast: true,
-    cell: ({ verdict, notCompared = '' }) =>
-      verdict === undefined ? run(`not compared: ${notCompared}`, 'dim') : run(verdict, VERDICT_ROLES[verdict]),
+    cell: ({ verdict }) => (verdict === undefined ? run('not compared', 'dim') : run(verdict, VERDICT_ROLES[verdict])),
   },
 ];
 
