@@ -4,7 +4,8 @@
  *
  *   node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 80 kernels/flashcore_v12
  *
- * With --shape, those shapes in fp16 and bf16 instead of drawn ones. A kernel that does not take a shape has no plan for it.
+ * With --shape, those shapes in fp16 and bf16 instead of drawn ones. A kernel that does not take a shape has no plan
+ * for it.
  */
 import { parseArgs } from 'node:util';
 import {
@@ -88,17 +89,20 @@ const shapes = drawn.map(({ text, dtype }) => {
   const plans = kernels.flatMap(({ folder, manifest }) => {
     const resolved = resolvedFor(manifest, dtype);
     if (!resolved || checkShape(manifest, resolved, shape)) return [];
-    return [[folder, planLaunches(manifest, resolved, shape).launches]];
+    return [[folder, planLaunches(manifest, resolved, shape).launches] as const];
   });
   return { shape: text, dtype, plans: Object.fromEntries(plans) };
 });
-const sources = kernels.map(({ folder, manifest }) => [
-  folder,
-  {
-    source: manifest.source,
-    defines: { fp16: resolvedFor(manifest, 'fp16')?.defines, bf16: resolvedFor(manifest, 'bf16')?.defines },
-  },
-]);
+const sources = kernels.map(
+  ({ folder, manifest }) =>
+    [
+      folder,
+      {
+        source: manifest.source,
+        defines: { fp16: resolvedFor(manifest, 'fp16')?.defines, bf16: resolvedFor(manifest, 'bf16')?.defines },
+      },
+    ] as const,
+);
 process.stdout.write(
   `${JSON.stringify({ seed: Number(values.seed), kernels: Object.fromEntries(sources), shapes })}\n`,
 );
