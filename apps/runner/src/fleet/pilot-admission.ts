@@ -1,5 +1,6 @@
+import { toBinary } from '@bufbuild/protobuf';
 import { FlashcoreError, type Device } from '@flashcore/shared/contract';
-import type { Register } from '@flashcore/shared/fleet';
+import { RegisterSchema, type Register } from '@flashcore/shared/fleet';
 import { findDataSheet } from '@flashcore/shared/kernels';
 import { plainLine } from '@flashcore/shared/text';
 import type { Admission, FleetTable, PilotRow } from '../store/fleet-table.ts';
@@ -9,6 +10,8 @@ import { expectedDevice } from './partition-devices.ts';
 
 const SESSION = /^[\w-]{43}$/;
 const MOST_LACKS = 300;
+/** The device is part of every client's GetHost. */
+const MOST_REGISTER_BYTES = 64 * 1024;
 /** Clocks that differ by more are named in the pilot's lacks. */
 const CLOCK_SKEW_MS = 5_000;
 
@@ -29,6 +32,8 @@ export function letIn(
 ): { row: PilotRow; device: Device } {
   if (!SESSION.test(asked.session))
     throw new FlashcoreError('INVALID_REQUEST', {}, 'Give a session of 43 characters of base64url');
+  if (toBinary(RegisterSchema, asked).byteLength > MOST_REGISTER_BYTES)
+    throw new FlashcoreError('INVALID_REQUEST', {}, `Register in at most ${MOST_REGISTER_BYTES / 1024} KiB`);
   const row = admitted(table.admit(asked));
   if (asked.buildId !== buildId)
     throw new FlashcoreError(

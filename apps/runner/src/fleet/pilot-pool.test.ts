@@ -560,7 +560,13 @@ test('a pilot whose job was taken from it is not let in again, and its session r
 });
 
 test('a pilot tells so many bytes for a job, log lines aside, and no event beyond what a client takes', async () => {
-  const mebibytes = (count: number) => warning('x'.repeat(count * 1024 ** 2));
+  const mebibytes = (count: number) =>
+    create(JobEventSchema, {
+      payload: {
+        case: 'buildResult',
+        value: { diagnostics: Array.from({ length: count * 64 }, () => ({ message: 'x'.repeat(16_384) })) },
+      },
+    });
   for (const events of [[mebibytes(17)], Array.from({ length: 26 }, () => mebibytes(10))]) {
     const { pool, pilot } = fixture();
     const { session } = pilot('1');
@@ -571,4 +577,22 @@ test('a pilot tells so many bytes for a job, log lines aside, and no event beyon
     await expect(end).rejects.toThrow(/MiB/);
     expect(heard).toBe(events.length - 1);
   }
+});
+
+test('what a pilot says of itself is bounded: its device, its tools, texts in events, why it gives a job back', async () => {
+  const long = 'x'.repeat(1024 ** 2);
+  const { pool, pilot } = fixture();
+  const device = create(DeviceSchema, { ...OWN_DEVICE, driverVersion: long });
+  expect(() => pilot('1', { device })).toThrow('Register in at most 64 KiB');
+  expect(() => pilot('2', { missing: [long] })).toThrow('Register in at most 64 KiB');
+  expect(pool.devices.of('gpu')?.driverVersion).toBe('');
+  const { session } = pilot('3');
+  const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
+  const heard: JobEvent[] = [];
+  const end = lease.run(ASSIGNMENT, { onEvent: (event) => heard.push(event), signal: NEVER });
+  session.event(lease.number, warning(long));
+  expect((heard[0]!.payload.value as { message: string }).message).toHaveLength(16_384);
+  session.giveBack(lease.number, long);
+  const reason = await end.catch((error: unknown) => (error as LeaseLost).message);
+  expect((reason as string).length).toBeLessThan(1_000);
 });

@@ -1,6 +1,14 @@
-import { FlashcoreError, type Device, type Fleet, type FleetBuilds, type JobEvent } from '@flashcore/shared/contract';
+import {
+  FlashcoreError,
+  JobEventSchema,
+  plainMessage,
+  type Device,
+  type Fleet,
+  type FleetBuilds,
+  type JobEvent,
+} from '@flashcore/shared/contract';
 import type { Assignment, Register } from '@flashcore/shared/fleet';
-import { plainLine } from '@flashcore/shared/text';
+import { plainLine, plainText } from '@flashcore/shared/text';
 import type { ClientLoad } from '../jobs/job-context.ts';
 import type { Logger } from '../log.ts';
 import type { LeaseRow, PilotRow } from '../store/fleet-table.ts';
@@ -37,6 +45,9 @@ export interface PoolOptions extends AdmissionRules {
 }
 
 const AWAY_MS = 30_000;
+/** Of a pilot's words, which become a job's: characters of a reason, and of a text in an event, as a summary. */
+const MOST_REASON = 500;
+const MOST_TEXT = 16_384;
 
 /** The pilots of a gateway: which is let in, which has which job, and what becomes of a job whose pilot is lost. */
 export class PilotPool {
@@ -164,7 +175,7 @@ export class PilotPool {
       },
       giveBack: (lease, reason) => {
         const work = current(lease);
-        if (work) this.#takeBack(pilot, work, plainLine(reason));
+        if (work) this.#takeBack(pilot, work, reason);
       },
       alive: (secondsLeft) => {
         pilot.secondsLeft = secondsLeft || undefined;
@@ -187,9 +198,10 @@ export class PilotPool {
       this.#linkBroke(pilot, reason);
     }
     if (place !== 'next') return;
+    plainMessage(JobEventSchema, event, (text) => plainText(text.slice(0, MOST_TEXT)));
     const known = { device: pilot.device, buildId: this.#options.buildId };
     const wrong = contradictionIn(event, known) ?? work.tooMuch(event);
-    if (wrong !== undefined) return this.#takeBack(pilot, work, plainLine(wrong));
+    if (wrong !== undefined) return this.#takeBack(pilot, work, wrong);
     work.hear(event);
     if (event.payload.case !== 'finished') return this.#relay(pilot, work, event);
     const result = event.payload.value;
@@ -197,7 +209,8 @@ export class PilotPool {
   }
 
   /** What kept a pilot from this job would keep it from the next: it is not let in again. */
-  #takeBack(pilot: LivePilot, work: PilotWork, reason: string): void {
+  #takeBack(pilot: LivePilot, work: PilotWork, words: string): void {
+    const reason = plainLine(words).slice(0, MOST_REASON);
     this.#options.logger.warn(
       { pilot: pilot.schedulerJob, node: pilot.node, reason },
       'a job was taken from its pilot',
