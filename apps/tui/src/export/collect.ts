@@ -10,6 +10,7 @@ import {
 } from '@flashcore/shared/contract';
 import { DEFAULT_PROBLEM, inputsOf, isPtxSource, isSpelledEntry, type Manifest } from '@flashcore/shared/kernels';
 import type { RunnerClient } from '@flashcore/shared/client';
+import { entryOf, setEntry } from '@flashcore/shared/text';
 import type { Connection } from '../connection/connect.ts';
 import { runToResult } from '../search/experiment.ts';
 import { manifestOf, readSource, type SourcePlace } from '../search/kernel-source.ts';
@@ -97,9 +98,10 @@ const isForGpu = (devices: RunnerClient['host']['devices'], { options }: BuildRe
 function withDefaults(request: BuildRequest, manifest: Manifest): BuildRequest {
   const asked = create(BuildRequestSchema, request);
   const variant = asked.variant ?? create(VariantSchema);
-  const chosen = Object.hasOwn(manifest.configs, variant.config) ? manifest.configs[variant.config]! : {};
+  const chosen = entryOf(manifest.configs, variant.config) ?? {};
   for (const [name, { ofDevice, default: value }] of Object.entries(manifest.parameters))
-    if (ofDevice !== undefined && !Object.hasOwn(chosen, name)) variant.parameters[name] ??= BigInt(value);
+    if (ofDevice !== undefined && !Object.hasOwn(chosen, name) && entryOf(variant.parameters, name) === undefined)
+      setEntry(variant.parameters, name, BigInt(value));
   return create(BuildRequestSchema, { ...asked, variant });
 }
 

@@ -11,7 +11,7 @@ import {
 } from '@flashcore/shared/contract';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { formatShape, type Manifest } from '@flashcore/shared/kernels';
-import { plainLine } from '@flashcore/shared/text';
+import { entryOf, plainLine } from '@flashcore/shared/text';
 import type { LastVerdict, MeasuredShape } from './exported-kernel.ts';
 
 const MOST_JOBS = 50;
@@ -58,7 +58,8 @@ export function lastVerdict(jobs: readonly GetJobResponse[], source: JudgedSourc
 
 const sameParameters = ({ parameters }: VariantResult, { manifest, parameters: ours }: JudgedSource): boolean =>
   Object.entries(ours).every(
-    ([name, value]) => manifest.parameters[name]?.ofDevice !== undefined || Number(parameters[name]) === value,
+    ([name, value]) =>
+      entryOf(manifest.parameters, name)?.ofDevice !== undefined || Number(entryOf(parameters, name)) === value,
   );
 
 const WRONG: ReadonlySet<Outcome> = new Set([Outcome.WRONG_RESULT, Outcome.CRASHED, Outcome.TIMED_OUT]);
