@@ -94,7 +94,7 @@ test.skipIf(missing('nvcc'))(
     const folder = path.join(home, 'forgets');
     await run('new', folder);
     const manifest = path.join(folder, 'kernel.yaml');
-    writeFileSync(manifest, readFileSync(manifest, 'utf8').replace('scale, causal]', 'scale]'));
+    writeFileSync(manifest, readFileSync(manifest, 'utf8').replace('causal, diagonal]', 'causal]'));
     const { code, stdout } = await run('verify', folder, '--shape', '1x1x64x64', '--json', '--quiet');
     const { result } = JSON.parse(stdout) as { result: { variants: { findings: object[]; verify?: object }[] } };
     expect(code).toBe(1);
@@ -103,7 +103,7 @@ test.skipIf(missing('nvcc'))(
       {
         kind: 'FINDING_KIND_WRONG_ARGUMENTS',
         message:
-          'forgets takes 7 parameters (8, 8, 8, 8, 4, 4, 4 bytes), the manifest gives 6 arguments: Q, K, V, O, int32 64, float32 0.125',
+          'forgets takes 10 parameters (8, 8, 8, 8, 4, 4, 4, 4, 4, 4 bytes), the manifest gives 9 arguments: Q, K, V, O, int32 64, int32 64, int32 0, float32 0.125, int32 0',
       },
     ]);
   },

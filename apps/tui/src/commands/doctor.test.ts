@@ -57,7 +57,7 @@ test.each<[what: string, fields: HostFields, expected: Partial<Record<keyof Chec
   ['no sandbox', { isolation: { kind: 'none', detail: 'none' } }, { name: 'sandbox', fix: /bubblewrap/ }],
   ['a full disk', { freeDiskBytes: 1000n }, { name: 'disk', found: /1000 B free/ }],
   ['a runner of before', { freeDiskBytes: undefined, time: undefined }, { name: 'disk', state: 'limited' }],
-  ['a clock ahead', { time: timestampFromMs(NOW_MS + 3600_100) }, { found: "3600 s ahead of the client's" }],
+  ['a clock ahead', { time: timestampFromMs(NOW_MS + 3600_100) }, { found: "3,600 s ahead of the client's" }],
   ['a clock behind', { time: timestampFromMs(NOW_MS - 5000) }, { found: "5 s behind the client's" }],
 ])('%s', (_, fields, expected) => {
   const [first] = checksOf(fields);
