@@ -93,10 +93,9 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
     expect(
       probes.map(({ verdict, inputs }) => [Verdict[verdict], inputs.length > 5]),
       stderr,
-    ).toEqual([
-      ['PASS', true],
-      ['PASS', true],
-    ]);
+    ).toEqual(probes.map(() => ['PASS', true]));
+    // Kernels that take masks or keys of another length have more of them.
+    expect(probes.length).toBeGreaterThanOrEqual(2);
   });
 
   test(`and on ${others.join(', ')}`, () => {
