@@ -250,7 +250,13 @@ def measure(item, kernels, library):
     for name, values in samples.items():
         values = sorted(values)
         figures[name] = [round(values[int(p * len(values))], 3) for p in (0.5, 0.025, 0.975)]
-    return {"shape": item["shape"], "dtype": item["dtype"], "us": figures, "missing": missing, "differences": differences}
+    return {
+        "shape": item["shape"],
+        "dtype": item["dtype"],
+        "us": figures,
+        "missing": missing,
+        "differences": differences,
+    }
 
 
 def summarise(path):
@@ -267,9 +273,17 @@ def summarise(path):
     }
     for title, belongs in classes.items():
         for causal in (False, True):
-            chosen = [line for line in lines if belongs(fields_of(line["shape"])) and line["shape"].split(",")[0].endswith("c") == causal]
+            chosen = [
+                line
+                for line in lines
+                if belongs(fields_of(line["shape"])) and line["shape"].split(",")[0].endswith("c") == causal
+            ]
             for rival in sorted({name for line in chosen for name in line["us"]} - {own}):
-                pairs = [(line["us"][rival][0] / line["us"][own][0], line) for line in chosen if rival in line["us"] and own in line["us"]]
+                pairs = [
+                    (line["us"][rival][0] / line["us"][own][0], line)
+                    for line in chosen
+                    if rival in line["us"] and own in line["us"]
+                ]
                 if not pairs:
                     continue
                 ratios = [ratio for ratio, _ in pairs]

@@ -43,7 +43,9 @@ def times_of(kernel, constants, inputs, causal):
     grid = (-(-S // constants["BLOCK_M"]), B * H, 1)
 
     def launch(index):
-        kernel[grid](*inputs[index % len(inputs)], outputs[index % len(outputs)], S, D**-0.5, int(causal), *constants.values())
+        kernel[grid](
+            *inputs[index % len(inputs)], outputs[index % len(outputs)], S, D**-0.5, int(causal), *constants.values()
+        )
 
     launch(0)
     q, k, v = (each.float() for each in inputs[0])
