@@ -7,6 +7,9 @@ import { didYouMean } from '../text/nearest-names.ts';
 import { type Problem, problemNames } from '../problems/problem.ts';
 import { MAX_FAULTS, type YamlFault, formatKey } from '../data/yaml-file.ts';
 
+/** A name in an expression: the "e3" of 1e3 is none. */
+const NAME = /(?<![\w.])[A-Za-z_]\w*/g;
+
 type Key = (string | number)[];
 type Compiled = Pick<Manifest, 'problem' | 'uses' | 'math' | 'limits' | 'workspace' | 'constants' | 'launches'>;
 type RawArgument = RawLaunch['arguments'][number];
@@ -135,7 +138,7 @@ class LaunchCompiler {
   readonly #values: ReadonlySet<string>;
   readonly #uses: Set<string>;
   readonly #faults: YamlFault[];
-  /** What the names of the launch that is compiled stand for. */
+  /** The expressions that the current launch's own names stand for. */
   #with: ReadonlyMap<string, string> = new Map();
 
   constructor(
@@ -185,7 +188,7 @@ class LaunchCompiler {
     };
   }
 
-  /** A launch's own names. What they stand for may use all names but each other's. */
+  /** The expressions that a launch's own names stand for. They may use every name except each other's. */
   #parsedNames({ with: own, key }: RawLaunch): ReadonlyMap<string, string> {
     const taken = new Set([...this.#values, ...this.#tensors, ...this.#workspaces, ...FUNCTION_NAMES]);
     return new Map(
@@ -198,10 +201,10 @@ class LaunchCompiler {
     );
   }
 
-  /** An expression that several launches share, with the names of the one that is compiled. */
+  /** Parses an expression that several launches share, with the current launch's own names replaced. */
   #shared(text: string, key: Key): Expression {
     return this.#parse(
-      text.replace(/[A-Za-z_]\w*/g, (name) => this.#with.get(name) ?? name),
+      text.replace(NAME, (name) => this.#with.get(name) ?? name),
       key,
     );
   }

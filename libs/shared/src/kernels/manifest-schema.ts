@@ -128,7 +128,7 @@ const l2Persist = z.unknown().transform((value, context): { tensors: string[]; w
   return z.NEVER;
 });
 
-/** What a launch has of its own in a list `each`, and what it may share with the others there. */
+/** The fields that each launch of a list `each` has for itself, then those that all of them share. */
 const ownOfLaunch = { entry: entryName, when: expression.optional(), cluster: threeExpressions.optional() };
 const sharedOfLaunches = {
   grid: threeExpressions,
@@ -149,7 +149,7 @@ const launchesAlike = strict({
   ...sharedOfLaunches,
 });
 
-/** A launch, or launches that differ in a few names; faults keep their own paths. */
+/** A launch, or several that differ only in what a few names stand for; faults keep their own paths. */
 const launch = z.unknown().transform((value, context): z.output<typeof oneLaunch> | z.output<typeof launchesAlike> => {
   const alike = typeof value === 'object' && value !== null && Object.hasOwn(value, 'each');
   const parsed = (alike ? launchesAlike : oneLaunch).safeParse(value);
@@ -263,7 +263,13 @@ export const manifestSchema = strict({
   workspace: mapOf(cIdentifier, workspace).default({}),
   output: strict({ initial: initialValue }).optional(),
   constants: mapOf(constantName, expression, MAX_CONSTANTS).default({}),
-  launches: listOf(launch, MAX_LAUNCHES).min(1, 'wanted at least one launch'),
+  launches: listOf(launch, MAX_LAUNCHES)
+    .min(1, 'wanted at least one launch')
+    .superRefine((written, context) => {
+      const { length } = singleLaunches(written);
+      if (length > MAX_LAUNCHES)
+        context.addIssue({ code: 'custom', message: `wanted at most ${MAX_LAUNCHES} launches, found ${length}` });
+    }),
   // NONE: a trick that gains nothing, in a kernel that is right.
   faulty: strict({
     finding: oneOf(['NONE', ...FINDINGS]),

@@ -104,6 +104,23 @@ test('launches that differ in a few names share the rest', () => {
   ]);
 });
 
+test('a number in what launches share is no name of theirs', () => {
+  const manifest = parseManifest(
+    ALIKE.replace('2 * rows', '1e3 + e3').replaceAll('with: { ', 'with: { e3: 5, '),
+    'kernel.yaml',
+  );
+  const [launch] = planLaunches(manifest, resolveVariant(manifest), parseShape('1x2x64x64')).launches;
+  expect(launch!.sharedBytes).toBe(1005);
+});
+
+test('launches of lists count towards the most that a manifest may have', () => {
+  const launch = '      - { entry: short_rows, with: { rows: 16, threads: 64 } }\n';
+  const list = ALIKE.replace(/ {2}- each:\n(?: {6}.*\n)+/, `  - each:\n${launch.repeat(17)}`);
+  const twice = `${list}${list.slice(list.indexOf('  - each:'))}`;
+  expect(parseManifest(list, 'kernel.yaml').launches).toHaveLength(17);
+  expect(() => parseManifest(twice, 'kernel.yaml')).toThrow('launches: wanted at most 32 launches, found 34');
+});
+
 test.each([
   ['a name that another launch has not', 'with: { rows: 16, ', 'with: { ', 'launches[0].grid[0]: unknown name "rows"'],
   ['a parameter', 'rows: 64', 'SPLITS: 64', 'launches[0].each[1].with.SPLITS: the name "SPLITS" is taken'],
