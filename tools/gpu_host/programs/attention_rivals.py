@@ -3,7 +3,7 @@
 
   node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 80 kernels/flashcore_v12 > plans.json
   python3 tools/gpu_host/programs/attention_rivals.py plans.json [--fa3 libfa3.so] [--out FILE]
-  python3 tools/gpu_host/programs/attention_rivals.py --summary FILE
+  python3 tools/gpu_host/programs/attention_rivals.py --summary FILE…
 
 Each line of the output is a JSON object: a shape, and of each subject the median, the 2.5th and the 97.5th percentile of
 the samples in microseconds. A sample is a replay of a CUDA graph of as many calls as take about 1 ms, divided by their
@@ -22,6 +22,7 @@ import tempfile
 import warnings
 
 BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
+RIVALS = {*BACKENDS, "fa3"}
 ROUNDS = 25
 SAMPLE_US = 1000
 MOST_SCORES = 2**30
@@ -259,13 +260,18 @@ def measure(item, kernels, library):
     }
 
 
-def summarise(path):
-    """A table of what a run wrote: by class of shapes, how the first kernel stands to each rival."""
-    about, *lines = [json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf8").splitlines()]
+def summarise(paths):
+    """A table of what runs wrote: by class of shapes and over all, how the first kernel stands to each rival."""
+    lines = []
+    for path in paths:
+        about, *own_lines = [json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf8").splitlines()]
+        print(f"{about['device']}, PyTorch {about['torch']}, {len(own_lines)} shapes drawn with seed {about['seed']}.")
+        lines += own_lines
     own = about["kernels"][0]
-    print(f"{about['device']}, PyTorch {about['torch']}, {len(lines)} shapes drawn with seed {about['seed']}.\n")
-    print(f"| shapes | number | rival | its time / {own}'s: least, geometric mean, most | least at |")
-    print("| --- | --- | --- | --- | --- |")
+    print(f"\n| shapes | number | rival | its time / {own}'s: least, geometric mean, most | behind at | least at |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for line in lines:
+        line["us"]["fastest of SDPA"] = min(line["us"][name] for name in BACKENDS if name in line["us"])
     classes = {
         "heads of their own": lambda f: f[1] == f[4] and f[2] == f[5],
         "shared heads": lambda f: f[1] != f[4] and f[2] == f[5],
@@ -274,25 +280,33 @@ def summarise(path):
     for title, belongs in classes.items():
         for causal in (False, True):
             chosen = [
-                line
-                for line in lines
-                if belongs(fields_of(line["shape"])) and line["shape"].split(",")[0].endswith("c") == causal
+                line for line in lines if belongs(fields_of(line["shape"])) and fields_of(line["shape"])[6] == causal
             ]
-            for rival in sorted({name for line in chosen for name in line["us"]} - {own}):
-                pairs = [
-                    (line["us"][rival][0] / line["us"][own][0], line)
-                    for line in chosen
-                    if rival in line["us"] and own in line["us"]
-                ]
-                if not pairs:
-                    continue
-                ratios = [ratio for ratio, _ in pairs]
-                mean = math.exp(statistics.fmean(map(math.log, ratios)))
-                worst = min(pairs, key=lambda pair: pair[0])[1]
-                print(
-                    f"| {title}{', causal' if causal else ''} | {len(pairs)} | {rival} | {min(ratios):.3f}, {mean:.3f},"
-                    f" {max(ratios):.3f} | {worst['shape']} {worst['dtype']} |"
-                )
+            write_rows(f"{title}{', causal' if causal else ''}", chosen, own)
+    write_rows("all", lines, own)
+    checked = [line for line in lines if own in line["differences"]]
+    worst = max(checked, key=lambda line: error_ratio(line, own))
+    print(
+        f"\nOf {len(checked)} outputs compared with fp32's, {own}'s largest difference is at most"
+        f" {error_ratio(worst, own):.2f} times the smallest of its rivals', at {worst['shape']} {worst['dtype']}."
+    )
+
+
+def error_ratio(line, own):
+    return line["differences"][own] / min(line["differences"][name] for name in line["differences"] if name in RIVALS)
+
+
+def write_rows(title, lines, own):
+    for rival in sorted({name for line in lines for name in line["us"]} - {own}):
+        both = [line for line in lines if rival in line["us"] and own in line["us"]]
+        pairs = [(line["us"][rival][0] / line["us"][own][0], line) for line in both]
+        ratios = [ratio for ratio, _ in pairs]
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        worst = min(pairs, key=lambda pair: pair[0])[1]
+        print(
+            f"| {title} | {len(pairs)} | {rival} | {min(ratios):.3f}, {mean:.3f}, {max(ratios):.3f}"
+            f" | {sum(ratio < 1 for ratio in ratios)} | {worst['shape']} {worst['dtype']} |"
+        )
 
 
 def main():
@@ -300,7 +314,7 @@ def main():
     parser.add_argument("plans", nargs="?", type=argparse.FileType())
     parser.add_argument("--fa3", help="FlashAttention-3 as a library with functions fa3_fp16_64 and alike")
     parser.add_argument("--out", type=argparse.FileType("w"), default="-")
-    parser.add_argument("--summary", help="prints the table of what --out wrote, and measures nothing")
+    parser.add_argument("--summary", nargs="+", help="prints the table of what --out wrote, and measures nothing")
     options = parser.parse_args()
     if options.summary:
         return summarise(options.summary)
