@@ -24,29 +24,17 @@ import warnings
 BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
 RIVALS = {*BACKENDS, "fa3"}
 ROUNDS = 25
-SAMPLE_US = 1000
 MOST_SCORES = 2**30
 SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 
 
 def load_torch():
     """PyTorch's names for this file. The summary does without."""
-    global torch, functional, SDPBackend, sdpa_kernel
+    global torch, functional, SDPBackend, sdpa_kernel, graph_timing
+    import graph_timing
     import torch
     import torch.nn.functional as functional
     from torch.nn.attention import SDPBackend, sdpa_kernel
-
-
-class Driver:
-    """What of the CUDA driver a launch needs."""
-
-    def __init__(self):
-        self.library = ctypes.CDLL("libcuda.so.1")
-
-    def call(self, name, *arguments):
-        code = getattr(self.library, name)(*arguments)
-        if code != 0:
-            raise RuntimeError(f"{name} failed with CUresult {code}")
 
 
 class LaunchConfig(ctypes.Structure):
@@ -86,7 +74,7 @@ class Kernel:
         """A function that starts the launches of a plan on the current stream, which captures what it is given."""
         prepared = [self.prepared(launch, tensors) for launch in launches]
 
-        def run():
+        def run(_number=0):
             stream = torch.cuda.current_stream().cuda_stream
             for config, entry, arguments, _ in prepared:
                 config.stream = stream
@@ -160,25 +148,6 @@ def fields_of(text):
     return B, H, S, D, named.get("Hkv", H), named.get("Skv", S), first.endswith("c")
 
 
-def captured(call, count):
-    """A graph of `count` calls."""
-    with torch.cuda.stream(torch.cuda.Stream()):
-        call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        kept = [call() for _ in range(count)]
-    return graph, kept
-
-
-def time_graph(graph, events):
-    events[0].record()
-    graph.replay()
-    events[1].record()
-    events[1].synchronize()
-    return events[0].elapsed_time(events[1]) * 1e3
-
-
 def fa3_call(library, dtype, tensors, fields):
     B, H, S, D, Hkv, Skv, causal = fields
     function = getattr(library, f"fa3_{dtype}_{D}")
@@ -187,7 +156,7 @@ def fa3_call(library, dtype, tensors, fields):
     multiprocessors = torch.cuda.get_device_properties(0).multi_processor_count
     pointers = [ctypes.c_void_p(each.data_ptr()) for each in (*tensors, lse, semaphore)]
 
-    def call():
+    def call(_number=0):
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         function(*pointers, B, H, Hkv, S, Skv, int(causal), ctypes.c_float(D**-0.5), multiprocessors, stream)
         return lse, semaphore
@@ -217,9 +186,9 @@ def measure(item, kernels, library):
                 warnings.simplefilter("ignore")
                 outputs[name] = attention(backend)
             torch.cuda.synchronize()
-            subjects[name] = lambda backend=backend: attention(backend)
+            subjects[name] = lambda _number, backend=backend: attention(backend)
         except RuntimeError as error:
-            missing[name] = str(error).strip().splitlines()[0][:100]
+            missing[name] = graph_timing.first_line(error)
     if library is not None:
         outputs["fa3"] = torch.full_like(q, math.nan)
         subjects["fa3"] = fa3_call(library, item["dtype"], (q, k, v, outputs["fa3"]), fields)
@@ -236,26 +205,12 @@ def measure(item, kernels, library):
         differences = {name: (each.float() - want).abs().max().item() for name, each in outputs.items()}
         del wide, want
 
-    events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
-    graphs = {}
-    for name, call in subjects.items():
-        single, _ = captured(call, 1)
-        us = sorted(time_graph(single, events) for _ in range(5))[2]
-        count = max(1, min(200, round(SAMPLE_US / us)))
-        graphs[name] = (*captured(call, count), count)
-    samples = {name: [] for name in graphs}
-    for _ in range(ROUNDS):
-        for name, (graph, _, count) in graphs.items():
-            samples[name].append(time_graph(graph, events) / count)
-    figures = {}
-    for name, values in samples.items():
-        values = sorted(values)
-        figures[name] = [round(values[int(p * len(values))], 3) for p in (0.5, 0.025, 0.975)]
+    figures, refused = graph_timing.in_turns(subjects, ROUNDS)
     return {
         "shape": item["shape"],
         "dtype": item["dtype"],
         "us": figures,
-        "missing": missing,
+        "missing": missing | refused,
         "differences": differences,
     }
 
@@ -320,7 +275,7 @@ def main():
         return summarise(options.summary)
     load_torch()
     plans = json.load(options.plans)
-    driver = Driver()
+    driver = graph_timing.Driver()
     torch.zeros(1, device="cuda")
     wanted = {(name, item["dtype"]) for item in plans["shapes"] for name in item["plans"]}
     kernels = {(name, dtype): Kernel(driver, name, plans["kernels"][name], dtype) for name, dtype in sorted(wanted)}

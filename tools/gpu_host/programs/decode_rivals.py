@@ -25,7 +25,6 @@ import warnings
 KERNELS = pathlib.Path(__file__).resolve().parents[3] / "kernels"
 BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
 ROUNDS = 40
-SAMPLE_US = 1000
 MOST_BYTES = 12 * 1024**3
 # H, Hkv, D: Llama-3 8B and 70B, Qwen3-30B, gpt-oss, Gemma-2 9B, and heads that share nothing.
 MODELS = [(32, 8, 128), (64, 8, 128), (32, 4, 128), (64, 8, 64), (16, 8, 256), (16, 16, 128), (8, 1, 128), (40, 8, 128)]
@@ -50,22 +49,11 @@ def draw(rng):
 
 def load_torch():
     """PyTorch's names for this file. The summary does without."""
-    global torch, functional, SDPBackend, sdpa_kernel
+    global torch, functional, SDPBackend, sdpa_kernel, graph_timing
+    import graph_timing
     import torch
     import torch.nn.functional as functional
     from torch.nn.attention import SDPBackend, sdpa_kernel
-
-
-class Driver:
-    """What of the CUDA driver a launch needs."""
-
-    def __init__(self):
-        self.library = ctypes.CDLL("libcuda.so.1")
-
-    def call(self, name, *arguments):
-        code = getattr(self.library, name)(*arguments)
-        if code != 0:
-            raise RuntimeError(f"{name} failed with CUresult {code}")
 
 
 class Decode:
@@ -139,27 +127,6 @@ class Decode:
         return launch
 
 
-def captured(call, count):
-    """A graph of `count` calls, each told its number."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            call(0)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        kept = [call(number) for number in range(count)]
-    return graph, kept
-
-
-def time_graph(graph, events):
-    events[0].record()
-    graph.replay()
-    events[1].record()
-    events[1].synchronize()
-    return events[0].elapsed_time(events[1]) * 1e3
-
-
 def measure(shape, kernels, flex):
     batch, heads, kv_heads, queries, keys, width = (shape[name] for name in ("B", "H", "Hkv", "S", "Skv", "D"))
     dtype = torch.bfloat16 if shape["dtype"] == "bf16" else torch.float16
@@ -197,7 +164,7 @@ def measure(shape, kernels, flex):
             torch.cuda.synchronize()
             subjects[name] = lambda number, backend=backend: attention(number, backend)
         except RuntimeError as error:
-            missing[name] = str(error).strip().splitlines()[0][:100]
+            missing[name] = graph_timing.first_line(error)
     if flex is not None:
 
         def compiled(number):
@@ -217,25 +184,15 @@ def measure(shape, kernels, flex):
         difference = (o.transpose(1, 2).float() - want).abs().max().item()
         del k, v, want
 
-    events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
-    graphs = {}
-    for name, call in list(subjects.items()):
-        try:
-            single, _ = captured(call, 1)
-            us = sorted(time_graph(single, events) for _ in range(5))[2]
-            count = max(copies, min(200, round(SAMPLE_US / us)))
-            graphs[name] = (*captured(lambda number, call=call: call(number % copies), count), count)
-        except RuntimeError as error:
-            missing[name] = str(error).strip().splitlines()[0][:100]
-    samples = {name: [] for name in graphs}
-    for _ in range(ROUNDS):
-        for name, (graph, _, count) in graphs.items():
-            samples[name].append(time_graph(graph, events) / count)
-    figures = {}
-    for name, values in samples.items():
-        values = sorted(values)
-        figures[name] = [round(values[int(p * len(values))], 3) for p in (0.5, 0.025, 0.975)]
-    return {"shape": shape, "us": figures, "missing": missing, "difference": difference, "cacheBytes": cache_bytes}
+    repeated = {name: lambda number, call=call: call(number % copies) for name, call in subjects.items()}
+    figures, refused = graph_timing.in_turns(repeated, ROUNDS, least_calls=copies)
+    return {
+        "shape": shape,
+        "us": figures,
+        "missing": missing | refused,
+        "difference": difference,
+        "cacheBytes": cache_bytes,
+    }
 
 
 # Queries of a sequence and MB of its caches, each from and to.
@@ -285,7 +242,7 @@ def main():
     load_torch()
     rng = random.Random(options.seed)
     shapes = options.shape or [draw(rng) for _ in range(options.shapes)]
-    driver = Driver()
+    driver = graph_timing.Driver()
     torch.cuda.init()
     torch.zeros(1, device="cuda")
     kernels = {name: Decode(driver, name == "bf16") for name in ("bf16", "fp16")}
