@@ -286,7 +286,7 @@ export default tseslint.config(
     rules: { 'flashcore/no-fixed-wait': 'error' },
   },
   {
-    // Keys come from proposers, agents, clients and pilots, from files of others, and from a runner of others.
+    // Keys come from proposers, agents, clients, pilots, and other people's files and runners.
     files: ['apps/**/*.ts', 'apps/**/*.tsx', 'libs/shared/src/**/*.ts'],
     ignores: ['**/*.test.ts', '**/*.test.tsx', '**/testing/**', '**/generated/**'],
     plugins: FLASHCORE,

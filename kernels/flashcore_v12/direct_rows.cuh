@@ -86,7 +86,7 @@ __device__ __forceinline__ void attention(const Element* __restrict__ Q, const E
   float row_max[2];
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    // form.keys_before() of the row itself, of which `keys` has a part already: ptxas spills otherwise.
+    // As form.keys_before(), of which `keys` is the greatest here: with its own minimum again ptxas spills.
     const int seen = min(keys, first_row + group + h * 8 + 1 + form.diagonal) - first_key - 2 * quad_lane;
     row_max[h] = -INFINITY;
 #pragma unroll

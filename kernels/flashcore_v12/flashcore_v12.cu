@@ -348,7 +348,7 @@ struct D128Small {
 struct D128Rows64 : D128Small {  // many short heads
   static constexpr bool PERSISTENT = true;
 };
-struct D128Rows128 {  // a third stage instead of the ones, for which 128 columns of V need as much room
+struct D128Rows128 {  // no ones, which would take the room of the third stage
   static constexpr int HEAD_DIM = 128, WGS_Q = ROWS_OF_TWO / WGMMA_M, WGS_KV = 1, BLOCK_KV = LONG_KEYS, STAGES = 3;
   static constexpr int CLUSTER = 1, CONSUMER_REGISTERS = 240, CTAS_AN_SM = 1;
   static constexpr bool PERSISTENT = true, PING_PONG = true, Q_IN_REGISTERS = true, SUMS_BY_ONES = false;
@@ -414,6 +414,6 @@ FLASHCORE_V12_FEW_ENTRY(flashcore_v12_d128_few, D128Few, D128_FEW_BYTES)
       direct_rows::attention<HEAD_DIM>(Q, K, V, O, {S, Skv, reciprocal, causal, diagonal}, scale);                \
   }
 
-// CTAs an SM: left alone ptxas takes 72 registers at HEAD_DIM 128 and spills, as for 12 CTAs.
+// CTAs an SM: without a bound, or for 12 CTAs, ptxas spills at HEAD_DIM 128.
 FLASHCORE_V12_DIRECT_ENTRY(flashcore_v12_d64_direct, 64, 16, D64_DIRECT_BYTES)
 FLASHCORE_V12_DIRECT_ENTRY(flashcore_v12_d128_direct, 128, 10, D128_DIRECT_BYTES)

@@ -7,9 +7,9 @@ struct AttentionForm {
   int causal;  // 1: later rows see more keys
   int diagonal;  // row i sees keys 0 to i + diagonal; Skv without a mask
 
-  // The head of K and V that a head of Q reads; heads of all batches are in a row. Right while head * group is less than
-  // 2^32 (Granlund and Montgomery, "Division by invariant integers using multiplication", 1994). A division would make
-  // the shortest launches 2 % longer (H100).
+  // The head of K and V that a head of Q reads; heads are numbered across batches. Exact while head * group is below 2^32
+  // (Granlund and Montgomery, "Division by invariant integers using multiplication", 1994). A division would make the
+  // shortest launches up to 2 % longer (H100).
   __device__ __forceinline__ int kv_head(int head) const { return reciprocal == 0 ? head : __umulhi(head, reciprocal); }
   // How many keys the rows before `row_end` see.
   __device__ __forceinline__ int keys_before(int row_end) const { return min(Skv, row_end + diagonal); }

@@ -1,4 +1,4 @@
-/** Ends the process where it may not have the address space that it needs. */
+/** Ends the process with a message where `ulimit -v` leaves it too little address space. */
 import { lackOfAddressSpace } from '@flashcore/shared/files';
 
 // Imported before what a runner is made of: loading that takes more than 1.2 GB.

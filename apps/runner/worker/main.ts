@@ -98,7 +98,7 @@ async function openDevice(request: OpenRequest): Promise<ReplyByRequest['open']>
   return driver.facts;
 }
 
-/** A box that did not start, or was ended by somebody else, says nothing about the candidate in it. */
+/** Where a box did not start, or was killed from outside, nothing is known about the candidate in it. */
 function whatEnded({ answered, fromOutside, exitCode, signalName, problem }: ExecutorEnd): WorkerMessage {
   if (answered && !fromOutside) return { type: 'crashed', exitCode, signalName, problem };
   const how = problem ?? (signalName === null ? `exit status ${exitCode}` : signalName);

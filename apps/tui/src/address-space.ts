@@ -1,7 +1,7 @@
-/** Ends the process where it may not have the address space that it needs. */
+/** Ends the process with a message where `ulimit -v` leaves it too little address space. */
 import { lackOfAddressSpace } from '@flashcore/shared/files';
 
-// Imported before what fa-tui is made of: V8, and Node's TLS with it, are aborted with less.
+// Imported first: with less address space V8 and Node's TLS abort while the other modules load.
 const LEAST_BYTES = 1536 * 1024 ** 2;
 const EXIT_USAGE = 2;
 

@@ -6,10 +6,10 @@ import { isPlaced, isPlacedError } from './diagnostics.ts';
 // g++ tells of its parts, nvcc of its own; the linker and the assembler say the second.
 const KILLED_PART = /(?:^|: )(?:fatal error: )?Killed signal terminated program \w+|died due to signal 9\b/;
 const NO_SPACE = /: (?:No space left on device|Disk quota exceeded)\b/;
-/** Of g++, which names the place that it had come to. A text of the sources can not begin so. */
+/** g++ prints this with the place that it had reached. No text of the sources can begin like it. */
 const NOT_WRITTEN =
   /^[^:]+:\d+(?::\d+)?: fatal error: error writing to \S+: (?:No space left on device|Disk quota exceeded)$/;
-/** No source makes a compiler say so of itself. */
+/** Messages that a compiler never prints because of a source. */
 const HOST_TROUBLE =
   /: (?:Input\/output error|Read-only file system|Stale file handle|Resource temporarily unavailable|Too many open files(?: in system)?|Text file busy|(?:v?fork|posix_spawnp?): Cannot allocate memory)\.?$/;
 /** With less, some part of a compiler did not get what it wanted to write, whatever it says. */
@@ -32,7 +32,7 @@ export type HostFault = 'no-space' | 'killed' | 'box' | 'trouble' | 'unknown';
 export function hostFault(end: StagesEnd, limitMs: number): HostFault | undefined {
   const { exitCode, timedOut, seconds, lines, leastFreeBytes, boxBroke } = end;
   if (exitCode === 0 || timedOut) return undefined;
-  // Without space a box can not give its account either.
+  // On a full disk a box cannot write its report either.
   if (leastFreeBytes < LEAST_FREE_BYTES) return 'no-space';
   if (boxBroke) return 'box';
   const own = lines.filter(isOwnWord);
@@ -43,7 +43,7 @@ export function hostFault(end: StagesEnd, limitMs: number): HostFault | undefine
   return lines.some((line) => isPlacedError(line) || PTXAS_ERROR.test(line)) ? undefined : 'unknown';
 }
 
-/** What a compiler says of itself: neither a message about a place in the sources, nor a line of them under one. */
+/** Whether a line is about the compiler itself: neither a message with a place in the sources nor a quoted line. */
 const isOwnWord = (line: string): boolean => /^\S/.test(line) && !isPlaced(line);
 
 /**

@@ -248,7 +248,7 @@ test('hostFault() tells what the host did to a compiler from what its sources di
     ...['no-space', 'killed', 'killed', 'killed', undefined, undefined, undefined, undefined],
     ...['no-space', 'box', 'unknown', 'no-space', 'no-space', 'no-space', 'trouble', 'trouble'],
   ]);
-  // A source puts the host's words into messages about itself, and into lines of its own.
+  // A source can imitate the host's messages, in #error and in the lines that a compiler quotes.
   for (const words of [
     'x: No space left on device',
     'fatal error: error writing to /tmp/ccX.s: No space left on device',

@@ -62,7 +62,7 @@ export const isDiagnosticLine = (line: string): boolean =>
 /** Whether a line is an error that names a line of a file. */
 export const isPlacedError = (line: string): boolean => isPlaced(line, 'error');
 
-/** Whether a line is a message that names a line of a file; `severity`: one of that kind. */
+/** Whether a message names a line of a file; with `severity`, whether it also has that severity. */
 export function isPlaced(line: string, severity?: CompilerDiagnostic['severity']): boolean {
   const found = nvccDiagnostic(line) ?? gnuDiagnostic(line, 'g++') ?? assemblerDiagnostic(line);
   return found !== undefined && found.line > 0 && (severity === undefined || found.severity === severity);

@@ -21,7 +21,7 @@ export class FreeSpace implements Disposable {
   }
 
   #look(): void {
-    // A folder that somebody has removed has no space that could be told: its compiler fails by itself.
+    // A removed folder has no free space to report; its compiler fails by itself.
     if (!existsSync(this.#folder)) return;
     const { bavail, bsize, files, ffree } = statfsSync(this.#folder);
     this.#least = Math.min(this.#least, files > 0 && ffree === 0 ? 0 : bavail * bsize);

@@ -8,7 +8,7 @@ const crashed = (signalName: string, lastWords = ''): WorkerOutcome<unknown> => 
   ...{ status: 'crashed', step: 'the launch', exitCode: null, signalName, lastWords },
 });
 
-test('a kill that nothing explains may be the host, and the finding says so', () => {
+test('the finding of an unexplained SIGKILL says that the host may have sent it', () => {
   const message = (outcome: WorkerOutcome<unknown>) => findingOf(outcome, parseShape('1x1x64x64'))?.message;
   expect(message(crashed('SIGKILL'))).toMatch(/by SIGKILL\. Whether the kernel did that or the host.*is not known/);
   expect(message(crashed('SIGKILL', 'it wanted more memory'))).not.toContain('not known');

@@ -96,7 +96,7 @@ export function findingOf(outcome: WorkerOutcome<unknown>, shape: Shape): Findin
   }
 }
 
-/** The system kills what takes too much memory, and a process can kill itself: both look the same from here. */
+/** The system kills a process that takes too much memory, and a process can kill itself: the exit status is equal. */
 const isUnexplained = ({ signalName, lastWords }: Extract<WorkerOutcome<unknown>, { status: 'crashed' }>): boolean =>
   signalName === 'SIGKILL' && lastWords === '';
 const UNKNOWN = '. Whether the kernel did that or the host, for want of memory, is not known: run it again';

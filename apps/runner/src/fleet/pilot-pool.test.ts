@@ -559,7 +559,7 @@ test('a pilot whose job was taken from it is not let in again, and its session r
   expect(table.pilotOf(sessionOf('1'))).toBeUndefined();
 });
 
-test('a pilot tells so many bytes for a job, log lines aside, and no event beyond what a client takes', async () => {
+test('the bytes that a pilot sends for a job are limited, without its log lines, and so is each event', async () => {
   const mebibytes = (count: number) =>
     create(JobEventSchema, {
       payload: {
@@ -579,7 +579,7 @@ test('a pilot tells so many bytes for a job, log lines aside, and no event beyon
   }
 });
 
-test('what a pilot says of itself is bounded: its device, its tools, texts in events, why it gives a job back', async () => {
+test('a pilot cannot send long texts: device, tools, events, and reasons for giving a job back are bounded', async () => {
   const long = 'x'.repeat(1024 ** 2);
   const { pool, pilot } = fixture();
   const device = create(DeviceSchema, { ...OWN_DEVICE, driverVersion: long });

@@ -45,7 +45,7 @@ export interface PoolOptions extends AdmissionRules {
 }
 
 const AWAY_MS = 30_000;
-/** Of a pilot's words, which become a job's: characters of a reason, and of a text in an event, as a summary. */
+/** Most characters that a job keeps of its pilot's reason, and of each text in its pilot's events. */
 const MOST_REASON = 500;
 const MOST_TEXT = 16_384;
 
@@ -208,7 +208,7 @@ export class PilotPool {
     this.#free(pilot, () => work.finish(result));
   }
 
-  /** What kept a pilot from this job would keep it from the next: it is not let in again. */
+  /** Whatever went wrong with this job would go wrong with the next, so the pilot is not let in again. */
   #takeBack(pilot: LivePilot, work: PilotWork, words: string): void {
     const reason = plainLine(words).slice(0, MOST_REASON);
     this.#options.logger.warn(

@@ -13,12 +13,9 @@ import type { LeaseOptions, PilotLink } from './pilot-link.ts';
 /** Less than a stopped job has (STOP_GRACE_MS), so that the partition never counts as held. */
 const STOP_WITHIN_MS = 4_000;
 
-/**
- * What a pilot may store for one job, files and events: cubins, listings, samples and reports of the largest
- * experiments have 40 MiB.
- */
+/** Most bytes of files and events that a pilot may store for one job. The largest experiments need 40 MiB. */
 const MOST_STORED_BYTES = 256 * 1024 ** 2;
-/** An answer to a client has room for four. */
+/** An answer to a client can hold four events of this size. */
 const MOST_EVENT_BYTES = 16 * 1024 ** 2;
 
 /** What the files that a pilot reads are. */
@@ -106,9 +103,9 @@ export class PilotWork {
     this.#storedBytes = stored;
   }
 
-  /** Counts an event that is to be stored: why it is too much, in words; undefined: it is not. */
+  /** Counts the bytes of an event. Returns the reason where they exceed a limit, else undefined. */
   tooMuch(event: JobEvent): string | undefined {
-    // The job's own log counts its lines, which a kernel prints.
+    // The job's log has its own limit on lines, since a kernel may print any number.
     if (event.payload.case === 'logLine') return undefined;
     const { byteLength } = toBinary(JobEventSchema, event);
     if (byteLength > MOST_EVENT_BYTES)

@@ -73,8 +73,8 @@ function allowList(allowed: readonly string[], others: readonly (readonly [strin
 
 const PRIO_PROCESS = 0;
 /**
- * A box is in the group of processes that its starter is in, and group 0, "one's own", reaches beyond its process
- * namespace: a signal to it would kill or stop the worker that judges a candidate.
+ * A box is in its starter's process group. A signal to group 0, the caller's own, therefore leaves the process
+ * namespace: it would kill or stop the worker that judges a candidate.
  */
 const WITHOUT_ITS_GROUP: readonly [string, CallRule][] = [
   ['kill', { does: 'fail-values', argument: 0, values: [0] }],

@@ -16,7 +16,7 @@ export interface PilotRow {
 /** What a pilot showed. */
 export type Admission = (PilotRow & { use: 'first' | 'again' }) | 'used' | 'dismissed' | 'unknown';
 
-/** Of a pilot that is let in no more: no digest. */
+/** Stands for the session of a pilot that is not let in any more; no digest equals it. */
 const DISMISSED = 'dismissed';
 
 /** A job that a pilot has. */
@@ -86,7 +86,7 @@ export class FleetTable {
     this.#database.transaction(() => update.run(digestOf(session), pilot));
   }
 
-  /** Lets a pilot in no more, neither by its token nor by its session. Errors: DISK_FULL. */
+  /** Makes a pilot's token and session useless. Errors: DISK_FULL. */
   endSession(pilot: number): void {
     const update = this.#database.prepare('UPDATE pilots SET session_sha256 = ? WHERE id = ?');
     this.#database.transaction(() => update.run(DISMISSED, pilot));

@@ -22,8 +22,8 @@ export interface ExecutorEnd {
   /** It answered at least once: its process was there. Before that nothing of a candidate is in it. */
   answered: boolean;
   /**
-   * SIGKILL ended its box, which nothing within can send it; what kills a process within shows in the box's exit
-   * status.
+   * Whether SIGKILL ended the box. No process inside can send it that signal; where one inside was killed, the box
+   * exits with a status that says so.
    */
   fromOutside: boolean;
   /** What it did wrong, where it did not just end. */
@@ -130,7 +130,7 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
     return this.#callOnce(name, values);
   }
 
-  /** One that has ended is left to say how: a box exits a moment after what was in it. */
+  /** Leaves a box alone whose process has ended: it exits a moment later, with the status of that process. */
   [Symbol.dispose](): void {
     if (!this.#ended) this.#killAll();
     for (const descriptor of [this.#requests, this.#replies, this.#memory]) closeSync(descriptor);

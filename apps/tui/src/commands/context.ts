@@ -40,7 +40,7 @@ interface ReachOptions {
   readonly notify?: (text: string) => void;
 }
 
-/** What lets this program in at a runner, beside what its login kept. */
+/** The credentials that flags and variables give, in addition to those stored with a login. */
 interface Credentials {
   readonly tls: TlsFlags;
   readonly environment: NodeJS.ProcessEnv;

@@ -47,7 +47,7 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
     `$${variable}`,
     environment[variable] === on ? true : undefined,
   ];
-  // What others may have written chooses no host for the user's credentials.
+  // Others may have written flashcore.yaml: it must not choose the host that gets the user's credentials.
   const byProject = !options.runner && !environment['FLASHCORE_RUNNER'] && project?.runner !== undefined;
   const credential = (variable: string): Source => (byProject ? [variable, undefined] : env(variable));
   const locale: Source = ['the locale', takesUnicode(environment) ? undefined : true];

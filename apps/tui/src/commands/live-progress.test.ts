@@ -56,7 +56,7 @@ test('in a log progress is lines, without escape sequences of the compiler', () 
   );
 });
 
-test('a dumb terminal and a screen reader get lines as a log does', () => {
+test('a dumb terminal and a screen reader get plain lines, as a log file does', () => {
   const appending = progressOf(true, EVENTS, { ...PLAIN, appends: true });
   appending.progress.stop();
   const log = progressOf(false);

@@ -19,10 +19,10 @@ import type { ExportedKernel } from './exported-kernel.ts';
 import { lastVerdict, measuredShapes, storedJobs } from './stored-jobs.ts';
 import { withToldForms } from './told-forms.ts';
 
-/** Of the kernels that come with a runner. */
+/** The licence of the kernels that come with a runner. */
 const OWN_LICENSE = 'Apache-2.0';
 
-/** A kernel that does not build, or for no GPU, or is known to be wrong. */
+/** Why a kernel is not exported: it does not build, not for a GPU, or it is known to be wrong. */
 export class NothingToExport extends Error {}
 
 export interface CollectOptions {

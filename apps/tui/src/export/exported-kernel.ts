@@ -32,7 +32,7 @@ export interface ExportedKernel {
   readonly measured: readonly MeasuredShape[];
   /** SPDX's name of the licence; undefined: a user's own kernel, for which nothing here can claim one. */
   readonly license: string | undefined;
-  /** undefined: the runner has not judged it. */
+  /** The runner's last verdict; undefined: there is none. */
   readonly verdict: LastVerdict | undefined;
 }
 
@@ -76,11 +76,11 @@ export interface ExportOrigin {
 export const exportName = ({ manifest, origin }: Pick<ExportedKernel, 'manifest' | 'origin'>): string =>
   `${manifest.id}_${origin.buildId.slice(0, 8)}`;
 
-/** For PROVENANCE, in a line. */
+/** The verdict as one line of PROVENANCE. */
 export const verdictText = ({ verdict }: Pick<ExportedKernel, 'verdict'>): string =>
   verdict ? `${verdict.right ? 'right' : verdict.outcome} in ${verdict.job}` : 'not judged by the runner that built it';
 
-/** What every file says of a kernel that was exported although it is wrong; undefined: it is not. */
+/** The notice in each file of a kernel that is known to be wrong; undefined: it is not known to be. */
 export const unverifiedNotice = ({
   manifest,
   verdict,
@@ -89,7 +89,7 @@ export const unverifiedNotice = ({
     ? `UNVERIFIED: ${manifest.id} was ${verdict.outcome} when it was last judged (${verdict.job}), and exported with --unverified`
     : undefined;
 
-/** Lines of Python that say it at import; empty for a kernel that is not known to be wrong. */
+/** Python that warns at import where a kernel is known to be wrong, else an empty text. */
 export function warningAtImport(kernel: Pick<ExportedKernel, 'manifest' | 'verdict'>): string {
   const text = unverifiedNotice(kernel);
   return text === undefined ? '' : `import warnings\n\nwarnings.warn(${JSON.stringify(text)}, stacklevel=2)\n`;

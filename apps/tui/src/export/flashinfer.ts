@@ -141,7 +141,7 @@ const noticeBefore = (kernel: ExportedKernel): string => {
   return notice === undefined ? '' : `${notice}. `;
 };
 
-/** Builds beside itself, where FlashInfer-Bench puts the sources. */
+/** main.py of a solution: builds the CUDA sources, which FlashInfer-Bench puts into the same folder. */
 const buildProgram = (kernel: ExportedKernel): string => `import os
 from pathlib import Path
 

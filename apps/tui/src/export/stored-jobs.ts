@@ -1,4 +1,4 @@
-/** What stored jobs say of the build that is exported: figures on a GPU, and whether it was right. */
+/** The stored jobs of an exported build: its figures on a GPU, and its last verdict. */
 import { timestampDate } from '@bufbuild/protobuf/wkt';
 import {
   JobState,
@@ -24,7 +24,7 @@ export async function storedJobs(client: RunnerClient, kernelId: string): Promis
   return found;
 }
 
-/** By shape; its newest measurement counts. */
+/** The newest measurement of each shape. */
 export function measuredShapes(jobs: readonly GetJobResponse[], buildId: string): MeasuredShape[] {
   const found = new Map<string, MeasuredShape>();
   for (const each of jobs.flatMap((job) => shapesOf(job, buildId)))
@@ -64,7 +64,7 @@ const sameParameters = ({ parameters }: VariantResult, { manifest, parameters: o
 
 const WRONG: ReadonlySet<Outcome> = new Set([Outcome.WRONG_RESULT, Outcome.CRASHED, Outcome.TIMED_OUT]);
 
-/** PASSED where every case is right, gates aside; undefined where nothing was verified to its end. */
+/** PASSED where every case is right, whatever the gates say; undefined where no verification ended. */
 function judgedOutcome(variant: VariantResult): Outcome | undefined {
   const outcome = outcomeOfVariant({ ...variant, gates: [], comparison: undefined });
   if (WRONG.has(outcome)) return outcome;
@@ -72,7 +72,7 @@ function judgedOutcome(variant: VariantResult): Outcome | undefined {
   return outcome === Outcome.PASSED && cases.length > 0 && passedCases === cases.length ? outcome : undefined;
 }
 
-/** Shapes that are right in the job, valid, hot and not simulated, with sdpa/math beside them. */
+/** Shapes that the job found right and timed hot, validly and on a GPU, together with sdpa/math. */
 export function shapesOf({ job, result }: GetJobResponse, buildId: string): MeasuredShape[] {
   const provenance = result?.provenance;
   return (result?.variants ?? [])

@@ -174,7 +174,7 @@ print(json.dumps([seen, dispatched]))`,
     ]);
   });
 
-  test('a prepared call looks at dtype, shape and layout again', () => {
+  test('a prepared call checks dtype, shape and layout again', () => {
     const printed = run(
       kernelOf('flashcore_v11', { SMS: 132 }),
       `${QKV}
@@ -219,7 +219,7 @@ print(json.dumps(seen))`;
     ]);
   });
 
-  test('what is traced, transformed or differentiated goes through the operator', () => {
+  test('traced, transformed and differentiated calls go through the operator', () => {
     const printed = run(
       kernelOf('flashcore_v11', { SMS: 132 }),
       `${QKV}

@@ -44,7 +44,7 @@ compiler. Written by fa-tui export; PROVENANCE says from which build.
 
 q, k, v and o are [B, H, S, D], ${dtype} and contiguous, on one device, and begin at a multiple of 16 bytes. It runs on the
 current stream, under torch.compile, and in a CUDA graph: call it once before the capture, which loads the module.
-Inference only: there is no backward. Calls of a shape at the same addresses launch what the first one prepared.
+Inference only: there is no backward. Launches are prepared once for each shape and set of addresses.
 """
 
 import base64
@@ -375,7 +375,7 @@ def _check(q, k, v, out):
 
 
 _MOST_PREPARED = 512
-# By thread: a launch sets stream and workspace before the driver reads them.
+# One cache a thread: a launch writes stream and workspace into what it prepared before the driver reads them.
 _threads = threading.local()
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
     lambda index: torch.cuda.current_stream(index).cuda_stream
@@ -391,7 +391,7 @@ def _run(q, k, v, o, causal, scale):
     if known is None:
         known = _threads.prepared = {}
     prepared = known.get(key)
-    # Addresses say nothing of how a tensor is seen: that is looked at in every call.
+    # An address says nothing about dtype, shape and strides, so each call checks those.
     if prepared is None or not (
         q.dtype is DTYPE
         and k.dtype is DTYPE
@@ -422,7 +422,7 @@ def _run(q, k, v, o, causal, scale):
             prepared.run(q.device, _raw_stream(index))
 
 
-# Where PyTorch has to see an operator: when it traces, transforms or records what is called.
+# Whether PyTorch has to see an operator: it traces, transforms or records calls.
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _dispatch_modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
 _function_modes = getattr(torch._C, "_len_torch_function_stack", None)
@@ -487,6 +487,6 @@ def attention_out(q, k, v, out, causal=False, scale=None):
     if not _is_eager(q, k, v, out):
         return attention_out_op(q, k, v, out, causal, scale)
     _run(q, k, v, out, causal, scale)
-    # As the operator does: whoever has saved the tensor for a backward pass is to notice.
+    # As the operator does, so that autograd notices a change to a tensor that it saved.
     if not out.is_inference():
         torch.autograd.graph.increment_version(out)`;

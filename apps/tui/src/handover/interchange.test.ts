@@ -167,7 +167,7 @@ test('eval_results.json follows its schema: milliseconds of hot figures, -1 wher
   ]);
 });
 
-test("KernelBench's analysis finds the problem that a job's label names, and takes no other for it", () => {
+test("a job's label gives KernelBench's problem id, and no unlabelled job gets the same id", () => {
   const labelled = structuredClone(ladder[0]!);
   labelled.job!.labels = { problem_id: '1' };
   const nonsense = structuredClone(broken);

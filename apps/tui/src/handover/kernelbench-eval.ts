@@ -12,7 +12,7 @@ const PROBLEM_ID = /^[1-9]\d{0,8}$/;
 
 /**
  * `{"<problem id>": [sample]}`, milliseconds; hot figures of a GPU alone have a runtime. KernelBench's analysis looks
- * problems up by number: that of the job's label, otherwise the next that no label has.
+ * problems up by number: the number in a job's label, or else the next one that no label uses.
  */
 export function evalResults(jobs: readonly GetJobResponse[]): Record<string, unknown[]> {
   const problems = jobs.flatMap(problemsOf);
@@ -44,7 +44,7 @@ interface Sample {
 }
 
 interface Problem {
-  /** KernelBench's, of the job's label. */
+  /** KernelBench's problem id, from the job's label. */
   readonly id: string | undefined;
   /** "flashcore_v11 2x8x512x64". */
   readonly problem: string;
@@ -114,7 +114,7 @@ function summaryOf(place: string, samples: readonly Sample[]): unknown {
   const compiled = samples.filter((each) => each.compiled).length;
   const correct = samples.filter((each) => each.correct);
   const speedups = correct.flatMap((each) => speedupOf(each) ?? []);
-  // Without a speed-up nothing is known about shares, and there is no mean.
+  // Where no speed-up was measured, neither shares nor a mean can be computed.
   const timed = speedups.length > 0;
   const shares = THRESHOLDS.map((threshold): [string, number | null] => [
     threshold,

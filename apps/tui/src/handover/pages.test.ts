@@ -353,7 +353,7 @@ test('files that are no results are refused by name; folders are read without th
   expect(() => new FileSource([path.join(folder, 'none.json')])).toThrow('cannot be read (ENOENT)');
 });
 
-test('NOTES.md stands in a page as it was written, and nothing in it ends the place that it has', () => {
+test('a page shows NOTES.md as it was written, and nothing in it can end its fence', () => {
   const notes =
     '# Why\n\n- `D == 64 || D == 128`\n- a_b * c\n\n```cuda\nif (a < b) {}\n```\n\n````\n<b>@ada</b>\n````\n';
   const kernel = create(KernelSchema, { title: 'mine', notes });
@@ -371,7 +371,7 @@ test('rows of a table that share a note have one bullet', () => {
   expect(markdownOf([table]).match(/SDPA: no PyTorch/g)).toHaveLength(1);
 });
 
-test('builds that passed, as exports make them, are in no lab log and count for no limit', async () => {
+test('the lab log leaves out builds that passed, which exports make, and does not count them', async () => {
   const of = (name: string, kind: JobKind, outcome: Outcome) =>
     create(GetJobResponseSchema, { job: { name, kernelId: 'mine', kind, outcome, state: JobState.ENDED } });
   const jobs = [

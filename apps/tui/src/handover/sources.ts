@@ -42,7 +42,7 @@ export interface ResultSource {
 
 const PAGE_SIZE = 200;
 
-/** A build that passed judges nothing: each export makes one, and they would fill a page. */
+/** A build that passed is left out: it judges nothing, and each export makes one. */
 const triedSomething = (job: Job | undefined): boolean => job?.kind !== JobKind.BUILD || job.outcome !== Outcome.PASSED;
 
 export class RunnerSource implements ResultSource {

@@ -16,7 +16,7 @@ test('job names in a text are as short as elsewhere on the screen', () => {
   expect(withShortNames('busy: jobs/cd695de1-ea32-4e84-a80c-9e038af3271b')).toBe('busy: cd695de1');
 });
 
-test('the findings of a reason are words, other capitals stay', () => {
+test('findings in a reason become words, and other capitals stay', () => {
   expect(
     [
       'NAN_OUTPUT: all NaN; DEADLOCK: at k.cu:9',

@@ -97,8 +97,8 @@ export interface AskedRunner {
   readonly name: string;
   readonly from: string;
   /**
-   * By a project's file, which others may have written: it does not choose the host that flags and variables with
-   * credentials go to. What the login kept goes there.
+   * Whether a project's file chose the runner. Others may have written that file, so the runner gets the credentials
+   * stored with its login, and none from flags and variables.
    */
   readonly byProject?: boolean;
 }

@@ -101,7 +101,7 @@ test('progress inside a case counts by seeds', () => {
   expect(phase && phaseShare(phase)).toBeCloseTo((3 + 2 / 5) / 7);
 });
 
-test('cases are counted out of all of them, also between two of them', () => {
+test('finished cases are counted out of all cases, also while none of them is running', () => {
   const after = EVENTS.findIndex(({ payload }) => payload.case === 'caseResult');
   const [variant] = replay(EVENTS.slice(0, after + 1)).variants;
   expect([variant!.cases.length, variant!.verifying, casesInAll(variant!)]).toEqual([1, undefined, 7]);

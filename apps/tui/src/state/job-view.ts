@@ -104,7 +104,7 @@ export interface VariantView {
   readonly diagnostics: readonly Diagnostic[];
   /** Case and seed that run now. */
   readonly verifying?: VerifyProgress | undefined;
-  /** How many cases the verification has, also while none of them runs; absent before it begins. */
+  /** How many cases the verification has; absent before it begins. */
   readonly caseCount?: number | undefined;
   readonly cases: readonly CaseResult[];
   readonly verify?: VerifyResult | undefined;

@@ -24,7 +24,7 @@ export async function localSource(
   return files.find((found) => compiled?.sha256 === sha256Of(readForeignFile(found, MAX_TREE_BYTES))) ?? files[0];
 }
 
-/** A file with what the runner compiled: changing it changes nothing. Errors: those of `readArtifact`. */
+/** A copy of the source that the runner compiled; changing it has no effect. Errors: those of `readArtifact`. */
 export async function compiledCopy(
   compiled: Artifact,
   readArtifact: (sha256: string) => Promise<Buffer>,

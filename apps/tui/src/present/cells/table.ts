@@ -62,7 +62,7 @@ function fitColumns<Item>(columns: readonly Laid<Item>[], width: number): Laid<I
       columns.filter((laid) => laid !== victim),
       width,
     );
-  // A figure without its last digits says nothing: names give way first.
+  // Names are shortened first: a figure without its last digits says nothing.
   const names = shrink(shrunk, width, ({ shrinkTo }) => (shrinkTo === undefined ? undefined : LEAST_CELLS));
   const others = shrink(names, width, ({ cutLast }) => (cutLast ? undefined : LEAST_CELLS));
   return totalWidth(others) <= width ? others : shrink(others, width, () => LEAST_CELLS);

@@ -41,7 +41,7 @@ export function themeOf(
   };
 }
 
-// Only a locale that is set and names another encoding speaks against block characters; many containers set none.
+// Block characters are left out only where a locale is set to another encoding; many containers set no locale.
 export function takesUnicode(environment: Record<string, string | undefined>): boolean {
   const locale = environment['LC_ALL'] || environment['LC_CTYPE'] || environment['LANG'];
   return !locale || /utf-?8/i.test(locale);

@@ -41,7 +41,7 @@ test('a comparison is of the two jobs that it was asked for: another job shows i
   }
 });
 
-test.each([76, 78, 116])('%i cells: both medians are there, though emulator times are not compared', (width) => {
+test.each([76, 78, 116])('at %i cells both medians are shown, although emulator times are not compared', (width) => {
   const { state, log, search } = comparing();
   const text = latencyView({ state, log, search }, { width, height: 30 }).body.map(rowText).join('\n');
   expect(text).toMatch(/pinned p50 +shown p50[^]* (\S+ [mu]s) +\1 .*not compared/);

@@ -13,7 +13,7 @@ interface Figure {
   readonly pinned: number | undefined;
   readonly shown: number | undefined;
   readonly format: (value: number) => string;
-  /** Of counters; other figures have it in their format. */
+  /** The unit of a counter; other figures have theirs in their format. */
   readonly unit?: string;
   /** Which of two values is better; absent: neither. */
   readonly better?: 'less' | 'more' | undefined;

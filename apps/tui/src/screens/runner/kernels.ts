@@ -46,7 +46,7 @@ interface KernelRow {
   readonly kernel: ListedKernel;
   /** Its newest experiment on this runner. */
   readonly last: ExperimentSummary | undefined;
-  /** Of that experiment; of a kernel without one, its newest other job that has ended. */
+  /** That of the experiment, or of the newest ended job where the kernel has no experiment. */
   readonly job: Job | undefined;
 }
 
