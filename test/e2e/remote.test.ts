@@ -97,7 +97,7 @@ test.skipIf(NO_HOST)('every command answers as with an embedded runner', { timeo
   });
   expect(remote('verify', 'nan_output', '--shape', '1x1x64x64', '--seeds', '1')).toMatchObject({
     exitCode: 1,
-    stdout: expect.stringContaining('NAN_OUTPUT') as string,
+    stdout: expect.stringContaining('NAN OUTPUT') as string,
   });
   expect(remote('watch', name)).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(SHAPE) as string });
   expect(remote('kernels')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('flashcore_v10') as string });
