@@ -100,6 +100,31 @@ test.each<[string, Partial<MeasuredComparison>, ComparisonVerdict]>([
     ComparisonVerdict.NOT_JUDGED,
   ],
   ['a shift of itself, however narrow', { selfTime: interval(1.0199, 1.02, 1.0201) }, ComparisonVerdict.NOT_JUDGED],
+  [
+    'a champion that differs from itself, and a candidate far beyond that',
+    { selfTime: interval(0.99, 1, 1.0154), time: interval(2.9, 3, 3.1), cycles: interval(2.9, 3, 3.1) },
+    ComparisonVerdict.FASTER,
+  ],
+  [
+    'a champion that differs from itself, and a candidate far beyond that in time only',
+    { selfTime: interval(0.98, 1, 1.0154), time: interval(2.9, 3, 3.1) },
+    ComparisonVerdict.NOT_JUDGED,
+  ],
+  [
+    'a champion that differs from itself, and a candidate slower by more than that',
+    { selfTime: interval(0.98, 1, 1.0154), time: interval(0.95, 0.96, 0.97), cycles: interval(0.95, 0.96, 0.97) },
+    ComparisonVerdict.SLOWER,
+  ],
+  [
+    'a champion that differs from itself, and a candidate slower by less than that',
+    { selfTime: interval(0.98, 1, 1.0154), time: interval(0.97, 0.975, 0.98) },
+    ComparisonVerdict.NOT_JUDGED,
+  ],
+  [
+    'a champion that differs from itself without end',
+    { selfTime: interval(0.9, 1, NaN) },
+    ComparisonVerdict.NOT_JUDGED,
+  ],
   ['a champion whose own samples were all dropped', { selfTime: undefined }, ComparisonVerdict.NOT_JUDGED],
   ['a champion with one pair of its own samples', { selfBlocks: 1 }, ComparisonVerdict.NOT_JUDGED],
   ['a champion without cycles of its own', { selfCycles: undefined }, ComparisonVerdict.NOT_JUDGED],

@@ -126,5 +126,5 @@ function checkText({ championOutputCheck, candidateOutputCheck }: ShapeCompariso
 
 function ruleText({ rule }: ComparisonResult): string {
   if (!rule) return '';
-  return `faster: lower end of the 95 % interval at least ${rule.acceptRatio} in time and in cycles, and no shape below ${rule.floorRatio}; the champion must be within ±${formatPercent(100 * rule.noiseLimit)} of itself`;
+  return `faster: lower end of the 95 % interval at least ${rule.acceptRatio} in time and in cycles, and no shape below ${rule.floorRatio}; where the champion is more than ±${formatPercent(100 * rule.noiseLimit)} from itself, its distance counts against the answer`;
 }

@@ -3272,7 +3272,8 @@ export declare type ComparisonRule = Message<"flashcore.runner.v1.ComparisonRule
   floorRatio: number;
 
   /**
-   * A champion that differs from itself by more, at either end of the interval, judges nothing: 0.015.
+   * Where a champion differs from itself by more, at either end of the interval, that difference counts against every
+   * answer, and what it could undo is not judged: 0.015.
    *
    * @generated from field: double noise_limit = 3;
    */
