@@ -118,16 +118,16 @@ describe.skipIf(missing('sshd'))('ssh://', () => {
     ]);
   });
 
-  test('ssh ends with the program, even when that is killed', async () => {
+  test('ssh ends with the program, even when that is killed', { timeout: 90_000 }, async () => {
     last = 3;
     const program = spawn(process.execPath, [PROGRAM, 'watch', JOB, '--runner', box()], {
       env: environment(),
       stdio: 'ignore',
     });
-    await expect.poll(() => childrenOf(program.pid!, 'ssh'), { timeout: 10_000 }).toHaveLength(1);
-    await expect.poll(() => sshd.sessions().length, { timeout: 10_000 }).toBe(1);
+    await expect.poll(() => childrenOf(program.pid!, 'ssh'), { timeout: 20_000 }).toHaveLength(1);
+    await expect.poll(() => sshd.sessions().length, { timeout: 20_000 }).toBe(1);
     program.kill('SIGKILL');
-    await expect.poll(() => sshd.sessions(), { timeout: 10_000 }).toEqual([]);
+    await expect.poll(() => sshd.sessions(), { timeout: 20_000 }).toEqual([]);
   });
 
   test('what is wrong is said at once, then what to do', async () => {

@@ -240,7 +240,7 @@ describe.each(kernels)('$id', (kernel) => {
     expect(pythonPrints(kernel)).toEqual(expected);
   });
 
-  test('C++ too', { timeout: 60_000 }, () => {
+  test('C++ too', { timeout: 180_000 }, () => {
     expect(cppPrinted()[kernel.id]).toEqual(expected);
   });
 
