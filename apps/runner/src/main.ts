@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { FlashcoreError } from '@flashcore/shared/contract';
+import { addProblemFolders, requireProblems } from '@flashcore/shared/kernels';
 import packageJson from '../package.json' with { type: 'json' };
 import { createLogger } from './log.ts';
 import { parseOptions } from './options.ts';
@@ -50,6 +51,9 @@ async function main(): Promise<void> {
 
   requireNotRoot(options);
   requireDescriptors();
+  addProblemFolders(options.problemFolders);
+  // A runner for one client tells what is wrong with a problem when a kernel names it.
+  if (!options.embedded) requireProblems();
   const logger = createLogger(options.logLevel);
   const buildId = digestOf(mainFile, join(dirname(mainFile), 'worker.js'));
   if (options.pilot)

@@ -24,6 +24,7 @@ export function optionsOf(flags: ServeFlags, environment: NodeJS.ProcessEnv): Se
     address,
     dataDirectory: resolve(flags.data),
     kernelsDirectory: resolve(flags.kernels),
+    problemFolders: (flags.problems ?? []).map((folder) => resolve(folder)),
     embedded: flags.embedded ?? false,
     idleExitSeconds: flags.idleExitSeconds,
     graceSeconds: flags.graceSeconds,

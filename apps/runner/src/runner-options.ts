@@ -8,7 +8,7 @@ import type { OwnerOf } from './rpc/services.ts';
 import type { ProcessGroups } from './sandbox/groups.ts';
 
 /** What a runner is started with: what its user says, and what the program that it is brings. */
-export interface RunnerOptions extends ServeOptions {
+export interface RunnerOptions extends Omit<ServeOptions, 'problemFolders'> {
   version: string;
   /** Digest of the runner's own code. */
   buildId: string;

@@ -12,6 +12,7 @@ export interface ServeFlags extends KeepFlags {
   address?: string;
   data: string;
   kernels: string;
+  problems?: string[];
   embedded?: boolean;
   idleExitSeconds: number;
   graceSeconds: number;
@@ -58,6 +59,10 @@ export function addServeOptions(
       ),
     )
     .option('--kernels <folder>', "the runner's kernels", join(repositoryRoot, 'kernels'))
+    .option(
+      '--problems <folder...>',
+      "folders of problems beside flashcore's own, a folder each in them ($FLASHCORE_PROBLEMS); docs/problems.md",
+    )
     .option('--embedded', 'for one client: listen on a Unix socket, and exit when unused')
     .option('--idle-exit-seconds <seconds>', 'embedded: exit after this long without a client or job', seconds, 30)
     .option('--grace-seconds <seconds>', 'how long running jobs may go on after SIGTERM', seconds, 10)

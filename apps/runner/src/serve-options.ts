@@ -15,6 +15,8 @@ export interface ServeOptions {
   address: ListenAddress | undefined;
   dataDirectory: string;
   kernelsDirectory: string;
+  /** Of problems beside flashcore's own and those of $FLASHCORE_PROBLEMS. */
+  problemFolders: readonly string[];
   embedded: boolean;
   /** Embedded: ends when there was no client and no job for so long. */
   idleExitSeconds: number;

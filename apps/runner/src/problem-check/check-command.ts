@@ -7,6 +7,7 @@ import {
   DEFAULT_PROBLEM,
   TENSOR_DTYPES,
   casesSource,
+  PROBLEMS_VARIABLE,
   installedProblem,
   installedProblems,
   parseCases,
@@ -119,7 +120,7 @@ export async function checkOne(
     writeFileSync(file, JSON.stringify(job));
     const program = workerProgram('check-problem', 'check-problem.ts');
     const { output, exitCode, lines } = await readProgram(process.execPath, [program, file], {
-      environment: workerEnvironment(),
+      environment: { ...workerEnvironment(), [PROBLEMS_VARIABLE]: process.env[PROBLEMS_VARIABLE] },
       limitMs: LIMIT_MS,
       signal,
       maxBytes: MAX_OUTPUT_BYTES,

@@ -9,7 +9,7 @@ import {
   type Shape,
   type Variant,
 } from '@flashcore/shared/contract';
-import { resolveVariant, type Cases, type Manifest, type ResolvedVariant } from '@flashcore/shared/kernels';
+import { ownDefinition, resolveVariant, type Cases, type Manifest, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
 import { namesNoShapes, settingsOf } from './asked-settings.ts';
 import { chooseArch, requireCompilers } from './choose-arch.ts';
@@ -76,6 +76,7 @@ export function planSpec<Method extends JobMethod>(
           request: experiment,
           judged,
           casesDigest: cases.digest,
+          ownDefinition: ownDefinition(problem),
           asked: phases,
           fixed: fixedPhases(experiment, planned),
           championLeftOut: leftOut,

@@ -37,6 +37,8 @@ interface RankedParts {
   request: RunExperimentRequest;
   judged: JudgedBy;
   casesDigest: string;
+  /** Of a problem that is not flashcore's: its text, which its owner may edit. */
+  ownDefinition: string | undefined;
   /** What the request asks for. */
   asked: PhaseSpecs;
   /** What the same request would come to, were all its settings left to the plan; a text: why that can't be run. */
@@ -47,9 +49,9 @@ interface RankedParts {
 
 /** Decides from a compiled job whether it is ranked, with all reasons why it is not. */
 export function rankingOf(parts: RankedParts): RunRanking {
-  const { request, judged, casesDigest, fixed } = parts;
+  const { request, judged, casesDigest, ownDefinition, fixed } = parts;
   const rulesDigest = createHash('sha256')
-    .update(JSON.stringify([judged.text, judged.plan.name, casesDigest]))
+    .update(JSON.stringify([judged.text, judged.plan.name, casesDigest, ...(ownDefinition ? [ownDefinition] : [])]))
     .digest('hex');
   const { assigned } = request;
   if (assigned) {

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
+import { PROBLEMS_VARIABLE } from '@flashcore/shared/kernels';
 import { RunnerProfiles } from '@flashcore/shared/logins';
 import { dataDirectory } from '../connection/data-directory.ts';
 import { takesUnicode } from '../present/cells/theme.ts';
@@ -40,7 +41,10 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
   const env = (variable: string): Source => [`$${variable}`, environment[variable] || undefined];
   const inFile = (key: Exclude<keyof Settings, 'theme' | 'hooks' | 'keys'>): Source => [file, settings[key]];
   const project = findProject(process.cwd());
-  const inProject = (key: 'runner' | 'plan' | 'kernels' | 'champions'): Source => [project?.file ?? '', project?.[key]];
+  const inProject = (key: 'runner' | 'plan' | 'kernels' | 'problems' | 'champions'): Source => [
+    project?.file ?? '',
+    project?.[key],
+  ];
   const isRefused = project?.runner !== undefined && !isLogin(project.runner, environment);
   const flag = (name: string, value: string | boolean | undefined): Source => [`--${name}`, value];
   const isOn = (variable: string, on: string): Source => [
@@ -117,6 +121,7 @@ export function effectiveSettings(options: GlobalOptions, environment: NodeJS.Pr
     ),
     first('plan', inProject('plan'), byDefault("the runner's")),
     first('kernels', inProject('kernels'), byDefault("the runner's alone")),
+    first('problems', inProject('problems'), env(PROBLEMS_VARIABLE), byDefault("flashcore's alone")),
     first('champions', inProject('champions'), byDefault(path.resolve(CHAMPIONS_FOLDER))),
     first('data', env('FLASHCORE_HOME'), byDefault(dataDirectory(environment))),
   ];

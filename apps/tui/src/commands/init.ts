@@ -12,6 +12,8 @@ const TEXT = `# What fa-tui takes from this repository, in every folder below th
 
 # Where \`fa-tui run NAME\` looks for the folder NAME, after the current folder.
 kernels: ${KERNELS}
+# Problems of your own, a folder each with problem.yaml and cases.yaml (docs/problems.md).
+# problems: problems
 # Where \`fa-tui accept --save\` and \`fa-tui champions\` keep champions and their sources.
 champions: champions
 # The plan of \`fa-tui run\` and \`fa-tui watch-source\`: its gates decide. Without it the runner's default.

@@ -2,14 +2,14 @@ import { RunnerClient } from '@flashcore/shared/client';
 import { isRunning, withoutCredentials } from '@flashcore/shared/files';
 import { RunnerProfiles } from '@flashcore/shared/logins';
 import { FlashcoreError, JobState, type Job } from '@flashcore/shared/contract';
-import { installedProblem, installedProblems } from '@flashcore/shared/kernels';
+import { addProblemFolders, installedProblem, installedProblems } from '@flashcore/shared/kernels';
 import { dataDirectory, readRunnerRecord } from '../connection/data-directory.ts';
 import { resolveTarget, type Target } from '../connection/target.ts';
 import { isSshAddress } from '../remote/ssh-address.ts';
 import { toleranceRule } from '../present/sections/cases.ts';
 import { shortName } from '../present/words.ts';
 import { searchIds } from '../search/search-store.ts';
-import { configuredRunner } from '../settings/project.ts';
+import { configuredRunner, findProject } from '../settings/project.ts';
 import { readSettings } from '../settings/settings.ts';
 import { UsageError } from '../usage-error.ts';
 import type { Candidate, NameKind, Names } from './complete-line.ts';
@@ -28,8 +28,8 @@ export const knownNames =
   async (kind, kernel) => {
     if (kind === 'runner') return knownRunners(environment);
     if (kind === 'search') return searchIds(environment).map((word) => ({ word, about: '' }));
-    if (kind === 'problem') return installedProblems().map((word) => ({ word, about: installedProblem(word).title }));
     try {
+      if (kind === 'problem') return problemNames();
       const target = targetOf(environment, asked);
       if (target === undefined) return await installedNames(kind, kernel);
       return await fromRunner(target, (client, signal) => NAMES[kind](client, signal, kernel));
@@ -39,6 +39,13 @@ export const knownNames =
       throw error;
     }
   };
+
+/** Those of flashcore, and of the repository. */
+function problemNames(): Candidate[] {
+  const folder = findProject(process.cwd())?.problems;
+  if (folder !== undefined) addProblemFolders([folder]);
+  return installedProblems().map((word) => ({ word, about: installedProblem(word).title }));
+}
 
 /** Those logged in to, and those whose hosts the settings have hooks for. */
 function knownRunners(environment: NodeJS.ProcessEnv): Candidate[] {

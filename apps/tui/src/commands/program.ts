@@ -69,6 +69,9 @@ async function guarded(
   const { CommandContext } = await import('./context.ts');
   const context = new CommandContext(surroundings, options);
   try {
+    // Manifests name problems, and so does the runner that this program may start.
+    const problems = context.project()?.problems;
+    if (problems !== undefined) (await import('@flashcore/shared/kernels')).addProblemFolders([problems]);
     return await body(context);
   } catch (error) {
     const { reportError } = await import('./report-error.ts');

@@ -31,6 +31,7 @@ const PROJECT = strict({
     .describe('Plan of fa-tui run and watch-source; absent: the default of the runner')
     .optional(),
   kernels: folder().describe('Where fa-tui run NAME looks for the folder NAME').optional(),
+  problems: folder().describe('Folder of problems beside those of flashcore, a folder each').optional(),
   champions: folder().describe('Where champions are saved to and loaded from (default: champions)').optional(),
 });
 
@@ -56,7 +57,8 @@ function projectOf(file: string, content: string): Project {
   try {
     // A file of comments alone is a project that says nothing.
     const nothing = content.split('\n').every((line) => /^\s*(#|$)/.test(line));
-    const { kernels, champions, ...said } = nothing ? {} : yamlFile.parseYamlFile(content, file, PROJECT).value;
+    const project: z.output<typeof PROJECT> = nothing ? {} : yamlFile.parseYamlFile(content, file, PROJECT).value;
+    const { kernels, problems, champions, ...said } = project;
     const absolute = (name: string): string => {
       const place = path.join(path.dirname(file), name);
       if (leadsOut(path.dirname(file), place)) throw new UsageError(`${file}: ${place} is a link out of its folder`);
@@ -66,6 +68,7 @@ function projectOf(file: string, content: string): Project {
       file,
       ...said,
       ...(kernels !== undefined && { kernels: absolute(kernels) }),
+      ...(problems !== undefined && { problems: absolute(problems) }),
       ...(champions !== undefined && { champions: absolute(champions) }),
     };
   } catch (error) {

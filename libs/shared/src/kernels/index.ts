@@ -94,10 +94,15 @@ export { ENTRY, type OperandAxis, type OperandName, type TableName } from '../pr
 export {
   DEFAULT_PROBLEM,
   recordedProblem,
+  PROBLEMS_REMEDY,
+  PROBLEMS_VARIABLE,
+  addProblemFolders,
   casesSource,
   installedProblem,
   installedProblems,
+  ownDefinition,
   referenceSource,
+  requireProblems,
 } from '../problems/installed-problems.ts';
 export { accumulateOf, dtypeParameters, inputsOf } from './manifest-math.ts';
 export { MANIFEST_FILE, loadManifest, parseManifest, readManifestText } from './manifest.ts';

@@ -13,7 +13,7 @@ import { isPtxSource, manifestSchema } from './manifest-schema.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import { DeadlinePassed, withinDeadline } from '../text/deadline.ts';
 import { parseYamlFile, type YamlFile } from '../data/yaml-file.ts';
-import { installedProblem, installedProblems } from '../problems/installed-problems.ts';
+import { PROBLEMS_REMEDY, installedProblem, installedProblems } from '../problems/installed-problems.ts';
 import type { Problem } from '../problems/problem.ts';
 
 /** Real ones take some 10 ms. */
@@ -83,7 +83,7 @@ function readManifest(yamlText: string, path: string): Manifest {
 function problemNamed(id: string, file: YamlFile<unknown>): Problem {
   const installed = installedProblems();
   if (installed.includes(id)) return installedProblem(id);
-  const remedy = didYouMean(id, installed) || `: installed are ${installed.join(', ')}`;
+  const remedy = didYouMean(id, installed) || `: installed are ${installed.join(', ')}; ${PROBLEMS_REMEDY}`;
   throw file.refuse([{ key: ['problem'], message: `unknown problem "${id}"${remedy}` }]);
 }
 

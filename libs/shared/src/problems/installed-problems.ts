@@ -1,6 +1,9 @@
-/** The problems of this installation: a folder each in `problems`, at the root that the programs lie below. */
-import { existsSync, readdirSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+/**
+ * The problems that there are: those of this installation, a folder each in `problems` at the root that the programs
+ * lie below, and the user's own, a folder each in the folders of $FLASHCORE_PROBLEMS.
+ */
+import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import { basename, delimiter, dirname, join, resolve } from 'node:path';
 import { FlashcoreError } from '../contract/errors.ts';
 import { HAND_WRITTEN_BYTES, readForeignText } from '../files/foreign-file.ts';
 import { type Problem, parseProblem } from './problem.ts';
@@ -11,49 +14,150 @@ export const DEFAULT_PROBLEM = 'attention';
 /** The problem that a message or a record names; those from before it was noted name none. */
 export const recordedProblem = (text: string | undefined): string => text || DEFAULT_PROBLEM;
 
+/** Folders of problems, with the separator of $PATH; processes that this one starts see the same problems. */
+export const PROBLEMS_VARIABLE = 'FLASHCORE_PROBLEMS';
+
+/** How a program comes to know a problem. A runner keeps the folders that it was started with. */
+export const PROBLEMS_REMEDY =
+  'folders of others: problems in flashcore.yaml, $FLASHCORE_PROBLEMS, and --problems of a runner when it starts';
+
 const PROBLEM_FILE = 'problem.yaml';
 const REFERENCE_FILE = 'reference.cpp';
 const CASES_FILE = 'cases.yaml';
-const read = new Map<string, Problem>();
+/** By id; `version`: of a file that its user may edit meanwhile. */
+const read = new Map<string, { problem: Problem; version: string }>();
 
-/** The problem of an id of installedProblems(); each is read once. Errors: INVALID_MANIFEST with path and key. */
+/** A problem's folder, and the name that messages have for it. */
+interface Place {
+  readonly folder: string;
+  readonly shown: string;
+}
+
+/** Adds folders of problems to those of $FLASHCORE_PROBLEMS. Errors: as requireProblems(). */
+export function addProblemFolders(folders: readonly string[]): void {
+  const all = new Set([...userFolders(), ...folders.map((folder) => resolve(folder))]);
+  if (all.size > 0) process.env[PROBLEMS_VARIABLE] = [...all].join(delimiter);
+}
+
+/**
+ * Reads the user's own problems. Errors: INVALID_MANIFEST for a folder that is none, an id that two problems have, and
+ * what is wrong in one of them.
+ */
+export function requireProblems(): void {
+  for (const id of installedProblems()) {
+    if (installedProblem(id).operation === 'own') referenceSource(id);
+    if (!isOwn(id)) casesSource(id);
+  }
+}
+
+/**
+ * The problem of an id of installedProblems(). Each is read once, and a problem of the user's again after an edit.
+ * Errors: INVALID_MANIFEST with path and key.
+ */
 export function installedProblem(id: string): Problem {
   const known = read.get(id);
-  if (known) return known;
-  const path = join(problemsFolder(), id, PROBLEM_FILE);
-  const problem = parseProblem(readForeignText(path, HAND_WRITTEN_BYTES), path);
+  if (known?.version === '') return known.problem;
+  const { folder, shown } = placeOf(id);
+  const file = join(folder, PROBLEM_FILE);
+  const version = isOwn(id) ? '' : versionOf(file);
+  if (known?.version === version) return known.problem;
+  const path = join(shown, PROBLEM_FILE);
+  const problem = parseProblem(textOf({ folder, shown }, PROBLEM_FILE), path);
   if (problem.id !== id)
     throw new FlashcoreError('INVALID_MANIFEST', { path, key: 'id' }, `${path}: id: wanted the folder's name "${id}"`);
-  read.set(id, problem);
+  read.set(id, { problem, version });
   return problem;
 }
 
 /** The text of a problem's reference.cpp. Errors: INVALID_MANIFEST if there is none. */
-export function referenceSource(id: string): string {
-  const path = `problems/${id}/${REFERENCE_FILE}`;
-  const file = join(problemsFolder(), id, REFERENCE_FILE);
-  if (existsSync(file)) return readForeignText(file, HAND_WRITTEN_BYTES);
-  const message = `${path}: must be there, because problem.yaml says reference: { op: own }`;
-  throw new FlashcoreError('INVALID_MANIFEST', { path, key: 'reference.op' }, message);
-}
+export const referenceSource = (id: string): string =>
+  textIn(id, REFERENCE_FILE, 'reference.op', 'because problem.yaml says reference: { op: own }').text;
 
 /** A problem's cases.yaml, with the path that error messages show. Errors: INVALID_MANIFEST if there is none. */
-export function casesSource(id: string): { text: string; path: string } {
-  const path = `problems/${id}/${CASES_FILE}`;
-  const file = join(problemsFolder(), id, CASES_FILE);
-  if (existsSync(file)) return { text: readForeignText(file, HAND_WRITTEN_BYTES), path };
-  throw new FlashcoreError('INVALID_MANIFEST', { path }, `${path}: must be there, with the cases of the problem`);
+export const casesSource = (id: string): { text: string; path: string } =>
+  textIn(id, CASES_FILE, undefined, 'with the cases of the problem');
+
+/**
+ * What a problem of the user's says, whole: it is among the rules that a ranked run was judged by. Undefined for one of
+ * this installation, which the runner's build stands for.
+ */
+export function ownDefinition(id: string): string | undefined {
+  if (isOwn(id)) return undefined;
+  const text = textOf(placeOf(id), PROBLEM_FILE);
+  return installedProblem(id).operation === 'own' ? `${text}\0${referenceSource(id)}` : text;
 }
 
-/** Their ids. */
-export const installedProblems = (): string[] =>
-  readdirSync(problemsFolder()).filter((id) => existsSync(join(problemsFolder(), id, PROBLEM_FILE)));
+/** Their ids. Errors: INVALID_MANIFEST for a folder of $FLASHCORE_PROBLEMS that is none, and an id that two have. */
+export function installedProblems(): string[] {
+  const ids = problemsIn(ownFolder());
+  for (const folder of userFolders()) {
+    for (const id of problemsIn(folder)) {
+      if (ids.includes(id))
+        throw wrong(join(folder, id), `the id of a problem must be its own, and another problem is called "${id}"`);
+      ids.push(id);
+    }
+  }
+  return ids;
+}
+
+function textIn(id: string, name: string, key: string | undefined, why: string): { text: string; path: string } {
+  const place = placeOf(id);
+  const path = join(place.shown, name);
+  if (existsSync(join(place.folder, name))) return { text: textOf(place, name), path };
+  throw wrong(path, `must be there, ${why}`, key);
+}
+
+/** A repository that somebody else wrote may have links out of it: none is followed. */
+function textOf({ folder, shown }: Place, name: string): string {
+  const file = join(folder, name);
+  if (realpathSync(file) !== join(realpathSync(dirname(folder)), basename(folder), name))
+    throw wrong(join(shown, name), 'must be a file of its folder, not a link');
+  return readForeignText(file, HAND_WRITTEN_BYTES);
+}
+
+/** Whether a problem of this installation has the id. */
+const isOwn = (id: string): boolean => existsSync(join(ownFolder(), id, PROBLEM_FILE));
+
+function placeOf(id: string): Place {
+  if (isOwn(id)) return { folder: join(ownFolder(), id), shown: `problems/${id}` };
+  const among = userFolders().find((each) => existsSync(join(each, id, PROBLEM_FILE)));
+  if (among === undefined) throw wrong(`problems/${id}`, 'is not installed any more');
+  return { folder: join(among, id), shown: join(among, id) };
+}
+
+function problemsIn(folder: string): string[] {
+  try {
+    return readdirSync(folder).filter((id) => existsSync(join(folder, id, PROBLEM_FILE)));
+  } catch (error) {
+    throw wrong(
+      folder,
+      `must be a folder of problems, for $FLASHCORE_PROBLEMS, --problems or flashcore.yaml names it (${(error as Error).message})`,
+    );
+  }
+}
+
+const userFolders = (): string[] =>
+  (process.env[PROBLEMS_VARIABLE] ?? '')
+    .split(delimiter)
+    .filter((folder) => folder !== '')
+    .map((folder) => resolve(folder));
+
+function versionOf(file: string): string {
+  const { mtimeMs, size, ino } = statSync(file);
+  return `${mtimeMs} ${size} ${ino}`;
+}
+
+const wrong = (path: string, message: string, key?: string): FlashcoreError =>
+  new FlashcoreError('INVALID_MANIFEST', { path, ...(key !== undefined && { key }) }, `${path}: ${message}`);
+
+let own: string | undefined;
 
 // Sources and bundles lie at different depths below the root.
-function problemsFolder(): string {
+function ownFolder(): string {
+  if (own !== undefined) return own;
   for (let folder = import.meta.dirname; ; folder = dirname(folder)) {
     const problems = join(folder, 'problems');
-    if (existsSync(join(problems, DEFAULT_PROBLEM, PROBLEM_FILE))) return problems;
+    if (existsSync(join(problems, DEFAULT_PROBLEM, PROBLEM_FILE))) return (own = problems);
     if (folder === dirname(folder))
       throw new Error(
         `no problems/${DEFAULT_PROBLEM} in any folder above ${import.meta.dirname}: install flashcore again`,

@@ -1,5 +1,5 @@
 import { invalidRequest, type FieldViolation } from '@flashcore/shared/contract';
-import { TENSOR_DTYPES, installedProblems, isTensorDtype } from '@flashcore/shared/kernels';
+import { PROBLEMS_REMEDY, TENSOR_DTYPES, installedProblems, isTensorDtype } from '@flashcore/shared/kernels';
 import { didYouMean } from '@flashcore/shared/text';
 
 interface Range {
@@ -53,7 +53,10 @@ export class Violations {
   problem(field: string, value: string): void {
     const known = installedProblems();
     if (value !== '' && !known.includes(value))
-      this.add(field, `must be one of ${known.join(', ')} or empty, is "${value}"${didYouMean(value, known)}`);
+      this.add(
+        field,
+        `must be one of ${known.join(', ')} or empty, is "${value}"${didYouMean(value, known) || `; ${PROBLEMS_REMEDY}`}`,
+      );
   }
 
   /** Throws INVALID_REQUEST with all that was found. */

@@ -1,0 +1,97 @@
+/** A problem in a folder of its user's: no file of flashcore is touched, and all that kernels go through knows it. */
+import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Home, ROOT, type CommandResult } from '../support/home.ts';
+
+const LIMIT_MS = 180_000;
+const CASE = ['--shape', 'rows=5,N=64'];
+const home = new Home();
+const repository = join(home.path, 'kernels');
+const problem = join(repository, 'problems/our_norm');
+const kernel = join(repository, 'our_norm_kernel');
+
+beforeAll(() => {
+  mkdirSync(join(repository, 'problems'), { recursive: true });
+  writeFileSync(join(repository, 'flashcore.yaml'), 'problems: problems\n');
+  cpSync(join(ROOT, 'problems/rmsnorm'), problem, { recursive: true });
+  edit(join(problem, 'problem.yaml'), 'id: rmsnorm', 'id: our_norm');
+  cpSync(join(ROOT, 'examples/kernels/rmsnorm'), kernel, { recursive: true });
+  writeFileSync(join(kernel, 'NOTES.md'), 'The first kernel of our norm.\n');
+  edit(join(kernel, 'kernel.yaml'), 'id: rmsnorm', 'id: our_norm_kernel');
+  edit(join(kernel, 'kernel.yaml'), 'problem: rmsnorm', 'problem: our_norm');
+});
+afterAll(() => home[Symbol.asyncDispose]());
+
+const faTui = (...args: string[]): CommandResult => home.faTui(args, { cwd: repository });
+
+function edit(file: string, was: string, is: string): void {
+  const text = readFileSync(file, 'utf8');
+  expect(text).toContain(was);
+  writeFileSync(file, text.replace(was, is));
+}
+
+/** With one text in place of another, as a user edits a file that a runner has read already. */
+function edited<Result>(file: string, [was, is]: readonly [string, string], body: () => Result): Result {
+  edit(file, was, is);
+  try {
+    return body();
+  } finally {
+    edit(file, is, was);
+  }
+}
+
+const jobOf = (stdout: string): string => /jobs\/[0-9a-f-]{36}/.exec(stdout)![0];
+
+test('a kernel of it is verified, timed, accepted and reported', { timeout: LIMIT_MS }, () => {
+  const run = faTui('run', './our_norm_kernel');
+  expect([run.exitCode, run.stdout]).toEqual([0, expect.stringContaining('our_norm_kernel')]);
+  const job = jobOf(run.stdout);
+  const accepted = faTui('accept', job, '--note', 'first');
+  expect([accepted.exitCode, accepted.stderr]).toEqual([0, expect.any(String)]);
+  const board = faTui('leaderboard', '--problem', 'our_norm');
+  expect([board.exitCode, board.stdout]).toEqual([0, expect.stringContaining('our_norm N=4096,rows=4096 hot')]);
+  expect(faTui('report', job).stdout).toContain(String.raw`our\_norm\_kernel`);
+});
+
+test('the runner takes an edited reference.cpp and problem.yaml at once', { timeout: LIMIT_MS }, () => {
+  edited(join(problem, 'reference.cpp'), ['* factor *', '* 2 * factor *'], () => {
+    const { exitCode, stdout } = faTui('verify', './our_norm_kernel', ...CASE);
+    expect([exitCode, stdout]).toEqual([1, expect.stringContaining('WRONG RESULT')]);
+  });
+  edited(join(problem, 'problem.yaml'), ['W: { in: [N], dtype: same_as(X)', 'W: { in: [N], dtype: same_as(Z)'], () => {
+    const { exitCode, stderr } = faTui('verify', './our_norm_kernel', ...CASE);
+    expect([exitCode, stderr]).toEqual([
+      2,
+      expect.stringMatching(/our_norm\/problem\.yaml:\d+: tensors\.W\.dtype: unknown tensor \"Z\"/),
+    ]);
+  });
+  expect(faTui('verify', './our_norm_kernel', ...CASE)).toMatchObject({ exitCode: 0 });
+});
+
+test('elsewhere nobody knows it, and the answer says how a program comes to know it', () => {
+  const elsewhere = home.faTui(['verify', kernel, ...CASE], { cwd: home.path });
+  expect([elsewhere.exitCode, elsewhere.stderr]).toEqual([
+    2,
+    expect.stringMatching(/unknown problem "our_norm".*problems in flashcore\.yaml, \$FLASHCORE_PROBLEMS/s),
+  ]);
+});
+
+test('a folder that is none, an id that is taken, and a link out of the repository are refused', () => {
+  const refused = (): string => {
+    const { exitCode, stderr } = faTui('verify', './our_norm_kernel', ...CASE);
+    expect(exitCode).toBe(2);
+    return stderr;
+  };
+  const away = `${problem}.away`;
+  renameSync(problem, away);
+  const taken = join(repository, 'problems/rmsnorm');
+  cpSync(join(ROOT, 'problems/rmsnorm'), taken, { recursive: true });
+  expect(refused()).toContain('another problem is called "rmsnorm"');
+  rmSync(taken, { recursive: true });
+  mkdirSync(problem);
+  symlinkSync(join(away, 'problem.yaml'), join(problem, 'problem.yaml'));
+  expect(refused()).toContain('must be a file of its folder, not a link');
+  rmSync(join(repository, 'problems'), { recursive: true });
+  expect(refused()).toContain('must be a folder of problems');
+});
