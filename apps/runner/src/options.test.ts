@@ -12,6 +12,7 @@ test('every option has a default', () => {
     address: { kind: 'tcp', host: '127.0.0.1', port: 50051 },
     dataDirectory: '/home/data',
     kernelsDirectory: '/repo/kernels',
+    problemFolders: [],
     embedded: false,
     idleExitSeconds: 30,
     graceSeconds: 10,
