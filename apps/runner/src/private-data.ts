@@ -1,13 +1,8 @@
 import { chmodSync, lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { makeFolder, whyUnwritable } from '@flashcore/shared/files';
+import { isOwnData, makeFolder, whyUnwritable } from '@flashcore/shared/files';
 import { UsageError } from './usage-error.ts';
 
-/**
- * What a runner keeps directly in its data folder; the folder may have been somebody's before, with files of theirs.
- */
-const OURS =
-  /^(?:flashcore\.db.*|lock\.(?:db.*|pid)|judging\.key|(?:runner|tokens|revoked-certificates)\.json(?:\.new)?|artifacts|builds|libraries|sources|tmp|tls)$/;
 const OTHERS = 0o077;
 
 /**
@@ -18,7 +13,7 @@ const OTHERS = 0o077;
 export function makePrivate(dataDirectory: string): void {
   try {
     makeFolder(dataDirectory);
-    for (const name of readdirSync(dataDirectory)) if (OURS.test(name)) closeToOthers(join(dataDirectory, name));
+    for (const name of readdirSync(dataDirectory)) if (isOwnData(name)) closeToOthers(join(dataDirectory, name));
   } catch (error) {
     throw explained(error, dataDirectory);
   }

@@ -1,10 +1,12 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { InvalidArgumentError, Option, type Command } from 'commander';
+import { plainLine } from '@flashcore/shared/text';
 import { UsageError } from '../usage-error.ts';
 import { openDatabase, openDatabaseToRead } from '../store/database.ts';
 import { lockDirectory } from '../store/directory-lock.ts';
 import { backUp, restore } from './backup.ts';
+import { purge } from './purge.ts';
 import { applyRetention, type Retention, type RetentionPolicy, type Share } from './retention.ts';
 
 interface Surroundings {
@@ -14,7 +16,7 @@ interface Surroundings {
   defer: (work: () => Promise<void>) => void;
 }
 
-/** Commands for whoever runs a host: gc, backup, restore. They end by themselves. */
+/** Commands for whoever runs a host: gc, backup, restore, purge. They end by themselves. */
 export function addOperationCommands(program: Command, { defaultData, say, defer }: Surroundings): void {
   const ofData = (command: Command): Command => command.option('--data <folder>', 'of the runner', defaultData);
   const gc = ofData(program.command('gc'))
@@ -37,6 +39,15 @@ export function addOperationCommands(program: Command, { defaultData, say, defer
     .action((file: string, { data }: { data: string }) => {
       const { jobs, before } = restore(resolve(data), resolve(file));
       say(`restored ${jobsText(jobs)}${before === undefined ? '' : `; the database of before is ${before}`}`);
+    });
+  ofData(program.command('purge'))
+    .description('removes all that a stopped runner keeps: jobs, results, champions, builds, credentials')
+    .option('--yes', 'required: nothing brings them back')
+    .action(({ data, yes }: { data: string; yes?: boolean }) => {
+      if (!yes)
+        throw new UsageError(`purge: give --yes to remove the jobs, results and credentials in ${resolve(data)}`);
+      const kept = purge(resolve(data));
+      say(kept.length === 0 ? 'removed' : `removed; not flashcore's, so kept: ${kept.map(plainLine).join(', ')}`);
     });
 }
 

@@ -21,7 +21,8 @@ export async function readSecret(prompt: string, stdin: InputStream, stderr: Tex
   }
 }
 
-async function firstLine(stdin: InputStream): Promise<string> {
+/** The first line of a pipe, or that a person types. */
+export async function firstLine(stdin: InputStream): Promise<string> {
   let text = '';
   for await (const piece of pieces(stdin)) {
     text += piece;

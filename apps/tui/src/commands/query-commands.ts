@@ -7,6 +7,7 @@ import type { LeaderboardCommandOptions } from './leaderboard.ts';
 import { fileOptions, leaderboardOptions, pageOptions, reportOptions } from './option-groups.ts';
 import type { GlobalOptions, JobCommandOptions } from './options.ts';
 import type { ReportCommandOptions } from './report.ts';
+import type { UninstallOptions } from './uninstall.ts';
 
 /** What `fa-tui host` does besides telling. */
 const HOST_ACTIONS = ['install', 'start', 'stop'];
@@ -55,6 +56,14 @@ export function addQueryCommands(program: Command, define: Define): void {
   query(
     program.command('doctor').description('check client and runner: what is missing, why it matters, what installs it'),
     async (context) => (await import('./doctor.ts')).doctor(context),
+  );
+  query<UninstallOptions>(
+    program
+      .command('uninstall')
+      .option('--purge', 'remove jobs, results, settings and logins of this user, after a question')
+      .option('--yes', 'with --purge: do not ask')
+      .description('say how flashcore is removed and what it keeps on this machine; --purge removes that'),
+    async (context, options) => (await import('./uninstall.ts')).uninstall(options, context),
   );
   query(
     program.command('fleet').description('partitions and pilots of the cluster behind a gateway'),

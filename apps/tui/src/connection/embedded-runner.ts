@@ -79,6 +79,27 @@ function requireBuilt(program: string): void {
     );
 }
 
+/**
+ * The process of the data directory's embedded runner, which has nothing to do; undefined: there is none. Errors:
+ * INVALID_REQUEST while it works or may work, and for a runner that its owner serves.
+ */
+export async function idleRunner(directory: string): Promise<number | undefined> {
+  const found = await probe(directory);
+  if (!found) return undefined;
+  const { record, client } = found;
+  const jobs = client?.host.activeJobs;
+  client?.close();
+  const refusal = (text: string) => new FlashcoreError('INVALID_REQUEST', { directory }, text);
+  if (!record.embedded) throw refusal(`A runner serves ${directory} (process ${record.pid}): stop it first`);
+  if (jobs === undefined)
+    throw refusal(`The runner in process ${record.pid} is of another version and may have jobs: end it first`);
+  if (jobs > 0)
+    throw refusal(
+      `The runner of ${directory} has ${jobs} job${jobs === 1 ? '' : 's'}: cancel them (fa-tui cancel), or wait for their end`,
+    );
+  return record.pid;
+}
+
 interface FoundRunner {
   readonly record: RunnerRecord;
   /** Absent when it speaks another version of the API. */
@@ -119,18 +140,19 @@ async function replaced(
   }
   client?.close();
   notify?.(`runner: process ${record.pid} is of another build: replaced`);
-  await stop(record.pid);
+  await endRunner(record.pid);
   return true;
 }
 
-async function stop(pid: number): Promise<void> {
+/** Ends a runner and waits for its end. Errors: RUNNER_UNREACHABLE when it does not end in time. */
+export async function endRunner(pid: number): Promise<void> {
   process.kill(pid, 'SIGTERM');
   for (const deadline = performance.now() + STOP_LIMIT_MS; isRunning(pid); await sleep(POLL_MS)) {
     if (performance.now() > deadline)
       throw new FlashcoreError(
         'RUNNER_UNREACHABLE',
         { pid: String(pid) },
-        `The older runner (process ${pid}) still runs ${STOP_LIMIT_MS / 1000} s after it was told to end. Run: kill -9 ${pid}`,
+        `The runner (process ${pid}) still runs ${STOP_LIMIT_MS / 1000} s after it was told to end. Run: kill -9 ${pid}`,
       );
   }
 }

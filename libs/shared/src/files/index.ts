@@ -2,7 +2,7 @@
 export { HAND_WRITTEN_BYTES, readForeignFile, readForeignText, whyUnreadable } from './foreign-file.ts';
 export { lackOfAddressSpace } from './address-space.ts';
 export { makeFolder, whyUnwritable } from './make-folder.ts';
-export { configFolder, stateFolder } from './user-folders.ts';
+export { configFolder, isDataFolder, isOwnData, stateFolder } from './user-folders.ts';
 export { killGroup, killMarked } from './left-processes.ts';
 export { credentialsIn, withoutCredentials, withoutSecrets } from './without-secrets.ts';
 export { isRunning, killProcessGroup } from './processes.ts';

@@ -1,0 +1,22 @@
+import { readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { isDataFolder, isOwnData } from '@flashcore/shared/files';
+import { lockDirectory } from '../store/directory-lock.ts';
+import { UsageError } from '../usage-error.ts';
+
+/**
+ * Removes what a runner keeps in its data folder, and gives the names of the user's files there, which stay. Throws
+ * UsageError for a folder that no runner used, DirectoryInUse while one runs.
+ */
+export function purge(dataDirectory: string): string[] {
+  if (!isDataFolder(dataDirectory))
+    throw new UsageError(`${dataDirectory} must be the data folder of a runner: it has no flashcore.db; see --data`);
+  const unlock = lockDirectory(dataDirectory);
+  try {
+    for (const name of readdirSync(dataDirectory).filter(isOwnData))
+      rmSync(join(dataDirectory, name), { recursive: true, force: true });
+  } finally {
+    unlock();
+  }
+  return readdirSync(dataDirectory).filter((name) => !isOwnData(name));
+}

@@ -1,0 +1,161 @@
+import { lstatSync, readdirSync, realpathSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { configFolder, isDataFolder, isOwnData, stateFolder } from '@flashcore/shared/files';
+import { dataDirectory, runnerProgram } from '../connection/data-directory.ts';
+import { endRunner, idleRunner } from '../connection/embedded-runner.ts';
+import { runRunnerCommand } from '../connection/runner-launch.ts';
+import { notice, tableOf, type Block } from '../present/blocks.ts';
+import { sanitize } from '../present/cells/cell-text.ts';
+import { counted, formatBytes } from '../present/numbers.ts';
+import { Instance } from '../remote/instance.ts';
+import { UsageError } from '../usage-error.ts';
+import type { CommandContext } from './context.ts';
+import { ExitCode } from './exit-code.ts';
+import { firstLine } from './hidden-input.ts';
+
+export interface UninstallOptions {
+  readonly purge?: boolean;
+  readonly yes?: boolean;
+}
+
+/** A file or folder that flashcore made for this user. */
+interface Stored {
+  readonly path: string;
+  readonly bytes: number;
+}
+
+/** `fa-tui uninstall`: how the program is removed, and what it stored for this user; --purge removes the latter. */
+export async function uninstall({ purge, yes }: UninstallOptions, context: CommandContext): Promise<ExitCode> {
+  const { surroundings, options } = context;
+  if (yes && !purge) throw new UsageError('--yes: needs --purge');
+  const folders = foldersOf(surroundings.environment);
+  const stored = storedIn(folders);
+  if (!purge) {
+    if (options.json) context.document({ program: howToRemove(), stored });
+    else context.show([...listOf(stored), notice(`The program itself: ${howToRemove()}`)]);
+    return ExitCode.PASSED;
+  }
+  refuseWhileHostsCost(context);
+  await idleRunner(folders.data);
+  if (!yes) await confirm(stored, context);
+  // It may have got a job while the question was open.
+  const pid = await idleRunner(folders.data);
+  if (pid !== undefined) await endRunner(pid);
+  // The runner's lock decides, before anything is removed.
+  if (isDataFolder(folders.data)) await purgeData(folders.data, surroundings.environment);
+  for (const folder of [folders.config, folders.state]) {
+    rmSync(folder, { recursive: true, force: true });
+    // With $FLASHCORE_HOME the folder above it is in the data folder.
+    if (path.dirname(path.dirname(folder)) === folders.data) removeIfEmpty(path.dirname(folder));
+  }
+  removeIfEmpty(folders.data);
+  const kept = isDirectory(folders.data) ? readdirSync(folders.data) : [];
+  if (options.json) context.document({ program: howToRemove(), removed: stored, kept });
+  else
+    context.report([
+      `removed ${counted(stored.length, 'item')}, ${formatBytes(stored.reduce((sum, { bytes }) => sum + bytes, 0))}`,
+      ...(kept.length === 0
+        ? []
+        : [`not flashcore's, so kept in ${sanitize(folders.data)}: ${kept.map(sanitize).join(', ')}`]),
+      `The program itself: ${howToRemove()}`,
+    ]);
+  return ExitCode.PASSED;
+}
+
+interface Folders {
+  readonly data: string;
+  readonly config: string;
+  readonly state: string;
+}
+
+const foldersOf = (environment: NodeJS.ProcessEnv): Folders => ({
+  data: dataDirectory(environment),
+  config: path.resolve(configFolder(environment)),
+  state: path.resolve(stateFolder(environment)),
+});
+
+/** What flashcore itself put there; the data folder may have files of the user's too. */
+function storedIn({ data, config, state }: Folders): Stored[] {
+  const own = isDataFolder(data) ? readdirSync(data).filter(isOwnData) : [];
+  return [...own.map((name) => path.join(data, name)), config, state]
+    .filter((file) => lstatSync(file, { throwIfNoEntry: false }))
+    .map((file) => ({ path: file, bytes: bytesOf(file) }));
+}
+
+/** Of links the links themselves: only they are removed. */
+function bytesOf(file: string): number {
+  const found = lstatSync(file, { throwIfNoEntry: false });
+  if (!found?.isDirectory()) return found?.size ?? 0;
+  return readdirSync(file).reduce((sum, name) => sum + bytesOf(path.join(file, name)), 0);
+}
+
+const listOf = (stored: readonly Stored[]): Block[] =>
+  stored.length === 0
+    ? [notice('nothing of flashcore is stored for this user')]
+    : [
+        tableOf(
+          [
+            { title: 'stored for this user', cell: (each: Stored) => sanitize(each.path) },
+            { title: 'size', align: 'right', cell: ({ bytes }) => formatBytes(bytes) },
+          ],
+          stored,
+        ),
+      ];
+
+/** Its state folder is what knows that a host was started, and since when it costs. */
+function refuseWhileHostsCost(context: CommandContext): void {
+  const { environment } = context.surroundings;
+  const running = Object.keys(context.settings().hooks ?? {}).find(
+    (runner) => new Instance(runner, environment).read().startedAt !== undefined,
+  );
+  if (running !== undefined)
+    throw new FlashcoreError(
+      'INVALID_REQUEST',
+      { runner: running },
+      `${running} was started from here and may still cost: stop it first (fa-tui host stop ${running})`,
+    );
+}
+
+/** Errors: UsageError unless a person types yes. */
+async function confirm(stored: readonly Stored[], context: CommandContext): Promise<void> {
+  const { stdin, stderr } = context.surroundings;
+  if (!stdin.isTTY) throw new UsageError('uninstall --purge: must be confirmed, and nobody can be asked: give --yes');
+  if (!context.options.json) context.show(listOf(stored));
+  stderr.write('Remove all of this? Nothing brings it back. Type yes: ');
+  if ((await firstLine(stdin)) !== 'yes') throw new UsageError('uninstall --purge: not confirmed, nothing was removed');
+}
+
+async function purgeData(directory: string, environment: NodeJS.ProcessEnv): Promise<void> {
+  const status = await runRunnerCommand({
+    program: runnerProgram(),
+    args: ['purge', '--yes', '--data', directory],
+    environment,
+    // The result is told here, when settings and logins are gone too.
+    stdout: { write: () => undefined },
+  });
+  if (status !== 0)
+    throw new FlashcoreError(
+      'INVALID_REQUEST',
+      { directory },
+      `${directory} was not removed, as flashcore-runner says`,
+    );
+}
+
+/** The folder may be a link to a larger disk. */
+function removeIfEmpty(folder: string): void {
+  if (!isDirectory(folder) || readdirSync(folder).length > 0) return;
+  const isLink = lstatSync(folder).isSymbolicLink();
+  rmdirSync(realpathSync(folder));
+  if (isLink) rmSync(folder);
+}
+
+const isDirectory = (file: string): boolean => statSync(file, { throwIfNoEntry: false })?.isDirectory() === true;
+
+/** The command that removes the program, by where it is. */
+function howToRemove(): string {
+  const [root = ''] = runnerProgram().split(`${path.sep}apps${path.sep}runner${path.sep}`);
+  return root.includes(`${path.sep}node_modules${path.sep}`)
+    ? 'npm uninstall -g flashcore'
+    : `remove the folder ${root}`;
+}
