@@ -62,7 +62,7 @@ const planSchema = strict({
   own_gates: oneOf(['judged', 'shown']).default('judged'),
 });
 
-const gatesFileSchema = strict({
+export const gatesFileSchema = strict({
   default: gateId,
   gates: listOf(gateSchema, MAX_GATES),
   plans: mapOf(gateId, planSchema, MAX_PLANS),

@@ -1,0 +1,51 @@
+/** What docs/versions.md promises of the API, the changelog and the version numbers. */
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { ROOT } from '../support/home.ts';
+
+const versionOf = (folder: string): string =>
+  (JSON.parse(readFileSync(join(ROOT, folder, 'package.json'), 'utf8')) as { version: string }).version;
+
+/** What buf says of a change from the released API to the one in a folder; nothing where clients go on working. */
+const breaks = (folder: string): string => {
+  const args = ['breaking', folder, '--against', 'proto/released.binpb'];
+  const { stdout, stderr } = spawnSync(join(ROOT, 'node_modules/.bin/buf'), args, { cwd: ROOT, encoding: 'utf8' });
+  return stdout + stderr;
+};
+
+test('the API has all that it had in the released version', { timeout: 60_000 }, () => {
+  expect(breaks('proto')).toBe('');
+});
+
+test('a field that goes is found', { timeout: 60_000 }, () => {
+  const folder = mkdtempSync(join(tmpdir(), 'fc-versions-'));
+  try {
+    cpSync(join(ROOT, 'proto'), folder, { recursive: true });
+    const file = join(folder, 'flashcore/runner/v1/job.proto');
+    writeFileSync(file, readFileSync(file, 'utf8').replace(/^ {2}optional string request_id = \d+;$/m, ''));
+    expect(breaks(folder)).toMatch(/request_id/);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('every package has the version of the repository', () => {
+  const version = versionOf('.');
+  const folders = ['apps/runner', 'apps/tui', 'libs/emulator', 'libs/shared', 'tools', 'test'];
+  expect(folders.filter((folder) => versionOf(folder) !== version)).toEqual([]);
+});
+
+test('the changelog lists versions from the latest on; a version that package.json has is in it or unreleased', () => {
+  const titles = [...readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8').matchAll(/^## (.*)$/gm)].map(
+    ([, title]) => title!,
+  );
+  const versions = titles.filter((title) => title !== 'Unreleased');
+  expect(versions.filter((title) => !/^\d+\.\d+\.\d+ \(\d{4}-\d\d-\d\d\)$/.test(title))).toEqual([]);
+  const numbers = versions.map((title) => title.split(' ')[0]!);
+  const latestFirst = numbers.toSorted((one, other) => other.localeCompare(one, 'en', { numeric: true }));
+  expect(numbers).toEqual(latestFirst);
+  expect([numbers[0], titles[0]]).toContainEqual(titles.includes('Unreleased') ? 'Unreleased' : versionOf('.'));
+});
