@@ -1,6 +1,8 @@
-// `npm run package`: the npm package `flashcore`, as one file. It contains koffi with its library for this platform, so
-// that installing it needs no network where Node is new enough. Option: --out DIR (default dist/).
+// `npm run package`: the npm package `flashcore`, as one file, and a Homebrew formula for it. The package contains
+// koffi with its library for this platform, so that installing it needs no network where Node is new enough.
+// Option: --out DIR (default dist/).
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import {
   chmodSync,
   copyFileSync,
@@ -13,6 +15,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { ROOT, stageFiles } from './shipped-files.ts';
 
@@ -53,6 +56,7 @@ if (megabytes > MAX_MEGABYTES) {
   );
   process.exit(1);
 }
+writeFileSync(join(out, 'flashcore.rb'), formula());
 console.log(`${file} ${megabytes.toFixed(1)} MB of at most ${MAX_MEGABYTES}\nInstall it: npm i -g ${file}`);
 
 function manifest(): unknown {
@@ -73,6 +77,17 @@ function manifest(): unknown {
     // The programs need Node 24: on an older one they start this one's (tools/start-program.mjs).
     optionalDependencies: { node: manifestOf('node_modules/node').version },
   };
+}
+
+function formula(): string {
+  const values: Readonly<Record<string, string>> = {
+    version,
+    // Percent signs and blanks in a path, as an address has them.
+    file: pathToFileURL(file).href,
+    sha256: createHash('sha256').update(readFileSync(file)).digest('hex'),
+  };
+  const template = readFileSync(join(ROOT, 'tools/homebrew/flashcore.rb'), 'utf8');
+  return template.replaceAll(/@(\w+)@/g, (_, name: string) => values[name]!);
 }
 
 function manifestOf(folder: string): Manifest {

@@ -1,6 +1,7 @@
 /** The npm package, installed without the registry, runs a kernel of the user's own. */
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -25,6 +26,12 @@ test('the package installs offline and runs a kernel of the user to a verdict', 
     ...options,
     stdio: 'ignore',
   });
+  const formula = readFileSync(join(folder, 'flashcore.rb'), 'utf8');
+  const digest = createHash('sha256')
+    .update(readFileSync(join(folder, file!)))
+    .digest('hex');
+  expect(formula).toContain(`sha256 "${digest}"`);
+  expect(formula).not.toMatch(/"@\w+@"|\/@/);
   const run = (...args: string[]) => spawnSync(join(folder, 'global/bin/flashcore'), args, options);
   expect(run('new', 'my_kernel')).toMatchObject({ status: 0 });
   const { status, stdout, stderr } = run('verify', './my_kernel', '--shape', '1x1x64x64', '--seeds', '1');

@@ -1,0 +1,34 @@
+/** tools/docker/Dockerfile: a linter finds nothing, and what it copies and runs is there. No Docker is needed. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { validate } from 'dockerfile-utils';
+import { expect, test } from 'vitest';
+import { ROOT } from './shipped-files.ts';
+
+const text = readFileSync(join(ROOT, 'tools/docker/Dockerfile'), 'utf8');
+const lines = text.replaceAll(/\\\n\s*/g, '').split('\n');
+const of = (instruction: string): string[] =>
+  lines.filter((line) => line.startsWith(`${instruction} `)).map((line) => line.slice(instruction.length + 1));
+
+test('the linter finds nothing', () => {
+  expect(validate(text)).toEqual([]);
+  expect(validate(text.replace('WORKDIR /source', 'WORKDIR source'))).toHaveLength(1);
+});
+
+test('compilers of the first stage do not reach the image, and its processes are not root', () => {
+  expect(of('FROM')).toHaveLength(2);
+  expect(of('USER')).toEqual(['flashcore']);
+  const afterUser = lines.slice(lines.indexOf('USER flashcore'));
+  expect(afterUser.filter((line) => line.startsWith('RUN '))).toEqual([]);
+  expect(
+    lines
+      .filter((line) => line.includes('apt-get install'))
+      .every((line) => line.includes('rm -rf /var/lib/apt/lists')),
+  ).toBe(true);
+});
+
+test('what is left out of the build is nothing that the package needs', () => {
+  const ignored = readFileSync(join(ROOT, '.dockerignore'), 'utf8').trim().split('\n');
+  const needed = ['kernels', 'problems', 'examples', 'proto', 'tools', 'test/fixtures', 'package-lock.json'];
+  expect(needed.filter((path) => !existsSync(join(ROOT, path)) || ignored.includes(path))).toEqual([]);
+});
