@@ -136,7 +136,7 @@ const TEST_ROOMS = {
   native: ['support'],
   workspace: ['support'],
 };
-const TOOLS_ROOMS = { lint: [], '.': [], ladder: ['.'], 'bare-root': ['.'] };
+const TOOLS_ROOMS = { lint: [], '.': [], ladder: ['.'], 'bare-root': ['.'], docs: ['ladder', '.'] };
 // The shape of lines: Prettier decides it, up to what it can't break. Comments and signatures keep to 120 columns, and
 // so does everything else but strings, patterns and imports.
 const LINES = {

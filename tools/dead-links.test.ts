@@ -4,8 +4,8 @@ import { withoutDeadLinks } from './dead-links.ts';
 
 test('a link to a file that is not there is its text; others stay', () => {
   const markdown =
-    '[here](bundle-runner.ts#x) and [gone](../nowhere/a.ts), [web](https://example.org), [part](#part), [gone too](nowhere.md#there)';
+    '[here](bundle-runner.ts#x) and [gone](../nowhere/a.ts), [web](https://example.org), [part](#part), [gone too](nowhere.md#there), [1.0 [0.9, 1.1]](nowhere)';
   expect(withoutDeadLinks(markdown, fileURLToPath(new URL('x.md', import.meta.url)))).toBe(
-    '[here](bundle-runner.ts#x) and gone, [web](https://example.org), [part](#part), gone too',
+    '[here](bundle-runner.ts#x) and gone, [web](https://example.org), [part](#part), gone too, 1.0 [0.9, 1.1]',
   );
 });

@@ -6,7 +6,9 @@ import { dirname, join } from 'node:path';
  * behind.
  */
 export function withoutDeadLinks(markdown: string, file: string): string {
-  return markdown.replace(/\[([^\]]+)\]\(([^)\s#]+)(#[^)\s]*)?\)/g, (link, text: string, target: string) =>
-    /^\w+:/.test(target) || existsSync(join(dirname(file), target)) ? link : text,
+  return markdown.replace(
+    /\[((?:[^[\]]|\[[^[\]]*\])+)\]\(([^)\s#]+)(#[^)\s]*)?\)/g,
+    (link, text: string, target: string) =>
+      /^\w+:/.test(target) || existsSync(join(dirname(file), target)) ? link : text,
   );
 }

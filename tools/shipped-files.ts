@@ -32,7 +32,7 @@ const SHIPPED = [
   ...NATIVE_PACKAGES.map((name) => `node_modules/${name}`),
 ];
 const PAGES = ['kernels/README.md', 'libs/emulator/README.md'];
-const LEFT_OUT = /\.map$|\/(?:__pycache__|compiled|dist\/testing|dist\/bench)$/;
+const LEFT_OUT = /\.map$|\/(?:__pycache__|compiled|dist\/testing|dist\/bench|tools\/docs\/node_modules)$/;
 
 /** Copies the built programs and what they read into a folder. */
 export function stageFiles(stage: string): void {

@@ -1,0 +1,34 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { ladderSteps } from '../ladder/steps.ts';
+import { galleryMarkdown } from './gallery.ts';
+import { deadLinks } from './pages.ts';
+
+test('every link of the pages leads to a file or heading that is there', () => {
+  expect(deadLinks()).toEqual([]);
+});
+
+test('a file and a heading that are not there are found, code is not read', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'fc-docs-'));
+  try {
+    const text =
+      '# A b, c\n\n## `x` y\n\n## A b, c\n\n[1](#a-b-c) [2](#a-b-c-1) [3](#x-y) [4](#gone) [5](gone.md) `[6](no)`\n';
+    writeFileSync(join(folder, 'page.md'), text);
+    expect(deadLinks(['page.md'], folder)).toEqual(['page.md: #gone', 'page.md: gone.md']);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('the gallery has each step with its lesson, figure and the diff to the step before', async () => {
+  const steps = await ladderSteps();
+  const sections = galleryMarkdown(steps).split(/^## /m).slice(1);
+  expect(sections.map((section) => section.split('\n')[0])).toEqual(steps.map(({ id }) => id));
+  for (const [index, { after, title }] of steps.entries()) {
+    expect(sections[index]).toContain(`**${title}.**`);
+    expect(sections[index]).toMatch(/p50 +\| [\d.]+ us/);
+    expect(sections[index]!.includes('\n````diff\n--- ')).toBe(after !== undefined);
+  }
+});

@@ -1,0 +1,88 @@
+/**
+ * `npm run docs`: the pages of docs/ and the gallery of the ladder as a site with a search, in out/docs. VitePress is
+ * installed into tools/docs when this runs first, so that `npm ci` need not bring it. Refuses dead links.
+ */
+import { execFileSync } from 'node:child_process';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { withoutDeadLinks } from '../dead-links.ts';
+import { ladderSteps } from '../ladder/steps.ts';
+import { ROOT } from '../shipped-files.ts';
+import { galleryMarkdown } from './gallery.ts';
+import { deadLinks, PAGES } from './pages.ts';
+
+const HERE = import.meta.dirname;
+const OUT = join(ROOT, 'out/docs');
+
+const dead = deadLinks();
+if (dead.length > 0) {
+  console.error(`Links must lead to a file or heading that is there, got:\n${dead.join('\n')}`);
+  process.exit(1);
+}
+const program = join(HERE, 'node_modules/vitepress/bin/vitepress.js');
+if (!existsSync(program)) execFileSync('npm', ['ci', '--prefix', HERE], { stdio: 'inherit' });
+
+const stage = mkdtempSync(join(tmpdir(), 'flashcore-docs-'));
+try {
+  stagePages(stage);
+  writeFileSync(join(stage, 'ladder.md'), galleryMarkdown(await ladderSteps()));
+  mkdirSync(join(stage, '.vitepress'));
+  writeFileSync(join(stage, '.vitepress/config.js'), `export default ${JSON.stringify(config(), null, 2)};\n`);
+  writeFileSync(join(stage, 'package.json'), '{ "type": "module" }\n');
+  // The pages are compiled to modules that import Vue.
+  symlinkSync(join(HERE, 'node_modules'), join(stage, 'node_modules'));
+  execFileSync(process.execPath, [program, 'build', stage, '--outDir', OUT], { stdio: 'inherit' });
+} finally {
+  rmSync(stage, { recursive: true, force: true });
+}
+console.log(`${join(OUT, 'index.html')}  (npx vite preview, or any web server: the search needs one)`);
+
+/** Pages keep their places, so that links among them hold; other links become text. */
+function stagePages(folder: string): void {
+  for (const page of PAGES) {
+    mkdirSync(dirname(join(folder, page)), { recursive: true });
+    copyFileSync(join(ROOT, page), join(folder, page));
+  }
+  for (const picture of ['fa-tui.svg', 'fleet-cost.svg'])
+    copyFileSync(join(ROOT, 'docs', picture), join(folder, 'docs', picture));
+  for (const page of PAGES) {
+    const file = join(folder, page);
+    writeFileSync(file, forVue(withoutDeadLinks(readFileSync(file, 'utf8'), file)));
+  }
+}
+
+/** Outside code Vue would take `{{` for its own; comments are for our programs. */
+function forVue(markdown: string): string {
+  return markdown.replaceAll(/<!--[^]*?-->/g, '').replaceAll('{{', '&#123;&#123;');
+}
+
+function config(): unknown {
+  const titleOf = (page: string): string => /^# (.*)$/m.exec(readFileSync(join(ROOT, page), 'utf8'))?.[1] ?? page;
+  const linkTo = (page: string) => ({ text: titleOf(page), link: `/${page.replace(/\.md$/, '')}` });
+  return {
+    title: 'flashcore',
+    description: 'The workbench for FlashAttention kernels',
+    rewrites: { 'README.md': 'index.md' },
+    // Results and sources of the repository are not on the site.
+    ignoreDeadLinks: false,
+    themeConfig: {
+      search: { provider: 'local' },
+      nav: [{ text: 'The ladder', link: '/ladder' }],
+      sidebar: [
+        { text: 'flashcore', link: '/' },
+        { text: 'The ladder, step by step', link: '/ladder' },
+        ...PAGES.filter((page) => page !== 'README.md').map(linkTo),
+      ],
+    },
+  };
+}
