@@ -1,5 +1,5 @@
 // Cooperative groups of one CTA and of a cluster: blocks, tiles of a warp by type and by run-time size, coalesced lanes.
-// Not here: grids that wait for one another (a cooperative launch), tiles of several warps.
+// A grid too, of a cooperative launch. Not here: tiles of several warps.
 #pragma once
 #include <cuda_runtime.h>
 #include <type_traits>
@@ -78,16 +78,43 @@ class thread_block {
 };
 FLASHCORE_DEVICE thread_block this_thread_block() { return {}; }
 
+/** All blocks. Those of a cooperative launch meet at a word of the driver's, as with CUDA's own header. */
 class grid_group {
  public:
-  FLASHCORE_DEVICE_MEMBER static unsigned long long size() {
-    return 1ull * gridDim.x * gridDim.y * gridDim.z * thread_block::size();
+  FLASHCORE_DEVICE_MEMBER static bool is_valid() { return barrier() != nullptr; }
+  FLASHCORE_DEVICE_MEMBER static void sync() {
+    if (!is_valid()) __trap();
+    __syncthreads();
+    if (detail::thread_in_block() == 0) {
+      // The first block brings the sum to the highest bit, which tells one meeting from the next.
+      const unsigned step = block_rank() == 0 ? 0x80000000u - unsigned(num_blocks() - 1) : 1u;
+      __threadfence();
+      const unsigned before = atomicAdd(barrier(), step);
+      while (((before ^ *static_cast<volatile unsigned*>(barrier())) & 0x80000000u) == 0) {}
+      __threadfence();
+    }
+    __syncthreads();
   }
+  FLASHCORE_DEVICE_MEMBER static dim3 group_dim() { return dim3(gridDim.x, gridDim.y, gridDim.z); }
+  FLASHCORE_DEVICE_MEMBER static dim3 dim_blocks() { return group_dim(); }
+  FLASHCORE_DEVICE_MEMBER static unsigned long long num_blocks() { return 1ull * gridDim.x * gridDim.y * gridDim.z; }
+  FLASHCORE_DEVICE_MEMBER static unsigned long long size() { return num_blocks() * thread_block::size(); }
+  FLASHCORE_DEVICE_MEMBER static unsigned long long num_threads() { return size(); }
   FLASHCORE_DEVICE_MEMBER static unsigned long long block_rank() {
     return (1ull * blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
   }
   FLASHCORE_DEVICE_MEMBER static unsigned long long thread_rank() {
     return block_rank() * thread_block::size() + thread_block::thread_rank();
+  }
+
+ private:
+  /** Behind the workspace's size; null unless the launch is cooperative. */
+  FLASHCORE_DEVICE_MEMBER static unsigned* barrier() {
+    unsigned high, low;
+    asm("mov.u32 %0, %%envreg1;" : "=r"(high));
+    asm("mov.u32 %0, %%envreg2;" : "=r"(low));
+    const unsigned long long workspace = (unsigned long long)high << 32 | low;
+    return workspace ? reinterpret_cast<unsigned*>(workspace) + 1 : nullptr;
   }
 };
 FLASHCORE_DEVICE grid_group this_grid() { return {}; }

@@ -26,6 +26,7 @@ enum CUresult : int {
   CUDA_ERROR_ILLEGAL_INSTRUCTION = 715,
   CUDA_ERROR_MISALIGNED_ADDRESS = 716,
   CUDA_ERROR_LAUNCH_FAILED = 719,
+  CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE = 720,
   CUDA_ERROR_NOT_SUPPORTED = 801,
   CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
   CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
@@ -55,6 +56,7 @@ struct CUlaunchAttribute {
   char pad[8 - sizeof(int)];
   union {
     char pad[64];
+    int cooperative;
     struct {
       unsigned x, y, z;
     } clusterDim;

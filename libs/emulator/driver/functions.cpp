@@ -46,7 +46,13 @@ FLASHCORE_DRIVER_API CUresult cuFuncSetAttribute(CUfunction handle, int attribut
   return CUDA_SUCCESS;
 }
 
-/** By threads, shared memory and the block limit; registers are not known here. */
+int flashcore::emu::resident_blocks(const Function& function, int block_size, size_t dynamic_bytes) {
+  const int threads = (block_size + 31) / 32 * 32;
+  const size_t shared = (function.static_shared + dynamic_bytes + 127) / 128 * 128 + limits::SHARED_RESERVED_PER_BLOCK;
+  const int by_shared = static_cast<int>(limits::SHARED_PER_MULTIPROCESSOR / shared);
+  return std::min({limits::BLOCKS_PER_MULTIPROCESSOR, limits::THREADS_PER_MULTIPROCESSOR / threads, by_shared});
+}
+
 FLASHCORE_DRIVER_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction handle,
                                                                           int block_size, size_t dynamic_bytes) {
   FLASHCORE_REQUIRE(check_context());
@@ -54,11 +60,7 @@ FLASHCORE_DRIVER_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* b
   const auto module = module_of(handle, &function);
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
   if (!blocks || block_size < 1 || block_size > limits::MAX_THREADS_PER_BLOCK) return CUDA_ERROR_INVALID_VALUE;
-  const int threads = (block_size + 31) / 32 * 32;
-  const size_t shared = (function->static_shared + dynamic_bytes + 127) / 128 * 128 + limits::SHARED_RESERVED_PER_BLOCK;
-  const int by_shared = static_cast<int>(limits::SHARED_PER_MULTIPROCESSOR / shared);
   const bool fits = static_cast<int64_t>(dynamic_bytes) <= function->max_dynamic_shared;
-  *blocks =
-      fits ? std::min({limits::BLOCKS_PER_MULTIPROCESSOR, limits::THREADS_PER_MULTIPROCESSOR / threads, by_shared}) : 0;
+  *blocks = fits ? resident_blocks(*function, block_size, dynamic_bytes) : 0;
   return CUDA_SUCCESS;
 }

@@ -1,7 +1,9 @@
 // Kernel launches: the argument checks of the real driver, then the grid.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
+#include "../exec/device_memory.h"
 #include "../exec/grid.h"
 #include "../ptx/counters.h"
 #include "../ptx/lower.h"
@@ -58,16 +60,49 @@ CUresult check_cluster(const CUlaunchConfig& config, const ptx::Kernel* kernel, 
   return fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CLUSTER_SIZE;
 }
 
-CUresult check_attributes(const CUlaunchConfig& config, const ptx::Kernel* kernel, dim3& cluster) {
+CUresult check_attributes(const CUlaunchConfig& config, const Function& function, LaunchPlan& plan) {
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const CUlaunchAttribute& attribute = config.attrs[i];
-    if (attribute.id == ATTRIBUTE_COOPERATIVE) return CUDA_ERROR_NOT_SUPPORTED;
+    if (attribute.id == ATTRIBUTE_COOPERATIVE) plan.cooperative = attribute.value.cooperative != 0;
     if (attribute.id != ATTRIBUTE_CLUSTER_DIMENSION) continue;
     const auto& asked = attribute.value.clusterDim;
-    cluster = dim3(asked.x, asked.y, asked.z);
+    plan.cluster = dim3(asked.x, asked.y, asked.z);
   }
-  return check_cluster(config, kernel, cluster);
+  // The fibre engine runs a block at a time on each thread.
+  if (plan.cooperative && !function.kernel) return CUDA_ERROR_NOT_SUPPORTED;
+  // A block of Hopper's shared memory is more than an SM of this device has: one each.
+  const int threads = static_cast<int>(config.blockDimX * config.blockDimY * config.blockDimZ);
+  const int of_multiprocessor = std::max(1, resident_blocks(function, threads, config.sharedMemBytes));
+  plan.resident = static_cast<unsigned>(of_multiprocessor * limits::MULTIPROCESSORS);
+  const uint64_t blocks = uint64_t(config.gridDimX) * config.gridDimY * config.gridDimZ;
+  if (plan.cooperative && blocks > plan.resident) return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+  return check_cluster(config, function.kernel, plan.cluster);
 }
+
+/** What the driver gives a cooperative launch: its own size, and the word at which grid.sync() meets. */
+struct GridWorkspace {
+  uint32_t bytes = sizeof(GridWorkspace);
+  uint32_t barrier = 0;
+};
+
+/** In device memory, for kernels reach it as any other; freed with the launch. */
+class WorkspaceMemory {
+ public:
+  CUresult allocate() {
+    FLASHCORE_REQUIRE(DeviceMemory::instance().allocate(&address_, sizeof(GridWorkspace)));
+    DeviceMemory::instance().name(address_, "the workspace of a cooperative launch");
+    const GridWorkspace empty;
+    memcpy(reinterpret_cast<void*>(address_), &empty, sizeof empty);
+    return CUDA_SUCCESS;
+  }
+  ~WorkspaceMemory() {
+    if (address_) DeviceMemory::instance().release(address_);
+  }
+  CUdeviceptr address() const { return address_; }
+
+ private:
+  CUdeviceptr address_ = 0;
+};
 
 /** Copies the arguments as the entry takes them; null pointers in `parameters` are refused. */
 CUresult pack_arguments(const Entry& entry, void** parameters, void** extra, std::vector<char>& packed) {
@@ -107,7 +142,7 @@ FLASHCORE_DRIVER_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUf
   if (threads > static_cast<uint64_t>(max_threads(*function))) return CUDA_ERROR_INVALID_VALUE;
   if (static_cast<int64_t>(config->sharedMemBytes) > function->max_dynamic_shared) return CUDA_ERROR_INVALID_VALUE;
   auto launch = std::make_shared<Launch>();
-  FLASHCORE_REQUIRE(check_attributes(*config, function->kernel, launch->plan.cluster));
+  FLASHCORE_REQUIRE(check_attributes(*config, *function, launch->plan));
   FLASHCORE_REQUIRE(pack_arguments(*function->entry, parameters, extra, launch->arguments));
   launch->plan.entry = function->entry;
   launch->plan.packed_arguments = launch->arguments.data();
@@ -130,6 +165,9 @@ FLASHCORE_DRIVER_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUf
       launch->plan.profile = &profile;
       launch->plan.kernel = &ptx::counted_form(*launch->plan.kernel);
     }
+    WorkspaceMemory workspace;
+    if (launch->plan.cooperative) FLASHCORE_REQUIRE(workspace.allocate());
+    launch->plan.grid_workspace = workspace.address();
     launch->plan.traced = traced_blocks();
     if (launch->plan.profile && launch->plan.traced.count > 0) launch->plan.trace = &trace;
     const GridResult result = run_grid(launch->plan);

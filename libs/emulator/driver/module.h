@@ -43,6 +43,9 @@ int shared_limit(const Function& function);
 /** Threads of a block: __launch_bounds__ of PTX, else the device's limit. */
 int max_threads(const Function& function);
 
+/** Blocks that an SM has room for, by threads, shared memory and their number; registers are not known here. */
+int resident_blocks(const Function& function, int block_size, size_t dynamic_bytes);
+
 /** The function behind a handle and a reference that keeps its module loaded; null if there is none. */
 std::shared_ptr<LoadedModule> module_of(CUfunction handle, Function** function);
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -175,7 +176,7 @@ class WorkerPool {
     if (plan_->kernel) {
       if (!ptx_blocks_[worker]) ptx_blocks_[worker] = std::make_unique<ptx::ClusterRun>();
       ptx_blocks_[worker]->set_ends(deadline_, faulted_);
-      return run_blocks(*ptx_blocks_[worker]);
+      return run_clusters(*ptx_blocks_[worker]);
     }
     if (!blocks_[worker]) {
       use_alternate_signal_stack();
@@ -184,18 +185,36 @@ class WorkerPool {
     run_blocks(*blocks_[worker]);
   }
 
-  template <class AnyBlock>
-  void run_blocks(AnyBlock& block) {
+  /** The next block of the grid, or cluster, that nobody has begun; false: there is none, or one has faulted. */
+  bool take(uint3& index) {
     const dim3 grid = grid_;
     while (!faulted_.load(std::memory_order_relaxed)) {
       const uint64_t linear = next_.fetch_add(1, std::memory_order_relaxed);
       if (linear >= total_) break;
       if (plan_->trace && !plan_->traced.has(linear)) continue;
-      const uint3 index{static_cast<unsigned>(linear % grid.x), static_cast<unsigned>(linear / grid.x % grid.y),
-                        static_cast<unsigned>(linear / grid.x / grid.y)};
+      index = {static_cast<unsigned>(linear % grid.x), static_cast<unsigned>(linear / grid.x % grid.y),
+               static_cast<unsigned>(linear / grid.x / grid.y)};
+      return true;
+    }
+    return false;
+  }
+
+  void run_blocks(Block& block) {
+    for (uint3 index; take(index);) {
       expect_time_limit_signal();
       if (!block.run(*plan_, index)) note_fault(block.fault());
     }
+  }
+
+  void run_clusters(ptx::ClusterRun& clusters) {
+    const auto share = [&](uint64_t all) {
+      return static_cast<unsigned>(std::max<uint64_t>(1, (all + blocks_.size() - 1) / blocks_.size()));
+    };
+    const unsigned of_cluster = plan_->cluster.x * plan_->cluster.y * plan_->cluster.z;
+    const unsigned most = share(plan_->resident / of_cluster);
+    const bool done = clusters.run(
+        *plan_, [this](uint3& index) { return take(index); }, plan_->cooperative ? share(total_) : 1, most);
+    if (!done) note_fault(clusters.fault());
   }
 
   void note_fault(const Fault& fault) {

@@ -26,6 +26,9 @@ struct LaunchPlan {
   dim3 grid;
   dim3 block;
   dim3 cluster = dim3(1, 1, 1);  // blocks that run side by side
+  bool cooperative = false;      // all blocks of the grid run side by side
+  unsigned resident = 1;         // blocks that a device of these limits would run at the same time
+  uint64_t grid_workspace = 0;   // where grid.sync() counts; 0: the launch is not cooperative
   unsigned dynamic_shared_bytes = 0;
   const Module* module = nullptr;
   void* library = nullptr;      // the module's dlopen handle

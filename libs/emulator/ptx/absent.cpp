@@ -21,7 +21,7 @@ BlockRun::~BlockRun() = default;
 
 ClusterRun::ClusterRun() = default;
 ClusterRun::~ClusterRun() = default;
-bool ClusterRun::run(const LaunchPlan&, uint3) { return false; }
+bool ClusterRun::run(const LaunchPlan&, const NextCluster&, unsigned, unsigned) { return false; }
 RunCounters ClusterRun::counters() const { return {}; }
 
 GlobalShadow& GlobalShadow::instance() {

@@ -116,6 +116,10 @@ void BlockRun::fill_specials(Warp& w, bool first_block) {
       uniform(plan_->dynamic_shared_bytes);
     else if (name == "%total_smem_size")
       uniform(shared_bytes);
+    else if (name == "%envreg1")  // of cooperative launches, where cooperative_groups.h looks for it
+      uniform(static_cast<unsigned>(plan_->grid_workspace >> 32));
+    else if (name == "%envreg2")
+      uniform(static_cast<unsigned>(plan_->grid_workspace));
     else if (cluster->fill_special(name, rank, slot, w))
       continue;
     else
@@ -188,10 +192,12 @@ bool BlockRun::alive() const {
 
 bool BlockRun::step() {
   bool went_on = false;
+  spins = true;
   for (Warp& w : warps_) {
     if (!w.live || !w.has_runnable()) continue;
     went_on = true;
     w.budget = 20'000;
+    w.looked = w.yielded = false;
     const Ins* i = w.pick();
     if (observed)
       while (i) {
@@ -205,6 +211,7 @@ bool BlockRun::step() {
       }
     else
       while (i) i = i->fn(w, i);
+    spins = spins && w.looked && w.yielded;
   }
   return went_on;
 }

@@ -82,6 +82,7 @@ class BlockRun {
   Shadow* shadow = nullptr;      // when races are looked for
   Counters* observed = nullptr;  // when a profile is made
   uint32_t epoch = 1;            // counts barriers of the whole block, for races
+  bool spins = false;  // in the latest step every warp that went on looked at what others write, again and again
   Cluster* cluster = nullptr;
   unsigned rank = 0;  // in the cluster
   Mbarriers mbarriers;

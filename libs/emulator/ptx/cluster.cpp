@@ -131,64 +131,101 @@ SharedPlace shared_place(Warp& w, const Ins* i, unsigned lane, uint64_t address,
 ClusterRun::ClusterRun() = default;
 ClusterRun::~ClusterRun() = default;
 
-bool ClusterRun::run(const LaunchPlan& plan, uint3 index) {
-  const unsigned count = plan.cluster.x * plan.cluster.y * plan.cluster.z;
-  while (blocks_.size() < count) blocks_.push_back(std::make_unique<BlockRun>());
-  BlockRun* current = blocks_[0].get();
+bool ClusterRun::run(const LaunchPlan& plan, const NextCluster& next, unsigned at_once, unsigned most) {
   try {
-    run_to_the_end(plan, index, count, current);
+    run_to_the_end(plan, next, at_once, most);
     return true;
   } catch (Fault& fault) {
     fault_ = std::move(fault);
     fault_.entry = plan.entry->name;
-    fault_.block = current->index();
-    for (const auto& block : blocks_) block->abandon();
+    fault_.block = current_->index();
+    for (const auto& each : clusters_)
+      for (const auto& block : each->blocks) block->abandon();
+    running_ = 0;
     return false;
   }
 }
 
-void ClusterRun::run_to_the_end(const LaunchPlan& plan, uint3 index, unsigned count, BlockRun*& current) {
+void ClusterRun::begin(const LaunchPlan& plan, uint3 index) {
+  if (running_ == clusters_.size()) clusters_.push_back(std::make_unique<InFlight>());
+  InFlight& each = *clusters_[running_++];
   const dim3 size = plan.cluster;
-  cluster_.begin(plan, index);
-  for (unsigned rank = 0; rank < count; ++rank) cluster_.add(*blocks_[rank]);
+  const unsigned count = size.x * size.y * size.z;
+  while (each.blocks.size() < count) each.blocks.push_back(std::make_unique<BlockRun>());
+  each.cluster.begin(plan, index);
+  for (unsigned rank = 0; rank < count; ++rank) each.cluster.add(*each.blocks[rank]);
   for (unsigned rank = 0; rank < count; ++rank) {
-    current = blocks_[rank].get();
-    current->begin(plan,
-                   {index.x * size.x + rank % size.x, index.y * size.y + rank / size.x % size.y,
-                    index.z * size.z + rank / size.x / size.y},
-                   cluster_, rank);
+    current_ = each.blocks[rank].get();
+    current_->begin(plan,
+                    {index.x * size.x + rank % size.x, index.y * size.y + rank / size.x % size.y,
+                     index.z * size.z + rank / size.x / size.y},
+                    each.cluster, rank);
   }
+}
+
+ClusterRun::Step ClusterRun::step(InFlight& each) {
+  Step step;
+  for (unsigned rank = 0; rank < each.cluster.size(); ++rank) {
+    BlockRun& block = *each.blocks[rank];
+    if (!block.alive()) continue;
+    step.alive = true;
+    current_ = &block;
+    if (!block.step()) continue;
+    step.went_on = true;
+    step.spins = step.spins && block.spins;
+  }
+  if (!step.alive || step.went_on) return step;
+  BlockRun* const waiting = current_;
+  for (unsigned rank = 0; rank < each.cluster.size(); ++rank)
+    step.went_on |= each.blocks[rank]->mbarriers.land_all(*each.blocks[rank]);
+  step.spins = false;
+  // Nobody outside of a cluster can end what its blocks wait for: who waits for others looks again and again.
+  if (!step.went_on) waiting->deadlock("all threads of the block wait and none can go on");
+  return step;
+}
+
+void ClusterRun::run_to_the_end(const LaunchPlan& plan, const NextCluster& next, unsigned at_once, unsigned most) {
+  // After so many rounds in which every warp only looked at memory, they may wait for blocks that have not begun.
+  constexpr unsigned ROUNDS_TO_OTHERS = 4;
   const FlushSubnormals flush(plan.kernel->flush_subnormals);
+  uint3 index;
+  unsigned spinning = 0;
   for (;;) {
-    BlockRun* waiting = nullptr;
-    bool went_on = false;
-    for (unsigned rank = 0; rank < count; ++rank) {
-      BlockRun& block = *blocks_[rank];
-      if (!block.alive()) continue;
-      waiting = current = &block;
-      went_on |= block.step();
+    const bool stuck = spinning >= ROUNDS_TO_OTHERS;
+    const size_t wanted = stuck ? std::min<size_t>(2 * running_, most) : at_once;
+    while (running_ < wanted && next(index)) begin(plan, index);
+    if (running_ == 0) return;
+    if (stuck) spinning = 0;
+    bool all_spin = true;
+    for (size_t n = 0; n < running_;) {
+      InFlight& each = *clusters_[n];
+      const Step done = step(each);
+      all_spin = all_spin && done.alive && done.spins;
+      if (done.alive) {
+        ++n;
+        continue;
+      }
+      for (unsigned rank = 0; rank < each.cluster.size(); ++rank) {
+        current_ = each.blocks[rank].get();
+        current_->finish();
+      }
+      std::swap(clusters_[n], clusters_[--running_]);
     }
-    if (!waiting) break;
-    current = waiting;
+    spinning = all_spin ? spinning + 1 : 0;
+    if (running_ == 0) continue;
     // Whoever waits for a block that has faulted would wait forever.
     if (faulted_->load(std::memory_order_relaxed)) throw Fault();
-    if (std::chrono::steady_clock::now() > deadline_) current->fail_at_deadline();
-    if (went_on) continue;
-    for (unsigned rank = 0; rank < count; ++rank) went_on |= blocks_[rank]->mbarriers.land_all(*blocks_[rank]);
-    if (!went_on) current->deadlock("all threads of the block wait and none can go on");
-  }
-  for (unsigned rank = 0; rank < count; ++rank) {
-    current = blocks_[rank].get();
-    current->finish();
+    if (std::chrono::steady_clock::now() > deadline_) current_->fail_at_deadline();
   }
 }
 
 RunCounters ClusterRun::counters() const {
   RunCounters sum;
-  for (const auto& block : blocks_) {
-    sum.blocks += block->counters().blocks;
-    sum.barriers += block->counters().barriers;
-  }
+  for (const auto& each : clusters_)
+    for (const auto& block : each->blocks) {
+      sum.blocks += block->counters().blocks;
+      sum.barriers += block->counters().barriers;
+    }
   return sum;
 }
 

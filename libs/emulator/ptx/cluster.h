@@ -3,6 +3,7 @@
 #pragma once
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,13 +59,22 @@ struct SharedPlace {
 /** Where a lane's address points, which has to be shared memory, so many bytes of it, aligned. Faults otherwise. */
 SharedPlace shared_place(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, unsigned alignment);
 
-/** Runs clusters of PTX kernels, one after the other, on one OS thread. */
+/** The next cluster of a grid that nobody has begun, and its index; false: there is none. */
+using NextCluster = std::function<bool(uint3&)>;
+
+/**
+ * Runs clusters of PTX kernels on one OS thread: one after the other, and side by side where those that run may wait
+ * for others that have not begun.
+ */
 class ClusterRun {
  public:
   ClusterRun();
   ~ClusterRun();
-  /** False if a block faulted; fault() then says how. `index`: which cluster of the grid. */
-  bool run(const LaunchPlan& plan, uint3 index);
+  /**
+   * Until `next` has none left, or a block faulted: false, and fault() says how. `at_once`: so many begin together;
+   * `most`: so many may run side by side.
+   */
+  bool run(const LaunchPlan& plan, const NextCluster& next, unsigned at_once, unsigned most);
   const Fault& fault() const { return fault_; }
   RunCounters counters() const;
   /** A cluster that still runs then ends with a fault that tells where its threads stand. */
@@ -75,10 +85,22 @@ class ClusterRun {
   }
 
  private:
-  void run_to_the_end(const LaunchPlan& plan, uint3 index, unsigned count, BlockRun*& current);
+  struct InFlight {
+    Cluster cluster;
+    std::vector<std::unique_ptr<BlockRun>> blocks;
+  };
 
-  std::vector<std::unique_ptr<BlockRun>> blocks_;
-  Cluster cluster_;
+  void begin(const LaunchPlan& plan, uint3 index);
+  /** Each of its blocks goes as far as it can. */
+  struct Step {
+    bool alive = false, went_on = false, spins = true;
+  };
+  Step step(InFlight& each);
+  void run_to_the_end(const LaunchPlan& plan, const NextCluster& next, unsigned at_once, unsigned most);
+
+  std::vector<std::unique_ptr<InFlight>> clusters_;  // the first `running_` run, the others are kept for their memory
+  size_t running_ = 0;
+  BlockRun* current_ = nullptr;
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
   const std::atomic<bool>* faulted_ = nullptr;
   Fault fault_;

@@ -82,6 +82,7 @@ const Ins* Warp::yield(const Ins* pc) {
   others.push_back({pc, mask});
   rotate_ = others.size() > 1;
   last_ = pc;
+  yielded = true;
   return nullptr;
 }
 

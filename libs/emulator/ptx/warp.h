@@ -104,6 +104,7 @@ class Warp {
   uint32_t live = 0;  // lanes that have not exited
   uint32_t carry = 0;  // of add.cc and its like
   int budget = 0;  // backward jumps until the others get their turn
+  bool looked = false, yielded = false;  // in its latest turn: at what others write; it ended without a barrier
   bool ahead = false;  // the running split's turn comes after one that ended: who stands before it has to wait
   BlockRun* block = nullptr;
   unsigned index = 0;

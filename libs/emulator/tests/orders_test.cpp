@@ -31,13 +31,13 @@ void test_last_block(const Kernels& kernels) {
   }
   for (const char* name :
        {"last_unfenced", "last_fenced_too_early", "last_by_one_without_barrier", "last_fenced_for_block"})
-    expect_race(kernels, run(name), {"RACE", "orders.cu:14", "orders.cu:25", "nothing that orders the blocks"});
+    expect_race(kernels, run(name), {"RACE", "orders.cu:16", "orders.cu:27", "nothing that orders the blocks"});
 }
 
 void test_unrelated_atomic(const Kernels& kernels) {
   const Buffer<int> counter(std::vector<int>{0}), out(64);
   expect_race(kernels, kernels.run("unrelated_atomic", {2}, {64}, 0, counter.address(), out.address()),
-              {"RACE", "orders.cu:41", "nothing that orders the blocks"});
+              {"RACE", "orders.cu:43", "nothing that orders the blocks"});
 }
 
 void test_locks(const Kernels& kernels) {
@@ -46,7 +46,7 @@ void test_locks(const Kernels& kernels) {
   CHECK(sum.read()[0] == 16);
   CHECK_OK(kernels.run("locked_by_lanes", {4}, {96}, 0, sum.address()));
   CHECK(sum.read()[0] == 16 + 4 * 96);
-  expect_race(kernels, kernels.run("locked_without_fences", {16}, {32}, 0, sum.address()), {"RACE", "orders.cu:50"});
+  expect_race(kernels, kernels.run("locked_without_fences", {16}, {32}, 0, sum.address()), {"RACE", "orders.cu:52"});
 }
 
 void test_flags(const Kernels& kernels) {
@@ -68,15 +68,15 @@ void test_same_values(const Kernels& kernels) {
   CHECK(out.read() == std::vector<int>(128, 12));
   CHECK_OK(kernels.run("equal_in_global", {4}, {64}, 0, found.address(), rows.address()));
   CHECK(found.read()[0] == 1 && rows.read()[15] == 3.0f);
-  expect_race(kernels, kernels.run("different_in_shared", {1}, {128}, 0, out.address()), {"RACE", "orders.cu:116"});
-  expect_race(kernels, kernels.run("equal_but_read", {1}, {128}, 0, out.address()), {"RACE", "orders.cu:115"});
-  expect_race(kernels, kernels.run("different_in_global", {4}, {64}, 0, found.address()), {"RACE", "orders.cu:129"});
+  expect_race(kernels, kernels.run("different_in_shared", {1}, {128}, 0, out.address()), {"RACE", "orders.cu:118"});
+  expect_race(kernels, kernels.run("equal_but_read", {1}, {128}, 0, out.address()), {"RACE", "orders.cu:117"});
+  expect_race(kernels, kernels.run("different_in_global", {4}, {64}, 0, found.address()), {"RACE", "orders.cu:131"});
 }
 
 void test_read_only(const Kernels& kernels) {
   const Buffer<int> out(128);
   expect_race(kernels, kernels.run("read_only_of_written", {1}, {64}, 0, out.address(), out.address()),
-              {"RACE", "ld.global.nc", "orders.cu:133", "orders.cu:135"});
+              {"RACE", "ld.global.nc", "orders.cu:135", "orders.cu:137"});
 }
 
 void test_arrays_next_to_each_other(const Kernels& kernels) {
@@ -88,6 +88,33 @@ void test_arrays_next_to_each_other(const Kernels& kernels) {
   CHECK_RESULT(kernels.run("beyond_dynamic", {1}, {64}, 256, out.address(), 4), CUDA_ERROR_ILLEGAL_ADDRESS);
   expect_fault({"OUT_OF_BOUNDS", "of the shared array fixed, which has 256", "orders.cu:"});
 }
+CUresult run_cooperative(const Kernels& kernels, const char* name, unsigned grid, unsigned block, void** arguments) {
+  CUlaunchAttribute cooperative{};
+  cooperative.id = 2;
+  cooperative.value.cooperative = 1;
+  const CUlaunchConfig config{grid, 1, 1, block, 1, 1, 0, nullptr, &cooperative, 1};
+  const CUresult launched = cuLaunchKernelEx(&config, kernels.function(name), arguments, nullptr);
+  return launched == CUDA_SUCCESS ? cuCtxSynchronize() : launched;
+}
+
+void test_grid_barriers(const Kernels& kernels) {
+  constexpr unsigned BLOCKS = 100, THREADS = 64;
+  std::vector<int> sums(BLOCKS * THREADS);
+  for (unsigned i = 0; i < sums.size(); ++i)
+    sums[i] = static_cast<int>(THREADS * BLOCKS * (BLOCKS - 1) / 2 + BLOCKS * (i % THREADS));
+  const Buffer<int> parts(sums.size()), out(sums.size()), meeting(std::vector<int>{0});
+  CUdeviceptr addresses[] = {parts.address(), out.address(), meeting.address()};
+  void* arguments[] = {&addresses[0], &addresses[1], &addresses[2]};
+  CHECK_OK(run_cooperative(kernels, "grid_sync", BLOCKS, THREADS, arguments));
+  CHECK(out.read() == sums);
+  // Blocks of a plain launch that wait for one another, as far as a device has room for all of them.
+  CHECK_OK(kernels.run("barrier_by_hand", {BLOCKS}, {THREADS}, 0, addresses[0], addresses[1], addresses[2]));
+  CHECK(out.read() == sums);
+  expect_race(kernels, run_cooperative(kernels, "exchange_without_grid_sync", 8, THREADS, arguments), {"RACE"});
+  // 58 SMs of 1,536 threads each.
+  CHECK_RESULT(run_cooperative(kernels, "grid_sync", 59, 1024, arguments), CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+}
+
 }  // namespace
 
 int main() {
@@ -99,4 +126,5 @@ int main() {
   test_same_values(kernels);
   test_read_only(kernels);
   test_arrays_next_to_each_other(kernels);
+  test_grid_barriers(kernels);
 }

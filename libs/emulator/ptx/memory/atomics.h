@@ -107,7 +107,10 @@ const Ins* atomic(Warp& w, const Ins* i) {
     if (!(m >> k & 1)) continue;
     old[k] = combine_at<T, Bits>(op, p.at[k], b[k], c[k], changed);
   }
-  if (!changed) w.budget -= COST_OF_UNCHANGED;
+  if (!changed) {
+    w.looked = true;
+    w.budget -= COST_OF_UNCHANGED;
+  }
   if (i->d != NO_SLOT) write_lanes<Bits>(w, i->d, m, [&](int k) { return old[k]; });
   return i + 1;
 }
@@ -140,7 +143,10 @@ const Ins* atomic_vector(Warp& w, const Ins* i) {
       if (m >> k & 1) old[k] = combine_at<T, Bits>(op, p.at[k] + n * sizeof(Bits), b[k], b[k], changed);
     if (!x.d.empty()) write_lanes<Bits>(w, x.d[n], m, [&](int k) { return old[k]; });
   }
-  if (!changed) w.budget -= COST_OF_UNCHANGED;
+  if (!changed) {
+    w.looked = true;
+    w.budget -= COST_OF_UNCHANGED;
+  }
   return i + 1;
 }
 

@@ -293,6 +293,7 @@ Handler find_store(const std::string& type, unsigned reg, unsigned count) {
 
 /** A load of what others write meanwhile: a look at a flag, perhaps. */
 const Ins* look_again(Warp& w, const Ins* i) {
+  w.looked = true;
   w.budget -= COST_OF_LOOK;
   return reinterpret_cast<Handler>(i->extra->readers[0])(w, i);
 }

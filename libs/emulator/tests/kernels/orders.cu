@@ -1,5 +1,7 @@
 // What fences and atomics order, between blocks and between warps, and what they do not. For the PTX engine alone.
 
+#include <cooperative_groups.h>
+
 __device__ unsigned arrived;
 __device__ int lock;
 
@@ -157,4 +159,45 @@ extern "C" __global__ void beyond_dynamic(int* out, int shift) {
   dynamic[i] = fixed[63 - i] = i;
   __syncthreads();
   out[i] = fixed[i + shift] + dynamic[i];
+}
+
+// Every block waits for all blocks of the grid, twice; the sum needs what each has written.
+struct OfGroups {
+  __device__ void operator()(int*) const { cooperative_groups::this_grid().sync(); }
+};
+struct ByHand {
+  __device__ void operator()(int* meeting) const {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence();
+      const int goal = (atomicAdd(meeting, 1) / gridDim.x + 1) * gridDim.x;
+      while (atomicAdd(meeting, 0) < goal) {}
+      __threadfence();
+    }
+    __syncthreads();
+  }
+};
+template <class Barrier>
+__device__ void sum_of_all_blocks(int* parts, int* out, int* meeting) {
+  const Barrier wait;
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  parts[i] = i;
+  wait(meeting);
+  int sum = 0;
+  for (unsigned block = 0; block < gridDim.x; ++block) sum += parts[block * blockDim.x + threadIdx.x];
+  wait(meeting);
+  parts[i] = sum;
+  wait(meeting);
+  out[i] = parts[(i + blockDim.x) % (gridDim.x * blockDim.x)];
+}
+extern "C" __global__ void grid_sync(int* parts, int* out, int* meeting) {
+  sum_of_all_blocks<OfGroups>(parts, out, meeting);
+}
+extern "C" __global__ void barrier_by_hand(int* parts, int* out, int* meeting) {
+  sum_of_all_blocks<ByHand>(parts, out, meeting);
+}
+extern "C" __global__ void exchange_without_grid_sync(int* parts, int* out) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  parts[i] = i;
+  out[i] = parts[(i + blockDim.x) % (gridDim.x * blockDim.x)];
 }
