@@ -4,9 +4,11 @@ import { expect, test } from 'vitest';
 import { argumentFinding } from './argument-findings.ts';
 import { ptxParameters } from './entry-parameters.ts';
 
-const [Q, K] = (['Q', 'K'] as const).map((tensor): PlannedArgument => ({ kind: 'tensor', tensor }));
+const [Q, K] = (['Q', 'K'] as const).map((tensor) => ({ kind: 'tensor' as const, tensor }));
 const S: PlannedArgument = { kind: 'int32', value: 64 };
 const MAP: PlannedArgument = { kind: 'tensorMap', tensor: 'K', box: [64, 64], swizzle: '128B' };
+
+const STRUCT: PlannedArgument = { kind: 'struct', bytes: 48, fields: [{ name: 'q', at: 0, value: Q! }] };
 
 const problem = (given: PlannedArgument[], taken: number[]): string | undefined =>
   argumentFinding([{ entry: 'fa', arguments: given }], new Map([['fa', taken]]))?.message;
@@ -21,6 +23,12 @@ test('too few, too many and a tensor for a number are told with what the kernel 
   expect(problem([Q!, K!], [8, 4])).toMatch(/^fa takes 4 bytes as parameter 2, where the manifest gives K; /);
   expect(problem([Q!, K!], [8, 128])).toMatch(/^fa takes 128 bytes as parameter 2, where the manifest gives K; /);
   expect(problem([Q!, MAP], [8, 8])).toMatch(/where the manifest gives tensor map of K; /);
+  expect(problem([STRUCT], [40])).toMatch(
+    /^fa takes 40 bytes as parameter 1, where the manifest gives a struct of 48 bytes; /,
+  );
+  expect(problem([{ kind: 'null' }], [4])).toMatch(/where the manifest gives a null pointer; /);
+  expect(problem([{ kind: 'float32', value: 1 }], [8])).toMatch(/where the manifest gives float32 1; /);
+  expect(problem([{ kind: 'int64', value: 1 }], [4])).toMatch(/where the manifest gives int64 1; /);
   expect(argumentFinding([{ entry: 'fa', arguments: [] }], new Map([['fa', [8]]]))).toMatchObject({
     kind: FindingKind.WRONG_ARGUMENTS,
   });
@@ -29,6 +37,7 @@ test('too few, too many and a tensor for a number are told with what the kernel 
 test('what fits, also a bool or a long for a number, and an entry of which nothing is known, are no finding', () => {
   expect(problem([Q!, S, MAP], [8, 4, 128])).toBeUndefined();
   expect(problem([S, S], [1, 8])).toBeUndefined();
+  expect(problem([STRUCT, { kind: 'null' }, { kind: 'bool', value: 1 }], [48, 8, 1])).toBeUndefined();
   expect(argumentFinding([{ entry: 'other', arguments: [] }], new Map([['fa', [8]]]))).toBeUndefined();
 });
 

@@ -1,11 +1,10 @@
 /** Launches whose arguments are not the entry's parameters: refused by the driver, or rubbish in the kernel. */
 import { create } from '@bufbuild/protobuf';
 import { FindingKind, FindingSchema, type Finding } from '@flashcore/shared/contract';
-import type { PlannedArgument, PlannedLaunch } from '@flashcore/shared/kernels';
+import { argumentBytes, type PlannedArgument, type PlannedLaunch } from '@flashcore/shared/kernels';
 import type { EntryParameters } from './entry-parameters.ts';
 
 const POINTER_BYTES = 8;
-const TENSOR_MAP_BYTES = 128;
 
 /** The first launch that does not fit; undefined: all do, as far as is known. */
 export function argumentFinding(
@@ -34,10 +33,10 @@ function problemOf(given: readonly PlannedArgument[], taken: readonly number[]):
   return `takes ${taken[wrong]} bytes as parameter ${wrong + 1}, where the manifest gives ${nameOf(given[wrong]!)}; it ${takes}, ${gives}`;
 }
 
-/** A number is passed in a slot of 8 bytes: a parameter that is narrower or wider than an int reads the same value. */
-function fits({ kind }: PlannedArgument, bytes: number): boolean {
-  if (kind === 'tensorMap') return bytes === TENSOR_MAP_BYTES;
-  return kind === 'int32' || kind === 'float32' ? bytes <= POINTER_BYTES : bytes === POINTER_BYTES;
+/** A whole number is passed in a slot of 8 bytes: a narrower or wider parameter than an int reads the same value. */
+function fits(argument: PlannedArgument, bytes: number): boolean {
+  if (argument.kind === 'struct') return bytes === argument.bytes;
+  return argument.kind === 'int32' ? bytes <= POINTER_BYTES : bytes === argumentBytes(argument);
 }
 
 function nameOf(argument: PlannedArgument): string {
@@ -46,6 +45,10 @@ function nameOf(argument: PlannedArgument): string {
       return argument.tensor;
     case 'workspace':
       return argument.name;
+    case 'null':
+      return 'a null pointer';
+    case 'struct':
+      return `a struct of ${argument.bytes} bytes`;
     case 'tensorMap':
       return `tensor map of ${argument.tensor}`;
     default:

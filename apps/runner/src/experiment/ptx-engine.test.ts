@@ -90,6 +90,92 @@ template <Any A, Any B, Any C, int N> __global__ void attend(`,
     );
   });
 
+  /** half2_cooperative with all of its parameters in a struct, but for a pointer, a long and a bool behind it. */
+  const withStruct = (bytes: number): Record<string, string> => {
+    const files = filesOf(join(foreignFolder, 'half2_cooperative'));
+    return {
+      'half2_cooperative.cu': files['half2_cooperative.cu']!.replace(
+        /extern "C" __global__ void half2_cooperative\([^{]*\{/,
+        `struct Strides { long long head, row; };
+struct Params { const half *Q, *K, *V; half* O; Strides strides; float scale; int seq_len; bool causal; };
+extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, const float* bias, long long head_stride,
+                                             bool causal) {
+  const half *Q = p.Q, *K = p.K, *V = p.V;
+  half* O = p.O;
+  const int seq_len = p.seq_len;
+  const float scale = p.scale;
+  if (bias || head_stride != p.strides.head || p.strides.row != 64 || causal != p.causal) return;`,
+      ),
+      'kernel.yaml': files['kernel.yaml']!.replace(
+        'arguments: [Q, K, V, O, S, scale, causal]',
+        `arguments:
+      - struct:
+          bytes: ${bytes}
+          fields:
+            Q: { at: 0, value: Q }
+            K: { at: 8, value: K }
+            V: { at: 16, value: V }
+            O: { at: 24, value: O }
+            strides.head: { at: 32, value: { int64: S * D } }
+            strides.row: { at: 40, value: { int64: D } }
+            scale: { at: 48, value: scale }
+            seq_len: { at: 52, value: S }
+            causal: { at: 56, value: { bool: causal } }
+      - null
+      - { int64: S * D }
+      - { bool: causal }`,
+      ),
+    };
+  };
+
+  test('a struct by value, a null pointer, a long and a bool are passed as kernel.yaml lays them out', async () => {
+    const { outcome } = await fixture.run('verify', {
+      kernel: fixture.upload(withStruct(64)),
+      settings: { shapes: ['1x2x21x64c', '1x2x21x64'].map(parseShape), seedCount: 1 },
+    });
+    expect([outcome.summary, Outcome[outcome.outcome]]).toEqual([expect.any(String), 'PASSED']);
+  });
+
+  test('a struct of another size than the code has is a finding with both', async () => {
+    const { outcome } = await fixture.run('verify', {
+      kernel: fixture.upload(withStruct(72)),
+      settings: { shapes: [parseShape('1x2x21x64c')], seedCount: 1 },
+    });
+    expect(outcome.result.variants[0]!.findings).toMatchObject([
+      {
+        kind: FindingKind.WRONG_ARGUMENTS,
+        message: expect.stringMatching(
+          /takes 64 bytes as parameter 1, where the manifest gives a struct of 72 bytes; /,
+        ) as string,
+      },
+    ]);
+  });
+
+  test('a cooperative launch has all CTAs at once, and one that does not fit is refused with both numbers', async () => {
+    const files = filesOf(join(foreignFolder, 'half2_cooperative'));
+    const { outcome } = await fixture.run('verify', {
+      kernel: fixture.upload({
+        'half2_cooperative.cu': files['half2_cooperative.cu']!.replace(
+          'const cg::thread_block block =',
+          'cg::this_grid().sync();\n  const cg::thread_block block =',
+        ),
+        'kernel.yaml': files['kernel.yaml']!.replace('    arguments:', '    cooperative: true\n    arguments:'),
+      }),
+      settings: { shapes: ['1x2x21x64c', '1x8x1024x64'].map(parseShape), seedCount: 1 },
+    });
+    const { cases } = outcome.result.variants[0]!.verify!;
+    expect(cases.map(({ verdict }) => Verdict[verdict])[0]).toBe('PASS');
+    expect(outcome.result.variants[0]!.findings).toMatchObject([
+      {
+        kind: FindingKind.LAUNCH_FAILED,
+        message: expect.stringContaining(
+          'half2_cooperative must have all of its 2048 CTAs resident, and the device has room for 696 (58 SMs of 12)',
+        ) as string,
+        remedy: expect.stringContaining('at most as many CTAs as the device keeps resident') as string,
+      },
+    ]);
+  });
+
   test('a kernel whose CTA needs more registers than an SM has fails, with both numbers', async () => {
     const files = filesOf(join(kernelsFolder, 'faulty/register_spills'));
     const manifest = files['kernel.yaml']!.replace(/^(compile|faulty):.*\n/gm, '');

@@ -63,6 +63,11 @@ const REMEDIES: Partial<Record<FindingKind, string>> = {
     'Compare grid, block, shared memory and arguments in kernel.yaml with what the kernel expects',
 };
 
+const CUDA_REMEDIES: Record<string, string | undefined> = {
+  CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE:
+    'Launch at most as many CTAs as the device keeps resident, and let each take several tiles; or wait for no other CTA and leave `cooperative` out of kernel.yaml',
+};
+
 const EMULATOR_REMEDIES: Record<string, string | undefined> = {
   INVALID_BARRIER:
     'Initialise the mbarrier for as many arrivals as a phase has, in one thread, and let a barrier of the block (of the cluster, if other blocks use it) stand before its first use',
@@ -113,7 +118,10 @@ export function faultFinding(fault: CudaFault, shape: Shape): Finding {
     message: emulator
       ? messageOf(emulator, fault.buffer)
       : `${fault.call} failed with ${fault.name}${fault.description ? `: ${fault.description}` : ''}`,
-    remedy: (emulator && entryOf(EMULATOR_REMEDIES, emulator.kind)) ?? REMEDIES[kind] ?? '',
+    remedy:
+      (emulator ? entryOf(EMULATOR_REMEDIES, emulator.kind) : entryOf(CUDA_REMEDIES, fault.name)) ??
+      REMEDIES[kind] ??
+      '',
     ...(emulator && {
       location: locationOf(emulator, fault.buffer),
       threads: threadsOf(emulator),

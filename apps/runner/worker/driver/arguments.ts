@@ -1,9 +1,11 @@
 import {
   DTYPE_BYTES,
   type LaunchPlan,
+  type PlainArgument,
   type PlannedArgument,
   type PlannedLaunch,
   type TensorName,
+  argumentBytes,
   bytesOfTensor,
   elementsOfTensor,
 } from '@flashcore/shared/kernels';
@@ -44,7 +46,7 @@ export function prepareLaunches(driver: CudaDriver, options: LaunchParts): Prepa
   const specs = options.plan.launches.map((launch) => {
     const handle = options.functions.get(launch);
     if (handle === undefined) throw new Error(`no function was loaded for ${launch.entry}`);
-    const values = launch.arguments.map((argument) => argumentBytes(driver, argument, options.addresses, options.plan));
+    const values = launch.arguments.map((argument) => packed(driver, argument, options));
     storage.push(...values);
     const parameters = parameterArray(values);
     const spec: LaunchSpec = {
@@ -61,13 +63,18 @@ export function prepareLaunches(driver: CudaDriver, options: LaunchParts): Prepa
   return { specs, storage };
 }
 
+/** An argument's bytes; those of a struct that no field covers are zero. */
+function packed(driver: CudaDriver, argument: PlannedArgument, parts: LaunchParts): Buffer {
+  if (argument.kind !== 'struct') return packedPlain(driver, argument, parts);
+  const bytes = Buffer.alloc(argument.bytes);
+  for (const { at, value } of argument.fields) {
+    packedPlain(driver, value, parts).copy(bytes, at, 0, argumentBytes(value));
+  }
+  return bytes;
+}
+
 // Buffers of their own (not from Node's pool) have an address that does not change while they are referenced.
-function argumentBytes(
-  driver: CudaDriver,
-  argument: PlannedArgument,
-  addresses: BufferAddresses,
-  plan: LaunchPlan,
-): Buffer {
+function packedPlain(driver: CudaDriver, argument: PlainArgument, { addresses, plan }: LaunchParts): Buffer {
   const bytes = Buffer.alloc(SLOT_BYTES);
   switch (argument.kind) {
     case 'tensor':
@@ -81,11 +88,19 @@ function argumentBytes(
       bytes.writeBigUInt64LE(address);
       return bytes;
     }
+    case 'null':
+      return bytes;
+    // With its sign in all of the slot: a parameter that is wider than an int reads the same value.
+    case 'bool':
     case 'int32':
-      bytes.writeInt32LE(argument.value);
+    case 'int64':
+      bytes.writeBigInt64LE(BigInt(argument.value));
       return bytes;
     case 'float32':
       bytes.writeFloatLE(argument.value);
+      return bytes;
+    case 'float64':
+      bytes.writeDoubleLE(argument.value);
       return bytes;
     case 'tensorMap':
       return tensorMap(driver, argument, tensorAddress(addresses, argument.tensor), plan);
@@ -105,7 +120,7 @@ function tensorAddress({ tensors }: BufferAddresses, name: TensorName): DevicePo
  */
 function tensorMap(
   driver: CudaDriver,
-  argument: Extract<PlannedArgument, { kind: 'tensorMap' }>,
+  argument: Extract<PlainArgument, { kind: 'tensorMap' }>,
   address: DevicePointer,
   plan: LaunchPlan,
 ): Buffer {
@@ -140,6 +155,7 @@ const CONFIG_BYTES = 56;
 const CONFIG_ATTRIBUTES = 40;
 const ATTRIBUTE_BYTES = 72;
 const ATTRIBUTE_ACCESS_POLICY_WINDOW = 1;
+const ATTRIBUTE_COOPERATIVE = 2;
 const ATTRIBUTE_CLUSTER_DIMENSION = 4;
 const ACCESS_STREAMING = 1;
 const ACCESS_PERSISTING = 2;
@@ -154,6 +170,7 @@ function launchConfig(
   storage: Buffer[],
 ): Buffer | undefined {
   const attributes: Buffer[] = [];
+  if (launch.cooperative) attributes.push(cooperativeAttribute());
   // A device without clusters runs the same CTAs one by one; the daemon says so.
   if (launch.cluster && driver.facts.clusters) attributes.push(clusterAttribute(launch.cluster));
   const window = launch.l2Persist.length > 0 ? persistingWindow(driver, launch.l2Persist, addresses, plan) : undefined;
@@ -170,6 +187,13 @@ function launchConfig(
   config.writeUInt32LE(attributes.length, 48);
   storage.push(config);
   return config;
+}
+
+function cooperativeAttribute(): Buffer {
+  const attribute = Buffer.alloc(ATTRIBUTE_BYTES);
+  attribute.writeUInt32LE(ATTRIBUTE_COOPERATIVE, 0);
+  attribute.writeInt32LE(1, 8);
+  return attribute;
 }
 
 function clusterAttribute(cluster: readonly number[]): Buffer {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { Fill, ElementDtype } from '@flashcore/shared/kernels';
 import type { DeviceFacts } from '../messages/device.ts';
 import type { LaunchCounts } from '../messages/profiling.ts';
-import { cudaErrorOf } from './cuda-error.ts';
+import { CudaError, cudaErrorOf } from './cuda-error.ts';
 import { DEVICE_ATTRIBUTE, cString, readDeviceFacts } from './device-facts.ts';
 import { launchCounts } from './launch-counts.ts';
 import { loadNativeLibrary, type NativeArgument, type NativeLibrary, type NativeName } from './declarations.ts';
@@ -39,6 +39,13 @@ export interface LaunchSpec {
 /** CUtensorMapDataType. */
 const TENSOR_MAP_TYPES: Readonly<Record<ElementDtype, number>> = { int32: 3, fp16: 6, fp32: 7, bf16: 9 };
 const FILLS = { 1: 'cuMemsetD8Async', 2: 'cuMemsetD16Async', 4: 'cuMemsetD32Async' } as const;
+
+interface FunctionOptions {
+  sharedBytes: number;
+  cluster: boolean;
+  /** Of a cooperative launch. */
+  cooperative?: Pick<LaunchSpec, 'grid' | 'block'>;
+}
 
 /** Blocks of a grid: so many from the first, each a step further. */
 export interface BlockChoice {
@@ -136,12 +143,28 @@ export class CudaDriver {
   }
 
   /** An entry, ready for launches with `sharedBytes` of dynamic shared memory. */
-  function(module: Handle, entry: string, options: { sharedBytes: number; cluster: boolean }): Handle {
+  function(module: Handle, entry: string, options: FunctionOptions): Handle {
     const handle = this.#handleWith('cuModuleGetFunction', [], [module, entry]);
     if (options.sharedBytes > SMEM_WITHOUT_OPTIN_BYTES)
       this.#call('cuFuncSetAttribute', handle, FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_BYTES, options.sharedBytes);
     if (options.cluster) this.#call('cuFuncSetAttribute', handle, FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER, 1);
+    if (options.cooperative) this.#requireResident(handle, entry, options);
     return handle;
+  }
+
+  /** Errors: CudaError with both numbers, which the driver's own has not, where not all CTAs fit at once. */
+  #requireResident(handle: Handle, entry: string, { cooperative, sharedBytes }: FunctionOptions): void {
+    const [ctas, threads] = [cooperative!.grid, cooperative!.block].map(([x, y, z]) => x * y * z) as [number, number];
+    const occupancy = this.#int('cuOccupancyMaxActiveBlocksPerMultiprocessor', handle, threads, sharedBytes);
+    const { multiprocessors } = this.facts;
+    if (ctas <= occupancy * multiprocessors) return;
+    throw new CudaError({
+      call: 'cuLaunchKernelEx',
+      arguments: entry,
+      name: 'CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE',
+      description: `${entry} must have all of its ${ctas} CTAs resident, and the device has room for ${occupancy * multiprocessors} (${multiprocessors} SMs of ${occupancy})`,
+      emulator: undefined,
+    });
   }
 
   allocate(bytes: number): DevicePointer {

@@ -27,6 +27,8 @@ const DECLARATIONS = {
   cuModuleUnload: 'int cuModuleUnload(uint64_t module)',
   cuModuleGetFunction: 'int cuModuleGetFunction(_Out_ uint64_t *function, uint64_t module, const char *name)',
   cuFuncSetAttribute: 'int cuFuncSetAttribute(uint64_t function, int attribute, int value)',
+  cuOccupancyMaxActiveBlocksPerMultiprocessor:
+    'int cuOccupancyMaxActiveBlocksPerMultiprocessor(_Out_ int *blocks, uint64_t function, int threads, uint64_t shared)',
   cuMemAlloc_v2: 'int cuMemAlloc_v2(_Out_ uint64_t *address, uint64_t bytes)',
   cuMemFree_v2: 'int cuMemFree_v2(uint64_t address)',
   cuMemcpyHtoDAsync_v2:

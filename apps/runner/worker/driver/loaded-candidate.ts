@@ -21,6 +21,7 @@ export class LoadedCandidate {
         this.#function(launch.entry, {
           sharedBytes: launch.sharedBytes,
           cluster: launch.cluster !== undefined && driver.facts.clusters,
+          ...(launch.cooperative && { cooperative: launch }),
         }),
       ]),
     );

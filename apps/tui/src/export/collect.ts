@@ -16,6 +16,7 @@ import { runToResult } from '../search/experiment.ts';
 import { manifestOf, readSource, type SourcePlace } from '../search/kernel-source.ts';
 import type { StartRequest } from '../session/runner-port.ts';
 import type { ExportedKernel } from './exported-kernel.ts';
+import { isExported } from './launch-limits.ts';
 import { lastVerdict, measuredShapes, storedJobs } from './stored-jobs.ts';
 import { withToldForms } from './told-forms.ts';
 
@@ -126,6 +127,12 @@ export function exportProblem({
   const beyond = attributes.map(({ name }) => name).filter((name) => uses.has(name));
   if (beyond.length > 0)
     return `${id} can't be exported: its kernel.yaml uses ${beyond.join(', ')}, which the callers of exports do not pass`;
+  const cooperative = launches.find((launch) => launch.cooperative);
+  if (cooperative)
+    return `${id} can't be exported: ${cooperative.entry} is launched cooperatively, which exports do not do`;
+  const unknown = launches.flatMap((launch) => launch.arguments).find((each) => !isExported(each));
+  if (unknown)
+    return `${id} can't be exported: its launches pass ${unknown.kind}, and exports pass tensors, workspaces, int32, float32 and tensor maps`;
   const passed = new Set(
     launches.flatMap((launch) => launch.arguments.flatMap((each) => ('tensor' in each ? [each.tensor] : []))),
   );

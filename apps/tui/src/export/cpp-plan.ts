@@ -7,11 +7,19 @@ import {
   CPP_HELPERS,
   type Expression,
   type Manifest,
-  type ManifestArgument,
   type ManifestLaunch,
   expressionCode,
 } from '@flashcore/shared/kernels';
-import { BLOCK_LIMITS, BOX_LIMIT, CLUSTER_LIMIT, GRID_LIMITS, INT32, MAX_WORKSPACE_BYTES } from './launch-limits.ts';
+import {
+  BLOCK_LIMITS,
+  BOX_LIMIT,
+  CLUSTER_LIMIT,
+  type ExportedArgument,
+  GRID_LIMITS,
+  INT32,
+  MAX_WORKSPACE_BYTES,
+  exported,
+} from './launch-limits.ts';
 
 /** The entries that the manifest launches, each once. */
 export const entriesOf = ({ launches }: Pick<Manifest, 'launches'>): string[] => [
@@ -112,7 +120,7 @@ function launchCode(launch: ManifestLaunch, names: Names): string {
     (unsigned)${integer(launch.sharedBytes, `${entry}: shared_bytes`, 0, INT32.most)},
     ${persistCode(launch, names)},
     {
-${launch.arguments.map((argument, index) => `        ${argumentCode(argument, `${key}.arguments[${index}]`, names)},`).join('\n')}
+${launch.arguments.map((argument, index) => `        ${argumentCode(exported(argument), `${key}.arguments[${index}]`, names)},`).join('\n')}
     }});`;
   return when === undefined ? code : `if (${finite(when, `${key}.when`)} != 0)\n${indent(code, 2)}`;
 }
@@ -126,7 +134,7 @@ function persistCode({ key, l2Persist: { tensors, when } }: ManifestLaunch, name
     : `${finite(when, `${key}.l2_persist.when`)} != 0 ? ${indices} : std::vector<int>{}`;
 }
 
-function argumentCode(argument: ManifestArgument, key: string, { workspaces, tensors }: Names): string {
+function argumentCode(argument: ExportedArgument, key: string, { workspaces, tensors }: Names): string {
   switch (argument.kind) {
     case 'tensor':
       return `{FcArgument::TENSOR, ${tensors.indexOf(argument.tensor)}, 0, {0, 0, 0}, 0}`;

@@ -115,6 +115,8 @@ function wanted(manifest: Manifest, parameters: Record<string, number>, shape: S
             const swizzle = ['none', '32B', '64B', '128B'].indexOf(argument.swizzle);
             return ['m', 'QKVO'.indexOf(argument.tensor), columns!, rows!, heads, swizzle];
           }
+          default:
+            throw new Error(`no kernel of the repository passes ${argument.kind}`);
         }
       }),
     ]),
@@ -335,6 +337,18 @@ test("kernels that count on initial values are refused by name; other dtypes and
     undefined,
     undefined,
   ]);
+});
+
+test.each([
+  ['null', 'null'],
+  ['{ int64: S }', 'int64'],
+  ['{ struct: { bytes: 8, fields: { q: { at: 0, value: Q } } } }', 'struct'],
+])('a kernel that is passed %s is refused: exported programs know no such argument', (argument, kind) => {
+  const path = join(ROOT, 'kernels/fa_v1_baseline/kernel.yaml');
+  const written = readFileSync(path, 'utf8').replace('arguments: [Q,', `arguments: [${argument},`);
+  expect(exportProblem(parseManifest(written, path))).toMatch(
+    new RegExp(`^fa_v1_baseline can't be exported: its launches pass ${kind}, and exports pass tensors`),
+  );
 });
 
 test('a kernel whose entry is spelled in C++ is refused: callers load it by its symbol', () => {

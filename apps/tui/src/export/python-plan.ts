@@ -4,11 +4,19 @@ import {
   PYTHON_HELPERS,
   type Expression,
   type Manifest,
-  type ManifestArgument,
   type ManifestLaunch,
   expressionCode,
 } from '@flashcore/shared/kernels';
-import { BLOCK_LIMITS, BOX_LIMIT, CLUSTER_LIMIT, GRID_LIMITS, INT32, MAX_WORKSPACE_BYTES } from './launch-limits.ts';
+import {
+  BLOCK_LIMITS,
+  BOX_LIMIT,
+  CLUSTER_LIMIT,
+  type ExportedArgument,
+  GRID_LIMITS,
+  INT32,
+  MAX_WORKSPACE_BYTES,
+  exported,
+} from './launch-limits.ts';
 
 /** Wants `math`, `functools` and `collections` imported. */
 export function pythonPlan(manifest: Manifest, parameters: Readonly<Record<string, number>>): string {
@@ -80,7 +88,7 @@ function launchCode(launch: ManifestLaunch): string {
         cluster=${launch.cluster ? three('cluster', launch.cluster, CLUSTER_LIMIT) : 'None'},
         l2_persist=${persistCode(launch, key)},
         arguments=(
-${launch.arguments.map((argument, index) => `            ${argumentCode(argument, `${key}.arguments[${index}]`)},`).join('\n')}
+${launch.arguments.map((argument, index) => `            ${argumentCode(exported(argument), `${key}.arguments[${index}]`)},`).join('\n')}
         ),
     )
 )`;
@@ -92,7 +100,7 @@ function persistCode({ l2Persist: { tensors, when } }: ManifestLaunch, key: stri
   return when === undefined ? names : `(${names} if ${finite(when, `${key}.l2_persist.when`)} != 0 else ())`;
 }
 
-function argumentCode(argument: ManifestArgument, key: string): string {
+function argumentCode(argument: ExportedArgument, key: string): string {
   switch (argument.kind) {
     case 'tensor':
       return `("tensor", ${text(argument.tensor)})`;

@@ -62,6 +62,7 @@ export {
 export { kernelMessage } from './kernel-message.ts';
 export {
   type LaunchPlan,
+  type PlainArgument,
   type PlannedArgument,
   type PlannedLaunch,
   type PlannedWorkspace,
@@ -106,7 +107,13 @@ export {
 } from '../problems/installed-problems.ts';
 export { accumulateOf, dtypeParameters, inputsOf } from './manifest-math.ts';
 export { MANIFEST_FILE, loadManifest, parseManifest, readManifestText } from './manifest.ts';
-export { type Manifest, type ManifestArgument, type ManifestLaunch, type TensorName } from './manifest-model.ts';
+export {
+  type Manifest,
+  type ManifestArgument,
+  type ManifestLaunch,
+  type TensorName,
+  argumentBytes,
+} from './manifest-model.ts';
 export { isPtxSource, isSpelledEntry, KERNEL_ID } from './manifest-schema.ts';
 export {
   type ShapeFields,

@@ -5,7 +5,16 @@ import { FlashcoreError } from '../contract/errors.ts';
 import { type Fill, fillOf } from '../data/dtype.ts';
 import { type Expression, evaluate } from '../data/expression.ts';
 import { inputsOf } from './manifest-math.ts';
-import type { Manifest, ManifestArgument, ManifestLaunch, Swizzle, TensorName } from './manifest-model.ts';
+import type {
+  Manifest,
+  ManifestArgument,
+  ManifestLaunch,
+  NumberOf,
+  PlainManifestArgument,
+  StructField,
+  Swizzle,
+  TensorName,
+} from './manifest-model.ts';
 import { valueOf, wrongValue } from './manifest-value.ts';
 import { type ProblemCase, problemCase } from '../problems/case-values.ts';
 import { type ShapeFields, formatShape, scopeOfShape, valuesOf } from './shape.ts';
@@ -33,17 +42,26 @@ export interface PlannedLaunch {
   /** Dynamic shared memory in bytes. */
   sharedBytes: number;
   cluster?: [number, number, number];
+  cooperative?: true;
   l2Persist: TensorName[];
   arguments: PlannedArgument[];
 }
 
-export type PlannedArgument =
+export type PlainArgument =
   /** A null pointer where the case has no such tensor. */
   | { kind: 'tensor'; tensor: TensorName }
   | { kind: 'workspace'; name: string }
-  | { kind: 'int32'; value: number }
-  | { kind: 'float32'; value: number }
+  | { kind: 'null' }
+  | NumberOf<number>
   | { kind: 'tensorMap'; tensor: TensorName; box: number[]; swizzle: Swizzle };
+
+export type PlannedArgument =
+  PlainArgument | { kind: 'struct'; bytes: number; fields: readonly StructField<PlainArgument>[] };
+
+/** Arguments with the fields of structs in their places. */
+export const plainArguments = <Plain extends { kind: string }>(
+  written: readonly (Plain | { kind: 'struct'; fields: readonly StructField<Plain>[] })[],
+): Plain[] => written.flatMap((each) => ('fields' in each ? each.fields.map(({ value }) => value) : [each]));
 
 type Scope = Record<string, number>;
 
@@ -137,7 +155,7 @@ export function planLaunches(
   const dtype = inputsOf(manifest, resolved.parameters);
   const { initialOutput } = manifest;
   const declared = launches.flatMap((launch) =>
-    launch.arguments.flatMap((argument) => ('tensor' in argument ? [argument.tensor] : [])),
+    plainArguments<PlainArgument>(launch.arguments).flatMap((each) => ('tensor' in each ? [each.tensor] : [])),
   );
   const planned = problemCase(manifest.problem, valuesOf(shape), dtype, new Set(declared));
   const outputs = planned.tensors.filter(({ direction }) => direction === 'out');
@@ -186,6 +204,7 @@ function planLaunch(manifest: Manifest, launch: ManifestLaunch, scope: Scope, sh
     block,
     sharedBytes: integer(manifest, launch.sharedBytes, scope, `${key}.shared_bytes`, 0, MAX_INT32),
     ...(cluster && { cluster }),
+    ...(launch.cooperative && { cooperative: true }),
     l2Persist: holds(manifest, launch.l2Persist.when, scope, `${key}.l2_persist.when`)
       ? [...launch.l2Persist.tensors]
       : [],
@@ -196,14 +215,37 @@ function planLaunch(manifest: Manifest, launch: ManifestLaunch, scope: Scope, sh
 }
 
 function planArgument(manifest: Manifest, argument: ManifestArgument, scope: Scope, key: string): PlannedArgument {
+  if (argument.kind !== 'struct') return planPlainArgument(manifest, argument, scope, key);
+  const fields = argument.fields.map(({ name, at, value }) => ({
+    name,
+    at,
+    value: planPlainArgument(manifest, value, scope, `${key}.struct.fields.${name}.value`),
+  }));
+  return { kind: 'struct', bytes: argument.bytes, fields };
+}
+
+function planPlainArgument(
+  manifest: Manifest,
+  argument: PlainManifestArgument,
+  scope: Scope,
+  key: string,
+): PlainArgument {
   switch (argument.kind) {
     case 'tensor':
     case 'workspace':
+    case 'null':
       return argument;
+    case 'bool':
+      return { kind: 'bool', value: valueOf(manifest, argument.value, scope, key) === 0 ? 0 : 1 };
     case 'int32':
       return { kind: 'int32', value: integer(manifest, argument.value, scope, key, -MAX_INT32 - 1, MAX_INT32) };
+    case 'int64': {
+      const { MIN_SAFE_INTEGER: least, MAX_SAFE_INTEGER: most } = Number;
+      return { kind: 'int64', value: integer(manifest, argument.value, scope, key, least, most) };
+    }
     case 'float32':
-      return { kind: 'float32', value: valueOf(manifest, argument.value, scope, key) };
+    case 'float64':
+      return { kind: argument.kind, value: valueOf(manifest, argument.value, scope, key) };
     case 'tensorMap': {
       // A box of a tensor map has at most 256 elements along an axis (cuTensorMapEncodeTiled).
       const box = argument.box.map((extent, axis) =>

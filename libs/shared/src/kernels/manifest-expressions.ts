@@ -1,7 +1,17 @@
 /** Parses the expressions of a manifest and refuses names that nothing defines. */
 import { DTYPE_BYTES, type TensorDtype, fillOf } from '../data/dtype.ts';
 import { type Expression, ExpressionError, FUNCTION_NAMES, parseExpression } from '../data/expression.ts';
-import type { Manifest, ManifestArgument, ManifestLaunch, Swizzle, TensorName } from './manifest-model.ts';
+import {
+  type Manifest,
+  type ManifestArgument,
+  type ManifestLaunch,
+  type NumberKind,
+  type PlainManifestArgument,
+  type StructField,
+  type Swizzle,
+  type TensorName,
+  argumentBytes,
+} from './manifest-model.ts';
 import { type RawLaunch, type RawManifest, singleLaunches } from './manifest-schema.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import { type Problem, problemNames } from '../problems/problem.ts';
@@ -10,9 +20,14 @@ import { MAX_FAULTS, type YamlFault, formatKey } from '../data/yaml-file.ts';
 /** A name in an expression: the "e3" of 1e3 is none. */
 const NAME = /(?<![\w.])[A-Za-z_]\w*/g;
 
+/** Of a CUtensorMap (cuda.h). */
+const TENSOR_MAP_ALIGNMENT = 64;
+
 type Key = (string | number)[];
 type Compiled = Pick<Manifest, 'problem' | 'uses' | 'math' | 'limits' | 'workspace' | 'constants' | 'launches'>;
 type RawArgument = RawLaunch['arguments'][number];
+type RawStruct = Extract<RawArgument, { struct: unknown }>['struct'];
+type RawPlainArgument = RawStruct['fields'][string]['value'];
 
 /**
  * All expressions parsed; `faults` lists each that is wrong, by its key. `compiled` is only of use when there are none.
@@ -167,6 +182,7 @@ class LaunchCompiler {
       grid: three(launch.grid, [...sharedKey, 'grid']),
       block: three(launch.block, [...sharedKey, 'block']),
       sharedBytes: this.#shared(launch.shared_bytes, [...sharedKey, 'shared_bytes']),
+      cooperative: launch.cooperative,
       cluster: launch.cluster && three(launch.cluster, [...key, 'cluster']),
       l2Persist: {
         tensors: launch.l2_persist.tensors.map((tensor, index) =>
@@ -210,9 +226,44 @@ class LaunchCompiler {
   }
 
   #argument(argument: RawArgument, key: Key): ManifestArgument {
+    if (typeof argument !== 'object' || argument === null || !('struct' in argument))
+      return this.#plainArgument(argument, key);
+    const { bytes, fields } = argument.struct;
+    const compiled = Object.entries(fields).map(([name, { at, value }]) => ({
+      name,
+      at,
+      value: this.#plainArgument(value, [...key, 'struct', 'fields', name, 'value']),
+    }));
+    this.#checkLayout(bytes, compiled, [...key, 'struct', 'fields']);
+    return { kind: 'struct', bytes, fields: compiled };
+  }
+
+  /** Fields that C++ could not have laid out so: past the end, over each other, or misaligned. */
+  #checkLayout(bytes: number, fields: readonly StructField<PlainManifestArgument>[], key: Key): void {
+    const refuse = (name: string, message: string): void => {
+      if (this.#faults.length < MAX_FAULTS) this.#faults.push({ key: [...key, name, 'at'], message });
+    };
+    let before: StructField<PlainManifestArgument> | undefined;
+    for (const field of fields.toSorted((a, b) => a.at - b.at)) {
+      const { name, at, value } = field;
+      const size = argumentBytes(value);
+      const alignment = Math.min(size, TENSOR_MAP_ALIGNMENT);
+      const end = before ? before.at + argumentBytes(before.value) : 0;
+      if (at % alignment !== 0) refuse(name, `must be a multiple of ${alignment}, as a ${value.kind} is, got ${at}`);
+      else if (at + size > bytes)
+        refuse(name, `must be at most ${bytes - size}, where ${bytes} bytes have room for a ${value.kind}, got ${at}`);
+      else if (at < end) refuse(name, `must be at least ${end}, where ${before!.name} ends, got ${at}`);
+      before = field;
+    }
+  }
+
+  #plainArgument(argument: RawPlainArgument, key: Key): PlainManifestArgument {
     if (typeof argument === 'string') return this.#namedArgument(argument, key);
-    if ('int32' in argument) return { kind: 'int32', value: this.#shared(argument.int32, [...key, 'int32']) };
-    if ('float32' in argument) return { kind: 'float32', value: this.#shared(argument.float32, [...key, 'float32']) };
+    if (argument === null) return { kind: 'null' };
+    if (!('tensor_map' in argument)) {
+      const [kind, text] = Object.entries(argument)[0] as [NumberKind, string];
+      return { kind, value: this.#shared(text, [...key, kind]) };
+    }
     const { tensor, box, swizzle } = argument.tensor_map;
     const extents = box.map((text, axis) => this.#shared(text, [...key, 'tensor_map', 'box', axis]));
     const name = this.#tensor(tensor, [...key, 'tensor_map', 'tensor']);
@@ -235,7 +286,7 @@ class LaunchCompiler {
     return name;
   }
 
-  #namedArgument(name: string, key: Key): ManifestArgument {
+  #namedArgument(name: string, key: Key): PlainManifestArgument {
     if (this.#tensors.includes(name)) {
       for (const used of this.#when.get(name)?.names ?? []) this.#uses.add(used);
       return { kind: 'tensor', tensor: name };

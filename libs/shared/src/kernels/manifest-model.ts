@@ -111,6 +111,8 @@ export interface ManifestLaunch {
   /** Dynamic shared memory in bytes. */
   readonly sharedBytes: Expression;
   readonly cluster: readonly [Expression, Expression, Expression] | undefined;
+  /** All CTAs run at the same time and may wait for one another: grid.sync(). */
+  readonly cooperative: boolean;
   readonly l2Persist: { readonly tensors: readonly TensorName[]; readonly when: Expression | undefined };
   readonly arguments: readonly ManifestArgument[];
 }
@@ -120,9 +122,35 @@ export type TensorName = string;
 export const SWIZZLES = ['none', '32B', '64B', '128B'] as const;
 export type Swizzle = (typeof SWIZZLES)[number];
 
-export type ManifestArgument =
+/** Numbers that a kernel takes by value, and their bytes. */
+export const NUMBER_BYTES = { bool: 1, int32: 4, int64: 8, float32: 4, float64: 8 } as const;
+export type NumberKind = keyof typeof NUMBER_BYTES;
+
+/** Of each kind a type of its own, so that a switch can tell them apart. */
+export type NumberOf<Value> = { [Kind in NumberKind]: { kind: Kind; value: Value } }[NumberKind];
+
+const POINTER_BYTES = 8;
+const TENSOR_MAP_BYTES = 128;
+
+export type PlainManifestArgument =
   | { kind: 'tensor'; tensor: TensorName }
   | { kind: 'workspace'; name: string }
-  | { kind: 'int32'; value: Expression }
-  | { kind: 'float32'; value: Expression }
+  | { kind: 'null' }
+  | NumberOf<Expression>
   | { kind: 'tensorMap'; tensor: TensorName; box: readonly Expression[]; swizzle: Swizzle };
+
+/** A field of a struct that a kernel takes by value, `at` so many bytes from its begin. */
+export interface StructField<Value> {
+  readonly name: string;
+  readonly at: number;
+  readonly value: Value;
+}
+
+export type ManifestArgument =
+  PlainManifestArgument | { kind: 'struct'; bytes: number; fields: readonly StructField<PlainManifestArgument>[] };
+
+/** Of an argument that is no struct. */
+export function argumentBytes({ kind }: { kind: PlainManifestArgument['kind'] }): number {
+  if (kind === 'tensor' || kind === 'workspace' || kind === 'null') return POINTER_BYTES;
+  return kind === 'tensorMap' ? TENSOR_MAP_BYTES : NUMBER_BYTES[kind];
+}

@@ -93,27 +93,52 @@ const threeExpressions = z.tuple([expression, expression, expression], {
   error: (issue) => wanted('three expressions [x, y, z]', issue.input),
 });
 
-const argument = z.union(
-  [
-    cIdentifier,
-    z.strictObject({ int32: expression }),
-    z.strictObject({ float32: expression }),
-    z.strictObject({
-      tensor_map: z.strictObject({
-        tensor: cIdentifier,
-        box: z.array(expression).min(2).max(3),
-        swizzle: z.enum(['none', '32B', '64B', '128B']).default('none'),
-      }),
+const plainArguments = [
+  cIdentifier,
+  z.null(),
+  z.strictObject({ bool: expression }),
+  z.strictObject({ int32: expression }),
+  z.strictObject({ int64: expression }),
+  z.strictObject({ float32: expression }),
+  z.strictObject({ float64: expression }),
+  z.strictObject({
+    tensor_map: z.strictObject({
+      tensor: cIdentifier,
+      box: z.array(expression).min(2).max(3),
+      swizzle: z.enum(['none', '32B', '64B', '128B']).default('none'),
     }),
-  ],
-  {
-    error: (issue) =>
-      wanted(
-        'a name, { int32: expression }, { float32: expression } or { tensor_map: { tensor: K, box: [64, 64], swizzle: 128B } }',
-        issue.input,
-      ),
-  },
-);
+  }),
+] as const;
+const PLAIN_ARGUMENTS =
+  'a name, null, { int32: expression } (or bool, int64, float32, float64), { tensor_map: { tensor: K, box: [64, 64], swizzle: 128B } }';
+const plainArgument = z.union(plainArguments, { error: (issue) => wanted(PLAIN_ARGUMENTS, issue.input) });
+
+/** CUDA's limit on all parameters of a kernel. */
+const MAX_PARAMETER_BYTES = 32_764;
+const fieldName = matching(/^[A-Za-z_][\w.[\]]{0,127}$/, 'the name of a field, such as scale, q.stride or sizes[0]');
+const structArgument = strict({
+  struct: strict({
+    bytes: integer(1, MAX_PARAMETER_BYTES),
+    fields: mapOf(fieldName, strict({ at: integer(0, MAX_PARAMETER_BYTES - 1), value: plainArgument }), 512),
+  }),
+});
+
+/** An argument, or a struct of some; faults in a struct keep their own paths. */
+const argument = z
+  .unknown()
+  .transform((value, context): z.output<typeof plainArgument> | z.output<typeof structArgument> => {
+    const isStruct = typeof value === 'object' && value !== null && Object.hasOwn(value, 'struct');
+    const parsed = isStruct
+      ? structArgument.safeParse(value)
+      : z
+          .union(plainArguments, {
+            error: (issue) => wanted(`${PLAIN_ARGUMENTS} or { struct: { bytes, fields } }`, issue.input),
+          })
+          .safeParse(value);
+    if (parsed.success) return parsed.data;
+    for (const { path, message } of parsed.error.issues) context.addIssue({ code: 'custom', path, message });
+    return z.NEVER;
+  });
 
 const persistedTensors = listOf(cIdentifier);
 const persistedWhen = strict({ tensors: persistedTensors, when: expression });
@@ -134,6 +159,7 @@ const sharedOfLaunches = {
   grid: threeExpressions,
   block: threeExpressions,
   shared_bytes: expression.default('0'),
+  cooperative: flag().default(false),
   l2_persist: l2Persist.prefault([]),
   arguments: listOf(argument),
 };

@@ -76,6 +76,69 @@ const ALIKE = SPLIT_KV.slice(0, SPLIT_KV.indexOf('launches:')).concat(`launches:
     arguments: [Q, rows, { int32: "rows + 1" }, { tensor_map: { tensor: K, box: [64, rows] } }]
 `);
 
+/** SPLIT_KV with another last argument of its first launch. */
+const passing = (argument: string): string => SPLIT_KV.replace('{ float32: "scale * 1.5" }', argument);
+
+test('a struct by value has fields by name and offset, of every kind of argument', () => {
+  const manifest = parseManifest(
+    passing(`{ struct: { bytes: 256, fields: {
+      q: { at: 0, value: Q }, mask: { at: 8, value: null }, "stride[0]": { at: 16, value: { int64: "S * D * 2e6" } },
+      is_causal: { at: 24, value: { bool: "causal * 7" } }, rows: { at: 28, value: S }, softmax.scale: { at: 32, value: scale },
+      factor: { at: 40, value: { float64: "scale * 3" } }, parts: { at: 48, value: partial_O },
+      map: { at: 128, value: { tensor_map: { tensor: K, box: [64, 8] } } } } } }`),
+    'kernel.yaml',
+  );
+  const [launch] = planLaunches(manifest, resolveVariant(manifest), parseShape('2x8x512x64c')).launches;
+  expect(launch!.arguments.at(-1)).toEqual({
+    kind: 'struct',
+    bytes: 256,
+    fields: [
+      { name: 'q', at: 0, value: { kind: 'tensor', tensor: 'Q' } },
+      { name: 'mask', at: 8, value: { kind: 'null' } },
+      { name: 'stride[0]', at: 16, value: { kind: 'int64', value: 65_536_000_000 } },
+      { name: 'is_causal', at: 24, value: { kind: 'bool', value: 1 } },
+      { name: 'rows', at: 28, value: { kind: 'int32', value: 512 } },
+      { name: 'softmax.scale', at: 32, value: { kind: 'float32', value: 0.125 } },
+      { name: 'factor', at: 40, value: { kind: 'float64', value: 0.375 } },
+      { name: 'parts', at: 48, value: { kind: 'workspace', name: 'partial_O' } },
+      { name: 'map', at: 128, value: { kind: 'tensorMap', tensor: 'K', box: [64, 8], swizzle: 'none' } },
+    ],
+  });
+});
+
+test.each([
+  ['q: { at: 4, value: Q }', /fields\.q\.at: must be a multiple of 8, as a tensor is, got 4/],
+  ['q: { at: 12, value: S }, k: { at: 12, value: S }', /fields\.k\.at: must be at least 16, where q ends, got 12/],
+  ['q: { at: 16, value: S }', /fields\.q\.at: must be at most 12, where 16 bytes have room for a int32, got 16/],
+  ['q: { at: 0, value: { struct: {} } }', /fields\.q\.value: wanted a name, null, /],
+  ['q: { at: 0, value: W }', /fields\.q\.value: unknown argument "W"/],
+  ['q: { at: 0, value: { int64: T } }', /fields\.q\.value\.int64: unknown name "T"/],
+  ['q-1: { at: 0, value: S }', /the name of a field, such as scale/],
+  ['q: { at: -4, value: S }', /fields\.q\.at/],
+])('a struct with the fields %s is refused', (fields, message) => {
+  expect(() => parseManifest(passing(`{ struct: { bytes: 16, fields: { ${fields} } } }`), 'kernel.yaml')).toThrow(
+    message,
+  );
+});
+
+test('a cooperative launch says so in its plan, and of the emulator takes the PTX engine', () => {
+  const manifest = parseManifest(
+    SPLIT_KV.replace('block: [64, 1, 1]', 'block: [64, 1, 1]\n    cooperative: true'),
+    'kernel.yaml',
+  );
+  const { launches } = planLaunches(manifest, resolveVariant(manifest), parseShape('2x8x512x64'));
+  expect([manifest.emulated, ...launches.map(({ cooperative }) => cooperative)]).toEqual(['ptx', undefined, true]);
+});
+
+test('a tensor of a struct is one that the launches have', () => {
+  const manifest = parseManifest(
+    passing('{ struct: { bytes: 8, fields: { lse: { at: 0, value: LSE } } } }'),
+    'kernel.yaml',
+  );
+  const { tensors } = planLaunches(manifest, resolveVariant(manifest), parseShape('1x1x64x64'));
+  expect(tensors.map(({ name }) => name)).toContain('LSE');
+});
+
 test('launches that differ in a few names share the rest', () => {
   const manifest = parseManifest(ALIKE, 'kernel.yaml');
   const launched = (shape: string) => planLaunches(manifest, resolveVariant(manifest), parseShape(shape)).launches;
@@ -342,9 +405,9 @@ test.each([
   ],
   [
     '{ float32: "scale * 1.5" }',
-    '{ float64: "scale" }',
+    '{ float16: "scale" }',
     'launches[0].arguments[10]',
-    /wanted a name, \{ int32: expression \}/,
+    /wanted a name, null, \{ int32: expression \}/,
   ],
   [
     'l2_persist: [K, V]',

@@ -9,7 +9,7 @@ import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '../files/for
 import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { compileExpressions } from './manifest-expressions.ts';
 import type { Manifest } from './manifest-model.ts';
-import { isPtxSource, manifestSchema } from './manifest-schema.ts';
+import { isPtxSource, manifestSchema, type RawManifest } from './manifest-schema.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import { DeadlinePassed, withinDeadline } from '../text/deadline.ts';
 import { parseYamlFile, type YamlFile } from '../data/yaml-file.ts';
@@ -49,7 +49,7 @@ function readManifest(yamlText: string, path: string): Manifest {
     source: raw.source,
     minArch: (raw.arch ?? raw.min_arch)!,
     exactArch: raw.arch !== undefined,
-    emulated: raw.emulated && (isPtxSource(raw.source) ? 'ptx' : raw.emulated),
+    emulated: raw.emulated && (needsPtxEngine(raw) ? 'ptx' : raw.emulated),
     parameters: Object.fromEntries(
       Object.entries(raw.parameters).map(([name, { of_device: ofDevice, ...parameter }]) => [
         name,
@@ -78,6 +78,10 @@ function readManifest(yamlText: string, path: string): Manifest {
     ...compiled,
   };
 }
+
+/** The fibre engine compiles C++, and runs a CTA at a time on each thread. */
+const needsPtxEngine = ({ source, launches }: RawManifest): boolean =>
+  isPtxSource(source) || launches.some(({ cooperative }) => cooperative);
 
 /** The problem that a manifest names. Errors: INVALID_MANIFEST with the manifest's line where it is not installed. */
 function problemNamed(id: string, file: YamlFile<unknown>): Problem {

@@ -112,7 +112,7 @@ function argumentsOf({ parameters }: PtxEntry, { tensors, attributes }: Problem)
       case 'pointer': {
         const tensor = left.shift();
         return tensor === undefined
-          ? `      - { int32: 0 } ${about}; a null pointer, a workspace, or an integer`
+          ? `      - null ${about}; a null pointer, a workspace, or { int64: expression }`
           : `      - ${tensor} ${about}`;
       }
       case 'float':
@@ -120,7 +120,7 @@ function argumentsOf({ parameters }: PtxEntry, { tensors, attributes }: Problem)
       case 'integer':
         return `      - { int32: 0 } ${about}; an axis, an attribute such as causal, or { int32: expression }`;
       case 'structure':
-        return `      - { int32: 0 } ${about}; structures by value cannot be described`;
+        return `      - { struct: { bytes: ${type.slice(1, -1)}, fields: {} } } ${about}; name: { at: 0, value: Q } for each field`;
     }
   });
 }
