@@ -2,7 +2,7 @@ import type { CompileUnit } from './compile-unit.ts';
 import { type HeaderTree, headersPlace } from './header-trees.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 import type { Clang } from './compilers.ts';
-import { standardOf } from './nvcc-unit.ts';
+import { standardOf, stubsFolder } from './nvcc-unit.ts';
 
 export interface ClangOptions {
   clang: Clang;
@@ -64,6 +64,7 @@ export function clangUnit(options: ClangOptions): CompileUnit {
     '-I',
     'kernels',
     ...(options.headers ?? []).flatMap(({ name }) => ['-isystem', headersPlace(name)]),
+    ...stubsFolder(options.files),
     // A loop that it can't unroll is not what the kernel's author has to correct.
     '-Wno-pass-failed',
     '-Wno-unknown-pragmas',

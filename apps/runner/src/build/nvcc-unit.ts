@@ -1,6 +1,6 @@
 import type { CompileUnit } from './compile-unit.ts';
 import { type HeaderTree, headersPlace } from './header-trees.ts';
-import type { SnapshotFile } from './source-snapshot.ts';
+import { STUBS, type SnapshotFile } from './source-snapshot.ts';
 import type { Nvcc } from './compilers.ts';
 
 export interface NvccOptions {
@@ -54,6 +54,7 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
     '-I',
     'kernels',
     ...(options.headers ?? []).flatMap(({ name }) => ['-isystem', headersPlace(name)]),
+    ...stubsFolder(options.files),
     '-o',
     'kernel.cubin',
     options.unit,
@@ -77,6 +78,10 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
     limitMs: LIMIT_MS,
   };
 }
+
+/** On the include path behind all others, where a source includes what stubs stand for. */
+export const stubsFolder = (files: readonly SnapshotFile[]): string[] =>
+  files.some(({ path }) => path.startsWith(`${STUBS}/`)) ? ['-isystem', STUBS] : [];
 
 /** The C++ that a kernel is written in. */
 export const standardOf = (flags: readonly string[] = []): string =>

@@ -54,6 +54,11 @@ test.each([
   ['#include "../../outside.h"', 'cannot include ../../outside.h'],
   ['#include <../../etc/passwd>', 'cannot include ../../etc/passwd'],
   ['#include SECRET', 'an include must name its file'],
+  ['#include CUDA_STD_HEADER(../../x)', 'an include must name its file'],
+  ['#include CUDA_STD_HEADER("/etc/passwd")', 'an include must name its file'],
+  ['#define CUDA_STD_HEADER(x) </etc/x>', 'CUDA_STD_HEADER may not be defined'],
+  ['#def\\\nine CUDA_STD_HEADER(x) </etc/x>', 'CUDA_STD_HEADER may not be defined'],
+  ['%: define /**/ CUDA_STD_HEADER </etc/x>', 'CUDA_STD_HEADER may not be defined'],
   ['#embed "data"', '#embed is not allowed'],
   ['#line 1 "/etc/passwd"', '#line may name'],
   ['# 1 "/etc/passwd"', '#line may name'],
@@ -69,7 +74,7 @@ test.each([
 ])('snapshotSources() refuses %s', (text, message) => {
   const { problems } = snapshot({ 'k/k.cu': `\n${text}\n` });
   expect(problems.map((problem) => [problem.file, problem.line, problem.message.startsWith(message)])).toEqual([
-    ['k.cu', text.startsWith('#define') ? 3 : 2, true],
+    ['k.cu', text.startsWith('#define TEXT') ? 3 : 2, true],
   ]);
 });
 
@@ -81,6 +86,23 @@ test('snapshotSources() takes what no compiler obeys, and what stays in the fold
     'k/b.h': '',
   });
   expect([files.map(({ path }) => path), problems]).toEqual([['kernel/k.cu', 'kernel/sub/a.h', 'kernel/b.h'], []]);
+});
+
+test("PyTorch's headers are one header of stubs, and CUDA_STD_HEADER names one of the toolkit", () => {
+  const { files, problems } = snapshot({
+    'k/k.cu':
+      '#include <torch/extension.h>\n#include "ATen/cuda/CUDAContext.h"\n#include CUDA_STD_HEADER(cassert)\n#include "c10/own.h"\n#include <torch/extension.h>\n#include <torchvision/x.h>\n',
+    'k/c10/own.h': '',
+    'stubs/pytorch.h': '#include <cuda_fp16.h>\n',
+  });
+  expect(problems).toEqual([]);
+  expect(files.map(({ path, text }) => [path, text.startsWith('#include <stubs/pytorch.h>')])).toEqual([
+    ['kernel/k.cu', false],
+    ['stubs/torch/extension.h', true],
+    ['kernels/stubs/pytorch.h', false],
+    ['stubs/ATen/cuda/CUDAContext.h', true],
+    ['kernel/c10/own.h', false],
+  ]);
 });
 
 test('a source that is not there is a problem of the manifest', () => {

@@ -35,6 +35,14 @@ const TOO_LARGE = `a source may have at most ${MAX_FILE_BYTES / 2 ** 20} MiB: th
 const READ_LIMIT_MS = 4_000;
 /** Most that are told of a file. */
 const MAX_PROBLEMS = 20;
+/** Host code of PyTorch's extensions includes these; kernels/stubs/pytorch.h stands for all of them. */
+const OF_PYTORCH = /^(?:torch|ATen|c10|pybind11)\/[\w./-]+\.h$/;
+const PYTORCH = 'kernels/stubs/pytorch.h';
+/** Where a stub lies in the build folder, under the name that sources include; the include path has it last. */
+export const STUBS = 'stubs';
+/** CUTLASS's, for the headers of libcu++: the only macro that may name an include. */
+const STANDARD_HEADER = /^CUDA_STD_HEADER\([ \t]*(\w{1,64})[ \t]*\)/;
+const DEFINES_STANDARD_HEADER = /\bdefine[\s\0\ufeff]+CUDA_STD_HEADER\b/;
 // "%:" and "??=" are other spellings of "#"; "# 1" is what a preprocessor writes for "#line 1".
 const INTRODUCERS = ['#', '%:', '??='];
 const BLANK = '\0\t\v\f\r \ufeff';
@@ -89,7 +97,13 @@ function readSources(options: SnapshotOptions): SourceSnapshot {
       const refusal = refusalOf(directive, found);
       if (refusal) refused.push(problem(path, source.lineAt(directive.index), refusal));
       else if (found) visit(found);
+      else if (directive.include) addStub(directive.include.name);
     }
+    const redefined = source.code.search(DEFINES_STANDARD_HEADER);
+    if (redefined >= 0)
+      refused.push(
+        problem(path, source.lineAt(redefined), 'CUDA_STD_HEADER may not be defined: it may name an include'),
+      );
     const assembled =
       source.strings.find((each) => READS_FILE.test(each.text))?.index ?? source.code.search(READS_FILE_BARE);
     if (assembled >= 0)
@@ -101,6 +115,12 @@ function readSources(options: SnapshotOptions): SourceSnapshot {
         ),
       );
     problems.push(...refused);
+  };
+  const addStub = (name: string): void => {
+    const path = `${STUBS}/${posix.normalize(name)}`;
+    if (!OF_PYTORCH.test(name) || files.has(path) || !isSource(hostPath(roots, PYTORCH))) return;
+    files.set(path, { path, text: `#include <${PYTORCH.slice('kernels/'.length)}>\n` });
+    visit(PYTORCH);
   };
   const unit = `kernel/${posix.normalize(options.source)}`;
   const inside = !unit.startsWith('kernel/..');
@@ -173,6 +193,8 @@ function directiveIn(code: string, begin: number, end: number): Directive | unde
     const match = LINE_NAME.exec(rest.trim());
     return { kind: 'line', index, lineName: match ? unescaped(match[1] ?? '') : undefined };
   }
+  const standard = STANDARD_HEADER.exec(rest);
+  if (standard) return { kind: 'include', index, include: { name: `cuda/std/${standard[1]}`, quoted: false } };
   const name = NAME.exec(rest);
   return {
     kind: 'include',
