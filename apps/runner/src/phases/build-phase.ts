@@ -3,7 +3,7 @@ import { FindingKind, Phase, FlashcoreError } from '@flashcore/shared/contract';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
 import { ToolLog } from '../build/tool-log.ts';
 import { variantMessage } from '../spec/variant-message.ts';
-import { warnOptionsWithoutEffect } from './launch-options.ts';
+import { warnOfPlan } from './launch-options.ts';
 import { compileFallback } from './fallback-build.ts';
 import { emitFindings, emitLog, emitWarning, startPhase, type VariantServices } from './job-services.ts';
 import type { VariantFound } from './job-found.ts';
@@ -26,7 +26,7 @@ export const buildPhase: VariantPhase = {
   async run(services, found) {
     const { result, job } = found;
     const build = await buildOnWarmDevice(services, found);
-    warnOptionsWithoutEffect(services);
+    warnOfPlan(services);
     if (!result.fallback)
       Object.assign(job.birth, { buildSources: build.sourceDigest, flagsDigest: build.result.flagsDigest });
     result.findings.push(...build.findings);

@@ -3,11 +3,17 @@ import { planLaunches, type LaunchPlan } from '@flashcore/shared/kernels';
 import { emitWarning, type VariantServices } from '../phases/job-services.ts';
 
 /**
- * Says which launch options of the manifest the job's device does not have; without them its launches are the same
- * CTAs.
+ * Says what a job does otherwise than its request or its kernel would suggest: default shapes with another head
+ * dimension, and launch options that the device does not have, without which the launches are the same CTAs.
  */
-export function warnOptionsWithoutEffect(services: VariantServices): void {
+export function warnOfPlan(services: VariantServices): void {
   const { job, spec, resolved } = services;
+  const { otherHeadDim } = spec.verify ?? spec.benchmark ?? spec.profile ?? {};
+  if (otherHeadDim !== undefined)
+    emitWarning(
+      job,
+      `${spec.kernel.kernelId} takes none of the default shapes: they run with head dimension ${otherHeadDim}; --shape chooses others`,
+    );
   const [shape] = spec.shapes;
   if (spec.method === 'build' || !shape) return;
   const device = { ...spec.device, clusters: hasClusters(services) };

@@ -17,6 +17,32 @@ export interface PlannedKernel {
   manifest: Manifest;
   resolved: ResolvedVariant;
   cases: Cases;
+  /** Whether a plan's gates judge the result: it then runs on the plan's shapes or not at all. */
+  judged?: boolean;
+}
+
+/** Shapes that a job runs on; `otherHeadDim`: a set's, with this head dimension in the place of its own. */
+export interface ChosenShapes {
+  shapes: Shape[];
+  otherHeadDim?: number;
+}
+
+/** Of models, the most usual ones first. */
+const HEAD_DIMS = [128, 96, 256, 32, 80, 112, 192, 16];
+
+/**
+ * A set that no request names, as the kernel takes it: where it takes none of the shapes, with the first head dimension
+ * with which it takes one.
+ */
+export function defaultShapes(set: readonly Shape[], planned: PlannedKernel): ChosenShapes {
+  const { manifest, resolved, judged } = planned;
+  if (judged || acceptedShapes(set, manifest, resolved).length > 0) return { shapes: chooseShapes([], set, planned) };
+  const ofHeads = set.filter(({ headDim }) => headDim > 0);
+  for (const otherHeadDim of HEAD_DIMS) {
+    const shapes = ofHeads.map((shape) => ({ ...shape, headDim: otherHeadDim }));
+    if (acceptedShapes(shapes, manifest, resolved).length > 0) return { shapes, otherHeadDim };
+  }
+  return { shapes: chooseShapes([], set, planned) };
 }
 
 /**

@@ -4,6 +4,7 @@ import type { TimingModeName } from '../../worker/messages/measuring.ts';
 import type { JobMethod } from '../jobs/job-context.ts';
 import type { ResolvedKernel } from '../kernels.ts';
 import type { BenchmarkProtocolSpec } from './benchmark-protocol.ts';
+import type { ChosenShapes } from './choose-shapes.ts';
 import type { JudgedBy } from './judged-by.ts';
 import type { VariantPlan } from './tune-variants.ts';
 
@@ -55,8 +56,7 @@ export interface TuneSpec {
   remeasure: boolean;
 }
 
-export interface VerifySpec {
-  shapes: Shape[];
+export interface VerifySpec extends ChosenShapes {
   seedCount: number;
   /** Given by the request; empty: fresh ones. */
   seeds: string[];
@@ -85,8 +85,7 @@ export const STRICT_PROFILES: readonly string[] = ['parity', 'strict'];
 export const judgesRounding = ({ tolerance: { profile = '' } }: Pick<VerifySpec, 'tolerance'>): boolean =>
   STRICT_PROFILES.includes(profile);
 
-export interface BenchmarkSpec {
-  shapes: Shape[];
+export interface BenchmarkSpec extends ChosenShapes {
   modes: TimingModeName[];
   protocol: BenchmarkProtocolSpec;
   tolerance: { absolute: number; relative: number };
@@ -112,7 +111,7 @@ export interface ChampionSpec {
   verify: Omit<VerifySpec, 'shapes'>;
 }
 
-export interface ProfileSpec {
+export interface ProfileSpec extends Omit<ChosenShapes, 'shapes'> {
   shape: Shape;
   metricSet: string;
   /** Counters by the profiler's own names, beside those of the set. */

@@ -2,9 +2,10 @@ import { create } from '@bufbuild/protobuf';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { ToleranceSchema, type Tolerance } from '@flashcore/shared/contract';
-import { formatShape, parseCases } from '@flashcore/shared/kernels';
+import { formatShape, parseCases, parseManifest, resolveVariant } from '@flashcore/shared/kernels';
 import { REPOSITORY_ROOT } from '../testing/test-runner.ts';
 import { caseSet } from './case-set.ts';
+import { defaultShapes } from './choose-shapes.ts';
 import { chooseTolerance } from './phase-specs.ts';
 
 test("a tolerance has a profile's name only with the profile's numbers: wider ones are no parity", () => {
@@ -26,6 +27,23 @@ test("a tolerance has a profile's name only with the profile's numbers: wider on
     { absolute: 1, relative: 2 },
     { profile: 'parity', absolute: 0.01, relative: 0.01 },
   ]);
+});
+
+test.each([
+  ['D == 128', ['1x1x64x128', '1x2x113x128c'], 128],
+  ['D == 128 && causal == 0', ['1x1x64x128', '1x2x113x128c'], 128],
+  ['D <= 32', ['1x1x64x32', '1x2x113x32c'], 32],
+  ['D <= 64', ['1x1x64x64', '1x2x113x64c'], undefined],
+])('a kernel that requires %s has the default shapes as it takes them', (require, shapes, otherHeadDim) => {
+  const cases = parseCases(readFileSync(`${REPOSITORY_ROOT}/kernels/cases.yaml`, 'utf8'), 'cases.yaml');
+  const written = readFileSync(`${REPOSITORY_ROOT}/kernels/fa_v1_baseline/kernel.yaml`, 'utf8');
+  const limited = written.replace(/^limits:\n( .*\n)*/m, `limits: [{ require: "${require}", because: "a test" }]\n`);
+  const manifest = parseManifest(limited, 'kernel.yaml');
+  const planned = { manifest, resolved: resolveVariant(manifest), cases };
+  const chosen = defaultShapes(cases.sets.quick!, planned);
+  expect([chosen.shapes.map(formatShape), chosen.otherHeadDim]).toEqual([shapes, otherHeadDim]);
+  if (otherHeadDim)
+    expect(() => defaultShapes(cases.sets.quick!, { ...planned, judged: true })).toThrow('does not take 1x1x64x64');
 });
 
 const WRITTEN = readFileSync(`${REPOSITORY_ROOT}/kernels/cases.yaml`, 'utf8');

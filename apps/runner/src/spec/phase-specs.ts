@@ -4,6 +4,7 @@ import {
   type BenchmarkSettings,
   type Device,
   type ProfileSettings,
+  type Shape,
   type Tolerance,
   type VerifySettings,
 } from '@flashcore/shared/contract';
@@ -17,7 +18,7 @@ import {
 } from '@flashcore/shared/kernels';
 import { planProtocol } from './benchmark-protocol.ts';
 import { caseSet } from './case-set.ts';
-import { chooseShapes, type PlannedKernel } from './choose-shapes.ts';
+import { type ChosenShapes, type PlannedKernel, chooseShapes, defaultShapes } from './choose-shapes.ts';
 import { drawForRun } from './drawn-shapes.ts';
 import type { BenchmarkSpec, ProfileSpec, VerifySpec } from './job-spec.ts';
 import { sdpaBackendsOf } from './sdpa-backends.ts';
@@ -39,7 +40,7 @@ export function planVerify(settings: Partial<VerifySettings>, planned: PlannedVe
   const set = settings.caseSet || cases.defaults.set;
   const probes = acceptable || (asked.length === 0 && PROBED_SETS.includes(set));
   return {
-    shapes: chooseShapes(asked, caseSet(set, cases, 'case_set'), planned),
+    ...shapesOf({ asked, named: settings.caseSet, set: caseSet(set, cases, 'case_set') }, planned),
     seedCount: settings.seedCount || cases.defaults.seeds || DEFAULT_SEEDS,
     seeds: (settings.seeds ?? []).map((seed) => seed.replace(/^0x/i, '').toLowerCase()),
     tolerance: chooseTolerance(settings.tolerance, { cases, dtype: planned.resolved.dtype }),
@@ -67,9 +68,9 @@ export function planBenchmark(
   });
   const set = planned.device.simulated ? 'emulated' : 'canonical';
   const asked = settings.shapes ?? [];
-  const shapes = chooseShapes(asked, caseSet(settings.shapeSet || set, planned.cases, 'shape_set'), planned);
+  const chosen = caseSet(settings.shapeSet || set, planned.cases, 'shape_set');
   return {
-    shapes,
+    ...shapesOf({ asked, named: settings.shapeSet, set: chosen }, planned),
     modes,
     protocol,
     tolerance: { absolute, relative },
@@ -78,6 +79,16 @@ export function planBenchmark(
     legacyLaunches: legacyLaunches(settings.legacyLoop ?? false, planned.device),
   };
 }
+
+interface AskedShapes {
+  asked: readonly Shape[];
+  /** The set's name in the request; none: it is the default. */
+  named: string | undefined;
+  set: readonly Shape[];
+}
+
+const shapesOf = ({ asked, named, set }: AskedShapes, planned: PlannedKernel): ChosenShapes =>
+  asked.length > 0 || named ? { shapes: chooseShapes(asked, set, planned) } : defaultShapes(set, planned);
 
 function parametersText(manifest: Manifest): string {
   const names = dtypeParameters(manifest);
@@ -101,8 +112,17 @@ export function planProfile(
   const { canonical, emulated } = planned.cases.sets;
   const { problem } = planned.manifest;
   const tooLarge = planned.device.simulated && caseFlops(problem, canonical[0]!) > MOST_EMULATED_FLOPS;
-  const [shape] = chooseShapes(settings.shape ? [settings.shape] : [], tooLarge ? emulated : canonical, planned);
-  return { shape: shape!, metricSet: settings.metricSet || 'gates', counters: [...new Set(settings.counters)] };
+  const asked = settings.shape ? [settings.shape] : [];
+  const {
+    shapes: [shape],
+    ...other
+  } = shapesOf({ asked, named: undefined, set: tooLarge ? emulated : canonical }, planned);
+  return {
+    shape: shape!,
+    ...other,
+    metricSet: settings.metricSet || 'gates',
+    counters: [...new Set(settings.counters)],
+  };
 }
 
 interface Tolerances {

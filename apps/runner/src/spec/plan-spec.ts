@@ -126,8 +126,9 @@ interface PlannedJob {
 function phaseSpecs(
   request: JobRequests[JobMethod],
   parts: ReturnType<typeof settingsOf>,
-  { method, judged, ...planned }: PlannedJob,
+  { method, judged, ...kernel }: PlannedJob,
 ): PhaseSpecs {
+  const planned = { ...kernel, judged: judged !== undefined };
   const { manifest, resolved, device } = planned;
   const acceptable = judged?.plan.acceptable ?? false;
   const verify = parts.verify && planVerify(parts.verify, { ...planned, acceptable });
