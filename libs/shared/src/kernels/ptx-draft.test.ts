@@ -18,7 +18,7 @@ test("what Triton's code says is in the draft, which is a manifest, and the rest
   const { launches, minArch, exactArch, emulated } = parseManifest(text, 'kernel.yaml');
   expect({ minArch, exactArch, emulated }).toEqual({ minArch: 'sm_80', exactArch: false, emulated: 'ptx' });
   expect(launches.map(({ entry, arguments: given }) => [entry, given.map(({ kind }) => kind)])).toEqual([
-    ['attention', ['tensor', 'tensor', 'tensor', 'tensor', 'int32', 'float32', 'int32', 'int32', 'int32']],
+    ['attention', ['tensor', 'tensor', 'tensor', 'tensor', 'int32', 'float32', 'int32', 'null', 'null']],
   ]);
   expect(text).toContain('    block: [128, 1, 1]\n');
   for (const marked of ['grid: [1, 1, 1]', 'shared_bytes: 0', 'inputs: fp16', 'title: '])
