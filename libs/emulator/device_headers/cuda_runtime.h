@@ -3,6 +3,7 @@
 // read, so the PTX is the same on every host.
 #pragma once
 #include "flashcore_device/atomics.h"
+#include "flashcore_device/host.h"
 #include "flashcore_device/intrinsics.h"
 #include "flashcore_device/keywords.h"
 #include "flashcore_device/math.h"

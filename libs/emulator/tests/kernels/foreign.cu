@@ -115,3 +115,23 @@ extern "C" __global__ void from_outside_the_mask(const float* in, float* out) {
     if (threadIdx.x == 0) *out = value;
   }
 }
+
+// Host functions are compiled by the front ends that have some headers for them, and run by none.
+#include <cassert>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+#include <stubs/pytorch.h>
+
+__global__ void of_host_function(int* out) { out[threadIdx.x] = threadIdx.x; }
+void host_function(torch::Tensor out, int blocks) {
+  TORCH_CHECK(out.size(0) == 32, "must be a warp");
+  assert(blocks > 0);
+  std::vector<int> sizes{1, 2};
+  if (sizes.size() > 2) throw std::runtime_error("got " + std::to_string(blocks));
+  cudaFuncSetAttribute(of_host_function, cudaFuncAttributeMaxDynamicSharedMemorySize, 1024);
+  of_host_function<<<dim3(blocks), 32, 0, at::cuda::getCurrentCUDAStream()>>>(out.data_ptr<int>());
+  if (cudaGetLastError() != cudaSuccess) std::cerr << "failed: " << blocks << std::endl;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("host_function", &host_function, "what it does", py::arg("out")); }
