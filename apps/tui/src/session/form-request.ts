@@ -1,7 +1,8 @@
 import type { KernelReference } from '@flashcore/shared/contract';
+import { actionOf, tunedValues } from '../state/form-command.ts';
 import { NONE, shapesOf, valueOf } from '../state/form-field.ts';
 import type { RunForm } from '../state/run-form.ts';
-import { JOB_ACTIONS, jobRequest } from './job-request.ts';
+import { jobRequest } from './job-request.ts';
 import type { StartRequest } from './runner-port.ts';
 
 /** A kernel of a request: a reference as a client makes it, or one of the runner's own by its id. */
@@ -13,10 +14,11 @@ export const namedKernel = (id: string): RequestedKernel => ({
 
 /** The job that a form stands for; what is at its default is left to the runner. */
 export function formRequest(
-  { kernel: { kernelId }, fields }: RunForm,
+  form: RunForm,
   defaults: RunForm,
-  kernel = namedKernel(kernelId),
+  kernel = namedKernel(form.kernel.kernelId),
 ): StartRequest {
+  const { fields } = form;
   const chosen = (id: string): string | undefined => {
     const field = fields.find((candidate) => candidate.id === id);
     const usual = defaults.fields.find((candidate) => candidate.id === id);
@@ -46,10 +48,18 @@ export function formRequest(
     ...(shapes[0] !== undefined && { shape: shapes[0] }),
     ...(metrics !== undefined && { metricSet: metrics }),
   };
-  return jobRequest(JOB_ACTIONS.find((action) => action === chosen('phases')) ?? 'run', {
+  const common = { ...(device !== undefined && { options: { deviceId: device } }), kernel };
+  const action = actionOf(form);
+  if (action === 'tune') {
+    const tuned = tunedValues(form, defaults).map(({ name, values }) => ({ name, values: values.map(BigInt) }));
+    return {
+      method: 'tune',
+      request: { ...common, shapes, seed: 1, parameters: parameters.length === 0 ? [] : tuned },
+    };
+  }
+  return jobRequest(action, {
     common: {
-      ...(device !== undefined && { options: { deviceId: device } }),
-      kernel,
+      ...common,
       variant: {
         parameters: Object.fromEntries(parameters),
         config: chosen('config') ?? '',

@@ -28,6 +28,8 @@ const SEEDS = [AS_USUAL, '1', '2', '10', '20'];
 const SECONDS = [AS_USUAL, '0.2', '1', '10'];
 /** What a run does: everything, or one command of the command line. */
 const PHASES = ['all', 'build', 'verify', 'bench', 'profile'];
+/** Where there is something to search. */
+const PHASES_AND_TUNE = [...PHASES, 'tune'];
 const REGISTERS = [AS_USUAL, '32', '64', '96', '128', '168', '255'];
 const SAMPLES = [AS_USUAL, '10', '100', '1000'];
 const METRICS = [AS_USUAL, 'gates', 'roofline', 'stalls', 'full', 'none'];
@@ -40,12 +42,7 @@ export function fieldsOf(kernel: ListedKernel, context: FormContext): FormField[
   const usual = usualValues(context);
   const fields = [
     kernelField(kernel, usable.map(kernelKey)),
-    field(
-      'phases',
-      'phases',
-      PHASES,
-      'all: the whole experiment with its gates; else only this phase, with the build that it needs',
-    ),
+    phasesField(kernel),
     ...planFields(plans, caseSets),
     ...variantFields(kernel),
     ...caseFields(caseSets, tolerances),
@@ -87,6 +84,17 @@ function kernelField(kernel: ListedKernel, usable: readonly string[]): FormField
   const keys = usable.includes(key) ? usable : [key, ...usable];
   const about = `${kernel.title === '' ? kernel.kernelId : kernel.title}; type a name to search, or the path of a folder`;
   return { ...typable(field('kernel', 'kernel', keys, about)), chosen: keys.indexOf(key) };
+}
+
+function phasesField({ parameters }: ListedKernel): FormField {
+  const canTune = parameters.some(({ values }) => values.length > 1);
+  const about = 'all: the whole experiment with its gates; else only this phase, with the build that it needs';
+  return field(
+    'phases',
+    'phases',
+    canTune ? PHASES_AND_TUNE : PHASES,
+    canTune ? `${about}; tune: search the variants for the fastest; a parameter changed below keeps its value` : about,
+  );
 }
 
 function planFields(plans: readonly GatePlan[], caseSets: readonly CaseSet[]): FormField[] {

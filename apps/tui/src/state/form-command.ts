@@ -4,7 +4,7 @@ import { NONE, valueOf, type FormField } from './form-field.ts';
 import { kernelKey } from './listed-kernel.ts';
 import type { RunForm } from './run-form.ts';
 
-type Action = 'run' | 'build' | 'verify' | 'bench' | 'profile';
+type Action = 'run' | 'build' | 'verify' | 'bench' | 'profile' | 'tune';
 
 /** Which commands take a field, and the words for its value. */
 interface Flag {
@@ -13,6 +13,7 @@ interface Flag {
 }
 
 const ALL: readonly Action[] = ['run', 'build', 'verify', 'bench', 'profile'];
+const ACTIONS: readonly Action[] = [...ALL, 'tune'];
 const plain =
   (option: string) =>
   (value: string): string[] => [option, value];
@@ -21,7 +22,7 @@ const FLAGS: Readonly<Record<string, Flag>> = {
   plan: { in: ['run'], words: plain('--plan') },
   config: { in: ALL, words: plain('--config') },
   shape: {
-    in: ['run', 'verify', 'bench', 'profile'],
+    in: ['run', 'verify', 'bench', 'profile', 'tune'],
     words: (value) =>
       value
         .split(',')
@@ -39,23 +40,56 @@ const FLAGS: Readonly<Record<string, Flag>> = {
   'fast-math': { in: ALL, words: () => ['--fast-math'] },
   sanitizer: { in: ['run', 'verify'], words: () => ['--sanitize'] },
   metrics: { in: ['run', 'profile'], words: plain('--metrics') },
-  device: { in: ALL, words: plain('--device') },
+  device: { in: ACTIONS, words: plain('--device') },
   champion: {
     in: ['run', 'bench'],
     words: (value) => (value === NONE ? ['--no-champion'] : ['--champion', value]),
   },
 };
 
+/** The command that a form stands for. */
+export function actionOf({ fields }: Pick<RunForm, 'fields'>): Action {
+  const phases = fields.find(({ id }) => id === 'phases');
+  return ACTIONS.find((name) => phases !== undefined && name === valueOf(phases)) ?? 'run';
+}
+
+/** Whether the form's command takes the field. */
+export const isTaken = (form: Pick<RunForm, 'fields'>, { id }: FormField): boolean =>
+  entryOf(FLAGS, id)?.in.includes(actionOf(form)) ?? true;
+
+const isParameter = ({ id }: FormField): boolean => id.startsWith('param:');
+
+const isChanged = (field: FormField, defaults: Pick<RunForm, 'fields'>): boolean => {
+  const usual = defaults.fields.find(({ id }) => id === field.id);
+  return usual === undefined || valueOf(usual) !== valueOf(field);
+};
+
+/** What a search varies: all values of a parameter that was left as it was, one of a changed one. */
+export function tunedValues(
+  { fields }: Pick<RunForm, 'fields'>,
+  defaults: Pick<RunForm, 'fields'>,
+): { readonly name: string; readonly values: readonly string[] }[] {
+  return fields.filter(isParameter).map((field) => ({
+    name: field.label,
+    values: isChanged(field, defaults) ? [valueOf(field)] : field.choices,
+  }));
+}
+
 /** "fa-tui run ./mine --seeds 1": what is at its default is left out. */
 export function commandLineOf(form: RunForm, defaults: RunForm): string {
-  const phases = form.fields.find(({ id }) => id === 'phases');
-  const action = ALL.find((name) => phases !== undefined && name === valueOf(phases)) ?? 'run';
-  const options = form.fields.flatMap((field): string[] => {
-    const usual = defaults.fields.find(({ id }) => id === field.id);
-    if (usual !== undefined && valueOf(usual) === valueOf(field)) return [];
-    if (field.id.startsWith('param:')) return ['--set', `${field.label}=${valueOf(field)}`];
+  const action = actionOf(form);
+  const changed = form.fields.filter((field) => isChanged(field, defaults));
+  const parameters = changed.filter(isParameter);
+  const options = changed.flatMap((field): string[] => {
     const flag = entryOf(FLAGS, field.id);
     return flag?.in.includes(action) ? flag.words(valueOf(field), field) : [];
   });
-  return ['fa-tui', action, kernelKey(form.kernel), ...options].map(shellWord).join(' ');
+  // Values that are named are all that a search tries.
+  const sets =
+    action === 'tune' && parameters.length > 0
+      ? tunedValues(form, defaults).map(({ name, values }) => `${name}=${values.join(',')}`)
+      : parameters.map((field) => `${field.label}=${valueOf(field)}`);
+  return ['fa-tui', action, kernelKey(form.kernel), ...sets.flatMap((text) => ['--set', text]), ...options]
+    .map(shellWord)
+    .join(' ');
 }

@@ -249,6 +249,36 @@ test('the command line of a form says what differs from its defaults, as far as 
   );
 });
 
+test('tune searches all values, or one of a parameter that was changed; a kernel without a choice has no tune', () => {
+  const searching = press(FORM, 'phases', -1);
+  expect([formRequest(searching, FORM), commandLineOf(searching, FORM)]).toEqual([
+    {
+      method: 'tune',
+      request: { kernel: { source: { case: 'kernelId', value: 'k' } }, shapes: [], seed: 1, parameters: [] },
+    },
+    'fa-tui tune k',
+  ]);
+  const two = create(KernelSchema, {
+    kernelId: 'k',
+    parameters: [
+      { name: 'USE_WMMA', values: [1n, 0n], defaultValue: 0n },
+      { name: 'STAGES', values: [2n, 3n], defaultValue: 2n },
+    ],
+  });
+  const usual = formOf(two, CONTEXT);
+  const fixed = press(press(press(typed('shape', '1x1x64x64', usual), 'seeds', 1), 'param:STAGES', 1), 'phases', -1);
+  expect(formRequest(fixed, usual).request).toMatchObject({
+    shapes: [{ sequenceLength: 64 }],
+    parameters: [
+      { name: 'USE_WMMA', values: [1n, 0n] },
+      { name: 'STAGES', values: [3n] },
+    ],
+  });
+  expect(commandLineOf(fixed, usual)).toBe('fa-tui tune k --set USE_WMMA=1,0 --set STAGES=3 --shape 1x1x64x64');
+  const none = formOf(create(KernelSchema, { kernelId: 'none' }), CONTEXT);
+  expect(none.fields.find(({ id }) => id === 'phases')?.choices).not.toContain('tune');
+});
+
 test('another kernel brings its own parameters and keeps the rest', () => {
   const form = withKernel(typed('shape', '1x1x64x64'), OTHER, CONTEXT);
   expect(form.fields.map((field) => [field.id, valueOf(field)])).toEqual([

@@ -2,7 +2,7 @@
 import { padCells } from '../../present/cells/cell-text.ts';
 import { fitRow, run, selectRow, windowStart, wrapRows, type Row, type Role } from '../../present/cells/row.ts';
 import { AS_USUAL, isPath, matchingChoices, valueOf, type FormField } from '../../state/form-field.ts';
-import { commandLineOf } from '../../state/form-command.ts';
+import { actionOf, commandLineOf, isTaken, tunedValues } from '../../state/form-command.ts';
 import { usualOf } from '../../state/form-usual.ts';
 import type { Overlay } from '../../state/app-state.ts';
 import { formProblem } from '../../state/form-problem.ts';
@@ -17,9 +17,12 @@ type OpenForm = Pick<Extract<Overlay, { kind: 'form' }>, 'form' | 'defaults'>;
 export function formPane({ form, defaults }: OpenForm, { width, height }: Size): PaneContent {
   const { kernel, fields, selected } = form;
   const problem = formProblem(form);
+  const searched = actionOf(form) === 'tune' ? tunedValues(form, defaults) : [];
   const rows = fields.map((field, index) =>
     fieldRow(field, {
       usual: usualOf(form, field),
+      searched: searched.find(({ name }) => field.id === `param:${name}`)?.values,
+      notIn: isTaken(form, field) ? undefined : actionOf(form),
       selected: index === selected,
       wrong: index === problem?.index,
       width,
@@ -51,26 +54,36 @@ const aboutOf = (field: FormField | undefined): string =>
 interface FieldLook {
   /** What AS_USUAL stands for. */
   usual: string | undefined;
+  /** The values that a search tries of a parameter; undefined: it is no search. */
+  searched: readonly string[] | undefined;
+  /** The command that does not take the field. */
+  notIn: string | undefined;
   selected: boolean;
   wrong: boolean;
   width: number;
 }
 
-function fieldRow(field: FormField, { usual, selected, wrong, width }: FieldLook): Row {
+function fieldRow(field: FormField, { notIn, searched, selected, wrong, width, usual }: FieldLook): Row {
   const head: Row = [run(selected ? '▸ ' : '  '), run(padCells(field.label, LABEL_CELLS), 'key')];
-  const row: Row = [...head, ...valueRuns(field, { usual, selected, role: wrong ? 'bad' : 'accent' })];
+  const role = wrong ? 'bad' : 'accent';
+  const row: Row =
+    notIn === undefined
+      ? [...head, ...valueRuns(field, { usual, searched, selected, role })]
+      : [...head, run(`   not used by ${notIn}`, 'dim')];
   return selected ? selectRow(row, width) : fitRow(row, width);
 }
 
 /** What was typed with its cursor, or the choice between arrows; of a kernel that was typed for both. */
 function valueRuns(
   field: FormField,
-  { usual, selected, role }: Pick<FieldLook, 'usual' | 'selected'> & { role: Role },
+  { usual, searched = [], selected, role }: Pick<FieldLook, 'usual' | 'searched' | 'selected'> & { role: Role },
 ): Row {
   const { id, choices, chosen, typed = '' } = field;
   const cursor = run(selected ? '█' : '', 'accent');
   if (typed !== '' && (id !== 'kernel' || isPath(typed)))
     return [run('   '), run(typed, role), cursor, run('   typed', 'dim')];
+  if (searched.length > 1)
+    return [run(' ← ', 'dim'), run(searched.join(', '), role), run(' →', 'dim'), run('   all are tried', 'dim')];
   const arrows: Row = [run(' ← ', 'dim'), run(shownValue(field, usual), role), run(' →', 'dim')];
   if (typed !== '')
     return [...arrows, run('   /', 'key'), run(typed), cursor, run(` ${matchingChoices(field).length} match`, 'dim')];
