@@ -3,7 +3,7 @@ import { entryOf } from '@flashcore/shared/text';
 import { next } from '../keymap/command.ts';
 import type { JOB_COMMANDS } from '../keymap/job-commands.ts';
 import { jobTitle } from '../present/words.ts';
-import { HISTORY_SORTS, JOB_LISTS, LINE_SORTS, type AppState, KERNEL_SORTS } from '../state/app-state.ts';
+import { HISTORY_SORTS, JOB_LISTS, type AppState, KERNEL_SORTS } from '../state/app-state.ts';
 import { cancellableJob, chosenJob, folderShown, kernelToRun, kernelShown } from '../state/chosen.ts';
 import { formOf } from '../state/run-form.ts';
 import { kernelKey } from '../state/listed-kernel.ts';
@@ -13,6 +13,7 @@ import { openDecision } from './decision-keys.ts';
 import { formContextOf, openForm, startForm } from './form-keys.ts';
 import type { HandlersOf, KeyContext } from './handler.ts';
 import { kernelFolder } from '../watch/source-file.ts';
+import { sortLines } from './view-keys.ts';
 
 export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> = {
   'show-job': ({ store, session }) => {
@@ -52,7 +53,7 @@ export const JOB_HANDLERS: Omit<HandlersOf<typeof JOB_COMMANDS>, 'edit-source'> 
   },
   'sort-list': ({ store }) => {
     const { view, historySort, kernelSort } = store.state.ui;
-    if (view === 'profile') store.dispatch({ type: 'line-order', sort: next(LINE_SORTS, store.state.ui.lineSort) });
+    if (view === 'profile') sortLines(store);
     else if (view === 'kernels') store.dispatch({ type: 'kernel-order', sort: next(KERNEL_SORTS, kernelSort) });
     else store.dispatch({ type: 'history-order', sort: next(HISTORY_SORTS, historySort) });
   },

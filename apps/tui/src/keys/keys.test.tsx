@@ -187,6 +187,28 @@ test('a key that means nothing here says why and what would help, and the next k
   expect(notice()).toBe(undefined);
 });
 
+test('where no row of view 6 is marked, keys are about the job shown; 6 again shows the jobs', async () => {
+  for (const event of modelledEvents('bank_conflict_32way')) terminal.store.dispatch({ type: 'job-event', event });
+  const [{ job = '' } = {}] = modelledEvents('bank_conflict_32way');
+  terminal.store.dispatch({ type: 'attach', job });
+  await terminal.press('6tt/nobody\rb');
+  expect([ui().jobList, ui().pinned]).toEqual(['leaderboard', job]);
+  await terminal.press('6');
+  expect(ui().jobList).toBe('jobs');
+});
+
+test('s in view 4 shows the sorted lines from the largest on; the hottest line has a mark', async () => {
+  show(modelledEvents('bank_conflict_32way'));
+  await terminal.resize(80, 24);
+  await terminal.press('4G');
+  const scrolled = ui().selected.profile;
+  await terminal.press('s');
+  expect(scrolled).toBeGreaterThan(ui().selected.profile);
+  expect((await terminal.screen()).split('\n').slice(3, 6).join('\n')).toMatch(
+    /Lines of .* by instructions[^]*line +instr\.[^]*▸ \d+ +\d+\.\d %/,
+  );
+});
+
 test('no two commands share a key where both could be meant', () => {
   const byKey = new Map<string, string[]>();
   for (const { id, keys } of COMMANDS) for (const key of keys) byKey.set(key, [...(byKey.get(key) ?? []), id]);
@@ -311,6 +333,18 @@ test('Enter on a kernel opens its form; what is chosen and typed is what runs, a
   });
   await terminal.press('r');
   expect(terminal.runner.requests[1]).toEqual(terminal.runner.requests[0]);
+});
+
+test('the form says what its command does not take, and tune what it tries', async () => {
+  await terminal.press('7j\rh');
+  expect(await terminal.screen()).toMatch(
+    /phases +← tune →[^]*USE_WMMA +← 1, 0 → +all are tried[^]*seeds +not used by tune[^]*fa-tui tune fa_v2_wmma/,
+  );
+  await terminal.press('\r');
+  expect([terminal.runner.started, terminal.runner.requests[0]]).toEqual([
+    ['fa_v2_wmma'],
+    expect.objectContaining({ parameters: [], seed: 1 }),
+  ]);
 });
 
 test('a shape that the kernel does not take is refused before anything starts; another kernel keeps what was typed', async () => {

@@ -2,10 +2,11 @@
 import { next } from '../keymap/command.ts';
 import type { LATENCY_COMMANDS, MAP_COMMANDS, SHOW_COMMANDS, VIEW_COMMANDS } from '../keymap/view-commands.ts';
 import type { Store } from '../session/store.ts';
-import { COMPARE_PAGES, DISTRIBUTIONS, type ViewId } from '../state/app-state.ts';
+import { COMPARE_PAGES, DISTRIBUTIONS, LINE_SORTS, type ViewId } from '../state/app-state.ts';
 import { movedCursor, selectedMap, worstBlock, type MapCursor, nextHead } from '../state/error-map.ts';
 import type { Handler, HandlersOf } from './handler.ts';
-import { hottestRow } from '../screens/profile/profile.ts';
+import { hottestRow, linesTop } from '../screens/profile/profile.ts';
+import { scrollLimit } from '../screens/views.ts';
 import { cellOfMap } from '../screens/correct/correctness.ts';
 import { focusedPane } from '../screens/chrome/layout.ts';
 import { screenOf } from '../screens/chrome/message.ts';
@@ -22,7 +23,12 @@ export const SHOW_HANDLERS: HandlersOf<typeof SHOW_COMMANDS> = {
   'show-latency': show('latency'),
   'show-profile': show('profile'),
   'show-gates': show('gates'),
-  'show-jobs': show('jobs'),
+  'show-jobs': ({ store }) => {
+    // Again, where t has turned to the history or the leaderboard: back to the jobs.
+    if (store.state.ui.view === 'jobs' && store.state.ui.jobList !== 'jobs')
+      store.dispatch({ type: 'job-list', list: 'jobs' });
+    store.dispatch({ type: 'show', view: 'jobs' });
+  },
   'show-kernels': ({ store, session }) => {
     store.dispatch({ type: 'show', view: 'kernels' });
     void session.lists.ownKernels();
@@ -72,13 +78,24 @@ export const MAP_HANDLERS: HandlersOf<typeof MAP_COMMANDS> = {
   'leave-map': ({ store }) => showCursor(store, undefined),
 };
 
+/** Turns the order of the source lines, and shows the table from its title on: the largest figures come first. */
+export function sortLines(store: Store): void {
+  store.dispatch({ type: 'line-order', sort: next(LINE_SORTS, store.state.ui.lineSort) });
+  const row = linesTop(store.state, insideOf(focusedPane(screenOf(store.state))).width);
+  if (row !== undefined) scrollProfile(store, row);
+}
+
+function scrollProfile(store: Store, row: number): void {
+  const { state } = store;
+  const limit = scrollLimit(state, 'profile', insideOf(focusedPane(screenOf(state))));
+  store.dispatch({ type: 'move', by: Math.max(0, row) - state.ui.selected.profile, limit });
+}
+
 export const LATENCY_HANDLERS: HandlersOf<typeof LATENCY_COMMANDS> = {
   'hottest-line': ({ store }) => {
-    const { state } = store;
-    const { width } = insideOf(focusedPane(screenOf(state)));
-    const row = hottestRow(state, width);
+    const row = hottestRow(store.state, insideOf(focusedPane(screenOf(store.state))).width);
     // With two rows above it: lines around it, or the heads of the columns.
-    if (row !== undefined) store.dispatch({ type: 'move', by: Math.max(0, row - 2) - state.ui.selected.profile });
+    if (row !== undefined) scrollProfile(store, row - 2);
   },
   distribution: ({ store }) =>
     store.dispatch({ type: 'distribution', plot: next(DISTRIBUTIONS, store.state.ui.distribution) }),

@@ -9,10 +9,11 @@ import { attachedJob, selectedJobName, selectedKernel } from './selectors.ts';
 export const inJobs = ({ ui }: AppState): boolean => ui.view === 'jobs';
 export const inKernels = ({ ui }: AppState): boolean => ui.view === 'kernels';
 
-/** The job marked in view 6, elsewhere the one shown; it must have ended to be compared. */
+/** The job marked in view 6; where none is marked, the one shown. It must have ended to be compared. */
 export function chosenJob(state: AppState): string | undefined {
-  const name = inJobs(state) ? selectedJobName(state) : state.attached;
-  if (inJobs(state) && state.ui.jobList === 'leaderboard') return name;
+  const marked = inJobs(state) ? selectedJobName(state) : undefined;
+  if (marked !== undefined && state.ui.jobList === 'leaderboard') return marked;
+  const name = marked ?? state.attached;
   const ended =
     entryOf(state.views, name ?? '')?.state === JobState.ENDED ||
     [...state.jobs, ...state.experiments.flatMap(({ job }) => job ?? [])].some(

@@ -2,7 +2,7 @@
  * View 4: the kernel under the roof of its device, hardware counters, stalls and what to try next; then what the
  * compiler says of each entry.
  */
-import { Verdict, type Metric, type ProfileResult } from '@flashcore/shared/contract';
+import { Verdict, type LineProfile, type Metric, type ProfileResult } from '@flashcore/shared/contract';
 import { labelledBars } from '../../present/cells/bars.ts';
 import { estimateText, launchText } from '../../present/sections/counters.ts';
 import { hottestLine, lineColumns, linesTitle, shownLines, sortedLines } from '../../present/sections/lines.ts';
@@ -94,13 +94,21 @@ function counterRows({ profile, profiling }: VariantView, width: number, nothing
   ];
 }
 
+/** Row where the source lines begin; undefined: no line was counted. */
+export function linesTop(state: AppState, width: number): number | undefined {
+  const profile = shownVariant(state)?.profile;
+  return profile?.verdict === Verdict.PASS && profile.lines.length > 0
+    ? adviceRows(profile, width).length + 1
+    : undefined;
+}
+
 /** Row of the line that executes the most instructions; undefined: no line was counted. */
 export function hottestRow(state: AppState, width: number): number | undefined {
   const profile = shownVariant(state)?.profile;
-  if (profile?.verdict !== Verdict.PASS) return undefined;
+  let row = linesTop(state, width);
+  if (profile === undefined || row === undefined) return undefined;
   const all = shownLines(profile);
   const hottest = hottestLine(all.flatMap(({ lines }) => lines));
-  let row = adviceRows(profile, width).length + 1;
   for (const { lines } of all) {
     const place = sortedLines(lines, state.ui.lineSort).findIndex(({ line }) => line === hottest?.line);
     if (place >= 0) return row + LINES_HEAD_ROWS + place;
@@ -114,9 +122,12 @@ const LINES_HEAD_ROWS = 2;
 
 /** The source with its hot lines, as a profiler's source page. */
 function lineRows(profile: ProfileResult, sort: LineSort, width: number): Row[] {
-  return shownLines(profile).flatMap(({ file, lines }, index) => {
+  const all = shownLines(profile);
+  const hottest = hottestLine(all.flatMap(({ lines }) => lines))?.line;
+  return all.flatMap(({ file, lines }, index) => {
     const { title, remark } = linesTitle(file);
-    const laid = table(lineColumns(lines), sortedLines(lines, sort), width);
+    const columns = lineColumns(lines).map((column, place) => (place === 0 ? markingHottest(column, hottest) : column));
+    const laid = table(columns, sortedLines(lines, sort), width);
     return [
       ...(index > 0 ? [BLANK_ROW] : []),
       [run(title, 'title'), run(`  by ${sort}, s sorts, H hottest  `, 'key'), run(remark, 'dim')],
@@ -125,6 +136,15 @@ function lineRows(profile: ProfileResult, sort: LineSort, width: number): Row[] 
     ];
   });
 }
+
+/** The column of line numbers, with a mark at the hottest. */
+const markingHottest = (
+  column: ReturnType<typeof lineColumns>[number],
+  hottest: LineProfile | undefined,
+): ReturnType<typeof lineColumns>[number] => ({
+  ...column,
+  cell: (shown) => (shown.line === hottest ? run(`▸ ${hottest.line}`, 'accent') : column.cell(shown)),
+});
 
 function stallRows(profile: ProfileResult, width: number): Row[] {
   const shown = stallBars(profile);
