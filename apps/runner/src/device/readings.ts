@@ -1,3 +1,4 @@
+import { availableParallelism, loadavg } from 'node:os';
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { DeviceReadingSchema, type Device, type DeviceReading } from '@flashcore/shared/contract';
@@ -42,14 +43,22 @@ export class DeviceReadings {
     this.#now = now;
   }
 
-  /** The devices with their readings; the emulator has none. */
+  /** The devices with their readings; the emulator's is how busy the host is. */
   beside(devices: readonly Device[]): Device[] {
     const gpus = devices.filter(({ simulated }) => !simulated);
     if (gpus.length > 0) this.#refresh();
     return devices.map((device) => ({
       ...device,
-      reading: device.simulated ? missing('the emulator has no clocks') : this.#readingOf(device, gpus),
+      reading: device.simulated ? this.#hostReading() : this.#readingOf(device, gpus),
     }));
+  }
+
+  #hostReading(): DeviceReading {
+    return create(DeviceReadingSchema, {
+      time: timestampFromMs(this.#now()),
+      hostLoad: loadavg()[0]!,
+      hostCpus: availableParallelism(),
+    });
   }
 
   /** Settles when what is being read has been read. */

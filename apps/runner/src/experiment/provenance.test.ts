@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { create, toJson, type JsonObject } from '@bufbuild/protobuf';
 import { Verdict, DeviceSchema, JobResultSchema, ProvenanceSchema, type Provenance } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
@@ -56,6 +57,8 @@ test.skipIf(missing('nvcc')).each([
       driverVersion: '13.0',
     });
     expect(provenance.conditions!.notMeasured).toBe('the emulator has no clocks, temperature or power');
+    expect(provenance.conditions!.hostCpus).toBe(availableParallelism());
+    expect(provenance.conditions!.hostLoad).toBeGreaterThanOrEqual(0);
     expect(provenance.tools.map(({ name, version }) => [name, /^\d+\.\d+\.\d+$/.test(version ?? '')])).toEqual([
       ['nvcc', true],
       ['g++', true],

@@ -81,12 +81,25 @@ async function runBenchmark(
   for (const shape of spec.shapes) {
     const measured = await measureShape(services, { spec, image, shape, onSeeds });
     onResults(measured.results);
+    const busy = busyHost(measured.results);
+    if (busy !== undefined) emitWarning(job, busy);
     findings.push(...measured.findings);
     // A kernel that faults on one shape is not run on the next.
     if (measured.results.length === 0) break;
   }
   emitFindings(services, findings);
   return findings;
+}
+
+// The emulator's own threads fill the CPUs, and a build before it is in the average.
+const BUSY_LOAD = 1.5;
+
+/** Why the emulator's times are worth little; undefined: the host had room for it. */
+export function busyHost(results: readonly Pick<BenchmarkResult, 'conditions'>[]): string | undefined {
+  const { hostLoad = 0, hostCpus = 0 } = results.at(-1)?.conditions ?? {};
+  return hostLoad > BUSY_LOAD * hostCpus
+    ? `the host is busy: load ${hostLoad.toFixed(1)} on ${hostCpus} CPUs; the emulator's times swing with it`
+    : undefined;
 }
 
 async function measureShape(

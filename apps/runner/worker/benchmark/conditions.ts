@@ -1,3 +1,4 @@
+import { availableParallelism, loadavg } from 'node:os';
 import koffi, { type LibraryHandle } from 'koffi';
 import { CudaError } from '../driver/cuda-error.ts';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
@@ -37,6 +38,7 @@ type Native = (...values: unknown[]) => number;
  * says so.
  */
 export class Conditions {
+  readonly #simulated: boolean;
   readonly #notMeasured: string | undefined;
   readonly #library: LibraryHandle | undefined;
   readonly #functions = new Map<string, Native>();
@@ -44,6 +46,7 @@ export class Conditions {
 
   /** `path` is NVML's library; undefined where the host has none. */
   constructor(path: string | undefined, driver: CudaDriver) {
+    this.#simulated = driver.facts.simulated;
     if (path === undefined) {
       this.#notMeasured = driver.facts.simulated
         ? 'the emulator has no clocks, temperature or power'
@@ -84,7 +87,12 @@ export class Conditions {
 
   /** `ownProcesses` are no strangers on the device. */
   read(ownProcesses: readonly number[]): Plain<DeviceConditions> {
-    if (this.#notMeasured !== undefined) return { throttleReasons: [], notMeasured: this.#notMeasured };
+    if (this.#notMeasured !== undefined)
+      return {
+        throttleReasons: [],
+        notMeasured: this.#notMeasured,
+        ...(this.#simulated && { hostLoad: loadavg()[0]!, hostCpus: availableParallelism() }),
+      };
     const smClockMhz = this.#number(
       'int nvmlDeviceGetClockInfo(uint64_t device, int type, _Out_ uint32_t *value)',
       CLOCK_SM,

@@ -1,5 +1,7 @@
 /** Everything that a run tells stands on one screen, at every moment and every size. */
-import { FindingKind, Outcome, Phase, Verdict, type JobEvent } from '@flashcore/shared/contract';
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { DeviceReadingSchema, FindingKind, Outcome, Phase, Verdict, type JobEvent } from '@flashcore/shared/contract';
 import { describe, expect, test } from 'vitest';
 import { DASHBOARD_MOMENTS } from '../testing/dashboard-job.ts';
 import { decidedEvents } from '../testing/measured-job.ts';
@@ -74,6 +76,24 @@ test.each([
     const screen = await terminal.screen();
     expect(screen).toMatch(/The build failed before any case ran/);
     expect(screen).not.toMatch(/run after/);
+  } finally {
+    terminal.close();
+  }
+});
+
+test('while the emulator times, how busy its host is stands next to the samples', async () => {
+  const terminal = openTerminal({ columns: 120, rows: 40, theme: { colors: 'none', ascii: false } });
+  try {
+    await enterScene(terminal, { keys: '1', events: DASHBOARD_MOMENTS.benchmarking });
+    const { host } = terminal.store.state;
+    const devices = (host?.devices ?? []).map((device) => ({
+      ...device,
+      reading: create(DeviceReadingSchema, { time: timestampFromMs(1), hostLoad: 7.94, hostCpus: 2 }),
+    }));
+    terminal.store.dispatch({ type: 'host', host: { ...host!, devices } });
+    expect(await terminal.screen()).toMatch(/host load 7\.9 on 2 CPUs/);
+    await terminal.press('8');
+    expect(await terminal.screen()).toMatch(/host load +7\.9 on 2 CPUs/);
   } finally {
     terminal.close();
   }

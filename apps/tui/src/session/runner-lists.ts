@@ -1,5 +1,7 @@
 import type { RpcRequestInit } from '@flashcore/shared/client';
 import type { LeaderboardPlace } from '@flashcore/shared/contract';
+import type { AppState } from '../state/app-state.ts';
+import { attachedJob, isSimulated, isTiming } from '../state/selectors.ts';
 import type { Questions } from './questions.ts';
 import type { KernelFolders } from '../state/listed-kernel.ts';
 import type { RunnerPort } from './runner-port.ts';
@@ -49,13 +51,13 @@ export class RunnerLists {
     }
   }
 
-  /** While view 8 is open. */
+  /** While they are shown. */
   readings(): void {
-    if (this.#store.state.ui.view === 'host') void this.host();
+    if (showsReadings(this.#store.state)) void this.host();
   }
 
   async host(): Promise<void> {
-    const readings = this.#store.state.ui.view === 'host';
+    const readings = showsReadings(this.#store.state);
     await this.#questions.ask(async (signal) => {
       const { host, caller, plans, caseSets, tolerances } = await this.#client.getHost({ readings }, { signal });
       if (host !== undefined) this.#store.dispatch({ type: 'host', host, caller, plans, caseSets, tolerances });
@@ -112,6 +114,10 @@ export class RunnerLists {
     );
   }
 }
+
+/** In view 8; and while the emulator times, next to its samples. */
+const showsReadings = (state: AppState): boolean =>
+  state.ui.view === 'host' || (isSimulated(state) && isTiming(attachedJob(state)));
 
 const placeRequest = ({
   deviceName,

@@ -37,10 +37,10 @@ export function shownVariant(state: AppState): VariantView | undefined {
   return variants[Math.min(state.ui.variant, variants.length - 1)];
 }
 
-/** View 4 shows the source with figures of each line. */
 /** Cases that have ended, run now or are to come. */
 export const casesInAll = ({ cases, caseCount = 0 }: VariantView): number => Math.max(cases.length, caseCount);
 
+/** View 4 shows the source with figures of each line. */
 export const hasLines = (state: AppState): boolean =>
   state.ui.view === 'profile' && (shownVariant(state)?.profile?.lines.length ?? 0) > 0;
 
@@ -52,6 +52,10 @@ export function isSimulated(state: AppState): boolean {
 }
 
 export const currentPhase = (job: JobView | undefined): PhaseView | undefined => job?.phases.at(-1);
+
+/** The job takes samples now. */
+export const isTiming = (job: JobView | undefined): boolean =>
+  job?.state === JobState.RUNNING && currentPhase(job)?.phase === Phase.BENCHMARK;
 
 // As the runner's log does: a shorter wait is not worth a word.
 const TELL_WAIT_MS = 500;

@@ -1,7 +1,21 @@
-import type { DeviceConditions } from '@flashcore/shared/contract';
+import type { DeviceConditions, DeviceReading } from '@flashcore/shared/contract';
 import { fact, facts, type Fact } from '../blocks.ts';
 import { counted, formatNumber } from '../numbers.ts';
 import { notMeasured } from '../words.ts';
+
+/** "7.9 on 2 CPUs"; undefined of a GPU. */
+export function hostLoadText({
+  hostLoad,
+  hostCpus,
+}: Pick<DeviceConditions | DeviceReading, 'hostLoad' | 'hostCpus'>): string | undefined {
+  return hostLoad === undefined || hostCpus === undefined
+    ? undefined
+    : `${hostLoad.toFixed(1)} on ${counted(hostCpus, 'CPU')}`;
+}
+
+/** More processes than CPUs: the emulator waits for one now and then. */
+export const isHostBusy = ({ hostLoad = 0, hostCpus = 0 }: Pick<DeviceReading, 'hostLoad' | 'hostCpus'>): boolean =>
+  hostLoad > hostCpus;
 
 const of = (limit: number | undefined): string => (limit === undefined ? '' : ` of ${formatNumber(limit)}`);
 
@@ -18,6 +32,7 @@ export function conditionFacts(conditions: DeviceConditions): Fact[] {
       ? undefined
       : fact('persistence', conditions.persistenceMode ? 'on' : 'off'),
     fact('throttled by', conditions.throttleReasons.join(', '), 'warn'),
+    fact('host load', hostLoadText(conditions) ?? '', isHostBusy(conditions) ? 'warn' : undefined),
     conditions.otherProcesses ? fact('others on it', counted(conditions.otherProcesses, 'process'), 'warn') : undefined,
   ).facts.slice();
 }

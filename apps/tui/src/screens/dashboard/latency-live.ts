@@ -1,11 +1,12 @@
 /** Latency on the dashboard: the measurement that runs now or ended last, statistics first, then its distribution. */
-import type { LatencyStatistics } from '@flashcore/shared/contract';
+import type { DeviceConditions, DeviceReading, LatencyStatistics } from '@flashcore/shared/contract';
 import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import { sampleStrip } from '../../present/cells/bars.ts';
 import { histogram, histogramData } from '../../present/cells/histogram.ts';
 import { fitRow, flowRows, labelled, run, textRow, type Row } from '../../present/cells/row.ts';
 import { formatMicroseconds } from '../../present/numbers.ts';
+import { hostLoadText, isHostBusy } from '../../present/sections/conditions.ts';
 import { MODE_WORDS, shapeShort } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
 import type { BenchmarkView, VariantView } from '../../state/job-view.ts';
@@ -94,6 +95,7 @@ function statisticsRow(shown: BenchmarkView, latency: LatencyStatistics, width: 
 
 /** Next to the plot: the pinned job and the samples in their order. */
 function sideRows(state: AppState, shown: BenchmarkView): Row[] {
+  const load = hostLoad(state, shown);
   const { views, ui } = state;
   const pinned = ui.pinned === undefined || ui.pinned === state.attached ? undefined : entryOf(views, ui.pinned);
   const other = variantsOf(pinned)[0]?.benchmarks.find(({ key }) => key === shown.key)?.latency;
@@ -109,8 +111,18 @@ function sideRows(state: AppState, shown: BenchmarkView): Row[] {
             run(`  this ${ratio > 0 ? '+' : ''}${(ratio * 100).toFixed(0)} %`),
           ] satisfies Row,
         ]),
+    ...(load === undefined
+      ? []
+      : [[run('host load ', 'dim'), run(hostLoadText(load) ?? '', isHostBusy(load) ? 'warn' : 'text')] satisfies Row]),
     ...(shown.recent.length < 2
       ? []
       : [[run('in order ', 'dim'), ...sampleStrip(shown.recent, SIDE_CELLS - 9)] satisfies Row]),
   ];
+}
+
+/** How busy the emulator's host is: now while it samples, else when it did. */
+function hostLoad(state: AppState, { result }: BenchmarkView): DeviceReading | DeviceConditions | undefined {
+  const device = attachedJob(state)?.device;
+  const told = result === undefined ? entryOf(state.readings, device?.deviceId ?? '')?.at(-1) : result.conditions;
+  return told?.hostLoad === undefined ? undefined : told;
 }

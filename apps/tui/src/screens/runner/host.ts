@@ -14,6 +14,7 @@ import { fitRow, flowRows, labelled, run, textRow, wrapRows, type Row } from '..
 import type { AppState, HostStart } from '../../state/app-state.ts';
 import { attachedJob } from '../../state/selectors.ts';
 import { blockRows } from '../../present/cells/cells-painter.ts';
+import { hostLoadText, isHostBusy } from '../../present/sections/conditions.ts';
 import { fleetBlocks, type AboutFleet } from '../../present/sections/fleet.ts';
 import { notMeasured, KIND_WORDS, jobMark, jobTitle, withShortNames, SIMULATED_TEXT } from '../../present/words.ts';
 import { noAnswer } from '../pane/nothing.ts';
@@ -158,13 +159,8 @@ const LABEL_CELLS = 13;
 const VALUE_CELLS = 18;
 
 /** Clocks, temperature, power and memory over time, the newest at the right; why there are none. */
-function readingRows(
-  { reading, memoryBytes, simulated }: Device,
-  readings: readonly DeviceReading[],
-  width: number,
-): Row[] {
+function readingRows({ reading, memoryBytes }: Device, readings: readonly DeviceReading[], width: number): Row[] {
   const last = readings.at(-1);
-  if (simulated) return [];
   if (last === undefined)
     return reading?.missing === undefined
       ? []
@@ -213,6 +209,11 @@ function readingRows(
       ({ memoryUsedBytes }) => (memoryUsedBytes === undefined ? undefined : Number(memoryUsedBytes)),
       (value) => `${formatBytes(value)} of ${formatBytes(Number(memoryBytes))}`,
     ),
+    ...over(
+      'host load',
+      ({ hostLoad }) => hostLoad,
+      () => hostLoadText(last) ?? '',
+    ),
     ...over('busy', ({ utilizationPercent }) => utilizationPercent, formatPercent),
   ];
 }
@@ -236,6 +237,9 @@ function conditionRows(conditions: DeviceConditions | undefined, width: number):
             conditions.otherProcesses > 0 ? 'warn' : undefined,
           ),
         ]),
+    ...(hostLoadText(conditions) === undefined
+      ? []
+      : [labelled('host load', hostLoadText(conditions)!, isHostBusy(conditions) ? 'warn' : undefined)]),
     ...(conditions.throttleReasons.length > 0
       ? [labelled('throttled by', conditions.throttleReasons.join(', '), 'warn')]
       : []),

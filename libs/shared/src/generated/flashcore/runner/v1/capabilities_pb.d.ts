@@ -647,6 +647,21 @@ export declare type DeviceReading = Message<"flashcore.runner.v1.DeviceReading">
    * @generated from field: optional string missing = 9;
    */
   missing?: string | undefined;
+
+  /**
+   * Processes of the host that run or wait for a CPU, averaged over a minute; of the emulator, which times on these
+   * CPUs. Absent for a GPU.
+   *
+   * @generated from field: optional double host_load = 10;
+   */
+  hostLoad?: number | undefined;
+
+  /**
+   * CPUs of that host.
+   *
+   * @generated from field: optional int32 host_cpus = 11;
+   */
+  hostCpus?: number | undefined;
 };
 
 /**

@@ -3069,6 +3069,21 @@ export declare type DeviceConditions = Message<"flashcore.runner.v1.DeviceCondit
    * @generated from field: optional bool persistence_mode = 10;
    */
   persistenceMode?: boolean | undefined;
+
+  /**
+   * Processes of the host that run or wait for a CPU, averaged over a minute; of the emulator, which times on these
+   * CPUs. Absent for a GPU.
+   *
+   * @generated from field: optional double host_load = 11;
+   */
+  hostLoad?: number | undefined;
+
+  /**
+   * CPUs of that host.
+   *
+   * @generated from field: optional int32 host_cpus = 12;
+   */
+  hostCpus?: number | undefined;
 };
 
 /**
