@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { FindingKind, FindingSchema, type Finding, type Shape, type ElementError } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
-import { formatCount, formatError, formatNumber } from '@flashcore/shared/text';
+import { formatCount, formatError, formatPair } from '@flashcore/shared/text';
 import type { Plain } from '../../worker/messages/plain.ts';
 import type { CaseReport, OutputReport } from '../../worker/messages/verifying.ts';
 
@@ -75,7 +75,7 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
     findings.push(
       of(
         FindingKind.NAN_OUTPUT,
-        `${share(figures.nanCount)} are NaN and ${formatCount(figures.infCount)} Inf${first ? `, first ${place(first)}` : ''}`,
+        `${share(figures.nanCount)} are NaN, ${formatCount(figures.infCount)} are Inf${first ? `, first ${place(first)}` : ''}`,
         'A fully masked row needs a finite running maximum; -inf - -inf and 0 / 0 are NaN; shared memory that was never written reads as NaN here',
       ),
     );
@@ -84,7 +84,7 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
     findings.push(
       of(
         FindingKind.WRONG_RESULT,
-        `${share(wrong)} are outside the tolerance, the largest error is ${formatError(figures.maxAbsError)}${figures.worst ? ` ${place(figures.worst)}` : ''}`,
+        `${share(wrong)} are outside the tolerance; the largest error is ${formatError(figures.maxAbsError)}${figures.worst ? ` ${place(figures.worst)}` : ''}`,
         'See where the errors are, on the error map (view 2, or fa-tui verify): whole tiles point to indexing or a missing barrier, whole rows to the running maximum and sum',
       ),
     );
@@ -114,11 +114,16 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
 /** A finding's numbers, as "at LSE[0, 3, 17] (got 0.5, want 0.25)". */
 function elementOf(name: string, { batch, head, row, column, got, want }: Plain<ElementError>, rank: number): string {
   const indices = [batch, head, row, column].slice(-rank);
-  return `at ${name}[${indices.join(', ')}] (got ${formatNumber(got)}, want ${formatNumber(want)})`;
+  return `at ${name}[${indices.join(', ')}] ${pairText(got, want)}`;
 }
 
 function elementText({ batch, head, row, column, got, want }: Plain<ElementError>): string {
-  return `at b${batch} h${head} s${row} d${column} (got ${formatNumber(got)}, want ${formatNumber(want)})`;
+  return `at b${batch} h${head} s${row} d${column} ${pairText(got, want)}`;
+}
+
+function pairText(got: number, want: number): string {
+  const [gotText, wantText] = formatPair(got, want);
+  return `(got ${gotText}, want ${wantText})`;
 }
 
 /** One finding of each kind: the first, for the cases that follow say the same again. */

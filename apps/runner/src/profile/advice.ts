@@ -5,7 +5,7 @@ import { entryOf } from '@flashcore/shared/text';
 export interface Figures {
   /** flashcore's metric by name; undefined when it was not read. */
   metric: (name: string) => number | undefined;
-  /** Stall reasons, largest first, in warp cycles an issued instruction. */
+  /** Stall reasons, largest first, in warp cycles per issued instruction. */
   stalls: readonly { name: string; value: number }[];
   /** What bounds the CTAs on a multiprocessor, for example "registers". */
   occupancyLimiter: string | undefined;
@@ -129,7 +129,7 @@ function bankConflicts({ metric }: Figures): AdviceText | undefined {
   if (share === undefined || share < MAX_CONFLICT_PERCENT) return undefined;
   const evidence = [
     `bank conflicts are ${percent(share)} of the shared-memory wavefronts`,
-    ...(wavefronts === undefined ? [] : [`${wavefronts.toFixed(1)} wavefronts a request`]),
+    ...(wavefronts === undefined ? [] : [`${wavefronts.toFixed(1)} wavefronts per request`]),
   ].join(', ');
   return { text: 'Swizzle the rows of shared-memory tiles by XOR, or pad them (72 instead of 64 halves)', evidence };
 }

@@ -57,7 +57,7 @@ export function planProtocol(
         samplesAsked: (asked?.maxSamples ?? 0) > 0,
       },
       shortened: device.simulated
-        ? `protocol shortened on the emulator: at most ${maxSeconds} s a mode, warm-up ${SIMULATED_WARM_UP_SECONDS} s, one launch a graph, no L2 to flush`
+        ? `protocol shortened on the emulator: at most ${maxSeconds} s per mode, warm-up ${SIMULATED_WARM_UP_SECONDS} s, one launch per graph, no L2 to flush`
         : undefined,
     },
   };

@@ -86,7 +86,7 @@ const over = (measured: Measured, ahead: Measured, isAhead: boolean): Measured =
     : { ratio: measured.ratio / ahead.ratio, low: measured.low / ahead.ratio, high: measured.high / ahead.ratio };
 
 const timesText = ({ ratio, low, high }: Measured): string =>
-  `${ratio.toFixed(3)}x [${low.toFixed(3)}, ${high.toFixed(3)}]`;
+  `${ratio.toFixed(3)} x [${low.toFixed(3)}, ${high.toFixed(3)}]`;
 
 /** Several shapes as one: the geometric means of ratios and ends. */
 export function overShapes(shapes: readonly Measured[]): Measured | undefined {

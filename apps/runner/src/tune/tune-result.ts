@@ -15,7 +15,7 @@ import type { JobOutcome } from '../jobs/job-context.ts';
 import type { TuneSpec } from '../spec/job-spec.ts';
 import { paretoFront } from './race.ts';
 
-const RANKED_BY_TIME = 'median latency, by interleaved comparisons with the leader';
+const RANKED_BY_TIME = 'median latency in interleaved comparisons with the leader';
 const RANKED_BY_RESOURCES = "registers, then shared memory: the emulator's times judge nothing";
 
 /** A search as far as it has come. */

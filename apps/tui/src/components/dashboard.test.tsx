@@ -5,7 +5,7 @@ import { DeviceReadingSchema, FindingKind, Outcome, Phase, Verdict, type JobEven
 import { describe, expect, test } from 'vitest';
 import { DASHBOARD_MOMENTS } from '../testing/dashboard-job.ts';
 import { decidedEvents } from '../testing/measured-job.ts';
-import { eventsOf } from '../testing/sample-job.ts';
+import { eventsOf, sampleEvents } from '../testing/sample-job.ts';
 import { enterScene } from '../testing/scenes.ts';
 import { openTerminal } from '../testing/terminal.tsx';
 
@@ -94,6 +94,36 @@ test('while the emulator times, how busy its host is stands next to the samples'
     expect(await terminal.screen()).toMatch(/host load 7\.9 on 2 CPUs/);
     await terminal.press('8');
     expect(await terminal.screen()).toMatch(/host load +7\.9 on 2 CPUs/);
+  } finally {
+    terminal.close();
+  }
+});
+
+test('next to another view, view 2 shows the first case that failed, and opens on it', async () => {
+  const terminal = openTerminal({ columns: 200, rows: 60, theme: { colors: 'none', ascii: false } });
+  try {
+    await enterScene(terminal, { keys: '1', events: sampleEvents });
+    expect(await terminal.screen()).toMatch(/1 failed, on case 4/);
+    await terminal.press('2');
+    expect(await terminal.screen()).toMatch(/1 failed, on case 4/);
+    await terminal.press('kk2');
+    expect(await terminal.screen()).toMatch(/1 failed, on case 2/);
+  } finally {
+    terminal.close();
+  }
+});
+
+test('what is found in a kernel that passed is advice, not a fault', async () => {
+  const terminal = openTerminal({ columns: 120, rows: 40, theme: { colors: 'none', ascii: false } });
+  try {
+    const events = DASHBOARD_MOMENTS.finding();
+    const finished = eventsOf([
+      { case: 'finished', value: { outcome: Outcome.PASSED, summary: 'all 7 cases pass' } },
+    ]).map((event) => ({ ...event, sequence: BigInt(events.length + 1) }));
+    await enterScene(terminal, { keys: '1', events: () => events });
+    expect(await terminal.screen()).toMatch(/─ ✗ race/);
+    for (const event of finished) terminal.store.dispatch({ type: 'job-event', event });
+    expect(await terminal.screen()).toMatch(/─ ⚠ race/);
   } finally {
     terminal.close();
   }

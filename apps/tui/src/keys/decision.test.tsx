@@ -26,7 +26,7 @@ async function show(name: string, runner: FakeRunner = fakeRunner()): Promise<Jo
 const dialog = () => terminal.store.state.ui.overlay;
 const said = () => terminal.store.state.notice?.text;
 
-test('what could be accepted is said in views 1 and 5; a shows comparison and difference, Enter accepts with the note, u takes it back', async () => {
+test('what could be accepted is said in views 1 and 5; a shows comparison and difference, Enter accepts with the note, u undoes it', async () => {
   const [first] = await show('faster');
   await terminal.press('1');
   expect(await terminal.screen()).toMatch(/→ a accepts it: the champion is +│[^\n]*\n│ +flashcore_v10/);
@@ -57,13 +57,13 @@ test('what could be accepted is said in views 1 and 5; a shows comparison and di
     undefined,
     [{ kind: DecisionKind.ACCEPTED, job: first!.job, note: 'quick, jk' }],
   ]);
-  expect(said()).toMatch(/^Accepted: flashcore_v11 SMS=132 is the champion on NVIDIA H200; u takes it back/);
+  expect(said()).toMatch(/^Accepted: flashcore_v11 SMS=132 is the champion on NVIDIA H200; u undoes it/);
   expect(await terminal.screen()).toMatch(/✓ accepted by local, 11-21 12:00: quick, jk; u undoes it/);
 
   await terminal.press('a');
   expect([dialog(), said()]).toEqual([
     undefined,
-    'Cannot accept flashcore_v11 SMS=132: it is the champion already; u takes that back',
+    'Cannot accept flashcore_v11 SMS=132: it is the champion already; u undoes that',
   ]);
   await terminal.press('u');
   expect(await terminal.screen()).toMatch(/Undoes the decision \(accepted by local/);

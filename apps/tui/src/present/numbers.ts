@@ -5,7 +5,7 @@
 import { timestampDate, type Timestamp } from '@bufbuild/protobuf/wkt';
 import { entryOf, formatCount, formatNumber } from '@flashcore/shared/text';
 
-export { formatCount, formatError, formatNumber } from '@flashcore/shared/text';
+export { formatCount, formatError, formatNumber, formatPair } from '@flashcore/shared/text';
 
 const TIME_DIGITS = 4;
 const SHARE_DIGITS = 3;
@@ -55,20 +55,6 @@ export const formatInterval = ({ ratio, low, high }: Interval): string =>
 /** A speedup with its interval: "1.671 x [1.668, 1.674]". */
 export const formatSpeedupInterval = ({ ratio, low, high }: Interval): string =>
   `${formatSpeedup(ratio)} [${formatNumber(low)}, ${formatNumber(high)}]`;
-
-const LEAST_DECIMALS = 3;
-const MOST_DECIMALS = 9;
-
-/** Two numbers with as many decimals as it takes to see what they differ by: ["-4.0703", "-4.0723"]. */
-export function formatPair(got: number, want: number): [string, string] {
-  const difference = Math.abs(got - want);
-  if (!Number.isFinite(difference)) return [formatNumber(got), formatNumber(want)];
-  const wanted = difference > 0 ? Math.ceil(-Math.log10(difference)) + 1 : LEAST_DECIMALS;
-  const decimals = Math.max(LEAST_DECIMALS, Math.min(MOST_DECIMALS, wanted));
-  const format = (value: number): string =>
-    Number.isFinite(value) && Math.abs(value) < 1e7 ? value.toFixed(decimals) : formatNumber(value);
-  return [format(got), format(want)];
-}
 
 /** "3 cases", "1 case". */
 export const counted = (number: number, noun: string): string =>

@@ -3,20 +3,19 @@ import type { Action } from './actions.ts';
 import { VIEWS, type AppState, type UiState, type WatchedFolder } from './app-state.ts';
 import { jobViewOf, type JobView } from './job-view.ts';
 import { reduceJob, withoutEventsBefore } from './job-reducer.ts';
-import { JobKind, JobState, Outcome, Verdict, type JobEvent, type Host } from '@flashcore/shared/contract';
+import { JobKind, JobState, Outcome, type JobEvent, type Host } from '@flashcore/shared/contract';
 import {
   attachedJob,
+  caseShown,
   itemCount,
   jobsOf,
   kernelsOf,
   selectedJobName,
   selectedKernel,
-  shownVariant,
   variantsOf,
 } from './selectors.ts';
 import { kernelKey } from './listed-kernel.ts';
 import { shownFinding } from './shown-finding.ts';
-import { checkedOf } from './variants.ts';
 import { withJobEvent } from './job-list.ts';
 import { withSavedView } from './saved-view.ts';
 import { type Timestamp } from '@bufbuild/protobuf/wkt';
@@ -127,7 +126,7 @@ export function reduce(state: AppState, action: Action): AppState {
       return withUi(state, { finding: ((shownFinding(state)?.place ?? 0) + 1) % (shownFinding(state)?.count ?? 1) });
     case 'show':
     case 'next-view':
-      return clampSelections(atFailedCase(withUi(state, reduceUi(state, action))));
+      return clampSelections(atShownCase(withUi(state, reduceUi(state, action)), caseShown(state)));
     case 'resize':
     case 'zoom':
     case 'move':
@@ -151,13 +150,9 @@ export function reduce(state: AppState, action: Action): AppState {
   }
 }
 
-/** View 2 opens on the first case that failed, unless the user has moved its cursor. */
-function atFailedCase(state: AppState): AppState {
-  const variant = shownVariant(state);
-  if (state.ui.view !== 'correct' || state.ui.selected.correct > 0 || variant === undefined) return state;
-  const failed = checkedOf(variant).findIndex(({ verdict }) => verdict === Verdict.FAIL);
-  return failed < 0 ? state : withUi(state, { selected: { ...state.ui.selected, correct: failed } });
-}
+/** View 2 opens on the case that it was on while it stood next to another view. */
+const atShownCase = (state: AppState, correct: number): AppState =>
+  state.ui.view === 'correct' ? withUi(state, { selected: { ...state.ui.selected, correct } }) : state;
 
 /** As many as a wide pane has cells for: two minutes at two seconds each. */
 const MOST_READINGS = 60;

@@ -43,10 +43,10 @@ export function refusalOf(state: DecisionFacts, job: JobView, choice: Choice): s
   switch (choice) {
     case 'accept':
       return championEverywhere(state, job)
-        ? 'it is the champion already; u takes that back'
+        ? 'it is the champion already; u undoes that'
         : (acceptRefusal(job) ?? staleRefusal(state, job));
     case 'reject':
-      return standing?.kind === DecisionKind.REJECTED ? 'it is rejected already; u takes that back' : undefined;
+      return standing?.kind === DecisionKind.REJECTED ? 'it is rejected already; u undoes that' : undefined;
     case 'undo':
       return standing === undefined ? 'it was neither accepted nor rejected, or that was undone already' : undefined;
   }

@@ -40,6 +40,17 @@ export function shownVariant(state: AppState): VariantView | undefined {
 /** Cases that have ended, run now or are to come. */
 export const casesInAll = ({ cases, caseCount = 0 }: VariantView): number => Math.max(cases.length, caseCount);
 
+/** Place of the case that view 2 is on: of the first that failed, until the user moves its cursor. */
+export function caseShown(state: AppState): number {
+  const variant = shownVariant(state);
+  const { correct } = state.ui.selected;
+  if (correct > 0 || variant === undefined || state.ui.view === 'correct') return correct;
+  return Math.max(
+    0,
+    checkedOf(variant).findIndex(({ verdict }) => verdict === Verdict.FAIL),
+  );
+}
+
 /** View 4 shows the source with figures of each line. */
 export const hasLines = (state: AppState): boolean =>
   state.ui.view === 'profile' && (shownVariant(state)?.profile?.lines.length ?? 0) > 0;

@@ -36,7 +36,7 @@ const SLOWER: VariantInit = {
   label: 'BLOCK_Q=64 BLOCK_KV=96',
   ...built(197, 81_920, 2),
   ...timed(23.16, 0.917),
-  dropped: 'slower than the leader of round 1: 0.917x [0.917, 0.918] as fast',
+  dropped: 'slower than the leader of round 1: 0.917 x [0.917, 0.918] as fast',
 };
 const WAITS: VariantInit = { label: 'BLOCK_Q=96 BLOCK_KV=64', ...built(137, 87_552, 2) };
 const WRONG: VariantInit = {
@@ -61,9 +61,9 @@ const RANKED: VariantInit[] = [
     ...BUILDING,
     ...built(197, 109_056, 1),
     ...timed(24.22, 0.877),
-    dropped: 'slower than the leader of round 1: 0.877x [0.877, 0.878] as fast',
+    dropped: 'slower than the leader of round 1: 0.877 x [0.877, 0.878] as fast',
   },
-  { ...WAITS, ...timed(30.54, 0.696), dropped: 'slower than the leader of round 1: 0.696x [0.696, 0.696] as fast' },
+  { ...WAITS, ...timed(30.54, 0.696), dropped: 'slower than the leader of round 1: 0.696 x [0.696, 0.696] as fast' },
   WRONG,
   SPILLED,
 ];
@@ -99,7 +99,7 @@ const ENDED: PayloadInit = {
         variants: RANKED,
         pareto: ['BLOCK_Q=64 BLOCK_KV=64'],
         winner: 'BLOCK_Q=64 BLOCK_KV=64',
-        rankedBy: 'median latency, by interleaved comparisons with the leader',
+        rankedBy: 'median latency in interleaved comparisons with the leader',
         paretoOf: 'median latency and registers',
         combinations: 6,
         complete: true,

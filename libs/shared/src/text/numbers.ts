@@ -22,3 +22,17 @@ export function formatNumber(value: number, digits = FIGURE_DIGITS): string {
 
 /** 1234567 as 1,234,567; whole numbers only. Not by Intl, which takes ten times as long in every frame. */
 export const formatCount = (count: number | bigint): string => String(count).replaceAll(/\B(?=(?:\d{3})+$)/g, ',');
+
+const LEAST_DECIMALS = 3;
+const MOST_DECIMALS = 9;
+
+/** Two numbers with as many decimals as it takes to see what they differ by: ["-4.0703", "-4.0723"]. */
+export function formatPair(got: number, want: number): [string, string] {
+  const difference = Math.abs(got - want);
+  if (!Number.isFinite(difference)) return [formatNumber(got), formatNumber(want)];
+  const wanted = difference > 0 ? Math.ceil(-Math.log10(difference)) + 1 : LEAST_DECIMALS;
+  const decimals = Math.max(LEAST_DECIMALS, Math.min(MOST_DECIMALS, wanted));
+  const format = (value: number): string =>
+    Number.isFinite(value) && Math.abs(value) < 1e7 ? value.toFixed(decimals) : formatNumber(value);
+  return [format(got), format(want)];
+}

@@ -132,7 +132,7 @@ export function stallBars({ stalls }: Pick<ProfileResult, 'stalls'>): Bar[] {
 function stallPlots(profile: ProfileResult, subject: PlotSubject): Plot[] {
   const bars = stallBars(profile);
   if (bars.length === 0) return [];
-  const what = `Stalls, warp cycles an issued instruction, ${shapeShort(profile.shape)}`;
+  const what = `Stalls, warp cycles per issued instruction, ${shapeShort(profile.shape)}`;
   return [plot(captionOf(what, subject), { type: 'bars', bars, full: Math.max(...bars.map(({ value }) => value)) })];
 }
 

@@ -39,7 +39,7 @@ export function stallsPlot({ stalls }: ProfileResult): Block[] {
     text: `${value.toFixed(2)}  ${Math.round((100 * value) / all)} %`,
   }));
   return [
-    heading('Stalls', 'warp cycles an issued instruction'),
+    heading('Stalls', 'warp cycles per issued instruction'),
     { kind: 'plot', drawing: { type: 'bars', bars, full: Math.max(...shown.map(({ value }) => value), 1e-9) } },
   ];
 }

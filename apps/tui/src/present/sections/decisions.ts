@@ -23,11 +23,11 @@ export const DECISION_WORDS: Record<DecisionKind, string> = {
 export const acceptedText = ({ champion, replaced }: AcceptResponse): string =>
   champion === undefined
     ? 'Accepted'
-    : `Accepted: ${champion.label} is the champion on ${champion.deviceName}${replaced === undefined ? '' : ` in place of ${replaced.label}`}; u takes it back`;
+    : `Accepted: ${champion.label} is the champion on ${champion.deviceName}${replaced === undefined ? '' : ` in place of ${replaced.label}`}; u undoes it`;
 
 export const rejectedText = ({ decision, removed }: RejectResponse): string =>
   [
-    `Rejected: ${decision?.label ?? 'the result'}; u takes it back`,
+    `Rejected: ${decision?.label ?? 'the result'}; u undoes it`,
     ...removed.map(({ label, deviceName }) => `${label} is no longer champion of ${deviceName}`),
   ].join('; ');
 

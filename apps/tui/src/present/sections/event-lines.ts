@@ -2,6 +2,7 @@
 import {
   ComparisonVerdict,
   Outcome,
+  Phase,
   Verdict,
   type CaseResult,
   type GateResult,
@@ -11,7 +12,7 @@ import {
 } from '@flashcore/shared/contract';
 import { sdpaLine } from './sdpa-alone.ts';
 import { knowsPercentile } from '@flashcore/shared/statistics';
-import { formatError, formatMicroseconds, formatSeconds } from '../numbers.ts';
+import { counted, formatError, formatMicroseconds, formatSeconds } from '../numbers.ts';
 import { sanitize } from '../cells/cell-text.ts';
 import { frameLines } from '../cells/code-frame.ts';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
@@ -171,8 +172,17 @@ function describe({ payload }: JobEvent): Described[] {
   }
 }
 
+/** What a phase goes through one by one. */
+const STEPS: Partial<Record<Phase, string>> = {
+  [Phase.PRECHECK]: 'check',
+  [Phase.VERIFY]: 'case',
+  [Phase.BENCHMARK]: 'measurement',
+  [Phase.GATES]: 'gate',
+};
+
 function phaseText({ phase, variant, steps }: PhaseStarted): string {
-  return [PHASE_WORDS[phase], variantWord(variant), steps > 0 ? `(${steps})` : ''].filter(Boolean).join(' ');
+  const name = [PHASE_WORDS[phase], variantWord(variant)].filter(Boolean).join(' ');
+  return steps > 1 ? `${name}: ${counted(steps, STEPS[phase] ?? 'step')}` : name;
 }
 
 /** The source around a diagnostic that has one. */

@@ -44,7 +44,7 @@ export function distanceText({ value, target, comparison, unit }: GateResult): s
     target === 0 || COUNTED.has(unit)
       ? formatInUnit(Math.abs(distance), unit)
       : formatPercent(Math.abs(distance / target) * 100);
-  if (distance > 0 === isLeast) return `${amount} headroom`;
+  if (distance > 0 === isLeast) return `${amount} spare`;
   return `${amount} ${isLeast ? 'short' : 'over'}`;
 }
 

@@ -34,7 +34,7 @@ export function differenceBlocks(difference: ChampionDifference): Block[] {
   const { champion, championJob, figures, parameters, sources, warning, missing } = difference;
   const changed = figures.filter((each) => each.champion !== each.candidate);
   return [
-    heading(`Difference to ${champion}`, championJob ?? ''),
+    heading(`Differences from ${champion}`, championJob ?? ''),
     ...(warning === undefined ? [] : [notice(warning, 'warn')]),
     facts(
       ...parameters.map(({ name, champion: before = '-', candidate = '-' }) => fact(name, `${before} → ${candidate}`)),

@@ -1,7 +1,7 @@
 /** SDPA measured without a kernel: a row each backend, with the figures that a kernel has. */
 import type { SdpaBenchmark, SdpaResult } from '@flashcore/shared/contract';
 import { heading, notice, tableOf, type Block, type Column } from '../blocks.ts';
-import { formatMicroseconds, formatNumber, formatPercent } from '../numbers.ts';
+import { formatCount, formatMicroseconds, formatNumber, formatPercent } from '../numbers.ts';
 import { p50IntervalText } from './timings.ts';
 import { MODE_WORDS, notMeasured, shapeShort } from '../words.ts';
 
@@ -20,7 +20,12 @@ const COLUMNS: readonly Column<SdpaResult>[] = [
     cell: ({ latency }) => (latency === undefined ? '-' : p50IntervalText(latency)),
   },
   { title: 'p90', align: 'right', cell: time('p90Us') },
-  { title: 'n', align: 'right', drop: 2, cell: ({ latency }) => String(latency?.samples ?? '-') },
+  {
+    title: 'n',
+    align: 'right',
+    drop: 2,
+    cell: ({ latency }) => (latency === undefined ? '-' : formatCount(latency.samples)),
+  },
   { title: 'TFLOP/s', align: 'right', cell: ({ tflops }) => (tflops === undefined ? '-' : formatNumber(tflops)) },
   {
     title: 'of the roofline',

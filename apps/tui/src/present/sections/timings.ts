@@ -11,6 +11,7 @@ import {
 import { FEWEST_SAMPLES } from '@flashcore/shared/kernels';
 import { fact, facts, heading, notice, tableOf, type Block, type Column, type Fact, type PlotMark } from '../blocks.ts';
 import {
+  formatCount,
   counted,
   formatSpeedupInterval,
   formatMicroseconds,
@@ -107,7 +108,7 @@ export const TIMING_COLUMNS: readonly Column<Timing>[] = [
   { title: 'of', cell: ({ subject }) => (subject === 'candidate' ? piece('kernel', 'title') : subject) },
   P50,
   ...SPREAD,
-  { title: 'n', align: 'right', cell: statistic(({ samples }) => String(samples)) },
+  { title: 'n', align: 'right', cell: statistic(({ samples }) => formatCount(samples)) },
   {
     title: 'dropped',
     align: 'right',

@@ -1,5 +1,5 @@
 /** The help: every command of the table by group, searched by typing, run by Enter. */
-import { fitRow, run, selectRow, windowStart, type Row } from '../../present/cells/row.ts';
+import { fitRow, run, selectRow, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
 import { padCells } from '../../present/cells/cell-text.ts';
 import { findCommands, isUsable, type Command } from '../../keymap/commands.ts';
 import type { AppState, Overlay } from '../../state/app-state.ts';
@@ -23,7 +23,13 @@ export function helpPane(
     body: [
       prompt,
       [],
-      ...(rows.length === 0 ? [[run('no command has that', 'warn')]] : rows.slice(start, start + visible)),
+      ...(rows.length === 0
+        ? wrapRows(
+            `No command of the screen matches "${query}"; in a shell fa-tui --help lists more, such as fa-tui new.`,
+            width,
+            { role: 'warn' },
+          )
+        : rows.slice(start, start + visible)),
     ],
   };
 }

@@ -14,7 +14,7 @@ import type { Column } from '../../present/cells/table.ts';
 import type { VariantView } from '../../state/job-view.ts';
 import { type UiState, type AppState } from '../../state/app-state.ts';
 import { checkedOf } from '../../state/variants.ts';
-import { attachedJob, casesInAll, shownVariant, variantsOf } from '../../state/selectors.ts';
+import { attachedJob, caseShown, casesInAll, shownVariant, variantsOf } from '../../state/selectors.ts';
 import { VERDICT_MARKS, shapeShort, notMeasured, reasonText } from '../../present/words.ts';
 import { mapOf, type CellBlocks } from '../../state/error-map.ts';
 import { cursorFacts, errorMapRows, mapHeadRows } from './error-map-rows.ts';
@@ -54,7 +54,7 @@ export const correctnessView: View = ({ state }, size) => {
   const lines = linesOf(variant);
   if (variant === undefined || lines.length === 0)
     return { title: '2 Correct', body: nothingRows(state, 'correct', size) };
-  const selected = Math.min(state.ui.selected.correct, lines.length - 1);
+  const selected = Math.min(caseShown(state), lines.length - 1);
   const line = lines[selected];
   const listHeight = listRows(lines.length, { height: size.height, isInMap: state.ui.mapCursor !== undefined });
   const table = list(COLUMNS, lines, {

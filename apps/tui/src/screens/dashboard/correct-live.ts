@@ -25,14 +25,14 @@ export const correctLive: View = ({ state }, size) => {
   return { title: `Correctness  ${caseTally(variant)}`, remark: '2 the map', body: bodyRows(variant, rows, size) };
 };
 
-/** "6/7 within parity", "0/9 within parity, including 2 failed probes". */
+/** "6/7 within tolerance", "0/9 within tolerance, including 2 failed probes". */
 export function caseTally(variant: VariantView): string {
   const { cases, verify } = variant;
   const passed = cases.filter(({ verdict }) => verdict === Verdict.PASS).length;
   if (cases.length === 0 && verify !== undefined) return 'no case ran';
   // As the gate counts: a probe that failed is one more case.
   const failed = failedProbes(verify).length;
-  const within = `${passed}/${casesInAll(variant) + failed} within ${verify?.tolerance?.profile || 'tolerance'}`;
+  const within = `${passed}/${casesInAll(variant) + failed} within tolerance`;
   return failed === 0 ? within : `${within}, including ${counted(failed, 'failed probe')}`;
 }
 

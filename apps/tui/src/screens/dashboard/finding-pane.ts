@@ -1,10 +1,11 @@
 /** What is wrong with the kernel, in the place of the latency: text, the source around it, what to do. */
 import { notice } from '../../present/blocks.ts';
 import { noticeRows } from '../../present/cells/cells-painter.ts';
-import type { CodeFrame } from '@flashcore/shared/contract';
+import { Outcome, type CodeFrame } from '@flashcore/shared/contract';
 import { run, textRow, wrapRows, type Role, type Row } from '../../present/cells/row.ts';
 import { frameLines, type FrameLine } from '../../present/cells/code-frame.ts';
 import { findingWord } from '../../present/words.ts';
+import { attachedJob } from '../../state/selectors.ts';
 import { frameOf, shownFinding, type ShownFinding } from '../../state/shown-finding.ts';
 import type { Size, View } from '../pane/view.ts';
 
@@ -13,7 +14,8 @@ export const findingPane: View = ({ state }, size) => {
   if (shown === undefined) return { title: 'Finding', body: [textRow('Nothing was found to be wrong.', 'dim')] };
   const { finding, place, count } = shown;
   return {
-    title: `✗ ${findingWord(finding.kind)}`,
+    // What is wrong with a kernel that passed is advice.
+    title: `${attachedJob(state)?.outcome === Outcome.PASSED ? '⚠' : '✗'} ${findingWord(finding.kind)}`,
     remark: `${count > 1 ? `finding ${place + 1} of ${count}, o next, ` : ''}${editHint(shown)}`,
     body: findingBody(shown, size),
   };

@@ -5,7 +5,7 @@ import { entryOf } from '@flashcore/shared/text';
 import { sampleStrip } from '../../present/cells/bars.ts';
 import { histogram, histogramData } from '../../present/cells/histogram.ts';
 import { fitRow, flowRows, labelled, run, textRow, type Row } from '../../present/cells/row.ts';
-import { formatMicroseconds } from '../../present/numbers.ts';
+import { formatCount, formatMicroseconds } from '../../present/numbers.ts';
 import { hostLoadText, isHostBusy } from '../../present/sections/conditions.ts';
 import { MODE_WORDS, shapeShort } from '../../present/words.ts';
 import type { AppState } from '../../state/app-state.ts';
@@ -44,7 +44,9 @@ export function liveBenchmark(variant: VariantView | undefined): BenchmarkView |
 /** "n 39/~56" while samples come. */
 export function samplesText({ latency, expectedSamples = 0, result }: BenchmarkView): string {
   const samples = latency?.samples ?? 0;
-  return result === undefined && expectedSamples > samples ? `${samples}/~${expectedSamples}` : String(samples);
+  return result === undefined && expectedSamples > samples
+    ? `${formatCount(samples)}/~${formatCount(expectedSamples)}`
+    : formatCount(samples);
 }
 
 /** "±1.9 %": half of the median's 95 % interval; undefined of too few samples. */
@@ -88,7 +90,7 @@ function statisticsRow(shown: BenchmarkView, latency: LatencyStatistics, width: 
     labelled('max', `${time(maxUs)} ${unit}`),
     labelled('n', samplesText(shown)),
     ...(half === undefined ? [] : [labelled('95 %', half)]),
-    ...(dropped > 0 ? [labelled('dropped', String(dropped), 'bad')] : []),
+    ...(dropped > 0 ? [labelled('dropped', formatCount(dropped), 'bad')] : []),
   ];
   return fitRow(flowRows(groups, width)[0] ?? [], width);
 }

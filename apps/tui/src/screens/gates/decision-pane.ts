@@ -2,7 +2,7 @@
  * Before a result is accepted, rejected, or a decision undone: what it does, the comparison with the champion, what is
  * different from it, and a note to write.
  */
-import type { ChampionDifference, VariantResult } from '@flashcore/shared/contract';
+import { DecisionKind, type ChampionDifference, type VariantResult } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import { fact, facts, heading, notice, tableOf, type Block } from '../../present/blocks.ts';
 import { blockRows } from '../../present/cells/cells-painter.ts';
@@ -43,7 +43,7 @@ export function decisionPane(
   const rows = blockRows(
     [
       refusal === undefined ? notice(effectOf(state, job, choice)) : notice(`Cannot ${choice} it: ${refusal}`, 'bad'),
-      ...resultBlocks(job),
+      ...(choice === 'undo' ? [] : resultBlocks(job)),
     ],
     width,
   );
@@ -66,7 +66,7 @@ function effectOf(state: AppState, job: JobView, choice: Choice): string {
   if (choice === 'undo') {
     const standing = standingDecision(state, job.name);
     const by = standing === undefined ? '' : ` by ${standing.client} on ${formatShortInstant(standing.time)}`;
-    return `Undoes the decision (${standing === undefined ? 'decided' : DECISION_WORDS[standing.kind]}${by}): the champion is again the one before it.`;
+    return `Undoes the decision (${standing === undefined ? 'decided' : DECISION_WORDS[standing.kind]}${by})${standing?.kind === DecisionKind.ACCEPTED ? ': the champion before it, if there was one, is champion again' : ''}.`;
   }
   if (choice === 'reject')
     return own === undefined

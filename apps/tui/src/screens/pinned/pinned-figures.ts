@@ -1,6 +1,6 @@
 /** Every figure that two jobs have, side by side: latency, resources, errors, counters. */
 import { Verdict, type Metric } from '@flashcore/shared/contract';
-import { entryOf } from '@flashcore/shared/text';
+import { EMULATOR_TIMES, entryOf } from '@flashcore/shared/text';
 import { formatBytes, formatError, formatMicroseconds, formatNumber } from '../../present/numbers.ts';
 import { run, textRow, type Row, type Run } from '../../present/cells/row.ts';
 import { table, type Column } from '../../present/cells/table.ts';
@@ -45,15 +45,20 @@ function changeRun({ pinned, shown, better }: Figure): Run {
   return run(text, improved ? 'good' : 'bad');
 }
 
+const LATENCY = 'Latency, p50';
+
+const missingText = (title: string, { pairs }: PinnedComparison): string =>
+  title === LATENCY && pairs.length > 0 ? `not compared: ${EMULATOR_TIMES}` : 'not measured in both';
+
 export function figureRows(comparison: PinnedComparison, width: number): Row[] {
   const groups: [string, Figure[]][] = [
-    ['Latency, p50', latencyFigures(comparison)],
+    [LATENCY, latencyFigures(comparison)],
     ['Build', buildFigures(comparison)],
     ['Correctness', errorFigures(comparison)],
     ['Hardware counters', counterFigures(comparison)],
   ];
   return groups.flatMap(([title, figures]) => {
-    if (figures.length === 0) return [textRow(title, 'title'), textRow('  not measured in both', 'dim')];
+    if (figures.length === 0) return [textRow(title, 'title'), textRow(`  ${missingText(title, comparison)}`, 'dim')];
     const columns = figures.some(({ unit }) => unit !== undefined) ? COUNTER_COLUMNS : COLUMNS;
     const { header, rows } = table(columns, figures, width - 2);
     return [[run(title, 'title')], [run('  '), ...header], ...rows.map((row): Row => [run('  '), ...row])];

@@ -150,7 +150,7 @@ function stallRows(profile: ProfileResult, width: number): Row[] {
   const shown = stallBars(profile);
   if (shown.length === 0) return [];
   const bars = labelledBars(shown, { width, full: Math.max(...shown.map(({ value }) => value)) });
-  return [textRow('Stalls, warp cycles an issued instruction', 'title'), ...bars];
+  return [textRow('Stalls, warp cycles per issued instruction', 'title'), ...bars];
 }
 
 function adviceRows({ bottleneck, advice, estimate }: ProfileResult, width: number): Row[] {

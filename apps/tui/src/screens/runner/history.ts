@@ -105,6 +105,7 @@ export function historyPane(state: AppState, size: Size): PaneContent {
 }
 
 const PREVIEW_FROM = 12;
+const MOST_SUMMARY_ROWS = 4;
 
 /** The list, and below it what the experiment under the cursor found. */
 function withPreview(state: AppState, experiments: readonly ExperimentSummary[], size: Size): Row[] {
@@ -115,7 +116,7 @@ function withPreview(state: AppState, experiments: readonly ExperimentSummary[],
       ? []
       : [
           [run('─'.repeat(size.width), 'border')],
-          ...wrapRows(chosen.job === undefined ? '' : summaryText(chosen.job), size.width).slice(0, 2),
+          ...wrapRows(chosen.job === undefined ? '' : summaryText(chosen.job), size.width).slice(0, MOST_SUMMARY_ROWS),
           ...experimentRows(chosen, size.width),
         ];
   const rows = list(historyColumns(state), experiments, {

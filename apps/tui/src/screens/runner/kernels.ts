@@ -15,7 +15,7 @@ import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { formatAge, formatMicroseconds } from '../../present/numbers.ts';
 import {
   BLANK_ROW,
-  fitRow,
+  flowRows,
   labelled,
   run,
   textRow,
@@ -199,6 +199,9 @@ function detail(state: AppState, kernel: ListedKernel, width: number): Row[] {
         { hang: 2 },
       ),
     ),
+    ...(kernel.folder === undefined && kernel.expectedFinding === FindingKind.UNSPECIFIED
+      ? wrapRows(`your own copy: fa-tui new NAME --from ${kernel.kernelId}`, width, { role: 'dim', hang: 2 })
+      : []),
     ...(kernel.configs.length === 0 ? [] : wrapRows(`configs: ${kernel.configs.join(', ')}`, width, { hang: 2 })),
     ...(kernel.notes === '' ? [] : [BLANK_ROW, ...wrapRows(kernel.notes.trim(), width, { role: 'dim' })]),
   ];
@@ -219,14 +222,13 @@ function lastResults(state: AppState, kernel: Kernel, width: number): Row[] {
   return own.flatMap((experiment): Row[] => {
     const { job } = experiment;
     const { mark, word, role } = jobMark(job ?? { state: JobState.ENDED, outcome: Outcome.UNSPECIFIED });
-    const age = job?.createTime === undefined ? '' : `  ${formatAge((now - timestampMs(job.createTime)) / 1000)}`;
+    const age = job?.createTime === undefined ? '' : ` ${formatAge((now - timestampMs(job.createTime)) / 1000)}`;
     return [
-      fitRow(
+      ...flowRows(
         [
-          run(`${mark} `, role),
-          run(word),
-          run(`  ${experiment.cases === 0 ? 'no case ran' : parityText(experiment)}`),
-          run(`${experiment.hardGates > 0 ? `  ${gatesText(experiment)} hard gates passed` : ''}${age}`, 'dim'),
+          [run(`${mark} `, role), run(word), run(age, 'dim')],
+          [run(experiment.cases === 0 ? 'no case ran' : parityText(experiment))],
+          ...(experiment.hardGates > 0 ? [[run(`${gatesText(experiment)} hard gates passed`, 'dim')]] : []),
         ],
         width,
       ),

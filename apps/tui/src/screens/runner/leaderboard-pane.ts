@@ -6,6 +6,7 @@ import { blockRows } from '../../present/cells/cells-painter.ts';
 import { BLANK_ROW, run, wrapRows, type Row } from '../../present/cells/row.ts';
 import type { Column } from '../../present/cells/table.ts';
 import {
+  formatCount,
   formatAge,
   formatInstant,
   formatMicroseconds,
@@ -95,7 +96,7 @@ function detailRows(entry: LeaderboardEntry, baseline: string, width: number): R
           fact('95 %', intervalText(entry)),
           fact('of', casesText(entry)),
           fact('p90', or(latency?.p90Us, formatMicroseconds)),
-          fact('n', String(latency?.samples ?? '-')),
+          fact('n', latency === undefined ? '-' : formatCount(latency.samples)),
           fact('TFLOP/s', or(tflops, formatNumber)),
           fact('of the roofline', rooflinePercent === undefined ? '' : formatPercent(rooflinePercent)),
           fact('registers', or(registers, String)),
@@ -162,7 +163,7 @@ export function leaderboardPane(state: AppState, size: Size): PaneContent {
   const blank = Array.from({ length: size.height - rows.length - remarks.length - detail.length }, () => BLANK_ROW);
   return {
     title,
-    remark: `${positionRemark(selected, entries.length, 'row')}${sortRemark(state)}${state.leaderboard.places.length > 1 ? ', P: elsewhere' : ''}`,
+    remark: `${positionRemark(selected, entries.length, 'row')}${sortRemark(state)}${state.leaderboard.places.length > 1 ? ', P: next place' : ''}`,
     body: [...rows, ...blank, ...detail, ...remarks],
   };
 }
