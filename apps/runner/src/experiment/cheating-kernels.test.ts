@@ -36,7 +36,7 @@ const REASONS: Record<string, RegExp> = {
     /right when verified, wrong when timed: in \d+ samples of \d+ launches; the first: \d+ of \d+ elements/,
   small_values: /its norm is less than half of the reference's|times what rounding to the dtype explains/,
   // The PTX engine knows where K begins.
-  lucky_reads: /right by luck: with other bytes before and after the tensors|read 2 bytes at 128 bytes before K/,
+  lucky_reads: /right by luck: with other bytes before and after the tensors|read 2 bytes, 128 bytes before K/,
 };
 
 // Host code has no part in PTX; and that a kernel reads what it has not written, the PTX engine finds before the trick.

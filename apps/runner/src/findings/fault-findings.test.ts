@@ -31,3 +31,30 @@ test.each(['toString', 'constructor', '__proto__'])(
     }
   },
 );
+
+test('an access is told with how far outside it was; a read, with where else to look', () => {
+  const told = (access: string, buffer: string, bytes: number) => {
+    const emulator = { kind: 'OUT_OF_BOUNDS', message: '', access, bytes, thread: [32, 0, 0], block: [1, 0, 0] };
+    const fault = {
+      call: 'cuLaunchKernel',
+      arguments: '',
+      description: '',
+      name: 'CUDA_ERROR_ILLEGAL_ADDRESS',
+      buffer,
+    };
+    const { message, remedy } = findingOf(
+      { status: 'fault', fault: { ...fault, emulator: { ...emulator, place: 'k.cu:30' } } },
+      parseShape('1x1x64x64'),
+    )!;
+    return `${message.replace('Thread (32,0,0) of block (1,0,0) ', '')}; ${/a read may be told/.test(remedy)}`;
+  };
+  expect([
+    told('read', '1,024 bytes past the end of K', 16),
+    told('write', '1 byte before O', 1),
+    told('write', 'the first byte past the end of O', 2),
+  ]).toEqual([
+    'read 16 bytes, 1,024 bytes past the end of K, at k.cu:30; true',
+    'wrote 1 byte, 1 byte before O, at k.cu:30; false',
+    'wrote 2 bytes at the first byte past the end of O, at k.cu:30; false',
+  ]);
+});

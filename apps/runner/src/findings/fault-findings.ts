@@ -7,7 +7,7 @@ import {
   type Finding,
   type Shape,
 } from '@flashcore/shared/contract';
-import { entryOf } from '@flashcore/shared/text';
+import { bytesText, entryOf } from '@flashcore/shared/text';
 import type { CudaFault, EmulatorFault } from '../../worker/messages/faults.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 import type { WorkerOutcome } from '../workers/worker-process.ts';
@@ -118,10 +118,7 @@ export function faultFinding(fault: CudaFault, shape: Shape): Finding {
     message: emulator
       ? messageOf(emulator, fault.buffer)
       : `${fault.call} failed with ${fault.name}${fault.description ? `: ${fault.description}` : ''}`,
-    remedy:
-      (emulator ? entryOf(EMULATOR_REMEDIES, emulator.kind) : entryOf(CUDA_REMEDIES, fault.name)) ??
-      REMEDIES[kind] ??
-      '',
+    remedy: remedyOf(kind, fault),
     ...(emulator && {
       location: locationOf(emulator, fault.buffer),
       threads: threadsOf(emulator),
@@ -130,6 +127,17 @@ export function faultFinding(fault: CudaFault, shape: Shape): Finding {
     cudaError: fault.name,
     shape,
   });
+}
+
+// Compilers give a load whose value is only stored the line of the store.
+const OF_READS = '; a read may be told at the line that stores its value';
+
+function remedyOf(kind: FindingKind, { emulator, name }: CudaFault): string {
+  const known = emulator ? entryOf(EMULATOR_REMEDIES, emulator.kind) : entryOf(CUDA_REMEDIES, name);
+  const remedy = known ?? REMEDIES[kind] ?? '';
+  return kind === FindingKind.OUT_OF_BOUNDS && emulator?.access === 'read' && emulator.place !== undefined
+    ? `${remedy}${OF_READS}`
+    : remedy;
 }
 
 function kindOf(fault: CudaFault): FindingKind {
@@ -153,11 +161,13 @@ function messageOf(fault: EmulatorFault, buffer: string | undefined): string {
     return shorten(
       buffer && fault.buffer && !isVariable(fault) ? fault.message.replace(fault.buffer, buffer) : fault.message,
     );
-  const width = fault.bytes ? `${fault.bytes} bytes ` : '';
+  const width = fault.bytes ? ` ${bytesText(fault.bytes)}` : '';
+  // "read 16 bytes, 384 bytes past the end of K", but "read 4 bytes at V + 2 bytes".
+  const where = /^\d/.test(buffer) ? `, ${buffer}` : ` at ${buffer}`;
   const place = fault.place ? `, at ${shorten(fault.place)}` : '';
   const why = fault.kind === 'MISALIGNED_ADDRESS' ? ', an address that is not a multiple of its width' : '';
   const lanes = lanesOf(fault);
-  return `Thread ${triple(fault.thread)} of block ${triple(fault.block)}${lanes} ${entryOf(ACCESSES, fault.access ?? '') ?? 'accessed'} ${width}at ${buffer}${why}${place}`;
+  return `Thread ${triple(fault.thread)} of block ${triple(fault.block)}${lanes} ${entryOf(ACCESSES, fault.access ?? '') ?? 'accessed'}${width}${where}${why}${place}`;
 }
 
 /** " (warp 1, lanes 8 to 31)", where the emulator says it. */

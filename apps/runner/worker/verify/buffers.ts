@@ -8,7 +8,7 @@ import {
   bytesOfTensor,
   elementsOfTensor,
 } from '@flashcore/shared/kernels';
-import { entryOf } from '@flashcore/shared/text';
+import { bytesText, entryOf } from '@flashcore/shared/text';
 
 /** Guard bytes before a buffer, and after it on a GPU. */
 const GUARD_BYTES = 4096;
@@ -168,11 +168,11 @@ export class RunBuffers {
     let nearest: { text: string; distance: bigint } | undefined;
     for (const { name, address: start, bytes } of this.#buffers) {
       const end = start + BigInt(bytes);
-      if (address >= start && address < end) return `${name} + ${address - start} bytes`;
+      if (address >= start && address < end) return `${name} + ${bytesText(address - start)}`;
       const past = address >= end;
       const distance = past ? address - end : start - address;
       if (distance > NEAR_BYTES || (nearest && nearest.distance <= distance)) continue;
-      nearest = { text: past ? pastEnd(name, distance) : `${distance} bytes before ${name}`, distance };
+      nearest = { text: past ? pastEnd(name, distance) : `${bytesText(distance)} before ${name}`, distance };
     }
     return nearest?.text;
   }
@@ -184,7 +184,7 @@ export class RunBuffers {
 }
 
 const pastEnd = (name: string, distance: bigint): string =>
-  distance === 0n ? `the first byte past the end of ${name}` : `${distance} bytes past the end of ${name}`;
+  distance === 0n ? `the first byte past the end of ${name}` : `${bytesText(distance)} past the end of ${name}`;
 
 function bytesOf(words: TensorBits): Buffer {
   return Buffer.from(words.buffer, words.byteOffset, words.byteLength);

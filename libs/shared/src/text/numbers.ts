@@ -36,3 +36,7 @@ export function formatPair(got: number, want: number): [string, string] {
     Number.isFinite(value) && Math.abs(value) < 1e7 ? value.toFixed(decimals) : formatNumber(value);
   return [format(got), format(want)];
 }
+
+/** "1 byte", "1,024 bytes". */
+export const bytesText = (bytes: number | bigint): string =>
+  `${formatCount(bytes)} byte${Number(bytes) === 1 ? '' : 's'}`;

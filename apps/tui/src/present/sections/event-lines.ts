@@ -177,12 +177,12 @@ const STEPS: Partial<Record<Phase, string>> = {
   [Phase.PRECHECK]: 'check',
   [Phase.VERIFY]: 'case',
   [Phase.BENCHMARK]: 'measurement',
-  [Phase.GATES]: 'gate',
 };
 
 function phaseText({ phase, variant, steps }: PhaseStarted): string {
   const name = [PHASE_WORDS[phase], variantWord(variant)].filter(Boolean).join(' ');
-  return steps > 1 ? `${name}: ${counted(steps, STEPS[phase] ?? 'step')}` : name;
+  if (steps <= 1) return name;
+  return phase === Phase.GATES ? counted(steps, 'gate') : `${name}: ${counted(steps, STEPS[phase] ?? 'step')}`;
 }
 
 /** The source around a diagnostic that has one. */

@@ -1,4 +1,5 @@
 /** What is wrong with a kernel: name, place, threads, and what to do about it. */
+import { bytesText } from '@flashcore/shared/text';
 import type { FaultLocation, FaultThread, Finding } from '@flashcore/shared/contract';
 import { fact, facts, heading, type Block, type FindingBlock } from '../blocks.ts';
 import { findingWord, shapeShort } from '../words.ts';
@@ -36,7 +37,7 @@ export function locationText(location: FaultLocation): string {
 }
 
 function accessText({ access, accessBytes, address }: FaultLocation): string {
-  const width = accessBytes > 0 ? ` of ${accessBytes} bytes` : '';
+  const width = accessBytes > 0 ? ` of ${bytesText(accessBytes)}` : '';
   const at = address ? ` at ${address}` : '';
   return access || address ? `${access || 'access'}${width}${at}` : '';
 }

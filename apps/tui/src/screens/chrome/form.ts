@@ -20,7 +20,8 @@ export function formPane({ form, defaults }: OpenForm, { width, height }: Size):
   const searched = actionOf(form) === 'tune' ? tunedValues(form, defaults) : [];
   const rows = fields.map((field, index) =>
     fieldRow(field, {
-      usual: usualOf(form, field),
+      // A search is judged by no plan.
+      usual: field.id === 'shape' && actionOf(form) === 'tune' ? 'canonical' : usualOf(form, field),
       searched: searched.find(({ name }) => field.id === `param:${name}`)?.values,
       notIn: isTaken(form, field) ? undefined : actionOf(form),
       selected: index === selected,
