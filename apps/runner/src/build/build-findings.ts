@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { FindingKind, FindingSchema, type EntryResources, type Finding } from '@flashcore/shared/contract';
 import { archLimits, registersPerCta } from '@flashcore/shared/kernels';
+import { formatCount } from '@flashcore/shared/text';
 import type { CompilerDiagnostic } from './diagnostics.ts';
 import type { SmemExcess } from './ptxas-report.ts';
 import { HOW_TO_GET_PTX } from './missing-compiler.ts';
@@ -59,7 +60,7 @@ export function spillFinding(entry: EntryResources): Finding | undefined {
   if (entry.spillStoreBytes + entry.spillLoadBytes === 0) return undefined;
   return create(FindingSchema, {
     kind: FindingKind.REGISTER_SPILLS,
-    message: `${entry.entry} spills on ${entry.arch}: ${entry.spillStoreBytes} bytes of stores, ${entry.spillLoadBytes} bytes of loads, with ${entry.registersPerThread} registers a thread`,
+    message: `${entry.entry} spills on ${entry.arch}: ${formatCount(entry.spillStoreBytes)} bytes of stores, ${formatCount(entry.spillLoadBytes)} bytes of loads, with ${entry.registersPerThread} registers per thread`,
     remedy:
       'Shorten the live ranges of fragments, keep big arrays out of registers, raise maxrregcount or relax __launch_bounds__',
   });

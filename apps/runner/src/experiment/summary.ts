@@ -12,7 +12,7 @@ import {
   type VariantResult,
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
-import { formatError } from '@flashcore/shared/text';
+import { formatCount, formatError } from '@flashcore/shared/text';
 
 /** One line for people: why a job ended so. */
 export function summaryOf(outcome: Outcome, { prechecks, variants, plan, fellBack, ranking }: JobResult): string {
@@ -44,7 +44,7 @@ function buildText({ build, verify }: VariantResult): string {
   if (!build || verify) return '';
   const [entry] = build.entries;
   const resources = entry
-    ? `${entry.registersPerThread} registers, ${entry.staticSmemBytes + entry.dynamicSmemBytes} B shared memory on ${entry.arch}`
+    ? `${entry.registersPerThread} registers, ${formatCount(entry.staticSmemBytes + entry.dynamicSmemBytes)} B shared memory on ${entry.arch}`
     : (build.entriesMissing ?? 'no entry');
   return `built${build.cacheHit ? ' (from the cache)' : ` in ${build.seconds.toFixed(1)} s`}: ${resources}`;
 }

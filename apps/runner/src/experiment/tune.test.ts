@@ -197,7 +197,7 @@ test.skipIf(missing('nvcc'))(
       .filter(({ label }) => label.startsWith('PAD=1'))
       .map((row) => [row.dropped, row.verified, row.rank]);
     expect(steps).toEqual([
-      [expect.stringMatching(/^\d+ bytes of registers spilled$/), Verdict.NOT_MEASURED, 0],
+      [expect.stringMatching(/^[\d,]+ bytes of registers spilled$/), Verdict.NOT_MEASURED, 0],
       [undefined, Verdict.PASS, 0],
       [undefined, Verdict.PASS, 1],
     ]);

@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { TunedVariantSchema, Verdict, type TunedVariant, type VerifyResult } from '@flashcore/shared/contract';
 import type { ResolvedVariant } from '@flashcore/shared/kernels';
+import { formatCount } from '@flashcore/shared/text';
 import type { KernelBuild } from '../build/compiled-kernel.ts';
 import type { JobPayload } from '../jobs/job-context.ts';
 import { runBuild, stopsAfterBuild } from '../phases/build-phase.ts';
@@ -34,7 +35,7 @@ export async function buildContender(contender: Contender): Promise<void> {
 /** Whether spilling alone dropped it. */
 export const isDroppedForSpills = ({ row }: Contender): boolean => row.dropped === spillReason(row);
 
-const spillReason = ({ spillBytes }: TunedVariant): string => `${spillBytes} bytes of registers spilled`;
+const spillReason = ({ spillBytes }: TunedVariant): string => `${formatCount(spillBytes)} bytes of registers spilled`;
 
 const rowOf = ({ label, parameters }: ResolvedVariant): TunedVariant =>
   create(TunedVariantSchema, {

@@ -33,7 +33,7 @@ test('a search has its table with why a variant was dropped, the best and the fr
   expect(plainLines(tuneBlocks(tune), { ...PLAIN, width: 100 })).toEqual([
     'Search over variants  2 of 9 combinations, drawn at random',
     '  ranked by median latency',
-    '  #   variant   registers    SMEM  CTAs/SM        p50         95 % interval  x leader  right',
+    '  #   variant   registers    SMEM  CTAs/SM        p50         95 % interval  x leader  correct',
     '  1*  TILE=64          96  16 KiB        4   9.600 us  9.500 us to 9.700 us         -  yes',
     '  -   TILE=256          ?       ?        ?  not timed                     -         -  not known',
     '    it does not compile',

@@ -60,6 +60,6 @@ function columnsOf({ pareto }: TuneResult): Column<TunedVariant>[] {
           : `${formatMicroseconds(p50LowUs, p50Us)} to ${formatMicroseconds(p50HighUs, p50Us)}`,
     },
     { title: 'x leader', align: 'right', drop: 3, cell: ({ ratio }) => (ratio ? formatRatio(ratio.ratio) : '-') },
-    { title: 'right', cell: ({ verified }) => VERDICTS[verified] ?? '?' },
+    { title: 'correct', cell: ({ verified }) => VERDICTS[verified] ?? '?' },
   ];
 }

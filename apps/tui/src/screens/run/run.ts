@@ -178,7 +178,7 @@ function correctLine(state: AppState, width: number): Row {
         : [run(`  ● ${shapeShort(verifying.shape)} seed ${verifying.seedIndex + 1}/${verifying.seedCount}`, 'accent')]),
       ...(worst === undefined
         ? []
-        : [run(`  max err ${formatError(largest)}${limit === '' ? '' : `, at most ${limit} of a limit`}`, 'dim')]),
+        : [run(`  max err ${formatError(largest)}${limit === '' ? '' : `, at most ${limit} of the limit`}`, 'dim')]),
     ],
     width,
   );

@@ -6,6 +6,7 @@ import type { Metric } from '../metrics.ts';
 import { shapesNamed } from '../plan-gates.ts';
 import { type GateContext, type Measure, type MetricAnswer } from './answer.ts';
 import { entryOf } from '../../../text/entry-of.ts';
+import { formatCount } from '../../../text/numbers.ts';
 
 interface OfEntry {
   which: 'highest' | 'lowest';
@@ -32,7 +33,7 @@ const OF_ENTRY: Readonly<Record<string, OfEntry>> = {
     valueOf: smemBytes,
     explain: (entry) =>
       [
-        `${entry.staticSmemBytes} B static, ${entry.dynamicSmemBytes} B dynamic`,
+        `${formatCount(entry.staticSmemBytes)} B static, ${formatCount(entry.dynamicSmemBytes)} B dynamic`,
         ...(entry.smemLimitBytes > 0 ? [`the device allows ${entry.smemLimitBytes} B`] : []),
         ...(entry.occupancyLimiter === undefined ? [] : [occupancyText(entry)]),
       ].join(', '),
@@ -42,7 +43,8 @@ const OF_ENTRY: Readonly<Record<string, OfEntry>> = {
   spill_bytes: {
     which: 'highest',
     valueOf: ({ spillStoreBytes, spillLoadBytes }) => spillStoreBytes + spillLoadBytes,
-    explain: ({ spillStoreBytes, spillLoadBytes }) => `${spillStoreBytes} B stored, ${spillLoadBytes} B loaded`,
+    explain: ({ spillStoreBytes, spillLoadBytes }) =>
+      `${formatCount(spillStoreBytes)} B stored, ${formatCount(spillLoadBytes)} B loaded`,
   },
   local_bytes: { which: 'highest', valueOf: ({ stackBytes }) => stackBytes },
   constant_bytes: { which: 'highest', valueOf: ({ constantBytes }) => constantBytes },
