@@ -160,6 +160,10 @@ const Ins* load_bulk(Warp& w, const Ins* i) {
   });
 }
 
+void note_store(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes) {
+  if (w.block->shadow) w.block->shadow->bulk_store_begins(w, i, lane, from, bytes);
+}
+
 /** addresses: tensor, source. */
 const Ins* store_tile(Warp& w, const Ins* i) {
   return each_active(w, i, [&](unsigned lane) {
@@ -172,6 +176,7 @@ const Ins* store_tile(Warp& w, const Ins* i) {
     resolve_one(w, &source, lane, address, row_bytes * map.box_rows(), TILE_ALIGNMENT, Access::Read);
     check_rows(w, tensor, lane, map, at, Access::Write);
     const auto from = static_cast<uint32_t>(address & SHARED_OFFSET_MASK);
+    note_store(w, i, lane, from, row_bytes * map.box_rows());
     std::vector<char> row(row_bytes);
     each_row(map, at, [&](unsigned number, uint64_t to, unsigned first, unsigned bytes) {
       if (!bytes) return;
@@ -187,12 +192,28 @@ const Ins* store_bulk(Warp& w, const Ins* i) {
     const Ins &to = i->extra->addresses[0], &source = i->extra->addresses[1];
     const unsigned bytes = bulk_bytes(w, i, lane);
     if (!bytes) return;
-    const char* from = resolve_one(w, &source, lane, address_of(w, &source, lane), bytes, BULK_ALIGNMENT, Access::Read);
+    const uint64_t address = address_of(w, &source, lane);
+    const char* from = resolve_one(w, &source, lane, address, bytes, BULK_ALIGNMENT, Access::Read);
+    note_store(w, i, lane, static_cast<uint32_t>(address & SHARED_OFFSET_MASK), bytes);
     memcpy(resolve_one(w, &to, lane, address_of(w, &to, lane), bytes, BULK_ALIGNMENT, Access::Write), from, bytes);
   });
 }
 
-const Ins* no_wait(Warp&, const Ins* i) { return i + 1; }
+const Ins* no_prefetch(Warp&, const Ins* i) { return i + 1; }
+
+// Stores have been made already: groups matter to the race check only.
+const Ins* commit_stores(Warp& w, const Ins* i) {
+  if (!w.block->shadow) return i + 1;
+  return each_active(w, i, [&](unsigned lane) { w.block->shadow->commit_bulk_stores(w, lane); });
+}
+
+/** imm: groups that may still be read. */
+const Ins* wait_for_stores(Warp& w, const Ins* i) {
+  if (!w.block->shadow) return i + 1;
+  return each_active(w, i, [&](unsigned lane) {
+    w.block->shadow->wait_for_bulk_stores(w, lane, static_cast<uint32_t>(i->imm));
+  });
+}
 
 }  // namespace
 
@@ -217,7 +238,8 @@ bool lower_bulk_copy(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   if (s.op != "cp" || !has(s, "bulk") || s.mods.empty() || s.mods[0] != "async") return false;
   if (has(s, "commit_group") || has(s, "wait_group") || has(s, "prefetch")) {
-    ins.fn = no_wait;
+    if (has(s, "wait_group")) ins.imm = s.operands[0].value;
+    ins.fn = has(s, "commit_group") ? commit_stores : has(s, "wait_group") ? wait_for_stores : no_prefetch;
     return true;
   }
   const auto position = [&](const char* mod) { return std::find(s.mods.begin(), s.mods.end(), mod) - s.mods.begin(); };

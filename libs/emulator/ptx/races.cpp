@@ -41,6 +41,8 @@ void Shadow::begin(const BlockRun& block) {
   acquired_ = Clock();
   to_acquire_.m = 0;
   warp_orders_.begin(warps_.size());
+  bulk_stores_.clear();
+  bulk_groups_.clear();
 }
 
 void Shadow::end() {
@@ -413,6 +415,8 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
     synchronise(w, i, m, access, addresses);
   }
   const Mark now = mark(w, i);
+  if (__builtin_expect(!bulk_stores_.empty(), 0) && access != Access::Read)
+    look_for_bulk_stores(w, now, m, bytes, offsets, lane);
   if (access == Access::ReadWrite || i->sharing == Sharing::Synchronised)
     return meet(w, i, note(Kind::FromOutside, now, m, bytes, offsets, lane), access);
   if (access == Access::Write) {
@@ -497,6 +501,7 @@ void Shadow::look_for_copies(Warp& w, const Noted& noted, uint32_t lanes, uint32
 
 void Shadow::copy_begins(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets) {
   const Mark now = mark(w, i);
+  if (!bulk_stores_.empty()) look_for_bulk_stores(w, now, m, bytes, offsets, EACH_LANE);
   const Noted& noted = note(Kind::CopyBegins, now, m, bytes, offsets, EACH_LANE);
   each_piece<true>(noted, [&](uint32_t n, uint64_t bits, uint32_t lanes) {
     Line& line = lines_[n];
@@ -515,6 +520,37 @@ void Shadow::copy_ends(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const 
     line.copied &= ~bits;
     note_write(line, bits, now, NO_NOTE);
   });
+}
+
+void Shadow::bulk_store_begins(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes) {
+  bulk_groups_.resize(warps_.size() * LANES);
+  const uint32_t thread = w.index * LANES + lane;
+  bulk_stores_.push_back({mark(w, i) | lane, thread, bulk_groups_[thread], from, bytes});
+}
+
+void Shadow::commit_bulk_stores(const Warp& w, unsigned lane) {
+  bulk_groups_.resize(warps_.size() * LANES);
+  ++bulk_groups_[w.index * LANES + lane];
+}
+
+void Shadow::wait_for_bulk_stores(const Warp& w, unsigned lane, uint32_t groups) {
+  const uint32_t thread = w.index * LANES + lane;
+  const auto is_read = [&](const BulkStore& store) {
+    return store.thread == thread && uint64_t(store.group) + groups < bulk_groups_[thread];
+  };
+  bulk_stores_.erase(std::remove_if(bulk_stores_.begin(), bulk_stores_.end(), is_read), bulk_stores_.end());
+}
+
+void Shadow::look_for_bulk_stores(Warp& w, Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane) {
+  for (; m; m &= m - 1) {
+    const auto k = static_cast<unsigned>(__builtin_ctz(m));
+    for (const BulkStore& store : bulk_stores_) {
+      const uint32_t byte = std::max(offsets[k], store.from);
+      if (byte < std::min(offsets[k] + bytes, store.from + store.bytes))
+        report(w, store.mark | IN_FLIGHT, false, now | (lane == EACH_LANE ? k : static_cast<unsigned>(lane)), true,
+               byte, bytes);
+    }
+  }
 }
 
 void Shadow::written_from_outside(uint32_t offset, unsigned bytes) {
@@ -583,7 +619,11 @@ void Shadow::report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool wr
   const uint3 theirs = block.thread_index(thread_of(earlier));
   const std::string what = "thread " + describe(fault.thread) + verb(writes) + " byte " + std::to_string(offset) +
                            " of " + fault.buffer + " at " + fault.place;
-  if (earlier & IN_FLIGHT)
+  if ((earlier & IN_FLIGHT) && !earlier_wrote)
+    fault.message = what + ", which a bulk store of thread " + describe(theirs) + " at " + other +
+                    " may still be reading, with no wait for it (cp.async.bulk.wait_group.read by that thread, and a" +
+                    " barrier for other threads) between them";
+  else if (earlier & IN_FLIGHT)
     fault.message = what + ", which a cp.async of thread " + describe(theirs) + " at " + other +
                     " is still writing, with no wait for it (cp.async.wait_group, and a barrier for other threads)" +
                     " between them";

@@ -41,6 +41,11 @@ class Shadow {
   /** A cp.async writes from now until its wait. */
   void copy_begins(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets);
   void copy_ends(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets);
+  /** A bulk store reads from now until its thread waits for its group. */
+  void bulk_store_begins(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes);
+  void commit_bulk_stores(const Warp& w, unsigned lane);
+  /** The lane waits until at most so many of its groups have not been read. */
+  void wait_for_bulk_stores(const Warp& w, unsigned lane, uint32_t groups);
   /** By another block of the cluster, or a barrier's own bytes: written, and ordered before everything. */
   void written_from_outside(uint32_t offset, unsigned bytes);
   void global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint64_t* addresses);
@@ -111,6 +116,7 @@ class Shadow {
   void look_exactly(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line);
   void look_at_unwritten(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line);
   void look_for_copies(Warp& w, const Noted& noted, uint32_t lanes, uint32_t line);
+  void look_for_bulk_stores(Warp& w, Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane);
   void meet(Warp& w, const Ins* i, const Noted& noted, Access access);
   void refine(unsigned bytes);
   void note_reader(Cell& cell, Mark now) const;
@@ -164,6 +170,12 @@ class Shadow {
   };
   std::vector<Seen> warps_;
   std::vector<uint32_t> fenced_;  // by warp: the block's epoch at its latest fence
+  struct BulkStore {
+    Mark mark;
+    uint32_t thread, group, from, bytes;
+  };
+  std::vector<BulkStore> bulk_stores_;  // whose source may not have been read yet
+  std::vector<uint32_t> bulk_groups_;  // committed, by thread
   std::optional<Fault> unwritten_;  // the first read of this epoch of what nobody has written
   /** Allocations of which reads by ld.global.nc need not be noted, as long as the host changes nothing. */
   struct Quiet {

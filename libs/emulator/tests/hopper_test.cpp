@@ -47,6 +47,15 @@ void test_bulk_copies(const Kernels& kernels) {
   CHECK(early.read()[0] == -1);  // poison: the copy had not landed
 }
 
+void test_reuse_of_stored_bytes(const Kernels& watched) {
+  const Buffer<int> out(64);
+  for (const int byte : {0, 124}) CHECK_OK(watched.run("reuses_a_stored_tile", {1}, {1}, 0, out.address(), byte));
+  for (const int byte : {128, 252}) {
+    CHECK_RESULT(watched.run("reuses_a_stored_tile", {1}, {1}, 0, out.address(), byte), CUDA_ERROR_LAUNCH_FAILED);
+    expect_fault({"RACE", "hopper.cu:67", "a bulk store of thread", "hopper.cu:63", "cp.async.bulk.wait_group.read"});
+  }
+}
+
 void test_copies_that_arrive(const Kernels& kernels, const Kernels& watched) {
   const Buffer<int> in(numbers(64)), out(128);
   for (const int noinc : {0, 1}) {
@@ -123,6 +132,7 @@ int main() {
   const Kernels kernels("hopper");
   const Kernels watched("hopper_watched");
   test_bulk_copies(kernels);
+  test_reuse_of_stored_bytes(watched);
   test_copies_that_arrive(kernels, watched);
   test_tensor_maps(kernels);
   test_clusters(kernels);
