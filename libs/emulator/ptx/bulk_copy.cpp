@@ -210,9 +210,8 @@ const Ins* commit_stores(Warp& w, const Ins* i) {
 /** imm: groups that may still be read. */
 const Ins* wait_for_stores(Warp& w, const Ins* i) {
   if (!w.block->shadow) return i + 1;
-  return each_active(w, i, [&](unsigned lane) {
-    w.block->shadow->wait_for_bulk_stores(w, lane, static_cast<uint32_t>(i->imm));
-  });
+  return each_active(
+      w, i, [&](unsigned lane) { w.block->shadow->wait_for_bulk_stores(w, lane, static_cast<uint32_t>(i->imm)); });
 }
 
 }  // namespace

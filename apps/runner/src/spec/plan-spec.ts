@@ -9,7 +9,13 @@ import {
   type Shape,
   type Variant,
 } from '@flashcore/shared/contract';
-import { ownDefinition, resolveVariant, type Cases, type Manifest, type ResolvedVariant } from '@flashcore/shared/kernels';
+import {
+  ownDefinition,
+  resolveVariant,
+  type Cases,
+  type Manifest,
+  type ResolvedVariant,
+} from '@flashcore/shared/kernels';
 import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
 import { namesNoShapes, settingsOf } from './asked-settings.ts';
 import { chooseArch, requireCompilers } from './choose-arch.ts';

@@ -1,4 +1,5 @@
 import { credentialsIn, withoutCredentials } from '@flashcore/shared/files';
+import { addProblemFolders } from '@flashcore/shared/kernels';
 import type { Connection } from '../connection/connect.ts';
 import { dataDirectory, readRunnerRecord } from '../connection/data-directory.ts';
 import type { HostedRunner } from '../connection/start-host.ts';
@@ -162,6 +163,12 @@ export class CommandContext {
   /** The repository's flashcore.yaml; undefined where there is none. Errors: UsageError. */
   project(): Project | undefined {
     return findProject(process.cwd());
+  }
+
+  /** Problems of the repository's own: manifests name them, and a runner that is started here must know them. */
+  knowProblems(): void {
+    const problems = this.project()?.problems;
+    if (problems !== undefined) addProblemFolders([problems]);
   }
 
   /** The runner asked for: --runner, $FLASHCORE_RUNNER, the project's, the settings'; undefined: the embedded one. */

@@ -69,9 +69,7 @@ async function guarded(
   const { CommandContext } = await import('./context.ts');
   const context = new CommandContext(surroundings, options);
   try {
-    // Manifests name problems, and so does the runner that this program may start.
-    const problems = context.project()?.problems;
-    if (problems !== undefined) (await import('@flashcore/shared/kernels')).addProblemFolders([problems]);
+    context.knowProblems();
     return await body(context);
   } catch (error) {
     const { reportError } = await import('./report-error.ts');
