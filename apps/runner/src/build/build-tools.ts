@@ -1,4 +1,4 @@
-import { mkdirSync, realpathSync } from 'node:fs';
+import { mkdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Box } from '../sandbox/box.ts';
 import { findBox } from '../sandbox/find-box.ts';
@@ -104,6 +104,7 @@ export class BuildTools {
       deviceHeaders: () => deviceHeaders(emulatorFolder),
       standardHeaders: () => standardHeaders(emulatorFolder),
       emulation: () => this.#emulation.decided(),
+      tritonScript: () => readFileSync(join(repositoryRoot, 'tools/compile_triton.py'), 'utf8'),
       assigned,
       headers: () => this.headers.now(),
       disassemble: (cubin, signal) => disassemble(cubin, { toolchain, box: this.box, dataDirectory, signal }),

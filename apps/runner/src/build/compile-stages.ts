@@ -9,6 +9,7 @@ import { endedInBox } from '../sandbox/box-status.ts';
 import { runProgram, type ProgramEnd } from '../sandbox/run.ts';
 import { FreeSpace } from './free-space.ts';
 import { withHeaderFolders } from './header-trees.ts';
+import { missingCompiler } from './missing-compiler.ts';
 import { atPriority } from './priority.ts';
 import { readsHostFile } from './preprocessed.ts';
 import { shownLine } from './source-snapshot.ts';
@@ -48,6 +49,7 @@ interface StageOptions extends CompileOptions {
 export async function runStages(unit: CompileUnit, options: StageOptions): Promise<StagesEnd> {
   const policy = policyOf(unit, options.folder);
   const box = await untilAborted(options.box.for(unit.compiler.path, ['--version'], policy), options.signal);
+  if (box.kind === 'none' && unit.compiler.name === 'triton') throw missingCompiler('box');
   return box.kind === 'none' ? compileInTheOpen(unit, { ...options, box }) : compile(unit, { ...options, box });
 }
 

@@ -103,7 +103,8 @@ export class KernelAssembly {
 
   /** Errors: DISK_FULL. */
   build(kernel: CompiledKernel): KernelBuild {
-    const { spec, files, problems, units, runs, listing, emulation } = kernel;
+    const { files, problems, units, runs, listing, emulation } = kernel;
+    const spec = withShared(kernel.spec);
     const assembled = runs.filter((run) => didRun(run) && WITH_PTXAS.includes(run.unit.compiler.name));
     const reports = assembled.flatMap(({ compilation }) => parsePtxasReport(compilation.lines));
     const ptxEntries = assembled.length > 0 ? undefined : this.#entriesInPtx(runs);
@@ -160,11 +161,7 @@ export class KernelAssembly {
       findings: findingsOf(kernel, { excess, found, result, parameters }),
       // The fibres' module has each entry under the manifest's own name.
       image: succeeded
-        ? withSymbols(
-            this.#imageOf(runs, emulation),
-            emulation?.engine === 'fibres' ? new Map() : spelled,
-            spec.entries,
-          )
+        ? withSymbols(this.#imageOf(runs, emulation), emulation?.engine === 'fibres' ? new Map() : spelled, spec)
         : undefined,
       sassMissing: listing && 'missing' in listing ? listing.missing : undefined,
       keptState: this.#keptState(runs),
@@ -243,13 +240,25 @@ function asSpelled<T extends { entry: string }>(entries: readonly T[], spelled: 
     .map((each) => ({ ...each, entry: names.get(each.entry) ?? each.entry }));
 }
 
+/** The launches with the shared memory that the compiled code asks for. */
+const withShared = (spec: BuildSpec): BuildSpec => ({
+  ...spec,
+  launches: spec.launches.map((launch) => ({
+    ...launch,
+    sharedBytes: Math.max(launch.sharedBytes, spec.sharedBytes ?? 0),
+  })),
+});
+
 /** The image of all entries, with what it calls those that are spelled. */
 function withSymbols(
   image: DeviceImage | undefined,
   spelled: ReadonlyMap<string, string>,
-  entries: readonly string[],
+  { entries, sharedBytes }: Pick<BuildSpec, 'entries' | 'sharedBytes'>,
 ): DeviceImage | undefined {
-  if (typeof image !== 'string' || spelled.size === 0) return image;
+  if (typeof image !== 'string') return image;
+  if (sharedBytes !== undefined)
+    return Object.fromEntries(entries.map((entry) => [entry, { path: image, symbol: entry, sharedBytes }]));
+  if (spelled.size === 0) return image;
   return Object.fromEntries(
     entries.map((entry) => {
       const symbol = spelled.get(entry);

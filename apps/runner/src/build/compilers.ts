@@ -5,7 +5,7 @@ import { versionIn } from './tool-answers.ts';
 
 /** A compiler found on this host. */
 export interface Compiler {
-  name: 'nvcc' | 'nvrtc' | 'g++' | 'clang++';
+  name: 'nvcc' | 'nvrtc' | 'g++' | 'clang++' | 'triton';
   path: string;
   /** For example "13.0.88" or "12.2.0". */
   version: string;
@@ -65,6 +65,28 @@ export function nvrtcThatSays(program: string, said: string, place: NvrtcPlace):
     archs: withFeatureArchs(said.match(/\bsm_\d+\b/g) ?? []),
     place,
     headersVersion,
+  };
+}
+
+/** Triton, by the Python that imports it. */
+export interface Triton extends Compiler {
+  /** Of that Python. */
+  prefix: string;
+  /** Where Triton lies. */
+  sitePackages: string;
+}
+
+/** By what WHICH_TRITON prints; undefined where there is no Triton. */
+export function tritonThatSays(path: string, said: string): Triton | undefined {
+  const [version, python, prefix, sitePackages] = said.split('\n').slice(-4);
+  if (version === undefined || !/^\d+\.\d+/.test(version) || !sitePackages?.startsWith('/')) return undefined;
+  return {
+    name: 'triton',
+    path,
+    version,
+    identity: `triton ${version}, Python ${python}`,
+    prefix: prefix!,
+    sitePackages,
   };
 }
 

@@ -14,7 +14,7 @@ export interface CompilerDiagnostic {
  * "clang++": where it makes PTX; as the emulator's C++ compiler it is told as "g++". "as": the assembler that g++ hands
  * inline assembly to; "runner": refused before any compiler ran.
  */
-export type DiagnosticTool = 'nvcc' | 'nvrtc' | 'ptxas' | 'clang++' | 'g++' | 'as' | 'runner';
+export type DiagnosticTool = 'nvcc' | 'nvrtc' | 'ptxas' | 'clang++' | 'g++' | 'as' | 'triton' | 'runner';
 
 const MAX_DIAGNOSTICS = 100;
 // "file.cu(9): error: expected a ";"", "file.cu(9): error #20: …", "file.cu(3): warning #177-D: …"
@@ -75,6 +75,10 @@ export const isCaretLine = (line: string): boolean => /^\s*\^\s*$/.test(line);
 export const parseClangDiagnostics = (lines: readonly string[]): CompilerDiagnostic[] =>
   lines.flatMap((line) => gnuDiagnostic(line, 'clang++') ?? clangFatal(line) ?? []).slice(0, MAX_DIAGNOSTICS);
 
+/** Reads what tools/compile_triton.py printed. */
+export const parseTritonDiagnostics = (lines: readonly string[]): CompilerDiagnostic[] =>
+  lines.flatMap((line) => gnuDiagnostic(line, 'triton') ?? []).slice(0, MAX_DIAGNOSTICS);
+
 /** Reads what g++ or clang++ printed. */
 export function parseGnuDiagnostics(lines: readonly string[]): CompilerDiagnostic[] {
   return lines
@@ -117,7 +121,7 @@ function clangFatal(line: string): CompilerDiagnostic | undefined {
     : { severity: 'error', file: '', line: 0, column: 0, message, tool: 'clang++' };
 }
 
-function gnuDiagnostic(line: string, tool: 'nvcc' | 'clang++' | 'g++'): CompilerDiagnostic | undefined {
+function gnuDiagnostic(line: string, tool: 'nvcc' | 'clang++' | 'g++' | 'triton'): CompilerDiagnostic | undefined {
   const match = GNU.exec(line);
   if (!match) return undefined;
   return {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import pLimit from 'p-limit';
+import { isTritonSource } from '@flashcore/shared/kernels';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { BuildListener } from './build-listener.ts';
@@ -13,23 +14,27 @@ import {
   parseGnuDiagnostics,
   parseNvccDiagnostics,
   parseNvrtcDiagnostics,
+  parseTritonDiagnostics,
 } from './diagnostics.ts';
 import { joinedListing, type Listing } from './disassembly.ts';
 import type { Emulation } from './emulation.ts';
 import { LOOK_FOR_RACES } from './emulator-engine.ts';
 import { compileApart } from './entries-apart.ts';
 import { KernelUnits, type BuildSpec, type KernelCompilation, type KernelUnitsParts } from './kernel-units.ts';
-import { snapshotSources } from './source-snapshot.ts';
+import { missingCompiler } from './missing-compiler.ts';
+import { snapshotSources, type SnapshotFile } from './source-snapshot.ts';
+import { sharedBytesIn, tritonUnit } from './triton-unit.ts';
 
 const READ_DIAGNOSTICS = {
   nvcc: parseNvccDiagnostics,
   nvrtc: parseNvrtcDiagnostics,
   clang: parseClangDiagnostics,
   gnu: parseGnuDiagnostics,
+  triton: parseTritonDiagnostics,
 };
 
 function readerOf({ compiler, outputs }: CompileUnit): keyof typeof READ_DIAGNOSTICS {
-  if (compiler.name === 'nvcc' || compiler.name === 'nvrtc') return compiler.name;
+  if (compiler.name === 'nvcc' || compiler.name === 'nvrtc' || compiler.name === 'triton') return compiler.name;
   return outputs.some(({ kind }) => kind === 'ptx') ? 'clang' : 'gnu';
 }
 
@@ -37,6 +42,8 @@ interface KernelBuilderParts extends KernelUnitsParts {
   cache: CompileCache;
   artifacts: ArtifactStore;
   kernelsFolder: string;
+  /** The text of tools/compile_triton.py. */
+  tritonScript: () => string;
   disassemble: (cubin: string, signal: AbortSignal) => Promise<Listing>;
   /** What the emulator runs kernels with, as soon as that is known. Errors: BuildTools.emulation(). */
   emulation: () => Promise<Emulation>;
@@ -74,11 +81,40 @@ export class KernelBuilder {
     await toolchain.askCompilers();
     const emulation = spec.emulated ? await this.#parts.emulation() : undefined;
     const { files, problems } = snapshotSources({ folder: spec.folder, source: spec.source, kernelsFolder });
+    if (isTritonSource(spec.source) && problems.length === 0)
+      return this.#buildTriton(spec, files, emulation, listener);
     const { units, apart }: KernelCompilation =
       problems.length > 0 ? { units: [] } : this.#units.of(spec, files, emulation);
     const kernel: Prepared = { spec, files, problems, units, emulation, started };
     if (apart) return this.#buildApart(kernel, apart, listener);
     return this.#assembled(kernel, await Promise.all(units.map((unit) => this.#run(unit, listener))), listener);
+  }
+
+  /** Triton makes PTX, which then goes the way of a kernel whose source is PTX. */
+  async #buildTriton(
+    spec: BuildSpec,
+    files: SnapshotFile[],
+    emulation: Emulation | undefined,
+    listener: BuildListener,
+  ): Promise<KernelBuild> {
+    const started = performance.now();
+    const { toolchain, artifacts, tritonScript } = this.#parts;
+    const triton = await toolchain.askTriton();
+    if (!triton) throw missingCompiler('triton');
+    const unit = tritonUnit({ triton, spec, files, script: tritonScript() });
+    const kernel: Prepared = { spec, files, problems: [], units: [unit], emulation, started };
+    const run = await this.#run(unit, listener);
+    const [made] = run.compilation.outputs;
+    if (!made) return this.#assembled(kernel, [run], listener);
+    const text = readFileSync(artifacts.path(made.sha256), 'utf8');
+    const ptx: BuildSpec = { ...spec, source: 'kernel.ptx', sharedBytes: sharedBytesIn(text) };
+    const assembling = this.#units
+      .of(ptx, [{ path: 'kernel/kernel.ptx', text }], emulation)
+      .units.filter(({ stages }) => stages.length > 0);
+    const runs = await Promise.all(assembling.map((each) => this.#run(each, listener)));
+    // The assembler's run has the PTX too.
+    const first = runs.length > 0 ? { ...run, compilation: { ...run.compilation, outputs: [] } } : run;
+    return this.#assembled({ ...kernel, spec: ptx, units: [unit, ...assembling] }, [first, ...runs], listener);
   }
 
   /** What is waited for is there before the rest, which goes on by itself. */

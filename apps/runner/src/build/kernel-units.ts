@@ -33,6 +33,10 @@ export interface BuildSpec {
   multiprocessors?: number | undefined;
   /** Launches of the shapes that the job is about: what occupancy is calculated for. */
   launches: readonly ShapeLaunch[];
+  /** Least dynamic shared memory of each launch, which only the compiled code tells. */
+  sharedBytes?: number;
+  /** Kinds of the arguments of a Triton kernel's function, such as "*fp16"; undefined: not compiled by Triton. */
+  tritonTypes?: readonly string[] | undefined;
   /** Entries that are waited for, where entries are compiled apart. Default: all. */
   first?: readonly string[] | undefined;
 }

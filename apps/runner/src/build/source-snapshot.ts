@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { readForeignText } from '@flashcore/shared/files';
-import { isPtxSource, mayBeSource, originalsOfPtx } from '@flashcore/shared/kernels';
+import { isPtxSource, isTritonSource, mayBeSource, originalsOfPtx } from '@flashcore/shared/kernels';
 import { DeadlinePassed, withinDeadline } from '@flashcore/shared/text';
 import type { CompilerDiagnostic } from './diagnostics.ts';
 import { readSourceText, unescaped, type SourceText } from './source-text.ts';
@@ -80,6 +80,8 @@ function readSources(options: SnapshotOptions): SourceSnapshot {
     if (files.has(path) || files.size >= MAX_FILES) return;
     const text = readForeignText(hostPath(roots, path), MAX_FILE_BYTES);
     files.set(path, { path, text });
+    // Comments of Python look like directives.
+    if (isTritonSource(path)) return;
     const source = readSourceText(text);
     const refused: CompilerDiagnostic[] = source.doubts.map(({ line, reason }) => problem(path, line, reason));
     for (const directive of directivesOf(source)) {

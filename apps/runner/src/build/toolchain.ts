@@ -5,10 +5,12 @@ import {
   cxxThatSays,
   nvccThatSays,
   nvrtcThatSays,
+  tritonThatSays,
   type Clang,
   type Compiler,
   type Nvcc,
   type Nvrtc,
+  type Triton,
 } from './compilers.ts';
 import { findNvrtc, type NvrtcPlace } from './nvrtc-place.ts';
 import { ToolAnswers, VERSION, type ToolAnswersOptions } from './tool-answers.ts';
@@ -40,6 +42,12 @@ const ARCHS = ['--list-gpu-code'];
 const SITE_PACKAGES = [
   '-c',
   "import site, sysconfig; print(sysconfig.get_path('purelib')); print(site.getusersitepackages())",
+];
+/** Isolated: neither the runner's folder nor its variables choose what is imported. */
+const WHICH_TRITON = [
+  '-I',
+  '-c',
+  'import os, sys, triton; print(triton.__version__, sys.version.split()[0], sys.prefix, os.path.dirname(os.path.dirname(triton.__file__)), sep="\\n")',
 ];
 /** Fails where clang was built without a back end for PTX. */
 const PTX_ARCHS = ['--target=nvptx64-nvidia-cuda', '--print-supported-cpus'];
@@ -108,6 +116,14 @@ export class Toolchain {
     await this.#answers.ask(program, versionOfNvrtc(place));
     this.#nvrtcFound = { program, place };
     return this.nvrtc();
+  }
+
+  /** Asks the host's Python for Triton; undefined where it has none. */
+  async askTriton(): Promise<Triton | undefined> {
+    const path = this.#python === undefined ? undefined : toolPath(this.#python);
+    if (path === undefined) return undefined;
+    await this.#answers.ask(path, WHICH_TRITON);
+    return tritonThatSays(path, this.#answers.of(path, WHICH_TRITON));
   }
 
   /** Asks the other tools too. */

@@ -215,6 +215,7 @@ test(
       emulatorFiles: () => emulatorHeaders(join(repositoryRoot, 'libs/emulator')),
       deviceHeaders: () => deviceHeaders(join(repositoryRoot, 'libs/emulator')),
       standardHeaders: () => [],
+      tritonScript: () => '',
       disassemble: () => Promise.resolve({ missing: 'not asked for' }),
       emulation: () => Promise.resolve({ engine: 'fibres', frontEnd: undefined, because: '', nvccProblem: undefined }),
     });

@@ -8,12 +8,13 @@ import {
   WarningSchema,
   type Finding,
 } from '@flashcore/shared/contract';
-import { type Cases, type ResolvedVariant } from '@flashcore/shared/kernels';
+import { isTritonSource, type Cases, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { WorkerNotice } from '../../worker/messages/channel.ts';
 import type { BuildTools } from '../build/build-tools.ts';
 import { FrameBook } from '../findings/frame-book.ts';
 import type { BuildListener } from '../build/build-listener.ts';
 import type { BuildSpec } from '../build/kernel-units.ts';
+import { tritonTypes } from '../build/triton-unit.ts';
 import type { DeviceRuntime } from '../device/device-runtime.ts';
 import type { JobContext } from '../jobs/job-context.ts';
 import type { KernelCatalog } from '../kernels.ts';
@@ -56,6 +57,7 @@ export function variantServices(services: JobServices, resolved: ResolvedVariant
     emulated: device.simulated && manifest.emulated !== false,
     multiprocessors: sameFamily(arch, device.arch) ? device.multiprocessors : undefined,
     entries: [...new Set(manifest.launches.map(({ entry }) => entry))],
+    tritonTypes: isTritonSource(manifest.source) ? tritonTypes(manifest, resolved) : undefined,
     launches: shapeLaunches(manifest, resolved, shapes),
   };
   return { ...services, resolved, build, frames: new FrameBook() };

@@ -12,7 +12,8 @@ export class LoadedCandidate {
   readonly #modules = new Map<string, Handle>();
   readonly #functions: ReadonlyMap<PlannedLaunch, Handle>;
 
-  constructor(driver: CudaDriver, candidate: Candidate) {
+  constructor(driver: CudaDriver, given: Candidate) {
+    const candidate = withShared(given);
     this.candidate = candidate;
     this.#driver = driver;
     this.#functions = new Map(
@@ -56,4 +57,16 @@ export class LoadedCandidate {
     this.#modules.set(path, loaded);
     return this.#driver.function(loaded, symbol, options);
   }
+}
+
+/** The plan's launches with the shared memory that the compiled code asks for. */
+function withShared(candidate: Candidate): Candidate {
+  const { image, plan } = candidate;
+  if (typeof image === 'string') return candidate;
+  const launches = plan.launches.map((launch) => {
+    const found = entryOf(image, launch.entry);
+    const least = typeof found === 'object' ? (found.sharedBytes ?? 0) : 0;
+    return { ...launch, sharedBytes: Math.max(launch.sharedBytes, least) };
+  });
+  return { ...candidate, plan: { ...plan, launches } };
 }

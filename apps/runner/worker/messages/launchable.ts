@@ -15,7 +15,14 @@ export interface SeededInput {
  * What a device loads of a kernel: the path of a cubin, or of the emulator's module. Where entries were compiled apart
  * from each other: that of each entry by its name; with what the code calls one that the manifest spells in C++.
  */
-export type DeviceImage = string | Readonly<Record<string, string | { path: string; symbol: string }>>;
+export type DeviceImage = string | Readonly<Record<string, string | PlacedEntry>>;
+
+export interface PlacedEntry {
+  path: string;
+  symbol: string;
+  /** Least dynamic shared memory of a launch, where only the compiled code tells. */
+  sharedBytes?: number;
+}
 
 /** A compiled kernel and what to launch of it. */
 export interface Candidate {

@@ -8,7 +8,14 @@ import {
   type BuildResult,
   type VariantResult,
 } from '@flashcore/shared/contract';
-import { DEFAULT_PROBLEM, inputsOf, isPtxSource, isSpelledEntry, type Manifest } from '@flashcore/shared/kernels';
+import {
+  DEFAULT_PROBLEM,
+  inputsOf,
+  isPtxSource,
+  isSpelledEntry,
+  isTritonSource,
+  type Manifest,
+} from '@flashcore/shared/kernels';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { entryOf, setEntry } from '@flashcore/shared/text';
 import type { Connection } from '../connection/connect.ts';
@@ -118,7 +125,7 @@ export function exportProblem({
 }: Manifest): string | undefined {
   if (problem.id !== DEFAULT_PROBLEM)
     return `${id} can't be exported: it computes ${problem.id}, and exports call ${DEFAULT_PROBLEM}`;
-  if (isPtxSource(source))
+  if (isPtxSource(source) || isTritonSource(source))
     return `${id} can't be exported: its source is PTX, and exports hand on CUDA C++; export from the language that ${source} was compiled of`;
   const spelled = launches.find(({ entry }) => isSpelledEntry(entry));
   if (spelled)

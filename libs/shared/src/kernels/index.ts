@@ -106,7 +106,7 @@ export {
   requireProblems,
 } from '../problems/installed-problems.ts';
 export { accumulateOf, dtypeParameters, inputsOf } from './manifest-math.ts';
-export { MANIFEST_FILE, loadManifest, parseManifest, readManifestText } from './manifest.ts';
+export { MANIFEST_FILE, TRITON_SCRATCH_ARGUMENTS, loadManifest, parseManifest, readManifestText } from './manifest.ts';
 export {
   type Manifest,
   type ManifestArgument,
@@ -114,7 +114,7 @@ export {
   type TensorName,
   argumentBytes,
 } from './manifest-model.ts';
-export { isPtxSource, isSpelledEntry, KERNEL_ID } from './manifest-schema.ts';
+export { isPtxSource, isSpelledEntry, isTritonSource, KERNEL_ID } from './manifest-schema.ts';
 export {
   type ShapeFields,
   attention,

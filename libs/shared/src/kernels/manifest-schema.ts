@@ -73,11 +73,13 @@ const constantName = cIdentifier.refine((name) => !isReserved(name), {
 /** Whether the compiler may be given a constant of this name: capitals, as for a parameter. */
 export const isMacroName = (name: string): boolean => MACRO_NAME.test(name);
 const sourceFile = matching(
-  /^(?!.*(^|\/)\.)[\w./-]{1,128}\.(cu|ptx)$/,
-  "a .cu or .ptx file of the kernel's folder, named with a to z, A to Z, 0 to 9, _ . - and /",
+  /^(?!.*(^|\/)\.)[\w./-]{1,128}\.(cu|ptx|py)$/,
+  "a .cu, .ptx or .py file of the kernel's folder, named with a to z, A to Z, 0 to 9, _ . - and /",
 );
 /** Whether a kernel's source is PTX, which some other compiler has made and no parameter can change. */
 export const isPtxSource = (source: string): boolean => source.endsWith('.ptx');
+/** Whether a kernel's source is Python, which Triton compiles on the runner's host. */
+export const isTritonSource = (source: string): boolean => source.endsWith('.py');
 const archName = matching(/^sm_\d{2,3}[af]?$/, 'an architecture such as sm_80');
 
 /** An expression's text, or a number. */
@@ -266,6 +268,7 @@ export const manifestSchema = strict({
   problem: text().default(DEFAULT_PROBLEM),
   after: kernelId.optional(),
   source: sourceFile,
+  language: oneOf(['triton']).optional(),
   min_arch: archName.optional(),
   arch: archName.optional(),
   emulated: z
@@ -323,6 +326,9 @@ export const manifestSchema = strict({
     if (flags.filter((each) => each.startsWith(option)).length > 1)
       refuse(['compile', 'flags'], `wanted at most one ${option}…`);
   if (isPtxSource(manifest.source)) refusePtx(manifest, refuse);
+  if (isTritonSource(manifest.source) !== (manifest.language === 'triton'))
+    refuse(['language'], 'must be triton for a source named *.py, and absent for every other source');
+  if (isTritonSource(manifest.source)) refuseForTriton(manifest, refuse);
   if ((manifest.arch === undefined) === (manifest.min_arch === undefined))
     refuse(['min_arch'], 'wanted exactly one of `min_arch` (the least) and `arch` (the only one)');
   for (const [index, { id }] of manifest.gates.entries())
@@ -354,6 +360,21 @@ function refusePtx(
   for (const { entry, key } of singleLaunches(launches))
     if (isSpelledEntry(entry))
       refuse([...key, 'entry'], "wanted the entry's name in the .ptx file, found a C++ spelling");
+}
+
+function refuseForTriton(
+  { launches, compile }: Pick<RawManifest, 'launches' | 'compile'>,
+  refuse: (path: (string | number)[], message: string) => void,
+): void {
+  for (const flag of compile.flags.filter((each) => !each.startsWith('-Xptxas')))
+    refuse(['compile', 'flags'], `must be flags of ptxas for a source that Triton compiles, got ${flag}`);
+  const single = singleLaunches(launches);
+  for (const { entry, key } of single) {
+    if (!/^[A-Za-z]\w{0,127}$/.test(entry))
+      refuse([...key, 'entry'], 'must be the name of a function under @triton.jit');
+    if (entry !== single[0]!.entry)
+      refuse([...key, 'entry'], `must be ${single[0]!.entry}: a Triton source has one entry, got ${entry}`);
+  }
 }
 
 export type RawManifest = z.output<typeof manifestSchema>;

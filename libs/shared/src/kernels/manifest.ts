@@ -9,7 +9,7 @@ import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '../files/for
 import { FindingKind } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { compileExpressions } from './manifest-expressions.ts';
 import type { Manifest } from './manifest-model.ts';
-import { isPtxSource, manifestSchema, type RawManifest } from './manifest-schema.ts';
+import { isPtxSource, isTritonSource, manifestSchema, type RawManifest } from './manifest-schema.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import { DeadlinePassed, withinDeadline } from '../text/deadline.ts';
 import { parseYamlFile, type YamlFile } from '../data/yaml-file.ts';
@@ -37,7 +37,7 @@ export function parseManifest(yamlText: string, path: string): Manifest {
 
 function readManifest(yamlText: string, path: string): Manifest {
   const file = parseYamlFile(yamlText, path, manifestSchema);
-  const raw = file.value;
+  const raw = isTritonSource(file.value.source) ? withScratch(file.value) : file.value;
   const { compiled, faults } = compileExpressions(raw, problemNamed(raw.problem, file));
   if (faults.length > 0) throw file.refuse(faults);
   return {
@@ -81,7 +81,18 @@ function readManifest(yamlText: string, path: string): Manifest {
 
 /** The fibre engine compiles C++, and runs a CTA at a time on each thread. */
 const needsPtxEngine = ({ source, launches }: RawManifest): boolean =>
-  isPtxSource(source) || launches.some(({ cooperative }) => cooperative);
+  isPtxSource(source) || isTritonSource(source) || launches.some(({ cooperative }) => cooperative);
+
+/** Triton adds two pointers to scratch memory, which are null for kernels that use none. */
+export const TRITON_SCRATCH_ARGUMENTS = 2;
+
+const withScratch = (raw: RawManifest): RawManifest => ({
+  ...raw,
+  launches: raw.launches.map((launch) => ({
+    ...launch,
+    arguments: [...launch.arguments, ...Array.from({ length: TRITON_SCRATCH_ARGUMENTS }, () => null)],
+  })),
+});
 
 /** The problem that a manifest names. Errors: INVALID_MANIFEST with the manifest's line where it is not installed. */
 function problemNamed(id: string, file: YamlFile<unknown>): Problem {

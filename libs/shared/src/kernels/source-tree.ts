@@ -7,7 +7,7 @@ import { sha256Of, type Sha256 } from '../contract/digest.ts';
 import { FlashcoreError } from '../contract/errors.ts';
 import { readForeignFile } from '../files/foreign-file.ts';
 import { type SourceTree, SourceTreeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
-import { isPtxSource } from './manifest-schema.ts';
+import { isPtxSource, isTritonSource } from './manifest-schema.ts';
 import { loadManifest, MANIFEST_FILE } from './manifest.ts';
 import { originalsOfPtx } from './ptx-draft.ts';
 
@@ -60,8 +60,9 @@ export async function readSourceTree(folder: string): Promise<LocalSourceTree> {
   return { tree: create(SourceTreeSchema, { files }), contents };
 }
 
-/** Files that the folder's PTX was compiled from and that are not taken anyway; none where the source is no PTX. */
+/** A Triton source, or files that the folder's PTX was compiled from: Python is taken only where a kernel needs it. */
 export function originalsIn(folder: string, source: string): string[] {
+  if (isTritonSource(source)) return existsSync(join(folder, source)) ? [source] : [];
   if (!isPtxSource(source) || !existsSync(join(folder, source))) return [];
   const ptx = readForeignFile(join(folder, source), MAX_TREE_BYTES).toString('utf8');
   return originalsOfPtx(ptx).filter((name) => ORIGINAL_NAME.test(name) && existsSync(join(folder, name)));

@@ -1,0 +1,134 @@
+/** Kernels in Triton, which the runner compiles: in the box, for that is where a kernel's Python runs. */
+import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, expect, test } from 'vitest';
+import { FindingKind, type Finding } from '@flashcore/shared/contract';
+import { inFull, missing } from '@flashcore/shared/testing';
+import { Home, ROOT } from '../support/home.ts';
+
+const EXAMPLE = join(ROOT, 'examples/kernels/triton_attention');
+const noTriton = missing('pip install triton') || missing('bubblewrap') || (missing('nvcc') && missing('clang'));
+const CASE = ['--shape', '1x1x77x64c', '--seeds', '2'];
+
+const home = new Home();
+afterAll(() => home[Symbol.asyncDispose]());
+
+const MANIFEST = `id: triton_source
+title: Attention in Triton
+lesson: "its options are parameters"
+source: kernel.py
+language: triton
+min_arch: sm_80
+math: { inputs: fp16, accumulate: fp32 }
+limits: [{ require: "D == 64", because: "its tiles are 64 wide" }]
+parameters:
+  BLOCK_M: { values: [32, 64], default: 64, about: query rows a CTA }
+  NUM_WARPS: { values: [4, 8], default: 4, about: warps a CTA }
+constants: { BLOCK_N: 64, HEAD_DIM: 64, NUM_STAGES: 2 }
+launches:
+  - entry: attention
+    grid: ["ceil(S / BLOCK_M)", "B * H", 1]
+    block: ["32 * NUM_WARPS", 1, 1]
+    arguments: [Q, K, V, O, S, scale, causal]
+toggle: "compiled by Triton, which has no switch for tensor cores"
+`;
+
+/** The example's Python with its head dimension under a name that is no axis of the problem. */
+const PYTHON = readFileSync(join(EXAMPLE, 'attention.py'), 'utf8').replaceAll(/\bD\b/g, 'HEAD_DIM');
+
+/** A kernel folder, with its Python changed. */
+function kernel(name: string, change: (text: string) => string = (text) => text, manifest = MANIFEST): string {
+  const folder = join(home.path, name);
+  mkdirSync(folder);
+  writeFileSync(join(folder, 'kernel.yaml'), manifest);
+  writeFileSync(join(folder, 'kernel.py'), change(PYTHON));
+  return folder;
+}
+
+function findingOf(folder: string, method = 'verify'): { finding: Finding; exitCode: number | null } {
+  const { response, exitCode, stderr } = home.runJson([method, folder, ...(method === 'verify' ? CASE : [])]);
+  const finding = response.result!.variants[0]!.findings[0]!;
+  expect(finding, stderr).toBeDefined();
+  return { finding, exitCode };
+}
+
+const lineOf = (text: string): number => PYTHON.split('\n').findIndex((each) => each.includes(text)) + 1;
+
+test('without Triton on the host, the error names what to install and the alternative', () => {
+  const bare = new Home({ FLASHCORE_PYTHON: '/bin/false' });
+  try {
+    const folder = join(bare.path, 'kernel');
+    cpSync(kernel('bare'), folder, { recursive: true });
+    const { exitCode, stdout } = bare.faTui(['verify', folder, ...CASE]);
+    expect(exitCode).toBe(3);
+    expect(stdout.replaceAll(/\s+/g, ' ')).toMatch(/pip install triton.*FLASHCORE_PYTHON.*name the PTX as its source/);
+  } finally {
+    void bare[Symbol.asyncDispose]();
+  }
+});
+
+test('a source in Python needs its language, and another source has none', () => {
+  const unsaid = kernel('unsaid', undefined, MANIFEST.replace('language: triton\n', ''));
+  const { exitCode, stderr } = home.faTui(['verify', unsaid, ...CASE]);
+  expect([exitCode, stderr]).toEqual([2, expect.stringContaining('language: must be triton for a source named *.py')]);
+});
+
+test.skipIf(noTriton)('Triton compiles a variant by its parameters, with the shared memory that it asks for', () => {
+  const folder = kernel('variants');
+  for (const parameters of inFull(
+    [['BLOCK_M=32'], ['NUM_WARPS=8', 'BLOCK_M=64']],
+    ([first]) => first === 'BLOCK_M=32',
+  )) {
+    const set = parameters.flatMap((each) => ['--set', each]);
+    const { response, exitCode, stderr } = home.runJson(['verify', folder, ...CASE, ...set]);
+    expect(exitCode, stderr).toBe(0);
+    const build = response.result!.variants[0]!.build!;
+    expect(build.runs.map(({ compiler }) => compiler)).toContain('triton');
+    expect(build.artifacts.map(({ fileName }) => fileName)).toContain('kernel.py');
+  }
+});
+
+test.skipIf(noTriton)('a store without its mask is out of bounds, at its line of the Python', () => {
+  const folder = kernel('unmasked', (text) => text.replace(/(tl\.store\(.*), mask=rows.*\)$/m, '$1)'));
+  const { finding } = findingOf(folder);
+  expect([FindingKind[finding.kind], finding.location]).toMatchObject([
+    'OUT_OF_BOUNDS',
+    { file: 'kernel.py', line: lineOf('tl.store(') },
+  ]);
+});
+
+test.skipIf(noTriton)('what Triton refuses is an error at its line and column of the Python', () => {
+  const { finding, exitCode } = findingOf(kernel('refused', (text) => text.replace('tl.trans(k)', 'tl.turn(k)')));
+  expect([exitCode, FindingKind[finding.kind], finding.location]).toMatchObject([
+    1,
+    'COMPILE_FAILED',
+    { file: 'kernel.py', line: lineOf('tl.trans(k)') },
+  ]);
+  expect(finding.message).toContain('turn');
+});
+
+const BEGIN = 'CONSTANTS = ';
+test.skipIf(noTriton).each(
+  inFull<[string, string, RegExp]>(
+    [
+      ['writes outside its folder', 'open("/usr/flashcore-was-here", "w")', /Read-only file system|Permission denied/],
+      ['opens a socket', 'import socket; socket.socket()', /PermissionError/],
+      ['allocates 100 GiB', 'x = bytearray(100 * 2**30)', /MemoryError/],
+      ['prints 1 GB', 'print("x" * 10**9)', /print at most|MemoryError/],
+      ['ends Python', 'import os; os._exit(0)', /before Triton had compiled|left nothing/],
+      ['kills itself', 'import os; os.kill(os.getpid(), 9)', /signal 9/],
+      ['patches Triton', 'triton.compile = lambda *_, **__: 1 / 0', /division by zero/],
+      ['does not parse', 'def broken(:', /SyntaxError/],
+    ],
+    ([name]) => name === 'opens a socket',
+  ),
+)('Python that %s is a finding, and the runner lives', (name, statement, words) => {
+  const folder = kernel(name.replaceAll(' ', '_'), (text) => text.replace(BEGIN, `${statement}\n${BEGIN}`));
+  const { finding, exitCode } = findingOf(folder, 'build');
+  expect([exitCode, FindingKind[finding.kind], finding.message]).toEqual([
+    1,
+    'COMPILE_FAILED',
+    expect.stringMatching(words),
+  ]);
+  expect(existsSync('/usr/flashcore-was-here')).toBe(false);
+});

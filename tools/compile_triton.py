@@ -1,0 +1,160 @@
+"""Compiles a kernel's Python with Triton, inside the runner's box: `compile_triton.py SITE_PACKAGES REQUEST`.
+
+The parent starts the kernel's Python in a child and runs none of it. It bounds what the child prints and says how it
+ended. Errors are lines like `kernel/kernel.py:3:1: error: …`, which the runner reads.
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+# The same folder in every box: Triton writes it into the PTX.
+PLACE = pathlib.Path("/tmp/flashcore-triton")
+MAX_PRINTED_BYTES = 256 * 1024
+MAX_PTX_BYTES = 64 * 2**20
+MAX_MEMORY_BYTES = 8 * 2**30
+MAX_WORDS = 2000
+
+
+def fail(path, line, words, column=1):
+    """One line: what it says may be the kernel's own text."""
+    words = " ".join(str(words).split())[:MAX_WORDS]
+    print(f"{path}:{max(line, 1)}:{max(column, 1)}: error: {words}", flush=True)
+    sys.exit(1)
+
+
+def parent(site, request):
+    source = request["source"]
+    child = subprocess.Popen(
+        [sys.executable, "-I", __file__, site, json.dumps(request), "child"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    printed = 0
+    while piece := child.stdout.read1(65536):
+        printed += len(piece)
+        if printed > MAX_PRINTED_BYTES:
+            child.kill()
+            fail(source, 1, f"must print at most {MAX_PRINTED_BYTES} bytes while Triton compiles it, got more")
+        sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+    status = child.wait()
+    if status == 1:
+        sys.exit(1)
+    made = pathlib.Path("kernel.ptx")
+    if status != 0 or made.is_symlink() or not made.is_file():
+        ended = f"signal {-status}" if status < 0 else f"exit status {status}"
+        fail(source, 1, f"Python ended with {ended} before Triton had compiled the kernel")
+    if made.stat().st_size > MAX_PTX_BYTES:
+        fail(source, 1, f"must become at most {MAX_PTX_BYTES} bytes of PTX, got {made.stat().st_size}")
+
+
+def load(source):
+    """The kernel's file as a module."""
+    PLACE.mkdir()
+    copy = PLACE / pathlib.Path(source).name
+    shutil.copy(source, copy)
+    spec = importlib.util.spec_from_file_location(copy.stem + "_kernel", copy)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module, copy
+
+
+def function_of(module, entry):
+    """The function of a name, without decorators that choose its options: the manifest's parameters do that."""
+    function = getattr(module, entry, None)
+    seen = []
+    while function is not None and not hasattr(function, "params"):
+        seen.append(type(function).__name__)
+        function = getattr(function, "fn", None)
+    if seen and function is not None:
+        print(f"{entry}: {', '.join(seen)} ignored: the parameters of kernel.yaml choose", flush=True)
+    return function
+
+
+def compile_kernel(request):
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    module, copy = load(request["source"])
+    entry = request["entry"]
+    function = function_of(module, entry)
+    if function is None:
+        fail(request["source"], 1, f"must have a function {entry} under @triton.jit, which kernel.yaml names as entry")
+    values = request["values"]
+    constants, signature, aligned = {}, {}, {}
+    types = list(request["types"])
+    for index, parameter in enumerate(function.params):
+        name = parameter.name
+        if not parameter.is_constexpr:
+            if not types:
+                given = len(request["types"])
+                fail(request["source"], 1, f"{entry} has more arguments than the {given} of kernel.yaml: {name}")
+            signature[name] = types.pop(0)
+            if signature[name].startswith("*"):
+                # Tensors and workspaces begin at multiples of 256 bytes.
+                aligned[(index,)] = [["tt.divisibility", 16]]
+            continue
+        if name not in values and not parameter.has_default:
+            fail(request["source"], 1, f"{entry}'s constexpr {name} must be a parameter or a constant of kernel.yaml")
+        signature[name] = "constexpr"
+        constants[(index,)] = values.get(name, parameter.default)
+    if types:
+        fail(request["source"], 1, f"{entry} must have {len(request['types'])} arguments, as kernel.yaml gives")
+    names = {"num_warps": "NUM_WARPS", "num_stages": "NUM_STAGES", "num_ctas": "NUM_CTAS"}
+    options = {option: values[name] for option, name in names.items() if name in values}
+    target = GPUTarget("cuda", request["capability"], 32)
+    compiled = triton.compile(ASTSource(function, signature, constants, aligned), target=target, options=options)
+    ptx = re.sub(r'(\.file\t\d+ )".*/([^/"]+)"', r'\1"\2"', compiled.asm["ptx"])
+    header = f"// flashcore: {compiled.metadata.shared} bytes of dynamic shared memory\n"
+    pathlib.Path("kernel.ptx").write_text(header + ptx, encoding="utf8")
+
+
+def place_of(error, source):
+    """Line, column and words of an error: of the innermost place in the kernel's file."""
+    text = pathlib.Path(source).read_text("utf8", "replace")
+    place = (1, 1, f"{type(error).__name__}: {error}")
+    if isinstance(error, SyntaxError):
+        return error.lineno or 1, error.offset or 1, f"SyntaxError: {error.msg}"
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename.startswith(str(PLACE)):
+            place = (trace.tb_lineno, 1, place[2])
+        trace = trace.tb_next
+    for _ in range(20):
+        node, excerpt = getattr(error, "node", None), getattr(error, "src", None)
+        if hasattr(node, "lineno") and excerpt and (at := text.find(excerpt.strip())) >= 0:
+            words = getattr(error, "error_message", None) or place[2].split("\n")[-1]
+            place = (text.count("\n", 0, at) + node.lineno, node.col_offset + 1, words)
+        error = error.__cause__
+        if error is None:
+            break
+    return place
+
+
+def child(site, request):
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    os.environ["HOME"] = os.environ["TMPDIR"] = "/tmp"
+    os.environ["TRITON_CACHE_DIR"] = "/tmp/triton-cache"
+    if site not in sys.path:
+        sys.path.append(site)
+    source = request["source"]
+    try:
+        compile_kernel(request)
+    except Exception as error:
+        line, column, words = place_of(error, source)
+        fail(source, line, words, column)
+
+
+if __name__ == "__main__":
+    (child if sys.argv[3:] == ["child"] else parent)(sys.argv[1], json.loads(sys.argv[2]))
