@@ -6,8 +6,8 @@ import { readFileSync } from 'node:fs';
 import { missingIn } from '@flashcore/shared/testing';
 import type { Reporter, TestCase, TestModule } from 'vitest/node';
 
-/** Neither npm nor Debian has nvcc, NVRTC or a cgroup; all else can be installed where nothing may be skipped. */
-const NOT_INSTALLABLE = /^(install nvcc$|no NVRTC |no cgroup )/;
+/** Neither npm nor Debian has nvcc, NVRTC, Triton or a cgroup; all else can be installed where nothing is skipped. */
+const NOT_INSTALLABLE = /^(?:install (?:nvcc|triton)(?:; |$))+$|^no (?:NVRTC|cgroup) /;
 const NAMES_PACKAGES = /\binstall [\w+-]+/;
 
 /** By FLASHCORE_ALLOW_SKIPS: the reasons for which a test may be skipped. Without it, any. */

@@ -7,7 +7,7 @@ import { inFull, missing } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 
 const EXAMPLE = join(ROOT, 'examples/kernels/triton_attention');
-const noTriton = missing('pip install triton') || missing('bubblewrap') || (missing('nvcc') && missing('clang'));
+const noTriton = missing('triton') || missing('bubblewrap') || (missing('nvcc') && missing('clang'));
 const CASE = ['--shape', '1x1x77x64c', '--seeds', '2'];
 
 const home = new Home();

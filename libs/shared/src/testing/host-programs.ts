@@ -13,7 +13,7 @@ const HOST_PROGRAMS = {
     'for c in clang++ clang++-22 clang++-21 clang++-20 clang++-19 clang++-18 clang++-17 clang++-16; do $c --target=nvptx64-nvidia-cuda --print-supported-cpus 2>&1 | grep -q sm_90 && exit; done; exit 1',
   ],
   // By the Python that the runner takes.
-  'pip install triton': ['sh', '-c', '"${FLASHCORE_PYTHON:-python3}" -I -c "import triton"'],
+  triton: ['sh', '-c', '"${FLASHCORE_PYTHON:-python3}" -I -c "import triton"'],
   fish: ['fish', '--version'],
   micro: ['micro', '-version'],
   nano: ['nano', '--version'],
