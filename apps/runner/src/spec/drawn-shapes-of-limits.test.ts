@@ -97,11 +97,11 @@ test.each(inFull(WRONG, ([kernel]) => kernel === 'flashcore_v6'))(
   (kernel, wrongOn) => {
     const runs = drawn(kernel, { count: RUNS });
     for (const shapes of runs) {
-      expect(shapes.length).toBeLessThanOrEqual(20);
+      expect(shapes.length).toBeLessThanOrEqual(30);
       expect(
         shapes.every((shape) => tensorElements(attention(), shape) <= 2 ** 18 && caseFlops(attention(), shape) <= 6e8),
       ).toBe(true);
-      expect(shapes.reduce((sum, shape) => sum + caseFlops(attention(), shape), 0)).toBeLessThanOrEqual(2.4e9);
+      expect(shapes.reduce((sum, shape) => sum + caseFlops(attention(), shape), 0)).toBeLessThanOrEqual(3.6e9);
     }
     const seldom = Object.entries(wrongOn)
       .map(([name, isWrong]) => ({ name, share: runs.filter((shapes) => shapes.some(isWrong)).length / RUNS }))

@@ -67,6 +67,8 @@ const MANY = 2 ** 10;
 const GRID_Y_LIMIT = 65_535;
 /** Shapes that a run's are chosen from. */
 const POOL = 288;
+/** Of the budget, and beyond it: for pairs of forms and sizes. */
+const FORMS_SHARE = 0.5;
 /** Tiles that kernels have whose manifests name none. */
 const USUAL_TILES = [16, 64];
 const SHORTEST_TILE = 8;
@@ -84,22 +86,24 @@ const WIDTHS = [
 
 /**
  * Shapes from everything that the kernel's limits allow, the smallest first: every axis and attribute that the kernel
- * uses, in all pairs of classes that the budget allows (shape-coverage.ts).
+ * uses, in all pairs of classes that the budget allows (shape-coverage.ts); first with one form of the problem at a
+ * time.
  */
 export function drawShapes(kernel: DrawnKernel, below: Below): Shape[] {
   const { device, manifest } = kernel;
   const { problem } = manifest;
   const draw = new ShapeDraw(kernel, below);
-  const pool = uniqueShapes(Array.from({ length: POOL }, () => draw.shape() ?? []).flat());
-  const { shapes, allFlops } = draw.budget;
-  const chosen = coveringShapes(
-    pool.map((shape) => ({
-      shape,
-      flops: caseFlops(problem, shape),
-      ...shapeClasses(problem, scopeOfShape(problem, shape), draw.classes),
-    })),
-    { shapes, flops: allFlops },
-  );
+  const cover = (plain: boolean, share: number): Shape[] =>
+    coveringShapes(
+      uniqueShapes(Array.from({ length: POOL }, () => draw.shape(plain) ?? []).flat()).map((shape) => ({
+        shape,
+        flops: caseFlops(problem, shape),
+        ...shapeClasses(problem, scopeOfShape(problem, shape), draw.classes),
+      })),
+      { shapes: share * draw.budget.shapes, flops: share * draw.budget.allFlops },
+    );
+  // A kernel that takes many forms is tried on as many sizes as one that takes a single form.
+  const chosen = [...cover(true, 1), ...(draw.hasForms ? cover(false, FORMS_SHARE) : [])];
   const grid = device.simulated ? undefined : draw.beyondGrid();
   return uniqueShapes(grid ? [...chosen, grid] : chosen).toSorted(
     (a, b) => caseFlops(problem, a) - caseFlops(problem, b),
@@ -160,9 +164,17 @@ class ShapeDraw {
     this.#counts = ranges([0, ...counts, MOST_COUNT]);
   }
 
-  /** A shape that the kernel takes and the budget allows; undefined: this time there is none. */
-  shape(): Shape | undefined {
-    const drawn = this.#attributes();
+  /** Whether there are shapes that are not plain. */
+  get hasForms(): boolean {
+    return this.#axes.some((axis) => axis.default) || this.#attributes().length > 1;
+  }
+
+  /**
+   * A shape that the kernel takes and the budget allows; undefined: this time there is none. One that is `plain` leaves
+   * axes with a default at that, and all attributes but one.
+   */
+  shape(plain: boolean): Shape | undefined {
+    const drawn = plain ? this.#shuffled(this.#attributes()).slice(0, 1) : this.#attributes();
     const constants = drawn.filter(({ value }) => value.names.length === 0);
     const chosen: Chosen = new Map(constants.map(({ name, value }) => [name, valueOr(0, value, {})]));
     for (const { name } of this.#required('width')) {
@@ -192,7 +204,7 @@ class ShapeDraw {
       }
       chosen.set(counts.at(-1)!.name, rest);
     }
-    this.#drawOptional(chosen);
+    if (!plain) this.#drawOptional(chosen);
     for (const { name, value, usual } of drawn) {
       const now = valueOr(usual, value, this.#scope(chosen));
       if (now === usual) chosen.delete(name);

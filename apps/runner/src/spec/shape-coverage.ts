@@ -43,6 +43,8 @@ export interface Classified<Shape> extends Classed {
 interface Scored<Shape> extends Classified<Shape> {
   pairs: readonly string[];
   triples: readonly string[];
+  /** What it was worth when last asked: covering more makes a shape worth less. */
+  atMost: number;
 }
 
 /** Chooses a run's shapes from `pool`, the most useful first, within `most` shapes and flops. */
@@ -50,7 +52,7 @@ export function coveringShapes<Shape>(
   pool: readonly Classified<Shape>[],
   most: { shapes: number; flops: number },
 ): Shape[] {
-  const left = new Set(pool.map(scored));
+  const left = pool.map(scored);
   const covered = new Set<string>();
   const chosen: Shape[] = [];
   let { flops } = most;
@@ -62,14 +64,16 @@ export function coveringShapes<Shape>(
     (WHOLE_BUDGET * each.flops) / most.flops;
   while (chosen.length < most.shapes) {
     let best: { each: Scored<Shape>; worth: number } | undefined;
+    left.sort((a, b) => b.atMost - a.atMost);
     for (const each of left) {
       if (each.flops > flops) continue;
-      const now = worth(each);
-      if (best === undefined || now > best.worth) best = { each, worth: now };
+      if (best !== undefined && each.atMost <= best.worth) break;
+      each.atMost = worth(each);
+      if (best === undefined || each.atMost > best.worth) best = { each, worth: each.atMost };
     }
     if (best === undefined) break;
     const { each } = best;
-    left.delete(each);
+    left.splice(left.indexOf(each), 1);
     chosen.push(each.shape);
     flops -= each.flops;
     for (const key of [...each.pairs, ...each.triples, ...each.extents]) covered.add(key);
@@ -83,7 +87,7 @@ function scored<Shape>(each: Classified<Shape>): Scored<Shape> {
   const triples = classes.flatMap((a, i) =>
     classes.slice(i + 1).flatMap((b, j) => classes.slice(i + j + 2).map((c) => `${a} ${b} ${c}`)),
   );
-  return { ...each, pairs, triples };
+  return { ...each, pairs, triples, atMost: Infinity };
 }
 
 /** The classes of a case, whose values are complete. */

@@ -8,5 +8,8 @@ export const entryOf = <Value>(object: Readonly<Record<string, Value>>, key: str
 
 /** Gives an object a key of its own. By index "__proto__" would not be one. */
 export function setEntry<Value>(object: Record<string, Value>, key: string, value: Value): void {
-  Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
+  if (key === '__proto__')
+    Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
+  // eslint-disable-next-line flashcore/no-plain-dictionary -- every other name makes a key of its own, 20 times as fast
+  else object[key] = value;
 }
