@@ -159,8 +159,10 @@ test.skipIf(missing('slurm-wlm'))('what is wrong with the cluster is said at the
 });
 
 test.skipIf(missing('slurm-wlm'))('no token stands in what other users can read', () => {
-  const logs = readdirSync(join(home.path, 'fleet')).map((name) =>
-    readFileSync(join(home.path, 'fleet', name), 'utf8'),
+  const logs = [join(home.path, 'fleet'), join(folder, 'scratch')].flatMap((path) =>
+    readdirSync(path, { withFileTypes: true })
+      .filter((entry) => entry.isFile() && /^pilot[.-]/.test(entry.name))
+      .map(({ name }) => readFileSync(join(path, name), 'utf8')),
   );
   expect(logs.join('')).not.toMatch(/TOKEN=/);
   // What runs on a node is limited and ended together where the node has cgroups; where not, the log says so.

@@ -14,6 +14,7 @@ const scheduler: Scheduler = {
     return Promise.resolve(String(pilots));
   },
   pilots: () => Promise.resolve(new Set(Array.from({ length: pilots }, (_, index) => String(index + 1)))),
+  whyEnded: () => Promise.resolve(undefined),
   cancel: () => Promise.resolve(),
 };
 const file = parseFleet(

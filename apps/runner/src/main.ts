@@ -13,6 +13,7 @@ import type { ServeOptions } from './serve-options.ts';
 import { createPlanner, type PlannerOptions } from './experiment/planner.ts';
 import { createGateway } from './fleet/gateway.ts';
 import { checkSlurm, Slurm } from './fleet/slurm.ts';
+import { GatewayUnreachable } from './fleet/unreachable.ts';
 import type { JobPlanner } from './jobs/job-context.ts';
 import { readServerTls } from './access/certificates.ts';
 import { runPilot } from './pilot-main.ts';
@@ -134,6 +135,7 @@ function requireDescriptors(): void {
 }
 
 function exitCode(error: unknown): number {
+  if (error instanceof GatewayUnreachable) return error.exitCode;
   return error instanceof UsageError ? EXIT_USAGE : EXIT_CANNOT_RUN;
 }
 
@@ -143,7 +145,8 @@ function exitCode(error: unknown): number {
  */
 function isExpected(error: Error): boolean {
   return (
-    [UsageError, AddressInUse, DirectoryInUse, FlashcoreError, SchemaTooNew].some((kind) => error instanceof kind) ||
-    'syscall' in error
+    [UsageError, AddressInUse, DirectoryInUse, FlashcoreError, GatewayUnreachable, SchemaTooNew].some(
+      (kind) => error instanceof kind,
+    ) || 'syscall' in error
   );
 }

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createServer as createTlsServer } from 'node:tls';
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import {
@@ -12,13 +14,15 @@ import {
   BuildResultSchema,
   type JobEvent,
 } from '@flashcore/shared/contract';
-import { missing, until } from '@flashcore/shared/testing';
-import { initTls } from '../access/certificates.ts';
+import { freePort, missing, until } from '@flashcore/shared/testing';
+import { initTls, readServerTls } from '../access/certificates.ts';
 import type { JobBody } from '../jobs/job-context.ts';
 import { acceptable } from '../testing/fake-planner.ts';
+import { flyTestPilot } from '../testing/test-pilot.ts';
 import { startTestCluster, type TestClusterOptions } from '../testing/test-cluster.ts';
 import { collect, finished, kernel, temporaryFolder } from '../testing/test-runner.ts';
 import { attempts, isGapless, warnings } from '../testing/told.ts';
+import { UNREACHABLE_EXITS } from './unreachable.ts';
 
 const SAMPLES = Buffer.from('bytes that a job made');
 const SHA256 = createHash('sha256').update(SAMPLES).digest('hex');
@@ -151,6 +155,53 @@ test.skipIf(missing('openssl'))(
     );
     const events = await collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
     expect(attempts(events)).toEqual(['1: ']);
+  },
+);
+
+/** What becomes of a pilot that is told to reach a gateway there. */
+const landingOf = (gateway: string, tls?: string): Promise<unknown> =>
+  flyTestPilot({
+    gateway,
+    tls,
+    token: 't',
+    body: () => Promise.resolve(PASSED),
+    signal: new AbortController().signal,
+    firstReachMs: 1_000,
+  }).catch((error: unknown) => error);
+
+test('a pilot that nobody answers ends soon, and its exit code says why', async () => {
+  expect(await landingOf(`127.0.0.1:${await freePort()}`)).toMatchObject({
+    exitCode: UNREACHABLE_EXITS.noAnswer,
+    message: expect.stringMatching(/^Give "reach" .*ECONNREFUSED/) as string,
+  });
+  expect(await landingOf('login1.invalid:50052')).toMatchObject({ exitCode: UNREACHABLE_EXITS.noHost });
+  // It takes connections and says nothing.
+  const sockets = new DisposableStack();
+  await using silent = createServer((socket) => void sockets.defer(() => socket.destroy())).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  expect(await landingOf(`127.0.0.1:${(silent.address() as AddressInfo).port}`)).toMatchObject({
+    exitCode: UNREACHABLE_EXITS.noAnswer,
+  });
+  sockets.dispose();
+});
+
+test.skipIf(missing('openssl'))(
+  'a certificate of another authority, or for another name, is told by the pilot or refused at the start',
+  async () => {
+    using folder = temporaryFolder();
+    const [tls, other] = [join(folder.path, 'tls'), join(folder.path, 'other')];
+    for (const one of [tls, other]) initTls(one, ['localhost']);
+    const { certificate, key } = readServerTls(tls);
+    await using door = createTlsServer({ cert: certificate, key, ALPNProtocols: ['h2'] }).listen(0, '127.0.0.1');
+    await once(door, 'listening');
+    const landed = await landingOf(`127.0.0.1:${(door.address() as AddressInfo).port}`, other);
+    expect(landed).toMatchObject({
+      exitCode: UNREACHABLE_EXITS.noTrust,
+      message: expect.stringContaining('certificate') as string,
+    });
+    await expect(startCluster(() => warn('not reached'), { tls, reach: 'login1:50052' })).rejects.toThrow(
+      /reach must be a name in the gateway's certificate \(.*localhost.*\), got login1: change reach/,
+    );
   },
 );
 

@@ -1,3 +1,5 @@
+import { X509Certificate } from 'node:crypto';
+import { isIP } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Server } from '@grpc/grpc-js';
@@ -71,6 +73,7 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
     );
   if (tls && !file.tls_ca)
     throw new UsageError('--slurm: give tls_ca, the path of ca.crt on every node: pilots must know the gateway');
+  if (tls) requireNamed(file.reach, tls);
   const { logger, sources, artifacts, buildId } = planner;
   const table = planner.fleet!;
   const pool = new PilotPool({ partitions: file.partitions, table, buildId, logger, nowMs: () => clock.nowMs() });
@@ -149,6 +152,18 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
     begin,
     close,
   });
+}
+
+/** Nodes trust only a certificate for the name under which they reach the gateway. Errors: UsageError. */
+function requireNamed(reach: string, { certificate }: ServerTls): void {
+  const address = parseListenAddress(reach);
+  if (address.kind !== 'tcp') return;
+  const { host } = address;
+  const read = new X509Certificate(certificate);
+  if (isIP(host) ? read.checkIP(host) : read.checkHost(host)) return;
+  throw new UsageError(
+    `--slurm: reach must be a name in the gateway's certificate (${read.subjectAltName ?? 'it has none'}), got ${host}: change reach, or make certificates with "flashcore-runner tls init --host ${host}"`,
+  );
 }
 
 /** Errors: UsageError where the address is another program's. */

@@ -29,6 +29,8 @@ export interface ConnectionEnd {
   dismissed?: string;
   /** The gateway does not let it in. */
   refused?: Error;
+  /** What ended it, where neither side did. */
+  failure?: Error;
 }
 
 const BEAT_MS = 4_000;
@@ -70,7 +72,7 @@ export class PilotConnection {
       void this.say({ case: 'register', value: register });
       const error = await ended.promise;
       const refused = error && isRefusal(error) ? asFlashcoreError(error) : undefined;
-      return { ...this.#end, ...(refused && { refused }) };
+      return { ...this.#end, ...(refused ? { refused } : error && { failure: error }) };
     } finally {
       clearInterval(beat);
       this.close();

@@ -19,6 +19,7 @@ import type { ArtifactStore } from '../store/artifacts.ts';
 import type { SourceStore } from '../store/sources.ts';
 import { LeasedJob } from './leased-job.ts';
 import { PilotConnection, type ConnectionEnd } from './pilot-connection.ts';
+import { GatewayUnreachable } from './unreachable.ts';
 
 /** What a pilot needs of the runner in its own process. */
 export interface PilotRunner {
@@ -46,8 +47,12 @@ export interface PilotOptions {
   logger: Logger;
   /** Aborted by TERM: the job is given back, and the pilot ends. */
   signal: AbortSignal;
+  /** How long it may take to register at first; default 15 s. */
+  firstReachMs?: number;
 }
 
+/** Whoever has not registered by then holds a GPU for nothing. */
+const FIRST_REACH_MS = 15_000;
 /** A gateway that is started again is back by then; until then its job runs on. */
 const AWAY_MS = 300_000;
 /** Between two tries to reach it; the last holds for all later ones. */
@@ -56,7 +61,10 @@ const AGAIN_AFTER_MS = [200, 400, 800, 1_600, 3_200];
 const CALL_AGAIN_MS = 500;
 const CALL_LIMIT_MS = 120_000;
 
-/** A pilot's life: registers, takes jobs until the gateway dismisses it or the signal aborts. Errors: the gateway's. */
+/**
+ * A pilot's life: registers, takes jobs until the gateway dismisses it or the signal aborts. Errors: the gateway's,
+ * GatewayUnreachable.
+ */
 export async function flyPilot(runner: PilotRunner, options: PilotOptions): Promise<void> {
   const { gateway, security, signal } = options;
   const channel = new Client(gateway, channelCredentials(gateway, security), {
@@ -91,18 +99,25 @@ class Flight {
   }
 
   async fly(): Promise<void> {
-    const { gateway, logger, signal } = this.#parts.options;
+    const { gateway, logger, signal, firstReachMs = FIRST_REACH_MS } = this.#parts.options;
+    let everRegistered = false;
+    let why: string | undefined;
     let silentSinceMs = performance.now();
     let failures = 0;
     try {
       while (!signal.aborted) {
-        const { dismissed, refused, registered } = await this.#connect();
+        const leftMs = everRegistered ? undefined : firstReachMs - (performance.now() - silentSinceMs);
+        const { dismissed, refused, registered, failure } = await this.#connect(leftMs);
         if (dismissed !== undefined) return logger.info({ reason: dismissed }, 'dismissed');
         if (refused) throw refused;
+        why = failure?.message ?? why;
         if (registered) {
+          everRegistered = true;
           silentSinceMs = performance.now();
           failures = 0;
         }
+        if (!everRegistered && !signal.aborted && performance.now() - silentSinceMs >= firstReachMs)
+          throw new GatewayUnreachable(gateway, { seconds: Math.round(firstReachMs / 1000), why });
         if (performance.now() - silentSinceMs > AWAY_MS) throw new Error(`the gateway ${gateway} does not answer`);
         const pauseMs = AGAIN_AFTER_MS[Math.min(failures, AGAIN_AFTER_MS.length - 1)]!;
         failures += 1;
@@ -114,10 +129,12 @@ class Flight {
     }
   }
 
-  async #connect(): Promise<ConnectionEnd> {
+  /** `withinMs`: to be let in; undefined: the channel's own limits hold. */
+  async #connect(withinMs: number | undefined): Promise<ConnectionEnd> {
     const { channel, options } = this.#parts;
     const connection: PilotConnection = new PilotConnection(channel, {
       registered: ({ lease, afterSequence }) => {
+        clearTimeout(late);
         const job = this.#job;
         if (job && job.lease === lease) void job.tell(afterSequence, connection);
         else this.#drop();
@@ -136,11 +153,13 @@ class Flight {
         if (this.#job?.lease === lease) void this.#job.stop();
       },
     });
+    const late = withinMs === undefined ? undefined : setTimeout(() => connection.close(), Math.max(0, withinMs));
     const leave = (): void => void this.#leave(connection).finally(() => connection.close());
     options.signal.addEventListener('abort', leave, { once: true });
     try {
       return await connection.run(this.#register(), () => secondsLeft(options));
     } finally {
+      clearTimeout(late);
       options.signal.removeEventListener('abort', leave);
     }
   }

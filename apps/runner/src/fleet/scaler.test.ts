@@ -38,6 +38,7 @@ function fixture() {
     gives: undefined as string | undefined,
     refused: undefined as Error | undefined,
     away: undefined as Error | undefined,
+    why: undefined as string | undefined,
   };
   const scheduler: Scheduler = {
     submit: (_, token) => {
@@ -48,6 +49,7 @@ function fixture() {
       return Promise.resolve(id);
     },
     pilots: () => (state.away ? Promise.reject(state.away) : Promise.resolve(present)),
+    whyEnded: () => Promise.resolve(state.why),
     cancel: (ids) => {
       for (const id of ids) present.delete(id);
       return Promise.resolve();
@@ -133,6 +135,20 @@ test('pilots that end before they register: others only now and then, and the re
   clock.ms += 61_000;
   await scaler.round();
   expect(present.size).toBe(1);
+});
+
+test('a pilot that ends before it registers is told at once where the scheduler knows why, until one registers', async () => {
+  const { scaler, state, present, clock, pool, comes } = fixture();
+  state.queued = 1;
+  state.why = 'pilot 1 on n1: Put the bundle where the node can run it';
+  await scaler.round();
+  present.clear();
+  clock.ms += 11_000;
+  await scaler.round();
+  expect(pool.account.schedulerProblem).toBe(`partition gpu: ${state.why}`);
+  comes('2');
+  await scaler.round();
+  expect(pool.account.schedulerProblem).toBeUndefined();
 });
 
 test('a scheduler that is away is told, and asked again in the next round', async () => {

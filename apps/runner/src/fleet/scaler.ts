@@ -38,7 +38,7 @@ export class Scaler {
   /** By partition: pilots that were to be submitted in the last round at most. */
   readonly #mostBefore = new Map<string, number>();
   /** By partition: pilots in a row that ended before they registered. */
-  readonly #failures = new Map<string, { count: number; lastMs: number }>();
+  readonly #failures = new Map<string, { count: number; lastMs: number; why: string | undefined }>();
 
   constructor(options: ScalerOptions) {
     this.#options = options;
@@ -98,25 +98,32 @@ export class Scaler {
         if (this.#registered.delete(id)) table.ended(id);
         else if (this.#nowMs() - submitMs > UNSEEN_MS) {
           table.ended(id);
-          this.#failed(partition);
+          await this.#failed(partition, schedulerJob);
         }
       }
     }
   }
 
-  #failed(partition: string): void {
-    const { count } = this.#failures.get(partition) ?? { count: 0 };
-    this.#failures.set(partition, { count: count + 1, lastMs: this.#nowMs() });
+  async #failed(partition: string, schedulerJob: string): Promise<void> {
+    const { scheduler, logger } = this.#options;
+    const { count, why: before } = this.#failures.get(partition) ?? { count: 0 };
+    // A scheduler that does not answer is told of by the next round.
+    const why = (await scheduler.whyEnded(schedulerJob).catch(() => undefined)) ?? before;
+    this.#failures.set(partition, { count: count + 1, lastMs: this.#nowMs(), why });
+    logger.warn({ pilot: schedulerJob, partition, why }, 'a pilot ended before it registered');
   }
 
   #failureText(): string | undefined {
-    const failing = [...this.#failures]
-      .filter(([, { count }]) => count >= MOST_FAILURES)
-      .map(([partition]) => partition);
-    if (failing.length === 0) return undefined;
     const { lastRefusal } = this.#options.pool.account;
-    const why = lastRefusal === undefined ? '' : `; one was refused: ${lastRefusal}`;
-    return `Look at the pilots' logs (fleet/ in the gateway's data folder): in ${failing.join(', ')} the last ${MOST_FAILURES} ended before they registered${why}`;
+    const refused = lastRefusal === undefined ? '' : `; one was refused: ${lastRefusal}`;
+    const texts = [...this.#failures].flatMap(([partition, { count, why }]) => {
+      if (why !== undefined) return [`partition ${partition}: ${why}`];
+      if (count < MOST_FAILURES) return [];
+      return [
+        `Look at the pilots' logs (pilot-*.log in scratch on their nodes): in ${partition} the last ${MOST_FAILURES} ended before they registered`,
+      ];
+    });
+    return texts.length === 0 ? undefined : `${texts.join('; ')}${refused}`;
   }
 
   #dismissIdle({ partition, min, idle_seconds: seconds }: PartitionSettings): void {

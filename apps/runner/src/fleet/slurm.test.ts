@@ -1,6 +1,6 @@
 /** Slurm's commands as scripts that say what Slurm would. */
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
 import { temporaryFolder } from '../testing/test-runner.ts';
@@ -111,11 +111,18 @@ test('what sbatch refuses, and a controller that does not answer it, are told wi
 
 test('pilots box what clients send as the gateway is told to: where its clients authenticate, or not at all', () => {
   expect(pilotScript(parseFleet(BOXED, 'fleet.yaml'), 'required')).toBe(
-    '#!/bin/sh\nexec /opt/flashcore/flashcore-runner pilot --gateway head:7000 --data /scratch/flashcore --keep-artifacts-gib 20 --isolation required --tls-ca /opt/ca.crt\n',
+    `#!/bin/sh
+umask 077
+log=/scratch/flashcore/pilot-$SLURM_JOB_ID.log
+mkdir -p /scratch/flashcore && [ -O /scratch/flashcore ] && touch "$log" || exit 73
+find /scratch/flashcore -maxdepth 1 -name 'pilot-*.log' -mtime +7 -delete
+exec >>"$log" 2>&1
+exec /opt/flashcore/flashcore-runner pilot --gateway head:7000 --data /scratch/flashcore --keep-artifacts-gib 20 --isolation required --tls-ca /opt/ca.crt
+`,
   );
 });
 
-test('folders of any name reach Slurm: quotes in the script, a percent sign for the log', async () => {
+test('folders of any name reach the script; its log is in the scratch folder, for nodes may not see the data', async () => {
   using fake = fakeSlurm({ sbatch: 'echo 1' });
   const folder = join(fake.path, `it's 100% "ö"`);
   const bundle = join(folder, 'bundle');
@@ -125,11 +132,42 @@ test('folders of any name reach Slurm: quotes in the script, a percent sign for 
   });
   const slurm = new Slurm({ ...FILE, bundle, scratch: folder }, folder, 'auto');
   await slurm.submit(FILE.partitions[0]!, 't');
-  expect(fake.asked()[0]).toContain(` --output=${fake.path}/it's 100%% "ö"/pilot-%j.log `);
-  execFileSync(join(folder, 'pilot.sh'));
+  expect(fake.asked()[0]).toContain(' --output=/dev/null ');
+  const env = { ...process.env, SLURM_JOB_ID: '7' };
+  execFileSync(join(folder, 'pilot.sh'), { env });
+  expect(existsSync(join(folder, 'pilot-7.log'))).toBe(true);
+  writeFileSync(join(bundle, 'flashcore-runner'), '#!/bin/sh\necho broken >&2\n');
+  execFileSync(join(folder, 'pilot.sh'), { env });
+  expect(readFileSync(join(folder, 'pilot-7.log'), 'utf8')).toBe('broken\n');
   expect(readFileSync(join(fake.path, 'words'), 'utf8').split('\n').slice(0, 5)).toEqual([
     ...['pilot', '--gateway', FILE.reach, '--data', folder],
   ]);
+});
+
+test('why a pilot ended before it registered: its node, what to do and its log; a cancelled one is no mistake', async () => {
+  const why = async (shown: string): Promise<string | undefined> => {
+    using fake = fakeSlurm({ scontrol: `echo '${shown}'` });
+    const cause = await new Slurm(FILE, join(fake.path, 'one'), 'auto').whyEnded('7');
+    expect(fake.asked()).toEqual(['scontrol --oneliner show job 7']);
+    return cause;
+  };
+  const ended = (state: string, code: string) =>
+    why(`JobId=7 JobState=${state} Reason=NonZeroExitCode ExitCode=${code} NodeList=n1 BatchHost=n1 StdOut=/dev/null`);
+  for (const [code, remedy] of [
+    ['73:0', `Make scratch (${FILE.scratch}) a folder that its user owns and can write on the node`],
+    ['127:0', 'there is no /opt/flashcore/flashcore-runner'],
+    ['68:0', 'does not know the name in a:1'],
+    ['69:0', 'got no answer from a:1'],
+    ['76:0', 'does not trust the gateway'],
+    ['2:0', 'Read its log: it ended with 2:0'],
+  ] as const) {
+    const cause = await ended('FAILED', code);
+    expect(cause).toMatch(/^pilot 7 on n1: /);
+    expect(cause).toContain(remedy);
+    expect(cause).toContain(`its log is n1:${FILE.scratch}/pilot-7.log`);
+  }
+  expect(await ended('CANCELLED', '0:15')).toBeUndefined();
+  expect(await why('slurm_load_jobs error: Invalid job id specified')).toBeUndefined();
 });
 
 test("a node's scratch folder has a limit, which the pilot takes from its command line", () => {

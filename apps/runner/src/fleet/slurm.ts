@@ -7,6 +7,7 @@ import type { IsolationWanted } from '../sandbox/find-box.ts';
 import { readProgram } from '../sandbox/run.ts';
 import { UsageError } from '../usage-error.ts';
 import type { FleetFile, PartitionSettings } from './fleet-file.ts';
+import { UNREACHABLE_EXITS } from './unreachable.ts';
 
 /** A cluster's scheduler, as the gateway needs it. */
 export interface Scheduler {
@@ -16,6 +17,8 @@ export interface Scheduler {
   pilots(): Promise<ReadonlySet<string>>;
   /** Ends pilots; those that have ended already are none of its business. Errors: SchedulerError. */
   cancel(schedulerJobs: readonly string[]): Promise<void>;
+  /** Why a pilot ended before it registered, where, and what to do; undefined: not known, or nobody's mistake. */
+  whyEnded(schedulerJob: string): Promise<string | undefined>;
 }
 
 /** The scheduler refused something, or does not answer: the message says what to do. */
@@ -55,15 +58,17 @@ const PILOT_ENVIRONMENT = [
  * because a token lets in once; the gateway submits others.
  */
 export class Slurm implements Scheduler {
+  readonly #file: FleetFile;
   readonly #folder: string;
   /** Of its pilots: those of other gateways on the cluster are none of its business. */
   readonly #jobName: string;
 
   /**
-   * `folder`: for the pilots' script and logs; every node must see it under the same name, or their logs are lost.
+   * `folder`: for the pilots' script, which sbatch takes along: nodes need not see the folder.
    * `isolation`: how pilots box what clients send.
    */
   constructor(file: FleetFile, folder: string, isolation: IsolationWanted) {
+    this.#file = file;
     this.#folder = folder;
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     writeFileSync(this.#script, pilotScript(file, isolation), { mode: 0o700 });
@@ -88,9 +93,8 @@ export class Slurm implements Scheduler {
         `--gres=${settings.gres}`,
         `--time=${settings.time_limit_minutes}`,
         `--signal=B:TERM@${WARNING_SECONDS}`,
-        // A percent sign begins one of Slurm's own words.
-        `--output=${join(this.#folder.replaceAll('%', '%%'), 'pilot-%j.log')}`,
-        '--open-mode=append',
+        // Slurm fails a job whose output its node can't open: the script keeps a log in the node's scratch folder.
+        '--output=/dev/null',
         '--chdir=/',
         // What is named here is all that the pilot sees of this environment, and no other user sees its values.
         `--export=${[...ENVIRONMENT, ...PILOT_ENVIRONMENT].join(',')}`,
@@ -115,6 +119,19 @@ export class Slurm implements Scheduler {
     if (schedulerJobs.length === 0) return;
     const end = await ask('scancel', ['--quiet', ...schedulerJobs]);
     if (end.exitCode !== 0) throw problem('scancel', end);
+  }
+
+  async whyEnded(schedulerJob: string): Promise<string | undefined> {
+    const end = await ask('scontrol', ['--oneliner', 'show', 'job', schedulerJob]);
+    const field = (name: string): string | undefined =>
+      new RegExp(`(?:^|\\s)${name}=(\\S+)`).exec(end.output ?? '')?.[1];
+    const state = field('JobState');
+    if (end.exitCode !== 0 || (state !== 'FAILED' && state !== 'TIMEOUT')) return undefined;
+    const code = field('ExitCode') ?? '';
+    const node = field('BatchHost') ?? field('NodeList') ?? 'a node';
+    return plainLine(
+      `pilot ${schedulerJob} on ${node}: ${remedyOf(code, this.#file)}; its log is ${node}:${logOf(this.#file, schedulerJob)}`,
+    );
   }
 
   get #script(): string {
@@ -178,7 +195,35 @@ function ask(
   });
 }
 
-/** What every pilot runs; the shell is replaced, so that Slurm's TERM reaches the pilot itself. */
+/** What a pilot's exit code says of its node; the gateway can't hear of it in another way. */
+function remedyOf(exitCode: string, { bundle, reach, scratch, tls_ca: authority }: FleetFile): string {
+  switch (exitCode.split(':')[0]) {
+    case String(EXIT_NO_LOG):
+      return `Make scratch (${scratch}) a folder that its user owns and can write on the node`;
+    case '126':
+    case '127':
+      return `Put the bundle where the node can run it: there is no ${bundle}/flashcore-runner, or no node to run it`;
+    case String(UNREACHABLE_EXITS.noHost):
+      return `Change "reach" in the fleet file: the node does not know the name in ${reach}`;
+    case String(UNREACHABLE_EXITS.noAnswer):
+      return `Change "reach" in the fleet file, or open the firewall: the node got no answer from ${reach}`;
+    case String(UNREACHABLE_EXITS.noTrust):
+      return `Check the certificate for ${reach}, tls_ca (${authority ?? 'not given'}) and the node's clock: the node does not trust the gateway`;
+    default:
+      return `Read its log: it ended with ${exitCode}`;
+  }
+}
+
+const logOf = ({ scratch }: FleetFile, schedulerJob: string): string => join(scratch, `pilot-${schedulerJob}.log`);
+
+/** The script's own: the node can't keep the pilot's log. */
+const EXIT_NO_LOG = 73;
+const LOG_DAYS = 7;
+
+/**
+ * What every pilot runs. The log goes to the scratch folder, which every node has, unless it is another user's. The
+ * shell is replaced, so that Slurm's TERM reaches the pilot itself.
+ */
 export function pilotScript(
   { bundle, reach, scratch, scratch_gib: gib, tls_ca: authority }: FleetFile,
   isolation: IsolationWanted,
@@ -188,7 +233,17 @@ export function pilotScript(
     ...['--keep-artifacts-gib', String(gib), '--isolation', isolation],
     ...(authority ? ['--tls-ca', authority] : []),
   ];
-  return `#!/bin/sh\nexec ${[`${bundle}/flashcore-runner`, 'pilot', ...options].map(shellWord).join(' ')}\n`;
+  const folder = shellWord(scratch);
+  return [
+    '#!/bin/sh',
+    'umask 077',
+    `log=${folder}/pilot-$SLURM_JOB_ID.log`,
+    `mkdir -p ${folder} && [ -O ${folder} ] && touch "$log" || exit ${EXIT_NO_LOG}`,
+    `find ${folder} -maxdepth 1 -name 'pilot-*.log' -mtime +${LOG_DAYS} -delete`,
+    'exec >>"$log" 2>&1',
+    `exec ${[`${bundle}/flashcore-runner`, 'pilot', ...options].map(shellWord).join(' ')}`,
+    '',
+  ].join('\n');
 }
 
 interface CommandEnd {

@@ -22,6 +22,7 @@ const scheduler: Scheduler = {
     return Promise.resolve(id);
   },
   pilots: () => Promise.resolve(new Set(readdirSync(folder))),
+  whyEnded: () => Promise.resolve(undefined),
   cancel: (ids) => {
     for (const id of ids) rmSync(join(folder, id), { force: true });
     return Promise.resolve();

@@ -264,6 +264,10 @@ class SimulatedCluster implements Scheduler {
     return Promise.resolve(new Set(this.#present.keys()));
   }
 
+  whyEnded(): Promise<undefined> {
+    return Promise.resolve(undefined);
+  }
+
   cancel(ids: readonly string[]): Promise<void> {
     for (const id of ids) this.#end(this.#present.get(id));
     return Promise.resolve();

@@ -28,6 +28,8 @@ export interface TestClusterOptions {
   builds?: 'gateway' | 'pilots';
   /** Of certificates, for pilots by TLS; undefined: a socket. */
   tls?: string;
+  /** Default: where it listens. */
+  reach?: string;
   beginWithinMs?: number;
   /** Nodes find fault with every request. */
   refuse?: boolean;
@@ -48,7 +50,7 @@ export async function startTestCluster(options: TestClusterOptions): Promise<Tes
   const file = parseFleet(
     `
 listen: ${address}
-reach: ${address}
+reach: ${options.reach ?? address}
 ${tls ? `tls_ca: ${tls}/ca.crt` : ''}
 bundle: /opt/flashcore
 builds: { at: ${builds} }
@@ -83,6 +85,7 @@ partitions:
       return Promise.resolve(id);
     },
     pilots: () => Promise.resolve(present),
+    whyEnded: () => Promise.resolve(undefined),
     cancel: (ids) => {
       for (const id of ids) pilots.get(id)?.terminate();
       return Promise.resolve();

@@ -24,13 +24,14 @@ export interface TestPilotOptions {
   /** It finds fault with every request. */
   refuse?: boolean;
   buildId?: string;
+  firstReachMs?: number;
   /** Told of what its runner has before it flies. */
   onRunner?: (options: PlannerOptions) => void;
 }
 
 /** A pilot in this process, on a runner with the fake planner and an "NVIDIA L4", until it has landed. */
 export async function flyTestPilot(options: TestPilotOptions): Promise<void> {
-  const { gateway, token, body, signal, tls, refuse = false, buildId } = options;
+  const { gateway, token, body, signal, tls, refuse = false, buildId, firstReachMs } = options;
   let asked: PlannerOptions | undefined;
   let device = create(DeviceSchema, { ...FAKE_DEVICE, name: 'NVIDIA L4' });
   const owners = new Map<string, string>();
@@ -67,5 +68,6 @@ export async function flyTestPilot(options: TestPilotOptions): Promise<void> {
     endsAtMs: Infinity,
     logger: createLogger('silent'),
     signal,
+    ...(firstReachMs !== undefined && { firstReachMs }),
   });
 }
