@@ -20,13 +20,13 @@ let address: string;
 let pilotsAt: string;
 let client: RunnerClient;
 
-const fleetFile = (port: number, partition = 'low'): string => {
+const fleetFile = (port: number, partition = 'low', reach = port): string => {
   const path = join(folder, `fleet-${partition}.yaml`);
   writeFileSync(
     path,
     `
 listen: 127.0.0.1:${port}
-reach: 127.0.0.1:${port}
+reach: 127.0.0.1:${reach}
 bundle: ${ROOT}/node_modules/.bin
 scratch: ${folder}/scratch
 partitions:
@@ -55,8 +55,8 @@ afterAll(async () => {
 const fleet = async (): Promise<Fleet> => (await client.getHost({})).host!.fleet!;
 
 /** A job that runs for seconds: what happens to its pilot meanwhile happens in the middle. */
-const longVerification = () =>
-  client.start('verify', {
+const longVerification = (by = client) =>
+  by.start('verify', {
     kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
     settings: { shapes: [{ batch: 1, heads: 4, sequenceLength: 512, headDim: 64 }], seedCount: 100 },
   });
@@ -157,6 +157,29 @@ test.skipIf(missing('slurm-wlm'))('what is wrong with the cluster is said at the
     stderr: expect.stringContaining('Install') as string,
   });
 });
+
+test.skipIf(missing('slurm-wlm'))(
+  'a gateway that nodes cannot reach: the client and the fleet are told why',
+  { timeout: 120_000 },
+  async () => {
+    await using other = new Home();
+    Object.assign(other.env, { SLURM_CONF: slurm!.conf, FLASHCORE_ALLOW_ROOT: '1' });
+    const [port, nobody] = [await freePort(), await freePort()];
+    const { address: there } = await other.startGateway(fleetFile(port, 'high', nobody));
+    const watching = await RunnerClient.connect({ address: there });
+    const cause = new RegExp(
+      `pilot \\d+ on gpu[12]: Change "reach" .*no answer from 127.0.0.1:${nobody}; its log is gpu[12]:/`,
+    );
+    const heard: string[] = [];
+    for await (const { payload } of longVerification(watching)) {
+      if (payload.case === 'warning') heard.push(payload.value.message);
+      if (heard.at(-1)?.startsWith('No pilot yet.')) break;
+    }
+    watching.close();
+    expect(heard.at(-1)).toMatch(cause);
+    expect(other.faTui(['fleet', '--runner', there]).stdout.replaceAll(/\s+/g, ' ')).toMatch(cause);
+  },
+);
 
 test.skipIf(missing('slurm-wlm'))('no token stands in what other users can read', () => {
   const logs = [join(home.path, 'fleet'), join(folder, 'scratch')].flatMap((path) =>

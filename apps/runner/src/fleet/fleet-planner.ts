@@ -10,6 +10,7 @@ import {
   Outcome,
   ProvenanceSchema,
   RankingSchema,
+  WarningSchema,
   type AssignedRun,
   type BuildResult,
   type Fleet,
@@ -180,6 +181,7 @@ function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOption
     let attempt = before?.attempts ?? 0;
     let planned: JobSpec | undefined;
     const spec = (): JobSpec => (planned ??= specAgain(kept, deviceId, options));
+    const warnOnce = warningsOf(job);
     let building: Promise<BuiltAhead | undefined> | undefined;
     let reason = before && 'the gateway was started again, and its pilot has ended';
     let lease = before && pool.leaseBefore(before);
@@ -190,7 +192,11 @@ function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOption
         const made = await building;
         if (made?.ended) return tellAll(made.ended, job);
         const wants = (): NodeWants => (kernel ? wantsOf(spec(), made !== undefined) : NO_WANTS);
-        lease = await pool.take(pool.devices.partitionOf(deviceId), job.name, { signal: job.signal, wants });
+        lease = await pool.take(pool.devices.partitionOf(deviceId), job.name, {
+          signal: job.signal,
+          wants,
+          onProblem: warnOnce,
+        });
         attempt += 1;
         emitAttempt(job, { attempt, lease, reason, table });
       }
@@ -219,6 +225,17 @@ function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOption
 function tellAll({ told, outcome }: NonNullable<BuiltAhead['ended']>, job: JobContext): JobOutcome {
   for (const payload of told) job.emit(payload);
   return outcome;
+}
+
+/** Each problem once, whichever pilot and node it names: a job may wait for days. */
+function warningsOf(job: JobContext): (problem: string) => void {
+  const told = new Set<string>();
+  return (problem) => {
+    const kind = problem.replaceAll(/\d+/g, '');
+    if (told.has(kind)) return;
+    told.add(kind);
+    job.emit({ case: 'warning', value: create(WarningSchema, { message: `No pilot yet. ${problem}` }) });
+  };
 }
 
 interface Attempt {

@@ -27,6 +27,8 @@ interface TakeOptions {
   signal: AbortSignal;
   /** What the job wants of a node; asked where nodes lack something. Default: nothing. */
   wants?: () => NodeWants;
+  /** Told, again and again while the job waits, why no pilot comes. */
+  onProblem?: (problem: string) => void;
 }
 
 /** The jobs before the pool, by partition. */
@@ -75,6 +77,11 @@ export class PilotPool {
   /** Jobs of a partition that wait for a pilot. */
   waitingJobs(partition: string): number {
     return this.#waiting.count(partition);
+  }
+
+  /** Tells the jobs that wait why no pilot comes. */
+  tellWaiting(partition: string, problem: string): void {
+    this.#waiting.tell(partition, problem);
   }
 
   /** Lets a pilot go that has no job. */
@@ -237,9 +244,15 @@ export class PilotPool {
   }
 
   /** A pilot for a job; waits for one that is free. Errors: COMPILER_MISSING, the signal's reason. */
-  async take(partition: string, job: string, { signal, wants = () => NO_WANTS }: TakeOptions): Promise<Lease> {
+  async take(
+    partition: string,
+    job: string,
+    { signal, wants = () => NO_WANTS, onProblem }: TakeOptions,
+  ): Promise<Lease> {
     signal.throwIfAborted();
-    return this.#leaseFor({ partition, job, wants }) ?? this.#waiting.wait({ partition, job, wants }, signal);
+    return (
+      this.#leaseFor({ partition, job, wants }) ?? this.#waiting.wait({ partition, job, wants, onProblem }, signal)
+    );
   }
 
   /** Undefined: no pilot is free for it. Errors: COMPILER_MISSING. */

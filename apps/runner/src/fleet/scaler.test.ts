@@ -139,13 +139,18 @@ test('pilots that end before they register: others only now and then, and the re
 
 test('a pilot that ends before it registers is told at once where the scheduler knows why, until one registers', async () => {
   const { scaler, state, present, clock, pool, comes } = fixture();
-  state.queued = 1;
+  const heard: string[] = [];
+  const job = new AbortController();
+  const waits = pool.take('gpu', 'jobs/1', { signal: job.signal, onProblem: (problem) => heard.push(problem) });
   state.why = 'pilot 1 on n1: Put the bundle where the node can run it';
   await scaler.round();
   present.clear();
   clock.ms += 11_000;
   await scaler.round();
   expect(pool.account.schedulerProblem).toBe(`partition gpu: ${state.why}`);
+  expect(heard).toEqual([`partition gpu: ${state.why}`]);
+  job.abort(new Error('no longer'));
+  await expect(waits).rejects.toThrow('no longer');
   comes('2');
   await scaler.round();
   expect(pool.account.schedulerProblem).toBeUndefined();

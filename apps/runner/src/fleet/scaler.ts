@@ -47,17 +47,16 @@ export class Scaler {
 
   /** One round. What the scheduler can't do now is tried in the next, and GetHost says so meanwhile. */
   async round(): Promise<void> {
-    const { pool, file, logger } = this.#options;
+    const { file, logger } = this.#options;
     try {
       await this.#forgetEnded();
       for (const settings of file.partitions) {
         this.#dismissIdle(settings);
         await this.#submitMissing(settings);
       }
-      pool.account.schedulerProblem = this.#failureText();
+      this.#tellProblems((partition) => this.#failureText(partition));
     } catch (error) {
-      const { message } = error as Error;
-      pool.account.schedulerProblem = message;
+      this.#tellProblems(() => (error as Error).message);
       logger.warn({ err: error }, 'the scheduler does not do what it is asked');
     }
   }
@@ -113,17 +112,30 @@ export class Scaler {
     logger.warn({ pilot: schedulerJob, partition, why }, 'a pilot ended before it registered');
   }
 
-  #failureText(): string | undefined {
+  /** Why the pilots of a partition end before they register. */
+  #failureText(partition: string): string | undefined {
+    const failures = this.#failures.get(partition);
+    if (!failures) return undefined;
+    const { count, why } = failures;
+    if (why === undefined && count < MOST_FAILURES) return undefined;
     const { lastRefusal } = this.#options.pool.account;
     const refused = lastRefusal === undefined ? '' : `; one was refused: ${lastRefusal}`;
-    const texts = [...this.#failures].flatMap(([partition, { count, why }]) => {
-      if (why !== undefined) return [`partition ${partition}: ${why}`];
-      if (count < MOST_FAILURES) return [];
-      return [
-        `Look at the pilots' logs (pilot-*.log in scratch on their nodes): in ${partition} the last ${MOST_FAILURES} ended before they registered`,
-      ];
-    });
-    return texts.length === 0 ? undefined : `${texts.join('; ')}${refused}`;
+    return why === undefined
+      ? `Look at the pilots' logs (pilot-*.log in scratch on their nodes): in ${partition} the last ${MOST_FAILURES} ended before they registered${refused}`
+      : `partition ${partition}: ${why}${refused}`;
+  }
+
+  /** For GetHost and for the jobs that wait. */
+  #tellProblems(textOf: (partition: string) => string | undefined): void {
+    const { pool, file } = this.#options;
+    const texts = new Set<string>();
+    for (const { partition } of file.partitions) {
+      const text = textOf(partition);
+      if (text === undefined) continue;
+      texts.add(text);
+      pool.tellWaiting(partition, text);
+    }
+    pool.account.schedulerProblem = texts.size === 0 ? undefined : [...texts].join('; ');
   }
 
   #dismissIdle({ partition, min, idle_seconds: seconds }: PartitionSettings): void {

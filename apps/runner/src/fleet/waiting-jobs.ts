@@ -5,6 +5,8 @@ export interface WaitingJob {
   partition: string;
   job: string;
   wants: () => NodeWants;
+  /** Told, again and again, why no pilot comes. */
+  onProblem?: ((problem: string) => void) | undefined;
 }
 
 interface PilotOffer {
@@ -36,6 +38,10 @@ export class WaitingJobs {
     } finally {
       signal.removeEventListener('abort', leave);
     }
+  }
+
+  tell(partition: string, problem: string): void {
+    for (const one of this.#waiting) if (one.partition === partition) one.onProblem?.(problem);
   }
 
   /** Who waits for a better node keeps nobody. */
