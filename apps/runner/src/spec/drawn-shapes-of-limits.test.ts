@@ -94,6 +94,7 @@ const WRONG: [kernel: string, on: typeof WRONG_ON][] = [
 
 test.each(inFull(WRONG, ([kernel]) => kernel === 'flashcore_v6'))(
   '%s: nearly every run has each pair and many triples of sizes, in seconds',
+  { timeout: 240_000 },
   (kernel, wrongOn) => {
     const runs = drawn(kernel, { count: RUNS });
     for (const shapes of runs) {
