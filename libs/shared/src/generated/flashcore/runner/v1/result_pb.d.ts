@@ -2250,8 +2250,7 @@ export declare type ElementError = Message<"flashcore.runner.v1.ElementError"> &
 export declare const ElementErrorSchema: GenMessage<ElementError>;
 
 /**
- * ErrorMap is the largest |out - ref| in blocks of the output, over all batches and heads. An output that is right has
- * tile_rows and output_dims alone, except in records before 2026-11-28.
+ * ErrorMap is the largest |out - ref| in blocks of the output, over all batches and heads.
  *
  * @generated from message flashcore.runner.v1.ErrorMap
  */
