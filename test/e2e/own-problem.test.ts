@@ -77,18 +77,33 @@ test('elsewhere nobody knows it, and the answer says how a program comes to know
   ]);
 });
 
+test('$FLASHCORE_PROBLEMS may be relative, and no folder of it can have a colon', { timeout: LIMIT_MS }, () => {
+  const relative = home.faTui(['verify', kernel, ...CASE], {
+    cwd: home.path,
+    env: { FLASHCORE_PROBLEMS: 'kernels/problems' },
+  });
+  expect(relative.exitCode, relative.stderr).toBe(0);
+  const colon = join(home.path, 'a:b');
+  mkdirSync(join(colon, 'problems'), { recursive: true });
+  writeFileSync(join(colon, 'flashcore.yaml'), 'problems: problems\n');
+  const { exitCode, stderr } = home.faTui(['verify', kernel, ...CASE], { cwd: colon });
+  expect([exitCode, stderr]).toEqual([2, expect.stringContaining('must have no ":" in its path')]);
+});
+
 test('a folder that is none, an id that is taken, and a link out of the repository are refused', () => {
   const refused = (): string => {
     const { exitCode, stderr } = faTui('verify', './our_norm_kernel', ...CASE);
     expect(exitCode).toBe(2);
     return stderr;
   };
-  const away = `${problem}.away`;
+  const away = join(home.path, 'away');
   renameSync(problem, away);
   const taken = join(repository, 'problems/rmsnorm');
   cpSync(join(ROOT, 'problems/rmsnorm'), taken, { recursive: true });
   expect(refused()).toContain('another problem is called "rmsnorm"');
-  rmSync(taken, { recursive: true });
+  renameSync(taken, join(repository, 'problems/Rms Norm'));
+  expect(refused()).toContain('must be named lower-case letters');
+  rmSync(join(repository, 'problems/Rms Norm'), { recursive: true });
   mkdirSync(problem);
   symlinkSync(join(away, 'problem.yaml'), join(problem, 'problem.yaml'));
   expect(refused()).toContain('must be a file of its folder, not a link');

@@ -168,7 +168,7 @@ export class CommandContext {
   /** Problems of the repository's own: manifests name them, and a runner that is started here must know them. */
   knowProblems(): void {
     const problems = this.project()?.problems;
-    if (problems !== undefined) addProblemFolders([problems]);
+    addProblemFolders(problems === undefined ? [] : [problems]);
   }
 
   /** The runner asked for: --runner, $FLASHCORE_RUNNER, the project's, the settings'; undefined: the embedded one. */

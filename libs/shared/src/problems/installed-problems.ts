@@ -6,6 +6,7 @@ import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, delimiter, dirname, join, resolve } from 'node:path';
 import { FlashcoreError } from '../contract/errors.ts';
 import { HAND_WRITTEN_BYTES, readForeignText } from '../files/foreign-file.ts';
+import { PROBLEM_ID } from './problem-schema.ts';
 import { type Problem, parseProblem } from './problem.ts';
 
 /** What a kernel computes that names no problem. */
@@ -33,9 +34,16 @@ interface Place {
   readonly shown: string;
 }
 
-/** Adds folders of problems to those of $FLASHCORE_PROBLEMS. Errors: as requireProblems(). */
+/**
+ * Adds folders of problems to those of $FLASHCORE_PROBLEMS, whose relative names become absolute: a program that this
+ * one starts may stand elsewhere. Errors: INVALID_MANIFEST for a folder that the variable cannot name.
+ */
 export function addProblemFolders(folders: readonly string[]): void {
-  const all = new Set([...userFolders(), ...folders.map((folder) => resolve(folder))]);
+  const added = folders.map((folder) => resolve(folder));
+  const unnamed = added.find((folder) => folder.includes(delimiter));
+  if (unnamed !== undefined)
+    throw wrong(unnamed, `a folder of problems must have no "${delimiter}" in its path, which separates folders`);
+  const all = new Set([...userFolders(), ...added]);
   if (all.size > 0) process.env[PROBLEMS_VARIABLE] = [...all].join(delimiter);
 }
 
@@ -92,6 +100,7 @@ export function installedProblems(): string[] {
   const ids = problemsIn(ownFolder());
   for (const folder of userFolders()) {
     for (const id of problemsIn(folder)) {
+      if (!PROBLEM_ID.pattern.test(id)) throw wrong(join(folder, id), `must be named ${PROBLEM_ID.inWords}`);
       if (ids.includes(id))
         throw wrong(join(folder, id), `the id of a problem must be its own, and another problem is called "${id}"`);
       ids.push(id);
