@@ -107,7 +107,7 @@ export function compileTimedOutFinding(compiler: string, seconds: number): Findi
   return create(FindingSchema, {
     kind: FindingKind.COMPILE_TIMED_OUT,
     message: `${compiler} was killed after ${seconds.toFixed(0)} s`,
-    remedy: 'Look for templates or unrolled loops that grow without bound',
+    remedy: 'Look for templates or unrolled loops that grow without bound, and in Python for a loop that never ends',
   });
 }
 

@@ -32,7 +32,7 @@ test.each(['toString', 'constructor', '__proto__'])(
   },
 );
 
-test('an access is told with how far outside it was; a read, with where else to look', () => {
+test('the finding of an access says how far outside it was, and that of a read where else to look', () => {
   const told = (access: string, buffer: string, bytes: number) => {
     const emulator = { kind: 'OUT_OF_BOUNDS', message: '', access, bytes, thread: [32, 0, 0], block: [1, 0, 0] };
     const fault = {

@@ -227,7 +227,7 @@ function tellAll({ told, outcome }: NonNullable<BuiltAhead['ended']>, job: JobCo
   return outcome;
 }
 
-/** Each problem once, whichever pilot and node it names: a job may wait for days. */
+/** Warns a job once of each problem, whichever pilot or node the text names: a job may wait for days. */
 function warningsOf(job: JobContext): (problem: string) => void {
   const told = new Set<string>();
   return (problem) => {

@@ -158,7 +158,7 @@ test.skipIf(missing('openssl'))(
   },
 );
 
-/** What becomes of a pilot that is told to reach a gateway there. */
+/** How a pilot ends that has this address for its gateway. */
 const landingOf = (gateway: string, tls?: string): Promise<unknown> =>
   flyTestPilot({
     gateway,
@@ -186,7 +186,7 @@ test('a pilot that nobody answers ends soon, and its exit code says why', async 
 });
 
 test.skipIf(missing('openssl'))(
-  'a certificate of another authority, or for another name, is told by the pilot or refused at the start',
+  'a pilot names a certificate of another authority, and the start refuses one for another name',
   async () => {
     using folder = temporaryFolder();
     const [tls, other] = [join(folder.path, 'tls'), join(folder.path, 'other')];

@@ -29,7 +29,7 @@ export interface ConnectionEnd {
   dismissed?: string;
   /** The gateway does not let it in. */
   refused?: Error;
-  /** What ended it, where neither side did. */
+  /** The error that ended it, where neither side closed it. */
   failure?: Error;
 }
 

@@ -27,7 +27,7 @@ interface TakeOptions {
   signal: AbortSignal;
   /** What the job wants of a node; asked where nodes lack something. Default: nothing. */
   wants?: () => NodeWants;
-  /** Told, again and again while the job waits, why no pilot comes. */
+  /** Called in every round in which the job waits, with the reason why no pilot comes. */
   onProblem?: (problem: string) => void;
 }
 

@@ -51,7 +51,7 @@ export interface PilotOptions {
   firstReachMs?: number;
 }
 
-/** Whoever has not registered by then holds a GPU for nothing. */
+/** A pilot that has not registered by then holds a GPU for nothing. */
 const FIRST_REACH_MS = 15_000;
 /** A gateway that is started again is back by then; until then its job runs on. */
 const AWAY_MS = 300_000;

@@ -137,7 +137,7 @@ test('pilots that end before they register: others only now and then, and the re
   expect(present.size).toBe(1);
 });
 
-test('a pilot that ends before it registers is told at once where the scheduler knows why, until one registers', async () => {
+test('the reason why a pilot ended before it registered is shown at once, until another pilot registers', async () => {
   const { scaler, state, present, clock, pool, comes } = fixture();
   const heard: string[] = [];
   const job = new AbortController();

@@ -106,7 +106,7 @@ export class Scaler {
   async #failed(partition: string, schedulerJob: string): Promise<void> {
     const { scheduler, logger } = this.#options;
     const { count, why: before } = this.#failures.get(partition) ?? { count: 0 };
-    // A scheduler that does not answer is told of by the next round.
+    // Where the scheduler does not answer, the next round reports that.
     const why = (await scheduler.whyEnded(schedulerJob).catch(() => undefined)) ?? before;
     this.#failures.set(partition, { count: count + 1, lastMs: this.#nowMs(), why });
     logger.warn({ pilot: schedulerJob, partition, why }, 'a pilot ended before it registered');

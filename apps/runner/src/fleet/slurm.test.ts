@@ -144,7 +144,7 @@ test('folders of any name reach the script; its log is in the scratch folder, fo
   ]);
 });
 
-test('why a pilot ended before it registered: its node, what to do and its log; a cancelled one is no mistake', async () => {
+test('the reason names the node, the remedy and the log of a pilot that never registered; a cancelled pilot has none', async () => {
   const why = async (shown: string): Promise<string | undefined> => {
     using fake = fakeSlurm({ scontrol: `echo '${shown}'` });
     const cause = await new Slurm(FILE, join(fake.path, 'one'), 'auto').whyEnded('7');

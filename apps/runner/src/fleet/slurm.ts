@@ -17,7 +17,10 @@ export interface Scheduler {
   pilots(): Promise<ReadonlySet<string>>;
   /** Ends pilots; those that have ended already are none of its business. Errors: SchedulerError. */
   cancel(schedulerJobs: readonly string[]): Promise<void>;
-  /** Why a pilot ended before it registered, where, and what to do; undefined: not known, or nobody's mistake. */
+  /**
+   * Why a pilot ended before it registered, where, and what to do; undefined: the reason is not known, or somebody
+   * cancelled the pilot.
+   */
   whyEnded(schedulerJob: string): Promise<string | undefined>;
 }
 
@@ -195,7 +198,7 @@ function ask(
   });
 }
 
-/** What a pilot's exit code says of its node; the gateway can't hear of it in another way. */
+/** The remedy that an exit code stands for, the only word of a pilot that never registered. */
 function remedyOf(exitCode: string, { bundle, reach, scratch, tls_ca: authority }: FleetFile): string {
   switch (exitCode.split(':')[0]) {
     case String(EXIT_NO_LOG):

@@ -5,7 +5,7 @@ export interface WaitingJob {
   partition: string;
   job: string;
   wants: () => NodeWants;
-  /** Told, again and again, why no pilot comes. */
+  /** Called in every round in which the job waits, with the reason why no pilot comes. */
   onProblem?: ((problem: string) => void) | undefined;
 }
 

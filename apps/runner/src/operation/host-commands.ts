@@ -16,7 +16,7 @@ interface Surroundings {
   defer: (work: () => Promise<void>) => void;
 }
 
-/** Commands for whoever runs a host: gc, backup, restore, purge. They end by themselves. */
+/** Commands of a host's administrator: gc, backup, restore, purge. Each ends by itself. */
 export function addOperationCommands(program: Command, { defaultData, say, defer }: Surroundings): void {
   const ofData = (command: Command): Command => command.option('--data <folder>', 'of the runner', defaultData);
   const gc = ofData(program.command('gc'))

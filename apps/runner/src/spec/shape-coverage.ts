@@ -43,7 +43,7 @@ export interface Classified<Shape> extends Classed {
 interface Scored<Shape> extends Classified<Shape> {
   pairs: readonly string[];
   triples: readonly string[];
-  /** What it was worth when last asked: covering more makes a shape worth less. */
+  /** Its worth when it was last computed. The more is covered, the less a shape is worth, so this is an upper bound. */
   atMost: number;
 }
 

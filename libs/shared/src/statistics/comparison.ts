@@ -39,20 +39,23 @@ export function judgeShape(measured: MeasuredComparison, invalid?: string): Judg
 }
 
 /**
- * A champion that is farther from itself than the limit: its distance counts against every answer, and only what is so
- * all the same is judged. A kernel five times as fast is faster on any GPU.
+ * Judges a shape whose champion differs from itself by more than the limit. That difference counts against every
+ * answer, and only an answer that survives it is given: a kernel five times as fast is faster on a noisy GPU too.
  */
 function judgeInNoise(measured: MeasuredComparison, noise: number): Judgement {
   const { verdict, reason } = judgeRatios(measured, noise);
   if (verdict === ComparisonVerdict.FASTER || verdict === ComparisonVerdict.SLOWER)
-    return { verdict, reason: `${reason}, ${(100 * noise).toFixed(2)} % off, as far as the champion is from itself` };
+    return {
+      verdict,
+      reason: `${reason}, also when they are ${(100 * noise).toFixed(2)} % off, as the champion is from itself`,
+    };
   return {
     verdict: ComparisonVerdict.NOT_JUDGED,
     reason: noiseText('time', measured.selfTime) ?? noiseText('cycles', measured.selfCycles) ?? reason,
   };
 }
 
-/** What the ratios say after each has come nearer to 1 by the factor 1 - `noise`. */
+/** Judges the ratios after `noise`, a share of 1, has been taken off the side that decides. */
 function judgeRatios(
   { time, cycles, clockSource }: Pick<MeasuredComparison, 'time' | 'cycles' | 'clockSource'>,
   noise: number,

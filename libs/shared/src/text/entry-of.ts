@@ -10,6 +10,6 @@ export const entryOf = <Value>(object: Readonly<Record<string, Value>>, key: str
 export function setEntry<Value>(object: Record<string, Value>, key: string, value: Value): void {
   if (key === '__proto__')
     Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
-  // eslint-disable-next-line flashcore/no-plain-dictionary -- every other name makes a key of its own, 20 times as fast
+  // eslint-disable-next-line flashcore/no-plain-dictionary -- any other name is a key of its own, and faster
   else object[key] = value;
 }
