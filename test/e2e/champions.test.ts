@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ownersKernels } from '@flashcore/runner/testing-daemon';
 import { readSourceTree, treeDigest } from '@flashcore/shared/kernels';
+import { edited } from '@flashcore/shared/testing';
 import { Home, ROOT, type CommandResult } from '../support/home.ts';
 
 /** Of what is saved and loaded here. */
@@ -32,7 +33,7 @@ beforeAll(async () => {
   const kernel = join(repository, 'my_kernel');
   mkdirSync(repository);
   cpSync(join(ROOT, 'kernels/fa_v1_baseline'), kernel, { recursive: true });
-  edit(join(kernel, 'kernel.yaml'), (text) => text.replace(/^id: .*$/m, 'id: my_kernel'));
+  edit(join(kernel, 'kernel.yaml'), (text) => edited(text, /^id: .*$/m, 'id: my_kernel'));
   writeFileSync(join(kernel, 'an odd näme.cuh'), '// nothing\n');
   edit(join(kernel, 'fa_v1_baseline.cu'), (text) => `#include "an odd näme.cuh"\n${text}`);
 });
@@ -111,7 +112,7 @@ test('another runner runs it again and accepts it, once', () => {
 
 test('a file makes nobody champion: a wrong kernel is run, and not accepted', async () => {
   const folder = await changed('wrong', (source) =>
-    edit(source, (text) => text.replace('= scale * LOG2_E', '= 1.05f * scale * LOG2_E')),
+    edit(source, (text) => edited(text, '= scale * LOG2_E', '= 1.05f * scale * LOG2_E')),
   );
   const { exitCode, loaded } = load(second, folder);
   expect([exitCode, loaded.state]).toEqual([1, 'not accepted']);
@@ -130,9 +131,9 @@ test.each([
 
 test.each([
   ['no json', () => 'sources'],
-  ['another format', (text: string) => text.replace('flashcore-champions/1', 'flashcore-champions/9')],
-  ['a path that leads out', (text: string) => text.replace(/"sources": "[^"]*"/, '"sources": "../../my_kernel"')],
-  ['no builds', (text: string) => text.replace(/"builds"/, '"others"')],
+  ['another format', (text: string) => edited(text, 'flashcore-champions/1', 'flashcore-champions/9')],
+  ['a path that leads out', (text: string) => edited(text, /"sources": "[^"]*"/, '"sources": "../../my_kernel"')],
+  ['no builds', (text: string) => edited(text, /"builds"/, '"others"')],
 ])('champions.json with %s is refused before anything runs', (name, change) => {
   const folder = join(repository, name);
   cpSync(saved, folder, { recursive: true });

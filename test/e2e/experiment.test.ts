@@ -6,7 +6,7 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { Outcome, Verdict, type GetJobResponse } from '@flashcore/shared/contract';
-import { inFull } from '@flashcore/shared/testing';
+import { edited, inFull } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 
 const PARITY_SHAPES = [
@@ -55,7 +55,7 @@ test('a kernel folder outside the repository, copied and changed, runs on a runn
   const folder = join(home.path, 'my_kernel');
   cpSync(join(ROOT, 'kernels/fa_v1_baseline'), folder, { recursive: true });
   const manifest = readFileSync(join(folder, 'kernel.yaml'), 'utf8');
-  writeFileSync(join(folder, 'kernel.yaml'), manifest.replace(/^id: .*$/m, 'id: my_kernel'));
+  writeFileSync(join(folder, 'kernel.yaml'), edited(manifest, /^id: .*$/m, 'id: my_kernel'));
   const source = join(folder, 'fa_v1_baseline.cu');
   writeFileSync(source, `// changed outside the repository\n${readFileSync(source, 'utf8')}`);
 

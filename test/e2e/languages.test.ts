@@ -3,7 +3,7 @@ import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { FindingKind, type Finding, type JobResult } from '@flashcore/shared/contract';
-import { missing } from '@flashcore/shared/testing';
+import { edited, missing } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 
 const KERNEL = join(ROOT, 'examples/kernels/triton_attention');
@@ -59,21 +59,21 @@ test.skipIf(noPtx)('a store without its mask is out of bounds, at the line of Py
 
 test.skipIf(noPtx)('a mask that lets keys of the future in is a wrong result', () => {
   const folder = changed('uncausal', 'kernel.yaml', (text) =>
-    text.replace('scale, causal,', 'scale, { int32: "causal * 0" },'),
+    edited(text, 'scale, causal,', 'scale, { int32: "causal * 0" },'),
   );
   const { finding } = findingOf(folder);
   expect(FindingKind[finding.kind]).toBe('WRONG_RESULT');
 });
 
 test.skipIf(noPtx)("arguments that are not the entry's parameters are told before a launch", () => {
-  const folder = changed('fewer', 'kernel.yaml', (text) => text.replace(', { int32: 0 }, { int32: 0 }]', ']'));
+  const folder = changed('fewer', 'kernel.yaml', (text) => edited(text, ', { int32: 0 }, { int32: 0 }]', ']'));
   const { finding, exitCode } = findingOf(folder);
   expect([exitCode, FindingKind[finding.kind]]).toEqual([1, 'WRONG_ARGUMENTS']);
   expect(finding.message).toContain('takes 9 parameters');
 });
 
 test.skipIf(noPtx)('an entry that the PTX does not have is named with those that it has', () => {
-  const folder = changed('misnamed', 'kernel.yaml', (text) => text.replace('entry: attention', 'entry: attend'));
+  const folder = changed('misnamed', 'kernel.yaml', (text) => edited(text, 'entry: attention', 'entry: attend'));
   const { finding } = findingOf(folder);
   expect(FindingKind[finding.kind]).toBe('MISSING_ENTRY');
   expect(finding.message).toContain('attention');
@@ -81,10 +81,10 @@ test.skipIf(noPtx)('an entry that the PTX does not have is named with those that
 
 test.skipIf(noPtx).each<[string, (text: string) => string, RegExp]>([
   ['no PTX', () => 'def attention(Q, K, V, O):\n    pass\n', /COMPILE_FAILED|MISSING_ENTRY/],
-  ['an instruction that there is not', (text) => text.replace('mma.sync', 'mna.sync'), /COMPILE_FAILED|LAUNCH_FAILED/],
+  ['an instruction that there is not', (text) => edited(text, 'mma.sync', 'mna.sync'), /COMPILE_FAILED|LAUNCH_FAILED/],
   [
     'a file of the host',
-    (text) => text.replace('.address_size 64', '.address_size 64\n.include "/etc/passwd"'),
+    (text) => edited(text, '.address_size 64', '.address_size 64\n.include "/etc/passwd"'),
     /COMPILE_FAILED/,
   ],
 ])('PTX with %s is a finding, and the runner lives', (name, change, kinds) => {
@@ -102,18 +102,19 @@ test.skipIf(noPtx)('new --from-ptx drafts a manifest from the code; filled in, t
   ]);
   const manifest = join(folder, 'kernel.yaml');
   const integers = ['S', 'causal'];
-  const text = readFileSync(manifest, 'utf8')
-    .replace('grid: [1, 1, 1]', 'grid: ["ceil(S / 64)", "B * H", 1]')
-    .replace('shared_bytes: 0', 'shared_bytes: 24576')
-    .replaceAll(/\{ int32: 0 \}(?=.*integer \.u32)/g, () => integers.shift()!);
-  writeFileSync(manifest, text.replace('launches:', 'limits: [{ require: D == 64, because: tiles }]\nlaunches:'));
+  const text = edited(
+    edited(readFileSync(manifest, 'utf8'), 'grid: [1, 1, 1]', 'grid: ["ceil(S / 64)", "B * H", 1]'),
+    'shared_bytes: 0',
+    'shared_bytes: 24576',
+  ).replaceAll(/\{ int32: 0 \}(?=.*integer \.u32)/g, () => integers.shift()!);
+  writeFileSync(manifest, edited(text, 'launches:', 'limits: [{ require: D == 64, because: tiles }]\nlaunches:'));
   const { exitCode, stderr } = home.faTui(['verify', folder, ...CASE]);
   expect(exitCode, stderr).toBe(0);
 });
 
 test('a link beside the PTX that leads to no source is refused, not copied', () => {
   writeFileSync(join(home.path, 'id_rsa'), 'a key\n');
-  const folder = changed('linked', 'attention.ptx', (text) => text.replace('"standard.py"', '"linked.py"'));
+  const folder = changed('linked', 'attention.ptx', (text) => edited(text, '"standard.py"', '"linked.py"'));
   symlinkSync('../id_rsa', join(folder, 'linked.py'));
   for (const args of [
     ['new', join(home.path, 'copied'), '--from-ptx', join(folder, 'attention.ptx')],
@@ -128,7 +129,7 @@ test.skipIf(noPtx)('sources that the PTX names outside the folder are not read',
   const secret = join(home.path, 'secret.py');
   writeFileSync(secret, 'token = 1\n');
   const folder = changed('outside', 'attention.ptx', (text) =>
-    text.replace('"standard.py"', JSON.stringify(secret)).replace('"attention.py"', '"../secret.py"'),
+    edited(edited(text, '"standard.py"', JSON.stringify(secret)), '"attention.py"', '"../secret.py"'),
   );
   const { result } = findingOf(folder);
   const names = result.variants[0]!.build!.artifacts.map(({ fileName }) => fileName);
@@ -137,9 +138,11 @@ test.skipIf(noPtx)('sources that the PTX names outside the folder are not read',
 
 test('what only a compiler of C++ could heed is refused in the manifest of a .ptx', () => {
   const folder = changed('parameters', 'kernel.yaml', (text) =>
-    text
-      .replace('constants:', 'parameters:\n  TILE: { values: [1], default: 1, about: x }\nconstants:')
-      .replace('toggle:', 'compile: { flags: [-std=c++20] }\ntoggle:'),
+    edited(
+      edited(text, 'constants:', 'parameters:\n  TILE: { values: [1], default: 1, about: x }\nconstants:'),
+      'toggle:',
+      'compile: { flags: [-std=c++20] }\ntoggle:',
+    ),
   );
   const { exitCode, stderr } = home.faTui(['verify', folder, ...CASE]);
   expect([exitCode, stderr]).toEqual([

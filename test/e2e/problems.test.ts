@@ -2,7 +2,7 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ALL_TESTS, inFull } from '@flashcore/shared/testing';
+import { ALL_TESTS, edited, inFull } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 
 const LIMIT_MS = 240_000;
@@ -43,8 +43,7 @@ function changed(kernel: string, was: string, is: string): string {
   cpSync(join(ROOT, 'examples/kernels', kernel), folder, { recursive: true });
   const file = join(folder, `${kernel}.cu`);
   const source = readFileSync(file, 'utf8');
-  expect(source).toContain(was);
-  writeFileSync(file, source.replace(was, is));
+  writeFileSync(file, edited(source, was, is));
   return folder;
 }
 
@@ -165,7 +164,7 @@ test(
     const folder = changed('rmsnorm', 'extern "C" __global__ void __launch_bounds__(NUM_THREADS) rmsnorm(', NORM);
     const file = join(folder, 'kernel.yaml');
     const spelled = (entry: string) => {
-      writeFileSync(file, readFileSync(file, 'utf8').replace(/entry: .*/, `entry: "${entry}"`));
+      writeFileSync(file, edited(readFileSync(file, 'utf8'), /entry: .*/, `entry: "${entry}"`));
       return verify(folder, '--cases', 'quick');
     };
     expect(spelled('norm<NUM_THREADS, Cut<2, true>>')).toMatchObject({ exitCode: 0 });

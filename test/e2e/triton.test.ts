@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { FindingKind, type Finding } from '@flashcore/shared/contract';
-import { inFull, missing } from '@flashcore/shared/testing';
+import { edited, inFull, missing } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 
 const EXAMPLE = join(ROOT, 'examples/kernels/triton_attention');
@@ -68,7 +68,7 @@ test('without Triton on the host, the error names what to install and the altern
 });
 
 test('a source in Python needs its language, and another source has none', () => {
-  const unsaid = kernel('unsaid', undefined, MANIFEST.replace('language: triton\n', ''));
+  const unsaid = kernel('unsaid', undefined, edited(MANIFEST, 'language: triton\n', ''));
   const { exitCode, stderr } = home.faTui(['verify', unsaid, ...CASE]);
   expect([exitCode, stderr]).toEqual([2, expect.stringContaining('language: must be triton for a source named *.py')]);
 });
@@ -89,7 +89,7 @@ test.skipIf(noTriton)('Triton compiles a variant by its parameters, with the sha
 });
 
 test.skipIf(noTriton)('a store without its mask is out of bounds, at its line of the Python', () => {
-  const folder = kernel('unmasked', (text) => text.replace(/(tl\.store\(.*), mask=rows.*\)$/m, '$1)'));
+  const folder = kernel('unmasked', (text) => edited(text, /(tl\.store\(.*), mask=rows.*\)$/m, '$1)'));
   const { finding } = findingOf(folder);
   expect([FindingKind[finding.kind], finding.location]).toMatchObject([
     'OUT_OF_BOUNDS',
@@ -98,7 +98,7 @@ test.skipIf(noTriton)('a store without its mask is out of bounds, at its line of
 });
 
 test.skipIf(noTriton)('what Triton refuses is an error at its line and column of the Python', () => {
-  const { finding, exitCode } = findingOf(kernel('refused', (text) => text.replace('tl.trans(k)', 'tl.turn(k)')));
+  const { finding, exitCode } = findingOf(kernel('refused', (text) => edited(text, 'tl.trans(k)', 'tl.turn(k)')));
   expect([exitCode, FindingKind[finding.kind], finding.location]).toMatchObject([
     1,
     'COMPILE_FAILED',
@@ -123,7 +123,7 @@ test.skipIf(noTriton).each(
     ([name]) => name === 'opens a socket',
   ),
 )('Python that %s is a finding, and the runner lives', (name, statement, words) => {
-  const folder = kernel(name.replaceAll(' ', '_'), (text) => text.replace(BEGIN, `${statement}\n${BEGIN}`));
+  const folder = kernel(name.replaceAll(' ', '_'), (text) => edited(text, BEGIN, `${statement}\n${BEGIN}`));
   const { finding, exitCode } = findingOf(folder, 'build');
   expect([exitCode, FindingKind[finding.kind], finding.message]).toEqual([
     1,

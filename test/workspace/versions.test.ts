@@ -4,6 +4,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { edited } from '@flashcore/shared/testing';
 import { ROOT } from '../support/home.ts';
 
 const versionOf = (folder: string): string =>
@@ -25,7 +26,7 @@ test('a field that goes is found', { timeout: 60_000 }, () => {
   try {
     cpSync(join(ROOT, 'proto'), folder, { recursive: true });
     const file = join(folder, 'flashcore/runner/v1/job.proto');
-    writeFileSync(file, readFileSync(file, 'utf8').replace(/^ {2}optional string request_id = \d+;$/m, ''));
+    writeFileSync(file, edited(readFileSync(file, 'utf8'), /^ {2}optional string request_id = \d+;$/m, ''));
     expect(breaks(folder)).toMatch(/request_id/);
   } finally {
     rmSync(folder, { recursive: true });

@@ -18,7 +18,7 @@ import {
   type RunExperimentRequestSchema,
 } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
-import { inFull, missing } from '@flashcore/shared/testing';
+import { edited, inFull, missing } from '@flashcore/shared/testing';
 import { initTls } from '../access/certificates.ts';
 import { createPlanner } from '../experiment/planner.ts';
 import { ownersKernels } from '../testing/owners-kernels.ts';
@@ -198,7 +198,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
     { timeout: 60_000 },
     async (_, gate) => {
       const kernel = await uploaded(submitter, (files) => {
-        files['kernel.yaml'] = files['kernel.yaml']!.replace(/^gates:\n/m, `gates:\n  - ${gate}\n`);
+        files['kernel.yaml'] = edited(files['kernel.yaml']!, /^gates:\n/m, `gates:\n  - ${gate}\n`);
       });
       const { job, result } = await experiment(submitter, { kernel });
       expect(result.ranking!.reasons).toEqual([expect.stringMatching(/^the kernel's own gates loosen /)]);
@@ -209,7 +209,8 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
 
   test("a kernel's own gates that tighten, or are new, leave the run ranked", { timeout: 60_000 }, async () => {
     const kernel = await uploaded(submitter, (files) => {
-      files['kernel.yaml'] = files['kernel.yaml']!.replace(
+      files['kernel.yaml'] = edited(
+        files['kernel.yaml']!,
         /^gates:\n/m,
         'gates:\n  - { id: regression, target: 1, why: at least as fast }\n  - { id: warnings, metric: compile_warnings, op: "==", target: 0, level: hard, why: none is wanted }\n',
       );
@@ -219,14 +220,14 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
   });
 
   test.each([
-    ['wrong on one of the cases', 'int causal) {', 'int causal) {\n  if (gridDim.y == 4) seq_len /= 2;'],
+    ['wrong on one of the cases', 'int diagonal) {', 'int diagonal) {\n  if (gridDim.y == 4) S /= 2;'],
     ['that leaves small values out', '', ''],
   ])('by a ranked run of a kernel %s', { timeout: 60_000 }, async (_, before, after) => {
     const kernel =
       before === ''
         ? await uploaded(submitter, () => undefined, join('cheating', 'small_values'))
         : await uploaded(submitter, (files) => {
-            files[`${KERNEL}.cu`] = files[`${KERNEL}.cu`]!.replace(before, after);
+            files[`${KERNEL}.cu`] = edited(files[`${KERNEL}.cu`]!, before, after);
           });
     const { job, result, outcome } = await experiment(submitter, { kernel });
     expect(Outcome[outcome]).not.toBe('PASSED');
@@ -295,7 +296,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
   test('by a stale comparison, a parallel one, or under another name', { timeout: 120_000 }, async () => {
     const renamed = (id: string, remark: string) =>
       uploaded(submitter, (files) => {
-        files['kernel.yaml'] = files['kernel.yaml']!.replace(/^id: .*$/m, `id: ${id}`);
+        files['kernel.yaml'] = edited(files['kernel.yaml']!, /^id: .*$/m, `id: ${id}`);
         files[`${KERNEL}.cu`] = `// ${remark}\n${files[`${KERNEL}.cu`]!}`;
       });
     // Another name, as anybody may have one: it is compared with the device's best, and takes no place but its own.
@@ -326,7 +327,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
     // Another submitter's equal result does not push it aside.
     const equal = await experiment(other, {
       kernel: await uploaded(other, (files) => {
-        files['kernel.yaml'] = files['kernel.yaml']!.replace(/^id: .*$/m, 'id: my_attention');
+        files['kernel.yaml'] = edited(files['kernel.yaml']!, /^id: .*$/m, 'id: my_attention');
         files[`${KERNEL}.cu`] = `// third\n${files[`${KERNEL}.cu`]!}`;
       }),
     });

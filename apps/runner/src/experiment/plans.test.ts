@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { Outcome, Verdict, type JobEvent, type VariantResult } from '@flashcore/shared/contract';
 import { parseShape } from '@flashcore/shared/kernels';
-import { inFull, missing } from '@flashcore/shared/testing';
+import { edited, inFull, missing } from '@flashcore/shared/testing';
 import { DeviceRuntime } from '../device/device-runtime.ts';
 import type { JobPayload } from '../jobs/job-context.ts';
 import { ownersKernels } from '../testing/owners-kernels.ts';
@@ -227,7 +227,7 @@ const FAILURES: [why: string, change: (source: string) => string, gates: string]
   ['it does not compile', (source: string) => `#if USE_WMMA\n#error no tensor cores today\n#endif\n${source}`, ''],
   [
     'it faults',
-    (source: string) => source.replace('int causal) {', 'int causal) {\n  if (USE_WMMA) O -= 1 << 20;'),
+    (source: string) => edited(source, 'int causal) {', 'int causal) {\n  if (USE_WMMA) O -= 1 << 20;'),
     '',
   ],
 ];

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ArtifactKind, FindingKind, Outcome, Verdict } from '@flashcore/shared/contract';
 import { formatShape, parseManifest, parseShape, planLaunches, resolveVariant } from '@flashcore/shared/kernels';
-import { inFull, missing } from '@flashcore/shared/testing';
+import { edited, inFull, missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BuildTools } from '../build/build-tools.ts';
 import { ArtifactStore } from '../store/artifacts.ts';
@@ -59,7 +59,8 @@ describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
   test('a C++ name of any length is an entry, and the manifest asks for C++20 and lambdas of the device', async () => {
     const files = filesOf(join(foreignFolder, 'half2_cooperative'));
     const names = ['Loads', 'Stores', 'Softmax'].map((name) => `${name}${'OfATemplateWithAVeryLongName'.repeat(3)}`);
-    const source = files['half2_cooperative.cu']!.replace(
+    const source = edited(
+      files['half2_cooperative.cu']!,
       'extern "C" __global__ void half2_cooperative(',
       `${names.map((name) => `struct ${name} {};`).join('\n')}
 constexpr int host_and_device(int x) { return x; }
@@ -71,11 +72,13 @@ template <Any A, Any B, Any C, int N> __global__ void attend(`,
     const { outcome } = await fixture.run('verify', {
       kernel: fixture.upload({
         'half2_cooperative.cu':
-          source.replace(
+          edited(
+            source,
             'const cg::thread_block block =',
             'if (host_and_device(seq_len) < 0) return;\n  const cg::thread_block block =',
           ) + instance,
-        'kernel.yaml': files['kernel.yaml']!.replace('entry: half2_cooperative', `entry: ${entry}`).replace(
+        'kernel.yaml': edited(
+          edited(files['kernel.yaml']!, 'entry: half2_cooperative', `entry: ${entry}`),
           'limits:',
           'compile: { flags: ["-std=c++20", "--expt-relaxed-constexpr", "-Xptxas=-O2"] }\nlimits:',
         ),
@@ -94,7 +97,8 @@ template <Any A, Any B, Any C, int N> __global__ void attend(`,
   const withStruct = (bytes: number): Record<string, string> => {
     const files = filesOf(join(foreignFolder, 'half2_cooperative'));
     return {
-      'half2_cooperative.cu': files['half2_cooperative.cu']!.replace(
+      'half2_cooperative.cu': edited(
+        files['half2_cooperative.cu']!,
         /extern "C" __global__ void half2_cooperative\([^{]*\{/,
         `struct Strides { long long head, row; };
 struct Params { const half *Q, *K, *V; half* O; Strides strides; float scale; int seq_len; bool causal; };
@@ -106,7 +110,8 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
   const float scale = p.scale;
   if (bias || head_stride != p.strides.head || p.strides.row != 64 || causal != p.causal) return;`,
       ),
-      'kernel.yaml': files['kernel.yaml']!.replace(
+      'kernel.yaml': edited(
+        files['kernel.yaml']!,
         'arguments: [Q, K, V, O, S, scale, causal]',
         `arguments:
       - struct:
@@ -155,11 +160,12 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
     const files = filesOf(join(foreignFolder, 'half2_cooperative'));
     const { outcome } = await fixture.run('verify', {
       kernel: fixture.upload({
-        'half2_cooperative.cu': files['half2_cooperative.cu']!.replace(
+        'half2_cooperative.cu': edited(
+          files['half2_cooperative.cu']!,
           'const cg::thread_block block =',
           'cg::this_grid().sync();\n  const cg::thread_block block =',
         ),
-        'kernel.yaml': files['kernel.yaml']!.replace('    arguments:', '    cooperative: true\n    arguments:'),
+        'kernel.yaml': edited(files['kernel.yaml']!, '    arguments:', '    cooperative: true\n    arguments:'),
       }),
       settings: { shapes: ['1x2x21x64c', '1x8x1024x64'].map(parseShape), seedCount: 1 },
     });
@@ -182,7 +188,7 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
     const { outcome } = await fixture.run('verify', {
       kernel: fixture.upload({
         ...files,
-        'kernel.yaml': manifest.replace('block: [64, 1, 1]', 'block: [512, 1, 1]').replace('S / 64', 'S / 512'),
+        'kernel.yaml': edited(edited(manifest, 'block: [64, 1, 1]', 'block: [512, 1, 1]'), 'S / 64', 'S / 512'),
       }),
       settings: { shapes: [parseShape('1x1x64x64')], seedCount: 1 },
     });
@@ -200,9 +206,9 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
   /** fa_v1_baseline, one of whose threads calls printf so. */
   const printing = (call: string): Record<string, string> => {
     const files = filesOf(join(kernelsFolder, 'fa_v1_baseline'));
-    const text = files['fa_v1_baseline.cu']!.replace('#include <math.h>', '#include <cstdio>\n#include <math.h>');
+    const text = edited(files['fa_v1_baseline.cu']!, '#include <math.h>', '#include <cstdio>\n#include <math.h>');
     const first = 'if (threadIdx.x + blockIdx.x + blockIdx.y + blockIdx.z == 0)';
-    return { ...files, 'fa_v1_baseline.cu': text.replace(/(?<=__global__[^]*?\) \{\n)/, `${first} ${call};\n`) };
+    return { ...files, 'fa_v1_baseline.cu': edited(text, /(?<=__global__[^]*?\) \{\n)/, `${first} ${call};\n`) };
   };
   const printedBy = async (files: Record<string, string>): Promise<string[]> => {
     const { events } = await fixture.run('verify', {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { missing } from '@flashcore/shared/testing';
+import { edited, missing } from '@flashcore/shared/testing';
 import { shellWord } from '@flashcore/shared/text';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readRunnerRecord } from '../connection/data-directory.ts';
@@ -76,7 +76,7 @@ test.skipIf(missing('nvcc'))('a kernel that was judged wrong is exported only as
   const folder = path.join(home, 'wrong_one');
   await run('new', folder);
   const source = path.join(folder, 'wrong_one.cu');
-  writeFileSync(source, readFileSync(source, 'utf8').replace('scale * LOG2_E', '2.0f * scale * LOG2_E'));
+  writeFileSync(source, edited(readFileSync(source, 'utf8'), 'scale * LOG2_E', '2.0f * scale * LOG2_E'));
   expect((await run('verify', folder, '--shape', '1x1x64x64')).code).toBe(1);
   const file = path.join(home, 'wrong_one.py');
   const refused = await run('export', folder, '--torch', file, '--arch', 'sm_90a');
@@ -94,7 +94,7 @@ test.skipIf(missing('nvcc'))(
     const folder = path.join(home, 'forgets');
     await run('new', folder);
     const manifest = path.join(folder, 'kernel.yaml');
-    writeFileSync(manifest, readFileSync(manifest, 'utf8').replace('causal, diagonal]', 'causal]'));
+    writeFileSync(manifest, edited(readFileSync(manifest, 'utf8'), 'causal, diagonal]', 'causal]'));
     const { code, stdout } = await run('verify', folder, '--shape', '1x1x64x64', '--json', '--quiet');
     const { result } = JSON.parse(stdout) as { result: { variants: { findings: object[]; verify?: object }[] } };
     expect(code).toBe(1);

@@ -22,7 +22,7 @@ import {
   type LaunchPlan,
   type Manifest,
 } from '@flashcore/shared/kernels';
-import { missing } from '@flashcore/shared/testing';
+import { edited, missing } from '@flashcore/shared/testing';
 import { afterAll, describe, expect, test } from 'vitest';
 import { exportProblem } from './collect.ts';
 import { cppPlan, entriesOf } from './cpp-plan.ts';
@@ -345,7 +345,7 @@ test.each([
   ['{ struct: { bytes: 8, fields: { q: { at: 0, value: Q } } } }', 'struct'],
 ])('a kernel that is passed %s is refused: exported programs know no such argument', (argument, kind) => {
   const path = join(ROOT, 'kernels/fa_v1_baseline/kernel.yaml');
-  const written = readFileSync(path, 'utf8').replace('arguments: [Q,', `arguments: [${argument},`);
+  const written = edited(readFileSync(path, 'utf8'), 'arguments: [Q,', `arguments: [${argument},`);
   expect(exportProblem(parseManifest(written, path))).toMatch(
     new RegExp(`^fa_v1_baseline can't be exported: its launches pass ${kind}, and exports pass tensors`),
   );
@@ -353,7 +353,7 @@ test.each([
 
 test('a kernel whose entry is spelled in C++ is refused: callers load it by its symbol', () => {
   const path = join(ROOT, 'kernels/fa_v1_baseline/kernel.yaml');
-  const written = readFileSync(path, 'utf8').replace(/entry: \w+/, 'entry: "fwd<64, true>"');
+  const written = edited(readFileSync(path, 'utf8'), /entry: \w+/, 'entry: "fwd<64, true>"');
   expect(exportProblem(parseManifest(written, path))).toMatch(
     /^fa_v1_baseline can't be exported: .* kernel\.yaml spells fwd<64, true> in C\+\+; give the name/,
   );
@@ -361,7 +361,7 @@ test('a kernel whose entry is spelled in C++ is refused: callers load it by its 
 
 test('a kernel that writes an optional output is refused', () => {
   const path = join(ROOT, 'kernels/fa_v1_baseline/kernel.yaml');
-  const written = readFileSync(path, 'utf8').replace(/arguments: \[([^\]]*)\bO\b/, 'arguments: [$1O, LSE');
+  const written = edited(readFileSync(path, 'utf8'), /arguments: \[([^\]]*)\bO\b/, 'arguments: [$1O, LSE');
   expect(exportProblem(parseManifest(written, path))).toBe(
     "fa_v1_baseline can't be exported: it writes LSE, which the callers of exports do not pass",
   );

@@ -1,5 +1,6 @@
 /** What the tests of several projects need. */
 export { ALL_TESTS, inFull } from './all-tests.ts';
+export { edited } from './edited.ts';
 export { freePort } from './free-port.ts';
 export { type HostProgram, missing, missingIn } from './host-programs.ts';
 export { cpuMs } from '../text/cpu-time.ts';

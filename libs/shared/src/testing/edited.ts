@@ -1,0 +1,9 @@
+/**
+ * `text` with the first occurrence of `was` replaced.
+ * @throws {Error} when nothing changes: a test would go on with what it meant to break.
+ */
+export function edited(text: string, was: string | RegExp, is: string): string {
+  const after = text.replace(was, is);
+  if (after === text) throw new Error(`nothing to edit: ${String(was)} is not there`);
+  return after;
+}
