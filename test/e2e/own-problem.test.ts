@@ -1,5 +1,5 @@
 /** A problem in a folder of its user's: no file of flashcore is touched, and all that kernels go through knows it. */
-import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Home, ROOT, type CommandResult } from '../support/home.ts';
@@ -75,6 +75,38 @@ test('elsewhere nobody knows it, and the answer says how a program comes to know
     2,
     expect.stringMatching(/unknown problem "our_norm".*problems in flashcore\.yaml, \$FLASHCORE_PROBLEMS/s),
   ]);
+});
+
+test(
+  'a runner that does not know it judges by the definition that comes with the kernel',
+  { timeout: LIMIT_MS },
+  async () => {
+    await using host = new Home();
+    const { address } = await host.startDaemon();
+    const remote = (...args: string[]): CommandResult => faTui(...args, '--runner', address);
+    const run = remote('run', './our_norm_kernel');
+    expect([run.exitCode, run.stdout + run.stderr]).toEqual([
+      0,
+      expect.stringContaining('not ranked: the problem our_norm comes from the client'),
+    ]);
+    expect(remote('accept', jobOf(run.stdout), '--over', 'none').stderr).toContain('serve --problems FOLDER');
+    edited(join(problem, 'reference.cpp'), ['* factor *', '* 2 * factor *'], () => {
+      const { exitCode, stdout } = remote('verify', './our_norm_kernel', ...CASE);
+      expect([exitCode, stdout]).toEqual([1, expect.stringContaining('WRONG RESULT')]);
+    });
+    edited(join(problem, 'reference.cpp'), ['* factor *', '* factr *'], () => {
+      const { exitCode, stderr } = remote('verify', './our_norm_kernel', ...CASE);
+      expect([exitCode, stderr]).toEqual([2, expect.stringContaining('factr')]);
+    });
+    expect(remote('verify', './our_norm_kernel', ...CASE)).toMatchObject({ exitCode: 0 });
+  },
+);
+
+test('a copy of a kernel has the problem of its original', () => {
+  const made = faTui('new', 'our_copy', '--from', './our_norm_kernel');
+  expect(made.exitCode, made.stderr).toBe(0);
+  expect(readFileSync(join(repository, 'our_copy/kernel.yaml'), 'utf8')).toContain('problem: our_norm\n');
+  expect(existsSync(join(repository, 'our_copy/problem'))).toBe(false);
 });
 
 test('$FLASHCORE_PROBLEMS may be relative, and no folder of it can have a colon', { timeout: LIMIT_MS }, () => {

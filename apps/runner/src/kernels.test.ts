@@ -1,20 +1,25 @@
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { KernelReferenceSchema, parseSha256 } from '@flashcore/shared/contract';
 import { readSourceTree } from '@flashcore/shared/kernels';
+import { edited } from '@flashcore/shared/testing';
 import { KernelCatalog } from './kernels.ts';
 import { BuildStore } from './store/builds.ts';
 import { openDatabase } from './store/database.ts';
 import { SourceStore } from './store/sources.ts';
+import { REPOSITORY_ROOT } from './testing/test-runner.ts';
 
 let folder = '';
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'fc-kernels-'));
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
+afterEach(() => {
+  vi.unstubAllEnvs();
+  rmSync(folder, { recursive: true, force: true });
+});
 
 function add(path: string, extra = '', id = path.split('/').at(-1)): void {
   mkdirSync(join(folder, 'kernels', path), { recursive: true });
@@ -109,6 +114,81 @@ test("an uploaded copy of a kernel has the same digest as the runner's own", asy
   const uploaded = kernels.resolve(create(KernelReferenceSchema, { source: { case: 'tree', value: tree } }));
   expect(uploaded.sourceDigest).toBe(kernels.resolve(byId('k')).sourceDigest);
   expect(uploaded.kernelId).toBe('k');
+});
+
+/** A kernel of a problem that comes with it. */
+function addWithProblem(id: string, problem: string, files: Record<string, string> = {}): string {
+  add(id, `problem: ${problem}\n`);
+  const place = join(folder, 'kernels', id);
+  writeFileSync(join(place, 'kernel.yaml'), edited(readFileSync(join(place, 'kernel.yaml'), 'utf8'), '[Q]', '[X]'));
+  cpSync(join(REPOSITORY_ROOT, 'problems/rmsnorm'), join(place, 'problem'), { recursive: true });
+  const definition = join(place, 'problem/problem.yaml');
+  writeFileSync(definition, edited(readFileSync(definition, 'utf8'), 'id: rmsnorm', 'id: norm'));
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(place, 'problem', name), text);
+  return place;
+}
+
+test('a kernel brings its problem along, of which an edit counts at once', () => {
+  const place = addWithProblem('k', 'norm');
+  const kernels = catalog();
+  const first = kernels.resolve(byId('k'));
+  expect(first.manifest.problem).toMatchObject({ id: 'norm', operation: 'own' });
+  expect(first.files.map(({ path }) => path)).toEqual([
+    'k.cu',
+    'kernel.yaml',
+    'problem/cases.yaml',
+    'problem/problem.yaml',
+    'problem/reference.cpp',
+  ]);
+  const definition = join(place, 'problem/problem.yaml');
+  writeFileSync(definition, edited(readFileSync(definition, 'utf8'), /^title: .*$/m, 'title: edited'));
+  const second = kernels.resolve(byId('k'));
+  expect(second.manifest.problem.title).toBe('edited');
+  expect(second.sourceDigest).not.toBe(first.sourceDigest);
+});
+
+test('an edit of an installed problem of the user counts at once', () => {
+  const place = addWithProblem('k', 'norm');
+  const problems = join(folder, 'problems');
+  mkdirSync(problems);
+  renameSync(join(place, 'problem'), join(problems, 'norm'));
+  vi.stubEnv('FLASHCORE_PROBLEMS', problems);
+  const kernels = catalog();
+  expect(kernels.resolve(byId('k')).manifest.problem.brought).toBeUndefined();
+  const definition = join(problems, 'norm/problem.yaml');
+  writeFileSync(definition, edited(readFileSync(definition, 'utf8'), /^title: .*$/m, 'title: edited'));
+  expect(kernels.resolve(byId('k')).manifest.problem.title).toBe('edited');
+});
+
+test.each([
+  ['of another id', 'other', {}, 'problem/problem.yaml: must be the problem of kernel.yaml, "other", got "norm"'],
+  ["of an id of flashcore's", 'rmsnorm', {}, 'problem/problem.yaml: "rmsnorm" is a problem of flashcore\'s'],
+  ['that cannot be read', 'norm', { 'problem.yaml': 'id: norm\n' }, 'problem/problem.yaml'],
+])('a problem %s does not come with a kernel', (_, problem, files, message) => {
+  addWithProblem('k', problem, files);
+  expect(() => catalog().resolve(byId('k'))).toThrow(
+    expect.objectContaining({
+      reason: 'INVALID_MANIFEST',
+      message: expect.stringContaining(message) as string,
+    }) as Error,
+  );
+});
+
+test('a problem that comes with a kernel must be the installed one of its id, and no link', () => {
+  const place = addWithProblem('k', 'norm');
+  const problems = join(folder, 'problems');
+  cpSync(join(place, 'problem'), join(problems, 'norm'), { recursive: true });
+  vi.stubEnv('FLASHCORE_PROBLEMS', problems);
+  expect(catalog().resolve(byId('k')).manifest.problem.brought).toBeUndefined();
+  writeFileSync(join(place, 'problem/reference.cpp'), '// everything is right\n');
+  expect(() => catalog().resolve(byId('k'))).toThrow(
+    'problem/reference.cpp: must be the same as in the installed problem "norm"',
+  );
+  const secret = join(folder, 'secret');
+  writeFileSync(secret, 'id: secret\n');
+  rmSync(join(place, 'problem/problem.yaml'));
+  symlinkSync(secret, join(place, 'problem/problem.yaml'));
+  expect(() => catalog().resolve(byId('k'))).toThrow('must be a file of its folder, not a link');
 });
 
 test('get() gives the text of NOTES.md, nothing where there is none', () => {

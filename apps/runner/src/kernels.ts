@@ -19,6 +19,8 @@ import {
   MANIFEST_FILE,
   MAX_TREE_BYTES,
   NOTES_FILE,
+  broughtFilesIn,
+  isCurrentProblem,
   notesSaySomething,
   originalsIn,
   kernelMessage,
@@ -210,8 +212,11 @@ export class KernelCatalog {
 
   #parse(folder: string, shownPath: string): Manifest {
     const text = readManifestText(folder, shownPath);
-    const key = `${shownPath}\n${text}`;
-    const manifest = this.#parsed.get(key) ?? parseManifest(text, shownPath);
+    const brought = broughtFilesIn(folder);
+    const key = JSON.stringify([shownPath, text, brought]);
+    const known = this.#parsed.get(key);
+    if (known && isCurrentProblem(known.problem)) return known;
+    const manifest = parseManifest(text, shownPath, brought);
     if (this.#parsed.size >= 256) this.#parsed.clear();
     this.#parsed.set(key, manifest);
     return manifest;

@@ -74,10 +74,18 @@ export class OwnLibraries {
     return this.#make(referenceUnit(this.#cxx(), this.#options.kernelsFolder), listener);
   }
 
-  /** The program that computes what is right for a problem, from its reference.cpp. Errors as above. */
+  /**
+   * The program that computes what is right for a problem, from its reference.cpp. Errors: COMPILER_MISSING,
+   * INVALID_MANIFEST where it does not compile: the problem's author is to mend it.
+   */
   async ownReference(source: string, listener: BuildListener): Promise<string> {
     await this.#options.toolchain.askCompilers();
-    return this.#make(ownReferenceUnit(this.#cxx(), this.#options.kernelsFolder, source), listener);
+    return this.#make(
+      ownReferenceUnit(this.#cxx(), this.#options.kernelsFolder, source),
+      listener,
+      (unit, ended) =>
+        new FlashcoreError('INVALID_MANIFEST', { path: 'reference.cpp' }, notCompiled('reference.cpp', unit, ended)),
+    );
   }
 
   /** The program that runs NVRTC. Errors: COMPILER_MISSING. */
@@ -132,7 +140,11 @@ export class OwnLibraries {
     return this.#make(unitBy(nvcc), listener);
   }
 
-  async #make(unit: CompileUnit, { signal, onLine, onCompiled }: BuildListener): Promise<string> {
+  async #make(
+    unit: CompileUnit,
+    { signal, onLine, onCompiled }: BuildListener,
+    refused = doesNotCompile,
+  ): Promise<string> {
     const { cache, files } = this.#options;
     const { name, version } = unit.compiler;
     const compilation = await cache.compile(unit, {
@@ -147,7 +159,7 @@ export class OwnLibraries {
     onCompiled?.(unit, compilation);
     const output = compilation.outputs[0];
     if (output) return files.path(output.sha256);
-    throw doesNotCompile(unit, compilation);
+    throw refused(unit, compilation);
   }
 
   #cxx(): Compiler {
@@ -163,11 +175,14 @@ export const ownSource = (runnerFolder: string, name: string): SnapshotFile => (
   text: readFileSync(join(runnerFolder, `worker/${name}.cu`), 'utf8'),
 });
 
-function doesNotCompile({ target, compiler }: CompileUnit, { lines, exitCode }: Compilation): FlashcoreError {
-  const by = `${compiler.name} ${compiler.version}`;
-  return new FlashcoreError(
+const doesNotCompile = (unit: CompileUnit, ended: Compilation): FlashcoreError =>
+  new FlashcoreError(
     'INTERNAL',
-    { target, compiler: by },
-    `${target} does not compile with ${by}: ${lines.find((line) => /error/.test(line)) ?? `exit status ${exitCode}`}`,
+    { target: unit.target, compiler: nameOf(unit.compiler) },
+    notCompiled(unit.target, unit, ended),
   );
-}
+
+const notCompiled = (what: string, { compiler }: CompileUnit, { lines, exitCode }: Compilation): string =>
+  `${what} does not compile with ${nameOf(compiler)}: ${lines.find((line) => /error/i.test(line)) ?? `exit status ${exitCode}`}`;
+
+const nameOf = ({ name, version }: Compiler): string => `${name} ${version}`;

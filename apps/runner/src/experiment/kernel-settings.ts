@@ -11,6 +11,7 @@ import {
 import { HAND_WRITTEN_BYTES, readForeignText } from '@flashcore/shared/files';
 import {
   DEFAULT_PROBLEM,
+  attention,
   casesSource,
   installedProblem,
   parseCases,
@@ -21,6 +22,7 @@ import {
   type Cases,
   type GatesFile,
   type Plan,
+  type Problem,
 } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { RankedCases } from '../jobs/job-context.ts';
@@ -50,12 +52,14 @@ interface ReadFile<Value> {
   /** Shown in error messages. */
   path: string;
   parse: (text: string, path: string) => Value;
+  /** What the file is read by: where that changes, the file is read anew. */
+  of?: Problem;
 }
 
 /** cases.yaml and gates.yaml, read anew when they change: an edited target counts at once. */
 export class KernelSettings {
   readonly #folder: string;
-  readonly #parsed = new Map<string, { text: string; value: unknown }>();
+  readonly #parsed = new Map<string, { text: string; of: Problem | undefined; value: unknown }>();
 
   constructor(folder: string) {
     this.#folder = folder;
@@ -65,11 +69,10 @@ export class KernelSettings {
    * The cases of a problem. Attention's are in the kernels folder, where the runner's owner edits them; every other
    * problem keeps its cases next to its problem.yaml. Errors: INVALID_MANIFEST.
    */
-  cases(problem = DEFAULT_PROBLEM): Cases {
-    if (problem === DEFAULT_PROBLEM) return this.#read('cases.yaml', (text, path) => parseCases(text, path));
-    const definition = installedProblem(problem);
-    const parse = (text: string, path: string): Cases => parseCases(text, path, definition);
-    return this.#parse(`problems/${problem}`, { ...casesSource(problem), parse });
+  cases(problem = attention()): Cases {
+    if (problem.id === DEFAULT_PROBLEM) return this.#read('cases.yaml', (text, path) => parseCases(text, path));
+    const parse = (text: string, path: string): Cases => parseCases(text, path, problem);
+    return this.#parse(`problems/${problem.id}`, { ...casesSource(problem), parse, of: problem });
   }
 
   gates(): GatesText {
@@ -78,7 +81,7 @@ export class KernelSettings {
 
   /** Errors: INVALID_MANIFEST. */
   rankedCases(problem: string): RankedCases {
-    const cases = this.cases(problem);
+    const cases = this.cases(installedProblem(problem));
     return { canonicalShape: cases.sets.canonical[0]!, caseSets: caseSetsOf(cases) };
   }
 
@@ -100,11 +103,11 @@ export class KernelSettings {
     return this.#parse(name, { text, path: `kernels/${name}`, parse });
   }
 
-  #parse<Value>(key: string, { text, path, parse }: ReadFile<Value>): Value {
+  #parse<Value>(key: string, { text, path, parse, of }: ReadFile<Value>): Value {
     const known = this.#parsed.get(key);
-    if (known?.text === text) return known.value as Value;
+    if (known?.text === text && known.of === of) return known.value as Value;
     const value = parse(text, path);
-    this.#parsed.set(key, { text, value });
+    this.#parsed.set(key, { text, of, value });
     return value;
   }
 }

@@ -172,7 +172,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
         heldOut: options.heldOut ?? [],
       });
       if (spec.tune && spec.tune.maxUsd > 0) requireRate(spec.device, options.rates ?? new Map());
-      const cases = settings.cases(spec.kernel.manifest.problem.id);
+      const cases = settings.cases(spec.kernel.manifest.problem);
       return plannedJob(spec, { options, tools, runtimes, cases });
     },
     judging: () => {

@@ -153,7 +153,7 @@ export class GatewayBuilds {
         artifacts,
         kernels,
         decisions,
-        cases: this.#settings.cases(spec.kernel.manifest.problem.id),
+        cases: this.#settings.cases(spec.kernel.manifest.problem),
         compiling,
       };
       const ahead = await runAhead(services, { version, buildId, rates });

@@ -11,7 +11,7 @@ import { emitLog, type VariantServices } from './job-services.ts';
 export async function referenceProcess({ job, spec, tools, runtime }: VariantServices): Promise<Executor | undefined> {
   const { problem } = spec.kernel.manifest;
   if (problem.operation !== 'own') return undefined;
-  const program = await tools.libraries.ownReference(referenceSource(problem.id), {
+  const program = await tools.libraries.ownReference(referenceSource(problem), {
     signal: job.signal,
     onLine: (source, line) => emitLog(job, source, line),
   });

@@ -109,7 +109,7 @@ export async function checkOne(
       judgeRounding: judgesRounding({ tolerance: { profile: 'parity', absolute: 0, relative: 0 } }),
     };
     if (problem.operation === 'own') {
-      const program = await tools.libraries.ownReference(referenceSource(id), { signal });
+      const program = await tools.libraries.ownReference(referenceSource(problem), { signal });
       job.ownReference = await boxedReference(await tools.box(), {
         program,
         name: 'check',
@@ -135,6 +135,6 @@ export async function checkOne(
 
 /** Attention's cases lie among the kernels. */
 function casesOf(id: string, kernelsFolder: string): { text: string; path: string } {
-  if (id !== DEFAULT_PROBLEM) return casesSource(id);
+  if (id !== DEFAULT_PROBLEM) return casesSource({ id });
   return { text: readFileSync(join(kernelsFolder, 'cases.yaml'), 'utf8'), path: 'kernels/cases.yaml' };
 }

@@ -93,7 +93,7 @@ function championSpec(
       seedCount: 1,
       seeds: [],
       tolerance: chooseTolerance(undefined, {
-        cases: context.cases(manifest.problem.id),
+        cases: context.cases(manifest.problem),
         dtype: resolved.dtype,
       }),
       sanitize: false,

@@ -9,13 +9,7 @@ import {
   type Shape,
   type Variant,
 } from '@flashcore/shared/contract';
-import {
-  ownDefinition,
-  resolveVariant,
-  type Cases,
-  type Manifest,
-  type ResolvedVariant,
-} from '@flashcore/shared/kernels';
+import { resolveVariant, type Cases, type Manifest, type ResolvedVariant } from '@flashcore/shared/kernels';
 import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
 import { namesNoShapes, settingsOf } from './asked-settings.ts';
 import { chooseArch, requireCompilers } from './choose-arch.ts';
@@ -54,7 +48,7 @@ export function planSpec<Method extends JobMethod>(
   requireCompilers(context, { arch, emulated: device.simulated && manifest.emulated !== false });
   const experiment = method === 'runExperiment' ? (request as JobRequests['runExperiment']) : undefined;
   const { gates } = context;
-  const cases = context.cases(manifest.problem.id);
+  const cases = context.cases(manifest.problem);
   const judged = experiment && judgedBy(experiment, { manifest, arch, cases, gates });
   const parts = settingsOf({ method, request, judged, device });
   const planned: PlannedJob = { method, manifest, resolved, cases, device, judged };
@@ -82,7 +76,7 @@ export function planSpec<Method extends JobMethod>(
           request: experiment,
           judged,
           casesDigest: cases.digest,
-          ownDefinition: ownDefinition(problem),
+          problem: manifest.problem,
           asked: phases,
           fixed: fixedPhases(experiment, planned),
           championLeftOut: leftOut,

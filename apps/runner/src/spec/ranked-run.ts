@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import { RankingSchema, type Ranking, type RunExperimentRequest, type Shape } from '@flashcore/shared/contract';
-import { formatShape } from '@flashcore/shared/kernels';
+import { formatShape, ownDefinition, type Problem } from '@flashcore/shared/kernels';
 import type { SamplingProtocol } from '../../worker/messages/measuring.ts';
 import {
   judgesRounding,
@@ -37,8 +37,7 @@ interface RankedParts {
   request: RunExperimentRequest;
   judged: JudgedBy;
   casesDigest: string;
-  /** Of a problem that is not flashcore's: its text, which its owner may edit. */
-  ownDefinition: string | undefined;
+  problem: Problem;
   /** What the request asks for. */
   asked: PhaseSpecs;
   /** What the same request would come to, were all its settings left to the plan; a text: why that can't be run. */
@@ -49,9 +48,11 @@ interface RankedParts {
 
 /** Decides from a compiled job whether it is ranked, with all reasons why it is not. */
 export function rankingOf(parts: RankedParts): RunRanking {
-  const { request, judged, casesDigest, ownDefinition, fixed } = parts;
+  const { request, judged, casesDigest, problem, fixed } = parts;
+  // Of a problem that is not flashcore's: its owner may edit it.
+  const definition = ownDefinition(problem);
   const rulesDigest = createHash('sha256')
-    .update(JSON.stringify([judged.text, judged.plan.name, casesDigest, ...(ownDefinition ? [ownDefinition] : [])]))
+    .update(JSON.stringify([judged.text, judged.plan.name, casesDigest, ...(definition ? [definition] : [])]))
     .digest('hex');
   const { assigned } = request;
   if (assigned) {
@@ -63,12 +64,17 @@ export function rankingOf(parts: RankedParts): RunRanking {
     };
   }
   const reasons = [
+    ...problemReasons(problem),
     ...planReasons(judged),
     ...(typeof fixed === 'string' ? [fixed] : settingReasons(parts.asked, fixed)),
     ...championReasons(parts),
   ];
   return { reasons, rulesDigest };
 }
+
+/** Whoever says what is right decides the verdict: that is the runner's owner. */
+const problemReasons = ({ id, brought }: Problem): string[] =>
+  brought ? [`the problem ${id} comes from the client: the runner's owner installs it (serve --problems FOLDER)`] : [];
 
 function planReasons({ plan, clientGates, loosened }: JudgedBy): string[] {
   return [

@@ -1,5 +1,5 @@
 import type { Champion, Device, Shape } from '@flashcore/shared/contract';
-import type { Cases } from '@flashcore/shared/kernels';
+import type { Cases, Problem } from '@flashcore/shared/kernels';
 import type { Emulation } from '../build/emulation.ts';
 import type { Toolchain } from '../build/toolchain.ts';
 import type { DeviceLoad } from '../jobs/job-context.ts';
@@ -15,8 +15,8 @@ export interface SpecContext {
   toolchain: Toolchain | undefined;
   /** What the emulator runs kernels with; undefined: that of another host, which is not known. */
   emulation: (() => Emulation) | undefined;
-  /** Of a problem, by its id. Errors: INVALID_MANIFEST. */
-  cases: (problem: string) => Cases;
+  /** Of a problem. Errors: INVALID_MANIFEST. */
+  cases: (problem: Problem) => Cases;
   /** kernels/gates.yaml; read for experiments alone. */
   gates: () => GatesText;
   /** The device's champion that a kernel of this lineage is compared with; undefined: there is none. */

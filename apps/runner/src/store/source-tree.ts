@@ -9,7 +9,7 @@ import {
   type FieldViolation,
   type SourceFile,
 } from '@flashcore/shared/contract';
-import { MAX_TREE_BYTES, MAX_TREE_FILES, SOURCE_NAME } from '@flashcore/shared/kernels';
+import { MAX_TREE_BYTES, MAX_TREE_FILES, isSourcePath } from '@flashcore/shared/kernels';
 
 type SourceFileInit = Pick<SourceFile, 'path' | 'sha256' | 'sizeBytes'>;
 
@@ -25,8 +25,8 @@ export function readTree(folder: string, { which, also = [] }: TreeChoice): Sour
   const files: MessageInitShape<typeof SourceFileSchema>[] = also.map((path) => describeFile(folder, path));
   const visit = (prefix: string): void => {
     for (const entry of readdirSync(join(folder, prefix), { withFileTypes: true })) {
-      if (which === 'sources' && entry.isFile() && !SOURCE_NAME.test(entry.name)) continue;
       const path = prefix ? `${prefix}/${entry.name}` : entry.name;
+      if (which === 'sources' && entry.isFile() && !isSourcePath(path)) continue;
       if (entry.isDirectory()) visit(path);
       else if (entry.isFile()) files.push(describeFile(folder, path));
     }

@@ -20,6 +20,7 @@ import {
   MAX_TREE_FILES,
   formatShape,
   loadManifest,
+  isSourcePath,
   mayBeSource,
   readSourceTree,
   recordedDtype,
@@ -208,7 +209,8 @@ function requireSourceFiles(files: readonly SourceFile[]): void {
   for (const { path: name } of files) {
     const parts = name.split('/');
     const plain = parts.every((part) => part !== '' && part !== '.' && part !== '..');
-    if (!plain || /[\u0000-\u001f\u007f\\]/.test(name) || !mayBeSource(parts.at(-1)!)) throw badFile(name);
+    if (!plain || /[\u0000-\u001f\u007f\\]/.test(name) || !(isSourcePath(name) || mayBeSource(parts.at(-1)!)))
+      throw badFile(name);
   }
 }
 

@@ -14,7 +14,7 @@ import {
 } from '@flashcore/shared/kernels';
 import { entryOf, setEntry, shellWord } from '@flashcore/shared/text';
 import { sanitize } from '../present/cells/cell-text.ts';
-import { readSource, requireSourcePath, writeSource } from '../search/kernel-source.ts';
+import { readSource, requireKernelPath, writeSource } from '../search/kernel-source.ts';
 import { UsageError } from '../usage-error.ts';
 import type { CommandContext } from './context.ts';
 import { ExitCode } from './exit-code.ts';
@@ -48,7 +48,7 @@ export async function newKernel(name: string, options: NewKernelOptions, context
     await refuseKnown(id, client);
     return copiedKernel(await readSource(original, client), id);
   });
-  Object.keys(files).forEach(requireSourcePath);
+  Object.keys(files).forEach(requireKernelPath);
   makeFolder(folder);
   writeSource(folder, files);
   if (context.options.json) context.document({ kernel: id, folder, from: original.id, files: Object.keys(files) });

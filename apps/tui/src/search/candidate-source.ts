@@ -1,5 +1,6 @@
 import { applyPatch, parsePatch } from 'diff';
 import { FlashcoreError } from '@flashcore/shared/contract';
+import { BROUGHT_PATHS } from '@flashcore/shared/kernels';
 import { entryOf, errorText } from '@flashcore/shared/text';
 import { MAX_SOURCE_BYTES, manifestOf, requireSourcePath, sourceBytes, type SourceFiles } from './kernel-source.ts';
 import { NoProposal, type Answer } from './protocol.ts';
@@ -15,7 +16,7 @@ export function candidateOf(base: CandidateSource, answer: Answer, kernelId: str
   const { files = {}, patch = '', parameters = {} } = answer;
   const changed = { ...base.files, ...(patch === '' ? {} : patched(base.files, patch)), ...files };
   try {
-    for (const name of Object.keys(changed)) requireSourcePath(name);
+    for (const name of Object.keys(changed)) requireOwnSource(name, base.files, changed);
     const { id } = manifestOf(changed);
     if (id !== kernelId)
       throw new NoProposal(`kernel.yaml: id: must stay ${kernelId}, is ${id}: a search is about one kernel`);
@@ -26,6 +27,13 @@ export function candidateOf(base: CandidateSource, answer: Answer, kernelId: str
   if (sourceBytes(changed) > MAX_SOURCE_BYTES)
     throw new NoProposal(`The files have ${sourceBytes(changed)} bytes, ${MAX_SOURCE_BYTES} are the most`);
   return { files: changed, parameters: { ...base.parameters, ...parameters } };
+}
+
+/** What a kernel is judged by is not the proposer's to change. Errors: NoProposal, INVALID_REQUEST. */
+function requireOwnSource(name: string, before: SourceFiles, changed: SourceFiles): void {
+  if (!BROUGHT_PATHS.includes(name)) return requireSourcePath(name);
+  if (entryOf(changed, name) !== entryOf(before, name))
+    throw new NoProposal(`${name}: must stay as it is: a search is about one problem`);
 }
 
 /** The files that a unified diff changes. */

@@ -1,11 +1,14 @@
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { RunnerClient } from '@flashcore/shared/client';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { readForeignText } from '@flashcore/shared/files';
+import { entryOf } from '@flashcore/shared/text';
 import {
+  BROUGHT_PATHS,
   MANIFEST_FILE,
   MAX_TREE_BYTES,
+  broughtFiles,
   mayBeSource,
   parseManifest,
   readSourceTree,
@@ -37,10 +40,12 @@ export async function readSource(kernel: SourcePlace, client: RunnerClient): Pro
   return Object.fromEntries(files);
 }
 
+/** Without a problem that is installed here: what is made of the files finds it again. */
 export async function sourceOfFolder(folder: string): Promise<SourceFiles> {
   const { tree, contents } = await readSourceTree(folder);
+  const files = tree.files.filter(({ path: name }) => existsSync(path.join(folder, name)));
   return Object.fromEntries(
-    tree.files.map(({ path: name, sha256 }) => [name, Buffer.from(contents.get(sha256)!).toString('utf8')]),
+    files.map(({ path: name, sha256 }) => [name, Buffer.from(contents.get(sha256)!).toString('utf8')]),
   );
 }
 
@@ -48,11 +53,16 @@ export async function sourceOfFolder(folder: string): Promise<SourceFiles> {
 export function writeSource(folder: string, files: SourceFiles): void {
   rmSync(folder, { recursive: true, force: true });
   for (const [name, text] of Object.entries(files)) {
-    requireSourcePath(name);
+    requireKernelPath(name);
     const file = path.join(folder, name);
     mkdirSync(path.dirname(file), { recursive: true });
     writeFileSync(file, text);
   }
+}
+
+/** As below; the files of a problem that comes with the kernel are good too. */
+export function requireKernelPath(name: string): void {
+  if (!BROUGHT_PATHS.includes(name)) requireSourcePath(name);
 }
 
 /** Errors: INVALID_REQUEST for a path that leads out of the folder, or to a file that is no source. */
@@ -79,7 +89,11 @@ export function manifestOf(files: SourceFiles): Manifest {
       { path: MANIFEST_FILE },
       `There is no ${MANIFEST_FILE} among the files`,
     );
-  return parseManifest(text, MANIFEST_FILE);
+  return parseManifest(
+    text,
+    MANIFEST_FILE,
+    broughtFiles((name) => entryOf(files, name)),
+  );
 }
 
 /** A single .cu in the place of a kernel's own translation unit. */

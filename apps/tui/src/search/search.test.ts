@@ -304,6 +304,7 @@ describe('an answer', () => {
     ['a patch that is none', { patch: 'make it faster' }, /changes no file|not a unified diff/],
     ['a path out of the folder', { files: { '../../etc/x.cu': '' } }, /must be kernel\.yaml or a \.cu/],
     ['an absolute path', { files: { '/tmp/x.cu': '' } }, /must be kernel\.yaml or a \.cu/],
+    ['a problem of its own', { files: { 'problem/problem.yaml': '' } }, /problem\.yaml: must stay as it is/],
     ['a file that is no source', { files: { 'run.sh': '' } }, /must be kernel\.yaml or a \.cu/],
     ['another id', { files: { 'kernel.yaml': MANIFEST.replace('id: k', 'id: other') } }, /id: must stay k, is other/],
     ['a manifest that is none', { files: { 'kernel.yaml': 'id: 7' } }, /kernel\.yaml/],

@@ -86,3 +86,11 @@ test('a manifest in braces can not be copied line by line, and is refused with w
   launches: [{ entry: a, grid: [1, 1, 1], block: [1, 1, 1], arguments: [Q] }] }`;
   expect(() => copiedKernel({ 'kernel.yaml': braces }, 'mine')).toThrow(/write it without outer braces/);
 });
+
+test('a copy computes what its original does, also where the problem has the name of the original', () => {
+  const manifest = MANIFEST.replace('source:', 'problem: rmsnorm # of rows\nsource:')
+    .replaceAll('first_step', 'rmsnorm')
+    .replace('[Q, K, V, O]', '[X, W, Y]');
+  const { problem } = parseManifest(copiedKernel({ 'kernel.yaml': manifest }, 'mine')['kernel.yaml']!, 'kernel.yaml');
+  expect(problem.id).toBe('rmsnorm');
+});

@@ -1,6 +1,8 @@
 /** A kernel of one's own, begun as a copy of another: the texts of its folder, by path. */
 import { isMap, isNode, isScalar, parseDocument } from 'yaml';
 import { FlashcoreError } from '../contract/errors.ts';
+import { BROUGHT_PATHS, broughtFiles } from '../problems/installed-problems.ts';
+import { entryOf } from '../text/entry-of.ts';
 import { MANIFEST_FILE, parseManifest } from './manifest.ts';
 
 const NOTES_FILE = 'NOTES.md';
@@ -13,12 +15,17 @@ const NOT_ITS_OWN = ['after', 'expect', 'deprecated'];
  * original, and NOTES.md begins anew. Errors: INVALID_MANIFEST.
  */
 export function copiedKernel(files: Readonly<Record<string, string>>, id: string): Record<string, string> {
-  const { id: original } = parseManifest(files[MANIFEST_FILE] ?? '', MANIFEST_FILE);
+  const brought = broughtFiles((path) => entryOf(files, path));
+  const { id: original, problem } = parseManifest(files[MANIFEST_FILE] ?? '', MANIFEST_FILE, brought);
   const renamed = (text: string): string => text.replaceAll(new RegExp(`\\b${original}\\b`, 'g'), id);
-  const copy = Object.fromEntries(Object.entries(files).map(([path, text]) => [renamed(path), renamed(text)]));
-  copy[MANIFEST_FILE] = ownManifest(copy[MANIFEST_FILE]!, original);
+  const copy = Object.fromEntries(
+    Object.entries(files).map(([path, text]) =>
+      BROUGHT_PATHS.includes(path) ? [path, text] : [renamed(path), renamed(text)],
+    ),
+  );
+  copy[MANIFEST_FILE] = ownManifest(copy[MANIFEST_FILE]!, { original, problem: problem.id });
   copy[NOTES_FILE] = `# ${id}\n\n${BEGUN} ${original}.\n\n## What it changes, and why\n\n## What was measured\n`;
-  parseManifest(copy[MANIFEST_FILE], MANIFEST_FILE);
+  parseManifest(copy[MANIFEST_FILE], MANIFEST_FILE, brought);
   return copy;
 }
 
@@ -27,13 +34,15 @@ export const notesSaySomething = (notes: string): boolean =>
   notes.split('\n').some((line) => line.trim() !== '' && !/^\s*#/.test(line) && !line.startsWith(BEGUN));
 
 /** What is not replaced stays as it was written; a comment above a key belongs to it. */
-function ownManifest(text: string, original: string): string {
+function ownManifest(text: string, { original, problem }: { original: string; problem: string }): string {
   const { contents } = parseDocument(text);
   if (!isMap(contents) || contents.flow) throw notInLines();
   let end = 0;
   const kept = contents.items.flatMap(({ key, value }) => {
     if (!isScalar(key) || !isNode(value)) throw notInLines();
     const lines = text.slice(end, (end = value.range[2])).replace(/\n?$/, '\n');
+    // A problem may be called as the original is.
+    if (key.value === 'problem') return [`problem: ${problem}\n`];
     if (key.value === 'lesson') return [lines, `after: ${original}\n`];
     return NOT_ITS_OWN.includes(String(key.value)) ? [] : [lines];
   });

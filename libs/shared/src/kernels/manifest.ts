@@ -13,8 +13,14 @@ import { isPtxSource, isTritonSource, manifestSchema, type RawManifest } from '.
 import { didYouMean } from '../text/nearest-names.ts';
 import { DeadlinePassed, withinDeadline } from '../text/deadline.ts';
 import { parseYamlFile, type YamlFile } from '../data/yaml-file.ts';
-import { PROBLEMS_REMEDY, installedProblem, installedProblems } from '../problems/installed-problems.ts';
-import type { Problem } from '../problems/problem.ts';
+import {
+  PROBLEMS_REMEDY,
+  broughtFilesIn,
+  broughtProblem,
+  installedProblem,
+  installedProblems,
+} from '../problems/installed-problems.ts';
+import type { Problem, ProblemFiles } from '../problems/problem.ts';
 
 /** Real ones take some 10 ms. */
 const PARSE_LIMIT_MS = 800;
@@ -22,12 +28,12 @@ const PARSE_LIMIT_MS = 800;
 export const MANIFEST_FILE = 'kernel.yaml';
 
 /**
- * Reads a manifest; `path` is for texts. Every expression is parsed, and every name in it known. Errors:
- * INVALID_MANIFEST with metadata path and key.
+ * Reads a manifest; `path` is for texts, `brought` the problem that comes with the kernel. Every expression is parsed,
+ * and every name in it known. Errors: INVALID_MANIFEST with metadata path and key.
  */
-export function parseManifest(yamlText: string, path: string): Manifest {
+export function parseManifest(yamlText: string, path: string, brought?: ProblemFiles): Manifest {
   try {
-    return withinDeadline(PARSE_LIMIT_MS, () => readManifest(yamlText, path));
+    return withinDeadline(PARSE_LIMIT_MS, () => readManifest(yamlText, path, brought));
   } catch (cause) {
     if (!(cause instanceof DeadlinePassed)) throw cause;
     const message = `wanted a manifest that can be read within ${PARSE_LIMIT_MS / 1000} s; make it shorter`;
@@ -35,10 +41,13 @@ export function parseManifest(yamlText: string, path: string): Manifest {
   }
 }
 
-function readManifest(yamlText: string, path: string): Manifest {
+function readManifest(yamlText: string, path: string, brought: ProblemFiles | undefined): Manifest {
   const file = parseYamlFile(yamlText, path, manifestSchema);
   const raw = isTritonSource(file.value.source) ? withScratch(file.value) : file.value;
-  const { compiled, faults } = compileExpressions(raw, problemNamed(raw.problem, file));
+  const { compiled, faults } = compileExpressions(
+    raw,
+    brought ? broughtProblem(raw.problem, brought) : problemNamed(raw.problem, file),
+  );
   if (faults.length > 0) throw file.refuse(faults);
   return {
     path,
@@ -108,7 +117,7 @@ export const loadManifest = (folder: string): Promise<Manifest> =>
 
 function manifestIn(folder: string): Manifest {
   const path = join(folder, MANIFEST_FILE);
-  return parseManifest(readManifestText(folder, path), path);
+  return parseManifest(readManifestText(folder, path), path, broughtFilesIn(folder));
 }
 
 /**

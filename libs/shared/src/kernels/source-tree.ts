@@ -8,6 +8,7 @@ import { FlashcoreError } from '../contract/errors.ts';
 import { readForeignFile } from '../files/foreign-file.ts';
 import { type SourceTree, SourceTreeSchema } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import { isPtxSource, isTritonSource } from './manifest-schema.ts';
+import { BROUGHT_FOLDER, BROUGHT_PATHS, ownProblemFiles } from '../problems/installed-problems.ts';
 import { loadManifest, MANIFEST_FILE } from './manifest.ts';
 import { originalsOfPtx } from './ptx-draft.ts';
 
@@ -20,6 +21,9 @@ export const SOURCE_NAME = /^(kernel\.yaml|NOTES\.md|[^.].*\.(cu|cuh|h|hh|hpp|hx
 const ORIGINAL_NAME = /^[^.].*\.py$/;
 /** Whether a kernel's tree may have a file of this name. */
 export const mayBeSource = (name: string): boolean => SOURCE_NAME.test(name) || ORIGINAL_NAME.test(name);
+/** Whether a client uploads the file at this path of a kernel's folder. */
+export const isSourcePath = (path: string): boolean =>
+  SOURCE_NAME.test(path.slice(path.lastIndexOf('/') + 1)) || BROUGHT_PATHS.includes(path);
 const MAX_DEPTH = 8;
 const MAX_PATH_BYTES = 255;
 export const NOTES_FILE = 'NOTES.md';
@@ -42,16 +46,24 @@ export function treeDigest({ files }: Pick<SourceTree, 'files'>): Sha256 {
 }
 
 /**
- * Reads kernel.yaml and all sources below a folder. Errors: INVALID_MANIFEST where the manifest is missing or wrong,
- * INVALID_REQUEST where the folder is too large.
+ * Reads kernel.yaml and all sources below a folder, and the kernel's problem where that is the user's own. Errors:
+ * INVALID_MANIFEST where the manifest or the problem is missing or wrong, INVALID_REQUEST where the folder is too
+ * large.
  */
 export async function readSourceTree(folder: string): Promise<LocalSourceTree> {
-  const { source } = await loadManifest(folder);
+  const { source, problem } = await loadManifest(folder);
   const contents = new Map<string, Uint8Array>();
   const files: { path: string; sha256: string; sizeBytes: bigint }[] = [];
+  const problemFiles = new Map(
+    Object.entries(problem.brought ?? ownProblemFiles(problem.id) ?? {}).map(([name, text]) => [
+      `${BROUGHT_FOLDER}/${name}`,
+      Buffer.from(text as string),
+    ]),
+  );
   let bytes = 0;
-  for (const path of [...(await sourcePaths(folder, '', 0)), ...originalsIn(folder, source)].sort()) {
-    const content = await contentOf(folder, path, MAX_TREE_BYTES - bytes);
+  const paths = [...(await sourcePaths(folder, '', 0)), ...originalsIn(folder, source), ...problemFiles.keys()].sort();
+  for (const path of paths) {
+    const content = problemFiles.get(path) ?? (await contentOf(folder, path, MAX_TREE_BYTES - bytes));
     const sha256 = sha256Of(content);
     bytes += content.length;
     contents.set(sha256, content);

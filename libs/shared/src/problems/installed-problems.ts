@@ -1,13 +1,14 @@
 /**
  * The problems that there are: those of this installation, a folder each in `problems` at the root that the programs
- * lie below, and the user's own, a folder each in the folders of $FLASHCORE_PROBLEMS.
+ * lie below, and the user's own, a folder each in the folders of $FLASHCORE_PROBLEMS. A kernel may bring a problem of
+ * its user's along, in a folder `problem` of its own.
  */
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, delimiter, dirname, join, resolve } from 'node:path';
 import { FlashcoreError } from '../contract/errors.ts';
 import { HAND_WRITTEN_BYTES, readForeignText } from '../files/foreign-file.ts';
 import { PROBLEM_ID } from './problem-schema.ts';
-import { type Problem, parseProblem } from './problem.ts';
+import { type Problem, type ProblemFiles, parseProblem } from './problem.ts';
 
 /** What a kernel computes that names no problem. */
 export const DEFAULT_PROBLEM = 'attention';
@@ -25,6 +26,11 @@ export const PROBLEMS_REMEDY =
 const PROBLEM_FILE = 'problem.yaml';
 const REFERENCE_FILE = 'reference.cpp';
 const CASES_FILE = 'cases.yaml';
+const FILES = [CASES_FILE, PROBLEM_FILE, REFERENCE_FILE] as const;
+/** Of a kernel's folder: the problem that comes with it. */
+export const BROUGHT_FOLDER = 'problem';
+/** Paths in a kernel's folder of the problem that comes with it. */
+export const BROUGHT_PATHS: readonly string[] = FILES.map((name) => `${BROUGHT_FOLDER}/${name}`);
 /** By id; `version`: of a file that its user may edit meanwhile. */
 const read = new Map<string, { problem: Problem; version: string }>();
 
@@ -53,8 +59,9 @@ export function addProblemFolders(folders: readonly string[]): void {
  */
 export function requireProblems(): void {
   for (const id of installedProblems()) {
-    if (installedProblem(id).operation === 'own') referenceSource(id);
-    if (!isOwn(id)) casesSource(id);
+    const problem = installedProblem(id);
+    if (problem.operation === 'own') referenceSource(problem);
+    if (!isOwn(id)) casesSource(problem);
   }
 }
 
@@ -77,22 +84,77 @@ export function installedProblem(id: string): Problem {
   return problem;
 }
 
+type NamedProblem = Pick<Problem, 'id' | 'brought'>;
+
 /** The text of a problem's reference.cpp. Errors: INVALID_MANIFEST if there is none. */
-export const referenceSource = (id: string): string =>
-  textIn(id, REFERENCE_FILE, 'reference.op', 'because problem.yaml says reference: { op: own }').text;
+export const referenceSource = (problem: NamedProblem): string =>
+  textIn(problem, REFERENCE_FILE, 'reference.op', 'because problem.yaml says reference: { op: own }').text;
 
 /** A problem's cases.yaml, with the path that error messages show. Errors: INVALID_MANIFEST if there is none. */
-export const casesSource = (id: string): { text: string; path: string } =>
-  textIn(id, CASES_FILE, undefined, 'with the cases of the problem');
+export const casesSource = (problem: NamedProblem): { text: string; path: string } =>
+  textIn(problem, CASES_FILE, undefined, 'with the cases of the problem');
 
 /**
  * What a problem of the user's says, whole: it is among the rules that a ranked run was judged by. Undefined for one of
  * this installation, which the runner's build stands for.
  */
-export function ownDefinition(id: string): string | undefined {
+export function ownDefinition(problem: Problem): string | undefined {
+  const files = problem.brought ?? ownProblemFiles(problem.id);
+  if (files === undefined) return undefined;
+  const text = files[PROBLEM_FILE];
+  return problem.operation === 'own' ? `${text}\0${referenceSource(problem)}` : text;
+}
+
+/** The files of a problem of the user's; undefined for one of this installation. Errors: INVALID_MANIFEST. */
+export function ownProblemFiles(id: string): ProblemFiles | undefined {
   if (isOwn(id)) return undefined;
-  const text = textOf(placeOf(id), PROBLEM_FILE);
-  return installedProblem(id).operation === 'own' ? `${text}\0${referenceSource(id)}` : text;
+  const place = placeOf(id);
+  const texts = FILES.flatMap((name) => (existsSync(join(place.folder, name)) ? [[name, textOf(place, name)]] : []));
+  return Object.fromEntries(texts);
+}
+
+/** The problem that comes with a kernel, among its folder's files; undefined: none does. */
+export function broughtFiles(textAt: (path: string) => string | undefined): ProblemFiles | undefined {
+  const texts = FILES.flatMap((name) => {
+    const text = textAt(`${BROUGHT_FOLDER}/${name}`);
+    return text === undefined ? [] : [[name, text]];
+  });
+  const files = Object.fromEntries(texts) as unknown as Partial<ProblemFiles>;
+  return files[PROBLEM_FILE] === undefined ? undefined : (files as ProblemFiles);
+}
+
+/** The problem that comes with a kernel, in its folder. Errors: INVALID_MANIFEST for a link. */
+export function broughtFilesIn(folder: string): ProblemFiles | undefined {
+  const place = { folder: join(folder, BROUGHT_FOLDER), shown: BROUGHT_FOLDER };
+  return broughtFiles((path) => (existsSync(join(folder, path)) ? textOf(place, basename(path)) : undefined));
+}
+
+/**
+ * The problem of a kernel that brought it along: the installed one where there is one of this id, which must say the
+ * same. Errors: INVALID_MANIFEST with path and key.
+ */
+export function broughtProblem(id: string, files: ProblemFiles): Problem {
+  const path = `${BROUGHT_FOLDER}/${PROBLEM_FILE}`;
+  if (installedProblems().includes(id)) {
+    const installed = ownProblemFiles(id);
+    if (installed === undefined)
+      throw wrong(path, `"${id}" is a problem of flashcore's: give yours an id of its own`, 'id');
+    const other = FILES.find((name) => installed[name] !== files[name]);
+    if (other === undefined) return installedProblem(id);
+    throw wrong(
+      `${BROUGHT_FOLDER}/${other}`,
+      `must be the same as in the installed problem "${id}": take that one, or give yours an id of its own`,
+    );
+  }
+  const problem = parseProblem(files[PROBLEM_FILE], path);
+  if (problem.id === id) return { ...problem, brought: files };
+  throw wrong(path, `must be the problem of kernel.yaml, "${id}", got "${problem.id}"`, 'id');
+}
+
+/** Whether a problem that was read before is still what its id means, installed or not. */
+export function isCurrentProblem(problem: Problem): boolean {
+  const installed = installedProblems().includes(problem.id);
+  return problem.brought === undefined ? installed && installedProblem(problem.id) === problem : !installed;
 }
 
 /** Their ids. Errors: INVALID_MANIFEST for a folder of $FLASHCORE_PROBLEMS that is none, and an id that two have. */
@@ -109,7 +171,17 @@ export function installedProblems(): string[] {
   return ids;
 }
 
-function textIn(id: string, name: string, key: string | undefined, why: string): { text: string; path: string } {
+function textIn(
+  { id, brought }: NamedProblem,
+  name: (typeof FILES)[number],
+  key: string | undefined,
+  why: string,
+): { text: string; path: string } {
+  if (brought) {
+    const [path, text] = [`${BROUGHT_FOLDER}/${name}`, brought[name]];
+    if (text !== undefined) return { text, path };
+    throw wrong(path, `must be there, ${why}`, key);
+  }
   const place = placeOf(id);
   const path = join(place.shown, name);
   if (existsSync(join(place.folder, name))) return { text: textOf(place, name), path };

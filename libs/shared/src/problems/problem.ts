@@ -46,6 +46,15 @@ export interface Problem {
   readonly bytes: Expression | undefined;
   /** Axes with a default, each after those that its default names. */
   readonly defaults: readonly DefaultAxis[];
+  /** Its files, where a kernel brought it along; undefined: it is installed. */
+  readonly brought?: ProblemFiles | undefined;
+}
+
+/** The texts of a problem's folder. */
+export interface ProblemFiles {
+  readonly 'problem.yaml': string;
+  readonly 'cases.yaml'?: string | undefined;
+  readonly 'reference.cpp'?: string | undefined;
 }
 
 export interface ProblemAxis {
