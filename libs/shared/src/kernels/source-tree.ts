@@ -54,12 +54,9 @@ export async function readSourceTree(folder: string): Promise<LocalSourceTree> {
   const { source, problem } = await loadManifest(folder);
   const contents = new Map<string, Uint8Array>();
   const files: { path: string; sha256: string; sizeBytes: bigint }[] = [];
-  const problemFiles = new Map(
-    Object.entries(problem.brought ?? ownProblemFiles(problem.id) ?? {}).map(([name, text]) => [
-      `${BROUGHT_FOLDER}/${name}`,
-      Buffer.from(text as string),
-    ]),
-  );
+  const problemFiles = new Map<string, Buffer>();
+  for (const [name, text] of Object.entries({ ...(problem.brought ?? ownProblemFiles(problem.id)) }))
+    if (text !== undefined) problemFiles.set(`${BROUGHT_FOLDER}/${name}`, Buffer.from(text));
   let bytes = 0;
   const paths = [...(await sourcePaths(folder, '', 0)), ...originalsIn(folder, source), ...problemFiles.keys()].sort();
   for (const path of paths) {

@@ -109,18 +109,17 @@ export function ownDefinition(problem: Problem): string | undefined {
 export function ownProblemFiles(id: string): ProblemFiles | undefined {
   if (isOwn(id)) return undefined;
   const place = placeOf(id);
-  const texts = FILES.flatMap((name) => (existsSync(join(place.folder, name)) ? [[name, textOf(place, name)]] : []));
-  return Object.fromEntries(texts);
+  return filesBy((name) => (existsSync(join(place.folder, name)) ? textOf(place, name) : undefined));
 }
 
 /** The problem that comes with a kernel, among its folder's files; undefined: none does. */
-export function broughtFiles(textAt: (path: string) => string | undefined): ProblemFiles | undefined {
-  const texts = FILES.flatMap((name) => {
-    const text = textAt(`${BROUGHT_FOLDER}/${name}`);
-    return text === undefined ? [] : [[name, text]];
-  });
-  const files = Object.fromEntries(texts) as unknown as Partial<ProblemFiles>;
-  return files[PROBLEM_FILE] === undefined ? undefined : (files as ProblemFiles);
+export const broughtFiles = (textAt: (path: string) => string | undefined): ProblemFiles | undefined =>
+  filesBy((name) => textAt(`${BROUGHT_FOLDER}/${name}`));
+
+function filesBy(text: (name: (typeof FILES)[number]) => string | undefined): ProblemFiles | undefined {
+  const definition = text(PROBLEM_FILE);
+  if (definition === undefined) return undefined;
+  return { [PROBLEM_FILE]: definition, [CASES_FILE]: text(CASES_FILE), [REFERENCE_FILE]: text(REFERENCE_FILE) };
 }
 
 /** The problem that comes with a kernel, in its folder. Errors: INVALID_MANIFEST for a link. */
