@@ -292,6 +292,12 @@ export default tseslint.config(
     plugins: FLASHCORE,
     rules: { 'flashcore/no-plain-dictionary': 'error' },
   },
+  {
+    // Arguments beyond four have names.
+    files: ['apps/**/*.ts', 'apps/**/*.tsx', 'libs/shared/src/**/*.ts'],
+    ignores: ['**/*.test.ts', '**/*.test.tsx', '**/testing/**', '**/generated/**'],
+    rules: { 'max-params': ['error', { max: 4 }] },
+  },
   rooms('apps/runner/src', RUNNER_ROOMS),
   rooms('apps/runner/worker', WORKER_ROOMS),
   rooms('apps/tui/src', TUI_ROOMS),

@@ -236,7 +236,7 @@ const SIMPLE_ESCAPES: Readonly<Record<string, string>> = {
 export function unescaped(text: string): string {
   return text.replace(
     /\\(?:x([\da-fA-F]+)|([0-7]{1,3})|u([\da-fA-F]{4})|U([\da-fA-F]{8})|([^]))/g,
-    (_, hex?: string, octal?: string, short?: string, long?: string, other?: string) => {
+    (_, ...[hex, octal, short, long, other]: (string | undefined)[]) => {
       if (other !== undefined) return entryOf(SIMPLE_ESCAPES, other) ?? other;
       const value = octal === undefined ? parseInt((hex ?? short ?? long)!, 16) : parseInt(octal, 8);
       return value <= 0x10ffff ? String.fromCodePoint(value) : '\ufffd';

@@ -116,6 +116,12 @@ export interface ComparedHeads {
   tolerance: { absolute: number; relative: number };
 }
 
+interface LaunchSize {
+  grid: readonly [number, number];
+  threads: number;
+  sharedBytes?: number;
+}
+
 /** judge.cu, loaded: all of it runs in the order of the stream, and what it counts is read with found(). */
 export class JudgeKernels {
   readonly #driver: CudaDriver;
@@ -150,7 +156,7 @@ export class JudgeKernels {
     { key, qPhase, kvPhase }: Disguise,
     check = false,
   ): void {
-    this.#launch('inputs', this.#rowGrid(kind, heads), this.#columnThreads(kind), [
+    this.#launch('inputs', { grid: this.#rowGrid(kind, heads), threads: this.#columnThreads(kind) }, [
       u64(base),
       u64(pool),
       u64(this.#changed(TENSORS[tensor])),
@@ -170,7 +176,7 @@ export class JudgeKernels {
     const threads = NOISE_THREADS[this.#where];
     const rows = Math.min(regions.regions, MAX_GRID_Y);
     const columns = Math.max(1, Math.min(Math.ceil(stride / 4 / threads), Math.ceil(CTAS[this.#where] / rows)));
-    this.#launch('noise', [columns, rows], threads, [
+    this.#launch('noise', { grid: [columns, rows], threads }, [
       u64(base),
       u32(Math.floor(bytes / 4)),
       u64(memory),
@@ -190,7 +196,7 @@ export class JudgeKernels {
   /** Compares the outputs of all launches with the answers of the drawn heads. */
   outputs(compared: ComparedHeads, kind: HeadKind, { key, qPhase, kvPhase }: Disguise): void {
     const { outputs, answers, places, launches, heads, qBases, kvBases, tolerance } = compared;
-    this.#launch('outputs', this.#rowGrid(kind, launches * heads), this.#columnThreads(kind), [
+    this.#launch('outputs', { grid: this.#rowGrid(kind, launches * heads), threads: this.#columnThreads(kind) }, [
       u64(outputs.memory),
       u64(answers),
       u64(places),
@@ -213,7 +219,7 @@ export class JudgeKernels {
   /** Makes an input of every slot from the drawn sets; with `check`, counts what is no longer what this would write. */
   slots({ input, drawn, draws, extent, slots }: SlotTensor, { key, phase }: SlotDisguise, check = false): void {
     if (input >= MOST_INPUTS) throw new RangeError(`the judge counts ${MOST_INPUTS} inputs, and this is one more`);
-    this.#launch('slots', this.#rowGrid(extent, slots.regions), this.#columnThreads(extent), [
+    this.#launch('slots', { grid: this.#rowGrid(extent, slots.regions), threads: this.#columnThreads(extent) }, [
       u64(drawn),
       u64(slots.memory),
       u64(this.#changed(input)),
@@ -232,7 +238,7 @@ export class JudgeKernels {
   /** Compares the outputs of all launches with the answers of the drawn sets. */
   answers(compared: ComparedSlots, { key, phase }: SlotDisguise): void {
     const { outputs, answers, places, launches, draws, extent, tolerance } = compared;
-    this.#launch('answers', this.#rowGrid(extent, launches), this.#columnThreads(extent), [
+    this.#launch('answers', { grid: this.#rowGrid(extent, launches), threads: this.#columnThreads(extent) }, [
       u64(outputs.memory),
       u64(answers),
       u64(places),
@@ -252,19 +258,18 @@ export class JudgeKernels {
 
   /** Keeps the stream busy; the emulator's host is its device. */
   hold(microseconds: number): void {
-    if (this.#where === 'gpu') this.#launch('hold', [1, 1], 1, [u64(Math.ceil(microseconds * 1000))]);
+    if (this.#where === 'gpu')
+      this.#launch('hold', { grid: [1, 1], threads: 1 }, [u64(Math.ceil(microseconds * 1000))]);
   }
 
   /** Overwrites what earlier launches left in shared and local memory. */
   scrub(key: bigint): void {
     const grid = this.#where === 'gpu' ? this.#driver.facts.multiprocessors : 1;
-    this.#launch(
-      'scrub',
-      [grid, 1],
-      SCRUB_THREADS[this.#where],
-      [u64(key), u32(this.#scrubBytes / 4 - 1), u64(this.#found)],
-      this.#scrubBytes,
-    );
+    this.#launch('scrub', { grid: [grid, 1], threads: SCRUB_THREADS[this.#where], sharedBytes: this.#scrubBytes }, [
+      u64(key),
+      u32(this.#scrubBytes / 4 - 1),
+      u64(this.#found),
+    ]);
   }
 
   /** What was counted since the last call; waits for the stream. */
@@ -310,13 +315,7 @@ export class JudgeKernels {
     return this.#where === 'gpu' ? Math.min(256, 32 * Math.ceil(columns / 32)) : 1;
   }
 
-  #launch(
-    entry: Entry,
-    [x, y]: readonly [number, number],
-    threads: number,
-    values: readonly Buffer[],
-    sharedBytes = 0,
-  ): void {
+  #launch(entry: Entry, { grid: [x, y], threads, sharedBytes = 0 }: LaunchSize, values: readonly Buffer[]): void {
     this.#driver.launch({
       function: this.#functions[entry],
       grid: [x, y, 1],

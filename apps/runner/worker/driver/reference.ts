@@ -136,13 +136,15 @@ interface Native<Arguments extends readonly unknown[]> {
 type PlainArguments = readonly (number | TensorBits)[];
 
 type NativeNormal = (
-  dtype: number,
-  out: TensorBits,
-  count: number,
-  key: number,
-  stream: number,
-  scale: number,
-  threads: number,
+  ...values: [
+    dtype: number,
+    out: TensorBits,
+    count: number,
+    key: number,
+    stream: number,
+    scale: number,
+    threads: number,
+  ]
 ) => number;
 
 type NativeCompare = (...args: (TensorBits | Float64Array | Float32Array | number | null)[]) => number;

@@ -63,11 +63,11 @@ export async function report(
   if (options.from !== undefined) {
     const source = new FileSource(options.from);
     const jobs = names.length === 0 ? source.jobs : names.map((name) => storedJob(source, name));
-    return written(source, jobs, settings, options, context);
+    return written({ source, jobs, settings }, options, context);
   }
   return context.withRunner(async ({ client }) => {
     const jobs = template === 'final' ? await endedJobs(names, client) : [];
-    return written(new RunnerSource(client), jobs, settings, options, context);
+    return written({ source: new RunnerSource(client), jobs, settings }, options, context);
   });
 }
 
@@ -91,10 +91,14 @@ const settingsOf = (
   most: integer('--limit', limit, 1, 10_000) ?? DEFAULT_LIMIT,
 });
 
+interface Reported {
+  source: ResultSource;
+  jobs: readonly GetJobResponse[];
+  settings: PageSettings;
+}
+
 async function written(
-  source: ResultSource,
-  jobs: readonly GetJobResponse[],
-  settings: PageSettings,
+  { source, jobs, settings }: Reported,
   options: ReportCommandOptions,
   context: CommandContext,
 ): Promise<ExitCode> {

@@ -149,7 +149,7 @@ export function planLaunches(
     );
   const workspace = manifest.workspace.map(({ name, bytes, initial }) => ({
     name,
-    bytes: integer(manifest, bytes, scope, `workspace.${name}`, 0, MAX_WORKSPACE_BYTES),
+    bytes: integer(manifest, bytes, scope, { key: `workspace.${name}`, least: 0, most: MAX_WORKSPACE_BYTES }),
     ...(initial && { initial }),
   }));
   const dtype = inputsOf(manifest, resolved.parameters);
@@ -173,7 +173,7 @@ function planLaunch(manifest: Manifest, launch: ManifestLaunch, scope: Scope, sh
   const { key } = launch;
   const three = (expressions: readonly Expression[], name: string, limits: readonly number[]) =>
     expressions.map((expression, axis) =>
-      integer(manifest, expression, scope, `${key}.${name}[${axis}]`, 1, limits[axis]!),
+      integer(manifest, expression, scope, { key: `${key}.${name}[${axis}]`, least: 1, most: limits[axis]! }),
     ) as [number, number, number];
   const block = three(launch.block, 'block', BLOCK_LIMITS);
   const threads = product(block);
@@ -202,7 +202,11 @@ function planLaunch(manifest: Manifest, launch: ManifestLaunch, scope: Scope, sh
     entry: launch.entry,
     grid,
     block,
-    sharedBytes: integer(manifest, launch.sharedBytes, scope, `${key}.shared_bytes`, 0, MAX_INT32),
+    sharedBytes: integer(manifest, launch.sharedBytes, scope, {
+      key: `${key}.shared_bytes`,
+      least: 0,
+      most: MAX_INT32,
+    }),
     ...(cluster && { cluster }),
     ...(launch.cooperative && { cooperative: true }),
     l2Persist: holds(manifest, launch.l2Persist.when, scope, `${key}.l2_persist.when`)
@@ -238,10 +242,13 @@ function planPlainArgument(
     case 'bool':
       return { kind: 'bool', value: valueOf(manifest, argument.value, scope, key) === 0 ? 0 : 1 };
     case 'int32':
-      return { kind: 'int32', value: integer(manifest, argument.value, scope, key, -MAX_INT32 - 1, MAX_INT32) };
+      return {
+        kind: 'int32',
+        value: integer(manifest, argument.value, scope, { key, least: -MAX_INT32 - 1, most: MAX_INT32 }),
+      };
     case 'int64': {
       const { MIN_SAFE_INTEGER: least, MAX_SAFE_INTEGER: most } = Number;
-      return { kind: 'int64', value: integer(manifest, argument.value, scope, key, least, most) };
+      return { kind: 'int64', value: integer(manifest, argument.value, scope, { key, least, most }) };
     }
     case 'float32':
     case 'float64':
@@ -249,7 +256,7 @@ function planPlainArgument(
     case 'tensorMap': {
       // A box of a tensor map has at most 256 elements along an axis (cuTensorMapEncodeTiled).
       const box = argument.box.map((extent, axis) =>
-        integer(manifest, extent, scope, `${key}.tensor_map.box[${axis}]`, 1, 256),
+        integer(manifest, extent, scope, { key: `${key}.tensor_map.box[${axis}]`, least: 1, most: 256 }),
       );
       return { kind: 'tensorMap', tensor: argument.tensor, box, swizzle: argument.swizzle };
     }
@@ -268,14 +275,13 @@ function scopeOf(manifest: Manifest, { parameters }: Pick<ResolvedVariant, 'para
   return scope;
 }
 
-function integer(
-  manifest: Manifest,
-  expression: Expression,
-  scope: Scope,
-  key: string,
-  least: number,
-  most: number,
-): number {
+interface IntegerRange {
+  key: string;
+  least: number;
+  most: number;
+}
+
+function integer(manifest: Manifest, expression: Expression, scope: Scope, { key, least, most }: IntegerRange): number {
   const found = valueOf(manifest, expression, scope, key);
   if (Number.isInteger(found) && found >= least && found <= most) return found;
   throw wrongValue(manifest, key, `wanted an integer of ${least} to ${most}, found ${found} from "${expression.text}"`);
