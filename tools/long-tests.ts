@@ -9,8 +9,8 @@ const CHECKOUT = join(import.meta.dirname, '..');
  * takes many experiments. With them `npm test` takes more than its five minutes on two processors.
  */
 export const LONG_TESTS = [
-  '**/reliability/{cache,cancel,faulty,fuzz,hostile,kill,leak,matrix,overload,streams,unread,watchers}.test.ts',
-  '**/reliability/{fleet,search,store}.test.ts',
+  '**/reliability/{cache,cancel,faulty,fuzz,history,hostile,kill,leak,matrix,overload,streams,unread,watchers}.test.ts',
+  '**/reliability/{fleet,power-loss,search,store}.test.ts',
   '**/ladder/ladder.test.ts',
   '**/workspace/{format,lint-rules,nx}.test.ts',
   '**/{against,conformance,corpus,drawn-shapes-of-limits,first-day,reference,simulated-cluster}.test.ts',

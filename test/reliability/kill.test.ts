@@ -3,19 +3,10 @@
  * restart.
  */
 import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import {
-  collect,
-  kernel,
-  startChildRunner,
-  startChildRunnerIn,
-  temporaryFolder,
-  type ChildRunner,
-} from '@flashcore/runner/testing-daemon';
-import { RunnerClient } from '@flashcore/shared/client';
-import { JobState, Outcome, type JobEvent } from '@flashcore/shared/contract';
+import { startChildRunner, startChildRunnerIn, temporaryFolder } from '@flashcore/runner/testing-daemon';
 import { expect } from 'vitest';
 import { campaign, integer, percentile, pick, seededUuid } from './campaign.ts';
+import { checkTold, expectNothingRuns, flags, loadUntilKilled, type Told } from './told-jobs.ts';
 
 const PROMISE = 'jobs-survive';
 const RESOLVED_WITHIN_MS = 5_000;
@@ -89,91 +80,8 @@ campaign(
   },
 );
 
-/** What was running at the crash is resolved by the time that the runner answers. */
-async function expectNothingRuns(daemon: ChildRunner): Promise<void> {
-  using client = await RunnerClient.connect({ address: daemon.address });
-  const running = await client.listJobs({ state: JobState.RUNNING });
-  const queued = await client.listJobs({ state: JobState.QUEUED });
-  expect([...running.jobs, ...queued.jobs]).toEqual([]);
-}
-
 /** For how long a process had work and no processor since it started, by Linux; 0 where that is not known. */
 function waitedMs(pid: number | 'self'): number {
   const path = `/proc/${pid}/schedstat`;
   return existsSync(path) ? Number(readFileSync(path, 'utf8').split(' ')[1]) / 1e6 : 0;
-}
-
-interface Told {
-  requestId: string;
-  kernelId: string;
-  seen: JobEvent[];
-}
-
-const flags = (folder: string): string[] => ['--data', join(folder, 'data'), '--address', `unix:${folder}/s`];
-
-/** Starts jobs, kills the daemon some time later (unless it kills itself), and says what clients had seen by then. */
-async function loadUntilKilled(
-  daemon: ChildRunner,
-  wanted: { kernelId: string; requestId: string }[],
-  afterMs: number,
-): Promise<Told[]> {
-  const client = await RunnerClient.connect({ address: daemon.address }).catch((error: unknown) => {
-    // A failpoint may come before the first client.
-    if (daemon.child.exitCode === null && daemon.child.signalCode === null) throw error;
-    return undefined;
-  });
-  if (!client) return [];
-  const abort = new AbortController();
-  const told = wanted.map(({ kernelId, requestId }): Told => ({ kernelId, requestId, seen: [] }));
-  const watching = told.map(async ({ kernelId, requestId, seen }) => {
-    try {
-      for await (const event of client.start(
-        'build',
-        { ...kernel(kernelId), options: { requestId } },
-        { signal: abort.signal },
-      ))
-        seen.push(event);
-    } catch (error) {
-      if (!abort.signal.aborted) throw error;
-    }
-  });
-  const killed = new Promise((resolve) => daemon.child.once('exit', resolve));
-  // eslint-disable-next-line flashcore/no-fixed-wait -- the kill comes at any moment
-  await Promise.race([killed, new Promise((resolve) => setTimeout(resolve, afterMs))]);
-  await daemon.end('SIGKILL');
-  abort.abort();
-  await Promise.all(watching);
-  client.close();
-  return told;
-}
-
-/**
- * Each job that a client was told of is there, ended once, with a log without gaps that begins with what the client
- * saw; the request finds the same job.
- */
-async function checkTold(daemon: ChildRunner, told: Told[]): Promise<void> {
-  const { exitCode, signalCode } = daemon.child;
-  expect([exitCode, signalCode], daemon.stderr).toEqual([null, null]);
-  await expectNothingRuns(daemon);
-  using client = await RunnerClient.connect({ address: daemon.address });
-  for (const { seen, kernelId, requestId } of told) {
-    const name = seen[0]?.job;
-    if (name === undefined) continue;
-    const { job } = await client.getJob({ name });
-    const log = await collect(client.watch(name));
-    expect(log.map(({ sequence }) => Number(sequence))).toEqual(log.map((_, index) => index + 1));
-    expect(log.slice(0, seen.length)).toEqual(seen);
-    const ends = log.filter(({ payload }) => payload.case === 'finished');
-    expect([ends.length, log.at(-1)!.payload.case, JobState[job!.state], Number(job!.lastSequence)]).toEqual([
-      1,
-      'finished',
-      'ENDED',
-      log.length,
-    ]);
-    expect(ends[0]!.payload.value).toMatchObject({ outcome: job!.outcome, summary: job!.summary });
-    if (seen.at(-1)!.payload.case !== 'finished')
-      expect([Outcome.INTERRUPTED, Outcome.PASSED, Outcome.ERROR]).toContain(job!.outcome);
-    const again = await collect(client.start('build', { ...kernel(kernelId), options: { requestId } }));
-    expect(again[0]!.job).toBe(name);
-  }
 }

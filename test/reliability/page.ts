@@ -13,22 +13,24 @@ export const FIGURES_PATH = join(ROOT, 'docs/reliability.json');
 export const PAGE_PATH = join(ROOT, 'docs/reliability.md');
 
 export interface SoakRun {
-  /** Processors, system and Node's version. */
-  machine: string;
-  figures: readonly (Figure & { date: string })[];
+  figures: readonly (Figure & {
+    date: string;
+    /** Processors, system and Node's version. */
+    machine: string;
+  })[];
 }
 
 /** What the last soak stored; undefined where none did. */
 export const readRun = (): SoakRun | undefined =>
   existsSync(FIGURES_PATH) ? (JSON.parse(readFileSync(FIGURES_PATH, 'utf8')) as SoakRun) : undefined;
 
-export function reliabilityPage({ machine, figures }: SoakRun): Promise<string> {
+export function reliabilityPage({ figures }: SoakRun): Promise<string> {
   const text = [
     '# What flashcore promises, and what its tests found',
     '',
     'Written by `npx nx soak test`, which runs every campaign in its long form and stores its figures in [reliability.json](reliability.json); `npm run test:all` runs the same tests with fewer rounds, those of seconds in `npm test` too.',
-    `Machine: ${machine}. Each figure has its day and the seed that repeats it (\`FLASHCORE_SEED=… npx nx soak test\`); a figure is there only if all of its file's tests passed. Times of 2026-11-22 are of a machine that was busy with other builds and tests.`,
-    'On a GPU the faulty and the cheating kernels run through the program itself: [what it found on an H200](results/h200-2026-11-21/README.md). This machine has no cgroup controllers to give; [another](results/h200-boundary-2026-11-22/README.md) showed what their limits do to a kernel that takes all memory, processes or processors, and what a change of owner costs.',
+    `Each figure has its day and the seed that repeats it (\`FLASHCORE_SEED=… npx nx soak test\`); a figure is there only if all of its file's tests passed. ${machinesOf(figures)} Times of 2026-11-22 and 2026-11-28 are of machines that were busy with other builds and tests.`,
+    'On a GPU the faulty and the cheating kernels run through the program itself: [what it found on an H200](results/h200-2026-11-21/README.md). None of these machines has cgroup controllers to give; [another](results/h200-boundary-2026-11-22/README.md) showed what their limits do to a kernel that takes all memory, processes or processors, and what a change of owner costs.',
     ...Object.entries(PROMISES).flatMap(([id, { promise, tests }]) => [
       '',
       `## ${promise}`,
@@ -39,6 +41,15 @@ export function reliabilityPage({ machine, figures }: SoakRun): Promise<string> 
     '',
   ].join('\n');
   return formatMarkdown(text, PAGE_PATH);
+}
+
+/** Which days were on which machine. */
+function machinesOf(figures: SoakRun['figures']): string {
+  const byMachine = Map.groupBy(figures, ({ machine }) => machine);
+  const lines = [...byMachine].map(
+    ([machine, of]) => `${machine}: ${[...new Set(of.map(({ date }) => date))].toSorted().join(', ')}`,
+  );
+  return `Machines: ${lines.toSorted().join('; ')}.`;
 }
 
 function figuresOf(id: PromiseId, figures: SoakRun['figures']): string[] {

@@ -14,6 +14,15 @@ export const PROMISES = {
       'apps/runner/src/store/database.test.ts',
     ],
   },
+  'power-cut': {
+    promise: 'What a client was told, of jobs, events and uploads, outlives a power cut',
+    tests: ['test/reliability/power-loss.test.ts', 'apps/runner/src/store/blob-store.test.ts'],
+  },
+  histories: {
+    promise:
+      'Calls of concurrent clients have one order that explains every answer, also across kill -9: what was accepted, undone or cancelled',
+    tests: ['test/reliability/history.test.ts'],
+  },
   'watch-resumes': {
     promise: 'A watch resumes without gap or repeat from any event number',
     tests: [

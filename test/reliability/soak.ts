@@ -54,19 +54,16 @@ async function run(figuresFile: string, filters: string[]): Promise<number> {
   return status ?? 1;
 }
 
-/** A part's figures take the place of those of the same tests, when they are of the same machine. */
+/** A part's figures take the place of those of the same tests. */
 async function store(figures: readonly Figure[]): Promise<void> {
   const machine = `${availableParallelism()} processors (${cpus()[0]?.model.trim() ?? 'unknown'}), ${process.platform}, Node ${process.versions.node}`;
   const before = readRun();
-  const kept =
-    before?.machine === machine
-      ? before.figures.filter(({ what }) => !figures.some((figure) => figure.what === what))
-      : [];
+  const kept = before?.figures.filter(({ what }) => !figures.some((figure) => figure.what === what)) ?? [];
   const date = new Date().toISOString().slice(0, 10);
-  const all = [...kept, ...figures.map((figure) => ({ ...figure, date }))].sort((a, b) =>
+  const all = [...kept, ...figures.map((figure) => ({ ...figure, date, machine }))].sort((a, b) =>
     `${a.promise} ${a.what}` < `${b.promise} ${b.what}` ? -1 : 1,
   );
-  const stored: SoakRun = { machine, figures: all };
+  const stored: SoakRun = { figures: all };
   writeFileSync(FIGURES_PATH, `${JSON.stringify(stored, null, 2)}\n`);
   writeFileSync(PAGE_PATH, await reliabilityPage(stored));
 }

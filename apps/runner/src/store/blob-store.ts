@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { closeSync, fdatasyncSync, openSync, readdirSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, fdatasyncSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, writeSync } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { digestOf, parseSha256, sha256Of, type Sha256 } from '@flashcore/shared/contract';
 import { markUsed } from './last-used.ts';
 import { storageError } from './storage-error.ts';
@@ -9,7 +9,7 @@ import { makeRoom, openVerified, ownFolder, readVerified, sizeOfStored, type Sto
 
 /**
  * Files kept under the digest of their content: written beside their place, put on disk, then renamed, so that a file
- * is there whole or not at all.
+ * is there whole or not at all. Once kept, it outlives a power cut: its name is on the disk too.
  */
 export class BlobStore {
   readonly #folder: string;
@@ -120,8 +120,10 @@ export class BlobWriter {
     const place = this.#destination(sha256);
     onDisk(() => {
       fdatasyncSync(this.#descriptor);
-      makeRoom(place);
+      const madeFolder = makeRoom(place);
       renameSync(this.#temporary, place.path);
+      syncFolder(dirname(place.path));
+      if (madeFolder) syncFolder(place.store);
     });
     this.#close();
   }
@@ -135,6 +137,16 @@ export class BlobWriter {
   #close(): void {
     this.#open = false;
     closeSync(this.#descriptor);
+  }
+}
+
+/** Brings the names in a folder to the disk. */
+function syncFolder(path: string): void {
+  const folder = openSync(path, 'r');
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
   }
 }
 

@@ -80,10 +80,10 @@ async function digestOfFile(file: FileHandle): Promise<Sha256> {
 }
 
 /** Makes the folder of a file that is about to come; what is in the way is set aside. Errors: the system's. */
-export function makeRoom(place: StoredPlace): void {
+export function makeRoom(place: StoredPlace): boolean {
   const found = lstatSync(place.path, { throwIfNoEntry: false });
   if (strangeFolder(place) !== undefined || (found && !found.isFile())) setAside(place);
-  mkdirSync(dirname(place.path), { recursive: true, mode: 0o700 });
+  return mkdirSync(dirname(place.path), { recursive: true, mode: 0o700 }) !== undefined;
 }
 
 /** Moves what is at a place, whatever it is, to the quarantine. Errors: DISK_FULL, STORE_UNAVAILABLE. */

@@ -1,0 +1,55 @@
+/**
+ * Whether a history of concurrent calls could have come from one call after another: each takes effect at one moment
+ * between its call and its answer. The search is Wing and Gong's (1993), with the memory of states of Lowe (2017).
+ */
+
+/** One call of a client, with its answer. */
+export interface Call<Operation, Answer> {
+  readonly operation: Operation;
+  readonly answer: Answer;
+  readonly calledAt: bigint;
+  readonly answeredAt: bigint;
+}
+
+/** What one call after another would do; states are compared as JSON. */
+export interface Model<State, Operation, Answer> {
+  readonly initial: State;
+  /** The state after the operation; undefined: it can't have this answer in this state. */
+  readonly step: (state: State, operation: Operation, answer: Answer) => State | undefined;
+}
+
+/** An order of the calls that the model explains; undefined: there is none. */
+export function orderOf<State, Operation, Answer>(
+  history: readonly Call<Operation, Answer>[],
+  { initial, step }: Model<State, Operation, Answer>,
+): Call<Operation, Answer>[] | undefined {
+  const calls = history.toSorted((a, b) => (a.calledAt < b.calledAt ? -1 : 1));
+  const seen = new Set<string>();
+  const placed = new Set<number>();
+  const order: Call<Operation, Answer>[] = [];
+
+  const search = (state: State): boolean => {
+    if (placed.size === calls.length) return true;
+    const key = `${[...placed].toSorted((a, b) => a - b).join()} ${JSON.stringify(state)}`;
+    if (seen.has(key)) return false;
+    seen.add(key);
+    const waiting = calls.flatMap((call, index) => (placed.has(index) ? [] : [{ call, index }]));
+    const firstAnswer = waiting.reduce(
+      (least, { call }) => (call.answeredAt < least ? call.answeredAt : least),
+      waiting[0]!.call.answeredAt,
+    );
+    return waiting.some(({ call, index }) => {
+      // Another one was answered before this one was called.
+      if (call.calledAt > firstAnswer) return false;
+      const next = step(state, call.operation, call.answer);
+      if (next === undefined) return false;
+      placed.add(index);
+      order.push(call);
+      if (search(next)) return true;
+      placed.delete(index);
+      order.pop();
+      return false;
+    });
+  };
+  return search(initial) ? order : undefined;
+}
