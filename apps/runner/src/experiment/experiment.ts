@@ -91,7 +91,10 @@ function jobResult(services: JobServices, found: JobFound, { runner, startTime, 
     deviceSeconds,
     ...(found.fellBack !== undefined && { fellBack: found.fellBack }),
     ...(judged && {
-      plan: planMessage(judged.plan, variants[0]?.gates ?? judged.gates.map(undecided), judged.isDefault),
+      plan: planMessage(judged.plan, variants[0]?.gates ?? judged.gates.map(undecided), {
+        isDefault: judged.isDefault,
+        problem: spec.kernel.manifest.problem.id,
+      }),
     }),
     ...(spec.ranking && { ranking: rankingMessage(spec.ranking) }),
     lineage: services.kernels.lineage(spec.kernel),

@@ -121,7 +121,7 @@ function judgingOf(file: GatesFile, cases: Cases): Pick<Judging, 'plans' | 'case
   const ofPlan = (plan: Plan): GatePlan => {
     const isDefault = plan.name === file.defaultPlan;
     const gates = plannedGates(file, { plan, own: [], arch: '' });
-    return planMessage(plan, gates.map(undecided), isDefault);
+    return planMessage(plan, gates.map(undecided), { isDefault });
   };
   const plans = [...file.plans.values()].map(ofPlan);
   const isDefault = (name: string): boolean => name === cases.defaults.tolerance;

@@ -40,11 +40,11 @@ export class Judging {
 
   announce(): void {
     const { plan, gates, isDefault } = this.#judged;
-    const { ranking } = this.#services.spec;
+    const { ranking, kernel } = this.#services.spec;
     this.#services.job.emit({
       case: 'gatePlan',
       value: create(GatePlanAnnouncedSchema, {
-        plan: planMessage(plan, gates.map(undecided), isDefault),
+        plan: planMessage(plan, gates.map(undecided), { isDefault, problem: kernel.manifest.problem.id }),
         variant: this.#services.resolved.label,
         ...(ranking && { ranking: rankingMessage(ranking) }),
       }),

@@ -55,7 +55,6 @@ export {
   gateNeeds,
   planMessage,
   plannedGates,
-  requirementTexts,
   shapesNamed,
   undecided,
 } from './gates/plan-gates.ts';

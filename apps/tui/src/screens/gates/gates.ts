@@ -1,5 +1,6 @@
 /** View 5: every gate's answer, value, target and distance to passing, with the reason in full. */
 import { Verdict, type GateResult } from '@flashcore/shared/contract';
+import { DEFAULT_PROBLEM, recordedProblem, valuesOf } from '@flashcore/shared/kernels';
 import { formatInUnit } from '../../present/numbers.ts';
 import { cutCells, padCells, wrapCells } from '../../present/cells/cell-text.ts';
 import { fitRow, rowText, rowWidth, run, selectRow, windowStart, wrapRows, type Row } from '../../present/cells/row.ts';
@@ -48,14 +49,24 @@ export const gatesView: View = ({ state }, size) => {
 const PLAN_SHARE = 0.25;
 const MOST_STANDING_ROWS = 2;
 
+/** By its result, or by the axes of its first case until then. */
+function computesAttention({ provenance, variants }: JobView): boolean {
+  if (provenance !== undefined) return recordedProblem(provenance.problem) === DEFAULT_PROBLEM;
+  const shape = variants[0]?.cases[0]?.shape;
+  return shape === undefined || 'D' in valuesOf(shape);
+}
+
 /** What the gates are of, and what may be decided now. */
 function headRows(state: AppState, { width, height }: Size): Row[] {
-  const { plan } = attachedJob(state) ?? {};
+  const job = attachedJob(state);
+  const plan = job?.plan;
+  // The runner tells of attention's sets alone.
+  const caseSets = job !== undefined && computesAttention(job) ? state.caseSets : [];
   const standing = standingOf(state);
   return [
     ...(plan === undefined
       ? []
-      : planRows(plan, state.caseSets, { width, height: Math.max(1, Math.floor(height * PLAN_SHARE)) })),
+      : planRows(plan, caseSets, { width, height: Math.max(1, Math.floor(height * PLAN_SHARE)) })),
     ...(standing === undefined
       ? []
       : wrapRows(standing.text, width, { role: standing.role, hang: 2 }).slice(0, MOST_STANDING_ROWS)),

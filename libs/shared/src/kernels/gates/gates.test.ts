@@ -8,7 +8,7 @@ import { parseManifest } from '../manifest.ts';
 import { evaluateGates } from './evaluate-gates.ts';
 import { parseGates } from './gates-file.ts';
 import type { GateContext } from './measure/answer.ts';
-import { findPlan, gateNeeds, plannedGates } from './plan-gates.ts';
+import { findPlan, gateNeeds, plannedGates, planMessage } from './plan-gates.ts';
 import {
   ComparisonVerdict,
   type GateResult,
@@ -533,4 +533,12 @@ test('cases.yaml: the seven parity cases, and what is wrong is named', () => {
   expect(() =>
     parseCases(read('cases.yaml').replace('D: 64, causal: false }', 'D: 0, causal: false }'), 'cases.yaml'),
   ).toThrow(/probes\.shapes\[0\]\.D: wanted an integer of 1/);
+});
+
+test('a plan tells of head dimensions and masks where the kernel computes attention', () => {
+  const plan = findPlan(file, 'merge');
+  const requirements = (problem: string) => planMessage(plan, [], { isDefault: true, problem }).requirements.join('; ');
+  expect(requirements('attention')).toMatch(/inputs .*S and D multiples of 16/);
+  expect(requirements('rmsnorm')).toMatch(/^inputs /);
+  expect(requirements('rmsnorm')).not.toMatch(/S and D|causal/);
 });

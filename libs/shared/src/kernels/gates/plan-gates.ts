@@ -12,6 +12,7 @@ import type { Shape } from '../../generated/flashcore/runner/v1/kernel_pb.js';
 import { didYouMean } from '../../text/nearest-names.ts';
 import type { Cases } from '../cases.ts';
 import { formatShape, parseShape } from '../shape.ts';
+import { DEFAULT_PROBLEM } from '../../problems/installed-problems.ts';
 import type { Gate, GateLevel, GatesFile, OwnGate, Plan, PlannedGate, Requirements } from './gate.ts';
 import { conditionText, isCounter } from './metrics.ts';
 import { entryOf } from '../../text/entry-of.ts';
@@ -152,7 +153,11 @@ export function undecided(gate: PlannedGate): GateResult {
 const MODES = { cold: TimingMode.COLD, hot: TimingMode.HOT } as const;
 
 /** A plan as the contract has it. */
-export function planMessage(plan: Plan, gates: readonly GateResult[], isDefault: boolean): GatePlan {
+export function planMessage(
+  plan: Plan,
+  gates: readonly GateResult[],
+  { isDefault, problem = DEFAULT_PROBLEM }: { isDefault: boolean; problem?: string },
+): GatePlan {
   const { name, title, about, from, cases, shapes, modes, metricSet, champion, fallback, acceptable } = plan;
   return create(GatePlanSchema, {
     name,
@@ -167,17 +172,19 @@ export function planMessage(plan: Plan, gates: readonly GateResult[], isDefault:
     fallback,
     acceptable,
     gates: [...gates],
-    requirements: requirementTexts(plan.require),
+    requirements: requirementTexts(plan.require, problem),
     default: isDefault,
   });
 }
 
-export function requirementTexts({ inputs, accumulate, multipleOf, causal, toggle }: Requirements): string[] {
+/** Head dimensions and masks are attention's alone. */
+function requirementTexts({ inputs, accumulate, multipleOf, causal, toggle }: Requirements, problem: string): string[] {
+  const isAttention = problem === DEFAULT_PROBLEM;
   return [
     ...(inputs ? [`inputs ${inputs.join(' or ')}`] : []),
     ...(accumulate ? [`accumulation in ${accumulate}`] : []),
-    ...(multipleOf ? [`S and D multiples of ${multipleOf}, or masked`] : []),
-    ...(causal ? ['causal shapes handled'] : []),
+    ...(multipleOf && isAttention ? [`S and D multiples of ${multipleOf}, or masked`] : []),
+    ...(causal && isAttention ? ['causal shapes handled'] : []),
     ...(toggle ? ['tensor cores can be turned off, or the manifest says why not'] : []),
   ];
 }
