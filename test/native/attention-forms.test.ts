@@ -57,7 +57,8 @@ function byLoops(attention: ProblemCase, { halves: [Q, K, V], sinks, slopes, bia
     const most = Math.max(...logits, sink);
     const weights = logits.map((logit) => Math.exp(logit - most));
     const total = weights.reduce((sum, weight) => sum + weight, Math.exp(sink - most));
-    lse.push(seen.length === 0 && !sinks ? -Infinity : most + Math.log(total));
+    const inBase = attention.operands.lseBase2 ? 1 / Math.LN2 : 1;
+    lse.push(seen.length === 0 && !sinks ? -Infinity : (most + Math.log(total)) * inBase);
     for (let d = 0; d < Dv; d += 1)
       out.push(
         seen.length === 0
@@ -91,6 +92,12 @@ test.each([
   '2x4x5x16,Skv=23,causal=2,window=5,Hkv=2,softcap=2.5,sinks=1,alibi=1,bias=1',
 ])('%s is what three loops compute', (text) => {
   expectLoops(problemCase(attentionProblem(), valuesOf(parseShape(text)), 'fp16', new Set(['LSE'])));
+});
+
+test('lse_base: 2 gives LSE as a logarithm in base 2', () => {
+  const values = { B: 2, H: 4, S: 9, Skv: 13, Hkv: 2, D: 16, causal: 2 };
+  const natural = problemCase(attentionProblem(), values, 'fp16', new Set(['LSE']));
+  expectLoops({ ...natural, operands: { ...natural.operands, lseBase2: true } });
 });
 
 const FEWER = { B: 'b', H: 'h', S: 's' } as const;

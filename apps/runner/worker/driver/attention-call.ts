@@ -127,7 +127,7 @@ export function attentionStruct(computed: ProblemCase, inputs: TensorsByName, ou
     ...bound.bias(),
     o: bound.output('o', out),
     lse: bound.output('lse', out),
-    lse_base_2: 0,
+    lse_base_2: computed.operands.lseBase2 ? 1 : 0,
     weight_dtype: dtype === 'fp32' ? TF32 : DTYPES[dtype],
     output_dtype: dtype === 'fp32' ? TF32 : DTYPES[dtype],
   };

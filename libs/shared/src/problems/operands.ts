@@ -22,6 +22,8 @@ export interface Operands {
   readonly operands: Readonly<Partial<Record<OperandName, Operand>>>;
   /** Names of tensors. */
   readonly tables: Readonly<Partial<Record<TableName, string>>>;
+  /** LSE is a logarithm in base 2, as FlashInfer has it; absent: the natural one. */
+  readonly lseBase2?: true;
 }
 
 interface OperationTensors {
@@ -95,7 +97,10 @@ export function readOperands(
   const { op } = reference;
   const operands = Object.fromEntries(OPERANDS.flatMap((name) => (reference[name] ? [[name, reference[name]]] : [])));
   const tables = Object.fromEntries(TABLES.flatMap((name) => (reference[name] ? [[name, reference[name]]] : [])));
-  const read: Operands = { operands, tables };
+  const base2 = reference.lse_base !== undefined;
+  if (base2 && (op !== 'attention' || !operands.lse))
+    fault(['reference', 'lse_base'], 'it is the base of lse, an output of attention: name that, or leave it out');
+  const read: Operands = { operands, tables, ...(base2 && { lseBase2: true }) };
   const named = [...Object.keys(operands), ...Object.keys(tables)];
   if (op === 'own') {
     for (const name of named) fault(['reference', name], 'reference.cpp reads tensors by name: leave it out');

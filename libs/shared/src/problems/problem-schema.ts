@@ -211,7 +211,12 @@ export const problemSchema = strict({
   mutants: mapOf(name, mutant)
     .refine((written) => Object.keys(written).length <= MOST_MUTANTS, { error: `wanted at most ${MOST_MUTANTS}` })
     .default({}),
-  reference: strict({ op: oneOf(OPERATIONS), ...byName(OPERANDS, operand), ...byName(TABLES, name) }),
+  reference: strict({
+    op: oneOf(OPERATIONS),
+    ...byName(OPERANDS, operand),
+    ...byName(TABLES, name),
+    lse_base: z.literal(2, { error: (issue) => wanted('2, or no key for base e', issue.input) }).optional(),
+  }),
   work: strict({ flops: expression, bytes: expression.optional() }),
 });
 

@@ -319,6 +319,14 @@ test.each([
     /`draw: \{ lengths: … \}`, found "table"/,
   ],
   ['lengths: { most: S', 'lengths: { sum: S', 17, 'tensors.table.draw.pages', /lengths with `most`.*`sum` of lengths/],
+  [
+    'lse: LSE[b h]',
+    'lse: LSE[b h]\n  lse_base: 10',
+    27,
+    'reference.lse_base',
+    /wanted 2, or no key for base e, found 10/,
+  ],
+  ['o: O[b h d]\n  lse: LSE[b h]', 'o: O[b h d]\n  lse_base: 2', 26, 'reference.lse_base', /it is the base of lse/],
   ['op: attention', 'op: own', 22, 'reference.q', /reference.cpp reads tensors by name: leave it out/],
 ])('%s as %s is refused with file, line, key and remedy', (was, is, line, key, message) => {
   expect(DECODE).toContain(was);
