@@ -2,6 +2,7 @@
 import { drawInputs, NORMAL } from '@flashcore/runner/testing';
 import {
   attention as attentionProblem,
+  parseProblem,
   parseShape,
   type Operand,
   problemCase,
@@ -99,6 +100,82 @@ test('lse_base: 2 gives LSE as a logarithm in base 2', () => {
   const natural = problemCase(attentionProblem(), values, 'fp16', new Set(['LSE']));
   expectLoops({ ...natural, operands: { ...natural.operands, lseBase2: true } });
 });
+
+const FLAT = parseProblem(
+  `id: flat
+title: a paged cache with the tables of FlashInfer, and the columns of Q and K in two tensors
+axes:
+  B: { about: sequences }
+  S: { about: rows of a sequence }
+  page: { about: rows of a page }
+attributes:
+  scale: { value: 0.4, about: scale }
+tensors:
+  Q: { in: [B, 3, 8], dtype: [fp16], role: q }
+  R: { in: [B, 3, 4], dtype: same_as(Q), role: q }
+  K: { in: [B * ceil(S / page) + 1, page, 8], dtype: same_as(Q), role: k, rows: pages }
+  KR: { in: [B * ceil(S / page) + 1, page, 4], dtype: same_as(Q), role: k, rows: pages }
+  lengths: { in: [B], dtype: int32, draw: { lengths: { most: S, page: page } } }
+  begins: { in: [B + 1], dtype: int32, draw: { page_offsets: { lengths: lengths, page: page } } }
+  last: { in: [B], dtype: int32, draw: { last_pages: { lengths: lengths, page: page } } }
+  pages: { in: [B * ceil(S / page)], dtype: int32, draw: { pages: { lengths: lengths, page: page, pool: B * ceil(S / page) + 1 } } }
+  O: { out: [B, 3, 8], dtype: same_as(Q) }
+  LSE: { out: [B, 3], dtype: fp32 }
+reference:
+  op: attention
+  q: Q | R[b h d]
+  k: K | KR[b s d]
+  v: K[b s d]
+  o: O[b h d]
+  lse: LSE[b h]
+  key_lengths: lengths
+  page_table: pages
+  page_offsets: begins
+  lse_base: 2
+work: { flops: 1 }
+`,
+  'problem.yaml',
+);
+
+test.each([1, 4])(
+  'tables of FlashInfer, with columns in two tensors, are read as its references do: page %d',
+  (page) => {
+    const flat = problemCase(FLAT, { B: 7, S: 21, page }, 'fp16');
+    const inputs = drawInputs(flat, { seed: 'f1a7', rule: NORMAL });
+    const halves = (name: string) => new Float16Array(inputs[name]!.buffer);
+    const [Q, R, K, KR] = ['Q', 'R', 'K', 'KR'].map(halves) as [Float16Array, Float16Array, Float16Array, Float16Array];
+    const [begins, last, pages] = [inputs['begins']!, inputs['last']!, inputs['pages']!];
+    const [O, LSE]: [number[], number[]] = [[], []];
+    for (let b = 0; b < 7; b += 1) {
+      const rows = Array.from(pages.slice(begins[b], begins[b + 1]), (place, index) =>
+        Array.from(
+          { length: begins[b]! + index + 1 < begins[b + 1]! ? page : last[b]! },
+          (_, row) => place * page + row,
+        ),
+      ).flat();
+      for (let h = 0; h < 3; h += 1) {
+        const weights = rows.map((row) => {
+          let sum = 0;
+          for (let d = 0; d < 8; d += 1) sum += Q[(b * 3 + h) * 8 + d]! * K[row * 8 + d]!;
+          for (let d = 0; d < 4; d += 1) sum += R[(b * 3 + h) * 4 + d]! * KR[row * 4 + d]!;
+          return Math.exp(sum * Math.fround(0.4));
+        });
+        const total = weights.reduce((sum, weight) => sum + weight, 0);
+        LSE.push(Math.log2(total));
+        for (let d = 0; d < 8; d += 1)
+          O.push(rows.reduce((sum, row, index) => sum + weights[index]! * K[row * 8 + d]!, 0) / (total || 1));
+      }
+    }
+    const answers = reference.answers(inputs, flat);
+    for (const [name, want] of [
+      ['O', O],
+      ['LSE', LSE],
+    ] as const)
+      expect(Array.from(answers.get(name)!.want, (value) => value.toFixed(9))).toEqual(
+        want.map((value) => value.toFixed(9)),
+      );
+  },
+);
 
 const FEWER = { B: 'b', H: 'h', S: 's' } as const;
 

@@ -10,7 +10,7 @@ import {
   type TensorExtent,
 } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import { tensorNamed, type TensorBits, type TensorsByName } from './tensor-bits.ts';
+import { emptyBits, tensorNamed, type TensorBits, type TensorsByName } from './tensor-bits.ts';
 
 const tensor = koffi.struct('flashcore_tensor', {
   data: 'const void *',
@@ -96,19 +96,22 @@ export function attentionStruct(computed: ProblemCase, inputs: TensorsByName, ou
   const [q, k] = [bound.extents('q'), bound.extents('k')];
   // V may have more columns than O: both may be parts of one cache.
   const { d: valueColumns } = bound.has('o') ? bound.extents('o') : bound.extents('v');
-  const [keyLengths, queryOffsets, keyOffsets, pageTable] = (
-    ['key_lengths', 'query_offsets', 'key_offsets', 'page_table'] as const
+  const [keyLengths, queryOffsets, keyOffsets, pageTable, pageOffsets] = (
+    ['key_lengths', 'query_offsets', 'key_offsets', 'page_table', 'page_offsets'] as const
   ).map((name) => bound.table(name));
-  const mostPages = pageTable?.dims[1] ?? 0;
+  const mostPages = pageTable?.dims[1] ?? mostPagesOf(pageOffsets);
   const sequences = queryOffsets ? queryOffsets.dims[0]! - 1 : q.b;
   // The oracle takes the lengths of these arrays for granted.
   for (const [table, rows] of [
     [keyLengths, sequences],
     [keyOffsets, sequences + 1],
-    [pageTable, sequences],
+    [pageOffsets, sequences + 1],
+    [pageOffsets ? undefined : pageTable, sequences],
   ] as const)
     if (table && table.dims[0] !== rows)
       throw new RangeError(`a table of ${computed.problem} must have ${rows} rows, got ${table.dims[0]}`);
+  if (pageOffsets && pageOffsets.data.at(-1)! > pageTable!.data.length)
+    throw new RangeError(`page_offsets of ${computed.problem} lead beyond the ${pageTable!.data.length} pages`);
   return {
     B: sequences,
     ...{ Hq: q.h, Hkv: k.h, Sq: q.s, Skv: pageTable ? mostPages * k.s : k.s, D: q.d, Dv: valueColumns },
@@ -117,7 +120,8 @@ export function attentionStruct(computed: ProblemCase, inputs: TensorsByName, ou
     key_offsets: keyOffsets?.data ?? null,
     key_lengths: keyLengths?.data ?? null,
     page_table: pageTable?.data ?? null,
-    ...{ page_offsets: null, page_size: pageTable ? k.s : 0, most_pages: mostPages },
+    page_offsets: pageOffsets?.data ?? null,
+    ...{ page_size: pageTable ? k.s : 0, most_pages: mostPages },
     ...{ selected: ABSENT, most_selected: 0 },
     ...{ alignment: causal === BOTTOM_RIGHT ? 1 : 0, causal: causal === 0 ? 0 : 1 },
     ...{ window_left: window, window_right: UNLIMITED },
@@ -147,6 +151,14 @@ export function gradientsStruct(computed: ProblemCase, inputs: TensorsByName, ou
   };
 }
 
+/** Of one sequence; at least 1, as the oracle wants room for a key. */
+function mostPagesOf(offsets: { data: TensorBits } | undefined): number {
+  let most = offsets ? 1 : 0;
+  for (let at = 1; offsets && at < offsets.data.length; at += 1)
+    most = Math.max(most, offsets.data[at]! - offsets.data[at - 1]!);
+  return most;
+}
+
 type Extents = Record<OperandAxis, number>;
 
 /** The tensors of an operation, with extents and strides by the meaning of their dimensions. */
@@ -165,7 +177,7 @@ class BoundOperands {
     return this.#computed.tensors.some((each) => each.name === tensor);
   }
 
-  /** 1 for dimensions that the tensor lacks. */
+  /** 1 for dimensions that the operand lacks. */
   extents(name: OperandName): Extents {
     const { axes, dims } = this.#placed(name);
     const extents: Extents = { b: 1, h: 1, s: 1, d: 1, k: 1 };
@@ -174,7 +186,7 @@ class BoundOperands {
   }
 
   input(name: OperandName): object {
-    const data = this.#bits(this.#placed(name).name);
+    const data = this.#data(name);
     return { data, count: data.length, ...this.#strides(name) };
   }
 
@@ -210,7 +222,28 @@ class BoundOperands {
     const operand = this.#computed.operands.operands[name];
     if (!operand) throw new Error(`${this.#computed.problem} has no ${name}`);
     const { dims } = tensorNamed(this.#computed, operand.tensor);
-    return { axes: operand.axes, name: operand.tensor, dims };
+    const more = operand.more === undefined ? 0 : tensorNamed(this.#computed, operand.more).dims.at(-1)!;
+    return { axes: operand.axes, name: operand.tensor, dims: [...dims.slice(0, -1), dims.at(-1)! + more] };
+  }
+
+  /** The values of an operand; of one of two tensors, row by row those of both. */
+  #data(name: OperandName): TensorBits {
+    const { tensor, more } = this.#computed.operands.operands[name]!;
+    const first = this.#bits(tensor);
+    if (more === undefined) return first;
+    const second = this.#bits(more);
+    const [width, added] = [tensor, more].map((each) => tensorNamed(this.#computed, each).dims.at(-1)!) as [
+      number,
+      number,
+    ];
+    if (first.length / width !== second.length / added)
+      throw new RangeError(`${tensor} and ${more} of ${this.#computed.problem} must have the same rows`);
+    const joined = emptyBits(first.length + second.length, tensorNamed(this.#computed, tensor).dtype);
+    for (let row = 0; row * width < first.length; row += 1) {
+      joined.set(first.subarray(row * width, (row + 1) * width), row * (width + added));
+      joined.set(second.subarray(row * added, (row + 1) * added), row * (width + added) + width);
+    }
+    return joined;
   }
 
   #bits(name: string): TensorBits {

@@ -222,7 +222,7 @@ export function loadReference(path: string): Reference {
     answersBeside: async (inputs, computed) => {
       const { answers, out } = emptyAnswers(computed, { rounding: true });
       const { native, struct } = operation(computed, inputs, out);
-      return checked(await beside(native, [struct, THREADS_BESIDE], [inputs, answers]), answers);
+      return checked(await beside(native, [struct, THREADS_BESIDE], [inputs, answers, struct]), answers);
     },
     derived: (inputs, computed) => {
       const wanted = computed.tensors.filter(({ draw }) => draw?.kind === 'derived');

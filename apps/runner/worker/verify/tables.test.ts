@@ -1,6 +1,6 @@
 /** Lengths, offsets and page tables, and the rows that no sequence owns. */
 import { expect, test } from 'vitest';
-import { installedProblem, problemCase, type ProblemCase } from '@flashcore/shared/kernels';
+import { installedProblem, parseProblem, problemCase, type ProblemCase } from '@flashcore/shared/kernels';
 import { tensorNamed, valueReader, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { SeededInput } from '../messages/launchable.ts';
 import { NORMAL, drawInputs } from './inputs.ts';
@@ -73,6 +73,46 @@ test.each(SEEDS)(
     }
   },
 );
+
+const FLAT = parseProblem(
+  `id: flat
+title: pages of all sequences in one list
+axes:
+  B: { about: sequences }
+  S: { about: rows of a sequence }
+  D: { about: columns }
+attributes:
+  scale: { value: 1, about: scale }
+tensors:
+  Q: { in: [B, D], dtype: [bf16], role: q }
+  K: { in: [B * ceil(S / 4) + 1, 4, D], dtype: same_as(Q), role: k, rows: table }
+  lengths: { in: [B], dtype: int32, draw: { lengths: { most: S, page: 4 } } }
+  begins: { in: [B + 1], dtype: int32, draw: { page_offsets: { lengths: lengths, page: 4 } } }
+  last: { in: [B], dtype: int32, draw: { last_pages: { lengths: lengths, page: 4 } } }
+  table: { in: [B * ceil(S / 4)], dtype: int32, draw: { pages: { lengths: lengths, page: 4, pool: B * ceil(S / 4) + 1 } } }
+  O: { out: [B, D], dtype: same_as(Q) }
+reference: { op: attention, q: 'Q[b d]', k: 'K[b s d]', v: 'K[b s d]', o: 'O[b d]', key_lengths: lengths, page_table: table, page_offsets: begins }
+work: { flops: '4 * B * S * D' }
+`,
+  'problem.yaml',
+);
+
+test.each(SEEDS)('pages of all sequences follow each other in one list, and no other has numbers: seed %s', (seed) => {
+  const of = problemCase(FLAT, { B: 6, S: 30, D: 8 }, 'bf16');
+  const { lengths, begins, last, table, K } = drawn(of, seed);
+  const owned = new Map<number, number>();
+  for (const [sequence, length] of lengths!.entries()) {
+    const pages = Array.from(table!.slice(begins![sequence], begins![sequence + 1]));
+    expect([pages.length, last![sequence]]).toEqual([Math.ceil(length / 4), length === 0 ? 0 : length % 4 || 4]);
+    for (const [index, page] of pages.entries()) owned.set(page, index < pages.length - 1 ? 4 : last![sequence]!);
+  }
+  expect([begins![0], owned.size]).toEqual([0, begins![6]]);
+  const valueAt = valueReader(K!, 'bf16');
+  const isNaNRow = (row: number): boolean =>
+    Array.from({ length: 8 }, (_, d) => valueAt(row * 8 + d)).every(Number.isNaN);
+  for (let row = 0; row < 49 * 4; row += 1)
+    expect(isNaNRow(row)).toBe(row % 4 >= (owned.get(Math.floor(row / 4)) ?? 0));
+});
 
 test('rows behind the length of a sequence are NaN in a contiguous cache', () => {
   const of = contiguous({ B: 5, Skv: 9 });

@@ -6,6 +6,7 @@ import type { CounterRandom } from './random.ts';
 
 type LengthsRule = Extract<DrawRule<number>, { kind: 'lengths' }>;
 type PagesRule = Extract<DrawRule<number>, { kind: 'pages' }>;
+type PageCountRule = Extract<DrawRule<number>, { kind: 'page_offsets' | 'last_pages' }>;
 
 interface TableDrawing {
   /** Gives each table its own numbers. */
@@ -31,6 +32,8 @@ export function drawTables(
   for (const tensor of tensors) {
     const { draw } = tensor;
     if (draw?.kind === 'offsets') setEntry(drawn, tensor.name, offsets(tensor, entryOf(drawn, draw.of)!));
+    if (draw?.kind === 'page_offsets' || draw?.kind === 'last_pages')
+      setEntry(drawn, tensor.name, pageCounts(tensor, draw, entryOf(drawn, draw.of)!));
     if (draw?.kind === 'pages')
       setEntry(drawn, tensor.name, pages(tensor, draw, { lengths: entryOf(drawn, draw.of)!, random: random(tensor) }));
   }
@@ -80,13 +83,20 @@ function offsets(tensor: TensorExtent, ofLengths: TensorBits): TensorBits {
   return drawn;
 }
 
+function pageCounts(tensor: TensorExtent, { kind, page }: PageCountRule, ofLengths: TensorBits): TensorBits {
+  const drawn = emptyBits(elementsOfTensor(tensor), 'int32');
+  for (const [sequence, length] of ofLengths.entries())
+    if (kind === 'page_offsets') drawn[sequence + 1] = drawn[sequence]! + Math.ceil(length / page);
+    else drawn[sequence] = length === 0 ? 0 : ((length - 1) % page) + 1;
+  return drawn;
+}
+
 /** Entries behind a sequence's last page are pages of nobody, if there are any. */
 function pages(
   tensor: TensorExtent,
   { page, pool }: PagesRule,
   { lengths: ofLengths, random }: { lengths: TensorBits; random: CounterRandom },
 ): TensorBits {
-  const [, ofSequence] = tensor.dims as [number, number];
   const drawn = emptyBits(elementsOfTensor(tensor), 'int32');
   const places = shuffled(
     Array.from({ length: pool }, (_, place) => place),
@@ -95,11 +105,16 @@ function pages(
   const free = places[pool - 1]!;
   drawn.fill(free);
   let taken = 0;
-  for (const [sequence, length] of ofLengths.entries())
-    for (let index = 0; index < Math.ceil(length / page); index += 1)
-      drawn[sequence * ofSequence + index] = places[taken++]!;
+  for (const [sequence, length] of ofLengths.entries()) {
+    const first = firstPage(tensor, sequence, taken);
+    for (let index = 0; index < Math.ceil(length / page); index += 1) drawn[first + index] = places[taken++]!;
+  }
   return drawn;
 }
+
+/** A table with one dimension has the pages of a sequence behind those `before` it. */
+const firstPage = ({ dims }: TensorExtent, sequence: number, before: number): number =>
+  dims.length === 1 ? before : sequence * dims[1]!;
 
 /** A NaN of every floating dtype, as 16-bit words; no poison of outputs. */
 const NOBODYS = 0x7fff;
@@ -125,10 +140,12 @@ function ownedRows(table: TensorExtent, of: ProblemCase, drawn: TensorsByName): 
   if (draw?.kind !== 'pages') return (sequence) => entryOf(drawn, table.name)![sequence]!;
   const { page } = draw;
   const ofPage = new Map<number, number>();
-  const [, ofSequence] = table.dims as [number, number];
-  for (const [sequence, length] of entryOf(drawn, tensorNamed(of, draw.of).name)!.entries())
-    for (let index = 0; index * page < length; index += 1)
-      ofPage.set(entryOf(drawn, table.name)![sequence * ofSequence + index]!, Math.min(page, length - index * page));
+  let before = 0;
+  for (const [sequence, length] of entryOf(drawn, tensorNamed(of, draw.of).name)!.entries()) {
+    const first = firstPage(table, sequence, before);
+    for (let index = 0; index * page < length; index += 1, before += 1)
+      ofPage.set(entryOf(drawn, table.name)![first + index]!, Math.min(page, length - index * page));
+  }
   return (place) => ofPage.get(place) ?? 0;
 }
 

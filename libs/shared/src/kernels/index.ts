@@ -86,11 +86,12 @@ export {
   type Problem,
   type ProblemAxis,
   type TensorRole,
+  parseProblem,
 } from '../problems/problem.ts';
 export type { MutantChange, ProblemMutant, TensorAct } from '../problems/mutants.ts';
 export type { DrawRule } from '../problems/tensor-rules.ts';
 export type { Operand } from '../problems/operands.ts';
-export { ENTRY, type OperandAxis, type OperandName, type TableName } from '../problems/problem-schema.ts';
+export { ENTRY, PROBLEM_ID, type OperandAxis, type OperandName, type TableName } from '../problems/problem-schema.ts';
 export {
   DEFAULT_PROBLEM,
   recordedProblem,

@@ -78,22 +78,27 @@ export function axisViolations(problem: Problem, given: CaseValues): FieldViolat
 function drawViolation(problem: Problem, { name, draw, dims }: ProblemTensor, values: CaseValues): FieldViolation[] {
   const lengths = (of: string): ProblemTensor => problem.tensors.find((tensor) => tensor.name === of)!;
   const refused = (description: string): FieldViolation[] => [{ field: '', description }];
-  if (draw?.kind === 'offsets') {
-    const [offsets] = dims.map((dim) => evaluate(dim, values));
-    const wanted = evaluate(lengths(draw.of).dims[0]!, values) + 1;
-    return offsets === wanted
+  if (!draw || draw.kind === 'lengths') return [];
+  const extents = dims.map((dim) => evaluate(dim, values));
+  const ofEach = evaluate(lengths(draw.of).dims[0]!, values);
+  if (draw.kind !== 'pages') {
+    const more = draw.kind === 'last_pages' ? 0 : 1;
+    return extents[0] === ofEach + more
       ? []
-      : refused(`${name} of ${problem.id} must have ${wanted} elements, one more than ${draw.of}, got ${offsets}`);
+      : refused(
+          `${name} of ${problem.id} must have ${ofEach + more} elements, ${more ? 'one more than' : 'as many as'} ${draw.of}, got ${extents[0]}`,
+        );
   }
-  if (draw?.kind !== 'pages') return [];
-  const [sequences, pagesOfEach] = dims.map((dim) => evaluate(dim, values)) as [number, number];
   const { draw: ofLengths } = lengths(draw.of);
   const [page, pool] = [draw.page, draw.pool].map((extent) => evaluate(extent, values)) as [number, number];
   const most = ofLengths?.kind === 'lengths' && ofLengths.most ? evaluate(ofLengths.most, values) : 0;
   const needed = Math.ceil(most / page);
-  if (pagesOfEach < needed)
+  const sequences = extents.length === 1 ? ofEach : extents[0]!;
+  if (extents.length === 1 ? extents[0]! < sequences * needed : extents[1]! < needed)
     return refused(
-      `${name} of ${problem.id} must have ${needed} pages a sequence for ${most} rows, got ${pagesOfEach}`,
+      extents.length === 1
+        ? `${name} of ${problem.id} must have ${sequences * needed} pages for ${sequences} sequences, got ${extents[0]}`
+        : `${name} of ${problem.id} must have ${needed} pages a sequence for ${most} rows, got ${extents[1]}`,
     );
   return pool >= sequences * needed
     ? []
@@ -206,6 +211,9 @@ function drawOf(rule: DrawRule<Expression>, values: CaseValues): DrawRule<number
       return rule;
     case 'pages':
       return { ...rule, page: evaluate(rule.page, values), pool: evaluate(rule.pool, values) };
+    case 'page_offsets':
+    case 'last_pages':
+      return { ...rule, page: evaluate(rule.page, values) };
     case 'lengths': {
       const { most, sum, page } = rule;
       return {

@@ -14,6 +14,8 @@ import { entryOf } from '../text/entry-of.ts';
 /** A tensor with the meaning of its dimensions. */
 export interface Operand {
   readonly tensor: string;
+  /** A tensor whose columns follow those of the first, as rotary columns of MLA do. */
+  readonly more?: string;
   /** Outermost first. */
   readonly axes: readonly OperandAxis[];
 }
@@ -57,6 +59,7 @@ const RULES = {
   query_offsets: 'offsets',
   key_offsets: 'offsets',
   page_table: 'pages',
+  page_offsets: 'page_offsets',
 } as const satisfies Record<TableName, string>;
 
 /** Why the oracle cannot read or write the operand as it is written; undefined: it can. */
@@ -111,7 +114,8 @@ export function readOperands(
   const known = Object.keys(tensors);
   for (const name of needs)
     if (!read.operands[name]) fault(['reference'], `${op} needs ${name}: add \`${name}: TENSOR[b h s d]\``);
-  for (const [name, { tensor, axes }] of Object.entries(read.operands) as [OperandName, Operand][]) {
+  for (const [name, operand] of Object.entries(read.operands) as [OperandName, Operand][]) {
+    const { tensor, axes } = operand;
     const key = ['reference', name];
     const written = entryOf(tensors, tensor);
     const dims = written?.in ?? written?.out;
@@ -128,7 +132,7 @@ export function readOperands(
     else if (written?.when !== undefined && !takes.includes(name))
       fault(key, `${op} needs ${name} in every case: leave \`when\` out of ${tensor}`);
     else {
-      const wrong = layoutFault(name, axes, written!.dtype);
+      const wrong = layoutFault(name, axes, written!.dtype) ?? columnsFault(name, operand, { op, tensors });
       if (wrong) fault(key, wrong);
     }
   }
@@ -137,9 +141,58 @@ export function readOperands(
     if (!entryOf(tensors, tensor)?.draw?.[rule])
       fault(['reference', name], `wanted an input with \`draw: { ${rule}: … }\`, found "${tensor}"`);
   }
+  const wrongPages = pageTableFault(read.tables, tensors);
+  if (wrongPages) fault(...wrongPages);
   const computed = writes.flatMap((name) => read.operands[name]?.tensor ?? []);
   for (const [name, { out }] of Object.entries(tensors))
     if (out && !computed.includes(name))
       fault(['tensors', name], `${op} does not compute it: name it in \`reference\` as one of ${writes.join(', ')}`);
   return read;
+}
+
+/** Why the columns of a second tensor cannot follow those of the first; undefined: they can, or there is none. */
+function columnsFault(
+  name: OperandName,
+  { tensor, more }: Operand,
+  { op, tensors }: { op: Operation; tensors: RawProblem['tensors'] },
+): string | undefined {
+  if (more === undefined) return undefined;
+  if (op !== 'attention' || (name !== 'q' && name !== 'k'))
+    return 'only q and k of attention can be two tensors: name one';
+  const [first, second] = [entryOf(tensors, tensor)!, entryOf(tensors, more)];
+  const known = Object.keys(tensors);
+  if (!second) return `unknown tensor "${more}"${didYouMean(more, known) || `: known are ${known.join(', ')}`}`;
+  const rows = (dims: readonly string[] | undefined) =>
+    dims
+      ?.slice(0, -1)
+      .map((dim) => dim.trim())
+      .join();
+  return second.when === undefined && rows(second.in) === rows(first.in) && sameDtype(tensor, more, tensors)
+    ? undefined
+    : `${more} must be an input of every case with the dtype and the dimensions of ${tensor}, but for the last`;
+}
+
+const sameDtype = (one: string, other: string, tensors: RawProblem['tensors']): boolean => {
+  const [first, second] = [entryOf(tensors, one)!.dtype, entryOf(tensors, other)!.dtype];
+  const isSameAs = (dtype: typeof first, name: string) => 'sameAs' in dtype && dtype.sameAs === name;
+  return JSON.stringify(first) === JSON.stringify(second) || isSameAs(second, one) || isSameAs(first, other);
+};
+
+/** Offsets say where a sequence's pages begin in a table of one dimension: of the same lengths and pages. */
+function pageTableFault(
+  { page_table: table, page_offsets: offsets }: Operands['tables'],
+  tensors: RawProblem['tensors'],
+): Parameters<Fault> | undefined {
+  const pages = table === undefined ? undefined : entryOf(tensors, table);
+  const flat = pages?.in?.length === 1;
+  if (offsets === undefined)
+    return flat
+      ? [['reference', 'page_table'], `${table} has one dimension: name where its sequences begin in \`page_offsets\``]
+      : undefined;
+  const [rule, ofTable] = [entryOf(tensors, offsets)?.draw?.page_offsets, pages?.draw?.pages];
+  if (flat && rule?.lengths === ofTable?.lengths && rule?.page.trim() === ofTable?.page.trim()) return undefined;
+  return [
+    ['reference', 'page_offsets'],
+    'wanted a page_table of one dimension, with the lengths and the page that its offsets are drawn with',
+  ];
 }

@@ -41,7 +41,7 @@ export const TENSOR_ROLES = ['q', 'k', 'v', 'sink', 'slope', 'bias'] as const;
 export type TensorRole = (typeof TENSOR_ROLES)[number];
 
 /** How an int32 input is drawn, instead of by a distribution. */
-export const DRAW_RULES = ['lengths', 'offsets', 'pages'] as const;
+export const DRAW_RULES = ['lengths', 'offsets', 'pages', 'page_offsets', 'last_pages'] as const;
 const draw = strict({
   lengths: strict({
     most: expression.optional(),
@@ -54,6 +54,8 @@ const draw = strict({
     .optional(),
   offsets: name.optional(),
   pages: strict({ lengths: name, page: expression, pool: expression }).optional(),
+  page_offsets: strict({ lengths: name, page: expression }).optional(),
+  last_pages: strict({ lengths: name, page: expression }).optional(),
 }).refine((written) => DRAW_RULES.filter((rule) => written[rule] !== undefined).length === 1, {
   error: `wanted exactly one of ${DRAW_RULES.map((rule) => `\`${rule}\``).join(', ')}`,
 });
@@ -94,18 +96,18 @@ export const OPERANDS = [
 ] as const;
 export type OperandName = (typeof OPERANDS)[number];
 /** Arrays of the built-in operations. */
-export const TABLES = ['key_lengths', 'query_offsets', 'key_offsets', 'page_table'] as const;
+export const TABLES = ['key_lengths', 'query_offsets', 'key_offsets', 'page_table', 'page_offsets'] as const;
 export type TableName = (typeof TABLES)[number];
 
 /** A dimension of an operand: batch (or page), head, row (s), column (d), key of a bias (k). */
 export type OperandAxis = 'b' | 'h' | 's' | 'd' | 'k';
-const OPERAND = /^([A-Za-z_]\w{0,31})\[([bhsdk](?: [bhsdk]){0,3})\]$/;
+const OPERAND = /^([A-Za-z_]\w{0,31})(?: \| ([A-Za-z_]\w{0,31}))?\[([bhsdk](?: [bhsdk]){0,3})\]$/;
 const operand = z
   .string({ error: (issue) => wanted('a tensor with its dimensions, such as Q[b h s d]', issue.input) })
   .regex(OPERAND, { error: (issue) => wanted('a tensor with its dimensions, such as Q[b h s d]', issue.input) })
   .transform((written) => {
-    const [, ofTensor, axes] = OPERAND.exec(written)!;
-    return { tensor: ofTensor!, axes: axes!.split(' ') as OperandAxis[] };
+    const [, ofTensor, more, axes] = OPERAND.exec(written)!;
+    return { tensor: ofTensor!, ...(more && { more }), axes: axes!.split(' ') as OperandAxis[] };
   })
   .refine(({ axes }) => new Set(axes).size === axes.length, { error: 'wanted each of b, h, s, d and k at most once' });
 const byName = <Name extends string, Schema extends z.ZodType>(names: readonly Name[], schema: Schema) =>

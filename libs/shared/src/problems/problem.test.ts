@@ -161,6 +161,86 @@ test('tensors of a case have their own dtypes and rules, and optional ones are o
   ]);
 });
 
+/** The same cache as FlashInfer has it: pages of all sequences in one list, and two columns of K in a tensor apart. */
+const FLAT = DECODE.replace(
+  '  table: { in: [B, ceil(S / page)]',
+  `  R: { in: [B, H, 2], dtype: same_as(Q), role: q }
+  KR: { in: [pages, page, H, 2], dtype: same_as(Q), role: k, rows: table }
+  begins: { in: [B + 1], dtype: int32, draw: { page_offsets: { lengths: lengths, page: page } } }
+  last: { in: [B], dtype: int32, draw: { last_pages: { lengths: lengths, page: page } } }
+  table: { in: [B * ceil(S / page)]`,
+)
+  .replace('q: Q[b h d]', 'q: Q | R[b h d]')
+  .replace('k: K[b s h d]', 'k: K | KR[b s h d]')
+  .replace('page_table: table', 'page_table: table\n  page_offsets: begins');
+
+test('a table of one dimension has the pages of all sequences, and an operand the columns of two tensors', () => {
+  const problem = parseProblem(FLAT, 'problem.yaml');
+  const { operands, tables } = problem.operands;
+  expect([operands.q, operands.k?.more, tables.page_offsets]).toEqual([
+    { tensor: 'Q', more: 'R', axes: ['b', 'h', 'd'] },
+    'KR',
+    'begins',
+  ]);
+  const given = { B: 3, H: 2, S: 10, page: 4, pages: 10, D: 8 };
+  expect(axisViolations(problem, given)).toEqual([]);
+  const drawn = tensorExtents(problem, caseValues(problem, given), 'bf16').filter(({ draw }) => draw);
+  expect(drawn.map(({ name, dims, draw }) => [name, dims, draw])).toEqual([
+    ['lengths', [3], { kind: 'lengths', most: 10, page: 4 }],
+    ['begins', [4], { kind: 'page_offsets', of: 'lengths', page: 4 }],
+    ['last', [3], { kind: 'last_pages', of: 'lengths', page: 4 }],
+    ['table', [9], { kind: 'pages', of: 'lengths', page: 4, pool: 10 }],
+  ]);
+});
+
+test.each([
+  ['B + 1', 'B + 2', /begins of decode must have 4 elements, one more than lengths, got 5/],
+  ['last: { in: [B]', 'last: { in: [B + 1]', /last of decode must have 3 elements, as many as lengths, got 4/],
+  ['[B * ceil(S / page)]', '[B * 2]', /table of decode must have 9 pages for 3 sequences, got 6/],
+])('a case is refused if %s is %s', (was, is, message) => {
+  expect(FLAT).toContain(was);
+  const given = { B: 3, H: 2, S: 10, page: 4, pages: 10, D: 8 };
+  expect(axisViolations(parseProblem(FLAT.replace(was, is), 'problem.yaml'), given)[0]?.description).toMatch(message);
+});
+
+test.each([
+  ['\n  page_offsets: begins', '', 'reference.page_table', /table has one dimension: name where its sequences begin/],
+  [
+    'page_offsets: begins',
+    'page_offsets: last',
+    'reference.page_offsets',
+    /`draw: \{ page_offsets: … \}`, found "last"/,
+  ],
+  [
+    'draw: { page_offsets: { lengths: lengths, page: page }',
+    'draw: { page_offsets: { lengths: lengths, page: 8 }',
+    'reference.page_offsets',
+    /wanted a page_table of one dimension, with the lengths and the page/,
+  ],
+  ['[B * ceil(S / page)]', '[B, ceil(S / page)]', 'reference.page_offsets', /wanted a page_table of one dimension/],
+  [
+    'lengths: lengths, page: page } } }\n  last',
+    'lengths: last, page: page } } }\n  last',
+    'tensors.begins.draw.page_offsets',
+    /wanted an input with `draw: \{ lengths: … \}`, found "last"/,
+  ],
+  ['in: [B + 1]', 'in: [B, 1]', 'tensors.begins.draw', /one dimension, the sequences and one more, found 2/],
+  ['Q | R[b h d]', 'Q | S[b h d]', 'reference.q', /unknown tensor "S"/],
+  [
+    'Q | R[b h d]',
+    'Q | K[b h d]',
+    'reference.q',
+    /K must be an input of every case with the dtype and the dimensions of Q/,
+  ],
+  ['R: { in: [B, H, 2], dtype: same_as(Q)', 'R: { in: [B, H, 2], dtype: fp32', 'reference.q', /R must be an input/],
+  ['v: V[b s h d]', 'v: V | KR[b s h d]', 'reference.v', /only q and k of attention can be two tensors/],
+])('%s as %s is refused in the flat cache', (was, is, key, message) => {
+  expect(FLAT).toContain(was);
+  const read = () => parseProblem(FLAT.replace(was, is), 'p/problem.yaml');
+  expect(read).toThrow(message);
+  expect(read).toThrow(`: ${key}: `);
+});
+
 /** The problem whose cases may have sinks and a bias. */
 const WITH_SINKS = DECODE.replace('attributes:\n', 'attributes:\n  sinks: { about: sinks }\n  bias: { about: bias }\n')
   .replace(

@@ -10,12 +10,15 @@ import { entryOf } from '../text/entry-of.ts';
  *   they fit.
  * - `offsets`: prefix sums of the lengths `of`, one more than there are sequences.
  * - `pages`: a page table [sequences, pages of a sequence] with the lengths `of`; its entries are different, shuffled
- *   places in a pool of pages.
+ *   places in a pool of pages. With one dimension, the pages of a sequence follow those of the one before.
+ * - `page_offsets`: where each sequence's pages begin in such a table, one more than there are sequences.
+ * - `last_pages`: rows in the last page of each sequence, 0 where it has none.
  */
 export type DrawRule<Extent> =
   | { readonly kind: 'lengths'; readonly most?: Extent; readonly sum?: Extent; readonly page?: Extent }
   | { readonly kind: 'offsets'; readonly of: string }
-  | { readonly kind: 'pages'; readonly of: string; readonly page: Extent; readonly pool: Extent };
+  | { readonly kind: 'pages'; readonly of: string; readonly page: Extent; readonly pool: Extent }
+  | { readonly kind: 'page_offsets' | 'last_pages'; readonly of: string; readonly page: Extent };
 
 /** Rows of an input that belong to a sequence; the others are NaN. `table` is a tensor with `lengths` or `pages`. */
 export interface OwnedRows {
@@ -79,7 +82,14 @@ function compiledDraw(written: RawDraw, dims: readonly string[], reader: KeyedRe
     requireLengths(offsets, 'offsets', reader);
     return { kind: 'offsets', of: offsets };
   }
-  rank(2, 'two dimensions, sequences and pages of a sequence');
+  for (const kind of ['page_offsets', 'last_pages'] as const) {
+    const rule = written[kind];
+    if (!rule) continue;
+    rank(1, kind === 'last_pages' ? 'one dimension, the sequences' : 'one dimension, the sequences and one more');
+    requireLengths(rule.lengths, kind, reader);
+    return { kind, of: rule.lengths, page: extent(rule.page, [...key, kind, 'page']) };
+  }
+  if (dims.length !== 1) rank(2, 'two dimensions, sequences and pages of a sequence, or one, pages of all sequences');
   requireLengths(pages!.lengths, 'pages', reader);
   if (lengthsOf(reader.tensors, pages!.lengths)?.sum !== undefined)
     fault([...key, 'pages'], `wanted lengths with \`most\`, which bounds pages, found \`sum\` of ${pages!.lengths}`);
