@@ -94,6 +94,7 @@ const TUI_ROOMS = {
   agents: ['search', 'connection', 'session', 'usage-error.ts', '../package.json'],
   handover: ['record', 'search', 'session', 'state', 'present', 'connection', 'usage-error.ts', 'named-files.ts'],
   export: ['connection', 'present', 'search', 'session', 'usage-error.ts', 'named-files.ts'],
+  'problem-import': ['usage-error.ts'],
   champions: ['connection', 'search', 'session', 'present', 'usage-error.ts', 'named-files.ts'],
   keymap: ['state'],
   screens: ['keymap', 'state', 'present'],
@@ -102,7 +103,7 @@ const TUI_ROOMS = {
   // Plain commands start without ink and react.
   commands: [
     ...['agents', 'connection', 'export', 'present', 'record', 'remote', 'search', 'session', 'settings', 'state'],
-    ...['champions', 'handover', 'watch', 'usage-error.ts', 'named-files.ts', '../package.json'],
+    ...['champions', 'handover', 'problem-import', 'watch', 'usage-error.ts', 'named-files.ts', '../package.json'],
   ],
   testing: ['*'],
   '.': ['*'],

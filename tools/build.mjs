@@ -53,6 +53,7 @@ const TUI_PIECES = [
     'commands/export',
     'commands/host-actions',
     'commands/idle-watch-process',
+    'commands/import-problem',
     'commands/leaderboard',
     'commands/lists',
     'commands/login',

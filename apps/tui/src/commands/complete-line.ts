@@ -149,6 +149,8 @@ async function argumentValues(
   const argument = command.registeredArguments[given.length] ?? (last?.variadic ? last : undefined);
   if (!argument) return [];
   const name = argument.name();
+  // A file or a folder.
+  if (given[0] === 'import') return [];
   const listed = argument.argChoices ?? entryOf(WORDS, name);
   if (listed) return listed.map((word) => ({ word, about: '' }));
   const kind = command.name() === 'cancel' ? 'open job' : entryOf(ARGUMENTS, name);

@@ -3,6 +3,7 @@ import type { CheckProblemOptions } from './check-problem.ts';
 import { SHELLS } from './completion-scripts.ts';
 import { addDecisionCommands } from './decision-commands.ts';
 import type { Action, Define } from './define-command.ts';
+import type { ImportProblemOptions } from './import-problem.ts';
 import type { LeaderboardCommandOptions } from './leaderboard.ts';
 import { fileOptions, leaderboardOptions, pageOptions, reportOptions } from './option-groups.ts';
 import type { GlobalOptions, JobCommandOptions } from './options.ts';
@@ -11,6 +12,11 @@ import type { UninstallOptions } from './uninstall.ts';
 
 /** What `fa-tui host` does besides telling. */
 const HOST_ACTIONS = ['install', 'start', 'stop'];
+
+const PROBLEM_EXAMPLES = `
+fa-tui problem check rmsnorm
+fa-tui problem import flashinfer_trace --to problems
+fa-tui problem import definitions/gqa_paged/gqa_paged_decode_h32_kv8_d128_ps1.json --to problems`;
 
 interface PageOptions {
   readonly limit?: string;
@@ -69,15 +75,29 @@ export function addQueryCommands(program: Command, define: Define): void {
     program.command('fleet').description('partitions and pilots of the cluster behind a gateway'),
     async (context) => (await import('./lists.ts')).showFleet(context),
   );
-  query<CheckProblemOptions>(
+  query<CheckProblemOptions & ImportProblemOptions>(
     program
       .command('problem')
-      .addArgument(new Argument('<action>', 'check: do its cases find its mutants?').choices(['check']))
-      .argument('[problem]', 'its id (default: all with mutants)')
-      .addOption(new Option('--dtype <dtype>', 'of the tensors (default fp16)').choices(['fp16', 'bf16', 'fp32']))
-      .description("check what a problem's cases find, without a runner and a GPU (docs/problems.md)"),
-    async (context, options, _, problem) =>
-      (await import('./check-problem.ts')).checkProblem(problem, options, context),
+      .addArgument(
+        new Argument(
+          '<action>',
+          "check: do a problem's cases find its mutants? import: problems of FlashInfer-Bench",
+        ).choices(['check', 'import']),
+      )
+      .argument('[problem]', 'check: its id (default: all with mutants); import: a definition, or a folder of them')
+      .addOption(
+        new Option('--dtype <dtype>', 'check: of the tensors (default fp16)').choices(['fp16', 'bf16', 'fp32']),
+      )
+      .option('--to <folder>', 'import: the folder of problems, where each becomes a folder')
+      .option('--any-reference', 'import: also what has a reference that nobody has compared with the operation')
+      .description(
+        "check what a problem's cases find, or import problems; without a runner and a GPU (docs/problems.md)",
+      )
+      .addHelpText('after', PROBLEM_EXAMPLES),
+    async (context, options, action, problem) =>
+      action === 'import'
+        ? (await import('./import-problem.ts')).importProblem(problem, options, context)
+        : (await import('./check-problem.ts')).checkProblem(problem, options, context),
   );
   query<PageOptions>(pageOptions(program.command('jobs').description('jobs, newest first')), async (context, options) =>
     (await import('./lists.ts')).listJobs(options, context),

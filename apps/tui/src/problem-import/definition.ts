@@ -1,0 +1,168 @@
+/** A definition of FlashInfer-Bench: what one of its problems computes, as JSON. Somebody else wrote it. */
+import { MAX_EXTENT, PROBLEM_ID, yamlFile } from '@flashcore/shared/kernels';
+import { didYouMean, entryOf } from '@flashcore/shared/text';
+import * as z from 'zod';
+
+const { integer, listOf, mapOf, matching, oneOf, parseYamlFile, shown, text, wanted } = yamlFile;
+
+const DTYPES = [
+  ...['float32', 'float16', 'bfloat16', 'float8_e4m3fn', 'float8_e5m2', 'float4_e2m1'],
+  ...['int64', 'int32', 'int16', 'int8', 'uint8', 'bool'],
+] as const;
+const MOST_DIMENSIONS = 8;
+const MOST_CONSTRAINTS = 32;
+
+const identifier = matching(/^(?!__)[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'a Python identifier of at most 64 characters');
+
+const axis = z
+  .object(
+    {
+      type: oneOf(['const', 'var', 'expr']),
+      value: integer(1, MAX_EXTENT).optional(),
+    },
+    { error: (issue) => wanted('{ "type": "const", "value": … } or { "type": "var" }', issue.input) },
+  )
+  .refine(({ type, value }) => (type === 'const') === (value !== undefined), {
+    error: 'wanted a `value` with `"type": "const"`, and none with other types',
+  });
+
+const tensor = z.object(
+  {
+    shape: listOf(identifier, MOST_DIMENSIONS).nullable(),
+    dtype: oneOf(DTYPES),
+  },
+  { error: (issue) => wanted('{ "shape": [axes] or null, "dtype": … }', issue.input) },
+);
+
+const definitionSchema = z
+  .object(
+    {
+      name: text().max(128, 'wanted at most 128 characters'),
+      op_type: text().max(64, 'wanted at most 64 characters'),
+      axes: mapOf(identifier, axis),
+      inputs: mapOf(identifier, tensor),
+      outputs: mapOf(identifier, tensor),
+      constraints: listOf(text(), MOST_CONSTRAINTS).nullish(),
+      reference: text(),
+      custom_inputs_entrypoint: text().nullish(),
+    },
+    { error: (issue) => wanted('a definition of FlashInfer-Bench: a JSON object', issue.input) },
+  )
+  .superRefine(({ axes, inputs, outputs }, context) => {
+    const refuse = (path: (string | number)[], message: string) => context.addIssue({ code: 'custom', path, message });
+    const known = Object.keys(axes);
+    for (const [group, tensors] of Object.entries({ inputs, outputs }))
+      for (const [name, { shape }] of Object.entries(tensors))
+        for (const [index, dimension] of (shape ?? []).entries())
+          if (!known.includes(dimension))
+            refuse(
+              [group, name, 'shape', index],
+              `unknown axis "${shown(dimension)}"${didYouMean(dimension, known)}: add it to \`axes\``,
+            );
+    for (const name of Object.keys(outputs))
+      if (entryOf(inputs, name)) refuse(['outputs', name], 'the name is taken by an input: choose another');
+  });
+
+/** A tensor's axes, outermost first; null: a number. */
+export type DefinedTensor = z.output<typeof tensor>;
+
+export interface Definition {
+  readonly file: string;
+  readonly name: string;
+  /** The name as the id of a problem. */
+  readonly id: string;
+  readonly opType: string;
+  /** Extents by name; undefined: a workload says it. */
+  readonly axes: Readonly<Record<string, number | undefined>>;
+  /** Axes that are computed, and inputs that a program makes: SOL-ExecBench has them. */
+  readonly computed: readonly string[];
+  readonly inputs: Readonly<Record<string, DefinedTensor>>;
+  readonly outputs: Readonly<Record<string, DefinedTensor>>;
+  readonly constraints: readonly string[];
+  /** Python; it is compared with known texts, never run. */
+  readonly reference: string;
+}
+
+/**
+ * Reads a definition; `file` is for texts. JSON is YAML, whose reader here bounds the size, refuses a key that appears
+ * twice, and names the line. Errors: INVALID_MANIFEST with path and key.
+ */
+export function parseDefinition(jsonText: string, file: string): Definition {
+  const read = parseYamlFile(jsonText, file, definitionSchema);
+  const { value } = read;
+  const id = idOf(value.name);
+  if (id === undefined)
+    throw read.refuse([
+      { key: ['name'], message: `wanted a name of which ${PROBLEM_ID.inWords} remain: choose another` },
+    ]);
+  const axes = Object.entries(value.axes);
+  return {
+    file,
+    name: value.name,
+    id,
+    opType: value.op_type,
+    axes: Object.fromEntries(axes.map(([name, { value: extent }]) => [name, extent])),
+    computed: [
+      ...axes.flatMap(([name, { type }]) => (type === 'expr' ? [`axes.${name}`] : [])),
+      ...(value.custom_inputs_entrypoint ? ['custom_inputs_entrypoint'] : []),
+    ],
+    inputs: value.inputs,
+    outputs: value.outputs,
+    constraints: value.constraints ?? [],
+    reference: value.reference,
+  };
+}
+
+/** The name becomes a folder: nothing but the letters of an id is left of it. */
+function idOf(name: string): string | undefined {
+  const id = name
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '_')
+    .replace(/^[^a-z]+/, '')
+    .slice(0, 64)
+    .replace(/_+$/, '');
+  return PROBLEM_ID.pattern.test(id) ? id : undefined;
+}
+
+const workloadSchema = z.object(
+  {
+    definition: text().max(128, 'wanted at most 128 characters'),
+    workload: z.object(
+      {
+        axes: mapOf(identifier, integer(0, MAX_EXTENT)),
+        inputs: mapOf(
+          identifier,
+          z.object(
+            { type: oneOf(['random', 'scalar', 'safetensors', 'custom']), value: z.unknown().optional() },
+            { error: (issue) => wanted('{ "type": … }', issue.input) },
+          ),
+        ),
+      },
+      { error: (issue) => wanted('{ "axes": …, "inputs": … }', issue.input) },
+    ),
+  },
+  { error: (issue) => wanted('a trace of FlashInfer-Bench: a JSON object', issue.input) },
+);
+
+/** The axes of a workload, and its inputs that are numbers. */
+export interface Workload {
+  readonly definition: string;
+  readonly axes: Readonly<Record<string, number>>;
+  readonly scalars: Readonly<Record<string, number>>;
+}
+
+/** More than the data set has for a definition: 48. */
+const MOST_WORKLOADS = 1024;
+
+/** Reads workloads, one JSON object a line. Errors: INVALID_MANIFEST with file, line and key. */
+export function parseWorkloads(jsonl: string, file: string): Workload[] {
+  const lines = jsonl.split('\n', MOST_WORKLOADS + 1).slice(0, MOST_WORKLOADS);
+  return lines.flatMap((line, index) => {
+    if (line.trim() === '') return [];
+    const { definition, workload } = parseYamlFile(line, `${file}, line ${index + 1}`, workloadSchema).value;
+    const scalars = Object.entries(workload.inputs).flatMap(([name, { type, value }]) =>
+      type === 'scalar' && typeof value === 'number' && Number.isFinite(value) ? [[name, value] as const] : [],
+    );
+    return [{ definition, axes: workload.axes, scalars: Object.fromEntries(scalars) }];
+  });
+}

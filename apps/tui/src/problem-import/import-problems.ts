@@ -1,0 +1,212 @@
+/** Imports a definition, or all of a data set: each becomes a folder of a problem, or a reason why not. */
+import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { FlashcoreError } from '@flashcore/shared/contract';
+import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '@flashcore/shared/files';
+import { installedProblems } from '@flashcore/shared/kernels';
+import { plainLine } from '@flashcore/shared/text';
+import { UsageError } from '../usage-error.ts';
+import { importCases } from './cases.ts';
+import { parseDefinition, parseWorkloads, type Definition, type Workload } from './definition.ts';
+import { NotImportable, recognise, type RecognisedBy } from './forms.ts';
+import { problemFiles } from './problem-files.ts';
+
+export interface Imported {
+  /** The definition's name, or its file where that cannot be read. */
+  readonly name: string;
+  readonly opType: string;
+  /** The problem's folder; undefined: not imported. */
+  readonly folder?: string;
+  /** Workloads that became cases, and those that were found. */
+  readonly workloads?: { readonly taken: number; readonly found: number };
+  /** Why it was not imported, with file and key. */
+  readonly reason?: string;
+}
+
+export interface ImportPlan extends RecognisedBy {
+  /** A definition, or a folder of a data set. */
+  readonly from: string;
+  /** Where the folders of problems are made. */
+  readonly to: string;
+}
+
+/** Deeper and larger than any data set; a folder of all of somebody's files ends here. */
+const MOST_DEPTH = 6;
+const MOST_FILES = 4096;
+const WORKLOAD_BYTES = 8 * HAND_WRITTEN_BYTES;
+/** What other benchmarks write their problems in. */
+const PROGRAMS = '.py';
+const TASK = 'task.yml';
+
+/**
+ * Reads definitions and workloads and writes problems. Nothing that is there is replaced, no link is followed, and
+ * nothing that is read is run. Errors: UsageError for paths that cannot be used.
+ */
+export function importProblems({ from, to, anyReference }: ImportPlan): Imported[] {
+  const source = sourceOf(from);
+  requirePlace(to);
+  const workloads = new WorkloadFiles(source.workloads);
+  const taken = new Set(installedProblems());
+  const results = source.definitions.map((file) => {
+    const result = importOne(file, { to, anyReference, workloads, taken });
+    return { ...result, ...(result.reason !== undefined && { reason: plainLine(result.reason.split('\n', 1)[0]!) }) };
+  });
+  return [...results, ...source.others];
+}
+
+interface Surroundings extends RecognisedBy {
+  readonly to: string;
+  readonly workloads: WorkloadFiles;
+  /** Ids of problems that there are. */
+  readonly taken: Set<string>;
+}
+
+function importOne(file: string, { to, anyReference, workloads, taken }: Surroundings): Imported {
+  let definition: Definition | undefined;
+  try {
+    definition = parseDefinition(readForeignText(file, HAND_WRITTEN_BYTES), file);
+    const { id } = definition;
+    const form = recognise(definition, { anyReference });
+    const cases = importCases(form, workloads.of(definition));
+    const files = problemFiles(form, cases);
+    if (taken.has(id))
+      throw new NotImportable(`name: a problem has the id ${id} already: give the definition another name`);
+    const folder = path.join(to, id);
+    makeFolder(folder);
+    for (const [name, text] of Object.entries(files)) writeFileSync(path.join(folder, name), text, { flag: 'wx' });
+    taken.add(id);
+    return { ...about(definition), folder, workloads: { taken: cases.taken, found: cases.found } };
+  } catch (error) {
+    return { ...about(definition ?? file), reason: reasonOf(error, file) };
+  }
+}
+
+const about = (of: Definition | string): Pick<Imported, 'name' | 'opType'> =>
+  typeof of === 'string'
+    ? { name: plainLine(path.basename(of, '.json')), opType: '' }
+    : { name: plainLine(of.name), opType: plainLine(of.opType) };
+
+function reasonOf(error: unknown, file: string): string {
+  if (error instanceof NotImportable) return `${file}: ${error.message}`;
+  if (error instanceof FlashcoreError && error.reason === 'INVALID_MANIFEST') return error.message;
+  if (error instanceof Error && 'syscall' in error) return `${file}: cannot be read (${whyUnreadable(error)})`;
+  throw error;
+}
+
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    throw new NotImportable(`name: ${folder} is there already: remove it, or give another folder with --to`);
+  }
+}
+
+function requirePlace(to: string): void {
+  const parent = path.dirname(path.resolve(to));
+  if (!existsSync(parent)) throw new UsageError(`--to ${to}: there is no folder ${parent}: make it, or give another`);
+  try {
+    mkdirSync(to, { recursive: true });
+  } catch (error) {
+    throw new UsageError(`--to ${to}: must be a folder (${(error as NodeJS.ErrnoException).code}): give another`);
+  }
+}
+
+interface Source {
+  readonly definitions: readonly string[];
+  readonly workloads: readonly string[];
+  /** Problems of other benchmarks, which no import can read. */
+  readonly others: readonly Imported[];
+}
+
+function sourceOf(from: string): Source {
+  const found = statSync(from, { throwIfNoEntry: false });
+  if (!found) throw new UsageError(`${from}: there is no such file or folder: give a definition, or a folder of them`);
+  if (!found.isDirectory()) {
+    const programs = othersIn([from]);
+    return programs.length > 0
+      ? { definitions: [], workloads: [], others: programs }
+      : { definitions: [from], workloads: workloadsBeside(from), others: [] };
+  }
+  const files = filesBelow(from);
+  const json = files.filter((file) => file.endsWith('.json'));
+  const inDefinitions = json.filter((file) => path.relative(from, file).split(path.sep).includes('definitions'));
+  const definitions =
+    path.basename(path.resolve(from)) === 'definitions' || inDefinitions.length === 0 ? json : inDefinitions;
+  const others = definitions.length > 0 ? [] : othersIn(files);
+  if (definitions.length === 0 && others.length === 0)
+    throw new UsageError(`${from}: has no *.json: give a definition of FlashInfer-Bench, or a folder of them`);
+  return { definitions, workloads: files.filter((file) => file.endsWith('.jsonl')), others };
+}
+
+/** `workloads/OP/NAME.jsonl` of the data set that has `definitions/OP/NAME.json`. */
+function workloadsBeside(file: string): string[] {
+  const [op, definitions] = [path.dirname(path.resolve(file)), path.dirname(path.dirname(path.resolve(file)))];
+  if (path.basename(definitions) !== 'definitions') return [];
+  const workloads = path.join(definitions, '../workloads', path.basename(op), `${path.basename(file, '.json')}.jsonl`);
+  return existsSync(workloads) ? [workloads] : [];
+}
+
+/** The program of a problem says what it computes, and only running it would tell. */
+function othersIn(files: readonly string[]): Imported[] {
+  const of = (name: string, count: number, what: string): Imported[] =>
+    count === 0 ? [] : [{ name, opType: '', reason: `${count} ${count === 1 ? 'file' : 'files'}: ${what}` }];
+  return [
+    ...of(
+      `*${PROGRAMS}`,
+      files.filter((file) => file.endsWith(PROGRAMS)).length,
+      'problems of KernelBench and GPU MODE are Python programs, and import runs none: write a problem.yaml, with a reference.cpp (docs/problems.md)',
+    ),
+    ...of(
+      TASK,
+      files.filter((file) => path.basename(file) === TASK).length,
+      'a task of GPU MODE has only shapes, and what it computes is a Python program: write a problem.yaml',
+    ),
+  ];
+}
+
+/** Regular files, in order; no link is followed. */
+function filesBelow(folder: string): string[] {
+  const files: string[] = [];
+  let folders = [folder];
+  for (let depth = 0; depth <= MOST_DEPTH && folders.length > 0; depth += 1) {
+    const next: string[] = [];
+    for (const each of folders) {
+      for (const entry of entriesOf(each)) {
+        const place = path.join(each, entry.name);
+        if (entry.isDirectory() && !entry.name.startsWith('.')) next.push(place);
+        if (entry.isFile()) files.push(place);
+        if (files.length + next.length > MOST_FILES)
+          throw new UsageError(`${folder}: has more than ${MOST_FILES} files: give the folder of the data set`);
+      }
+    }
+    folders = next;
+  }
+  return files.toSorted();
+}
+
+function entriesOf(folder: string) {
+  try {
+    return readdirSync(folder, { withFileTypes: true });
+  } catch (error) {
+    throw new UsageError(`${folder}: cannot be read (${whyUnreadable(error)})`);
+  }
+}
+
+/** Workloads by definition, read where one asks for them. */
+class WorkloadFiles {
+  readonly #files: readonly string[];
+
+  constructor(files: readonly string[]) {
+    this.#files = files;
+  }
+
+  /** Those of files with the definition's name. Errors: INVALID_MANIFEST with file, line and key. */
+  of({ name, file }: Definition): Workload[] {
+    const named = new Set([`${name}.jsonl`, `${path.basename(file, '.json')}.jsonl`]);
+    return this.#files
+      .filter((each) => named.has(path.basename(each)))
+      .flatMap((each) => parseWorkloads(readForeignText(each, WORKLOAD_BYTES), each))
+      .filter(({ definition }) => definition === name);
+  }
+}
