@@ -30,7 +30,7 @@ export function importProblem(
 }
 
 function lineOf({ name, workloads, reason }: Imported): string {
-  if (reason !== undefined) return `not imported  ${sanitize(name)}: ${sanitize(reason)}`;
+  if (reason !== undefined) return `not imported  ${sanitize(reason)}`;
   const { taken, found } = workloads!;
   const cases = found === 0 ? 'no workloads' : `${taken} of ${found} workloads`;
   return `imported      ${sanitize(name)}: ${cases}`;

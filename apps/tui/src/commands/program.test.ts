@@ -69,7 +69,17 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
       () => ['run', 'fa_v2_wmma', '--shap', '1x1x1x1'],
       () => /unknown option '--shap'[\s\S]*--shape/,
     ],
-    ['an unknown action', () => ['problem', 'chek'], () => /Allowed choices are check/],
+    ['an unknown action', () => ['problem', 'chek'], () => /Allowed choices are check, import/],
+    [
+      'an import of nothing',
+      () => ['problem', 'import'],
+      () => /problem import: give a definition of FlashInfer-Bench/,
+    ],
+    [
+      'an import to nowhere',
+      () => ['problem', 'import', folder('empty')],
+      () => /give the folder of your problems with --to/,
+    ],
     [
       'no kernel, in a folder without one',
       () => ['run'],

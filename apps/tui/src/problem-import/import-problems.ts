@@ -12,7 +12,9 @@ import { NotImportable, recognise, type RecognisedBy } from './forms.ts';
 import { problemFiles } from './problem-files.ts';
 
 export interface Imported {
-  /** The definition's name, or its file where that cannot be read. */
+  /** From the folder that was named. */
+  readonly file: string;
+  /** Empty if the file is no definition. */
   readonly name: string;
   readonly opType: string;
   /** The problem's folder; undefined: not imported. */
@@ -47,27 +49,29 @@ export function importProblems({ from, to, anyReference }: ImportPlan): Imported
   requirePlace(to);
   const workloads = new WorkloadFiles(source.workloads);
   const taken = new Set(installedProblems());
-  const results = source.definitions.map((file) => {
-    const result = importOne(file, { to, anyReference, workloads, taken });
-    return { ...result, ...(result.reason !== undefined && { reason: plainLine(result.reason.split('\n', 1)[0]!) }) };
-  });
+  const results = source.definitions.map((file) => importOne(file, { from, to, anyReference, workloads, taken }));
   return [...results, ...source.others];
 }
 
-interface Surroundings extends RecognisedBy {
-  readonly to: string;
+interface Surroundings extends ImportPlan {
   readonly workloads: WorkloadFiles;
   /** Ids of problems that there are. */
   readonly taken: Set<string>;
 }
 
-function importOne(file: string, { to, anyReference, workloads, taken }: Surroundings): Imported {
+function importOne(file: string, { from, to, anyReference, workloads, taken }: Surroundings): Imported {
+  const shown = plainLine(path.relative(from, file) || path.basename(file));
   let definition: Definition | undefined;
+  const about = () => ({
+    file: shown,
+    name: plainLine(definition?.name ?? ''),
+    opType: plainLine(definition?.opType ?? ''),
+  });
   try {
-    definition = parseDefinition(readForeignText(file, HAND_WRITTEN_BYTES), file);
+    definition = parseDefinition(readForeignText(file, HAND_WRITTEN_BYTES), shown);
     const { id } = definition;
     const form = recognise(definition, { anyReference });
-    const cases = importCases(form, workloads.of(definition));
+    const cases = importCases(form, workloads.of(definition, file));
     const files = problemFiles(form, cases);
     if (taken.has(id))
       throw new NotImportable(`name: a problem has the id ${id} already: give the definition another name`);
@@ -75,17 +79,13 @@ function importOne(file: string, { to, anyReference, workloads, taken }: Surroun
     makeFolder(folder);
     for (const [name, text] of Object.entries(files)) writeFileSync(path.join(folder, name), text, { flag: 'wx' });
     taken.add(id);
-    return { ...about(definition), folder, workloads: { taken: cases.taken, found: cases.found } };
+    return { ...about(), folder, workloads: { taken: cases.taken, found: cases.found } };
   } catch (error) {
-    return { ...about(definition ?? file), reason: reasonOf(error, file) };
+    return { ...about(), reason: plainLine(reasonOf(error, shown).split('\n', 1)[0]!) };
   }
 }
 
-const about = (of: Definition | string): Pick<Imported, 'name' | 'opType'> =>
-  typeof of === 'string'
-    ? { name: plainLine(path.basename(of, '.json')), opType: '' }
-    : { name: plainLine(of.name), opType: plainLine(of.opType) };
-
+/** With file and key, then what to do. */
 function reasonOf(error: unknown, file: string): string {
   if (error instanceof NotImportable) return `${file}: ${error.message}`;
   if (error instanceof FlashcoreError && error.reason === 'INVALID_MANIFEST') return error.message;
@@ -150,7 +150,9 @@ function workloadsBeside(file: string): string[] {
 /** The program of a problem says what it computes, and only running it would tell. */
 function othersIn(files: readonly string[]): Imported[] {
   const of = (name: string, count: number, what: string): Imported[] =>
-    count === 0 ? [] : [{ name, opType: '', reason: `${count} ${count === 1 ? 'file' : 'files'}: ${what}` }];
+    count === 0
+      ? []
+      : [{ file: name, name: '', opType: '', reason: `${name}: ${count} ${count === 1 ? 'file' : 'files'}: ${what}` }];
   return [
     ...of(
       `*${PROGRAMS}`,
@@ -201,12 +203,12 @@ class WorkloadFiles {
     this.#files = files;
   }
 
-  /** Those of files with the definition's name. Errors: INVALID_MANIFEST with file, line and key. */
-  of({ name, file }: Definition): Workload[] {
+  /** Those of files with the name of the definition or its file. Errors: INVALID_MANIFEST with file, line and key. */
+  of({ name }: Definition, file: string): Workload[] {
     const named = new Set([`${name}.jsonl`, `${path.basename(file, '.json')}.jsonl`]);
     return this.#files
       .filter((each) => named.has(path.basename(each)))
-      .flatMap((each) => parseWorkloads(readForeignText(each, WORKLOAD_BYTES), each))
+      .flatMap((each) => parseWorkloads(readForeignText(each, WORKLOAD_BYTES), path.basename(each)))
       .filter(({ definition }) => definition === name);
   }
 }

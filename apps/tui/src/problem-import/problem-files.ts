@@ -1,7 +1,7 @@
 /** The folder of an imported problem: problem.yaml and cases.yaml, as texts. */
 import { casesSource, parseCases, parseProblem } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
-import { Document, isCollection, parse, visit } from 'yaml';
+import { Document, isCollection, isMap, isPair, parse, visit } from 'yaml';
 import type { ImportedCases } from './cases.ts';
 import type { Form } from './forms.ts';
 
@@ -41,8 +41,7 @@ function differences({ keys, queries }: Form): string[] {
     `${drawn}: not in the definition; the judge draws the tables from these lengths.`,
     ...(keys === 'paged'
       ? [
-          `${LONGEST}: the longest sequence, in place of num_pages and num_kv_indices. kv_indices has room for sequences that are`,
-          'all as long; those that it has no entry for are behind kv_indptr[-1]. A page at least belongs to nobody.',
+          `${LONGEST}: the longest sequence, in place of num_pages and num_kv_indices. kv_indices has room for sequences that are all as long, and entries behind kv_indptr[-1] are a page that belongs to nobody.`,
         ]
       : []),
     'A query before the first key of its sequence sees none: its output is 0 and its lse minus infinity.',
@@ -296,13 +295,27 @@ function casesOf({ axes }: Form, { sets, probes }: ImportedCases): Plain {
 
 /** An entry a line where it fits. */
 function yamlText(content: Plain, comments: readonly string[]): string {
-  const document = new Document(content);
+  const document = new Document(content, { aliasDuplicateObjects: false });
   visit(document, {
     Collection(_, node, path) {
-      const depth = path.filter((each) => isCollection(each)).length;
-      if (depth >= 2 || (depth === 1 && 'items' in node && node.items.length <= 1 && content['work'] === undefined))
-        node.flow = true;
+      const values = node.items.map((item) => (isPair(item) ? item.value : item));
+      node.flow = path.filter(isCollection).length >= 2 && !values.every(isMap);
     },
   });
-  return `${comments.map((line) => `# ${line}\n`).join('')}${document.toString({ lineWidth: WIDTH, flowCollectionPadding: true })}`;
+  const text = document.toString({ lineWidth: WIDTH });
+  return `${comments
+    .flatMap((comment) => wrapped(comment, WIDTH - 2))
+    .map((line) => `# ${line}\n`)
+    .join('')}${text}`;
+}
+
+/** Lines of at most so many characters, broken at spaces. */
+function wrapped(text: string, width: number): string[] {
+  const lines = [''];
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1)!;
+    if (line !== '' && line.length + word.length >= width) lines.push(word);
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`;
+  }
+  return lines;
 }

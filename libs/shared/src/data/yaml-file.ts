@@ -39,6 +39,7 @@ export function parseYamlFile<Schema extends z.ZodType>(
   if (broken)
     throw fileError(path, `line ${lines.linePos(broken.pos[0]).line}: not valid YAML: ${broken.message}`, broken);
   refuseRepeatedKeys(document, lines, path);
+  refuseCycles(document, lines, path);
 
   const lineOf = (key: (string | number)[]): number | undefined => {
     for (let length = key.length; length > 0; --length) {
@@ -157,6 +158,19 @@ function refuseRepeatedKeys(document: ReturnType<typeof parseDocument>, lines: L
         }
         seen.add(name);
       }
+    },
+  });
+}
+
+/** A value that contains itself has no end for whoever walks or prints it. */
+function refuseCycles(document: ReturnType<typeof parseDocument>, lines: LineCounter, path: string): void {
+  visit(document, {
+    Alias(_, { source, range }, around) {
+      if (around.some((node) => isNode(node) && 'anchor' in node && node.anchor === source))
+        throw fileError(
+          path,
+          `line ${lines.linePos(range?.[0] ?? 0).line}: not usable YAML: the value "&${shown(source)}" contains itself`,
+        );
     },
   });
 }

@@ -420,6 +420,11 @@ test('every installed problem can be read, and is in the folder of its id', () =
   for (const id of installedProblems()) expect(installedProblem(id).id).toBe(id);
 });
 
+test('a value that contains itself is refused with its line', () => {
+  const read = () => parseProblem('id: a\ntitle: &a { x: *a }\n', 'p/problem.yaml');
+  expect(read).toThrow('p/problem.yaml: line 2: not usable YAML: the value "&a" contains itself');
+});
+
 const MUTANTS = `mutants:
   scaled: { set: { mean: "2 * mean", K: "K - 1" }, about: the mean is doubled }
   in_e4m3: { tensor: A, round: e4m3, about: A in 8 bits }

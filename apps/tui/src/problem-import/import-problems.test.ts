@@ -1,0 +1,605 @@
+/**
+ * Imports of FlashInfer-Bench. fixtures/ has a definition of its data set, unchanged but for its layout (Apache-2.0,
+ * flashinfer-ai/flashinfer-bench ecafa9c2, flashinfer_trace/definitions/gqa_paged); the others are written here.
+ */
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { parseCases, parseProblem, valuesOf } from '@flashcore/shared/kernels';
+import { growth, REPEATED } from '@flashcore/shared/testing';
+import { afterAll, describe, expect, test } from 'vitest';
+import { UsageError } from '../usage-error.ts';
+import { parseDefinition } from './definition.ts';
+import { referenceDigest } from './forms.ts';
+import { importProblems, type Imported } from './import-problems.ts';
+
+const home = mkdtempSync(path.join(tmpdir(), 'flashcore-import-'));
+afterAll(() => rmSync(home, { recursive: true }));
+
+let folders = 0;
+/** A new folder with files by path. */
+function folderOf(files: Readonly<Record<string, unknown>>): string {
+  const folder = path.join(home, String((folders += 1)));
+  mkdirSync(folder);
+  for (const [name, content] of Object.entries(files)) {
+    mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
+    writeFileSync(path.join(folder, name), typeof content === 'string' ? content : JSON.stringify(content, null, 2));
+  }
+  return folder;
+}
+
+const into = (): string => path.join(folderOf({}), 'problems');
+const imported = (from: string, to = into()): Imported[] => importProblems({ from, to, anyReference: true });
+const problemIn = (folder: string) => parseProblem(readFileSync(path.join(folder, 'problem.yaml'), 'utf8'), folder);
+
+const REAL = path.join(import.meta.dirname, 'fixtures/gqa_paged_decode_h6_kv1_d128_ps64.json');
+const realText = readFileSync(REAL, 'utf8');
+
+const constant = (value: number) => ({ type: 'const', value });
+const VAR = { type: 'var' };
+const bf16 = (...shape: string[]) => ({ shape, dtype: 'bfloat16' });
+const int32 = (...shape: string[]) => ({ shape, dtype: 'int32' });
+
+interface Written {
+  name: string;
+  op_type: string;
+  axes: Record<string, unknown>;
+  inputs: Record<string, unknown>;
+  outputs: Record<string, unknown>;
+  constraints?: unknown;
+  reference: string;
+}
+
+/** A definition whose axes are those that its tensors name: constants where `constants` has them. */
+function definition(
+  { name, op_type, inputs }: Pick<Written, 'name' | 'op_type' | 'inputs'>,
+  constants: Record<string, number>,
+  [rows, width]: readonly [string, string],
+): Written {
+  const outputs = {
+    output: bf16(rows, 'num_qo_heads', width),
+    lse: { shape: [rows, 'num_qo_heads'], dtype: 'float32' },
+  };
+  const all = { ...inputs, ...outputs } as Record<string, { shape: string[] | null }>;
+  const named = new Set(Object.values(all).flatMap(({ shape }) => shape ?? []));
+  return {
+    ...{ name, op_type },
+    axes: Object.fromEntries([...named].map((axis) => [axis, constants[axis] ? constant(constants[axis]) : VAR])),
+    inputs: { ...inputs, sm_scale: { shape: null, dtype: 'float32' } },
+    outputs,
+    reference: 'def run(*inputs):\n    return None',
+  };
+}
+
+const OFFSETS = { qo_indptr: int32('len_indptr'), kv_indptr: int32('len_indptr') };
+const PAGES = { kv_indptr: int32('len_indptr'), kv_indices: int32('num_kv_indices') };
+const cache = (...row: string[]) => bf16('num_pages', 'page_size', ...row);
+const GQA = { num_qo_heads: 4, num_kv_heads: 2, head_dim: 64 };
+const gqaPaged = (rows: string) => ({
+  q: bf16(rows, 'num_qo_heads', 'head_dim'),
+  k_cache: cache('num_kv_heads', 'head_dim'),
+  v_cache: cache('num_kv_heads', 'head_dim'),
+  ...PAGES,
+});
+const mlaPaged = (rows: string) => ({
+  q_nope: bf16(rows, 'num_qo_heads', 'head_dim_ckv'),
+  q_pe: bf16(rows, 'num_qo_heads', 'head_dim_kpe'),
+  ckv_cache: cache('head_dim_ckv'),
+  kpe_cache: cache('head_dim_kpe'),
+  ...PAGES,
+});
+const MLA = { num_qo_heads: 4, head_dim_ckv: 64, head_dim_kpe: 16 };
+
+const DECODE = definition(
+  {
+    name: 'decode',
+    op_type: 'gqa_paged',
+    inputs: { ...gqaPaged('batch_size'), kv_last_page_len: int32('batch_size') },
+  },
+  { ...GQA, page_size: 16 },
+  ['batch_size', 'head_dim'],
+);
+const PREFILL = definition(
+  { name: 'prefill_causal', op_type: 'gqa_paged', inputs: { ...gqaPaged('total_q'), ...OFFSETS } },
+  { ...GQA, page_size: 1 },
+  ['total_q', 'head_dim'],
+);
+const RAGGED = definition(
+  {
+    name: 'ragged_causal',
+    op_type: 'gqa_ragged',
+    inputs: {
+      q: bf16('total_q', 'num_qo_heads', 'head_dim'),
+      k: bf16('total_kv', 'num_kv_heads', 'head_dim'),
+      v: bf16('total_kv', 'num_kv_heads', 'head_dim'),
+      ...OFFSETS,
+    },
+  },
+  GQA,
+  ['total_q', 'head_dim'],
+);
+const MLA_DECODE = definition(
+  { name: 'mla_decode_4', op_type: 'mla_paged', inputs: mlaPaged('batch_size') },
+  { ...MLA, page_size: 1 },
+  ['batch_size', 'head_dim_ckv'],
+);
+const MLA_PREFILL = definition(
+  {
+    name: 'mla_prefill_causal',
+    op_type: 'mla_paged',
+    inputs: { ...mlaPaged('total_q'), ...OFFSETS, kv_last_page_len: int32('len_indptr') },
+  },
+  { ...MLA, page_size: 64 },
+  ['total_q', 'head_dim_ckv'],
+);
+const MLA_RAGGED = definition(
+  {
+    name: 'mla_ragged_causal',
+    op_type: 'mla_ragged',
+    inputs: {
+      q: bf16('total_q', 'num_qo_heads', 'qk_dim'),
+      k: bf16('total_kv', 'num_kv_heads', 'qk_dim'),
+      v: bf16('total_kv', 'num_kv_heads', 'vo_dim'),
+      ...OFFSETS,
+    },
+  },
+  { num_qo_heads: 4, num_kv_heads: 4, qk_dim: 48, vo_dim: 32 },
+  ['total_q', 'vo_dim'],
+);
+
+describe('each form of attention', () => {
+  test.each([
+    [DECODE, { q: 'q[b h d]', k: 'k_cache[b s h d]', page_offsets: 'kv_indptr', scale: '1 / sqrt(64)', causal: '0' }],
+    [PREFILL, { q: 'q[s h d]', query_offsets: 'qo_indptr', page_table: 'kv_indices', causal: '2' }],
+    [RAGGED, { k: 'k[s h d]', query_offsets: 'qo_indptr', key_offsets: 'kv_indptr', causal: '2' }],
+    [MLA_DECODE, { q: 'q_nope | q_pe[b h d]', v: 'ckv_cache[b s d]', scale: '1 / sqrt(144)' }],
+    [MLA_PREFILL, { q: 'q_nope | q_pe[s h d]', k: 'ckv_cache | kpe_cache[b s d]', key_lengths: 'kv_lengths' }],
+    [MLA_RAGGED, { v: 'v[s h d]', o: 'output[s h d]', scale: '1 / sqrt(48)' }],
+  ])('$name becomes a problem that a runner reads', (written, wanted) => {
+    const [result] = imported(folderOf({ 'it.json': written }));
+    expect(result).toMatchObject({ name: written.name, workloads: { taken: 0, found: 0 } });
+    const problem = problemIn(result!.folder!);
+    const { operands, tables, lseBase2 } = problem.operands;
+    const text = Object.entries(operands).map(([name, { tensor, more, axes }]) => [
+      name,
+      `${tensor}${more === undefined ? '' : ` | ${more}`}[${axes.join(' ')}]`,
+    ]);
+    const attributes = problem.attributes.map(({ name, value }) => [name, value?.text]);
+    expect({ ...Object.fromEntries([...text, ...attributes]), ...tables }).toMatchObject(wanted);
+    expect([problem.id, lseBase2]).toEqual([written.name, true]);
+    // Every tensor of the definition is one of the problem, but for the scale, with as many dimensions.
+    for (const [name, { shape }] of Object.entries({ ...written.inputs, ...written.outputs } as Record<
+      string,
+      { shape: [] }
+    >))
+      if (name !== 'sm_scale')
+        expect([name, problem.tensors.find((tensor) => tensor.name === name)?.dims.length]).toEqual([
+          name,
+          shape.length,
+        ]);
+    expect(problem.require.map(({ require }) => require.text)).toContain('num_qo_heads == 4');
+  });
+});
+
+describe('workloads', () => {
+  const line = (axes: object, more: object = {}): string =>
+    JSON.stringify({
+      definition: 'decode',
+      workload: { axes, inputs: { sm_scale: { type: 'scalar', value: 0.125 }, ...more } },
+    });
+  const casesOf = (workloads: readonly string[], written: Written = DECODE) => {
+    const folder = folderOf({
+      [`definitions/x/${written.name}.json`]: written,
+      [`workloads/x/${written.name}.jsonl`]: workloads.join('\n'),
+    });
+    const [result] = imported(folder);
+    const problem = problemIn(result!.folder!);
+    const text = readFileSync(path.join(result!.folder!, 'cases.yaml'), 'utf8');
+    return { result, text, sets: parseCases(text, 'cases.yaml', problem).sets, problem };
+  };
+
+  test('become a case set, with the mean length in whole pages, and the largest is canonical', () => {
+    const { result, sets, text } = casesOf([
+      line({ batch_size: 4, len_indptr: 5, num_kv_indices: 9, num_pages: 90 }),
+      line({ batch_size: 1, len_indptr: 2, num_kv_indices: 100, num_pages: 100 }),
+      line({ batch_size: 1, len_indptr: 2, num_kv_indices: 100, num_pages: 300 }),
+    ]);
+    expect(result!.workloads).toEqual({ taken: 2, found: 3 });
+    expect(sets['workloads']?.map(valuesOf)).toEqual([
+      { batch_size: 4, kv_len: 48 },
+      { batch_size: 1, kv_len: 1600 },
+    ]);
+    expect(sets.canonical.map(valuesOf)).toEqual([{ batch_size: 1, kv_len: 1600 }]);
+    expect(text).toContain('# Left out: 1, the same case as another.');
+  });
+
+  test('with another scale or an axis of 0 are left out and counted, and the scale of most is the problem’s', () => {
+    const scaled = (value: number) => ({ sm_scale: { type: 'scalar', value } });
+    const { text, problem, sets } = casesOf([
+      line({ batch_size: 1, len_indptr: 2, num_kv_indices: 3 }, scaled(0.25)),
+      line({ batch_size: 2, len_indptr: 3, num_kv_indices: 3 }, scaled(0.2500000001)),
+      line({ batch_size: 3, len_indptr: 4, num_kv_indices: 3 }, scaled(0.125)),
+      line({ batch_size: 4, len_indptr: 5, num_kv_indices: 0 }, scaled(0.25)),
+    ]);
+    expect(problem.attributes[0]?.value?.text).toBe('0.25');
+    expect(sets['workloads']).toHaveLength(2);
+    expect(text).toContain('1, another sm_scale.');
+    expect(text).toContain('1, an axis that is 0 or missing.');
+  });
+
+  test('beside a definition that is named alone are found as those of its data set', () => {
+    const folder = folderOf({
+      'definitions/x/decode.json': DECODE,
+      'workloads/x/decode.jsonl': line({ batch_size: 4, len_indptr: 5, num_kv_indices: 9 }),
+    });
+    expect(imported(path.join(folder, 'definitions/x/decode.json'))[0]).toMatchObject({ workloads: { taken: 1 } });
+  });
+
+  test('at fault are named with file, line and key', () => {
+    const folder = folderOf({
+      'definitions/x/decode.json': DECODE,
+      'workloads/x/decode.jsonl': `\n${line({ batch_size: -4 })}`,
+    });
+    expect(imported(folder)[0]?.reason).toBe(
+      'decode.jsonl, line 2:1: workload.axes.batch_size: wanted an integer of 0 to 2147483647, found -4',
+    );
+  });
+});
+
+describe('a reference', () => {
+  test('that is known is taken, and one with another line is not, without --any-reference', () => {
+    const known = importProblems({ from: REAL, to: into(), anyReference: false });
+    expect(known).toMatchObject([{ name: 'gqa_paged_decode_h6_kv1_d128_ps64', folder: expect.any(String) as string }]);
+    const other = folderOf({ 'it.json': realText.replace('logits * sm_scale', 'logits / sm_scale') });
+    const [result] = importProblems({ from: other, to: into(), anyReference: false });
+    expect(result?.reason).toMatch(
+      /^it\.json: reference: nobody has compared this text with the built-in operation .*: read it, then give --any-reference$/,
+    );
+  });
+
+  const digest = (reference: string): string => referenceDigest({ reference, axes: { heads: 32 } });
+  test('has the same digest with other comments, empty lines, ends of lines and assertions of constants', () => {
+    const plain = 'def run(q):\n    x = q * 2\n    return x';
+    const same = '# head\r\ndef run(q):  # that\r    assert heads == 32\n\n    x = q * 2 # twice\n    return x\n';
+    expect(digest(same)).toBe(digest(plain));
+  });
+
+  test.each([
+    ['other indentation', 'def run(q):\n  return q', 'def run(q):\n    return q'],
+    ['another constant', 'x = q * 2', 'x = q * 3'],
+    ['an assertion that does not hold', 'assert heads == 16', ''],
+    ['an assertion with a call', 'assert open("x") == 1', ''],
+    ['a mark of comments in a text', 'x = "a#b"', 'x = "a#c"'],
+    ['code behind a carriage return', 'x = 1 # \rx = 2', 'x = 1'],
+  ])('has another digest with %s', (_, one, other) => {
+    expect(digest(one)).not.toBe(digest(other));
+  });
+});
+
+describe('a folder', () => {
+  test('gives a line for each definition, of which the others are imported', () => {
+    const folder = folderOf({
+      'definitions/a/broken.json': '{ "name": ',
+      'definitions/a/decode.json': DECODE,
+      'definitions/b/norm.json': { ...DECODE, name: 'norm', op_type: 'rmsnorm' },
+      'package.json': { name: 'nothing of it' },
+    });
+    const to = into();
+    const results = imported(folder, to);
+    expect(results.map(({ file, folder: made, reason }) => [file, made ?? reason])).toEqual([
+      ['definitions/a/broken.json', expect.stringMatching(/^definitions\/a\/broken\.json: line 1: not valid YAML/)],
+      ['definitions/a/decode.json', path.join(to, 'decode')],
+      [
+        'definitions/b/norm.json',
+        'definitions/b/norm.json: op_type: "rmsnorm" is none of gqa_paged, gqa_ragged, mla_paged, mla_ragged: write the problem by hand, with a reference.cpp',
+      ],
+    ]);
+  });
+
+  test('of KernelBench or GPU MODE says why it has none', () => {
+    const reasons = imported(folderOf({ 'level1/1_a.py': 'x', 'level1/2_b.py': 'x', 'amd/task.yml': 'x' })).map(
+      ({ reason }) => reason,
+    );
+    expect(reasons).toEqual([
+      expect.stringMatching(
+        /^\*\.py: 2 files: problems of KernelBench and GPU MODE are Python programs, and import runs none/,
+      ),
+      expect.stringMatching(/^task\.yml: 1 file: a task of GPU MODE has only shapes/),
+    ]);
+  });
+
+  test('of SOL-ExecBench names what only a program says', () => {
+    const computed = { ...DECODE, axes: { ...DECODE.axes, more: { type: 'expr', expression: '2 * page_size' } } };
+    const made = { ...DECODE, custom_inputs_entrypoint: 'make_inputs' };
+    const reasons = imported(folderOf({ 'a.json': computed, 'b.json': made })).map(({ reason }) => reason);
+    expect(reasons).toEqual([
+      expect.stringContaining('a.json: axes.more: only a program gives its value, as in SOL-ExecBench'),
+      expect.stringContaining('b.json: custom_inputs_entrypoint: only a program gives its value'),
+    ]);
+  });
+
+  test('with nothing in it, and a place that is none, are errors of the command line', () => {
+    expect(() => imported(folderOf({ 'a.txt': '' }))).toThrow(UsageError);
+    expect(() => imported(path.join(home, 'nowhere'))).toThrow(/there is no such file or folder/);
+    expect(() => imported(REAL, path.join(home, 'no/where'))).toThrow(/there is no folder/);
+    expect(() => imported(REAL, path.join(folderOf({ file: '' }), 'file'))).toThrow(/must be a folder/);
+  });
+});
+
+describe('nothing is written but new folders below --to', () => {
+  test.each(['../../escape', '/etc/passwd', '..', 'a/b', 'A b', 'x\u0000y', '日本'])('the name %j', (name) => {
+    const to = into();
+    const [result] = imported(folderOf({ 'it.json': { ...DECODE, name } }), to);
+    if (result!.folder === undefined) expect(result!.reason).toMatch(/^it\.json.*name: /);
+    else expect(path.relative(to, result!.folder)).toMatch(/^[a-z][a-z0-9_]*$/);
+    const made = existsSync(to) ? readdirSync(to) : [];
+    expect(readdirSync(path.dirname(to))).toEqual(['problems']);
+    expect(made).toEqual(result!.folder === undefined ? [] : [path.basename(result!.folder)]);
+  });
+
+  test('a folder, a link, and an id that are there already are left as they are', () => {
+    const to = into();
+    mkdirSync(path.join(to, 'decode'), { recursive: true });
+    const elsewhere = folderOf({});
+    symlinkSync(elsewhere, path.join(to, 'ragged_causal'));
+    const folder = folderOf({
+      'a.json': DECODE,
+      'b.json': RAGGED,
+      'c.json': { ...DECODE, name: 'gemm' },
+      'd.json': { ...PREFILL, name: 'Prefill causal' },
+      'e.json': { ...PREFILL, name: 'prefill-causal' },
+    });
+    const reasons = imported(folder, to).map(({ reason }) => reason?.replace(to, 'TO'));
+    expect(reasons).toEqual([
+      'a.json: name: TO/decode is there already: remove it, or give another folder with --to',
+      'b.json: name: TO/ragged_causal is there already: remove it, or give another folder with --to',
+      'c.json: name: a problem has the id gemm already: give the definition another name',
+      undefined,
+      'e.json: name: a problem has the id prefill_causal already: give the definition another name',
+    ]);
+    expect([readdirSync(elsewhere), readdirSync(path.join(to, 'decode'))]).toEqual([[], []]);
+  });
+
+  test('links in the folder are not followed', () => {
+    const folder = folderOf({ 'definitions/a.json': DECODE });
+    symlinkSync('/etc', path.join(folder, 'definitions/etc'));
+    symlinkSync(REAL, path.join(folder, 'definitions/b.json'));
+    expect(imported(folder).map(({ file }) => file)).toEqual(['definitions/a.json']);
+  });
+});
+
+type Change = (written: Written) => unknown;
+const axis =
+  (name: string, value: unknown): Change =>
+  (written) => ({ ...written, axes: { ...written.axes, [name]: value } });
+const input =
+  (name: string, value: unknown): Change =>
+  (written) => ({ ...written, inputs: { ...written.inputs, [name]: value } });
+
+describe('a definition is refused with file and key, then what to do', () => {
+  test.each<[string, Change, RegExp]>([
+    ['no object', () => [1], /^it\.json: wanted a definition of FlashInfer-Bench: a JSON object, found \[1\]$/],
+    [
+      'a negative extent',
+      axis('page_size', constant(-1)),
+      /axes\.page_size\.value: wanted an integer of 1 to 2147483647/,
+    ],
+    [
+      'a huge extent',
+      axis('page_size', constant(2 ** 31)),
+      /axes\.page_size\.value: wanted an integer of 1 to 2147483647/,
+    ],
+    ['a fraction', axis('page_size', constant(1.5)), /axes\.page_size\.value: wanted an integer/],
+    [
+      'an extent beyond all',
+      axis('page_size', { type: 'const', value: '1e400' }),
+      /axes\.page_size\.value: wanted an integer/,
+    ],
+    ['a constant without value', axis('page_size', { type: 'const' }), /axes\.page_size: wanted a `value` with/],
+    ['a variable with one', axis('batch_size', { type: 'var', value: 4 }), /axes\.batch_size: wanted a `value` with/],
+    [
+      'an unknown kind of axis',
+      axis('page_size', { type: 'konst' }),
+      /axes\.page_size\.type: wanted one of const, var, expr/,
+    ],
+    ['a name that is no identifier', axis('a b', VAR), /axes\.a b: wanted a Python identifier/],
+    [
+      'a constant where workloads differ',
+      axis('num_pages', constant(4)),
+      /axes\.num_pages: wanted an axis of workloads/,
+    ],
+    [
+      'a variable head dimension',
+      axis('head_dim', VAR),
+      /axes\.head_dim: wanted a constant, found an axis of workloads/,
+    ],
+    [
+      'an unknown dtype',
+      input('q', { shape: ['batch_size'], dtype: 'float12' }),
+      /inputs\.q\.dtype: wanted one of float32/,
+    ],
+    [
+      'a dtype of other tensors',
+      input('kv_indptr', bf16('len_indptr')),
+      /inputs\.kv_indptr\.dtype: wanted int32, found bfloat16/,
+    ],
+    [
+      'mixed dtypes',
+      input('v_cache', { shape: ['num_pages', 'page_size', 'num_kv_heads', 'head_dim'], dtype: 'float16' }),
+      /inputs\.v_cache\.dtype: wanted bfloat16, as q has, found float16/,
+    ],
+    [
+      'an unknown axis',
+      input('q', bf16('batch_sise')),
+      /inputs\.q\.shape\[0\]: unknown axis "batch_sise" \(did you mean "batch_size"\?\)/,
+    ],
+    [
+      'too many dimensions',
+      input('q', bf16(...Array<string>(9).fill('batch_size'))),
+      /inputs\.q\.shape: wanted at most 8 elements/,
+    ],
+    [
+      'another layout',
+      input('q', bf16('num_qo_heads', 'batch_size', 'head_dim')),
+      /inputs\.q\.shape: wanted \[batch_size, num_qo_heads, head_dim\]/,
+    ],
+    [
+      'an input more',
+      input('mask', bf16('batch_size')),
+      /inputs\.mask: no form of attention that is known here has it/,
+    ],
+    [
+      'an output of an input’s name',
+      (it) => ({ ...it, outputs: { ...it.outputs, q: bf16('batch_size') } }),
+      /outputs\.q: the name is taken by an input/,
+    ],
+    ['no output', (it) => ({ ...it, outputs: {} }), /outputs\.output: wanted it, with the shape/],
+    [
+      'a constraint that nothing draws',
+      (it) => ({ ...it, constraints: ['x > 1'] }),
+      /constraints: nothing here draws "x > 1"/,
+    ],
+    ['constraints that are no list', (it) => ({ ...it, constraints: { a: 1 } }), /constraints: wanted a list/],
+    ['no reference', ({ reference: _, ...it }) => it, /reference: wanted a text, found nothing/],
+    ['a name of no letters', (it) => ({ ...it, name: '!!' }), /name: wanted a name of which lower-case letters/],
+    [
+      'an axis that appears twice',
+      (it) => JSON.stringify(it).replace('"axes":{', '"axes":{"head_dim":{"type":"var"},'),
+      /the key "head_dim" appears twice/,
+    ],
+    ['a cycle', () => '&a { name: *a }', /^it\.json: line 1: not usable YAML: the value "&a" contains itself$/],
+    [
+      'more than its reader takes',
+      (it) => ({ ...it, description: 'x'.repeat(30_000) }),
+      /wanted at most 24576 bytes, found/,
+    ],
+    ['too deep nesting', () => '['.repeat(12_000), /^it\.json/],
+  ])('%s', (_, change, message) => {
+    const [result] = imported(folderOf({ 'it.json': change(DECODE) }));
+    expect(result?.reason).toMatch(message);
+    expect(result?.reason).toMatch(/^it\.json/);
+    expect(result?.folder).toBeUndefined();
+  });
+
+  test('a name with commands of a terminal is shown without them', () => {
+    const [result] = imported(folderOf({ 'it.json': { ...DECODE, name: 'a\u001b[2J', op_type: '\u001b]0;x\u0007' } }));
+    expect(JSON.stringify(result)).not.toMatch(/u001b|u0007/);
+  });
+});
+
+/** A generator of numbers below `count`: the same for every run, so that a fault can be repeated. */
+function numbers(seed: number): (count: number) => number {
+  let state = seed;
+  return (count) => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff;
+    return Math.floor((state / 0x80000000) * count);
+  };
+}
+
+const PIECES = [
+  '{',
+  '}',
+  '[',
+  ']',
+  '"',
+  ',',
+  ':',
+  '\\',
+  '\n',
+  '-',
+  '1e999',
+  'null',
+  '&a',
+  '*a',
+  '!!js/function',
+  '__proto__',
+  '../',
+  '\u0000',
+  '\u001b[',
+  '#',
+  "import os; os.system('touch pwned')",
+];
+
+/** One to four changes of a text: a piece more, a part less, a part twice, a number or a letter changed. */
+function mutated(text: string, below: (count: number) => number): string {
+  let changed = text;
+  for (let left = 1 + below(4); left > 0; left -= 1) {
+    const at = below(changed.length);
+    const end = at + below(Math.min(60, changed.length - at));
+    const [before, part, after] = [changed.slice(0, at), changed.slice(at, end), changed.slice(end)];
+    changed = [
+      () => before + PIECES[below(PIECES.length)]! + part + after,
+      () => before + after,
+      () => before + part + part + after,
+      () => before + part.replace(/\d+/, String(below(2) ? -below(9) : below(2 ** 31))) + after,
+      () => before + part.replace(/[a-z]/, String.fromCodePoint(32 + below(90))) + after,
+    ][below(5)]!();
+  }
+  return changed;
+}
+
+const MUTANTS = 200;
+
+test('mutations of a real definition are imported or refused with file and key, and run nothing', () => {
+  const below = numbers(37);
+  const texts = Array.from({ length: MUTANTS }, () => mutated(realText, below));
+  const folder = folderOf(Object.fromEntries(texts.map((text, index) => [`${index}.json`, text])));
+  const to = into();
+  const results = imported(folder, to);
+  expect(results).toHaveLength(MUTANTS);
+  const refused = results.filter(({ reason }) => reason !== undefined);
+  for (const { file, reason } of refused) expect(reason!.startsWith(file), reason).toBe(true);
+  for (const { folder: made } of results) if (made !== undefined) expect(path.dirname(made)).toBe(to);
+  expect(refused.length).toBeGreaterThan(MUTANTS / 4);
+  expect(existsSync('pwned')).toBe(false);
+});
+
+test('mutations of workloads are cases, or are refused with file and line', () => {
+  const below = numbers(41);
+  const line = JSON.stringify({
+    definition: 'decode',
+    workload: {
+      axes: { batch_size: 4, len_indptr: 5, num_kv_indices: 9 },
+      inputs: { sm_scale: { type: 'scalar', value: 0.125 } },
+    },
+  });
+  for (let round = 0; round < 60; round += 1) {
+    const [result] = imported(
+      folderOf({ 'definitions/x/decode.json': DECODE, 'workloads/x/decode.jsonl': mutated(line, below) }),
+    );
+    if (result!.reason !== undefined)
+      expect(result!.reason).toMatch(/^(decode\.jsonl, line 1|definitions\/x\/decode\.json: sm_scale)/);
+  }
+});
+
+test.each(['    assert a == ', 'assert a == 1\n', ...REPEATED])(
+  'reading a reference of many %j takes linear time',
+  (piece) => {
+    const read = (reference: string) => referenceDigest({ reference, axes: { a: 1 } });
+    expect(growth((length) => piece.repeat(Math.ceil(length / piece.length)), read)).toBeUndefined();
+  },
+);
+
+test('a key of every object in a definition changes nothing', () => {
+  const text = JSON.stringify(DECODE)
+    .replace('{', '{"__proto__":{"op_type":"x"},')
+    .replace('"axes":{', '"axes":{"__proto__":{"type":"var"},');
+  const [result] = imported(folderOf({ 'it.json': text }));
+  expect([result?.opType, ({} as { type?: unknown }).type]).toEqual(['gqa_paged', undefined]);
+});
+
+test('the definition of the fixture is that of its origin', () => {
+  expect(parseDefinition(realText, 'it.json')).toMatchObject({
+    id: 'gqa_paged_decode_h6_kv1_d128_ps64',
+    opType: 'gqa_paged',
+  });
+});

@@ -1,0 +1,79 @@
+/** A definition of FlashInfer-Bench as a problem of a repository: its cases find mistakes, and a kernel is judged. */
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { edited } from '@flashcore/shared/testing';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Home, ROOT } from '../support/home.ts';
+
+const LIMIT_MS = 240_000;
+const NAME = 'gqa_paged_decode_h6_kv1_d128_ps64';
+const FIXTURE = join(ROOT, 'apps/tui/src/problem-import/fixtures', `${NAME}.json`);
+const home = new Home();
+const repository = join(home.path, 'kernels');
+const dataSet = join(home.path, 'trace');
+const kernel = join(repository, 'flashinfer_decode');
+
+beforeAll(() => {
+  mkdirSync(repository);
+  writeFileSync(join(repository, 'flashcore.yaml'), 'problems: problems\n');
+  for (const folder of ['definitions/gqa_paged', 'workloads/gqa_paged'])
+    mkdirSync(join(dataSet, folder), { recursive: true });
+  cpSync(FIXTURE, join(dataSet, 'definitions/gqa_paged', `${NAME}.json`));
+  const workload = {
+    definition: NAME,
+    workload: {
+      axes: { batch_size: 3, len_indptr: 4, num_kv_indices: 6, num_pages: 9 },
+      inputs: { sm_scale: { type: 'scalar', value: 0.08838834764831843 } },
+    },
+  };
+  writeFileSync(join(dataSet, 'workloads/gqa_paged', `${NAME}.jsonl`), `${JSON.stringify(workload)}\n`);
+  cpSync(join(ROOT, 'test/fixtures/flashinfer_decode'), kernel, { recursive: true });
+});
+afterAll(() => home[Symbol.asyncDispose]());
+
+const faTui = (...args: string[]) => home.faTui(args, { cwd: repository, timeoutMs: LIMIT_MS });
+
+test('a data set is imported, and its cases find all mutants', { timeout: LIMIT_MS }, () => {
+  const { exitCode, stdout } = faTui('problem', 'import', dataSet, '--to', 'problems');
+  expect([exitCode, stdout]).toEqual([0, expect.stringContaining(`imported      ${NAME}: 1 of 1 workloads`)]);
+  const check = faTui('problem', 'check', NAME, '--dtype', 'bf16');
+  expect([check.exitCode, check.stdout]).toEqual([0, expect.stringMatching(/the cases find all 1\d mutants/)]);
+});
+
+test('a kernel with the arguments of the definition is right on it', { timeout: LIMIT_MS }, () => {
+  const { exitCode, stdout, stderr } = faTui('verify', './flashinfer_decode', '--seeds', '1');
+  expect([exitCode, stderr]).toEqual([0, expect.any(String)]);
+  expect(stdout).toContain('batch_size=7,kv_len=200');
+  expect(faTui('verify', './flashinfer_decode', '--seeds', '1', '--cases', 'workloads').stdout).toContain(
+    'batch_size=3,kv_len=128',
+  );
+});
+
+test.each([
+  ['a natural logarithm', ' * LOG2E', ''],
+  ['the last page read whole', 'kv_last_page_len[sequence]', 'page_size'],
+])('a kernel with %s is wrong', { timeout: LIMIT_MS }, (_, was, is) => {
+  const file = join(kernel, 'flashinfer_decode.cu');
+  const source = readFileSync(file, 'utf8');
+  writeFileSync(file, edited(source, was, is));
+  const { exitCode, stdout } = faTui('verify', './flashinfer_decode', '--seeds', '1');
+  writeFileSync(file, source);
+  expect([exitCode, stdout]).toEqual([1, expect.stringContaining('WRONG RESULT')]);
+});
+
+test('where nothing can be imported the reasons are told, also as JSON', () => {
+  const sampling = edited(readFileSync(FIXTURE, 'utf8'), '"op_type": "gqa_paged"', '"op_type": "sampling"');
+  writeFileSync(join(home.path, 'sampling.json'), sampling);
+  const args = ['problem', 'import', join(home.path, 'sampling.json'), '--to', join(home.path, 'none')];
+  const said = home.faTui(args);
+  expect([said.exitCode, said.stdout]).toEqual([
+    1,
+    expect.stringMatching(
+      /not imported {2}sampling\.json: op_type: "sampling" is none of gqa_paged.*\n\n0 of 1 imported/s,
+    ),
+  ]);
+  expect(JSON.parse(home.faTui([...args, '--json']).stdout)).toMatchObject({
+    imported: 0,
+    definitions: [{ name: NAME, opType: 'sampling', file: 'sampling.json' }],
+  });
+});
