@@ -74,8 +74,7 @@ test.each(SEEDS)(
   },
 );
 
-const FLAT = parseProblem(
-  `id: flat
+const FLAT_TEXT = `id: flat
 title: pages of all sequences in one list
 axes:
   B: { about: sequences }
@@ -93,9 +92,8 @@ tensors:
   O: { out: [B, D], dtype: same_as(Q) }
 reference: { op: attention, q: 'Q[b d]', k: 'K[b s d]', v: 'K[b s d]', o: 'O[b d]', key_lengths: lengths, page_table: table, page_offsets: begins }
 work: { flops: '4 * B * S * D' }
-`,
-  'problem.yaml',
-);
+`;
+const FLAT = parseProblem(FLAT_TEXT, 'problem.yaml');
 
 test.each(SEEDS)('pages of all sequences follow each other in one list, and no other has numbers: seed %s', (seed) => {
   const of = problemCase(FLAT, { B: 6, S: 30, D: 8 }, 'bf16');
@@ -112,6 +110,14 @@ test.each(SEEDS)('pages of all sequences follow each other in one list, and no o
     Array.from({ length: 8 }, (_, d) => valueAt(row * 8 + d)).every(Number.isNaN);
   for (let row = 0; row < 49 * 4; row += 1)
     expect(isNaNRow(row)).toBe(row % 4 >= (owned.get(Math.floor(row / 4)) ?? 0));
+});
+
+test.each(SEEDS)('lengths are multiples where they must be, and one is the longest: seed %s', (seed) => {
+  const text = '{ most: S, page: 4, multiple_of: 4 }';
+  const whole = parseProblem(FLAT_TEXT.replace('{ most: S, page: 4 }', text), 'problem.yaml');
+  const lengths = Array.from(drawn(problemCase(whole, { B: 9, S: 32, D: 8 }, 'bf16'), seed)['lengths']!);
+  expect([lengths.filter((length) => length % 4 !== 0), Math.max(...lengths)]).toEqual([[], 32]);
+  expect(lengths).toContain(0);
 });
 
 test('rows behind the length of a sequence are NaN in a contiguous cache', () => {

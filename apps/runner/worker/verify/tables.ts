@@ -48,13 +48,20 @@ function lengthsOfWork(tensor: TensorExtent, { most, sum = 0 }: LengthsRule): Te
 }
 
 /** One sequence has the most rows; the next have lengths at which kernels go wrong; the others any. */
-function lengths(tensor: TensorExtent, { most, sum, page = 1 }: LengthsRule, random: CounterRandom): TensorBits {
+function lengths(
+  tensor: TensorExtent,
+  { most, sum, page = 1, multipleOf = 1 }: LengthsRule,
+  random: CounterRandom,
+): TensorBits {
   const drawn = emptyBits(elementsOfTensor(tensor), 'int32');
   const special = shuffled([...new Set([0, 1, page - 1, page, page + 1])], random);
   if (most === undefined) return lengthsOfSum(drawn, { sum: sum!, special, random });
   const places = shuffled(Array.from(drawn.keys()), random);
   for (const [index, place] of places.entries())
-    drawn[place] = index === 0 ? most : Math.min(most, special[index - 1] ?? random.below(most + 1));
+    drawn[place] =
+      index === 0
+        ? most
+        : Math.min(most, Math.ceil((special[index - 1] ?? random.below(most + 1)) / multipleOf) * multipleOf);
   return drawn;
 }
 

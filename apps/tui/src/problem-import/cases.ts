@@ -69,10 +69,19 @@ const PACKED: SmallCases = {
   canonical: { batch_size: 8, total_q: 8192, total_kv: 8192 },
 };
 
-const smallCases = ({ queries, keys }: Form): SmallCases => {
+/** With lengths of whole pages where sequences have no others. */
+function smallCases({ queries, keys, wholePages, axes, definition }: Form): SmallCases {
   if (keys === 'packed') return PACKED;
-  return queries === 'packed' ? PAGED_PACKED : PAGED_ONE_EACH;
-};
+  const cases = queries === 'packed' ? PAGED_PACKED : PAGED_ONE_EACH;
+  if (!wholePages) return cases;
+  const page = entryOf(definition.axes, axes.page!)!;
+  const whole = (each: Case): Case => ({ ...each, kv_len: Math.ceil(entryOf(each, 'kv_len')! / page) * page });
+  const { parity, probes, emulated, quick, canonical } = cases;
+  return {
+    ...{ parity: parity.map(whole), probes: probes.map(whole) },
+    ...{ emulated: whole(emulated), quick: whole(quick), canonical: whole(canonical) },
+  };
+}
 
 /** Cases of a form and its workloads. Errors: NotImportable for a scale that is none. */
 export function importCases(form: Form, workloads: readonly Workload[]): ImportedCases {

@@ -5,9 +5,10 @@ import * as z from 'zod';
 
 const { integer, listOf, mapOf, matching, oneOf, parseYamlFile, shown, text, wanted } = yamlFile;
 
+/** `unknown`: of a table that FlashInfer's dumps only know as an argument of plan(). */
 const DTYPES = [
   ...['float32', 'float16', 'bfloat16', 'float8_e4m3fn', 'float8_e5m2', 'float4_e2m1'],
-  ...['int64', 'int32', 'int16', 'int8', 'uint8', 'bool'],
+  ...['int64', 'int32', 'int16', 'int8', 'uint8', 'bool', 'unknown'],
 ] as const;
 const MOST_DIMENSIONS = 8;
 const MOST_CONSTRAINTS = 32;
@@ -30,6 +31,7 @@ const tensor = z.object(
   {
     shape: listOf(identifier, MOST_DIMENSIONS).nullable(),
     dtype: oneOf(DTYPES),
+    optional: z.boolean().nullish(),
   },
   { error: (issue) => wanted('{ "shape": [axes] or null, "dtype": … }', issue.input) },
 );

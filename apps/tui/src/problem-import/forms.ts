@@ -33,6 +33,10 @@ export interface Form {
     readonly moreK: string | undefined;
     readonly lastPages: string | undefined;
   };
+  /** Every sequence fills its last page: nothing says where else it ends. */
+  readonly wholePages: boolean;
+  /** Optional inputs that are not given. */
+  readonly absent: readonly string[];
   /** The scale where no workload says another: 1 / sqrt(this). */
   readonly scaledBy: number;
 }
@@ -153,10 +157,10 @@ function requireLayout({ inputs, outputs, axes }: Definition, layout: Layout): v
   const { inputs: wanted, axes: named, queries, keys } = layout;
   const rows = queries === 'packed' ? 'total_q' : 'batch_size';
   const results = { output: [rows, HEADS, named.valueWidth], lse: [rows, HEADS] };
-  const hasRaggedPages = keys === 'paged' && entryOf(axes, PAGE) !== 1;
+  const hasLastPages = keys === 'paged' && entryOf(inputs, LAST_PAGES) !== undefined;
   requireTensors('inputs', inputs, {
     ...wanted,
-    ...(hasRaggedPages && { [LAST_PAGES]: [queries === 'packed' ? 'len_indptr' : 'batch_size'] }),
+    ...(hasLastPages && { [LAST_PAGES]: [queries === 'packed' ? 'len_indptr' : 'batch_size'] }),
     sm_scale: null,
   });
   requireTensors('outputs', outputs, results);
@@ -167,6 +171,7 @@ function requireLayout({ inputs, outputs, axes }: Definition, layout: Layout): v
       throw new NotImportable(`axes.${name}: wanted an axis of workloads, found a constant: make it "var"`);
 }
 
+const KNOWN_INPUTS = new Set([...LAYOUTS.flatMap(({ inputs }) => Object.keys(inputs)), LAST_PAGES, 'sm_scale']);
 const VARIABLE = new Set([...['batch_size', 'total_q', 'total_kv', 'len_indptr', 'num_pages', 'num_kv_indices']]);
 
 function requireTensors(
@@ -174,7 +179,7 @@ function requireTensors(
   found: Readonly<Record<string, DefinedTensor>>,
   wanted: Readonly<Record<string, readonly string[] | null>>,
 ): void {
-  const more = Object.keys(found).find((name) => !Object.hasOwn(wanted, name));
+  const more = Object.keys(found).find((name) => !Object.hasOwn(wanted, name) && !entryOf(found, name)!.optional);
   if (more !== undefined)
     throw new NotImportable(
       `${group}.${more}: no form of attention that is known here has it: known are ${Object.keys(wanted).join(', ')}`,
@@ -190,7 +195,7 @@ function requireTensors(
     if (!dtypes.includes(tensor.dtype))
       throw new NotImportable(`${group}.${name}.dtype: wanted ${dtypes.join(' or ')}, found ${tensor.dtype}`);
   }
-  const floats = Object.entries(found).filter(([name]) => dtypesOf(name) === FLOATS);
+  const floats = Object.entries(found).filter(([name]) => Object.hasOwn(wanted, name) && dtypesOf(name) === FLOATS);
   const other = floats.find(([, { dtype }]) => dtype !== floats[0]![1].dtype);
   if (other)
     throw new NotImportable(
@@ -203,16 +208,16 @@ const isLastPages = (name: string, shape: readonly string[] | null): boolean =>
   name === LAST_PAGES && ['batch_size', 'len_indptr'].includes(shape?.join() ?? '');
 const shapeText = (shape: readonly string[] | null): string => (shape ? `[${shape.join(', ')}]` : 'null');
 const FLOATS = Object.keys(DTYPES);
-const INT32 = ['int32'];
+const INT32 = ['int32', 'unknown'];
 const FLOAT32 = ['float32'];
 function dtypesOf(name: string): readonly string[] {
   if (TABLES.includes(name)) return INT32;
   return name === 'lse' || name === 'sm_scale' ? FLOAT32 : FLOATS;
 }
 
-function requireReference(definition: Definition, { queries }: Layout, anyReference: boolean): void {
+function requireReference(definition: Definition, { op, queries }: Layout, anyReference: boolean): void {
   const digest = referenceDigest(definition);
-  if (KNOWN_REFERENCES.has(digest)) return;
+  if (entryOf(KNOWN_REFERENCES, `${op} ${queries}`)?.has(digest)) return;
   if (!anyReference)
     throw new NotImportable(
       `reference: nobody has compared this text with the built-in operation (SHA-256 of its normal form ${digest.slice(0, 12)}…): read it, then give --any-reference`,
@@ -243,6 +248,8 @@ function formOf(definition: Definition, { queries, keys, tensors, axes }: Layout
     ...{ definition, queries, keys, dtype: entryOf(DTYPES, entryOf(definition.inputs, tensors.q)!.dtype)! },
     axes: { heads: HEADS, ...axes, page: keys === 'paged' ? PAGE : undefined },
     tensors: { ...tensors, lastPages: entryOf(definition.inputs, LAST_PAGES) && LAST_PAGES },
+    wholePages: keys === 'paged' && extent(PAGE) > 1 && entryOf(definition.inputs, LAST_PAGES) === undefined,
+    absent: Object.keys(definition.inputs).filter((name) => !KNOWN_INPUTS.has(name)),
     scaledBy: axes.moreWidth === undefined ? extent(axes.width) : COLUMNS_BEFORE_ABSORPTION + extent(axes.moreWidth),
   };
 }

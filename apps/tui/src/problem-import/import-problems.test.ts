@@ -190,6 +190,29 @@ describe('each form of attention', () => {
   });
 });
 
+test('without kv_last_page_len sequences fill their pages, and optional inputs are not given', () => {
+  const inputs = Object.fromEntries(Object.entries(DECODE.inputs).filter(([name]) => name !== 'kv_last_page_len'));
+  const dump = {
+    ...DECODE,
+    inputs: {
+      ...inputs,
+      kv_indptr: { ...int32('len_indptr'), dtype: 'unknown' },
+      return_lse: { shape: null, dtype: 'int32', optional: true },
+    },
+  };
+  const [result] = imported(folderOf({ 'it.json': dump }));
+  const problem = problemIn(result!.folder!);
+  expect(problem.tensors.find(({ name }) => name === 'kv_lengths')?.draw).toMatchObject({
+    multipleOf: { text: 'page_size' },
+  });
+  expect(problem.tensors.map(({ name }) => name)).not.toContain('return_lse');
+  const texts = ['problem.yaml', 'cases.yaml'].map((name) => readFileSync(path.join(result!.folder!, name), 'utf8'));
+  expect(texts[0]).toContain('# Optional inputs are not given: return_lse.');
+  const { sets, probes } = parseCases(texts[1]!, 'cases.yaml', problem);
+  for (const shape of [...Object.values(sets).flat(), ...probes.shapes])
+    expect(valuesOf(shape)['kv_len']! % 16).toBe(0);
+});
+
 describe('workloads', () => {
   const line = (axes: object, more: object = {}): string =>
     JSON.stringify({

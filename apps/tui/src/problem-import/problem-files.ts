@@ -34,7 +34,7 @@ export function problemFiles(form: Form, cases: ImportedCases): ProblemFiles {
 }
 
 /** What is not as the definition has it. */
-function differences({ keys, queries }: Form): string[] {
+function differences({ keys, queries, wholePages, absent }: Form): string[] {
   const drawn = [...(queries === 'packed' ? [QUERY_LENGTHS] : []), KEY_LENGTHS].join(' and ');
   return [
     'Tensors have the names and the layout of the definition. sm_scale is the attribute of that name.',
@@ -44,6 +44,8 @@ function differences({ keys, queries }: Form): string[] {
           `${LONGEST}: the longest sequence, in place of num_pages and num_kv_indices. kv_indices has room for sequences that are all as long, and entries behind kv_indptr[-1] are a page that belongs to nobody.`,
         ]
       : []),
+    ...(wholePages ? ['Nothing says where a sequence ends in its last page: it fills all of it.'] : []),
+    ...(absent.length > 0 ? [`Optional inputs are not given: ${absent.join(', ')}.`] : []),
     'A query before the first key of its sequence sees none: its output is 0 and its lse minus infinity.',
   ];
 }
@@ -109,7 +111,7 @@ function axesOf(form: Form): Plain {
 const PAGES_OF_ALL = `batch_size * ceil(${LONGEST} / page_size)`;
 const POOL = `${PAGES_OF_ALL} + 1`;
 
-function tensorsOf({ queries, keys, dtype, axes, tensors }: Form): Plain {
+function tensorsOf({ queries, keys, dtype, axes, tensors, wholePages }: Form): Plain {
   const rows = queries === 'packed' ? 'total_q' : 'batch_size';
   const owned = keys === 'paged' ? { rows: 'kv_indices' } : {};
   const same = { dtype: `same_as(${tensors.q})` };
@@ -138,7 +140,9 @@ function tensorsOf({ queries, keys, dtype, axes, tensors }: Form): Plain {
     }),
     ...(keys === 'paged'
       ? {
-          [KEY_LENGTHS]: table(['batch_size'], { lengths: { most: LONGEST, page: 'page_size' } }),
+          [KEY_LENGTHS]: table(['batch_size'], {
+            lengths: { most: LONGEST, page: 'page_size', ...(wholePages && { multiple_of: 'page_size' }) },
+          }),
           kv_indptr: table(['batch_size + 1'], { page_offsets: paging }),
           kv_indices: table([PAGES_OF_ALL], { pages: { ...paging, pool: POOL } }),
           ...(tensors.lastPages !== undefined && {
@@ -170,6 +174,7 @@ function mutantsOf(form: Form): Plain {
   const lengths = (entries: string, about: string): Plain => ({ tensor: KEY_LENGTHS, entries, about });
   const ownValues = tensors.v !== tensors.k;
   const isPage = extent(axes.page) > 1;
+  const endsInside = isPage && !form.wholePages;
   return {
     zeros: { tensor: 'output', constant: 0, about: 'nothing is computed' },
     ...(queries === 'packed' && {
@@ -206,13 +211,15 @@ function mutantsOf(form: Form): Plain {
           last_split_left_out: lengths('ceil(entry / 2)', 'the second half of the keys is not merged into the result'),
           pages_shifted: { tensor: 'kv_indices', shift: PAGES_OF_ALL, about: 'pages are read one place further' },
           ...(isPage && {
-            one_key_too_many: lengths(
-              'min(ceil(entry / page_size) * page_size, entry + 1)',
-              'a key behind the sequence is seen',
-            ),
             last_page_left_out: lengths(
               'max(0, ceil(entry / page_size) - 1) * page_size',
               'the last page of a sequence is not read',
+            ),
+          }),
+          ...(endsInside && {
+            one_key_too_many: lengths(
+              'min(ceil(entry / page_size) * page_size, entry + 1)',
+              'a key behind the sequence is seen',
             ),
             ragged_page_left_out: lengths(
               'floor(entry / page_size) * page_size',

@@ -78,6 +78,14 @@ export function axisViolations(problem: Problem, given: CaseValues): FieldViolat
 function drawViolation(problem: Problem, { name, draw, dims }: ProblemTensor, values: CaseValues): FieldViolation[] {
   const lengths = (of: string): ProblemTensor => problem.tensors.find((tensor) => tensor.name === of)!;
   const refused = (description: string): FieldViolation[] => [{ field: '', description }];
+  if (draw?.kind === 'lengths' && draw.most && draw.multipleOf) {
+    const [most, multiple] = [draw.most, draw.multipleOf].map((extent) => evaluate(extent, values)) as [number, number];
+    return most % multiple === 0
+      ? []
+      : refused(
+          `${draw.most.text} must be a multiple of ${multiple}, as all ${name} of ${problem.id} are, got ${most}`,
+        );
+  }
   if (!draw || draw.kind === 'lengths') return [];
   const extents = dims.map((dim) => evaluate(dim, values));
   const ofEach = evaluate(lengths(draw.of).dims[0]!, values);
@@ -215,9 +223,10 @@ function drawOf(rule: DrawRule<Expression>, values: CaseValues): DrawRule<number
     case 'last_pages':
       return { ...rule, page: evaluate(rule.page, values) };
     case 'lengths': {
-      const { most, sum, page } = rule;
+      const { most, sum, page, multipleOf } = rule;
       return {
         kind: 'lengths',
+        ...(multipleOf && { multipleOf: evaluate(multipleOf, values) }),
         ...(most && { most: evaluate(most, values) }),
         ...(sum && { sum: evaluate(sum, values) }),
         ...(page && { page: evaluate(page, values) }),

@@ -47,9 +47,14 @@ const draw = strict({
     most: expression.optional(),
     sum: expression.optional(),
     page: expression.optional(),
+    multiple_of: expression.optional(),
   })
     .refine((written) => (written.most === undefined) !== (written.sum === undefined), {
       error: 'wanted exactly one of `most` and `sum`',
+    })
+    .refine((written) => written.multiple_of === undefined || written.most !== undefined, {
+      error: '`multiple_of` goes with `most`: leave it out',
+      path: ['multiple_of'],
     })
     .optional(),
   offsets: name.optional(),

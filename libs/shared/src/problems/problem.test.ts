@@ -196,6 +196,11 @@ test('a table of one dimension has the pages of all sequences, and an operand th
 test.each([
   ['B + 1', 'B + 2', /begins of decode must have 4 elements, one more than lengths, got 5/],
   ['last: { in: [B]', 'last: { in: [B + 1]', /last of decode must have 3 elements, as many as lengths, got 4/],
+  [
+    'most: S, page: page',
+    'most: S, multiple_of: page',
+    /S must be a multiple of 4, as all lengths of decode are, got 10/,
+  ],
   ['[B * ceil(S / page)]', '[B * 2]', /table of decode must have 9 pages for 3 sequences, got 6/],
 ])('a case is refused if %s is %s', (was, is, message) => {
   expect(FLAT).toContain(was);
@@ -224,6 +229,7 @@ test.each([
     'tensors.begins.draw.page_offsets',
     /wanted an input with `draw: \{ lengths: … \}`, found "last"/,
   ],
+  ['most: S, page: page', 'sum: S, multiple_of: page', 'tensors.lengths.draw.lengths.multiple_of', /goes with `most`/],
   ['in: [B + 1]', 'in: [B, 1]', 'tensors.begins.draw', /one dimension, the sequences and one more, found 2/],
   ['Q | R[b h d]', 'Q | S[b h d]', 'reference.q', /unknown tensor "S"/],
   [

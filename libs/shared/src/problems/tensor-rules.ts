@@ -7,7 +7,7 @@ import { entryOf } from '../text/entry-of.ts';
  * How the runner draws an int32 input. `Extent` is an expression in a problem, and a number in a case.
  *
  * - `lengths`: of each sequence, at most `most`, or together `sum`. 0, 1, `page` and `page` +- 1 are among them where
- *   they fit.
+ *   they fit; all are multiples of `multipleOf`, if there is one.
  * - `offsets`: prefix sums of the lengths `of`, one more than there are sequences.
  * - `pages`: a page table [sequences, pages of a sequence] with the lengths `of`; its entries are different, shuffled
  *   places in a pool of pages. With one dimension, the pages of a sequence follow those of the one before.
@@ -15,10 +15,17 @@ import { entryOf } from '../text/entry-of.ts';
  * - `last_pages`: rows in the last page of each sequence, 0 where it has none.
  */
 export type DrawRule<Extent> =
-  | { readonly kind: 'lengths'; readonly most?: Extent; readonly sum?: Extent; readonly page?: Extent }
+  | ({ readonly kind: 'lengths' } & LengthsRule<Extent>)
   | { readonly kind: 'offsets'; readonly of: string }
   | { readonly kind: 'pages'; readonly of: string; readonly page: Extent; readonly pool: Extent }
   | { readonly kind: 'page_offsets' | 'last_pages'; readonly of: string; readonly page: Extent };
+
+interface LengthsRule<Extent> {
+  readonly most?: Extent;
+  readonly sum?: Extent;
+  readonly page?: Extent;
+  readonly multipleOf?: Extent;
+}
 
 /** Rows of an input that belong to a sequence; the others are NaN. `table` is a tensor with `lengths` or `pages`. */
 export interface OwnedRows {
@@ -71,11 +78,18 @@ function compiledDraw(written: RawDraw, dims: readonly string[], reader: KeyedRe
   };
   if (lengths) {
     rank(1, 'one dimension, the sequences');
-    const parsed = (['most', 'sum', 'page'] as const).flatMap((part) => {
+    const read = (part: keyof typeof lengths): Expression | undefined => {
       const text = lengths[part];
-      return text === undefined ? [] : [[part, extent(text, [...key, 'lengths', part])] as const];
-    });
-    return { kind: 'lengths', ...Object.fromEntries(parsed) };
+      return text === undefined ? undefined : extent(text, [...key, 'lengths', part]);
+    };
+    const [most, sum, page, multipleOf] = [read('most'), read('sum'), read('page'), read('multiple_of')];
+    return {
+      kind: 'lengths',
+      ...(most && { most }),
+      ...(sum && { sum }),
+      ...(page && { page }),
+      ...(multipleOf && { multipleOf }),
+    };
   }
   if (offsets !== undefined) {
     rank(1, 'one dimension, the sequences and one more');
