@@ -453,7 +453,7 @@ describe('a definition is refused with file and key, then what to do', () => {
     [
       'a dtype of other tensors',
       input('kv_indptr', bf16('len_indptr')),
-      /inputs\.kv_indptr\.dtype: wanted int32, found bfloat16/,
+      /inputs\.kv_indptr\.dtype: wanted int32 or unknown, found bfloat16/,
     ],
     [
       'mixed dtypes',
