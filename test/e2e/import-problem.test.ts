@@ -1,13 +1,14 @@
 /** A definition of FlashInfer-Bench as a problem of a repository: its cases find mistakes, and a kernel is judged. */
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { edited } from '@flashcore/shared/testing';
+import { edited, inFull } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Home, ROOT } from '../support/home.ts';
 
 const LIMIT_MS = 240_000;
 const NAME = 'gqa_paged_decode_h6_kv1_d128_ps64';
-const FIXTURE = join(ROOT, 'apps/tui/src/problem-import/fixtures', `${NAME}.json`);
+const FIXTURES = join(ROOT, 'apps/tui/src/problem-import/fixtures');
+const FIXTURE = join(FIXTURES, `${NAME}.json`);
 const home = new Home();
 const repository = join(home.path, 'kernels');
 const dataSet = join(home.path, 'trace');
@@ -40,10 +41,24 @@ test('a data set is imported, and its cases find all mutants', { timeout: LIMIT_
   expect([check.exitCode, check.stdout]).toEqual([0, expect.stringMatching(/the cases find all 1\d mutants/)]);
 });
 
+const FORMS = JSON.parse(readFileSync(join(FIXTURES, 'forms.json'), 'utf8')) as { name: string }[];
+
+test.each(inFull(FORMS, ({ name }) => name === 'mla_prefill_causal'))(
+  'the cases of an imported $name find all mutants',
+  { timeout: LIMIT_MS },
+  (form) => {
+    const file = join(home.path, `${form.name}.json`);
+    writeFileSync(file, JSON.stringify(form));
+    expect(faTui('problem', 'import', file, '--to', 'problems', '--any-reference')).toMatchObject({ exitCode: 0 });
+    const check = faTui('problem', 'check', form.name, '--dtype', 'bf16');
+    expect([check.exitCode, check.stdout]).toEqual([0, expect.stringMatching(/the cases find all \d+ mutants/)]);
+  },
+);
+
 test('a kernel with the arguments of the definition is right on it', { timeout: LIMIT_MS }, () => {
-  const { exitCode, stdout, stderr } = faTui('verify', './flashinfer_decode', '--seeds', '1');
-  expect([exitCode, stderr]).toEqual([0, expect.any(String)]);
-  expect(stdout).toContain('batch_size=7,kv_len=200');
+  const { exitCode, stdout } = faTui('verify', './flashinfer_decode', '--seeds', '1');
+  expect([exitCode, stdout]).toEqual([0, expect.stringContaining('batch_size=7,kv_len=200')]);
+  expect(faTui('bench', './flashinfer_decode').exitCode).toBe(0);
   expect(faTui('verify', './flashinfer_decode', '--seeds', '1', '--cases', 'workloads').stdout).toContain(
     'batch_size=3,kv_len=128',
   );

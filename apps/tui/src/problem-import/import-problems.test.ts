@@ -1,6 +1,6 @@
 /**
  * Imports of FlashInfer-Bench. fixtures/ has a definition of its data set, unchanged but for its layout (Apache-2.0,
- * flashinfer-ai/flashinfer-bench ecafa9c2, flashinfer_trace/definitions/gqa_paged); the others are written here.
+ * flashinfer-ai/flashinfer-bench ecafa9c2, flashinfer_trace/definitions/gqa_paged), and small ones of our own.
  */
 import {
   existsSync,
@@ -59,102 +59,11 @@ interface Written {
   reference: string;
 }
 
-/** A definition whose axes are those that its tensors name: constants where `constants` has them. */
-function definition(
-  { name, op_type, inputs }: Pick<Written, 'name' | 'op_type' | 'inputs'>,
-  constants: Record<string, number>,
-  [rows, width]: readonly [string, string],
-): Written {
-  const outputs = {
-    output: bf16(rows, 'num_qo_heads', width),
-    lse: { shape: [rows, 'num_qo_heads'], dtype: 'float32' },
-  };
-  const all = { ...inputs, ...outputs } as Record<string, { shape: string[] | null }>;
-  const named = new Set(Object.values(all).flatMap(({ shape }) => shape ?? []));
-  return {
-    ...{ name, op_type },
-    axes: Object.fromEntries([...named].map((axis) => [axis, constants[axis] ? constant(constants[axis]) : VAR])),
-    inputs: { ...inputs, sm_scale: { shape: null, dtype: 'float32' } },
-    outputs,
-    reference: 'def run(*inputs):\n    return None',
-  };
-}
-
-const OFFSETS = { qo_indptr: int32('len_indptr'), kv_indptr: int32('len_indptr') };
-const PAGES = { kv_indptr: int32('len_indptr'), kv_indices: int32('num_kv_indices') };
-const cache = (...row: string[]) => bf16('num_pages', 'page_size', ...row);
-const GQA = { num_qo_heads: 4, num_kv_heads: 2, head_dim: 64 };
-const gqaPaged = (rows: string) => ({
-  q: bf16(rows, 'num_qo_heads', 'head_dim'),
-  k_cache: cache('num_kv_heads', 'head_dim'),
-  v_cache: cache('num_kv_heads', 'head_dim'),
-  ...PAGES,
-});
-const mlaPaged = (rows: string) => ({
-  q_nope: bf16(rows, 'num_qo_heads', 'head_dim_ckv'),
-  q_pe: bf16(rows, 'num_qo_heads', 'head_dim_kpe'),
-  ckv_cache: cache('head_dim_ckv'),
-  kpe_cache: cache('head_dim_kpe'),
-  ...PAGES,
-});
-const MLA = { num_qo_heads: 4, head_dim_ckv: 64, head_dim_kpe: 16 };
-
-const DECODE = definition(
-  {
-    name: 'decode',
-    op_type: 'gqa_paged',
-    inputs: { ...gqaPaged('batch_size'), kv_last_page_len: int32('batch_size') },
-  },
-  { ...GQA, page_size: 16 },
-  ['batch_size', 'head_dim'],
-);
-const PREFILL = definition(
-  { name: 'prefill_causal', op_type: 'gqa_paged', inputs: { ...gqaPaged('total_q'), ...OFFSETS } },
-  { ...GQA, page_size: 1 },
-  ['total_q', 'head_dim'],
-);
-const RAGGED = definition(
-  {
-    name: 'ragged_causal',
-    op_type: 'gqa_ragged',
-    inputs: {
-      q: bf16('total_q', 'num_qo_heads', 'head_dim'),
-      k: bf16('total_kv', 'num_kv_heads', 'head_dim'),
-      v: bf16('total_kv', 'num_kv_heads', 'head_dim'),
-      ...OFFSETS,
-    },
-  },
-  GQA,
-  ['total_q', 'head_dim'],
-);
-const MLA_DECODE = definition(
-  { name: 'mla_decode_4', op_type: 'mla_paged', inputs: mlaPaged('batch_size') },
-  { ...MLA, page_size: 1 },
-  ['batch_size', 'head_dim_ckv'],
-);
-const MLA_PREFILL = definition(
-  {
-    name: 'mla_prefill_causal',
-    op_type: 'mla_paged',
-    inputs: { ...mlaPaged('total_q'), ...OFFSETS, kv_last_page_len: int32('len_indptr') },
-  },
-  { ...MLA, page_size: 64 },
-  ['total_q', 'head_dim_ckv'],
-);
-const MLA_RAGGED = definition(
-  {
-    name: 'mla_ragged_causal',
-    op_type: 'mla_ragged',
-    inputs: {
-      q: bf16('total_q', 'num_qo_heads', 'qk_dim'),
-      k: bf16('total_kv', 'num_kv_heads', 'qk_dim'),
-      v: bf16('total_kv', 'num_kv_heads', 'vo_dim'),
-      ...OFFSETS,
-    },
-  },
-  { num_qo_heads: 4, num_kv_heads: 4, qk_dim: 48, vo_dim: 32 },
-  ['total_q', 'vo_dim'],
-);
+/** A small definition of each form. */
+const FORMS = JSON.parse(readFileSync(path.join(import.meta.dirname, 'fixtures/forms.json'), 'utf8')) as [
+  ...[Written, Written, Written, Written, Written, Written],
+];
+const [DECODE, PREFILL, RAGGED, MLA_DECODE, MLA_PREFILL, MLA_RAGGED] = FORMS;
 
 describe('each form of attention', () => {
   test.each([
