@@ -64,6 +64,41 @@ test('a kernel with the arguments of the definition is right on it', { timeout: 
   );
 });
 
+test('a definition of gemm gives shapes for a kernel of it', { timeout: LIMIT_MS }, () => {
+  const tensor = (...shape: string[]) => ({ shape, dtype: 'float16' });
+  const definition = {
+    ...{ name: 'gemm_n64_k96', op_type: 'gemm' },
+    axes: { M: { type: 'var' }, N: { type: 'const', value: 64 }, K: { type: 'const', value: 96 } },
+    inputs: { A: tensor('M', 'K'), B: tensor('N', 'K') },
+    outputs: { C: tensor('M', 'N') },
+    reference: 'import torch\n\ndef run(A, B):\n    C = torch.matmul(A, B.T)\n    return C',
+  };
+  const workload = (M: number) =>
+    JSON.stringify({ definition: definition.name, workload: { axes: { M }, inputs: {} } });
+  for (const folder of ['definitions/gemm', 'workloads/gemm']) mkdirSync(join(home.path, folder), { recursive: true });
+  writeFileSync(join(home.path, 'definitions/gemm/gemm_n64_k96.json'), JSON.stringify(definition));
+  writeFileSync(join(home.path, 'workloads/gemm/gemm_n64_k96.jsonl'), [5, 70].map(workload).join('\n'));
+  const { stdout } = faTui(
+    'problem',
+    'import',
+    join(home.path, 'definitions/gemm/gemm_n64_k96.json'),
+    '--to',
+    'problems',
+  );
+  expect(stdout).toContain(
+    'gemm_n64_k96: is the installed problem gemm, 2 of 2 workloads in problems/gemm_n64_k96.shapes',
+  );
+  // As the answer's last line has it.
+  expect(stdout).toContain("sed 's/^/--shape=/' problems/gemm_n64_k96.shapes | xargs fa-tui verify KERNEL");
+  const lines = readFileSync(join(repository, 'problems/gemm_n64_k96.shapes'), 'utf8').trim().split('\n');
+  const verified = faTui(
+    'verify',
+    join(ROOT, 'examples/kernels/gemm_tiles'),
+    ...lines.map((line) => `--shape=${line}`),
+  );
+  expect([verified.exitCode, verified.stdout]).toEqual([0, expect.stringContaining('K=96,M=70,N=64')]);
+});
+
 test.each([
   ['a natural logarithm', ' * LOG2E', ''],
   ['the last page read whole', 'kv_last_page_len[sequence]', 'page_size'],

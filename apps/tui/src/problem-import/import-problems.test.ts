@@ -19,7 +19,7 @@ import { growth, REPEATED } from '@flashcore/shared/testing';
 import { afterAll, describe, expect, test } from 'vitest';
 import { UsageError } from '../usage-error.ts';
 import { parseDefinition } from './definition.ts';
-import { referenceDigest } from './forms.ts';
+import { referenceDigest } from './attention-forms.ts';
 import { importProblems, type Imported } from './import-problems.ts';
 
 const home = mkdtempSync(path.join(tmpdir(), 'flashcore-import-'));
@@ -214,6 +214,62 @@ describe('a reference', () => {
     ['code behind a carriage return', 'x = 1 # \rx = 2', 'x = 1'],
   ])('has another digest with %s', (_, one, other) => {
     expect(digest(one)).not.toBe(digest(other));
+  });
+});
+
+const GEMM = {
+  ...{ name: 'gemm_n64_k96', op_type: 'gemm' },
+  axes: { M: VAR, N: constant(64), K: constant(96) },
+  inputs: { A: bf16('M', 'K'), B: bf16('N', 'K') },
+  outputs: { C: bf16('M', 'N') },
+  reference: 'import torch\n\ndef run(A, B):\n    C = torch.matmul(A, B.T)\n    return C',
+};
+
+describe('a definition that is an installed problem', () => {
+  const refusedFor = (more: object): string | undefined =>
+    importProblems({ from: folderOf({ 'it.json': { ...GEMM, ...more } }), to: into(), anyReference: false })[0]?.reason;
+
+  test('has only its shapes written, each once', () => {
+    const workload = (axes: object) => JSON.stringify({ definition: GEMM.name, workload: { axes, inputs: {} } });
+    const from = folderOf({
+      'definitions/gemm/gemm_n64_k96.json': GEMM,
+      'workloads/gemm/gemm_n64_k96.jsonl': [{ M: 5 }, { M: 7, N: 9 }, { M: 5 }, { M: 0 }, {}].map(workload).join('\n'),
+    });
+    const to = into();
+    const [result] = importProblems({ from, to, anyReference: false });
+    expect(result).toMatchObject({ problem: 'gemm', workloads: { taken: 2, found: 5 } });
+    expect(readdirSync(to)).toEqual(['gemm_n64_k96.shapes']);
+    expect(readFileSync(result!.shapes!, 'utf8')).toBe('K=96,M=5,N=64\nK=96,M=7,N=64\n');
+    expect(importProblems({ from, to, anyReference: false })[0]?.reason).toMatch(
+      /gemm_n64_k96\.shapes is there already/,
+    );
+  });
+
+  test.each<[string, object, RegExp]>([
+    [
+      'another layout',
+      { inputs: { ...GEMM.inputs, B: bf16('K', 'N') } },
+      /B: wanted \[N, K\], as the installed problem gemm/,
+    ],
+    [
+      'an input more',
+      { inputs: { ...GEMM.inputs, bias: bf16('N') } },
+      /bias: the installed problem gemm does not have it/,
+    ],
+    [
+      'another dtype',
+      { outputs: { C: { shape: ['M', 'N'], dtype: 'float32' } } },
+      /C\.dtype: wanted fp16, bf16, fp32, the same/,
+    ],
+    [
+      'a dtype that it lacks',
+      { inputs: { ...GEMM.inputs, A: { shape: ['M', 'K'], dtype: 'int8' } } },
+      /A\.dtype: wanted/,
+    ],
+    ['a constraint', { constraints: ['M > 4'] }, /M > 4: the installed problem gemm does not have it/],
+    ['another reference', { reference: 'def run(A, B):\n    return A @ B' }, /nobody has compared this text/],
+  ])('%s is refused', (_, more, message) => {
+    expect(refusedFor(more)).toMatch(message);
   });
 });
 

@@ -6,9 +6,10 @@ import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '@flashcore/s
 import { installedProblems } from '@flashcore/shared/kernels';
 import { plainLine } from '@flashcore/shared/text';
 import { UsageError } from '../usage-error.ts';
-import { importCases } from './cases.ts';
+import { importCases } from './imported-cases.ts';
 import { parseDefinition, parseWorkloads, type Definition, type Workload } from './definition.ts';
-import { NotImportable, recognise, type RecognisedBy } from './forms.ts';
+import { NotImportable, recognise, type RecognisedBy } from './attention-forms.ts';
+import { installedForm, installedShapes } from './installed-form.ts';
 import { problemFiles } from './problem-files.ts';
 
 export interface Imported {
@@ -17,8 +18,12 @@ export interface Imported {
   /** Empty if the file is no definition. */
   readonly name: string;
   readonly opType: string;
-  /** The problem's folder; undefined: not imported. */
+  /** The problem's folder. */
   readonly folder?: string;
+  /** The installed problem that the definition is; then there is no folder. */
+  readonly problem?: string;
+  /** A file with shapes for it, one a line; undefined: there are no workloads. */
+  readonly shapes?: string;
   /** Workloads that became cases, and those that were found. */
   readonly workloads?: { readonly taken: number; readonly found: number };
   /** Why it was not imported, with file and key. */
@@ -70,14 +75,27 @@ function importOne(file: string, { from, to, anyReference, workloads, taken }: S
   try {
     definition = parseDefinition(readForeignText(file, HAND_WRITTEN_BYTES), shown);
     const { id } = definition;
+    const read = workloads.of(definition, file);
+    const installed = installedForm(definition, { anyReference });
+    if (installed) {
+      const lines = installedShapes(installed, definition, read);
+      const shapes = path.join(to, `${id}.shapes`);
+      if (lines.length > 0) writeNew(shapes, `${lines.join('\n')}\n`);
+      return {
+        ...about(),
+        problem: installed.id,
+        ...(lines.length > 0 && { shapes }),
+        workloads: { taken: lines.length, found: read.length },
+      };
+    }
     const form = recognise(definition, { anyReference });
-    const cases = importCases(form, workloads.of(definition, file));
+    const cases = importCases(form, read);
     const files = problemFiles(form, cases);
     if (taken.has(id))
       throw new NotImportable(`name: a problem has the id ${id} already: give the definition another name`);
     const folder = path.join(to, id);
     makeFolder(folder);
-    for (const [name, text] of Object.entries(files)) writeFileSync(path.join(folder, name), text, { flag: 'wx' });
+    for (const [name, text] of Object.entries(files)) writeNew(path.join(folder, name), text);
     taken.add(id);
     return { ...about(), folder, workloads: { taken: cases.taken, found: cases.found } };
   } catch (error) {
@@ -93,12 +111,15 @@ function reasonOf(error: unknown, file: string): string {
   throw error;
 }
 
-function makeFolder(folder: string): void {
+const makeFolder = (folder: string): void => made(folder, () => mkdirSync(folder));
+const writeNew = (file: string, text: string): void => made(file, () => writeFileSync(file, text, { flag: 'wx' }));
+
+function made(place: string, make: () => void): void {
   try {
-    mkdirSync(folder);
+    make();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    throw new NotImportable(`name: ${folder} is there already: remove it, or give another folder with --to`);
+    throw new NotImportable(`name: ${place} is there already: remove it, or give another folder with --to`);
   }
 }
 

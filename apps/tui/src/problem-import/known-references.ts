@@ -1,10 +1,10 @@
 /**
- * References whose text was read and compared with the built-in operation, as SHA-256 of their normal form
- * (referenceDigest), by op_type and how queries are stored: those of attention in the last data set that
- * FlashInfer-Bench had in its repository (flashinfer-ai/flashinfer-bench ecafa9c2, flashinfer_trace), and six of
- * FlashInfer's dumps (flashinfer-ai/flashinfer fb28d724, tests/trace/fi_trace_out). All are softmax attention, with a
- * causal mask that ends at the last key, or with none where each sequence has one query. Rows without a key are 0 with
- * an LSE of minus infinity, or not defined. LSE has base 2.
+ * References whose text was read and compared with the operation, as SHA-256 of their normal form (referenceDigest), by
+ * op_type and how queries are stored: those of attention and gemm in the last data set that FlashInfer-Bench had in its
+ * repository (flashinfer-ai/flashinfer-bench ecafa9c2, flashinfer_trace), and six of FlashInfer's dumps
+ * (flashinfer-ai/flashinfer fb28d724, tests/trace/fi_trace_out). Those of attention have a causal mask that ends at the
+ * last key, or none where each sequence has one query. Rows without a key are 0 with an LSE of minus infinity, or not
+ * defined. LSE has base 2.
  */
 export const KNOWN_REFERENCES: Readonly<Record<string, ReadonlySet<string>>> = {
   'gqa_paged one each': new Set([
@@ -70,5 +70,9 @@ export const KNOWN_REFERENCES: Readonly<Record<string, ReadonlySet<string>>> = {
   'mla_ragged packed': new Set([
     // mla_ragged_prefill_causal_h16_qk192_vo128 and 1 more
     'fd393aac47d9d267ea1a4335f3d79a85904672fa2d73662a93d957214fd5325a',
+  ]),
+  gemm: new Set([
+    // gemm_n10240_k8192 and 31 more
+    'edcb7459197b88adf19421244626463edf587f5100eaaffcd0b41d45b96a5dc1',
   ]),
 };

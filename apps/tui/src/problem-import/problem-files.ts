@@ -2,8 +2,8 @@
 import { casesSource, parseCases, parseProblem } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import { Document, isCollection, isMap, isPair, parse, visit } from 'yaml';
-import type { ImportedCases } from './cases.ts';
-import type { Form } from './forms.ts';
+import type { ImportedCases } from './imported-cases.ts';
+import type { Form } from './attention-forms.ts';
 
 /** By name in the folder. */
 export type ProblemFiles = Readonly<Record<'problem.yaml' | 'cases.yaml', string>>;

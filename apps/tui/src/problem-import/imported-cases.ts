@@ -2,7 +2,7 @@
 import { MAX_EXTENT } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { Workload } from './definition.ts';
-import { NotImportable, type Form } from './forms.ts';
+import { NotImportable, type Form } from './attention-forms.ts';
 
 export type Case = Readonly<Record<string, number>>;
 

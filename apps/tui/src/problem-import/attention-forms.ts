@@ -46,7 +46,8 @@ export class NotImportable extends Error {
   override readonly name = 'NotImportable';
 }
 
-const DTYPES: Readonly<Record<string, Form['dtype']>> = { float16: 'fp16', bfloat16: 'bf16', float32: 'fp32' };
+/** By the name that definitions have. */
+export const DTYPES: Readonly<Record<string, Form['dtype']>> = { float16: 'fp16', bfloat16: 'bf16', float32: 'fp32' };
 /** Conditions that the tables of every drawn case fulfil. */
 const CONSTRAINTS = new Set([
   'total_q == qo_indptr[-1].item()',
@@ -132,7 +133,7 @@ export interface RecognisedBy {
 }
 
 /** The form of a definition. Errors: NotImportable with the reason, and what to do. */
-export function recognise(definition: Definition, { anyReference }: RecognisedBy): Form {
+export function recognise(definition: Definition, by: RecognisedBy): Form {
   const { opType, computed } = definition;
   if (computed.length > 0)
     throw new NotImportable(
@@ -149,7 +150,8 @@ export function recognise(definition: Definition, { anyReference }: RecognisedBy
   const unknown = definition.constraints.find((constraint) => !CONSTRAINTS.has(constraint));
   if (unknown !== undefined)
     throw new NotImportable(`constraints: nothing here draws "${unknown}": known are ${[...CONSTRAINTS].join('; ')}`);
-  requireReference(definition, layout, anyReference);
+  requireReference(definition, `${layout.op} ${layout.queries}`, by);
+  requireMask(definition, layout);
   return formOf(definition, layout);
 }
 
@@ -215,17 +217,22 @@ function dtypesOf(name: string): readonly string[] {
   return name === 'lse' || name === 'sm_scale' ? FLOAT32 : FLOATS;
 }
 
-function requireReference(definition: Definition, { op, queries }: Layout, anyReference: boolean): void {
+/** A text that is known has the mask of packed queries; else the name says it. */
+function requireMask(definition: Definition, { op, queries }: Layout): void {
+  if (queries === 'one each' || definition.name.includes('causal')) return;
+  if (entryOf(KNOWN_REFERENCES, `${op} ${queries}`)?.has(referenceDigest(definition))) return;
+  throw new NotImportable(
+    'reference: it is not known, and the name does not say "causal", the only mask of packed queries here: write the problem by hand',
+  );
+}
+
+/** Errors: NotImportable if nobody has compared the reference with the operation, unless that is not wanted. */
+export function requireReference(definition: Definition, form: string, { anyReference }: RecognisedBy): void {
   const digest = referenceDigest(definition);
-  if (entryOf(KNOWN_REFERENCES, `${op} ${queries}`)?.has(digest)) return;
-  if (!anyReference)
-    throw new NotImportable(
-      `reference: nobody has compared this text with the built-in operation (SHA-256 of its normal form ${digest.slice(0, 12)}…): read it, then give --any-reference`,
-    );
-  if (queries === 'packed' && !definition.name.includes('causal'))
-    throw new NotImportable(
-      'reference: it is not known, and the name does not say "causal", the only mask of packed queries here: write the problem by hand',
-    );
+  if (entryOf(KNOWN_REFERENCES, form)?.has(digest) || anyReference) return;
+  throw new NotImportable(
+    `reference: nobody has compared this text with the built-in operation (SHA-256 of its normal form ${digest.slice(0, 12)}…): read it, then give --any-reference`,
+  );
 }
 
 /**

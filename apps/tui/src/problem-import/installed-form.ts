@@ -1,0 +1,48 @@
+/** Definitions that are an installed problem, tensor for tensor: only their cases are new. */
+import { caseViolations, formatShape, installedProblem, shapeOf, type Problem } from '@flashcore/shared/kernels';
+import { entryOf } from '@flashcore/shared/text';
+import { DTYPES, NotImportable, requireReference, type RecognisedBy } from './attention-forms.ts';
+import type { Definition, Workload } from './definition.ts';
+
+/** Installed problems with the name of an op_type. */
+const INSTALLED = ['gemm'];
+
+/** The installed problem that a definition is; undefined: its op_type has none. Errors: NotImportable. */
+export function installedForm(definition: Definition, by: RecognisedBy): Problem | undefined {
+  const { opType, inputs, outputs, constraints } = definition;
+  if (!INSTALLED.includes(opType)) return undefined;
+  const problem = installedProblem(opType);
+  const defined = { ...inputs, ...outputs };
+  const known = problem.tensors.map(({ name }) => name);
+  const more = Object.keys(defined).find((name) => !known.includes(name)) ?? constraints[0];
+  if (more !== undefined)
+    throw new NotImportable(
+      `${more}: the installed problem ${problem.id} does not have it: it has ${known.join(', ')}`,
+    );
+  for (const { name, dims, dtypes, direction } of problem.tensors) {
+    const tensor = entryOf(direction === 'in' ? inputs : outputs, name);
+    const shape = dims.map(({ text }) => text).join(', ');
+    if (tensor?.shape?.join(', ') !== shape)
+      throw new NotImportable(`${name}: wanted [${shape}], as the installed problem ${problem.id} has it`);
+    const dtype = entryOf(DTYPES, tensor.dtype);
+    if (!dtype || !dtypes.includes(dtype) || tensor.dtype !== entryOf(defined, known[0]!)!.dtype)
+      throw new NotImportable(`${name}.dtype: wanted ${dtypes.join(', ')}, the same for all, found ${tensor.dtype}`);
+  }
+  requireReference(definition, problem.id, by);
+  return problem;
+}
+
+/** Shapes of a definition's workloads, as --shape takes them. */
+export function installedShapes(problem: Problem, definition: Definition, workloads: readonly Workload[]): string[] {
+  const shapes = workloads.flatMap(({ axes }) => {
+    const values = Object.fromEntries(
+      problem.axes.flatMap(({ name }) => {
+        const extent = entryOf(definition.axes, name) ?? entryOf(axes, name);
+        return extent === undefined ? [] : [[name, extent] as const];
+      }),
+    );
+    const shape = shapeOf(values);
+    return caseViolations(problem, shape, '').length > 0 ? [] : [formatShape(shape)];
+  });
+  return [...new Set(shapes)];
+}
