@@ -11,7 +11,7 @@ import { ExitCode } from './exit-code.ts';
 import { kernelReference, otherName, parseKernelArgument } from './kernel-argument.ts';
 import { jobSettings, variantSettings, type JobCommandOptions } from './options.ts';
 
-/** Where each format goes, as commander gives the options: a file for torch, folders for the others. */
+/** Where each format goes, as commander gives the options: a file for torch and popcorn, folders for the others. */
 export type ExportCommandOptions = JobCommandOptions &
   Partial<Record<ExportFormat, string>> & { readonly unverified?: boolean };
 
@@ -28,7 +28,7 @@ export async function exportKernel(
   if (wanted.length === 0)
     throw new UsageError(`Nothing to write: give ${EXPORT_OPTIONS.map(({ option }) => option).join(', ')}`);
   requireModuleName(options.torch);
-  requireWritable({ '--torch': options.torch });
+  requireWritable({ '--torch': options.torch, '--popcorn': options.popcorn });
   const kernel = await parseKernelArgument(kernelText);
   if (kernel.kind === 'build')
     throw new UsageError(`${kernelText} is a build: give its kernel or a folder, whose manifest can be read`);

@@ -4,6 +4,7 @@ export const EXPORT_OPTIONS = [
   { format: 'kernelbench', option: '--kernelbench <folder>', about: "KernelBench's reference and ModelNew" },
   { format: 'flashinfer', option: '--flashinfer <folder>', about: 'a data set of FlashInfer-Bench with this solution' },
   { format: 'robustKbench', option: '--robust-kbench <folder>', about: "robust-kbench's task folder and forward.cu" },
+  { format: 'popcorn', option: '--popcorn <file.py>', about: "a submission for GPU MODE's popcorn-cli" },
   { format: 'hf', option: '--hf <folder>', about: "a source project for Hugging Face's kernel-builder" },
 ] as const;
 

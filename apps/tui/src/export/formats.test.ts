@@ -14,6 +14,7 @@ import { kernelBenchFiles } from './kernelbench.ts';
 import { flashInferFiles } from './flashinfer.ts';
 import { kernelBuilderFiles } from './kernel-builder.ts';
 import { lastVerdict, shapesOf } from './stored-jobs.ts';
+import { popcornFile } from './popcorn.ts';
 import { robustKbenchFiles } from './robust-kbench.ts';
 import { withToldForms } from './told-forms.ts';
 import { base85, torchFile } from './torch-file.ts';
@@ -183,6 +184,23 @@ pythonTest.each(LADDER)('%s: KernelBench takes ModelNew', (id) => {
   expect(reference).toContain('class Model(nn.Module)');
 });
 
+pythonTest.each([...LADDER, 'flashcore_v12'])('%s: GPU MODE takes the submission', (id) => {
+  const text = popcornFile(exported(id));
+  parsePython([text]);
+  // Its server refuses the word anywhere, and reads directives of the first comments only (kernelbot 4bdd839).
+  expect(text).not.toMatch(/stream/i);
+  expect(text).toMatch(/^(#(?!!)[^\n]*\n)+import torch\n/);
+  expect(text).toMatch(/^def custom_kernel\(data: input_t\) -> output_t:$/m);
+});
+
+test('a kernel with the word that GPU MODE refuses is not exported for it, and the answer says where', () => {
+  const kernel = exported('fa_v1_baseline');
+  const [unit, ...others] = kernel.sources;
+  const text = `// one stream\nint bitstream;\n${unit!.text}`;
+  const word = () => popcornFile({ ...kernel, sources: [{ ...unit!, text }, ...others] });
+  expect(word).toThrow(/the word "stream", which is in line 2 of fa_v1_baseline\.cu: use another name there/);
+});
+
 test('headers stand in the place of their first include; comments go, strings and lines stay; tokens are renamed', () => {
   const sources = [
     { path: 'k.cu', text: '#include "a.h"\n#include <math.h>\n#include "a.h"\nint pass; // pass\n' },
@@ -269,6 +287,7 @@ pythonTest('a kernel that was wrong says so in every file that is exported, and 
   const files: Record<string, string> = {
     torch,
     ...kernelBenchFiles(kernel),
+    'submission.py': popcornFile(kernel),
     ...kernelBuilderFiles(kernel),
     'forward.cu': robustKbenchFiles(kernel)['forward.cu']!,
     ...Object.fromEntries(Object.entries(flashInferFiles(kernel)).filter(([path]) => path.startsWith('solutions/'))),
@@ -277,6 +296,7 @@ pythonTest('a kernel that was wrong says so in every file that is exported, and 
   expect(saying.map(([path]) => path.replace(/.*\//, ''))).toEqual([
     'torch',
     'model_new.py',
+    'submission.py',
     'CARD.md',
     '__init__.py',
     'forward.cu',

@@ -3,6 +3,7 @@ import type { ExportedKernel } from './exported-kernel.ts';
 import { flashInferFiles } from './flashinfer.ts';
 import { kernelBuilderFiles } from './kernel-builder.ts';
 import { kernelBenchFiles } from './kernelbench.ts';
+import { popcornFile } from './popcorn.ts';
 import { robustKbenchFiles } from './robust-kbench.ts';
 import { torchFile } from './torch-file.ts';
 
@@ -15,5 +16,6 @@ export const EXPORTS: Readonly<Record<ExportFormat, (kernel: ExportedKernel) => 
   kernelbench: kernelBenchFiles,
   flashinfer: flashInferFiles,
   robustKbench: robustKbenchFiles,
+  popcorn: popcornFile,
   hf: kernelBuilderFiles,
 };

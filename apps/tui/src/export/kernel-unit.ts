@@ -1,7 +1,7 @@
 /** A kernel, its plan and its launches as one CUDA translation unit; each format adds a binding of its own. */
 import { cppPlan, entriesOf } from './cpp-plan.ts';
 import { dtypeNames } from './dtype-names.ts';
-import { cppRuntime } from './cpp-runtime.ts';
+import { cppRuntime, type LaunchQueue } from './cpp-runtime.ts';
 import type { ExportedKernel } from './exported-kernel.ts';
 import { inlineSources } from './inline-sources.ts';
 
@@ -22,11 +22,19 @@ export function extensionFlags({ flags, arch, parameters, manifest }: ExportedKe
 /** An architecture as PyTorch, TVM-FFI and kernel-builder name it: "sm_90a" as "9.0a". */
 export const capability = (arch: string): string => arch.replace(/^sm_(\d+)(\d)([af]?)$/, '$1.$2$3');
 
+interface UnitOptions {
+  /** What is done to the kernel's text. */
+  readonly rewrite?: (source: string) => string;
+  readonly queue?: LaunchQueue;
+}
+
+const asItIs = (source: string): string => source;
+
 /**
  * Up to fc_plan and fc_run. The kernel's macros are defined around its source alone: the headers of others have names
- * of their own. `rewrite`: what is done to the kernel's text.
+ * of their own.
  */
-export function kernelUnit(kernel: ExportedKernel, rewrite: (source: string) => string = (source) => source): string {
+export function kernelUnit(kernel: ExportedKernel, { rewrite = asItIs, queue = 'given' }: UnitOptions = {}): string {
   const { manifest, parameters, flags, sources } = kernel;
   const macros = flags.filter((flag) => flag.startsWith('-D')).map((flag) => flag.slice(2).split('='));
   const names = dtypeNames(kernel.dtype);
@@ -43,11 +51,14 @@ ${cppPlan(manifest, parameters)}
 static const void* const FC_ENTRIES[] = {${entriesOf(manifest)
     .map((entry) => `(const void*)&${entry}`)
     .join(', ')}};
-${cppRuntime(names)}`;
+${cppRuntime(names, queue)}`;
 }
 
 /** `mha_fwd_out` into a tensor of the caller's, `mha_fwd` into a new one; wants PyTorch's headers before it. */
-export const torchBinding = (kernel: ExportedKernel): string => `${torchOut(kernel)}
+export const torchBinding = (
+  kernel: ExportedKernel,
+  queue: LaunchQueue = 'given',
+): string => `${torchOut(kernel, queue)}
 torch::Tensor mha_fwd(torch::Tensor q, torch::Tensor k, torch::Tensor v, bool causal) {
   torch::Tensor o = torch::empty_like(q);
   mha_fwd_out(o, q, k, v, causal);
@@ -55,10 +66,10 @@ torch::Tensor mha_fwd(torch::Tensor q, torch::Tensor k, torch::Tensor v, bool ca
 }
 `;
 
-export const torchOut = ({
-  manifest: { id },
-  dtype,
-}: ExportedKernel): string => `void mha_fwd_out(torch::Tensor o, torch::Tensor q, torch::Tensor k, torch::Tensor v, bool causal) {
+export const torchOut = (
+  { manifest: { id }, dtype }: ExportedKernel,
+  queue: LaunchQueue = 'given',
+): string => `void mha_fwd_out(torch::Tensor o, torch::Tensor q, torch::Tensor k, torch::Tensor v, bool causal) {
   for (const torch::Tensor& each : {q, k, v, o}) {
     TORCH_CHECK(each.is_cuda() && each.scalar_type() == at::${dtypeNames(dtype).aten} && each.dim() == 4 && each.is_contiguous(),
                 "${id}: q, k, v and o must be contiguous ${dtype} tensors [B, H, S, D] on a CUDA device");
@@ -75,7 +86,7 @@ export const torchOut = ({
     workspace.push_back(held.back().data_ptr());
   }
   void* tensors[4] = {q.data_ptr(), k.data_ptr(), v.data_ptr(), o.data_ptr()};
-  fc_run(plan, extent, tensors, workspace.data(), at::cuda::getCurrentCUDAStream());
+  fc_run(plan, extent, tensors, workspace.data()${queue === 'given' ? ', at::cuda::getCurrentCUDAStream()' : ''});
 }
 `;
 

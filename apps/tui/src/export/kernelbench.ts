@@ -70,11 +70,13 @@ class ModelNew(nn.Module):
 }
 
 /** Inside of r'''…''': three quotes of a literal in the source would end it, and what follows them would be Python. */
-const rawText = (text: string): string => text.replaceAll("'''", `''' "'''" r'''`);
+export const rawText = (text: string): string => text.replaceAll("'''", `''' "'''" r'''`);
 
 /** The kernel, its plan and a binding in one translation unit; the checker reads it as text. */
 export function torchExtensionSource(kernel: ExportedKernel): string {
-  return `${kernelUnit(kernel, (source) => REFUSED_WORDS.reduce((text, word) => renameToken(text, word, `${word}_`), withoutComments(source)))}
+  const rewrite = (source: string): string =>
+    REFUSED_WORDS.reduce((text, word) => renameToken(text, word, `${word}_`), withoutComments(source));
+  return `${kernelUnit(kernel, { rewrite })}
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/extension.h>
