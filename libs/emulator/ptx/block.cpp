@@ -204,10 +204,12 @@ bool BlockRun::step() {
         observed->executed(w, i);
         i = i->fn(w, i);
       }
-    else if (kernel_->watches_products)
+    else if (shadow)
       while (i) {
-        products[w.index].check(w, i);
-        i = i->fn(w, i);
+        if (kernel_->watches_products) products[w.index].check(w, i);
+        const Ins* const done = i;
+        i = shadow->taint.follows(w) ? shadow->taint.step(w, i) : i->fn(w, i);
+        if (__builtin_expect(shadow->taint.has_read(), 0)) shadow->taint.after(w, done);
       }
     else
       while (i) i = i->fn(w, i);
@@ -289,6 +291,7 @@ void BlockRun::complete_barriers_after_exit() {
 }
 
 void BlockRun::deadlock(const char* headline) {
+  if (shadow) shadow->end();  // what nobody has written may be what they wait for
   Fault fault;
   fault.kind = "DEADLOCK";
   fault.error = CUDA_ERROR_LAUNCH_TIMEOUT;

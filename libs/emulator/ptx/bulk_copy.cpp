@@ -180,6 +180,10 @@ const Ins* store_tile(Warp& w, const Ins* i) {
     std::vector<char> row(row_bytes);
     each_row(map, at, [&](unsigned number, uint64_t to, unsigned first, unsigned bytes) {
       if (!bytes) return;
+      for (unsigned at = first, next; w.block->shadow && at < first + bytes; at = next) {
+        next = std::min(at / 16 * 16 + 16, first + bytes);
+        w.block->shadow->copied(w, i, lane, swizzled(from + number * row_bytes + at, map.swizzle), next - at);
+      }
       for (unsigned column = 0; column < row_bytes; column += 16)
         memcpy(&row[column], w.block->shared + swizzled(from + number * row_bytes + column, map.swizzle), 16);
       memcpy(reinterpret_cast<char*>(to), &row[first], bytes);
@@ -195,6 +199,8 @@ const Ins* store_bulk(Warp& w, const Ins* i) {
     const uint64_t address = address_of(w, &source, lane);
     const char* from = resolve_one(w, &source, lane, address, bytes, BULK_ALIGNMENT, Access::Read);
     note_store(w, i, lane, static_cast<uint32_t>(address & SHARED_OFFSET_MASK), bytes);
+    if (w.block->shadow)
+      w.block->shadow->copied(w, i, lane, static_cast<uint32_t>(address & SHARED_OFFSET_MASK), bytes);
     memcpy(resolve_one(w, &to, lane, address_of(w, &to, lane), bytes, BULK_ALIGNMENT, Access::Write), from, bytes);
   });
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lower.h"
+#include "races.h"
 
 namespace flashcore::emu::ptx {
 
@@ -109,9 +110,14 @@ const Ins* shuffle(Warp& w, const Ins* i) {
     const uint32_t* const sources = known ? i->extra->b.data() : computed;
     permute_lanes(w.reg<uint32_t>(i->a), sources, t);
     // What a lane gives that does not take part is undefined.
+    uint32_t undefined = 0;
     if (__builtin_expect(m != ALL, 0))
       for (int k = 0; k < LANES; ++k)
-        if (!(m >> (sources[k] & 31) & 1)) t[k] = static_cast<uint32_t>(REGISTER_POISON);
+        if (!(m >> (sources[k] & 31) & 1)) {
+          t[k] = static_cast<uint32_t>(REGISTER_POISON);
+          undefined |= m & 1u << k;
+        }
+    if (undefined && w.block->shadow) w.block->shadow->taint.shuffled_from_outside(w, i, undefined);
     write_lanes<uint32_t>(w, i->d, m, [&](int k) { return t[k]; });
     if (i->extra->d[0] != NO_SLOT) write_pred(w, i->extra->d[0], m, inside);
   });
@@ -279,6 +285,21 @@ const Ins* elect(Warp& w, const Ins* i) {
 }
 
 }  // namespace
+
+const uint32_t* shuffle_sources(Warp& w, const Ins* i, uint32_t* computed) {
+  if (!i->extra->c.empty()) return i->extra->b.data();
+  const Statement& s = w.block->kernel().function->statements[i->statement];
+  const uint32_t *b = w.reg<uint32_t>(i->b), *c = w.reg<uint32_t>(i->c);
+  if (has(s, "up"))
+    sources_of<Shuffle::Up>(b, c, computed);
+  else if (has(s, "down"))
+    sources_of<Shuffle::Down>(b, c, computed);
+  else if (has(s, "bfly"))
+    sources_of<Shuffle::Butterfly>(b, c, computed);
+  else
+    sources_of<Shuffle::Index>(b, c, computed);
+  return computed;
+}
 
 bool lower_warp(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();

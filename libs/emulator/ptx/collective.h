@@ -21,6 +21,8 @@ inline bool all_here(Warp& w, const uint32_t* members, uint32_t m) {
 [[noreturn]] void fail_membership(Warp& w, const Ins* i, unsigned lane, uint32_t members);
 /** Lanes that wait at this very instruction join the running split. */
 void join_waiting(Warp& w, const Ins* i);
+/** Which lane each one shuffles from: `computed`, or what was known before. */
+const uint32_t* shuffle_sources(Warp& w, const Ins* i, uint32_t* computed);
 const Ins* after_meeting(Warp& w, const Ins* i, uint32_t waiting);
 
 /** Runs body(lanes) for each group of lanes whose members are all here; the others wait. */

@@ -8,6 +8,7 @@
 #include "collective.cpp"
 #include "control.cpp"
 #include "counters.cpp"
+#include "flow.cpp"
 #include "fuse.cpp"
 #include "global_races.cpp"
 #include "homes.cpp"
@@ -26,4 +27,6 @@
 #include "waits.cpp"
 #include "warp.cpp"
 #include "wgmma.cpp"
+// It knows how the two lay out their matrices.
+#include "taint.cpp"
 #include "wellformed.cpp"

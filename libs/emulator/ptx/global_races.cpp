@@ -146,7 +146,7 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
       Cell& cell = region->cell(address + done - region->base);
       if (access != Access::Write && !cell.writer.launch && !region->unwritten.empty() &&
           region->is_unwritten(address + done))
-        report_unwritten(w, i, k, address + done, bytes);
+        read_unwritten(w, i, k, address, done, std::min(region->grain, bytes - done), bytes);
       if (meant_to_meet) {
         if (access != Access::Read && !cell.writer.launch) cell.writer.launch = ~0u;  // written; races with nobody
         continue;
@@ -224,16 +224,27 @@ void GlobalShadow::report_read_only(const Shadow& shadow, Warp& w, const Ins* i,
   w.fail(i, thread_of(now.mark) % LANES, std::move(fault));
 }
 
-void GlobalShadow::report_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes) {
-  Fault fault;
-  fault.kind = "UNINITIALISED_READ";
-  fault.buffer = DeviceMemory::instance().describe(address);
-  fault.has_address = true;
-  fault.address = address;
-  fault.access = "read";
-  fault.bytes = bytes;
-  fault.message = "read " + fault.buffer + ", which nobody has written";
-  w.fail(i, lane, std::move(fault));
+void GlobalShadow::read_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned from, unsigned count,
+                                  unsigned bytes) {
+  Taint& taint = w.block->shadow->taint;
+  uint8_t origin = taint.origin_at(i, Taint::Source::Memory);
+  if (!origin || !taint.carries(i)) {
+    Fault fault;
+    fault.kind = "UNINITIALISED_READ";
+    fault.buffer = DeviceMemory::instance().describe(address + from);
+    fault.has_address = true;
+    fault.address = address + from;
+    fault.access = "read";
+    fault.bytes = bytes;
+    fault.message = "read " + fault.buffer + ", which nobody has written";
+    try {
+      w.fail(i, lane, std::move(fault));
+    } catch (Fault& whole) {
+      if (!taint.carries(i)) throw;
+      origin = taint.add_origin(i, Taint::Source::Memory, std::move(whole));
+    }
+  }
+  taint.read(lane, ((1ull << count) - 1) << from % 64, origin);
 }
 
 }  // namespace flashcore::emu::ptx

@@ -160,6 +160,8 @@ class Lower final : public Lowering {
     lay_out_variables();
     allocate_registers();
     waiting_ = waiting_loads(program_, function_);
+    if (program_.races)
+      for (const Statement& s : function_.statements) kernel_->flows.push_back(flow_of(s, slots_, function_.registers));
     std::vector<size_t> at(function_.statements.size());
     for (size_t n = 0; n < function_.statements.size(); ++n) {
       current_ = &function_.statements[n];

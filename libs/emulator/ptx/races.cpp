@@ -11,9 +11,9 @@ namespace flashcore::emu::ptx {
 
 Shadow::Shadow() : log_(new Noted[LOG_LENGTH]) {}
 
-void Shadow::begin(const BlockRun& block) {
+void Shadow::begin(BlockRun& block) {
   block_ = &block;
-  unwritten_.reset();
+  taint.begin(block);
   const dim3 grid = block.plan().grid;
   const uint3 at = block.index();
   linear_block_ = (at.z * grid.y + at.y) * grid.x + at.x;
@@ -46,7 +46,7 @@ void Shadow::begin(const BlockRun& block) {
 }
 
 void Shadow::end() {
-  if (unwritten_) throw *std::exchange(unwritten_, std::nullopt);
+  if (taint.reached) throw *std::exchange(taint.reached, std::nullopt);
 }
 
 Mark Shadow::mark(Warp& w, const Ins* i) {
@@ -370,15 +370,31 @@ void Shadow::look_exactly(Warp& w, const Ins* i, const Noted& noted, uint32_t la
   }
 }
 
-void Shadow::look_at_unwritten(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line) {
-  if (unwritten_) return;
-  const uint32_t begin = line * LINE_BYTES;
-  for (; lanes; lanes &= lanes - 1) {
-    const auto k = static_cast<unsigned>(__builtin_ctz(lanes));
-    const uint32_t to = std::min(noted.offsets[k] + noted.bytes, begin + LINE_BYTES);
-    for (uint32_t byte = std::max(noted.offsets[k], begin); byte < to; ++byte)
-      if (!(lines_[line].written >> byte % LINE_BYTES & 1))
-        return note_unwritten(w, i, thread_of(noted.mark_of(k)) % LANES, byte, noted.bytes);
+void Shadow::read_unwritten(Warp& w, const Ins* i, const Noted& noted) {
+  const bool is_copy = block_->kernel().function->statements[i->statement].op == "cp";
+  if (is_copy) return;  // copied() looks at what of it gets somewhere
+  for (uint32_t left = noted.m; left; left &= left - 1) {
+    const auto k = static_cast<unsigned>(__builtin_ctz(left));
+    const uint32_t from = noted.offsets[k];
+    uint64_t bits = 0;
+    for (unsigned byte = 0; byte < noted.bytes; ++byte)
+      if (!is_written(from + byte)) bits |= 1ull << byte % 64;
+    if (!bits) continue;
+    const auto lane = thread_of(noted.mark_of(k)) % LANES;
+    const uint32_t first = from + static_cast<uint32_t>(__builtin_ctzll(bits));
+    if (!taint.carries(i)) return note_unwritten(w, i, lane, first, noted.bytes);
+    uint8_t origin = taint.origin_in_shared(first);
+    if (!origin) origin = taint.origin_at(i, Taint::Source::Memory);
+    if (!origin) origin = taint.add_origin(i, Taint::Source::Memory, unwritten_fault(w, i, lane, first, noted.bytes));
+    taint.read(k, bits, origin);
+  }
+}
+
+void Shadow::copied(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes) {
+  for (uint32_t byte = from; byte < from + bytes; ++byte) {
+    if (is_written(byte)) continue;
+    if (const uint8_t origin = taint.origin_in_shared(byte)) return taint.reach(w, i, lane, origin, "a copy");
+    return note_unwritten(w, i, lane, byte, bytes);
   }
 }
 
@@ -440,9 +456,10 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
   const Noted& noted = note(Kind::Read, now, m, bytes, offsets, lane);
   const auto warp = static_cast<uint16_t>(now & WARP_BITS);
   const auto at = static_cast<uint32_t>(&noted - log_.get());
+  bool unwritten = false;
   const auto visit = [&](uint32_t n, uint64_t bits, uint32_t lanes) {
     Line& line = lines_[n];
-    if (__builtin_expect((bits & ~line.written) != 0, 0)) look_at_unwritten(w, i, noted, lanes, n);
+    unwritten |= (bits & ~line.written) != 0;
     const bool ordered = !line.exact && !(line.copied & bits) &&
                          (!meets_write(line, bits, now) || of_same_lanes(line.write_stamp, line.write_note, noted));
     if (!ordered) return look_exactly(w, i, noted, lanes == ALL ? two_of_each(offsets) : lanes, n);
@@ -453,7 +470,11 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
     line.reads = others ? line.reads | bits : bits;
     line.read_stamp = stamp_of(now);
   };
-  if (m != ALL || lane != EACH_LANE) return each_piece<false>(noted, visit);
+  if (m != ALL || lane != EACH_LANE) {
+    each_piece<false>(noted, visit);
+    if (__builtin_expect(unwritten, 0)) read_unwritten(w, i, noted);
+    return;
+  }
   uint32_t least = offsets[0], most = offsets[0];
   for (int k = 0; k < LANES; ++k) {
     least = std::min(least, offsets[k]);
@@ -468,18 +489,21 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
   Noted some = noted;
   some.m = two_of_each(offsets);
   each_piece<false>(some, visit);
+  if (__builtin_expect(unwritten, 0)) read_unwritten(w, i, noted);
 }
 
 /** An atomic, or what others may touch meanwhile: nothing but a copy in flight races with it. */
 void Shadow::meet(Warp& w, const Ins* i, const Noted& noted, Access access) {
+  bool unwritten = false;
   each_piece<false>(noted, [&](uint32_t n, uint64_t bits, uint32_t lanes) {
     Line& line = lines_[n];
     if (access != Access::Write) {
-      if (bits & ~line.written) look_at_unwritten(w, i, noted, lanes, n);
+      unwritten |= (bits & ~line.written) != 0;
       if (line.copied & bits) look_for_copies(w, noted, lanes, n);
     }
     if (access != Access::Read) line.written |= bits;
   });
+  if (unwritten) read_unwritten(w, i, noted);
   --noted_;  // it was not noted
 }
 
@@ -638,7 +662,10 @@ void Shadow::report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool wr
 }
 
 void Shadow::note_unwritten(Warp& w, const Ins* i, unsigned lane, uint32_t byte, unsigned bytes) {
-  if (unwritten_) return;
+  if (!taint.reached) taint.reached = unwritten_fault(w, i, lane, byte, bytes);
+}
+
+Fault Shadow::unwritten_fault(Warp& w, const Ins* i, unsigned lane, uint32_t byte, unsigned bytes) const {
   uint32_t offset;
   Fault fault;
   fault.kind = "UNINITIALISED_READ";
@@ -648,11 +675,11 @@ void Shadow::note_unwritten(Warp& w, const Ins* i, unsigned lane, uint32_t byte,
   fault.access = "read";
   fault.bytes = bytes;
   fault.message =
-      "read byte " + std::to_string(offset) + " of " + fault.buffer + ", which no thread of the block has" + " written";
+      "read byte " + std::to_string(offset) + " of " + fault.buffer + ", which no thread of the block has written";
   try {
     w.fail(i, lane, std::move(fault));
   } catch (Fault& whole) {
-    unwritten_ = std::move(whole);
+    return std::move(whole);
   }
 }
 

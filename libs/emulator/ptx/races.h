@@ -11,6 +11,7 @@
 
 #include "access.h"
 #include "orders.h"
+#include "taint.h"
 
 namespace flashcore::emu::ptx {
 
@@ -30,9 +31,11 @@ using Mark = uint64_t;
  * from then on what touches these 64 bytes is checked there at once.
  */
 class Shadow {
+  static constexpr uint32_t LINE_BYTES = 64;
+
  public:
   Shadow();
-  void begin(const BlockRun& block);
+  void begin(BlockRun& block);
   /** The block has ended: throws what could not be told before. */
   void end();
   /** Offset k is lane k's, or all of them are one lane's. */
@@ -51,6 +54,12 @@ class Shadow {
   void global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint64_t* addresses);
   /** Whether reads by ld.global.nc that lie in the allocation around an address need not be noted. */
   bool is_quiet(uint64_t address);
+
+  /** A copy to another memory reads it: what nobody has written is a fault. */
+  void copied(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes);
+  /** What was stored there is made of what nobody has written. */
+  void forget_written(uint32_t offset) { lines_[offset / LINE_BYTES].written &= ~(1ull << offset % LINE_BYTES); }
+  Taint taint;
 
   /** The warp has passed a fence. */
   void fence(Warp& w, const Ins* i);
@@ -114,7 +123,8 @@ class Shadow {
   void make_exact(uint32_t line, const Noted& current, uint32_t before);
   void play(const Noted& noted, uint32_t lanes, uint32_t line);
   void look_exactly(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line);
-  void look_at_unwritten(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line);
+  void read_unwritten(Warp& w, const Ins* i, const Noted& noted);
+  bool is_written(uint32_t byte) const { return lines_[byte / LINE_BYTES].written >> byte % LINE_BYTES & 1; }
   void look_for_copies(Warp& w, const Noted& noted, uint32_t lanes, uint32_t line);
   void look_for_bulk_stores(Warp& w, Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane);
   void meet(Warp& w, const Ins* i, const Noted& noted, Access access);
@@ -138,6 +148,7 @@ class Shadow {
    * first.
    */
   void note_unwritten(Warp& w, const Ins* i, unsigned lane, uint32_t byte, unsigned bytes);
+  Fault unwritten_fault(Warp& w, const Ins* i, unsigned lane, uint32_t byte, unsigned bytes) const;
   std::string buffer_of(uint32_t byte, uint32_t* offset) const;
 
   const BlockRun* block_ = nullptr;
@@ -176,7 +187,6 @@ class Shadow {
   };
   std::vector<BulkStore> bulk_stores_;  // whose source may not have been read yet
   std::vector<uint32_t> bulk_groups_;  // committed, by thread
-  std::optional<Fault> unwritten_;  // the first read of this epoch of what nobody has written
   /** Allocations of which reads by ld.global.nc need not be noted, as long as the host changes nothing. */
   struct Quiet {
     uint64_t base, end;
@@ -234,7 +244,9 @@ class GlobalShadow {
                                             const Touch& now, uint64_t address, unsigned bytes);
   [[noreturn]] static void report(const Shadow& shadow, Warp& w, const Ins* i, const Touch& earlier, bool earlier_wrote,
                                   const Touch& now, bool writes, uint64_t address, unsigned bytes);
-  [[noreturn]] static void report_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes);
+  /** `count` bytes from the access's `from`-th on, of `bytes`. */
+  static void read_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned from, unsigned count,
+                             unsigned bytes);
   std::mutex mutex_;
   std::atomic<uint64_t> changes_{1};
   std::map<uint64_t, Region> regions_;  // by base

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../exec/fault.h"
+#include "flow.h"
 #include "merge.h"
 #include "program.h"
 
@@ -177,6 +178,7 @@ struct Kernel {
   bool flush_subnormals = false;
   bool watches_products = false;  // who reads an accumulator of a wgmma under way is found
   std::vector<CountedAccess> counted;  // by statement, for profiles
+  std::vector<Flow> flows;  // by statement, where races are looked for
   std::vector<Home> homes;  // by statement (homes.h); empty where there is one array
   std::map<size_t, std::string> reasons;  // why a statement is not carried, where more is known than its opcode
   uint64_t serial = 0;

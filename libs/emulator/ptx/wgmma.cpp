@@ -24,8 +24,9 @@ struct MatrixLayout {
   uint32_t base, leading, stride;
   unsigned swizzle;  // log2 of the columns that change places; 0: none
   bool transposed;   // M or N runs along the rows of memory, K across them
+  bool is_left;
 
-  MatrixLayout(uint64_t descriptor, bool is_transposed) : transposed(is_transposed) {
+  MatrixLayout(uint64_t descriptor, bool is_transposed, bool left) : transposed(is_transposed), is_left(left) {
     base = static_cast<uint32_t>(descriptor & 0x3fff) << 4;
     leading = static_cast<uint32_t>(descriptor >> 16 & 0x3fff) << 4;
     stride = static_cast<uint32_t>(descriptor >> 32 & 0x3fff) << 4;
@@ -52,7 +53,7 @@ void read_rows(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first
                unsigned first_column, unsigned columns, uint16_t* to) {
   BlockRun& block = *w.block;
   alignas(64) uint32_t offsets[LANES];
-  unsigned count = 0;
+  unsigned count = 0, begin = 0;
   const unsigned total = rows * columns;
   for (unsigned n = 0; n < total; ++n) {
     const uint32_t at = layout.address(first_row + n / columns, first_column + n % columns);
@@ -66,6 +67,12 @@ void read_rows(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first
     if (!block.shadow || (count < LANES && n + 1 < total)) continue;
     std::fill(offsets + count, offsets + LANES, offsets[0]);
     block.shadow->access(w, i, count == LANES ? ALL : (1u << count) - 1, 16, Access::Read, offsets);
+    if (block.shadow->taint.has_read())
+      block.shadow->taint.to_operand(layout.is_left, [&](unsigned piece, unsigned byte) {
+        piece += begin;
+        return layout.transposed ? 8 * (first_column + piece % columns) + byte / 2 : first_row + piece / columns;
+      });
+    begin += count;
     count = 0;
   }
 }
@@ -122,7 +129,7 @@ void left_of(Warp& w, const Ins* i, uint64_t descriptor, float (*a)[16]) {
   const Extra& x = *i->extra;
   const auto type = static_cast<Number>(x.options[0]);
   const unsigned first = w.index % GROUP_WARPS * 16;
-  const MatrixLayout layout(descriptor, x.options[3] != 0);
+  const MatrixLayout layout(descriptor, x.options[3] != 0, true);
   alignas(64) uint16_t bits[16 * 16];
   alignas(64) float t[16 * 16];
   if (!layout.transposed) {
@@ -184,7 +191,7 @@ class WideProduct {
     if (!fits_) return;
     alignas(64) uint32_t words[4][LANES];
     const uint32_t* registers[4];
-    if (!x.options[2]) left_words(w, i, MatrixLayout(w.reg<uint64_t>(i->a)[lane], false), words);
+    if (!x.options[2]) left_words(w, i, MatrixLayout(w.reg<uint64_t>(i->a)[lane], false, true), words);
     for (int n = 0; n < 4; ++n) registers[n] = x.options[2] ? w.reg<uint32_t>(x.a[static_cast<size_t>(n)]) : words[n];
     left_.read(registers);
   }
@@ -242,7 +249,7 @@ const Ins* multiply_async(Warp& w, const Ins* i) {
     LeftNumbers left;
     WideProduct wide(w, i, m, first_lane);
     alignas(64) float b[16][8];
-    const MatrixLayout layout(w.reg<uint64_t>(i->b)[first_lane], x.options[4] != 0);
+    const MatrixLayout layout(w.reg<uint64_t>(i->b)[first_lane], x.options[4] != 0, false);
     const Accumulators sums(w, i, m);
     for (unsigned column = 0; column < sums.columns(); column += 8) {
       if (wide.multiply(layout, column, sums)) continue;
@@ -266,7 +273,7 @@ enum class Other : uint8_t { Tf32, Fp8, Whole };
 void left_bytes(Warp& w, const Ins* i, unsigned lane, uint8_t (*a)[ROW_BYTES]) {
   const Extra& x = *i->extra;
   if (!x.options[2]) {
-    const MatrixLayout layout(w.reg<uint64_t>(i->a)[lane], false);
+    const MatrixLayout layout(w.reg<uint64_t>(i->a)[lane], false, true);
     return read_rows(w, i, layout, w.index % GROUP_WARPS * 16, 16, 0, 2, reinterpret_cast<uint16_t*>(a[0]));
   }
   for (size_t n = 0; n < 4; ++n)
@@ -355,7 +362,7 @@ const Ins* multiply_other(Warp& w, const Ins* i) {
     const auto lane = static_cast<unsigned>(__builtin_ctz(m));
     const auto kind = static_cast<Other>(x.options[0]);
     const Accumulators sums(w, i, m);
-    const MatrixLayout layout(w.reg<uint64_t>(i->b)[lane], false);
+    const MatrixLayout layout(w.reg<uint64_t>(i->b)[lane], false, false);
     alignas(64) uint8_t a[16][ROW_BYTES], b[8][ROW_BYTES];
     left_bytes(w, i, lane, a);
     for (unsigned column = 0; column < sums.columns(); column += 8) {

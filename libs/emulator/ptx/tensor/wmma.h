@@ -92,9 +92,11 @@ Memory matrix_at(Warp& w, const Ins* i, uint32_t m, int lines, unsigned bytes, u
     return memory;
   }
   for (int line = 0; line < lines; ++line) {
+    if (w.block->shadow) w.block->shadow->taint.name_row(static_cast<unsigned>(line));
     char* at = resolve_one(w, i, lane, address + static_cast<uint64_t>(memory.stride * line), bytes, element, access);
     if (line == 0) memory.base = at;
   }
+  if (w.block->shadow) w.block->shadow->taint.name_row();
   return memory;
 }
 
