@@ -55,6 +55,7 @@ void note_shared(BlockRun& block, Warp* w, const BulkCopy& copy, bool begins) {
   if (!w) return block.shadow->written_from_outside(copy.to, copy.bytes);
   uint32_t offsets[LANES];
   std::fill_n(offsets, LANES, copy.to);
+  if (begins) block.shadow->by_async_proxy(*w, copy.ins, copy.lane, copy.to, copy.bytes, true);
   if (begins)
     block.shadow->copy_begins(*w, copy.ins, 1u << copy.lane, copy.bytes, offsets);
   else
@@ -161,7 +162,9 @@ const Ins* load_bulk(Warp& w, const Ins* i) {
 }
 
 void note_store(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes) {
-  if (w.block->shadow) w.block->shadow->bulk_store_begins(w, i, lane, from, bytes);
+  if (!w.block->shadow) return;
+  w.block->shadow->by_async_proxy(w, i, lane, from, bytes, false);
+  w.block->shadow->bulk_store_begins(w, i, lane, from, bytes);
 }
 
 /** addresses: tensor, source. */

@@ -54,6 +54,7 @@ Ordering ordering_of(const Statement& s) {
   const bool fences = s.op == "membar" || (s.op == "fence" && !has(s, "proxy") && !has(s, "mbarrier_init"));
   order.fences = releases || fences;
   order.of_device = !has(s, "cta");
+  order.of_async_proxy = s.op == "fence" && has(s, "proxy") && has(s, "async") && !has(s, "global");
   order.acquires = s.op == "atom" || s.op == "ld" || s.op == "ldu";
   return order;
 }

@@ -35,6 +35,7 @@ struct Ordering {
   bool fences = false;    // or releases
   bool of_device = false;  // beyond the block
   bool acquires = true;
+  bool of_async_proxy = false;  // fence.proxy.async, of shared memory
 };
 Ordering ordering_of(const Statement& s);
 

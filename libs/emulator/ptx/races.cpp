@@ -27,9 +27,14 @@ void Shadow::begin(BlockRun& block) {
   if (lines_of_ != &kernel || lines_.size() != lines) lines_.assign(lines, Line());
   if (lines_of_ != &kernel) {
     orderings_.clear();
-    for (const Statement& s : kernel.function->statements) orderings_.push_back(ordering_of(s));
+    uses_async_proxy_ = false;
+    for (const Statement& s : kernel.function->statements) {
+      orderings_.push_back(ordering_of(s));
+      uses_async_proxy_ |= s.op == "wgmma" || (s.op == "cp" && has(s, "bulk"));
+    }
   }
   lines_of_ = &kernel;
+  stores_.assign(uses_async_proxy_ ? block.shared_bytes / STORES_BYTES + 1 : 0, Stores());
   for (Line& line : lines_) line.written = line.copied = 0;
   noted_ = 0;
   cells_.resize((block.shared_bytes + grain_ - 1) / grain_);
@@ -70,6 +75,32 @@ void Shadow::fence(Warp& w, const Ins* i) {
   mark(w, i);  // what is new since then
   const Ordering& order = orderings_[i->statement];
   if (order.fences) fence(w, order.of_device);
+  if (order.of_async_proxy) fence_proxy(w);
+}
+
+void Shadow::note_stores(Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane) {
+  for (uint32_t left = m; left; left &= left - 1) {
+    const auto k = static_cast<unsigned>(__builtin_ctz(left));
+    for (uint32_t at = offsets[k] / STORES_BYTES; at * STORES_BYTES < offsets[k] + bytes; ++at) {
+      stores_[at].latest = now | (lane == EACH_LANE ? k : static_cast<unsigned>(lane));
+      stores_[at].warps |= 1u << (now >> 5 & 31);
+    }
+  }
+}
+
+/** It stands behind the warp's own stores, and behind those of others that a barrier has ordered before it. */
+void Shadow::fence_proxy(const Warp& w) {
+  for (Stores& stores : stores_) {
+    if (stamp_of(stores.latest) <= since_) stores.warps = 0;
+    stores.warps &= ~(1u << w.index);
+  }
+}
+
+void Shadow::by_async_proxy(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, bool writes) {
+  if (stores_.empty()) return;
+  for (uint32_t at = from / STORES_BYTES; at * STORES_BYTES < from + bytes && at < stores_.size(); ++at)
+    if (stores_[at].warps)
+      report(w, stores_[at].latest, true, mark(w, i) | lane, writes, std::max(from, at * STORES_BYTES), bytes, true);
 }
 
 void Shadow::fence(Warp& w, bool of_device) {
@@ -433,6 +464,7 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
   const Mark now = mark(w, i);
   if (__builtin_expect(!bulk_stores_.empty(), 0) && access != Access::Read)
     look_for_bulk_stores(w, now, m, bytes, offsets, lane);
+  if (!stores_.empty() && access != Access::Read) note_stores(now, m, bytes, offsets, lane);
   if (access == Access::ReadWrite || i->sharing == Sharing::Synchronised)
     return meet(w, i, note(Kind::FromOutside, now, m, bytes, offsets, lane), access);
   if (access == Access::Write) {
@@ -624,7 +656,8 @@ std::string Shadow::buffer_of(uint32_t byte, uint32_t* offset) const {
   return dynamic ? "dynamic shared memory" : "static shared memory";
 }
 
-void Shadow::report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool writes, uint32_t byte, unsigned bytes) {
+void Shadow::report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool writes, uint32_t byte, unsigned bytes,
+                    bool by_async_proxy) {
   const BlockRun& block = *block_;
   uint32_t offset;
   Fault fault;
@@ -643,7 +676,10 @@ void Shadow::report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool wr
   const uint3 theirs = block.thread_index(thread_of(earlier));
   const std::string what = "thread " + describe(fault.thread) + verb(writes) + " byte " + std::to_string(offset) +
                            " of " + fault.buffer + " at " + fault.place;
-  if ((earlier & IN_FLIGHT) && !earlier_wrote)
+  if (by_async_proxy)
+    fault.message = what + " through the async proxy, which thread " + describe(theirs) + " wrote at " + other +
+                    ", with no fence.proxy.async between them (a barrier is not enough)";
+  else if ((earlier & IN_FLIGHT) && !earlier_wrote)
     fault.message = what + ", which a bulk store of thread " + describe(theirs) + " at " + other +
                     " may still be reading, with no wait for it (cp.async.bulk.wait_group.read by that thread, and a" +
                     " barrier for other threads) between them";

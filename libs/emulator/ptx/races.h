@@ -57,6 +57,11 @@ class Shadow {
 
   /** A copy to another memory reads it: what nobody has written is a fault. */
   void copied(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes);
+  /**
+   * A bulk copy or a wgmma reads or writes it, by another way than loads and stores: between a store and that stands a
+   * fence.proxy.async.
+   */
+  void by_async_proxy(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, bool writes);
   /** What was stored there is made of what nobody has written. */
   void forget_written(uint32_t offset) { lines_[offset / LINE_BYTES].written &= ~(1ull << offset % LINE_BYTES); }
   Taint taint;
@@ -131,6 +136,8 @@ class Shadow {
   void refine(unsigned bytes);
   void note_reader(Cell& cell, Mark now) const;
   void look_at_home(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets) const;
+  void note_stores(Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane);
+  void fence_proxy(const Warp& w);
   void fenced(const Warp& w);
   void fence(Warp& w, bool of_device);
   void synchronise(Warp& w, const Ins* i, uint32_t m, Access access, const uint64_t* addresses);
@@ -142,7 +149,7 @@ class Shadow {
   template <class Visit>
   void each_cell(uint32_t from, uint32_t to, const Visit& visit);
   [[noreturn]] void report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool writes, uint32_t byte,
-                           unsigned bytes);
+                           unsigned bytes, bool by_async_proxy = false);
   /**
    * Told at the next barrier: if somebody writes it before that, the two race, and it is by chance that the read came
    * first.
@@ -166,6 +173,14 @@ class Shadow {
     uint32_t block = 0, device = 0, since = 0;  // stamps at the latest one of either scope; 0: none
   };
   std::vector<Fence> fences_;  // by warp
+  /** Of 16 bytes: which warps have stored there since a fence.proxy.async that comes behind it, and the latest store. */
+  struct Stores {
+    uint32_t warps = 0;
+    Mark latest = 0;
+  };
+  static constexpr uint32_t STORES_BYTES = 16;
+  std::vector<Stores> stores_;  // empty where nothing goes by the async proxy
+  bool uses_async_proxy_ = false;
   unsigned grain_ = 4;  // bytes of a cell
   std::vector<Cell> cells_;
   std::vector<Line> lines_;

@@ -64,6 +64,7 @@ void read_rows(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first
     }
     memcpy(to + 8 * n, block.shared + at, 16);
     offsets[count++] = at;
+    if (block.shadow) block.shadow->by_async_proxy(w, i, 0, at, 16, false);
     if (!block.shadow || (count < LANES && n + 1 < total)) continue;
     std::fill(offsets + count, offsets + LANES, offsets[0]);
     block.shadow->access(w, i, count == LANES ? ALL : (1u << count) - 1, 16, Access::Read, offsets);
