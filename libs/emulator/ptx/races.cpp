@@ -34,7 +34,9 @@ void Shadow::begin(BlockRun& block) {
     }
   }
   lines_of_ = &kernel;
-  stores_.assign(uses_async_proxy_ ? block.shared_bytes / STORES_BYTES + 1 : 0, Stores());
+  for (const uint32_t at : unfenced_) stores_[at].warps = 0;
+  unfenced_.clear();
+  stores_.resize(uses_async_proxy_ ? block.shared_bytes / STORES_BYTES + 1 : 0);
   for (Line& line : lines_) line.written = line.copied = 0;
   noted_ = 0;
   cells_.resize((block.shared_bytes + grain_ - 1) / grain_);
@@ -82,6 +84,7 @@ void Shadow::note_stores(Mark now, uint32_t m, unsigned bytes, const uint32_t* o
   for (uint32_t left = m; left; left &= left - 1) {
     const auto k = static_cast<unsigned>(__builtin_ctz(left));
     for (uint32_t at = offsets[k] / STORES_BYTES; at * STORES_BYTES < offsets[k] + bytes; ++at) {
+      if (!stores_[at].warps) unfenced_.push_back(at);
       stores_[at].latest = now | (lane == EACH_LANE ? k : static_cast<unsigned>(lane));
       stores_[at].warps |= 1u << (now >> 5 & 31);
     }
@@ -90,14 +93,16 @@ void Shadow::note_stores(Mark now, uint32_t m, unsigned bytes, const uint32_t* o
 
 /** It stands behind the warp's own stores, and behind those of others that a barrier has ordered before it. */
 void Shadow::fence_proxy(const Warp& w) {
-  for (Stores& stores : stores_) {
+  const auto is_fenced = [&](uint32_t at) {
+    Stores& stores = stores_[at];
     if (stamp_of(stores.latest) <= since_) stores.warps = 0;
     stores.warps &= ~(1u << w.index);
-  }
+    return stores.warps == 0;
+  };
+  unfenced_.erase(std::remove_if(unfenced_.begin(), unfenced_.end(), is_fenced), unfenced_.end());
 }
 
-void Shadow::by_async_proxy(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, bool writes) {
-  if (stores_.empty()) return;
+void Shadow::look_for_stores(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, bool writes) {
   for (uint32_t at = from / STORES_BYTES; at * STORES_BYTES < from + bytes && at < stores_.size(); ++at)
     if (stores_[at].warps)
       report(w, stores_[at].latest, true, mark(w, i) | lane, writes, std::max(from, at * STORES_BYTES), bytes, true);

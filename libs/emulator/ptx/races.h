@@ -61,7 +61,9 @@ class Shadow {
    * A bulk copy or a wgmma reads or writes it, by another way than loads and stores: between a store and that stands a
    * fence.proxy.async.
    */
-  void by_async_proxy(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, bool writes);
+  void by_async_proxy(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, bool writes) {
+    if (!unfenced_.empty()) look_for_stores(w, i, lane, from, bytes, writes);
+  }
   /** What was stored there is made of what nobody has written. */
   void forget_written(uint32_t offset) { lines_[offset / LINE_BYTES].written &= ~(1ull << offset % LINE_BYTES); }
   Taint taint;
@@ -137,6 +139,7 @@ class Shadow {
   void note_reader(Cell& cell, Mark now) const;
   void look_at_home(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets) const;
   void note_stores(Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane);
+  void look_for_stores(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, bool writes);
   void fence_proxy(const Warp& w);
   void fenced(const Warp& w);
   void fence(Warp& w, bool of_device);
@@ -180,6 +183,7 @@ class Shadow {
   };
   static constexpr uint32_t STORES_BYTES = 16;
   std::vector<Stores> stores_;  // empty where nothing goes by the async proxy
+  std::vector<uint32_t> unfenced_;  // of stores_, those with warps
   bool uses_async_proxy_ = false;
   unsigned grain_ = 4;  // bytes of a cell
   std::vector<Cell> cells_;

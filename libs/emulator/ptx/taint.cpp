@@ -15,7 +15,7 @@ namespace {
 constexpr int16_t NO_TAGS = -1;
 // Origins that have no line yet: it is that of the first instruction that makes something of the value.
 constexpr uint8_t UNWRITTEN_REGISTER = 255, UNWRITTEN_LOCAL = 254, MOST_ORIGINS = 253;
-constexpr uint64_t NOT_LOCAL = ~uint64_t(0), MOST_LOCAL_FOLLOWED = 64 << 20;  // bytes of a block
+constexpr uint64_t MOST_LOCAL_FOLLOWED = 64 << 20;  // bytes of a block
 constexpr size_t MOST_TAGS = 32000;
 
 Tag make_tag(uint8_t origin, uint8_t bytes) { return bytes ? static_cast<Tag>(origin << 8 | bytes) : Tag(0); }
@@ -66,7 +66,7 @@ void Taint::begin(BlockRun& block) {
   }
   const uint64_t local_bytes = block.local_bytes * warps * LANES;
   follows_local_ = local_bytes && local_bytes <= MOST_LOCAL_FOLLOWED;
-  followed_.assign(warps, follows_local_ ? 1 : 0);
+  followed_.assign(warps, 0);
   origins_.clear();
   origins_at_.clear();
   shared_origins_.clear();
@@ -238,10 +238,6 @@ const Ins* Taint::step(Warp& w, const Ins* i) {
   for (const Split& split : w.others)
     if (split.pc == i && split.state == SplitState::AtSync) meeting |= split.mask;
   if (flow.kind == FlowKind::Both || flow.kind == FlowKind::Either) note_decided(w, flow);
-  if (flow.kind == FlowKind::Load)
-    for (unsigned k = 0; k < LANES; ++k)
-      if (!follows_local_ || !(m >> k & 1) || !is_local(i, address_of(w, i, k), &local_at_[k]))
-        local_at_[k] = NOT_LOCAL;
   const uint32_t guarded = tagged_lanes(w, flow.guard, w.mask);
   const Ins* next;
   try {
@@ -264,7 +260,6 @@ const Ins* Taint::step(Warp& w, const Ins* i) {
 
 void Taint::after(Warp& w, const Ins* i) {
   const Flow& flow = block_->kernel().flows[i->statement];
-  local_at_.fill(NOT_LOCAL);
   follow(w, i, flow,
          flow.kind == FlowKind::Load || flow.kind == FlowKind::Shuffle ? w.active(i) | from_outside_ : w.live);
 }
@@ -429,14 +424,8 @@ void Taint::load(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
     if (d.reg < 0) continue;
     const unsigned wide = block_->kernel().function->registers[static_cast<size_t>(d.reg)].bytes;
     Tags tags{};
-    for (unsigned k = 0; k < LANES; ++k) {
+    for (unsigned k = 0; k < LANES; ++k)
       tags[k] = make_tag(read_origin_[k], element_bytes(read_[k], static_cast<unsigned>(n), i->bytes, wide));
-      if (local_at_[k] == NOT_LOCAL) continue;
-      const size_t at = w.linear(k) * block_->local_bytes + local_at_[k] + n * i->bytes;
-      for (unsigned byte = 0; byte < i->bytes; ++byte)
-        if (const uint8_t origin = local_origins_[at + byte])
-          tags[k] = joined(tags[k], make_tag(origin, wide == i->bytes ? static_cast<uint8_t>(1u << byte) : ALL_BYTES));
-    }
     set(w, flow.results[n], m, tags);
   }
 }
@@ -479,6 +468,18 @@ void Taint::store_bytes(Warp& w, const Ins* i, unsigned lane, uint64_t address, 
   } else if (any && i->space != PARAMETER_SPACE) {
     reach(w, i, lane, *first, "a store to device memory");
   }
+}
+
+void Taint::local(Warp& w, const Ins* i, unsigned lane, const char* at, unsigned bytes, bool writes) {
+  if (!follows_local_) return;
+  uint8_t* const origins = local_origins_.data() + (at - block_->local);
+  if (writes) {
+    memset(origins, 0, bytes);
+    return;
+  }
+  uint64_t unknown = 0;
+  for (unsigned n = 0; n < bytes; ++n) unknown |= uint64_t(origins[n] != 0) << n % 64;
+  if (unknown) read(lane, unknown, with_line(w, i, lane, origins[__builtin_ctzll(unknown)]));
 }
 
 // --- matrices ---------------------------------------------------------------------------------------------------------

@@ -43,6 +43,11 @@ class Taint {
   uint8_t add_origin(const Ins* i, Source source, Fault fault);
   /** Whether what reads is followed; else it is a fault at once. */
   bool carries(const Ins* i) const;
+  /**
+   * A lane's bytes of the block's local memory are read or written. What is written counts as known; step() says of what
+   * is not.
+   */
+  void local(Warp& w, const Ins* i, unsigned lane, const char* at, unsigned bytes, bool writes);
   /** Accesses until the next call are of this row; no argument: of the lanes that make them. */
   void name_row(unsigned row = NO_ROW) { named_row_ = row; }
   /** Lanes get what a shuffle gives of a lane that does not take part. */
@@ -110,7 +115,6 @@ class Taint {
   uint8_t outside_origin_ = 0;
   Operands operands_{};  // origins by row of A, by column of B
   uint32_t decided_ = 0;  // lanes of Both and Either for which a source that is known decides
-  std::array<uint64_t, LANES> local_at_{};  // of a load: offsets of the lanes that load from local memory
 };
 
 }  // namespace flashcore::emu::ptx

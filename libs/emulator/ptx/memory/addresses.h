@@ -231,7 +231,9 @@ char* resolve_one(Warp& w, const Ins* i, unsigned lane, uint64_t address, uint64
   if (window == LOCAL_WINDOW) {
     if (offset > block.local_bytes || block.local_bytes - offset < bytes || (offset & (alignment - 1)))
       local_fault(w, i, lane, offset, width, access);
-    return block.local + w.linear(lane) * block.local_bytes + offset;
+    char* const at = block.local + w.linear(lane) * block.local_bytes + offset;
+    if (block.shadow) block.shadow->taint.local(w, i, lane, at, width, access != Access::Read);
+    return at;
   }
   if (window == PARAMETER_WINDOW) {
     if (offset > block.parameter_bytes || block.parameter_bytes - offset < bytes) {
@@ -263,7 +265,11 @@ void resolve(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, P
     return;
   }
   if (i->space == GLOBAL_SPACE) return resolve_global(w, i, m, bytes, access, p);
-  if (i->space == LOCAL_SPACE && m == ALL && resolve_local(w, i, bytes, p)) return;
+  if (i->space == LOCAL_SPACE && m == ALL && resolve_local(w, i, bytes, p)) {
+    for (unsigned k = 0; w.block->shadow && k < LANES; ++k)
+      w.block->shadow->taint.local(w, i, k, p.at[k], bytes, access != Access::Read);
+    return;
+  }
   resolve_generic(w, i, m, bytes, access, p);
 }
 
