@@ -251,6 +251,7 @@ void BlockRun::arrive(Warp& w, const Ins* i, unsigned id, unsigned expected, uin
     w.others.push_back({i, lanes, SplitState::AtBarrier, id, 0});
     deadlock("divergent barrier: threads of one block came to different __syncthreads()");
   }
+  if (shadow && expected) shadow->arrives(w, id, waits);
   barrier.arrived += static_cast<unsigned>(__builtin_popcount(lanes));
   barrier.truths += __builtin_popcount(truths & lanes);
   barrier.voters += static_cast<unsigned>(__builtin_popcount(lanes));
@@ -264,11 +265,14 @@ void BlockRun::complete_if_full(unsigned id) {
   const unsigned wanted = barrier.expected ? barrier.expected : live_threads();
   if (barrier.arrived < wanted) return;
   ++counters_.barriers;
-  ++epoch;
+  // The whole block is ordered, unless somebody has gone on and written ahead of it.
+  const bool orders_some = shadow && shadow->wrote_ahead(id);
+  if (!orders_some) ++epoch;
   for (Warp& w : warps_)
     for (Split& split : w.others) {
       if (split.state != SplitState::AtBarrier || split.barrier != id) continue;
       const Ins* i = split.pc;
+      if (orders_some) shadow->passes(w, id);
       // bar.red: 1 popc, 2 and, 3 or
       const int kind = i->extra ? i->extra->options[0] : 0;
       if (kind == 1) {

@@ -64,6 +64,8 @@ class WarpOrders {
   bool covers(unsigned warp, unsigned other, uint32_t stamp) const {
     return lost_ || (!passed_.empty() && stamp <= passed_[warp * warps_ + other]);
   }
+  /** Up to which stamp what the other warp did is ordered before this one. */
+  uint32_t passed(unsigned warp, unsigned other) const { return passed_.empty() ? 0 : passed_[warp * warps_ + other]; }
   void acquire(unsigned warp, uint64_t address);
   /** `own`: up to which stamp the warp's accesses have a fence behind them. */
   void publish(unsigned warp, uint64_t address, uint32_t own);

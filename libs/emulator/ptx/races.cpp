@@ -45,6 +45,7 @@ void Shadow::begin(BlockRun& block) {
   warps_.assign((block.threads() + LANES - 1) / LANES, Seen());
   fenced_.assign(warps_.size(), ~block.epoch);
   fences_.assign(warps_.size(), Fence());
+  arrivals_.assign(warps_.size(), Arrivals());
   acquired_ = Clock();
   to_acquire_.m = 0;
   warp_orders_.begin(warps_.size());
@@ -56,7 +57,8 @@ void Shadow::end() {
   if (taint.reached) throw *std::exchange(taint.reached, std::nullopt);
 }
 
-Mark Shadow::mark(Warp& w, const Ins* i) {
+/** Where the warp is. */
+Shadow::Seen& Shadow::seen_by(Warp& w) {
   if (block_->epoch != seen_epoch_) {
     end();
     seen_epoch_ = block_->epoch;
@@ -65,10 +67,35 @@ Mark Shadow::mark(Warp& w, const Ins* i) {
   }
   Seen& seen = warps_[w.index];
   if (seen.block_epoch != block_->epoch || seen.warp_epoch != w.epoch) seen = {block_->epoch, w.epoch, ++stamp_};
+  return seen;
+}
+
+Mark Shadow::mark(Warp& w, const Ins* i) {
+  const Seen& seen = seen_by(w);
   const uint64_t place = i->place < PLACES ? i->place : 0;
   return static_cast<Mark>(seen.stamp) << 32 | (i->sharing == Sharing::Volatile ? VOLATILE : 0) | place << 10 |
          w.index << 5;
 }
+
+void Shadow::arrives(Warp& w, unsigned barrier, bool waits) {
+  Seen& seen = seen_by(w);
+  warp_orders_.publish(w.index, BARRIERS + barrier, seen.stamp);
+  seen.stamp = ++stamp_;  // what follows is not before the barrier
+  if (!waits) arrivals_[w.index].open |= static_cast<uint16_t>(1u << barrier);
+}
+
+bool Shadow::wrote_ahead(unsigned barrier) {
+  const auto bit = static_cast<uint16_t>(1u << barrier);
+  bool wrote = false;
+  for (Arrivals& arrivals : arrivals_) {
+    wrote |= (arrivals.wrote & bit) != 0;
+    arrivals.open &= static_cast<uint16_t>(~bit);
+    arrivals.wrote &= static_cast<uint16_t>(~bit);
+  }
+  return wrote;
+}
+
+void Shadow::passes(const Warp& w, unsigned barrier) { warp_orders_.acquire(w.index, BARRIERS + barrier); }
 
 void Shadow::fenced(const Warp& w) { fenced_[w.index] = block_->epoch; }
 
@@ -140,10 +167,14 @@ void Shadow::publish(Warp& w, uint32_t m, const uint64_t* addresses, bool is_glo
     warp_orders_.publish(w.index, addresses[__builtin_ctz(left)], fences_[w.index].block);
   if (!is_global) return;
   Clock own = acquired_;
-  for (unsigned n = 0; n < fences_.size(); ++n)
+  for (unsigned n = 0; n < fences_.size(); ++n) {
     // Another warp's fence, if a barrier has come after it.
     if (fences_[n].device && (n == w.index || fences_[n].device <= since_))
       own.add({linear_block_, n, fences_[n].device, fences_[n].since});
+    // What a barrier of some of the warps has ordered before this one's fence.
+    if (n != w.index && fences_[w.index].device && warp_orders_.passed(w.index, n))
+      own.add({linear_block_, n, warp_orders_.passed(w.index, n), 0});
+  }
   GlobalShadow::instance().publish(*this, m, addresses, own);
 }
 
@@ -459,6 +490,7 @@ void Shadow::look_at_home(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Acc
 
 void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets,
                     int lane) {
+  if (access != Access::Read) writes(w);
   if (!block_->kernel().homes.empty()) look_at_home(w, i, m, bytes, access, offsets);
   if (__builtin_expect(to_acquire_.m != 0, 0)) acquire();
   if (__builtin_expect(synchronises(i, access), 0) && lane == EACH_LANE) {
@@ -561,6 +593,7 @@ void Shadow::look_for_copies(Warp& w, const Noted& noted, uint32_t lanes, uint32
 }
 
 void Shadow::copy_begins(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets) {
+  writes(w);
   const Mark now = mark(w, i);
   if (!bulk_stores_.empty()) look_for_bulk_stores(w, now, m, bytes, offsets, EACH_LANE);
   const Noted& noted = note(Kind::CopyBegins, now, m, bytes, offsets, EACH_LANE);
@@ -636,6 +669,7 @@ inline void Shadow::each_cell(uint32_t from, uint32_t to, const Visit& visit) {
 }
 
 void Shadow::global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint64_t* addresses) {
+  if (access != Access::Read) writes(w);
   if (__builtin_expect(to_acquire_.m != 0, 0)) acquire();
   if (__builtin_expect(synchronises(i, access), 0)) synchronise(w, i, m, access, addresses);
   GlobalShadow::instance().access(*this, w, i, m, bytes, access, addresses, mark(w, i));

@@ -68,6 +68,12 @@ class Shadow {
   void forget_written(uint32_t offset) { lines_[offset / LINE_BYTES].written &= ~(1ull << offset % LINE_BYTES); }
   Taint taint;
 
+  /** The warp has come to a barrier of the block, at which it waits or only counts in (bar.arrive). */
+  void arrives(Warp& w, unsigned barrier, bool waits);
+  /** The barrier is complete: whether a warp that only counted in has written since. */
+  bool wrote_ahead(unsigned barrier);
+  /** The warp goes on behind a barrier that orders only what came before it. */
+  void passes(const Warp& w, unsigned barrier);
   /** The warp has passed a fence. */
   void fence(Warp& w, const Ins* i);
 
@@ -114,7 +120,12 @@ class Shadow {
   struct Cell {
     Mark writer = 0, reader = 0, other_warp = 0, same_warp = 0;
   };
+  struct Seen {
+    uint32_t block_epoch = 0, warp_epoch = 0, stamp = 0;
+  };
   Mark mark(Warp& w, const Ins* i);
+  Seen& seen_by(Warp& w);
+  void writes(const Warp& w) { arrivals_[w.index].wrote |= arrivals_[w.index].open; }
   Noted& note(Kind kind, Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane);
   template <class Visit>
   void each_line(uint32_t from, uint32_t to, const Visit& visit);
@@ -195,10 +206,11 @@ class Shadow {
   uint32_t block_began_ = 0;  // stamps of this block are greater
   uint32_t since_ = 0;  // the stamp at which everything before is ordered: of the latest barrier
   uint32_t seen_epoch_ = 0;  // of the block
-  struct Seen {
-    uint32_t block_epoch = 0, warp_epoch = 0, stamp = 0;
-  };
   std::vector<Seen> warps_;
+  struct Arrivals {
+    uint16_t open = 0, wrote = 0;  // barriers, as bits
+  };
+  std::vector<Arrivals> arrivals_;  // by warp: at which it has counted in, and written since
   std::vector<uint32_t> fenced_;  // by warp: the block's epoch at its latest fence
   struct BulkStore {
     Mark mark;

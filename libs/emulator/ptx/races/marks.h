@@ -14,6 +14,7 @@ namespace {
 constexpr Mark IN_FLIGHT = 1ull << 31, VOLATILE = 1ull << 30;
 constexpr Mark THREAD_BITS = 1023, WARP_BITS = 31 << 5;
 constexpr uint64_t PLACES = 1 << 20;
+constexpr uint64_t BARRIERS = ~uint64_t(0) << 16;  // where no address is: what barriers publish, by number
 constexpr uint16_t SEVERAL = 0xffff;
 constexpr uint32_t NO_NOTE = ~0u;
 constexpr uint32_t MOST_LINES = 4;  // taken as if all of them were read
