@@ -21,7 +21,7 @@ CLANG=clang++-19
 if [ -z "$FRONT_END" ] && command -v nvcc > "$BUILD/nvcc.txt"; then FRONT_END=nvcc; fi
 if [ -z "$FRONT_END" ] && command -v $CLANG > "$BUILD/clang.txt"; then FRONT_END=clang; fi
 
-# to_ptx <source> <options>
+# to_ptx <source> <options>; ARCH: for nvcc
 to_ptx() {
   source=$1
   shift
@@ -31,7 +31,7 @@ to_ptx() {
     return
   fi
   if [ "$FRONT_END" = nvcc ]; then
-    nvcc -ptx -lineinfo -O3 -std=c++17 -arch=sm_89 -I "$KERNELS" "$@" "$source" -o "$made"
+    nvcc -ptx -lineinfo -O3 -std=c++17 -arch="${ARCH:-sm_89}" -I "$KERNELS" "$@" "$source" -o "$made"
   else  # as apps/runner/src/build/clang-unit.ts
     $CLANG -x cuda --cuda-device-only --cuda-gpu-arch=sm_89 -Xclang -target-feature -Xclang +ptx78 -S \
       --cuda-path=none -nocudainc -nocudalib -nostdlibinc -isystem "$EMULATOR/device_headers" \
@@ -56,7 +56,10 @@ if [ "$FRONT_END" = nvcc ]; then
   to_ptx "$KERNELS/flashcore_v7/flashcore_v7.cu" -DBLOCK_Q=64 -DBLOCK_KV=64 -DNUM_THREADS=128 -DROW_STRIDE=72 \
     -DS_STRIDE=72 -DSMEM_BYTES=64512
   watched faulty faulty_watched
-  tests="$tests counters probes/faulty"
+  ARCH=sm_90a to_ptx "$HERE/kernels/checked.cu"
+  watched checked checked_watched
+  cp "$HERE/kernels/checked.cu" "$BUILD/modules"
+  tests="$tests counters probes/faulty checked"
 fi
 
 # Counting whole kernels takes minutes where another processor is imitated.

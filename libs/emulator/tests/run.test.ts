@@ -30,7 +30,7 @@ function compiled(...flags: string[]): string {
 test("the PTX engine: divergence, an H200's answers, bounds, faulty kernels, ncu's counters", () => {
   const names = ['ptx', 'hopper'];
   if (hasPtx) names.push('calls', 'foreign', 'orders', 'warps', 'matrices', 'races', 'memory', 'volatile');
-  if (hasNvcc) names.push('counters', 'probes/faulty');
+  if (hasNvcc) names.push('counters', 'probes/faulty', 'checked');
   if (ALL_TESTS && answers('python3')) names.push('opcodes');
   for (const [path, built] of [['host', library], ...lowerPaths()] as [string, string][]) {
     const output = execFileSync('sh', [join(import.meta.dirname, 'ptx.sh'), join(build, `ptx-${path}`)], {

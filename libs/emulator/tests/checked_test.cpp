@@ -1,0 +1,85 @@
+// The programs of kernels/checked.cu in a run that looks for races: each fault is told with its line, and nothing is
+// told of a program that is correct.
+#include <map>
+#include <sstream>
+
+#include "driver.h"
+
+namespace {
+
+constexpr size_t COUNT = 4096;
+constexpr int LENGTH = 64;
+
+struct Program {
+  std::string name, expected;  // "correct" or a kind of fault
+  unsigned blocks, threads, shared_bytes;
+  std::vector<int> lines;  // of the fault
+};
+
+std::vector<Program> programs_of(const std::string& source) {
+  std::vector<Program> programs;
+  Program next;
+  bool has_next = false;
+  std::istringstream text(source);
+  std::string line;
+  for (int number = 1; std::getline(text, line); ++number) {
+    char expected[32];
+    if (sscanf(line.c_str(), "// %31s %u %u %u", expected, &next.blocks, &next.threads, &next.shared_bytes) == 4) {
+      next.expected = expected;
+      has_next = true;
+    } else if (line.rfind("PROGRAM(", 0) == 0) {
+      CHECK(has_next);
+      next.name = line.substr(8, line.find(')') - 8);
+      programs.push_back(next);
+      has_next = false;
+    } else if (line.find(";  // fault") != std::string::npos) {
+      CHECK(!programs.empty());
+      programs.back().lines.push_back(number);
+    }
+  }
+  return programs;
+}
+
+/** "correct", or the kind of the fault and whether it names one of the program's lines. */
+std::string answer_of(const Kernels& kernels, const Program& program) {
+  std::vector<float> values(COUNT);
+  for (size_t n = 0; n < COUNT; ++n) values[n] = static_cast<float>(n % 61);
+  const Buffer<float> in(values), out(COUNT);
+  const Buffer<int> scratch(std::vector<int>(COUNT, 0));
+  CHECK(flashcore_emulator_mark_memory(out.address(), COUNT * 4, 2) == 0);
+  const CUresult result = kernels.run(program.name.c_str(), {program.blocks}, {program.threads}, program.shared_bytes,
+                                      in.address(), out.address(), scratch.address(), LENGTH);
+  if (result == CUDA_SUCCESS) return "correct";
+  const std::string fault = last_fault();
+  CHECK_OK(cuDevicePrimaryCtxReset_v2(0));
+  const size_t kind = fault.find("\"kind\":\"") + 8;
+  std::string answer = fault.substr(kind, fault.find('"', kind) - kind);
+  for (const int line : program.lines)
+    if (fault.find("checked.cu:" + std::to_string(line) + "\"") != std::string::npos ||
+        fault.find("checked.cu:" + std::to_string(line) + ",") != std::string::npos ||
+        fault.find("checked.cu:" + std::to_string(line) + " ") != std::string::npos)
+      return answer + " with its line";
+  return answer + " without its line: " + fault;
+}
+
+}  // namespace
+
+int main() {
+  std::ifstream file(std::string(getenv("FLASHCORE_TEST_MODULES")) + "/checked.cu");
+  const std::vector<Program> programs = programs_of({std::istreambuf_iterator<char>(file), {}});
+  const Kernels kernels("checked_watched");
+  std::map<bool, int> as_expected, of_kind;
+  for (const Program& program : programs) {
+    const bool is_correct = program.expected == "correct";
+    const std::string wanted = is_correct ? program.expected : program.expected + " with its line";
+    const std::string answer = answer_of(kernels, program);
+    ++of_kind[is_correct];
+    as_expected[is_correct] += answer == wanted;
+    if (answer != wanted)
+      fprintf(stderr, "%s: wanted %s, is %s\n", program.name.c_str(), wanted.c_str(), answer.c_str());
+  }
+  fprintf(stderr, "%d of %d faults found with their line, %d of %d correct programs without a finding\n",
+          as_expected[false], of_kind[false], as_expected[true], of_kind[true]);
+  CHECK(of_kind[false] == 33 && of_kind[true] == 33);
+  CHECK(as_expected == of_kind);
+}

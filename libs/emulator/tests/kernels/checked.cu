@@ -1,0 +1,818 @@
+// Small programs after CUDA's Programming Guide and the PTX ISA, in pairs: a correct one, and one with a fault. Above
+// each: what the checks have to say of it ("correct" or a kind of fault), blocks, threads, bytes of dynamic shared
+// memory. The line of a fault ends in "// fault"; where two lines are one (a race), either may be named.
+#include <cooperative_groups.h>
+#include <cuda_fp16.h>
+#include <cuda_pipeline.h>
+#include <mma.h>
+#include <stdint.h>
+
+#define PROGRAM(NAME) extern "C" __global__ void NAME(const float* in, float* out, int* scratch, int n)
+constexpr unsigned ALL = 0xffffffff;
+
+__device__ __forceinline__ uint32_t shared_at(const void* at) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
+}
+
+// --- barriers of a block ----------------------------------------------------------------------------------------------
+
+// correct 1 256 0
+PROGRAM(tiles_of_a_product) {
+  __shared__ float A[16][16], B[16][16];
+  const int row = threadIdx.x / 16, column = threadIdx.x % 16;
+  float sum = 0;
+  for (int tile = 0; tile < 2; ++tile) {
+    A[row][column] = in[row * 32 + tile * 16 + column];
+    B[row][column] = in[(tile * 16 + row) * 16 + column];
+    __syncthreads();
+    for (int k = 0; k < 16; ++k) sum += A[row][k] * B[k][column];
+    __syncthreads();
+  }
+  out[threadIdx.x] = sum;
+}
+
+// RACE 1 256 0
+PROGRAM(tiles_overwritten_early) {
+  __shared__ float A[16][16], B[16][16];
+  const int row = threadIdx.x / 16, column = threadIdx.x % 16;
+  float sum = 0;
+  for (int tile = 0; tile < 2; ++tile) {
+    A[row][column] = in[row * 32 + tile * 16 + column];  // fault
+    B[row][column] = in[(tile * 16 + row) * 16 + column];  // fault
+    __syncthreads();
+    for (int k = 0; k < 16; ++k) sum += A[row][k] * B[k][column];  // fault
+  }
+  out[threadIdx.x] = sum;
+}
+
+// correct 1 256 0
+PROGRAM(sum_of_a_block) {
+  __shared__ float part[256];
+  part[threadIdx.x] = in[threadIdx.x];
+  for (int stride = 128; stride > 0; stride /= 2) {
+    __syncthreads();
+    if (threadIdx.x < stride) part[threadIdx.x] += part[threadIdx.x + stride];
+  }
+  if (threadIdx.x == 0) out[0] = part[0];
+}
+
+// RACE 1 256 0
+PROGRAM(sum_with_one_barrier) {
+  __shared__ float part[256];
+  part[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  for (int stride = 128; stride > 0; stride /= 2)
+    if (threadIdx.x < stride) part[threadIdx.x] += part[threadIdx.x + stride];  // fault
+  if (threadIdx.x == 0) out[0] = part[0];
+}
+
+// correct 1 256 0
+PROGRAM(turned_tile) {
+  __shared__ float tile[16][17];
+  const int row = threadIdx.x / 16, column = threadIdx.x % 16;
+  tile[row][column] = in[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = tile[column][row];
+}
+
+// RACE 1 256 0
+PROGRAM(turned_without_barrier) {
+  __shared__ float tile[16][17];
+  const int row = threadIdx.x / 16, column = threadIdx.x % 16;
+  tile[row][column] = in[threadIdx.x];  // fault
+  out[threadIdx.x] = tile[column][row];  // fault
+}
+
+// correct 1 64 0
+PROGRAM(barrier_after_exit) {
+  if (threadIdx.x >= 48) return;
+  __shared__ float part[48];
+  part[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = part[47 - threadIdx.x];
+}
+
+// DEADLOCK 1 64 0
+PROGRAM(barrier_in_a_branch) {
+  __shared__ float part[64];
+  part[threadIdx.x] = in[threadIdx.x];
+  if (threadIdx.x % 2)
+    __syncthreads();  // fault
+  else
+    __syncthreads();  // fault
+  out[threadIdx.x] = part[63 - threadIdx.x];
+}
+
+// correct 1 128 0
+PROGRAM(named_barrier) {
+  __shared__ float part[64];
+  if (threadIdx.x < 64) {
+    part[threadIdx.x] = in[threadIdx.x];
+    asm volatile("bar.arrive 1, 128;" ::: "memory");
+  } else {
+    asm volatile("bar.sync 1, 128;" ::: "memory");
+    out[threadIdx.x - 64] = part[threadIdx.x - 64];
+  }
+}
+
+// RACE 1 128 0
+PROGRAM(named_barrier_too_early) {
+  __shared__ float part[64];
+  if (threadIdx.x < 64) {
+    asm volatile("bar.arrive 1, 128;" ::: "memory");
+    part[threadIdx.x] = in[threadIdx.x];  // fault
+  } else {
+    asm volatile("bar.sync 1, 128;" ::: "memory");
+    out[threadIdx.x - 64] = part[threadIdx.x - 64];  // fault
+  }
+}
+
+// --- warps ------------------------------------------------------------------------------------------------------------
+
+// correct 1 32 0
+PROGRAM(sum_of_a_warp_in_shared) {
+  __shared__ float part[32];
+  float value = in[threadIdx.x];
+  for (int stride = 16; stride > 0; stride /= 2) {
+    part[threadIdx.x] = value;
+    __syncwarp();
+    if (threadIdx.x < stride) value += part[threadIdx.x + stride];
+    __syncwarp();
+  }
+  if (threadIdx.x == 0) out[0] = value;
+}
+
+// RACE 1 32 0
+PROGRAM(sum_of_a_warp_in_lockstep) {
+  __shared__ float part[32];
+  part[threadIdx.x] = in[threadIdx.x];
+  __syncwarp();
+  for (int stride = 16; stride > 0; stride /= 2)
+    if (threadIdx.x < stride) part[threadIdx.x] += part[threadIdx.x + stride];  // fault
+  if (threadIdx.x == 0) out[0] = part[0];
+}
+
+// correct 1 32 0
+PROGRAM(shuffled_sum) {
+  float value = in[threadIdx.x];
+  for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(ALL, value, distance);
+  out[threadIdx.x] = value;
+}
+
+// UNINITIALISED_READ 1 32 0
+PROGRAM(shuffled_from_a_lane_outside) {
+  float value = in[threadIdx.x];
+  if (threadIdx.x < 20) value += __shfl_sync(0x000fffff, value, 31);  // fault
+  out[threadIdx.x] = value;
+}
+
+// The upper lanes' sums have parts of lanes that take no part, and nobody uses them.
+// correct 1 32 0
+PROGRAM(sum_of_twenty) {
+  float value = in[threadIdx.x];
+  if (threadIdx.x >= 20) return;
+  for (int distance = 16; distance > 0; distance /= 2) {
+    const float other = __shfl_down_sync(0x000fffff, value, distance);
+    if (threadIdx.x + distance < 20) value += other;
+  }
+  if (threadIdx.x == 0) out[0] = value;
+}
+
+// UNINITIALISED_READ 1 32 0
+PROGRAM(sum_of_twenty_and_more) {
+  float value = in[threadIdx.x];
+  if (threadIdx.x >= 20) return;
+  for (int distance = 16; distance > 0; distance /= 2) value += __shfl_down_sync(0x000fffff, value, distance);  // fault
+  if (threadIdx.x == 0) out[0] = value;
+}
+
+// correct 1 32 0
+PROGRAM(scan_of_eights) {
+  int value = static_cast<int>(in[threadIdx.x]);
+  for (int distance = 1; distance <= 4; distance *= 2) {
+    const int other = __shfl_up_sync(ALL, value, distance, 8);
+    if (threadIdx.x % 8 >= distance) value += other;
+  }
+  out[threadIdx.x] = value;
+}
+
+// INVALID_WARP_MASK 1 32 0
+PROGRAM(scan_with_the_mask_of_others) {
+  int value = static_cast<int>(in[threadIdx.x]);
+  value += __shfl_up_sync(0xffff0000, value, 1, 8);  // fault
+  out[threadIdx.x] = value;
+}
+
+// correct 1 64 0
+PROGRAM(compacted_by_ballot) {
+  const bool kept = in[threadIdx.x] > 10;
+  const unsigned lane = threadIdx.x % 32, kept_lanes = __ballot_sync(ALL, kept);
+  int first = 0;
+  if (lane == 0) first = atomicAdd(scratch, __popc(kept_lanes));
+  first = __shfl_sync(ALL, first, 0);
+  if (kept) out[first + __popc(kept_lanes & ((1u << lane) - 1))] = in[threadIdx.x];
+}
+
+// RACE 1 64 0
+PROGRAM(compacted_without_atomic) {
+  const bool kept = in[threadIdx.x] > 10;
+  const unsigned lane = threadIdx.x % 32, kept_lanes = __ballot_sync(ALL, kept);
+  int first = 0;
+  if (lane == 0) {
+    first = *scratch;  // fault
+    *scratch = first + __popc(kept_lanes);  // fault
+  }
+  first = __shfl_sync(ALL, first, 0);
+  if (kept) out[first + __popc(kept_lanes & ((1u << lane) - 1))] = in[threadIdx.x];
+}
+
+// --- fences, flags and locks ------------------------------------------------------------------------------------------
+
+// correct 4 64 0
+PROGRAM(sum_by_the_last_block) {
+  __shared__ bool is_last;
+  float* parts = reinterpret_cast<float*>(scratch) + 64;
+  if (threadIdx.x == 0) {
+    parts[blockIdx.x] = in[blockIdx.x];
+    __threadfence();
+    is_last = atomicInc(reinterpret_cast<unsigned*>(scratch), gridDim.x) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!is_last || threadIdx.x) return;
+  float sum = 0;
+  for (int block = 0; block < gridDim.x; ++block) sum += parts[block];
+  out[0] = sum;
+}
+
+// RACE 4 64 0
+PROGRAM(sum_without_fence) {
+  __shared__ bool is_last;
+  float* parts = reinterpret_cast<float*>(scratch) + 64;
+  if (threadIdx.x == 0) {
+    parts[blockIdx.x] = in[blockIdx.x];  // fault
+    is_last = atomicInc(reinterpret_cast<unsigned*>(scratch), gridDim.x) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!is_last || threadIdx.x) return;
+  float sum = 0;
+  for (int block = 0; block < gridDim.x; ++block) sum += parts[block];  // fault
+  out[0] = sum;
+}
+
+__device__ __forceinline__ void store_release(int* at, int value) {
+  asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+}
+__device__ __forceinline__ int load_acquire(const int* at) {
+  int value;
+  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+  return value;
+}
+__device__ __forceinline__ void store_relaxed(int* at, int value) {
+  asm volatile("st.relaxed.gpu.global.s32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+}
+__device__ __forceinline__ int load_relaxed(const int* at) {
+  int value;
+  asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+  return value;
+}
+
+// correct 2 32 0
+PROGRAM(message_released) {
+  if (threadIdx.x) return;
+  if (blockIdx.x == 0) {
+    scratch[64] = static_cast<int>(in[0]);
+    store_release(scratch, 1);
+  } else {
+    while (!load_acquire(scratch)) {}
+    out[0] = scratch[64];
+  }
+}
+
+// RACE 2 32 0
+PROGRAM(message_relaxed) {
+  if (threadIdx.x) return;
+  if (blockIdx.x == 0) {
+    scratch[64] = static_cast<int>(in[0]);  // fault
+    store_relaxed(scratch, 1);
+  } else {
+    while (!load_relaxed(scratch)) {}
+    out[0] = scratch[64];  // fault
+  }
+}
+
+// correct 2 32 0
+PROGRAM(message_with_fences) {
+  volatile int* flag = scratch;
+  if (threadIdx.x) return;
+  if (blockIdx.x == 0) {
+    scratch[64] = static_cast<int>(in[0]);
+    __threadfence();
+    *flag = 1;
+  } else {
+    while (!*flag) {}
+    __threadfence();
+    out[0] = scratch[64];
+  }
+}
+
+// RACE 2 32 0
+PROGRAM(message_with_fences_of_the_block) {
+  volatile int* flag = scratch;
+  if (threadIdx.x) return;
+  if (blockIdx.x == 0) {
+    scratch[64] = static_cast<int>(in[0]);  // fault
+    __threadfence_block();
+    *flag = 1;
+  } else {
+    while (!*flag) {}
+    __threadfence_block();
+    out[0] = scratch[64];  // fault
+  }
+}
+
+// correct 4 32 0
+PROGRAM(counted_under_a_lock) {
+  if (threadIdx.x == 0) {
+    while (atomicCAS(scratch, 0, 1)) {}
+    __threadfence();
+    scratch[64] += 1;
+    __threadfence();
+    atomicExch(scratch, 0);
+  }
+  out[blockIdx.x * 32 + threadIdx.x] = in[threadIdx.x];
+}
+
+// RACE 4 32 0
+PROGRAM(counted_after_the_lock) {
+  if (threadIdx.x == 0) {
+    while (atomicCAS(scratch, 0, 1)) {}
+    __threadfence();
+    const int count = scratch[64] + 1;
+    __threadfence();
+    atomicExch(scratch, 0);
+    scratch[64] = count;  // fault
+  }
+  out[blockIdx.x * 32 + threadIdx.x] = in[threadIdx.x];
+}
+
+// correct 1 64 0
+PROGRAM(handed_to_another_warp) {
+  __shared__ float payload;
+  __shared__ volatile int flag;
+  if (threadIdx.x == 0) flag = 0;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    payload = in[0];
+    __threadfence_block();
+    flag = 1;
+  } else if (threadIdx.x == 32) {
+    while (!flag) {}
+    __threadfence_block();
+    out[0] = payload;
+  }
+}
+
+// RACE 1 64 0
+PROGRAM(handed_by_volatile_alone) {
+  __shared__ float payload;
+  __shared__ volatile int flag;
+  if (threadIdx.x == 0) flag = 0;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    payload = in[0];  // fault
+    flag = 1;
+  } else if (threadIdx.x == 32) {
+    while (!flag) {}
+    out[0] = payload;  // fault
+  }
+}
+
+// --- atomics, and stores that meet ------------------------------------------------------------------------------------
+
+// correct 2 128 0
+PROGRAM(histogram) {
+  __shared__ int bins[16];
+  if (threadIdx.x < 16) bins[threadIdx.x] = 0;
+  __syncthreads();
+  atomicAdd(&bins[static_cast<int>(in[threadIdx.x]) % 16], 1);
+  __syncthreads();
+  if (threadIdx.x < 16) atomicAdd(&scratch[threadIdx.x], bins[threadIdx.x]);
+}
+
+// RACE 2 128 0
+PROGRAM(histogram_without_atomics) {
+  __shared__ int bins[16];
+  if (threadIdx.x < 16) bins[threadIdx.x] = 0;
+  __syncthreads();
+  bins[static_cast<int>(in[threadIdx.x]) % 16] += 1;  // fault
+  __syncthreads();
+  if (threadIdx.x < 16) atomicAdd(&scratch[threadIdx.x], bins[threadIdx.x]);
+}
+
+// correct 4 64 0
+PROGRAM(found_by_several) {
+  __shared__ int found;
+  if (in[threadIdx.x] >= 0) found = 1;  // lanes and warps
+  if (in[threadIdx.x] > 3) scratch[0] = 1;  // blocks
+  __syncthreads();
+  out[blockIdx.x * 64 + threadIdx.x] = found;
+}
+
+// RACE 4 64 0
+PROGRAM(found_at_several) {
+  if (in[threadIdx.x] > 3) scratch[0] = threadIdx.x;  // fault
+  out[blockIdx.x * 64 + threadIdx.x] = 0;
+}
+
+// correct 4 64 0
+PROGRAM(neighbours_of_the_input) {
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  out[i] = in[i] + in[(i + 1) % 256];
+}
+
+// RACE 4 64 0
+PROGRAM(neighbours_in_place) {
+  const int i = blockIdx.x * 64 + threadIdx.x;
+  float* values = reinterpret_cast<float*>(scratch);
+  const float other = values[(i + 1) % 256];  // fault
+  values[i] = other + in[i];  // fault
+  out[i] = other;
+}
+
+// correct 1 64 0
+PROGRAM(read_only_input) { out[threadIdx.x] = __ldg(in + 63 - threadIdx.x); }
+
+// RACE 1 64 0
+PROGRAM(read_only_of_what_is_written) {
+  scratch[threadIdx.x] = threadIdx.x;  // fault
+  __syncthreads();
+  out[threadIdx.x] = __ldg(scratch + 63 - threadIdx.x);  // fault
+}
+
+// --- bounds and alignment ---------------------------------------------------------------------------------------------
+
+// correct 1 64 1024
+PROGRAM(arrays_in_dynamic_shared) {
+  extern __shared__ float arrays[];
+  float *first = arrays, *second = arrays + 64;
+  first[threadIdx.x] = in[threadIdx.x];
+  second[threadIdx.x] = 2 * in[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = first[63 - threadIdx.x] + second[63 - threadIdx.x];
+}
+
+// OUT_OF_BOUNDS 1 64 0
+PROGRAM(index_into_the_next_array) {
+  __shared__ float first[64], second[64];
+  first[threadIdx.x] = in[threadIdx.x];
+  second[63 - threadIdx.x] = in[threadIdx.x + 1];
+  __syncthreads();
+  float sum = 0;
+  for (int k = 0; k <= n / 64; ++k) sum += first[threadIdx.x + k];  // fault
+  out[threadIdx.x] = sum + second[threadIdx.x];
+}
+
+// correct 5 256 0
+PROGRAM(bounded_index) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) out[i] = in[i];
+}
+
+// OUT_OF_BOUNDS 17 256 0
+PROGRAM(unbounded_index) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  out[i] = in[i];  // fault
+}
+
+// correct 1 32 0
+PROGRAM(aligned_pairs) {
+  const float2 pair = reinterpret_cast<const float2*>(in)[threadIdx.x];
+  out[threadIdx.x] = pair.x + pair.y;
+}
+
+// MISALIGNED_ADDRESS 1 32 0
+PROGRAM(pairs_from_an_odd_index) {
+  const float2 pair = *reinterpret_cast<const float2*>(in + threadIdx.x);  // fault
+  out[threadIdx.x] = pair.x + pair.y;
+}
+
+// --- what nobody has written ------------------------------------------------------------------------------------------
+
+// correct 1 32 0
+PROGRAM(accumulators) {
+  float acc[64] = {};
+  for (int k = 0; k < 4; ++k)
+#pragma unroll
+    for (int j = 0; j < 64; ++j) acc[j] += in[(k * 64 + j + threadIdx.x) % 256];
+#pragma unroll
+  for (int j = 0; j < 64; ++j) out[threadIdx.x * 64 + j] = acc[j];
+}
+
+// UNINITIALISED_READ 1 32 0
+PROGRAM(accumulators_without_a_value) {
+  float acc[64];
+  for (int k = 0; k < n / 16; ++k)
+#pragma unroll
+    for (int j = 0; j < 64; ++j) acc[j] += in[(k * 64 + j + threadIdx.x) % 256];  // fault
+#pragma unroll
+  for (int j = 0; j < 64; ++j) out[threadIdx.x * 64 + j] = acc[j];
+}
+
+// correct 1 32 0
+PROGRAM(table_of_its_own) {
+  float table[16];
+  for (int k = 0; k < 16; ++k) table[k] = in[k];
+  float sum = 0;
+  for (int k = 0; k < 16; ++k) sum += table[(k * n + threadIdx.x) & 15];
+  out[threadIdx.x] = sum;
+}
+
+// UNINITIALISED_READ 1 32 0
+PROGRAM(table_with_a_gap) {
+  float table[16];
+  for (int k = 0; k < n; k += 4) table[k & 15] = in[k];
+  float sum = 0;
+  for (int k = 0; k < 16; ++k) sum += table[(k + threadIdx.x) & 15];  // fault
+  out[threadIdx.x] = sum;
+}
+
+// The last tile has 40 of 64 rows; the maximum of the others is asked for and thrown away.
+// correct 1 64 0
+PROGRAM(ragged_tile) {
+  __shared__ float tile[64][4];
+  const int rows = n - 24;
+  if (threadIdx.x < rows)
+    for (int k = 0; k < 4; ++k) tile[threadIdx.x][k] = in[threadIdx.x * 4 + k];
+  __syncthreads();
+  float most = -1e30f;
+  for (int k = 0; k < 4; ++k) most = fmaxf(most, tile[threadIdx.x][k]);
+  const float kept = threadIdx.x < rows ? most : 0.0f;
+  out[threadIdx.x] = kept;
+}
+
+// UNINITIALISED_READ 1 64 0
+PROGRAM(ragged_tile_summed) {
+  __shared__ float tile[64];
+  if (threadIdx.x < n - 24) tile[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  float sum = 0;
+  for (int k = 0; k < 64; ++k) sum += tile[k];  // fault
+  out[threadIdx.x] = sum;
+}
+
+// Rows of A beyond the tenth are nobody's: they get into rows of the product that are not stored.
+// correct 1 32 0
+PROGRAM(ragged_product) {
+  using namespace nvcuda::wmma;
+  __shared__ half A[16][16], B[16][16];
+  __shared__ float C[16][16];
+  for (int i = threadIdx.x; i < 10 * 16; i += 32) A[i / 16][i % 16] = __float2half(in[i]);
+  for (int i = threadIdx.x; i < 16 * 16; i += 32) B[i / 16][i % 16] = __float2half(in[i]);
+  __syncwarp();
+  fragment<matrix_a, 16, 16, 16, half, row_major> a;
+  fragment<matrix_b, 16, 16, 16, half, row_major> b;
+  fragment<accumulator, 16, 16, 16, float> c;
+  fill_fragment(c, 0.0f);
+  load_matrix_sync(a, &A[0][0], 16);
+  load_matrix_sync(b, &B[0][0], 16);
+  mma_sync(c, a, b, c);
+  store_matrix_sync(&C[0][0], c, 16, mem_row_major);
+  __syncwarp();
+  for (int i = threadIdx.x; i < 10 * 16; i += 32) out[i] = C[i / 16][i % 16];
+}
+
+// UNINITIALISED_READ 1 32 0
+PROGRAM(ragged_depth) {
+  using namespace nvcuda::wmma;
+  __shared__ half A[16][16], B[16][16];
+  __shared__ float C[16][16];
+  for (int i = threadIdx.x; i < 16 * 16; i += 32) A[i / 16][i % 16] = __float2half(i % 16 < 10 ? in[i] : 0.0f);
+  for (int i = threadIdx.x; i < 10 * 16; i += 32) B[i / 16][i % 16] = __float2half(in[i]);
+  __syncwarp();
+  fragment<matrix_a, 16, 16, 16, half, row_major> a;
+  fragment<matrix_b, 16, 16, 16, half, row_major> b;
+  fragment<accumulator, 16, 16, 16, float> c;
+  fill_fragment(c, 0.0f);
+  load_matrix_sync(a, &A[0][0], 16);
+  load_matrix_sync(b, &B[0][0], 16);  // fault: 0 times an infinity is none
+  mma_sync(c, a, b, c);
+  store_matrix_sync(&C[0][0], c, 16, mem_row_major);
+  __syncwarp();
+  for (int i = threadIdx.x; i < 16 * 16; i += 32) out[i] = C[i / 16][i % 16];
+}
+
+// correct 1 32 0
+PROGRAM(index_from_shared) {
+  __shared__ int order[32];
+  order[threadIdx.x] = 31 - threadIdx.x;
+  __syncwarp();
+  out[threadIdx.x] = in[order[threadIdx.x ^ 1]];
+}
+
+// UNINITIALISED_READ 1 32 0
+PROGRAM(index_that_nobody_has_written) {
+  __shared__ int order[32];
+  if (threadIdx.x < 30) order[threadIdx.x] = 31 - threadIdx.x;
+  __syncwarp();
+  out[threadIdx.x] = in[order[threadIdx.x ^ 1] & 63];  // fault
+}
+
+// --- asynchronous copies ----------------------------------------------------------------------------------------------
+
+// correct 1 64 0
+PROGRAM(copied_and_waited_for) {
+  __shared__ float tile[64];
+  __pipeline_memcpy_async(&tile[threadIdx.x], &in[threadIdx.x], 4);
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  __syncthreads();
+  out[threadIdx.x] = tile[63 - threadIdx.x];
+}
+
+// RACE 1 64 0
+PROGRAM(copied_and_not_waited_for) {
+  __shared__ float tile[64];
+  __pipeline_memcpy_async(&tile[threadIdx.x], &in[threadIdx.x], 4);  // fault
+  __pipeline_commit();
+  __syncthreads();
+  out[threadIdx.x] = tile[63 - threadIdx.x];  // fault
+}
+
+// correct 1 64 0
+PROGRAM(two_stages) {
+  __shared__ float tile[2][64];
+  __pipeline_memcpy_async(&tile[0][threadIdx.x], &in[threadIdx.x], 4);
+  __pipeline_commit();
+  float sum = 0;
+  for (int k = 0; k < 4; ++k) {
+    if (k < 3) __pipeline_memcpy_async(&tile[(k + 1) & 1][threadIdx.x], &in[(k + 1) * 64 + threadIdx.x], 4);
+    __pipeline_commit();
+    __pipeline_wait_prior(1);
+    __syncthreads();
+    sum += tile[k & 1][63 - threadIdx.x];
+    __syncthreads();
+  }
+  out[threadIdx.x] = sum;
+}
+
+// RACE 1 64 0
+PROGRAM(two_stages_one_too_late) {
+  __shared__ float tile[2][64];
+  __pipeline_memcpy_async(&tile[0][threadIdx.x], &in[threadIdx.x], 4);  // fault
+  __pipeline_commit();
+  float sum = 0;
+  for (int k = 0; k < 4; ++k) {
+    if (k < 3) __pipeline_memcpy_async(&tile[(k + 1) & 1][threadIdx.x], &in[(k + 1) * 64 + threadIdx.x], 4);  // fault
+    __pipeline_commit();
+    __pipeline_wait_prior(2);
+    __syncthreads();
+    sum += tile[k & 1][63 - threadIdx.x];  // fault
+    __syncthreads();
+  }
+  out[threadIdx.x] = sum;
+}
+
+__device__ __forceinline__ void init_barrier(uint64_t* barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_at(barrier)), "r"(arrivals) : "memory");
+}
+__device__ __forceinline__ void fence_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void load_bulk(void* to, const void* from, int bytes, uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_at(barrier)), "r"(bytes)
+               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_at(to)),
+      "l"(from), "r"(bytes), "r"(shared_at(barrier))
+      : "memory");
+}
+__device__ __forceinline__ void wait_for(uint64_t* barrier, int parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nAGAIN:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@!done bra AGAIN;\n}" ::
+          "r"(shared_at(barrier)),
+      "r"(parity)
+      : "memory");
+}
+__device__ __forceinline__ void store_bulk(void* to, const void* from, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_at(from)), "r"(bytes)
+               : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+__device__ __forceinline__ void wait_for_reads() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+
+// correct 1 64 0
+PROGRAM(bulk_load) {
+  __shared__ alignas(128) float tile[64];
+  __shared__ uint64_t barrier;
+  if (threadIdx.x == 0) {
+    init_barrier(&barrier, 1);
+    fence_proxy();
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) load_bulk(tile, in, sizeof tile, &barrier);
+  wait_for(&barrier, 0);
+  out[threadIdx.x] = tile[63 - threadIdx.x];
+}
+
+// RACE 1 64 0
+PROGRAM(bulk_load_not_waited_for) {
+  __shared__ alignas(128) float tile[64];
+  __shared__ uint64_t barrier;
+  if (threadIdx.x == 0) {
+    init_barrier(&barrier, 1);
+    fence_proxy();
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) load_bulk(tile, in, sizeof tile, &barrier);  // fault
+  __syncthreads();
+  out[threadIdx.x] = tile[63 - threadIdx.x];  // fault
+}
+
+// correct 1 64 0
+PROGRAM(bulk_store) {
+  __shared__ alignas(128) float tile[64];
+  tile[threadIdx.x] = in[threadIdx.x];
+  fence_proxy();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    store_bulk(out, tile, sizeof tile);
+    wait_for_reads();
+  }
+}
+
+// RACE 1 64 0
+PROGRAM(bulk_store_without_fence) {
+  __shared__ alignas(128) float tile[64];
+  tile[threadIdx.x] = in[threadIdx.x];  // fault
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    store_bulk(out, tile, sizeof tile);  // fault
+    wait_for_reads();
+  }
+}
+
+// correct 1 64 0
+PROGRAM(buffer_used_again) {
+  __shared__ alignas(128) float tile[64];
+  for (int k = 0; k < 2; ++k) {
+    tile[threadIdx.x] = in[k * 64 + threadIdx.x];
+    fence_proxy();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      store_bulk(out + k * 64, tile, sizeof tile);
+      wait_for_reads();
+    }
+    __syncthreads();
+  }
+}
+
+// RACE 1 64 0
+PROGRAM(buffer_used_again_early) {
+  __shared__ alignas(128) float tile[64];
+  for (int k = 0; k < 2; ++k) {
+    tile[threadIdx.x] = in[k * 64 + threadIdx.x];  // fault
+    fence_proxy();
+    __syncthreads();
+    if (threadIdx.x == 0) store_bulk(out + k * 64, tile, sizeof tile);  // fault
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) wait_for_reads();
+}
+
+/** A product of 64 x 16 by 16 x 8, without a swizzle: 8 x 8 pieces side by side. */
+__device__ __forceinline__ void multiply_group(const half* A, const half* B, float (&d)[4]) {
+  const auto descriptor = [](const half* at, uint64_t leading, uint64_t stride) {
+    return static_cast<uint64_t>((shared_at(at) & 0x3ffff) >> 4) | leading >> 4 << 16 | stride >> 4 << 32;
+  };
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, p, 1, 1, 0, 0;\n}"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "l"(descriptor(A, 128, 256)), "l"(descriptor(B, 128, 256)));
+  asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               :
+               : "memory");
+}
+
+// correct 1 128 0
+PROGRAM(operands_of_a_warpgroup) {
+  __shared__ alignas(128) half A[64 * 16], B[16 * 8];
+  for (int i = threadIdx.x; i < 64 * 16; i += 128) A[i] = __float2half(in[i]);
+  B[threadIdx.x] = __float2half(in[threadIdx.x]);
+  fence_proxy();
+  __syncthreads();
+  float d[4] = {};
+  multiply_group(A, B, d);
+  for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];
+}
+
+// RACE 1 128 0
+PROGRAM(operands_without_fence) {
+  __shared__ alignas(128) half A[64 * 16], B[16 * 8];
+  for (int i = threadIdx.x; i < 64 * 16; i += 128) A[i] = __float2half(in[i]);  // fault
+  B[threadIdx.x] = __float2half(in[threadIdx.x]);  // fault
+  __syncthreads();
+  float d[4] = {};
+  multiply_group(A, B, d);
+  for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];
+}
