@@ -601,6 +601,62 @@ PROGRAM(ragged_depth) {
   for (int i = threadIdx.x; i < 16 * 16; i += 32) out[i] = C[i / 16][i % 16];
 }
 
+/** A 16 x 16 and B 16 x 8 (column by column) by ldmatrix, their product by mma.sync: d[0], d[1] in row lane / 4. */
+__device__ __forceinline__ void multiply_warp(const half (*A)[16], const half (*B)[16], float (&d)[4]) {
+  uint32_t a[4], b[2];
+  const int lane = threadIdx.x % 32;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+               : "r"(shared_at(&A[lane % 16][lane / 16 * 8])));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(b[0]), "=r"(b[1])
+               : "r"(shared_at(&B[lane % 8][lane / 8 % 2 * 8])));
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// Scores of keys beyond the fifth are nobody's, and masked before the sum of their row.
+// correct 1 32 0
+PROGRAM(ragged_keys) {
+  __shared__ alignas(16) half Q[16][16], K[8][16];
+  const int lane = threadIdx.x, keys = n - 59;
+  for (int i = lane; i < 16 * 16; i += 32) Q[i / 16][i % 16] = __float2half(in[i]);
+  for (int i = lane; i < keys * 16; i += 32) K[i / 16][i % 16] = __float2half(in[i]);
+  __syncwarp();
+  float s[4] = {};
+  multiply_warp(Q, K, s);
+  for (int k = 0; k < 4; ++k)
+    if (lane % 4 * 2 + k % 2 >= keys) s[k] = 0;
+  for (int k = 0; k < 4; k += 2) {
+    float sum = s[k] + s[k + 1];
+    sum += __shfl_xor_sync(ALL, sum, 1);
+    sum += __shfl_xor_sync(ALL, sum, 2);
+    out[lane * 2 + k / 2] = sum;
+  }
+}
+
+// UNINITIALISED_READ 1 32 0
+PROGRAM(ragged_keys_off_by_one) {
+  __shared__ alignas(16) half Q[16][16], K[8][16];
+  const int lane = threadIdx.x, keys = n - 59;
+  for (int i = lane; i < 16 * 16; i += 32) Q[i / 16][i % 16] = __float2half(in[i]);
+  for (int i = lane; i < keys * 16; i += 32) K[i / 16][i % 16] = __float2half(in[i]);
+  __syncwarp();
+  float s[4] = {};
+  multiply_warp(Q, K, s);
+  for (int k = 0; k < 4; ++k)
+    if (lane % 4 * 2 + k % 2 > keys) s[k] = 0;
+  for (int k = 0; k < 4; k += 2) {
+    float sum = s[k] + s[k + 1];
+    sum += __shfl_xor_sync(ALL, sum, 1);
+    sum += __shfl_xor_sync(ALL, sum, 2);
+    out[lane * 2 + k / 2] = sum;  // fault
+  }
+}
+
 // correct 1 32 0
 PROGRAM(index_from_shared) {
   __shared__ int order[32];
@@ -815,4 +871,34 @@ PROGRAM(operands_without_fence) {
   float d[4] = {};
   multiply_group(A, B, d);
   for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];
+}
+
+// Rows of A beyond the fortieth are nobody's, and so are theirs of the product.
+// correct 1 128 0
+PROGRAM(ragged_rows_of_a_warpgroup) {
+  __shared__ alignas(128) half A[64 * 16], B[16 * 8];
+  const int rows = n - 24;
+  for (int i = threadIdx.x; i < 64 * 16; i += 128)
+    if (i / 128 * 8 + i % 64 / 8 < rows) A[i] = __float2half(in[i]);
+  B[threadIdx.x] = __float2half(in[threadIdx.x]);
+  fence_proxy();
+  __syncthreads();
+  float d[4] = {};
+  multiply_group(A, B, d);
+  for (int k = 0; k < 4; ++k) {
+    const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4 + k / 2 * 8;
+    if (row < rows) out[row * 8 + threadIdx.x % 4 * 2 + k % 2] = d[k];
+  }
+}
+
+// UNINITIALISED_READ 1 128 0
+PROGRAM(ragged_columns_of_a_warpgroup) {
+  __shared__ alignas(128) half A[64 * 16], B[16 * 8];
+  for (int i = threadIdx.x; i < 64 * 16; i += 128) A[i] = __float2half(in[i]);
+  if (threadIdx.x % 64 / 8 < 7) B[threadIdx.x] = __float2half(in[threadIdx.x]);
+  fence_proxy();
+  __syncthreads();
+  float d[4] = {};
+  multiply_group(A, B, d);
+  for (int k = 0; k < 4; ++k) out[threadIdx.x * 4 + k] = d[k];  // fault
 }
