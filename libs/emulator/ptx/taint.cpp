@@ -130,6 +130,11 @@ void Taint::set(const Warp& w, uint32_t slot, uint32_t lanes, const Tags& tags) 
   --followed_[w.index];
 }
 
+void Taint::clear(const Warp& w, const std::vector<uint32_t>& slots, uint32_t lanes) {
+  for (const uint32_t slot : slots)
+    if (find(w, slot)) set(w, slot, lanes, Tags{});
+}
+
 void Taint::to_results(const Warp& w, const Flow& flow, uint32_t lanes, const Tags& tags) {
   for (const uint32_t slot : flow.results) set(w, slot, lanes, tags);
 }
@@ -280,7 +285,7 @@ void Taint::move(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   switch (flow.kind) {
     case FlowKind::Ends:
     case FlowKind::Atomic:
-    case FlowKind::Clean: return to_results(w, flow, m, Tags{});
+    case FlowKind::Clean: return clear(w, flow.results, m);
     case FlowKind::Load: return load(w, i, flow, m);
     case FlowKind::Store: return store(w, i, flow, m);
     case FlowKind::MatrixLoad: return load_matrices(w, i);
@@ -296,7 +301,7 @@ void Taint::move(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   }
   const bool any = std::any_of(flow.sources.begin(), flow.sources.end(),
                                [&](const Flow::Source& source) { return find(w, source.slot) != nullptr; });
-  if (!any) return to_results(w, flow, m, Tags{});
+  if (!any) return clear(w, flow.results, m);
   Tags tags{};
   switch (flow.kind) {
     case FlowKind::Move:
@@ -598,6 +603,13 @@ void Taint::multiply(Warp& w, const Ins* i, const Flow& flow) {
   const bool of_group = flow.kind == FlowKind::GroupProduct, of_warp = flow.kind == FlowKind::WarpProduct;
   const Shape shape = of_warp ? Shape{x.options[0], x.options[1]}
                               : Shape{of_group || x.a.size() > 1 ? 16 : 8, of_group ? x.options[1] : 8};
+  const auto is_followed = [&](const std::vector<uint32_t>& slots) {
+    return std::any_of(slots.begin(), slots.end(), [&](uint32_t slot) { return find(w, slot) != nullptr; });
+  };
+  const bool adds = !of_group || adds_to_sums(w, i, lowest(w.live));
+  const std::vector<uint32_t>& sums = of_group ? x.d : x.c;
+  if (!has_read_ && !is_followed(x.a) && !is_followed(x.b) && !(adds && is_followed(sums)))
+    return clear(w, x.d, w.live);
   const Operands read = std::exchange(operands_, Operands{});
   const auto origin = [&](uint32_t slot, unsigned lane) {
     const Tag own = tag(w, slot, lane);
@@ -622,8 +634,6 @@ void Taint::multiply(Warp& w, const Ins* i, const Flow& flow) {
                       : of_warp ? x.options[4] != 0
                                 : shape.rows == 16 && x.d.size() == 2;
   const bool half_c = of_warp ? x.options[3] != 0 : of_group ? half_d : of_pairs;
-  const std::vector<uint32_t>& sums = of_group ? x.d : x.c;
-  const bool adds = !of_group || adds_to_sums(w, i, lowest(w.live));
   const int numbers = shape.rows * shape.columns / LANES;
   std::vector<Tags> tags(x.d.size(), Tags{});
   for (int number = 0; number < numbers; ++number)

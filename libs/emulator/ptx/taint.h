@@ -81,6 +81,7 @@ class Taint {
   void reach_by(Warp& w, const Ins* i, uint32_t slot, uint32_t lanes, const char* what);
   void look_at_sinks(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
   void move(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
+  void clear(const Warp& w, const std::vector<uint32_t>& slots, uint32_t lanes);
   void to_results(const Warp& w, const Flow& flow, uint32_t lanes, const Tags& tags);
   Tags any_of(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
   void load(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
