@@ -55,6 +55,8 @@ FlowKind kind_of(const Statement& s) {
     if (s.operands[0].kind == OperandKind::Vector) return FlowKind::Unpack;
     return s.operands[1].kind == OperandKind::Vector ? FlowKind::Pack : FlowKind::Move;
   }
+  if (s.op == "fma" && has(s, "run")) return FlowKind::Run;
+  if (s.op == "cvt" && has(s, "pair")) return FlowKind::Widen;
   if (s.op == "setp" ? has(s, "and") : s.op == "and" && has(s, "pred")) return FlowKind::Both;
   if (s.op == "setp" ? has(s, "or") : s.op == "or" && has(s, "pred")) return FlowKind::Either;
   if (s.op == "prmt" && s.operands.size() == 4 && s.operands[3].kind == OperandKind::Immediate && s.mods.size() == 1)
@@ -84,6 +86,10 @@ class Maker {
         add_sources(o, n);
     }
     if (flow_.kind == FlowKind::Pack || flow_.kind == FlowKind::Unpack) flow_.selector = bytes_of_part();
+    if (flow_.kind == FlowKind::Widen) flow_.selector = 2;
+    if (flow_.kind == FlowKind::Run)
+      for (const Operand& length : s_.operands[2].items)
+        flow_.lengths.push_back(1 + 2 * static_cast<uint32_t>(length.value));
     if (flow_.kind == FlowKind::Permute) flow_.selector = static_cast<uint32_t>(s_.operands[3].value);
     if (flow_.kind == FlowKind::Any || flow_.kind == FlowKind::Ends) drop_constants();
     return std::move(flow_);

@@ -16,6 +16,8 @@ enum class FlowKind : uint8_t {
   PackHalves,  // two floats into a pair, the upper one first
   Pack,       // several registers side by side
   Unpack,
+  Widen,      // the halves of a pair into numbers of their own
+  Run,        // chains of multiply-adds: each into its own result
   Permute,    // prmt by a constant
   Select,     // by a predicate, the third source
   Both,       // and of predicates, perhaps behind a comparison: one that is false decides
@@ -46,6 +48,7 @@ struct Flow {
   std::vector<Source> sources;
   std::vector<uint32_t> results;  // slots
   std::vector<uint32_t> addresses;
+  std::vector<uint32_t> lengths;  // of Run: sources of each chain
   uint32_t guard = ~0u;
   uint32_t selector = 0;  // of Permute; of Pack and Unpack bytes of a part
 };

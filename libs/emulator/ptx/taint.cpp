@@ -308,7 +308,9 @@ void Taint::move(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
       for (unsigned k = 0; k < LANES; ++k) tags[k] = tag(w, flow.sources[0].slot, k);
       return to_results(w, flow, m, tags);
     case FlowKind::Pack:
-    case FlowKind::Unpack: return pack(w, flow, m, flow.kind == FlowKind::Unpack);
+    case FlowKind::Unpack:
+    case FlowKind::Widen: return pack(w, flow, m);
+    case FlowKind::Run: return add_up(w, i, flow, m);
     case FlowKind::Halves:
     case FlowKind::PackHalves: return move_halves(w, i, flow, m);
     case FlowKind::Permute: return permute(w, flow, m);
@@ -329,14 +331,26 @@ void Taint::move(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   to_results(w, flow, m, tags);
 }
 
-Tags Taint::any_of(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
+Tags Taint::any_of(Warp& w, const Ins* i, const Flow& flow, uint32_t m, size_t begin, size_t end) {
   Tags tags{};
-  for (const Flow::Source& source : flow.sources)
+  for (size_t n = begin; n < end; ++n) {
+    const Flow::Source& source = flow.sources[n];
     if (const Tags* own = find(w, source.slot))
       for (unsigned k = 0; k < LANES; ++k)
         if ((m >> k & 1) && !tags[k] && ((*own)[k] & source.bytes))
           tags[k] = make_tag(with_line(w, i, k, origin_of((*own)[k])), ALL_BYTES);
+  }
   return tags;
+}
+
+void Taint::add_up(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
+  std::vector<Tags> tags;
+  size_t at = 0;
+  for (const uint32_t length : flow.lengths) {
+    tags.push_back(any_of(w, i, flow, m, at, at + length));
+    at += length;
+  }
+  for (size_t n = 0; n < tags.size(); ++n) set(w, flow.results[n], m, tags[n]);
 }
 
 /** Lanes for which a predicate that is known settles an and (it is false) or an or. */
@@ -365,7 +379,8 @@ void Taint::move_halves(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   to_results(w, flow, m, tags);
 }
 
-void Taint::pack(Warp& w, const Flow& flow, uint32_t m, bool unpacks) {
+void Taint::pack(Warp& w, const Flow& flow, uint32_t m) {
+  const bool unpacks = flow.kind != FlowKind::Pack;
   const size_t parts = unpacks ? flow.results.size() : flow.sources.size();
   const unsigned bits = flow.selector;
   const auto part = static_cast<uint8_t>((1u << bits) - 1);
@@ -374,8 +389,9 @@ void Taint::pack(Warp& w, const Flow& flow, uint32_t m, bool unpacks) {
     for (size_t n = 0; n < parts; ++n) {
       const Tag own = tag(w, flow.sources[unpacks ? 0 : n].slot, k);
       const auto shift = static_cast<unsigned>(n) * bits;
+      const auto own_part = static_cast<uint8_t>(bytes_of(own) >> shift & part);
       if (unpacks)
-        tags[n][k] = make_tag(origin_of(own), static_cast<uint8_t>(bytes_of(own) >> shift & part));
+        tags[n][k] = make_tag(origin_of(own), flow.kind == FlowKind::Widen && own_part ? ALL_BYTES : own_part);
       else
         tags[0][k] =
             joined(tags[0][k], make_tag(origin_of(own), static_cast<uint8_t>((bytes_of(own) & part) << shift)));

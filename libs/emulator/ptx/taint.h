@@ -83,12 +83,16 @@ class Taint {
   void move(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
   void clear(const Warp& w, const std::vector<uint32_t>& slots, uint32_t lanes);
   void to_results(const Warp& w, const Flow& flow, uint32_t lanes, const Tags& tags);
-  Tags any_of(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
+  Tags any_of(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
+    return any_of(w, i, flow, m, 0, flow.sources.size());
+  }
+  Tags any_of(Warp& w, const Ins* i, const Flow& flow, uint32_t m, size_t begin, size_t end);
   void load(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
   void store(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
   void store_bytes(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, const uint8_t* origins);
   void move_halves(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
-  void pack(Warp& w, const Flow& flow, uint32_t m, bool unpacks);
+  void pack(Warp& w, const Flow& flow, uint32_t m);
+  void add_up(Warp& w, const Ins* i, const Flow& flow, uint32_t m);
   void permute(Warp& w, const Flow& flow, uint32_t m);
   void select(Warp& w, const Flow& flow, uint32_t m);
   void shuffle(Warp& w, const Ins* i, const Flow& flow, uint32_t m);

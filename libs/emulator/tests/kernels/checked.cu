@@ -601,6 +601,41 @@ PROGRAM(ragged_depth) {
   for (int i = threadIdx.x; i < 16 * 16; i += 32) out[i] = C[i / 16][i % 16];
 }
 
+/** Each thread's scores of four keys, of which the first `keys` have been written. */
+template <typename Scalar>
+__device__ __forceinline__ void score_four(const float* in, Scalar (*K)[8], int keys, float (&s)[4]) {
+  for (int i = threadIdx.x; i < keys * 8; i += 32) K[i / 8][i % 8] = in[i];
+  __syncwarp();
+  for (int d = 0; d < 8; ++d)
+#pragma unroll
+    for (int k = 0; k < 4; ++k) s[k] += in[threadIdx.x * 8 + d] * static_cast<float>(K[k][d]);
+}
+
+// correct 1 32 0
+PROGRAM(ragged_sums) {
+  __shared__ float K[4][8];
+  __shared__ alignas(16) half V[4][8];
+  float s[4] = {}, t[4] = {}, sum = 0;
+  const int keys = n - 61;
+  score_four(in, K, keys, s);
+  score_four(in, V, keys, t);
+  const half2 last = __halves2half2(V[keys - 1][7], V[keys][0]);  // the upper half is unwritten
+#pragma unroll
+  for (int k = 0; k < 4; ++k) sum += k < keys ? s[k] + t[k] : 0.0f;
+  out[threadIdx.x] = sum + __low2float(__hmul2(last, last));
+}
+
+// UNINITIALISED_READ 1 32 0
+PROGRAM(ragged_sums_off_by_one) {
+  __shared__ float K[4][8];
+  float s[4] = {}, sum = 0;
+  const int keys = n - 61;
+  score_four(in, K, keys, s);
+#pragma unroll
+  for (int k = 0; k < 4; ++k) sum += k <= keys ? s[k] : 0.0f;
+  out[threadIdx.x] = sum;  // fault
+}
+
 /** A 16 x 16 and B 16 x 8 (column by column) by ldmatrix, their product by mma.sync: d[0], d[1] in row lane / 4. */
 __device__ __forceinline__ void multiply_warp(const half (*A)[16], const half (*B)[16], float (&d)[4]) {
   uint32_t a[4], b[2];
