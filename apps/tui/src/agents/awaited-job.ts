@@ -36,7 +36,8 @@ export async function waitForJob(
     stop.abort();
   }
   await following;
-  return { ended: (await client.getJob({ name })).job!, doing };
+  const { signal: asked } = mcpReq;
+  return { ended: (await client.getJob({ name }, { signal: asked, resume: { signal: asked } })).job!, doing };
 }
 
 function phaseOf({ payload }: JobEvent): string {

@@ -1,22 +1,37 @@
 /** The plain reporter on a job that ends without a result of its own. */
-import { create } from '@bufbuild/protobuf';
-import { JobState, Outcome, GetJobResponseSchema, type JobEvent } from '@flashcore/shared/contract';
+import { create, fromJson, type JsonValue } from '@bufbuild/protobuf';
+import { FlashcoreError, JobState, Outcome, GetJobResponseSchema, type JobEvent } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { SAMPLE_JOB, eventsOf, sampleEvents } from '../testing/sample-job.ts';
 import { CommandContext } from './context.ts';
+import { exitCodeOfEnd } from './exit-code.ts';
 import { followJob, type OpenEvents } from './follow-job.ts';
 
 const EVENTS = sampleEvents();
 
-async function follow(open: OpenEvents): Promise<{ code: number; stdout: string; stderr: string }> {
+interface Followed {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+async function follow(
+  open: OpenEvents,
+  { json = false, gone = false }: { json?: boolean; gone?: boolean } = {},
+): Promise<Followed> {
   const text = { stdout: '', stderr: '' };
   const stream = (name: keyof typeof text) => ({ write: (piece: string) => void (text[name] += piece) });
   const context = new CommandContext(
     { stdin: {}, stdout: stream('stdout'), stderr: stream('stderr'), environment: {} },
-    { color: 'never' },
+    { color: 'never', json },
   );
   const job = { name: SAMPLE_JOB, label: 'flashcore_v6', state: JobState.ENDED, outcome: Outcome.INTERRUPTED };
-  const client = { getJob: () => Promise.resolve(create(GetJobResponseSchema, { job })) };
+  const client = {
+    getJob: () =>
+      gone
+        ? Promise.reject(new FlashcoreError('RUNNER_UNREACHABLE', {}, 'Lost the runner at login1:1'))
+        : Promise.resolve(create(GetJobResponseSchema, { job })),
+  };
   return { code: await followJob(open, { client }, context), ...text };
 }
 
@@ -49,4 +64,20 @@ test('a stream that ends before the job does is an error that names it', async (
     await Promise.resolve();
   }
   await expect(follow(open)).rejects.toThrow(`The stream of ${SAMPLE_JOB} ended without the job's last event`);
+});
+
+test('a runner that is gone once the job has ended: its result and exit code are what the events told', async () => {
+  async function* open(): AsyncGenerator<JobEvent> {
+    yield* EVENTS;
+    await Promise.resolve();
+  }
+  const { code, stdout, stderr } = await follow(open, { json: true, gone: true });
+  const end = EVENTS.at(-1)!.payload;
+  if (end.case !== 'finished') throw new Error('the sample has no end');
+  const { job, result } = fromJson(GetJobResponseSchema, JSON.parse(stdout) as JsonValue);
+  expect([job, result]).toEqual([
+    expect.objectContaining({ name: SAMPLE_JOB, state: JobState.ENDED, outcome: end.value.outcome }),
+    end.value.result,
+  ]);
+  expect([code, stderr]).toEqual([exitCodeOfEnd(end.value), expect.stringContaining('Lost the runner at login1:1')]);
 });

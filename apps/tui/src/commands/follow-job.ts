@@ -28,6 +28,7 @@ import { jsonOf } from './json.ts';
 import { LiveProgress } from './live-progress.ts';
 import { couldNotRun, junitOf } from '../record/junit.ts';
 import { recordTo } from '../record/recording.ts';
+import { toldBy } from '../record/replay-runner.ts';
 import { initialState } from '../state/app-state.ts';
 import { queueText } from '../state/queue-text.ts';
 import { isTelling, resultOf } from '../state/job-result.ts';
@@ -36,7 +37,7 @@ import { attachedJob } from '../state/selectors.ts';
 import { Store } from '../session/store.ts';
 
 type WatchOptions = NonNullable<Parameters<RunnerClient['watch']>[1]>;
-type ConnectionState = Parameters<NonNullable<WatchOptions['onConnection']>>[0];
+type OnConnection = NonNullable<WatchOptions['onConnection']>;
 
 /** Opens the stream of a job's events. */
 export type OpenEvents = (options: Pick<WatchOptions, 'onConnection' | 'onExpired'>) => AsyncIterable<JobEvent>;
@@ -82,20 +83,24 @@ export async function followJob(
   const interrupts = onInterrupt(
     () => job() && stderr.write(`\n${comeBack(job()!.name, context.options)}\nCtrl-C again leaves.\n`),
   );
+  const onConnection = connectionNotes(progress, revive);
+  /** The first and the last event: what is known where the runner is gone at the end. */
+  const told: JobEvent[] = [];
   try {
     let firstKept: bigint | undefined;
     const onExpired = (first: bigint): void => {
       firstKept = first;
       context.note(`The job's events before number ${first} are no longer kept: shown from there`);
     };
-    for await (const event of open({ onConnection: connectionNotes(progress, revive), onExpired })) {
+    for await (const event of open({ onConnection, onExpired })) {
       recorder?.write(event);
+      told[told.length === 0 ? 0 : 1] = event;
       if (store.state.attached !== event.job) store.dispatch({ type: 'attach', job: event.job });
       if (firstKept !== undefined) store.dispatch({ type: 'events-expired', job: event.job, first: firstKept });
       firstKept = undefined;
       store.dispatch({ type: 'job-event', event });
       progress.show(event);
-      if (event.payload.case === 'created') await tellQueue(event, client, progress);
+      if (event.payload.case === 'created') await tellQueue(event, client, { progress, onConnection });
     }
     const ended = job();
     if (ended?.state !== JobState.ENDED)
@@ -104,8 +109,9 @@ export async function followJob(
         { job: ended?.name ?? '' },
         `The stream of ${ended?.name ?? 'the job'} ended without the job's last event`,
       );
+    const response = await endOf(ended.name, client, { onConnection, told, context });
     progress.stop();
-    return await reportEnd(ended, client, context, files);
+    return await reportEnd(ended, response, { client, context, files });
   } finally {
     store.close();
     progress.stop();
@@ -118,11 +124,12 @@ export async function followJob(
 async function tellQueue(
   { job, payload }: JobEvent,
   client: FollowedRunner['client'],
-  progress: LiveProgress,
+  { progress, onConnection }: { progress: LiveProgress; onConnection: OnConnection },
 ): Promise<void> {
   const waits = payload.case === 'created' && (payload.value.job?.queuePosition ?? 0) > 0;
   if (!waits || client.listJobs === undefined) return;
-  const ahead = queueText((await client.listJobs({ pageSize: 200 })).jobs, job);
+  const { jobs } = await client.listJobs({ pageSize: 200 }, { resume: { onConnection } });
+  const ahead = queueText(jobs, job);
   // By now it may have left the queue, or been read from a job long ended.
   if (ahead !== '') progress.line(`queued, ${sanitize(ahead)}`);
 }
@@ -136,21 +143,46 @@ const plainStore = (): Store =>
 
 // Events go on without gap or repeat once the runner is back; an embedded one that was killed is started again, and
 // knows how the job ended.
-function connectionNotes(progress: LiveProgress, revive: Connection['revive']) {
-  return (state: ConnectionState) => {
+function connectionNotes(progress: LiveProgress, revive: Connection['revive']): OnConnection {
+  return (state) => {
     progress.line(state === 'connected' ? 'runner: connected again' : 'runner: connection lost, trying again');
     if (state === 'reconnecting') revive?.().catch((error: unknown) => progress.line(`runner: ${errorText(error)}`));
   };
 }
 
+interface EndOptions {
+  onConnection: OnConnection;
+  told: readonly JobEvent[];
+  context: CommandContext;
+}
+
+/** The ended job; of a runner that has gone for good, what its events told: the last one has the result. */
+async function endOf(
+  name: string,
+  client: FollowedRunner['client'],
+  { onConnection, told, context }: EndOptions,
+): Promise<GetJobResponse> {
+  try {
+    return await client.getJob({ name }, { resume: { onConnection } });
+  } catch (error) {
+    if (!(error instanceof FlashcoreError) || error.reason !== 'RUNNER_UNREACHABLE') throw error;
+    context.note(`The job has ended, and its runner can't be reached: shown as its events told. ${error.message}`);
+    return toldBy(told);
+  }
+}
+
+interface Report {
+  client: FollowedRunner['client'];
+  context: CommandContext;
+  files: OutputFiles;
+}
+
 async function reportEnd(
   ended: JobView,
-  client: FollowedRunner['client'],
-  context: CommandContext,
-  { junit, save, lines, ended: write }: OutputFiles,
+  response: GetJobResponse,
+  { client, context, files: { junit, save, lines, ended: write } }: Report,
 ): Promise<ExitCode> {
-  const { name, error } = ended;
-  const response = await client.getJob({ name });
+  const { error } = ended;
   const exitCode = exitCodeOfEnd(ended);
   // A reader that closes the pipe early (`| head`) ends the program while it writes: it must end with this code.
   process.exitCode = exitCode;
@@ -205,7 +237,8 @@ export async function detachFromJob(
   context: CommandContext,
 ): Promise<ExitCode> {
   for await (const { job } of open({})) {
-    if (context.options.json) context.document(jsonOf(GetJobResponseSchema, await client.getJob({ name: job })));
+    if (context.options.json)
+      context.document(jsonOf(GetJobResponseSchema, await client.getJob({ name: job }, { resume: {} })));
     else context.report([job]);
     context.note(comeBack(job, context.options));
     return ExitCode.PASSED;

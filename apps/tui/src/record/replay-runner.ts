@@ -15,6 +15,7 @@ import {
   ListExperimentsResponseSchema,
   ListJobsResponseSchema,
   ListKernelsResponseSchema,
+  type GetJobResponse,
   type Job,
   type JobEvent,
 } from '@flashcore/shared/contract';
@@ -24,7 +25,8 @@ export type ReplayRunner = RunnerPort & Pick<RunnerClient, 'getJob'>;
 
 /** `speed`: how many times as fast as it happened; 0: without a pause. */
 export function replayRunner(events: readonly JobEvent[], { speed }: { speed: number }): ReplayRunner {
-  const job = endedJob(events);
+  const recorded = toldBy(events);
+  const job = recorded.job!;
   const refuse = (): never => {
     throw new FlashcoreError('DRAINING', {}, 'A replay starts no jobs: this is a recording');
   };
@@ -43,7 +45,6 @@ export function replayRunner(events: readonly JobEvent[], { speed }: { speed: nu
     }
   }
   const started = events.find(({ payload }) => payload.case === 'started')?.payload;
-  const finished = events.at(-1)?.payload;
   const device = started?.case === 'started' ? started.value.device : undefined;
   return {
     getHost: () =>
@@ -52,13 +53,7 @@ export function replayRunner(events: readonly JobEvent[], { speed }: { speed: nu
           host: { hostName: 'a recording', apiVersion: 'v1', devices: device === undefined ? [] : [device] },
         }),
       ),
-    getJob: () =>
-      Promise.resolve(
-        create(GetJobResponseSchema, {
-          job,
-          ...(finished?.case === 'finished' && finished.value.result && { result: finished.value.result }),
-        }),
-      ),
+    getJob: () => Promise.resolve(recorded),
     listJobs: () => Promise.resolve(create(ListJobsResponseSchema, { jobs: [job] })),
     listKernels: () => Promise.resolve(create(ListKernelsResponseSchema)),
     listExperiments: () => Promise.resolve(create(ListExperimentsResponseSchema)),
@@ -98,9 +93,15 @@ function pause(milliseconds: number, signal: AbortSignal | undefined): Promise<v
   });
 }
 
-/** The job as it stood at the end of the recording. */
-function endedJob(events: readonly JobEvent[]): Job {
-  const [first, last] = [events[0], events.at(-1)];
+/** What GetJob would say of a job whose events, the first and the last at least, are these. */
+export function toldBy(events: readonly JobEvent[]): GetJobResponse {
+  const end = events.at(-1)?.payload;
+  const result = end?.case === 'finished' ? end.value.result : undefined;
+  return create(GetJobResponseSchema, { job: endedJob(events[0], events.at(-1)), ...(result && { result }) });
+}
+
+/** The job as it stood at its last event. */
+function endedJob(first: JobEvent | undefined, last: JobEvent | undefined): Job {
   const created = first?.payload.case === 'created' ? first.payload.value.job : undefined;
   const end = last?.payload.case === 'finished' ? last.payload.value : undefined;
   const job = Object.assign(clone(JobSchema, created ?? create(JobSchema)), {

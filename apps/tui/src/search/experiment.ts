@@ -52,7 +52,7 @@ export async function runToResult(
     if (signal?.aborted && name !== '') await client.cancelJob({ name });
     throw thrown;
   }
-  return decided(await client.getJob({ name }), error);
+  return decided(await client.getJob({ name }, { signal, resume: { signal, onConnection } }), error);
 }
 
 /** The runner could not find out: a result of nobody's. Trying again may help. */

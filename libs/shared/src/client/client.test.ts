@@ -15,7 +15,11 @@ import { errorFromStatus, statusFromError } from '../contract/error-status.ts';
 import { FlashcoreError } from '../contract/errors.ts';
 import { HostSchema } from '../generated/flashcore/runner/v1/capabilities_pb.js';
 import type { JobEvent } from '../generated/flashcore/runner/v1/job_event_pb.js';
-import { ListJobsResponseSchema, ReadArtifactResponseSchema } from '../generated/flashcore/runner/v1/service_pb.js';
+import {
+  GetJobResponseSchema,
+  ListJobsResponseSchema,
+  ReadArtifactResponseSchema,
+} from '../generated/flashcore/runner/v1/service_pb.js';
 import { Random } from '../statistics/random.ts';
 import { sha256Of } from '../contract/digest.ts';
 import { cutting, fail, JOB, recordedEvents, replay, serve } from '../testing/fake-runner.ts';
@@ -95,6 +99,26 @@ test('start() sends one request_id until the first event, and watches the same j
   const id = seen[0]!.slice('build '.length);
   expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f-]{27}$/);
   expect(seen).toEqual([`build ${id}`, `build ${id}`, `watch ${JOB} 2`]);
+});
+
+test('a call that resumes waits for a runner that is away for seconds, and tells so', async () => {
+  const first = await started({});
+  const client = await connectTo(first.address);
+  first.stop();
+  const states: ConnectionState[] = [];
+  const asked = client.getJob({ name: JOB }, { resume: { onConnection: (state) => states.push(state) } });
+  // eslint-disable-next-line flashcore/no-fixed-wait -- longer than a call that does not resume takes to give up
+  await setTimeout(2_000);
+  using again = await serve(
+    { getJob: (_call, done) => done(null, create(GetJobResponseSchema, { job: { name: JOB } })) },
+    first.address,
+  );
+  expect((await asked).job?.name).toBe(JOB);
+  expect([states, again.port]).toEqual([['reconnecting', 'connected'], first.port]);
+  again.stop();
+  await expect(client.getJob({ name: JOB }, { resume: { giveUpAfterMs: 200 } })).rejects.toMatchObject({
+    reason: 'RUNNER_UNREACHABLE',
+  });
 });
 
 test('start() throws what the runner answers, at once', async () => {

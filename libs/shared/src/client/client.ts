@@ -25,7 +25,7 @@ import {
 } from './grpc.ts';
 import { jobEvents, type JobEvents, type Link, type WatchOptions } from './job-events.ts';
 import { once, withRequestId } from './request-id.ts';
-import { isServiceError, type ResumeOptions } from './resume.ts';
+import { isServiceError, ResumePolicy, type ResumeOptions } from './resume.ts';
 import { uploadPieces } from './upload-pieces.ts';
 import { gitState } from '../files/git-state.ts';
 import { readSourceTree } from '../kernels/source-tree.ts';
@@ -52,6 +52,8 @@ export interface CallOptions {
   signal?: AbortSignal | undefined;
   /** Default 30 s. */
   timeoutMs?: number | undefined;
+  /** Waits for a lost runner as a job's stream does; default: gives up within a second. */
+  resume?: ResumeOptions | undefined;
 }
 
 /**
@@ -208,7 +210,23 @@ export class RunnerClient {
     const call = () => callUnary(this.#link.channel, name, request, { timeoutMs: UNARY_TIMEOUT_MS, ...options });
     // Every such call may be made twice: it reads, cancels what is then cancelled, or has a request_id. The channel
     // connects anew by itself.
-    return this.#again(call).catch(this.#explain);
+    return (options.resume ? this.#resumed(call, name, options.resume) : this.#again(call)).catch(this.#explain);
+  }
+
+  /** A call that is made again until the runner is back, or was away for too long. */
+  async #resumed<Response>(call: () => Promise<Response>, name: string, options: ResumeOptions): Promise<Response> {
+    const policy = new ResumePolicy(this.#link.channel, this.address, options);
+    for (;;) {
+      try {
+        const response = await call();
+        policy.progress();
+        return response;
+      } catch (cause) {
+        // A runner that is there and does not answer had its time.
+        if (isServiceError(cause) && cause.code === status.DEADLINE_EXCEEDED) throw cause;
+        await policy.waitAfter(cause, name);
+      }
+    }
   }
 
   /** A call whose connection was cut is made again, some times. */
