@@ -183,7 +183,7 @@ function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOption
     const spec = (): JobSpec => (planned ??= specAgain(kept, deviceId, options));
     const warnOnce = warningsOf(job);
     let building: Promise<BuiltAhead | undefined> | undefined;
-    let reason = before && 'the gateway was started again, and its pilot has ended';
+    let reason = before && 'its pilot ended while the gateway was away';
     let lease = before && pool.leaseBefore(before);
     for (;;) {
       if (!lease) {

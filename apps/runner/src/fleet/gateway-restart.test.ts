@@ -1,6 +1,7 @@
-/** kill -9 of a gateway, and another on the same data folder: its jobs and pilots go on. */
+/** A gateway that is killed, or whose disk is full: its jobs and pilots go on. */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setImmediate as tick } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { RunnerClient } from '@flashcore/shared/client';
@@ -8,7 +9,7 @@ import { JobResultSchema, Outcome, WarningSchema, type JobEvent } from '@flashco
 import { PATIENT_MS, until } from '@flashcore/shared/testing';
 import type { JobBody, JobContext } from '../jobs/job-context.ts';
 import { openDatabaseToRead } from '../store/database.ts';
-import { startChildGateway } from '../testing/child-runner.ts';
+import { startChildGatewayIn } from '../testing/child-runner.ts';
 import { flyTestPilot } from '../testing/test-pilot.ts';
 import { collect, finished, kernel, temporaryFolder } from '../testing/test-runner.ts';
 import { attempts, isGapless, warnings } from '../testing/told.ts';
@@ -16,7 +17,10 @@ import { attempts, isGapless, warnings } from '../testing/told.ts';
 const PASSED = { outcome: Outcome.PASSED, summary: 'passed', result: create(JobResultSchema) };
 
 /** A gateway that can be killed, with pilots in this process. */
-async function startCluster(body: (attempt: number) => JobBody, { max = 1 } = {}) {
+async function startCluster(
+  body: (attempt: number) => JobBody,
+  { max = 1, environment = {} }: { max?: number; environment?: NodeJS.ProcessEnv } = {},
+) {
   const folder = temporaryFolder();
   const file = join(folder.path, 'fleet.yaml');
   const submitted = join(folder.path, 'q');
@@ -34,7 +38,15 @@ partitions:
   );
   mkdirSync(submitted);
   const start = () =>
-    startChildGateway(file, submitted, '--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`);
+    startChildGatewayIn(
+      { ...process.env, ...environment },
+      file,
+      submitted,
+      '--data',
+      join(folder.path, 'data'),
+      '--address',
+      `unix:${folder.path}/s`,
+    );
   let gateway = await start();
   const ended = new AbortController();
   const pilots = new Map<string, { end: () => void; landed: Promise<void> }>();
@@ -59,6 +71,7 @@ partitions:
   return {
     client,
     pilots,
+    stderr: () => gateway.stderr,
     kill: (signal: NodeJS.Signals = 'SIGKILL') => gateway.end(signal),
     restart: async () => {
       gateway = await start();
@@ -168,5 +181,37 @@ test(
     expect(finished(seen).outcome).toBe(Outcome.CANCELLED);
     const next = await collect(cluster.client.start('verify', kernel('flashcore_v6')));
     expect([attempts(next), cluster.pilots.size]).toEqual([['1: '], 1]);
+  },
+);
+
+test.each([150, 260, 400])(
+  'a disk that is full for seconds from call %i of the store on: accepted jobs wait, pass, and no event is lost',
+  { timeout: 120_000 },
+  async (call) => {
+    const accepted = Promise.withResolvers<void>();
+    const texts = Array.from({ length: 40 }, (_, index) => `event ${index}`);
+    const body: JobBody = async (job) => {
+      await accepted.promise;
+      for (const text of texts) {
+        warn(job, text);
+        await tick();
+      }
+      return PASSED;
+    };
+    await using cluster = await startCluster(() => body, {
+      max: 3,
+      environment: { FLASHCORE_STORE_FAULT: `ENOSPC ${call} 3000`, FLASHCORE_LOG_LEVEL: 'warn' },
+    });
+    const jobs = Array.from({ length: 6 }, () => collect(cluster.client.start('verify', kernel('fa_v1_baseline'))));
+    await until(async () => (await cluster.client.listJobs({})).jobs.length === 6);
+    accepted.resolve();
+    for (const events of await Promise.all(jobs))
+      expect([finished(events).outcome, isGapless(events), warnings(events), attempts(events)]).toEqual([
+        Outcome.PASSED,
+        true,
+        texts,
+        ['1: '],
+      ]);
+    expect(cluster.stderr()).toContain('only reading: the store takes no writes');
   },
 );

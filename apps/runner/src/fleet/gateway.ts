@@ -93,6 +93,7 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
   let clients: (partition: string) => ClientLoad[] = () => [];
 
   const begin = async (queues: JobQueues): Promise<void> => {
+    pool.storeFailure = () => queues.storeFailure;
     pool.expect(table.pilots());
     await builds?.prepare();
     pool.onChange = () => queues.startWaiting();

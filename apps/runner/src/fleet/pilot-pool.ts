@@ -74,6 +74,9 @@ export class PilotPool {
   /** Told when a pilot is free or has gone. */
   onChange: () => void = () => undefined;
 
+  /** Why nothing can be stored; undefined: it can. Pilots that are away come back once it can. */
+  storeFailure: () => FlashcoreError | undefined = () => undefined;
+
   /** Jobs of a partition that wait for a pilot. */
   waitingJobs(partition: string): number {
     return this.#waiting.count(partition);
@@ -104,10 +107,13 @@ export class PilotPool {
 
   /**
    * Lets a pilot in by its one-time token, or again by its session too; a job that it has goes on, if it is still its
-   * own. Errors: UNAUTHENTICATED, INVALID_REQUEST, VERSION_MISMATCH: it is then to be dismissed.
+   * own. Errors: UNAUTHENTICATED, INVALID_REQUEST, VERSION_MISMATCH: it is then to be dismissed; DISK_FULL,
+   * STORE_UNAVAILABLE: it is to come back.
    */
   register(asked: Register, link: PilotLink): PilotSession {
     const { logger } = this.#options;
+    const failure = this.storeFailure();
+    if (failure) throw failure;
     const { row, device } = this.#welcome(asked);
     const { id, schedulerJob, partition } = row;
     const before = this.#roster.get(id);
@@ -154,7 +160,7 @@ export class PilotPool {
   #workThatGoesOn(id: number, lease: number): PilotWork | undefined {
     const pilot = this.#roster.get(id);
     clearTimeout(pilot?.givenUp);
-    if (pilot?.work?.lease === lease) return pilot.work;
+    if (pilot?.work?.lease === lease && !pilot.work.isOver) return pilot.work;
     if (lease > 0) this.#refuse(id, lease);
     this.#lost(id, 'its pilot came back without it');
     return undefined;
@@ -268,7 +274,7 @@ export class PilotPool {
   leaseBefore(row: LeaseRow): Lease | undefined {
     const submitted = this.#options.table.pilots().find(({ id }) => id === row.pilot);
     const pilot = submitted && this.#expected(submitted, row.node);
-    if (!pilot || pilot.work) return undefined;
+    if (!pilot || (pilot.work && !pilot.work.isOver)) return undefined;
     return this.#leaseOf(pilot, row);
   }
 
@@ -285,7 +291,10 @@ export class PilotPool {
 
   #waitFor(pilot: LivePilot, reason: string): void {
     pilot.givenUp = setTimeout(() => {
-      if (this.#roster.has(pilot)) this.#lost(pilot.id, reason);
+      if (!this.#roster.has(pilot)) return;
+      // It can't come back before.
+      if (this.storeFailure()) this.#waitFor(pilot, reason);
+      else this.#lost(pilot.id, reason);
     }, this.#options.awayMs ?? AWAY_MS).unref();
   }
 

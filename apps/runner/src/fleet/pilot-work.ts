@@ -7,6 +7,7 @@ import {
   type Sha256,
 } from '@flashcore/shared/contract';
 import type { Assignment } from '@flashcore/shared/fleet';
+import { JobHeld } from '../jobs/job-run.ts';
 import type { LeaseRow } from '../store/fleet-table.ts';
 import type { LeaseOptions, PilotLink } from './pilot-link.ts';
 
@@ -48,6 +49,7 @@ export class PilotWork {
   /** The pilot's number of the last event. */
   #heard: number;
   #stopping = false;
+  #isOver = false;
   /** Undefined: the job was not taken up yet since the gateway was started again. */
   #readable: Record<'source' | 'build', ReadonlySet<string>> | undefined;
   #storedBytes = 0;
@@ -69,6 +71,11 @@ export class PilotWork {
   /** The pilot was told to stop it, or is to be once it is back. */
   get stopping(): boolean {
     return this.#stopping;
+  }
+
+  /** Its job goes on under the same lease, as another work. */
+  get isOver(): boolean {
+    return this.#isOver;
   }
 
   /** Lets its pilot read what the job is made of. */
@@ -122,11 +129,13 @@ export class PilotWork {
     this.#onEvent = onEvent;
     let unanswered: NodeJS.Timeout | undefined;
     const stop = (): void => {
+      if (signal.reason instanceof JobHeld) return this.#letGo(signal.reason, link());
       this.#stopping = true;
       link()?.stop(this.lease);
       unanswered ??= setTimeout(onUnstopped, STOP_WITHIN_MS);
     };
-    if (assignment) link()?.assign(assignment);
+    const isHeld = signal.reason instanceof JobHeld;
+    if (assignment && !isHeld) link()?.assign(assignment);
     if (signal.aborted) stop();
     signal.addEventListener('abort', stop);
     try {
@@ -135,6 +144,13 @@ export class PilotWork {
       clearTimeout(unanswered);
       signal.removeEventListener('abort', stop);
     }
+  }
+
+  /** The gateway can't store what the pilot tells: cut off, it runs on, and tells the rest when it comes back. */
+  #letGo(held: JobHeld, link: PilotLink | undefined): void {
+    this.#isOver = true;
+    this.fail(held);
+    link?.cut(held.message);
   }
 
   /** Where an event stands after those that were heard; one that was told before, ahead of a cut, is passed over. */

@@ -149,6 +149,8 @@ export class Scaler {
   async #submitMissing(settings: PartitionSettings): Promise<void> {
     const { pool, table, scheduler, queued, logger } = this.#options;
     const { partition, min, max } = settings;
+    // A pilot that can't be noted would be cancelled at once.
+    if (pool.storeFailure()) return;
     const failures = this.#failures.get(partition);
     if (failures && failures.count >= MOST_FAILURES && this.#nowMs() - failures.lastMs < AFTER_FAILURES_MS) return;
     // One that was there and is gone may come back, but no job waits for it.

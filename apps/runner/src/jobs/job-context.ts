@@ -6,6 +6,7 @@ import {
   type CaseSet,
   type Tolerance,
   type Device,
+  type FlashcoreError,
   type Fleet,
   type GatePlan,
   type JobError,
@@ -191,4 +192,6 @@ export interface JobQueues {
   waitingFor(deviceId: string): number;
   clientsOf(deviceId: string): ClientLoad[];
   startWaiting(): void;
+  /** Why nothing can be stored; undefined: it can. */
+  readonly storeFailure: FlashcoreError | undefined;
 }

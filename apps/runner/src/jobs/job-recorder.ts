@@ -96,6 +96,16 @@ export class JobRecorder {
     else this.#flushSoon ??= setImmediate(() => this.#flushBatch());
   }
 
+  /** Forgets what is not stored yet. */
+  drop(): void {
+    if (this.#flushSoon) clearImmediate(this.#flushSoon);
+    clearTimeout(this.#tryAgain);
+    this.#flushSoon = undefined;
+    this.#tryAgain = undefined;
+    this.#pending = [];
+    this.#alongside.clear();
+  }
+
   #enqueue(payload: JobPayload): void {
     const sequence = this.#sequence + 1;
     const event = create(JobEventSchema, {

@@ -55,6 +55,8 @@ export interface JobRunHost {
   markEnded: (run: JobRun, end: JobOutcome, times: EndTimes) => void;
   /** Told of errors that may say that the store takes no writes. */
   onStoreFailure: (thrown: unknown) => void;
+  /** Resolves when the store may take writes again. */
+  whenWritable: () => Promise<void>;
   /** The job waits no longer: it was stopped while it was queued. */
   onLeftQueue: (run: JobRun) => void;
   /** The store has refused the job's end for a while. */
@@ -72,11 +74,21 @@ export interface EndTimes {
   deviceMs?: number;
 }
 
-/** What a job has only while it runs. */
+/** What a job has only while it runs; a kept one that the store held up has another then. */
 interface Running {
   controller: AbortController;
   /** Resolves when it is stopped. */
   stopped: PromiseWithResolvers<void>;
+  /** The store refused something of a kept job. */
+  isHeld: boolean;
+}
+
+/**
+ * Why the body of a kept job is aborted when the store takes no writes: the job was accepted, so it is gone on with
+ * once they can be stored, as after the runner's end.
+ */
+export class JobHeld extends Error {
+  override readonly name = 'JobHeld';
 }
 
 type State = 'queued' | 'running' | 'ending' | 'ended';
@@ -91,9 +103,11 @@ export class JobRun {
   readonly deviceId: string;
   readonly #host: JobRunHost;
   readonly #takesDevice: boolean;
-  /** When an earlier runner began it: its events say so already. */
+  /** When an earlier runner began it. */
   readonly #startedMs: number | undefined;
-  #body: JobBody | undefined;
+  readonly #body: JobBody | undefined;
+  /** Its events say so already. */
+  #toldStart: boolean;
   #queueTimer: NodeJS.Timeout | undefined;
   #recorder: JobRecorder | undefined;
   #running: Running | undefined;
@@ -119,6 +133,7 @@ export class JobRun {
     this.#body = options.body;
     this.#takesDevice = options.takesDevice;
     this.#startedMs = before?.startMs ?? undefined;
+    this.#toldStart = this.#startedMs !== undefined;
     this.#queueTimer = setTimeout(
       () => this.stop({ type: 'queue-limit', seconds: maxQueueSeconds, deviceId: this.deviceId }),
       leftMs(maxQueueSeconds, before?.createMs),
@@ -179,6 +194,7 @@ export class JobRun {
     this.#leaveQueue();
     clearTimeout(this.#runTimer);
     this.#running?.controller.abort(new DOMException('Another runner goes on with the job', 'AbortError'));
+    this.#running?.stopped.resolve();
   }
 
   /**
@@ -186,38 +202,51 @@ export class JobRun {
    */
   async run(device: DeviceDescription): Promise<void> {
     this.#state = 'running';
-    const running = { controller: new AbortController(), stopped: Promise.withResolvers<void>() };
-    this.#running = running;
     if (!this.#takesDevice) this.#setDevice(true);
-    const body = this.#runBody(device, running.controller.signal);
-    const end = await Promise.race([body, running.stopped.promise.then(() => within(body, STOP_GRACE_MS))]);
-    if (this.#left) return;
-    await this.#finish(
-      this.#stopCause
-        ? endByStop(this.#stopCause, 'running', end?.result)
-        : (end ?? endByError(new Error('a body was given up without being stopped'))),
-    );
-    if (end === undefined)
-      this.#host.logger.error(
-        { job: this.name, device: device.deviceId },
-        'the job did not stop; its device is held until it does',
+    for (;;) {
+      const running = newRunning();
+      this.#running = running;
+      const body = this.#runBody(device, running);
+      const end = await Promise.race([body, running.stopped.promise.then(() => within(body, STOP_GRACE_MS))]);
+      if (end === 'held' && !this.#stopCause && !this.#left) {
+        await Promise.race([this.#host.whenWritable(), running.stopped.promise]);
+        if (!this.#stopCause && !this.#left) continue;
+      }
+      if (this.#left) return;
+      const found = end === 'held' ? undefined : end;
+      await this.#finish(
+        this.#stopCause
+          ? endByStop(this.#stopCause, 'running', found?.result)
+          : (found ?? endByError(new Error('a body was given up without being stopped'))),
       );
-    await body;
-    this.#setDevice(false);
+      if (end === undefined)
+        this.#host.logger.error(
+          { job: this.name, device: device.deviceId },
+          'the job did not stop; its device is held until it does',
+        );
+      await body;
+      this.#setDevice(false);
+      return;
+    }
   }
 
-  async #runBody(device: DeviceDescription, signal: AbortSignal): Promise<JobOutcome> {
+  /** How the body ends; 'held': the store refused something, and it is to be run again. */
+  async #runBody(device: DeviceDescription, running: Running): Promise<JobOutcome | 'held'> {
     try {
-      if (this.#startedMs === undefined)
+      if (!this.#toldStart)
         this.#record({ case: 'started', value: create(JobStartedSchema, { device }) }, () =>
           this.#host.markStarted(this, this.#host.nowMs()),
         );
+      this.#toldStart = true;
       const body = this.#body ?? this.#host.keptBodyOf(this);
-      return await body(this.#context(device, signal));
+      const end = await body(this.#context(device, running));
+      return running.isHeld ? 'held' : end;
     } catch (thrown) {
       if (this.#left) return endByError(thrown);
+      if (running.isHeld) return 'held';
       const error = asFlashcoreError(storageError(thrown, 'store what the job found'));
       this.#host.onStoreFailure(error);
+      if (this.#hold(running, error)) return 'held';
       if (!this.#stopCause)
         this.#host.logger.warn(
           { job: this.name, reason: error.reason, ...error.metadata, err: thrown },
@@ -226,16 +255,31 @@ export class JobRun {
       return endByError(error, this.#kept);
     } finally {
       clearTimeout(this.#runTimer);
+      this.#runTimer = undefined;
     }
   }
 
-  #context(device: DeviceDescription, signal: AbortSignal): JobContext {
+  /** Whether the job waits for the store: a kept one, whose request is carried out again from what is stored. */
+  #hold(running: Running, error: unknown): boolean {
+    if (this.#body || this.#stopCause || !isStorageFailure(error)) return false;
+    running.isHeld = true;
+    // What was not stored is told again by the body.
+    this.#recorder?.drop();
+    this.#recorder = undefined;
+    this.#host.logger.warn({ job: this.name, reason: error.reason }, 'the job waits until the store takes writes');
+    running.controller.abort(new JobHeld(`The job waits: ${error.message}`));
+    return true;
+  }
+
+  #context(device: DeviceDescription, running: Running): JobContext {
     return {
       name: this.name,
       owner: this.owner,
-      signal,
+      signal: running.controller.signal,
       device,
-      emit: (payload, alongside) => this.#emit(payload, alongside),
+      emit: (payload, alongside) => {
+        if (!running.isHeld) this.#emit(payload, alongside);
+      },
       hasDevice: (has) => this.#setDevice(has),
       keep: (found) => {
         this.#kept = found;
@@ -263,9 +307,11 @@ export class JobRun {
     }
   }
 
-  /** Stops the job because something of it could not be stored. */
+  /** Stops the job, or holds a kept one up, because something of it could not be stored. */
   failed(thrown: unknown): void {
     this.#host.onStoreFailure(thrown);
+    const running = this.#running;
+    if (this.#state === 'running' && running && (running.isHeld || this.#hold(running, thrown))) return;
     this.stop({ type: 'failed', error: asFlashcoreError(thrown) });
   }
 
@@ -314,6 +360,12 @@ export class JobRun {
     }
   }
 }
+
+const newRunning = (): Running => ({
+  controller: new AbortController(),
+  stopped: Promise.withResolvers<void>(),
+  isHeld: false,
+});
 
 const endHeld = (name: string, { reason, message, metadata }: FlashcoreError): FlashcoreError =>
   new FlashcoreError(

@@ -7,6 +7,7 @@ import {
   type Job,
   type JobResult,
 } from '@flashcore/shared/contract';
+import { pause } from '../async.ts';
 import type { Logger } from '../log.ts';
 import type { Database } from '../store/database.ts';
 import { isStorageFailure } from '../store/storage-error.ts';
@@ -24,6 +25,9 @@ import { jobMessage } from './job-message.ts';
 import { JobRun, STOP_GRACE_MS, type JobRunHost } from './job-run.ts';
 import { recoverJobs } from './recovery.ts';
 import { StoredJobs } from './stored-jobs.ts';
+
+/** How long a job waits that the store refused, where nobody knows whether it takes writes. */
+const TRY_AGAIN_MS = 1_000;
 
 export interface JobsOptions {
   database: Database;
@@ -89,6 +93,8 @@ export class Jobs {
   #draining = false;
   #left = false;
   #recovered = false;
+  /** What goes on when the store takes writes again. */
+  readonly #onWritable: (() => void)[] = [];
 
   /** Also ends the jobs that an earlier runner left unfinished. */
   constructor(options: JobsOptions) {
@@ -155,7 +161,21 @@ export class Jobs {
 
   #resume(): void {
     this.#recover();
+    for (const goOn of this.#onWritable.splice(0)) goOn();
     this.startWaiting();
+  }
+
+  /** Resolves when the store may take writes again. */
+  async #whenWritable(): Promise<void> {
+    if (!this.#options.writes?.failure) return pause(TRY_AGAIN_MS);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#onWritable.push(resolve);
+    return promise;
+  }
+
+  /** Why nothing can be stored; undefined: it can. */
+  get storeFailure(): FlashcoreError | undefined {
+    return this.#options.writes?.failure;
   }
 
   /** Starts the jobs whose devices have room for them now. */
@@ -334,6 +354,7 @@ export class Jobs {
       markStarted: ({ jobId }, startMs) => table.markStarted(jobId, startMs),
       markEnded: ({ jobId }, end, times) => this.#stored.markEnded(this.#stored.byId(jobId), end, times),
       onStoreFailure: (thrown) => writes?.failed(thrown),
+      whenWritable: () => this.#whenWritable(),
       onLeftQueue: (run) => this.#queues.get(run.deviceId)?.remove(run),
       onEndHeld: ({ jobId }, error) => this.#stored.streams.hold(jobId, error),
       onEnded: (run) => {

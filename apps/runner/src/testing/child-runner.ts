@@ -37,7 +37,17 @@ export async function startChildRunnerWithDescriptors(descriptors: number, ...fl
 
 /** A gateway of the cluster that a fleet file describes, whose scheduler is a folder (fake-gateway-main.ts). */
 export async function startChildGateway(file: string, folder: string, ...flags: string[]): Promise<ChildRunner> {
-  return start([process.execPath, GATEWAY, file, folder, 'serve', ...flags], process.env);
+  return startChildGatewayIn(process.env, file, folder, ...flags);
+}
+
+/** As above, in a given environment. */
+export async function startChildGatewayIn(
+  environment: NodeJS.ProcessEnv,
+  file: string,
+  folder: string,
+  ...flags: string[]
+): Promise<ChildRunner> {
+  return start([process.execPath, GATEWAY, file, folder, 'serve', ...flags], environment);
 }
 
 /** In one file where tests have built it (tools/build-for-tests.ts). */

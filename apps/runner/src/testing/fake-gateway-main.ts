@@ -10,11 +10,13 @@ import type { Scheduler } from '../fleet/slurm.ts';
 import { createLogger } from '../log.ts';
 import { parseOptions } from '../options.ts';
 import { startRunner } from '../runner.ts';
+import { armStoreFault } from './store-fault.ts';
 import { REPOSITORY_ROOT } from './test-runner.ts';
 
 const [path, folder, ...flags] = process.argv.slice(2) as [string, string, ...string[]];
 const file = readFleetFile(path);
 const options = parseOptions(flags, { version: '0.0.0', repositoryRoot: REPOSITORY_ROOT, environment: process.env })!;
+if (process.env['FLASHCORE_STORE_FAULT']) armStoreFault(process.env['FLASHCORE_STORE_FAULT'], options.dataDirectory);
 const scheduler: Scheduler = {
   submit: (_, token) => {
     const id = `${Date.now()}${Math.floor(Math.random() * 1e6)}`;
