@@ -1,6 +1,7 @@
 import { Writable } from 'node:stream';
-import { expect, test } from 'vitest';
-import { UnreadLines } from './log.ts';
+import { pino } from 'pino';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { RepeatedLines, UnreadLines } from './log.ts';
 
 const KIB = 'x'.repeat(1023) + '\n';
 
@@ -17,6 +18,24 @@ test('what nobody reads waits up to 1 MiB; then lines are dropped until all is r
   log.write('again\n');
   reader.readLine();
   expect(reader.lines).toEqual([...Array.from({ length: 1_024 }, () => KIB), 'lost 4\n', 'again\n']);
+});
+
+test('a line that comes again and again is written once, and then with a count', () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const written: Record<string, unknown>[] = [];
+  const lines = new RepeatedLines({ write: (line) => void written.push(JSON.parse(line) as Record<string, unknown>) });
+  const log = pino({ base: null, timestamp: pino.stdTimeFunctions.isoTime }, lines);
+  for (let second = 0; second < 35; second += 1) {
+    for (let time = 0; time < 7; time += 1) log.warn({ pilot: '7' }, 'a pilot was not let in');
+    log.info({ second }, 'other');
+    vi.advanceTimersByTime(1_000);
+  }
+  lines.flush();
+  const same = written.filter(({ msg }) => msg === 'a pilot was not let in');
+  expect(same.map(({ repeated = 0 }) => repeated)).toEqual([0, 7 * 30 - 1, 0, 7 * 5 - 1]);
+  expect(same[1]).toEqual({ ...same[2], time: expect.any(String) as string, repeated: 7 * 30 - 1 });
+  expect(written.filter(({ msg }) => msg === 'other')).toHaveLength(35);
 });
 
 /** A pipe without room: a line leaves it when it is read. */

@@ -6,6 +6,9 @@ export type { Logger };
 
 const STDERR = 2;
 const MOST_UNREAD_BYTES = 1024 * 1024;
+/** How long a line stands for those like it, and how many such lines are remembered. */
+const REPEATED_WITHIN_MS = 30_000;
+const MOST_REMEMBERED = 64;
 
 /**
  * The daemon's log: one JSON object a line on stderr, with the job's name where there is one. Jobs go on also where
@@ -13,23 +16,84 @@ const MOST_UNREAD_BYTES = 1024 * 1024;
  */
 export function createLogger(level: string): Logger {
   const options = { level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime };
+  if (level === 'silent') return pino(options);
   const kind = fstatSync(STDERR);
   if (!kind.isFIFO() && !kind.isSocket()) {
     const file = pino.destination({ fd: STDERR, sync: true });
     file.on('error', goOn);
-    return pino(options, file);
+    return pino(options, withoutRepeats(file));
   }
   // Node writes to a pipe without waiting. Its stderr is one for the whole process: one listener for all loggers.
   process.stderr.off('error', goOn).on('error', goOn);
   const logger: Logger = pino(
     options,
-    new UnreadLines(process.stderr, (lines) => logger.warn({ lines }, 'lines of this log are lost: nobody read them')),
+    withoutRepeats(
+      new UnreadLines(process.stderr, (lines) =>
+        logger.warn({ lines }, 'lines of this log are lost: nobody read them'),
+      ),
+    ),
   );
   return logger;
 }
 
+function withoutRepeats(to: DestinationStream): DestinationStream {
+  const lines = new RepeatedLines(to);
+  process.once('exit', () => lines.flush());
+  return lines;
+}
+
 /** EPIPE: nobody reads any more; ENOSPC. */
 const goOn = (): void => undefined;
+
+interface Repeated {
+  /** The last of them. */
+  line: string;
+  count: number;
+  timer: NodeJS.Timeout;
+}
+
+/**
+ * Writes a line once that comes again and again, apart from its time: at once, and after a while the last one of those
+ * that came since, with "repeated", their number.
+ */
+export class RepeatedLines implements DestinationStream {
+  readonly #to: DestinationStream;
+  readonly #seen = new Map<string, Repeated>();
+
+  constructor(to: DestinationStream) {
+    this.#to = to;
+  }
+
+  write(line: string): void {
+    const key = line.replace(TIME, '');
+    const seen = this.#seen.get(key);
+    if (seen) {
+      seen.line = line;
+      seen.count += 1;
+      return;
+    }
+    const [oldest] = this.#seen.keys();
+    if (this.#seen.size >= MOST_REMEMBERED) this.#tell(oldest!);
+    this.#to.write(line);
+    const timer = setTimeout(() => this.#tell(key), REPEATED_WITHIN_MS).unref();
+    this.#seen.set(key, { line, count: 0, timer });
+  }
+
+  /** Writes what is left. */
+  flush(): void {
+    for (const key of [...this.#seen.keys()]) this.#tell(key);
+  }
+
+  #tell(key: string): void {
+    const { line, count, timer } = this.#seen.get(key)!;
+    clearTimeout(timer);
+    this.#seen.delete(key);
+    if (count > 0) this.#to.write(line.replace(/\}\n$/, `,"repeated":${count}}\n`));
+  }
+}
+
+/** As pino begins each line. */
+const TIME = /^\{"level":\d+,"time":"[^"]*"/;
 
 /**
  * Lines for a reader that may pause for ever: what is unread waits in memory up to a limit. Past it lines are dropped
