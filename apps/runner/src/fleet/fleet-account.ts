@@ -45,8 +45,8 @@ const NOTHING_SPENT = { heldMs: 0, usedMs: 0 };
 export class FleetAccount {
   /** Why the scheduler does not do what it is asked; undefined: it does. */
   schedulerProblem: string | undefined;
-  /** Why the last pilot that was not let in was not. */
-  lastRefusal: string | undefined;
+  /** Pilots that were not let in, by their number in the store, until they have ended or registered. */
+  readonly refusals = new Map<number, { partition: string; text: string }>();
   requeues = 0;
   lostLeases = 0;
   refusedEvents = 0;

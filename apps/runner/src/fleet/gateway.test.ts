@@ -185,6 +185,31 @@ test('a pilot that nobody answers ends soon, and its exit code says why', async 
   sockets.dispose();
 });
 
+test.each([
+  ['device', { device: 'NVIDIA H200' }, 'partition gpu has NVIDIA H200, a pilot found NVIDIA L4'],
+  ['version', { buildId: 'another' }, "Put the gateway's own bundle on the nodes"],
+])('a pilot of a wrong %s says so, and so does the fleet', async (_, options, cause) => {
+  await using cluster = await startCluster(() => warn('never'), options);
+  const job = collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
+  const problem = async () => (await cluster.client.getHost({})).host!.fleet!.schedulerProblem;
+  await until(async () => (await problem()) !== undefined);
+  expect(await problem()).toMatch(/^partition gpu: pilot 1 on .* was refused: /);
+  expect(await problem()).toContain(cause);
+  const { message } = (await cluster.pilots.get('1')!.landed) as Error;
+  expect(message).toMatch(/^The gateway refused this pilot\. /);
+  expect(message).toContain(cause);
+  await cluster.client.cancelJob({ name: (await cluster.client.listJobs({})).jobs[0]!.name });
+  await job;
+});
+
+test('a pilot with a token of no gateway says so', async () => {
+  await using cluster = await startCluster(() => warn('never'));
+  expect(await landingOf(cluster.reach)).toMatchObject({
+    reason: 'UNAUTHENTICATED',
+    message: expect.stringContaining('it gave out no such token') as string,
+  });
+});
+
 test.skipIf(missing('openssl'))(
   'a pilot names a certificate of another authority, and the start refuses one for another name',
   async () => {

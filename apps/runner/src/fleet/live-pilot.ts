@@ -32,6 +32,9 @@ export const hasTime = ({ secondsLeft = Infinity }: LivePilot): boolean => secon
 
 const MOST_NODE = 64;
 
+/** Where a pilot says that it is. */
+export const nodeOf = ({ node }: Register): string => plainLine(node).slice(0, MOST_NODE);
+
 interface Absence {
   node: string;
   /** What its partition is expected to have. */
@@ -55,7 +58,7 @@ export function arrivedPilot(row: PilotRow, { asked, link, device, work, startMs
   return {
     ...row,
     link,
-    node: plainLine(asked.node).slice(0, MOST_NODE),
+    node: nodeOf(asked),
     device,
     lacks: lacksOf(asked, nowMs),
     missing: missingOf(asked),

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { type Client, type ClientDuplexStream, type MethodDefinition, status } from '@grpc/grpc-js';
-import { asFlashcoreError } from '@flashcore/shared/contract';
+import { type Client, type ClientDuplexStream, type MethodDefinition, type ServiceError, status } from '@grpc/grpc-js';
+import { errorFromStatus, FlashcoreError } from '@flashcore/shared/contract';
 import {
   AttachRequestSchema,
   fleetServiceDefinition,
@@ -59,10 +59,10 @@ export class PilotConnection {
   /** Registers, and listens until either side ends it. */
   async run(register: Register, secondsLeft: () => bigint): Promise<ConnectionEnd> {
     const link = this.#link;
-    const ended = Promise.withResolvers<Error | undefined>();
+    const ended = Promise.withResolvers<ServiceError | undefined>();
     link.on('data', ({ message }: AttachResponse) => this.#hear(message));
     link.on('end', () => ended.resolve(undefined));
-    link.on('error', (error) => ended.resolve(error));
+    link.on('error', (error: ServiceError) => ended.resolve(error));
     this.over.addEventListener('abort', () => ended.resolve(undefined), { once: true });
     const beat = setInterval(
       () => void this.say({ case: 'heartbeat', value: { secondsLeft: secondsLeft() } }),
@@ -71,7 +71,7 @@ export class PilotConnection {
     try {
       void this.say({ case: 'register', value: register });
       const error = await ended.promise;
-      const refused = error && isRefusal(error) ? asFlashcoreError(error) : undefined;
+      const refused = error && refusalIn(error);
       return { ...this.#end, ...(refused ? { refused } : error && { failure: error }) };
     } finally {
       clearInterval(beat);
@@ -111,7 +111,10 @@ export class PilotConnection {
 }
 
 /** Only the gateway's own word ends a pilot; a network or a gateway that is away may come back. */
-const isRefusal = (error: Error): boolean =>
-  [status.INVALID_ARGUMENT, status.FAILED_PRECONDITION, status.UNAUTHENTICATED].includes(
-    (error as { code?: number }).code ?? status.UNKNOWN,
-  );
+function refusalIn(error: ServiceError): FlashcoreError | undefined {
+  if (!REFUSALS.includes(error.code)) return undefined;
+  const { reason, metadata, message } = errorFromStatus(error);
+  return new FlashcoreError(reason, metadata, `The gateway refused this pilot. ${message}`, { cause: error });
+}
+
+const REFUSALS: readonly status[] = [status.INVALID_ARGUMENT, status.FAILED_PRECONDITION, status.UNAUTHENTICATED];

@@ -13,7 +13,7 @@ import type { ClientLoad } from '../jobs/job-context.ts';
 import type { Logger } from '../log.ts';
 import type { LeaseRow, PilotRow } from '../store/fleet-table.ts';
 import { FleetAccount } from './fleet-account.ts';
-import { arrivedPilot, awayPilot, hasTime, type LivePilot } from './live-pilot.ts';
+import { arrivedPilot, awayPilot, hasTime, nodeOf, type LivePilot } from './live-pilot.ts';
 import { contradictionIn } from './pilot-claims.ts';
 import { NO_WANTS, type NodeWants } from './node-wants.ts';
 import { PartitionDevices } from './partition-devices.ts';
@@ -129,6 +129,7 @@ export class PilotPool {
       nowMs: this.#nowMs(),
     });
     this.#roster.enter(pilot);
+    this.account.refusals.delete(id);
     logger.info({ pilot: schedulerJob, node: pilot.node, partition, lease: work?.lease }, 'a pilot has registered');
     link.registered({ lease: work?.lease ?? 0, afterSequence: work?.heard ?? 0 });
     if (work?.stopping) link.stop(work.lease);
@@ -151,9 +152,18 @@ export class PilotPool {
       return letIn(asked, this.#options);
     } catch (error) {
       if (asked.lease > 0n) this.#refuse(undefined, Number(asked.lease));
-      this.account.lastRefusal = (error as Error).message;
+      this.#noteRefusal(asked, error as Error);
       throw error;
     }
+  }
+
+  /** For GetHost and the jobs that wait. Somebody without a pilot's token is in the log alone. */
+  #noteRefusal(asked: Register, { message }: Error): void {
+    const row = this.#options.table.admit(asked);
+    if (typeof row !== 'object') return;
+    const { id, schedulerJob, partition } = row;
+    const text = plainLine(`pilot ${schedulerJob} on ${nodeOf(asked)} was refused: ${message}`);
+    this.account.refusals.set(id, { partition, text });
   }
 
   /** The work of a pilot that comes back with it. A lease that it names and does not have any more is refused. */

@@ -73,12 +73,12 @@ function fixture() {
     return { pool: fresh, scaler: scalerOf(fresh) };
   };
   const dismissed: string[] = [];
-  const comes = (id: string, session = id) =>
+  const comes = (id: string, session = id, buildId = 'b') =>
     pool.register(
       create(RegisterSchema, {
         token: tokens.get(id)!,
         session: session.padEnd(43, 'x'),
-        buildId: 'b',
+        buildId,
         node: 'n',
         device: DEVICE,
       }),
@@ -242,14 +242,20 @@ test('a job number that the scheduler gives again is another pilot: what the fir
   expect([pool.roster.connected('gpu'), pool.roster.runningJobs('gpu')]).toEqual([1, 0]);
 });
 
-test('why pilots are not let in is told', async () => {
-  const { scaler, state, present, clock, pool } = fixture();
+test('why a pilot is not let in is told at once, and until one registers', async () => {
+  const { scaler, state, present, clock, pool, comes } = fixture();
   state.queued = 1;
-  pool.account.lastRefusal = "Put the gateway's own bundle on the nodes";
-  for (let failure = 0; failure < 4; failure += 1) {
-    await scaler.round();
-    present.clear();
-    clock.ms += 11_000;
-  }
-  expect(pool.account.schedulerProblem).toMatch(/ended before they registered; one was refused: Put the gateway's own/);
+  await scaler.round();
+  expect(() => comes('1', undefined, 'another build')).toThrow("Put the gateway's own bundle on the nodes");
+  const told = "partition gpu: pilot 1 on n was refused: Put the gateway's own bundle on the nodes";
+  await scaler.round();
+  expect(pool.account.schedulerProblem).toContain(told);
+  present.clear();
+  clock.ms += 11_000;
+  await scaler.round();
+  expect(pool.account.schedulerProblem).toContain(told);
+  await scaler.round();
+  comes('2');
+  await scaler.round();
+  expect([pool.account.schedulerProblem, pool.account.refusals.size]).toEqual([undefined, 0]);
 });

@@ -94,35 +94,36 @@ export class Scaler {
         this.#failures.delete(partition);
       } else if (!present.has(schedulerJob) || youngest.get(schedulerJob) !== id) {
         pool.gone(id);
-        if (this.#registered.delete(id)) table.ended(id);
-        else if (this.#nowMs() - submitMs > UNSEEN_MS) {
-          table.ended(id);
-          await this.#failed(partition, schedulerJob);
-        }
+        const refusal = pool.account.refusals.get(id)?.text;
+        const wasThere = this.#registered.delete(id);
+        if (!wasThere && this.#nowMs() - submitMs <= UNSEEN_MS) continue;
+        table.ended(id);
+        pool.account.refusals.delete(id);
+        if (!wasThere) await this.#failed(partition, schedulerJob, refusal);
       }
     }
   }
 
-  async #failed(partition: string, schedulerJob: string): Promise<void> {
+  async #failed(partition: string, schedulerJob: string, refusal: string | undefined): Promise<void> {
     const { scheduler, logger } = this.#options;
     const { count, why: before } = this.#failures.get(partition) ?? { count: 0 };
     // Where the scheduler does not answer, the next round reports that.
-    const why = (await scheduler.whyEnded(schedulerJob).catch(() => undefined)) ?? before;
+    const why = refusal ?? (await scheduler.whyEnded(schedulerJob).catch(() => undefined)) ?? before;
     this.#failures.set(partition, { count: count + 1, lastMs: this.#nowMs(), why });
     logger.warn({ pilot: schedulerJob, partition, why }, 'a pilot ended before it registered');
   }
 
-  /** Why the pilots of a partition end before they register. */
+  /** Why the pilots of a partition are refused, or end before they register. */
   #failureText(partition: string): string | undefined {
-    const failures = this.#failures.get(partition);
-    if (!failures) return undefined;
-    const { count, why } = failures;
-    if (why === undefined && count < MOST_FAILURES) return undefined;
-    const { lastRefusal } = this.#options.pool.account;
-    const refused = lastRefusal === undefined ? '' : `; one was refused: ${lastRefusal}`;
-    return why === undefined
-      ? `Look at the pilots' logs (pilot-*.log in scratch on their nodes): in ${partition} the last ${MOST_FAILURES} ended before they registered${refused}`
-      : `partition ${partition}: ${why}${refused}`;
+    // It is told before the pilot has ended, and its end been seen.
+    const refusals = [...this.#options.pool.account.refusals.values()];
+    const refused = refusals.findLast((one) => one.partition === partition)?.text;
+    const { count = 0, why } = this.#failures.get(partition) ?? {};
+    const text = refused ?? why;
+    if (text !== undefined) return `partition ${partition}: ${text}`;
+    return count < MOST_FAILURES
+      ? undefined
+      : `Look at the pilots' logs (pilot-*.log in scratch on their nodes): in ${partition} the last ${MOST_FAILURES} ended before they registered`;
   }
 
   /** For GetHost and for the jobs that wait. */

@@ -12,7 +12,8 @@ import { startTestRunner, temporaryFolder, type TestRunner } from './test-runner
 interface FlyingPilot {
   /** As Slurm's TERM does. */
   terminate: () => void;
-  landed: Promise<void>;
+  /** With the error that ended it. */
+  landed: Promise<unknown>;
 }
 
 export interface TestClusterOptions {
@@ -31,6 +32,8 @@ export interface TestClusterOptions {
   /** Default: where it listens. */
   reach?: string;
   beginWithinMs?: number;
+  /** Of the pilots; default: the gateway's. */
+  buildId?: string;
   /** Nodes find fault with every request. */
   refuse?: boolean;
   /** Whose jobs the gateway's are, one after the other. */
@@ -40,6 +43,8 @@ export interface TestClusterOptions {
 export interface TestCluster extends TestRunner {
   /** By the scheduler's number of them. */
   pilots: Map<string, FlyingPilot>;
+  /** Where pilots register. */
+  reach: string;
 }
 
 /** A gateway whose scheduler starts pilots in this process. */
@@ -72,14 +77,15 @@ partitions:
       tls,
       refuse,
       ...(options.onRunner && { onRunner: options.onRunner }),
+      ...(options.buildId !== undefined && { buildId: options.buildId }),
     });
   const scheduler: Scheduler = {
     submit: (_, token) => {
       const id = String(pilots.size + 1);
       const controller = new AbortController();
       const landed = fly(token, controller)
-        .catch(() => undefined)
-        .then(() => void present.delete(id));
+        .catch((error: unknown) => error)
+        .finally(() => present.delete(id));
       present.add(id);
       pilots.set(id, { landed, terminate: () => controller.abort() });
       return Promise.resolve(id);
@@ -106,6 +112,7 @@ partitions:
   return {
     ...gateway,
     pilots,
+    reach: file.reach,
     async [Symbol.asyncDispose]() {
       await gateway[Symbol.asyncDispose]();
       for (const { terminate } of pilots.values()) terminate();
