@@ -1,5 +1,5 @@
-/** What a job did when, as spans: the wait for its device, the device, phases, compilers, cases, blocks of timing. */
-import { Outcome, Phase, TimingMode, type JobEvent } from '../contract/index.ts';
+/** What a job did when, as spans: the wait for its device, the device or its attempts on a cluster's nodes, phases, compilers, cases, blocks of timing. */
+import { Outcome, Phase, TimingMode, type AttemptStarted, type JobEvent } from '../contract/index.ts';
 import { formatShape } from '../kernels/index.ts';
 
 export type SpanKind = 'job' | 'wait' | 'device' | 'phase' | 'compile' | 'case' | 'timing';
@@ -46,6 +46,10 @@ class SpanList {
   readonly #lastUs: number;
   #device = QUEUE;
   #holder: number | undefined;
+  /** Whether the holder is an attempt on a node. */
+  #attempted = false;
+  /** When the event before the present one was. */
+  #beforeUs = 0;
   #phase: number | undefined;
   /** The open block of timing, and what it times. */
   #timing: { index: number; key: string } | undefined;
@@ -68,6 +72,11 @@ class SpanList {
 
   take(event: JobEvent): void {
     const at = usOf(event);
+    this.#takeAt(event, at);
+    this.#beforeUs = at;
+  }
+
+  #takeAt(event: JobEvent, at: number): void {
     const { case: kind, value } = event.payload;
     switch (kind) {
       case 'started':
@@ -80,6 +89,9 @@ class SpanList {
           parent: 0,
           attributes: { device: value.device?.name ?? '', simulated: value.device?.simulated ?? false },
         });
+        return;
+      case 'attemptStarted':
+        this.#attempt(value, at);
         return;
       case 'phaseStarted':
         this.#closePhase(at);
@@ -143,6 +155,29 @@ class SpanList {
 
   ended(): JobSpan[] {
     return this.#spans;
+  }
+
+  /** A node of a cluster takes the job; the one before lost it, and was last heard of by the event before. */
+  #attempt({ attempt, node, device, reason }: AttemptStarted, at: number): void {
+    const before = this.#holder === undefined ? undefined : this.#spans[this.#holder];
+    this.#closePhase(this.#attempted ? this.#beforeUs : at);
+    if (before && this.#attempted) {
+      before.untilUs = this.#beforeUs;
+      before.failed = true;
+      before.attributes = { ...before.attributes, lost: reason ?? '' };
+      const name = 'lost its lease, waits for another';
+      const attributes = { reason: reason ?? '' };
+      this.#add({ kind: 'wait', name, fromUs: this.#beforeUs, untilUs: at, track: QUEUE, parent: 0, attributes });
+    } else if (before) Object.assign(before, { kind: 'wait', name: 'waits for a pilot', untilUs: at });
+    this.#attempted = true;
+    this.#device = `attempt ${attempt} on ${node}`;
+    this.#holder = this.#add({
+      kind: 'device',
+      name: this.#device,
+      fromUs: at,
+      parent: 0,
+      attributes: { attempt, node, device: device?.name ?? '', simulated: device?.simulated ?? false },
+    });
   }
 
   /** Samples of one subject after another are one block; it began when the one before it ended. */

@@ -54,6 +54,43 @@ test('spans: wait, device, phases, compilers side by side, cases, and a block of
   ]);
 });
 
+test('a job of a cluster: each attempt has its node and a track of its own, and a lost lease is shown', () => {
+  const device = { deviceId: 'slurm:gpu', name: 'NVIDIA L4' };
+  const spans = jobSpans([
+    at(10, { case: 'created', value: { job: { name: 'jobs/1', label: 'mine' } } }),
+    at(11, { case: 'started', value: { device } }),
+    at(12, { case: 'phaseStarted', value: { phase: Phase.BUILD } }),
+    at(14, { case: 'attemptStarted', value: { attempt: 1, node: 'gpu1', device } }),
+    at(14, { case: 'phaseStarted', value: { phase: Phase.VERIFY } }),
+    at(16, { case: 'caseResult', value: { shape, seconds: 1 } }),
+    at(46, { case: 'attemptStarted', value: { attempt: 2, node: 'gpu2', device, reason: 'its pilot was silent' } }),
+    at(46, { case: 'phaseStarted', value: { phase: Phase.VERIFY } }),
+    at(49, { case: 'finished', value: { outcome: Outcome.PASSED } }),
+  ]);
+  const rows = spans.map(({ kind, name, fromUs, untilUs, track, parent, failed }) =>
+    [kind, name, fromUs / 1e6, untilUs / 1e6, track, parent, failed ? 'failed' : ''].join(' | '),
+  );
+  expect(rows).toEqual([
+    'job | mine | 10 | 49 | queue |  | ',
+    'wait | waits for the device | 10 | 11 | queue | 0 | ',
+    'wait | waits for a pilot | 11 | 14 | slurm:gpu | 0 | ',
+    'phase | build | 12 | 14 | slurm:gpu | 2 | ',
+    'device | attempt 1 on gpu1 | 14 | 16 | attempt 1 on gpu1 | 0 | failed',
+    'phase | verify | 14 | 16 | attempt 1 on gpu1 | 4 | ',
+    'case | 1x2x64x64 | 15 | 16 | attempt 1 on gpu1 | 5 | ',
+    'wait | lost its lease, waits for another | 16 | 46 | queue | 0 | ',
+    'device | attempt 2 on gpu2 | 46 | 49 | attempt 2 on gpu2 | 0 | ',
+    'phase | verify | 46 | 49 | attempt 2 on gpu2 | 8 | ',
+  ]);
+  expect(spans[4]!.attributes).toEqual({
+    attempt: 1,
+    node: 'gpu1',
+    device: 'NVIDIA L4',
+    simulated: false,
+    lost: 'its pilot was silent',
+  });
+});
+
 test('a job that goes on ends with its last event; of no events there are no spans', () => {
   expect(jobSpans([])).toEqual([]);
   expect(jobSpans(EVENTS.slice(0, 3)).map(({ untilUs }) => untilUs / 1e6)).toEqual([12, 12, 12, 12]);
