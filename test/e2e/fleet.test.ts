@@ -20,7 +20,7 @@ let address: string;
 let pilotsAt: string;
 let client: RunnerClient;
 
-const fleetFile = (port: number, partition = 'low', reach = port): string => {
+const fleetFile = (port: number, partition = 'low', { reach = port, gres = 'gpu:1' } = {}): string => {
   const path = join(folder, `fleet-${partition}.yaml`);
   writeFileSync(
     path,
@@ -30,7 +30,7 @@ reach: 127.0.0.1:${reach}
 bundle: ${ROOT}/node_modules/.bin
 scratch: ${folder}/scratch
 partitions:
-  - { partition: ${partition}, device: emulator, max: 1, idle_seconds: 600 }
+  - { partition: ${partition}, device: emulator, gres: '${gres}', max: 1, idle_seconds: 600 }
 `,
   );
   return path;
@@ -145,8 +145,12 @@ test.skipIf(missing('slurm-wlm'))('preemption gives the job back', { timeout: 18
 });
 
 test.skipIf(missing('slurm-wlm'))('what is wrong with the cluster is said at the start', () => {
-  const start = (env: Record<string, string>, partition: string) =>
-    home.runnerCommand(['gateway', '--slurm', fleetFile(1, partition), '--data', join(folder, 'd')], { env });
+  const start = (env: Record<string, string>, partition: string, gres?: string) =>
+    home.runnerCommand(['gateway', '--slurm', fleetFile(1, partition, { gres }), '--data', join(folder, 'd')], { env });
+  expect(start({}, 'high', 'gpu:a100:1')).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringContaining('found gpu:a100:1: its nodes have gpu:h200:4') as string,
+  });
   expect(start({}, 'nowhere')).toMatchObject({
     exitCode: 2,
     stderr: expect.stringContaining('partition nowhere: wanted one of low, high') as string,
@@ -165,7 +169,7 @@ test.skipIf(missing('slurm-wlm'))(
     await using other = new Home();
     Object.assign(other.env, { SLURM_CONF: slurm!.conf, FLASHCORE_ALLOW_ROOT: '1' });
     const [port, nobody] = [await freePort(), await freePort()];
-    const { address: there } = await other.startGateway(fleetFile(port, 'high', nobody));
+    const { address: there } = await other.startGateway(fleetFile(port, 'high', { reach: nobody }));
     const watching = await RunnerClient.connect({ address: there });
     const cause = new RegExp(
       `pilot \\d+ on gpu[12]: Change "reach" .*no answer from 127.0.0.1:${nobody}; its log is gpu[12]:/`,
@@ -178,6 +182,29 @@ test.skipIf(missing('slurm-wlm'))(
     watching.close();
     expect(heard.at(-1)).toMatch(cause);
     expect(other.faTui(['fleet', '--runner', there]).stdout.replaceAll(/\s+/g, ' ')).toMatch(cause);
+  },
+);
+
+test.skipIf(missing('slurm-wlm'))(
+  'a partition that is down: the job and the fleet are told that its pilot waits',
+  { timeout: 120_000 },
+  async () => {
+    await using other = new Home();
+    Object.assign(other.env, { SLURM_CONF: slurm!.conf, FLASHCORE_ALLOW_ROOT: '1' });
+    slurm!.ask('scontrol', 'update', 'PartitionName=high', 'State=DOWN');
+    const { address: there } = await other.startGateway(fleetFile(await freePort(), 'high'));
+    const watching = await RunnerClient.connect({ address: there });
+    const since = performance.now();
+    const heard: string[] = [];
+    for await (const { payload } of longVerification(watching)) {
+      if (payload.case === 'warning') heard.push(payload.value.message);
+      if (heard.at(-1)?.startsWith('No pilot yet.')) break;
+    }
+    expect(performance.now() - since).toBeLessThan(30_000);
+    expect(heard.at(-1)).toMatch(/partition high: .*pilot \d+ waits, Slurm says PartitionDown/);
+    expect((await watching.getHost({})).host!.fleet!.schedulerProblem).toContain('PartitionDown');
+    watching.close();
+    slurm!.ask('scontrol', 'update', 'PartitionName=high', 'State=UP');
   },
 );
 

@@ -39,6 +39,7 @@ function fixture() {
     refused: undefined as Error | undefined,
     away: undefined as Error | undefined,
     why: undefined as string | undefined,
+    stuck: undefined as string | undefined,
   };
   const scheduler: Scheduler = {
     submit: (_, token) => {
@@ -50,6 +51,7 @@ function fixture() {
     },
     pilots: () => (state.away ? Promise.reject(state.away) : Promise.resolve(present)),
     whyEnded: () => Promise.resolve(state.why),
+    whyStuck: () => state.stuck,
     cancel: (ids) => {
       for (const id of ids) present.delete(id);
       return Promise.resolve();
@@ -258,4 +260,15 @@ test('why a pilot is not let in is told at once, and until one registers', async
   comes('2');
   await scaler.round();
   expect([pool.account.schedulerProblem, pool.account.refusals.size]).toEqual([undefined, 0]);
+});
+
+test('a pilot that the scheduler can never start is told of, until it can', async () => {
+  const { scaler, state, pool } = fixture();
+  state.queued = 1;
+  state.stuck = 'pilot 1 waits, Slurm says PartitionTimeLimit';
+  await scaler.round();
+  expect(pool.account.schedulerProblem).toBe(`partition gpu: ${state.stuck}`);
+  state.stuck = undefined;
+  await scaler.round();
+  expect(pool.account.schedulerProblem).toBeUndefined();
 });

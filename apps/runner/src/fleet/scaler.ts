@@ -2,7 +2,7 @@ import type { Logger } from '../log.ts';
 import { FleetTable, type PilotRow } from '../store/fleet-table.ts';
 import type { FleetFile, PartitionSettings } from './fleet-file.ts';
 import type { PilotPool } from './pilot-pool.ts';
-import type { Scheduler } from './slurm.ts';
+import { SchedulerError, type Scheduler } from './slurm.ts';
 
 export interface ScalerOptions {
   file: FleetFile;
@@ -57,7 +57,9 @@ export class Scaler {
       this.#tellProblems((partition) => this.#failureText(partition));
     } catch (error) {
       this.#tellProblems(() => (error as Error).message);
-      logger.warn({ err: error }, 'the scheduler does not do what it is asked');
+      // What the scheduler says is the cause; where in our code it was heard says nothing.
+      const cause = error instanceof SchedulerError ? { reason: error.message } : { err: error };
+      logger.warn(cause, 'the scheduler does not do what it is asked');
     }
   }
 
@@ -119,11 +121,21 @@ export class Scaler {
     const refusals = [...this.#options.pool.account.refusals.values()];
     const refused = refusals.findLast((one) => one.partition === partition)?.text;
     const { count = 0, why } = this.#failures.get(partition) ?? {};
-    const text = refused ?? why;
+    const text = refused ?? why ?? this.#whyStuck(partition);
     if (text !== undefined) return `partition ${partition}: ${text}`;
     return count < MOST_FAILURES
       ? undefined
       : `Look at the pilots' logs (pilot-*.log in scratch on their nodes): in ${partition} the last ${MOST_FAILURES} ended before they registered`;
+  }
+
+  #whyStuck(partition: string): string | undefined {
+    const { table, scheduler } = this.#options;
+    const waiting = table.pilots().filter((row) => row.partition === partition && !row.registered);
+    for (const { schedulerJob } of waiting) {
+      const why = scheduler.whyStuck?.(schedulerJob);
+      if (why !== undefined) return why;
+    }
+    return undefined;
   }
 
   /** For GetHost and for the jobs that wait. */

@@ -59,7 +59,8 @@ test('no Slurm, one that is too old, a partition or a GRES that it does not have
   for (const [partitions, version, message] of [
     [`echo 'gpu|gpu:l4:4'`, 'slurm 19.05.5', 'Update Slurm to 20.02 or later: this is slurm 19.05.5'],
     [`printf 'debug|gpu:4\\nbig|gpu:8\\n'`, VERSION, 'partition gpu: wanted one of debug, big'],
-    [`echo 'gpu|(null)'`, VERSION, 'wanted a partition whose nodes offer GRES gpu'],
+    [`echo 'gpu|(null)'`, VERSION, 'wanted a GRES that one of its nodes has (GresTypes and gres.conf), found gpu:1'],
+    [`echo 'gpu|shard:gpu:8'`, VERSION, 'found gpu:1: its nodes have shard:gpu:8'],
     [`echo 'sinfo: error: no such option' >&2; exit 1`, VERSION, 'Look at SLURM_CONF: sinfo said: sinfo: error'],
   ] as const) {
     using fake = fakeSlurm(sinfo(partitions, version));
@@ -69,6 +70,36 @@ test('no Slurm, one that is too old, a partition or a GRES that it does not have
   using fake = fakeSlurm(sinfo(`echo 'gpu|gpu:l4:4(S:0-1)'`));
   await expect(checkSlurm(FILE)).resolves.toBeUndefined();
   expect(fake.asked()).toHaveLength(2);
+});
+
+test.each([
+  ['gpu:a100:1', 'gpu:h200:8(S:0-1)', false],
+  ['gpu:a100:1', 'gpu:8', false],
+  ['gpu:a100', 'gpu:a100:2', true],
+  ['gpu:a100:1', 'gpu:h200:4(S:0,2),gpu:a100:4(S:1,3)', true],
+  ['gpu:4', 'gpu:h200:2', false],
+  ['gpu:2', 'gpu:h200:2(S:0)', true],
+  ['gpu', 'gpu:h200:2', true],
+])('a partition that asks for %s on nodes with %s: taken is %s', async (gres, offered, taken) => {
+  using _ = fakeSlurm(sinfo(`echo 'gpu|${offered}'`));
+  const file = { ...FILE, partitions: FILE.partitions.map((one) => ({ ...one, gres })) };
+  const checked = await checkSlurm(file).catch((error: unknown) => (error as Error).message);
+  if (taken) expect(checked).toBeUndefined();
+  else expect(checked).toContain(`found ${gres}: its nodes have ${offered}`);
+});
+
+test('why a pilot can not start until somebody changes something is told; a queue passes by itself', async () => {
+  using fake = fakeSlurm({
+    squeue: `printf '7|PENDING|PartitionTimeLimit\n8|PENDING|Priority\n9|RUNNING|None\n10|PENDING|ReqNodeNotAvail, UnavailableNodes:n1\n'`,
+  });
+  const slurm = new Slurm(FILE, join(fake.path, 'one'), 'auto');
+  expect(await slurm.pilots()).toEqual(new Set(['7', '8', '9', '10']));
+  expect(['7', '8', '9', '10'].map((id) => slurm.whyStuck(id))).toEqual([
+    "Change the fleet file or Slurm's limits: pilot 7 waits, Slurm says PartitionTimeLimit",
+    undefined,
+    undefined,
+    "Change the fleet file or Slurm's limits: pilot 10 waits, Slurm says ReqNodeNotAvail, UnavailableNodes:n1",
+  ]);
 });
 
 test('a controller that is away is told, not refused', async () => {

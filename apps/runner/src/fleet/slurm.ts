@@ -22,6 +22,8 @@ export interface Scheduler {
    * cancelled the pilot.
    */
   whyEnded(schedulerJob: string): Promise<string | undefined>;
+  /** Why a pilot can't start until somebody changes something, when pilots() was last asked; undefined: it can. */
+  whyStuck?(schedulerJob: string): string | undefined;
 }
 
 /** The scheduler refused something, or does not answer: the message says what to do. */
@@ -65,6 +67,8 @@ export class Slurm implements Scheduler {
   readonly #folder: string;
   /** Of its pilots: those of other gateways on the cluster are none of its business. */
   readonly #jobName: string;
+  /** Slurm's reasons for those that wait. */
+  #reasons = new Map<string, string>();
 
   /**
    * `folder`: for the pilots' script, which sbatch takes along: nodes need not see the folder.
@@ -112,10 +116,17 @@ export class Slurm implements Scheduler {
   }
 
   async pilots(): Promise<ReadonlySet<string>> {
-    const end = await ask('squeue', ['--noheader', '--me', `--name=${this.#jobName}`, '--format=%A|%T']);
+    const end = await ask('squeue', ['--noheader', '--me', `--name=${this.#jobName}`, '--format=%A|%T|%r']);
     if (end.exitCode !== 0) throw problem('squeue', end);
-    const lines = (end.output ?? '').split('\n').filter((line) => line !== '');
-    return new Set(lines.map((line) => line.split('|')[0]!));
+    const rows = (end.output ?? '').split('\n').map((line) => line.split('|'));
+    this.#reasons = new Map(rows.flatMap(([id, state, reason]) => (state === 'PENDING' ? [[id!, reason ?? '']] : [])));
+    return new Set(rows.flatMap(([id]) => id || []));
+  }
+
+  whyStuck(schedulerJob: string): string | undefined {
+    const reason = this.#reasons.get(schedulerJob) ?? '';
+    if (!STUCK.test(reason)) return undefined;
+    return plainLine(`Change the fleet file or Slurm's limits: pilot ${schedulerJob} waits, Slurm says ${reason}`);
   }
 
   async cancel(schedulerJobs: readonly string[]): Promise<void> {
@@ -141,6 +152,13 @@ export class Slurm implements Scheduler {
     return join(this.#folder, 'pilot.sh');
   }
 }
+
+/**
+ * Reasons of Slurm's (squeue's %r) that do not pass by themselves. Those about what others use are left out: jobs that
+ * end change them.
+ */
+const STUCK =
+  /^(?:BadConstraints|Partition(?:Down|Inactive|NodeLimit|TimeLimit)|\w*TimeLimit|Invalid\w+|\w+NotAllowed|Reservation\w*|JobHeld\w+|ReqNodeNotAvail|MaxMemPerLimit)/;
 
 /** What tells a gateway's pilots from those of others; a gateway that is started again is the same. */
 function gatewayId(path: string): string {
@@ -174,14 +192,41 @@ export async function checkSlurm(file: FleetFile): Promise<string | undefined> {
       const names = [...new Set(found.map(([name]) => name).filter((name) => name !== ''))];
       throw new UsageError(`--slurm: partition ${partition}: wanted one of ${names.join(', ')}`);
     }
-    const kind = gres.split(':')[0]!;
-    if (own.every(([, offered = '']) => !offered.split(/[(,]/).some((one) => one.split(':')[0] === kind)))
+    const offered = own.flatMap(([, text = '']) => gresOf(text));
+    const [wanted] = gresOf(gres) as [Gres];
+    if (!offered.some((one) => covers(one, wanted)))
       throw new UsageError(
-        `--slurm: partition ${partition}: wanted a partition whose nodes offer GRES ${kind} (GresTypes and gres.conf), found ${plainLine(own[0]?.[1] ?? '')}`,
+        `--slurm: partition ${partition}: wanted a GRES that one of its nodes has (GresTypes and gres.conf), found ${gres}: its nodes have ${plainLine([...new Set(own.map(([, text]) => text))].join(', ')).slice(0, MAX_SAID)}`,
       );
   }
   return undefined;
 }
+
+/** A generic resource, as sinfo's %G and a fleet file have it. */
+interface Gres {
+  name: string;
+  /** Empty: of any. */
+  type: string;
+  count: number;
+}
+
+/** Of "gpu:h200:4(S:0-1),shard:8"; none of "(null)". */
+function gresOf(text: string): Gres[] {
+  const parts = text
+    .replaceAll(/\([^)]*\)/g, '')
+    .split(',')
+    .filter((part) => part !== '');
+  return parts.map((part) => {
+    const [name = '', ...rest] = part.split(':');
+    const last = /^(\d+)([KMG]?)$/i.exec(rest.at(-1) ?? '');
+    const type = (last ? rest.slice(0, -1) : rest).join(':');
+    return { name, type, count: last ? Number(last[1]) * 1024 ** ' KMG'.indexOf((last[2] || ' ').toUpperCase()) : 1 };
+  });
+}
+
+/** Whether a node that has the one can run a job that asks for the other. */
+const covers = (offered: Gres, wanted: Gres): boolean =>
+  offered.name === wanted.name && (wanted.type === '' || offered.type === wanted.type) && offered.count >= wanted.count;
 
 /** Asks one of Slurm's commands, which gets of this environment what it needs. */
 function ask(
