@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RunnerClient } from '@flashcore/shared/client';
 import { Outcome, PilotState, type Fleet, type JobEvent } from '@flashcore/shared/contract';
-import { freePort, missing } from '@flashcore/shared/testing';
+import { freePort, missing, until } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 import { startSlurm, type SlurmCluster } from '../support/slurm-cluster.ts';
 
@@ -89,6 +89,8 @@ test.skipIf(missing('slurm-wlm'))(
       new RegExp(`${pilot!.schedulerJob} +low +idle +${pilot!.node}`),
     );
     expect(slurm!.ask('squeue', '--noheader', '--format=%A %P').trim()).toBe(`${pilot!.schedulerJob} low`);
+    await until(async () => (await fleet()).gpus?.free === 7);
+    expect((await fleet()).partitions[0]!.gpus).toMatchObject({ total: 8, free: 7 });
   },
 );
 

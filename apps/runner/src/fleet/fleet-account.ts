@@ -3,15 +3,18 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import {
   FleetBuildsSchema,
   FleetSchema,
+  GpusSchema,
   PilotState,
   type Device,
   type Fleet,
   type FleetBuilds,
+  type Gpus,
   type Pilot,
 } from '@flashcore/shared/contract';
 import type { ClientLoad } from '../jobs/job-context.ts';
 import type { PilotRow } from '../store/fleet-table.ts';
 import type { PartitionSettings } from './fleet-file.ts';
+import type { NodeGpus } from './slurm.ts';
 
 /** A pilot that has registered, as the account sees it. */
 export interface AccountedPilot {
@@ -22,7 +25,7 @@ export interface AccountedPilot {
   startMs: number;
   leaving: boolean;
   away: boolean;
-  work: { job: string; sinceMs: number } | undefined;
+  work: { job: string; usedMs: (nowMs: number) => number } | undefined;
 }
 
 /** What is known of a cluster besides its account. */
@@ -47,6 +50,8 @@ export class FleetAccount {
   schedulerProblem: string | undefined;
   /** Pilots that were not let in, by their number in the store, until they have ended or registered. */
   readonly refusals = new Map<number, { partition: string; text: string }>();
+  /** As the scheduler last said; empty: it does not. */
+  gpus: readonly NodeGpus[] = [];
   requeues = 0;
   lostLeases = 0;
   refusedEvents = 0;
@@ -70,6 +75,7 @@ export class FleetAccount {
         maxPilots: max,
         freePilots: live.filter((one) => one.partition === partition && !one.leaving && !one.away && !one.work).length,
         waitingJobs: waitingJobs(partition),
+        ...gpusOf(this.gpus.filter((one) => one.partition === partition)),
         clients: clients(partition).map(({ client, waiting, running, used, weight }) => ({
           client,
           waitingJobs: waiting,
@@ -83,6 +89,7 @@ export class FleetAccount {
       requeues: BigInt(this.requeues),
       lostLeases: BigInt(this.lostLeases),
       refusedEvents: BigInt(this.refusedEvents),
+      ...gpusOf(this.gpus),
       builds: builds ?? create(FleetBuildsSchema, { place: "on the pilots' nodes" }),
     });
   }
@@ -92,9 +99,17 @@ export class FleetAccount {
     const own = live.filter((one) => one.partition === partition);
     return {
       heldSeconds: own.reduce((sum, { startMs }) => sum + nowMs - startMs, heldMs) / 1000,
-      usedSeconds: own.reduce((sum, { work }) => sum + (work ? nowMs - work.sinceMs : 0), usedMs) / 1000,
+      usedSeconds: own.reduce((sum, { work }) => sum + (work?.usedMs(nowMs) ?? 0), usedMs) / 1000,
     };
   }
+}
+
+/** Partitions may share nodes. */
+function gpusOf(all: readonly NodeGpus[]): { gpus?: Gpus } {
+  if (all.length === 0) return {};
+  const nodes = [...new Map(all.map((one) => [one.node, one])).values()];
+  const sum = (key: 'total' | 'free'): number => nodes.reduce((before, one) => before + one[key], 0);
+  return { gpus: create(GpusSchema, { total: sum('total'), free: sum('free') }) };
 }
 
 function describePilot(

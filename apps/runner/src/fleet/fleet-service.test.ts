@@ -21,7 +21,7 @@ function fixture() {
   const folder = temporaryFolder();
   const artifacts = new ArtifactStore(join(folder.path, 'artifacts'));
   const sources = new SourceStore(join(folder.path, 'sources'));
-  const work = new PilotWork({ number: 1, job: 'jobs/1', heard: 0 }, { sinceMs: 0, note: () => undefined });
+  const work = new PilotWork({ number: 1, job: 'jobs/1', heard: 0 }, { nowMs: () => 0, note: () => undefined });
   const handlers = fleetHandlers({
     pool: {
       workOf: () => work,

@@ -105,6 +105,8 @@ function fixture({ awayMs = 30_000 } = {}) {
 
 const warning = (text: string): JobEvent =>
   create(JobEventSchema, { payload: { case: 'warning', value: create(WarningSchema, { message: text }) } });
+const started = (sequence: number): JobEvent =>
+  create(JobEventSchema, { sequence: BigInt(sequence), payload: { case: 'started', value: {} } });
 const finished = (): JobEvent =>
   create(JobEventSchema, {
     payload: { case: 'finished', value: create(JobFinishedSchema, { outcome: Outcome.PASSED }) },
@@ -432,14 +434,17 @@ test('held and used seconds', async () => {
   clock.ms += 10_000;
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
   const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
-  clock.ms += 30_000;
+  // It fetches sources and builds.
+  clock.ms += 5_000;
+  session.event(lease.number, started(1));
+  clock.ms += 25_000;
   session.event(lease.number, finished());
   await end;
   session.lost('it left');
   clock.ms += 99_000;
   expect(pool.describe(table.pilots(), { queued: () => 0, clients: () => [] }).partitions[0]).toMatchObject({
     heldSeconds: 40,
-    usedSeconds: 30,
+    usedSeconds: 25,
   });
 });
 

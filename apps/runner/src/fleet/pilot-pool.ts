@@ -337,7 +337,7 @@ export class PilotPool {
     const { number } = row;
     const isNew = pilot.link !== undefined;
     const work = new PilotWork(row, {
-      sinceMs: this.#nowMs(),
+      nowMs: this.#nowMs,
       note: (heard) => this.#options.table.heard(number, heard),
     });
     pilot.work = work;
@@ -371,7 +371,7 @@ export class PilotPool {
 
   #free(pilot: LivePilot, tell: () => void): void {
     const now = this.#nowMs();
-    if (pilot.work) this.account.spend(pilot.partition, { usedMs: now - pilot.work.sinceMs });
+    if (pilot.work) this.account.spend(pilot.partition, { usedMs: pilot.work.usedMs(now) });
     pilot.work = undefined;
     pilot.idleSinceMs = now;
     tell();
@@ -408,7 +408,7 @@ export class PilotPool {
     // Who waited for it may not have to any more.
     queueMicrotask(() => this.#serveWaiting(pilot.partition));
     if (!work) return;
-    this.account.spend(pilot.partition, { usedMs: now - work.sinceMs });
+    this.account.spend(pilot.partition, { usedMs: work.usedMs(now) });
     pilot.work = undefined;
     this.account.lostLeases += 1;
     this.#options.logger.warn(

@@ -23,7 +23,7 @@ const MOST_EVENT_BYTES = 16 * 1024 ** 2;
 export type AssignedFiles = Pick<Assignment, 'files' | 'compilations'>;
 
 interface WorkOptions {
-  sinceMs: number;
+  nowMs: () => number;
   /** Notes in the store how far the pilot's events are. */
   note: (heard: number) => void;
 }
@@ -42,7 +42,9 @@ interface Holder {
 export class PilotWork {
   readonly lease: number;
   readonly job: string;
-  readonly sinceMs: number;
+  readonly #nowMs: WorkOptions['nowMs'];
+  /** When the pilot began to run it; undefined: it was assigned. */
+  #runsSinceMs: number | undefined;
   readonly #note: WorkOptions['note'];
   readonly #end = Promise.withResolvers<JobFinished>();
   #onEvent: LeaseOptions['onEvent'] = () => undefined;
@@ -54,10 +56,12 @@ export class PilotWork {
   #readable: Record<'source' | 'build', ReadonlySet<string>> | undefined;
   #storedBytes = 0;
 
-  constructor({ number, job, heard }: Pick<LeaseRow, 'number' | 'job' | 'heard'>, { sinceMs, note }: WorkOptions) {
+  constructor({ number, job, heard }: Pick<LeaseRow, 'number' | 'job' | 'heard'>, { nowMs, note }: WorkOptions) {
     this.lease = number;
     this.job = job;
-    this.sinceMs = sinceMs;
+    this.#nowMs = nowMs;
+    // It ran when an earlier gateway heard of it.
+    if (heard > 0) this.#runsSinceMs = nowMs();
     this.#heard = heard;
     this.#note = note;
     // The pilot may be lost before its job runs.
@@ -76,6 +80,11 @@ export class PilotWork {
   /** Its job goes on under the same lease, as another work. */
   get isOver(): boolean {
     return this.#isOver;
+  }
+
+  /** How long the pilot has run it: while it fetches what the job is made of, its GPU is idle. */
+  usedMs(nowMs: number): number {
+    return this.#runsSinceMs === undefined ? 0 : nowMs - this.#runsSinceMs;
   }
 
   /** Lets its pilot read what the job is made of. */
@@ -162,7 +171,8 @@ export class PilotWork {
     return number === this.#heard + 1 ? 'next' : 'after a gap';
   }
 
-  hear({ sequence }: JobEvent): void {
+  hear({ sequence, payload }: JobEvent): void {
+    if (payload.case === 'started') this.#runsSinceMs ??= this.#nowMs();
     this.#heard = Math.max(this.#heard, Number(sequence));
   }
 

@@ -27,6 +27,8 @@ const UNSEEN_MS = 10_000;
 /** After so many pilots that ended before they registered, others are submitted only now and then. */
 const MOST_FAILURES = 3;
 const AFTER_FAILURES_MS = 60_000;
+/** Between two looks at the cluster's GPUs. */
+const COUNT_EVERY_MS = 15_000;
 
 /** Submits pilots as the queue grows, lets idle ones go, and notes which have ended. */
 export class Scaler {
@@ -35,6 +37,7 @@ export class Scaler {
   readonly #registered = new Set<number>();
   #stopped = false;
   #asked = false;
+  #countedMs = -Infinity;
   /** By partition: pilots that were to be submitted in the last round at most. */
   readonly #mostBefore = new Map<string, number>();
   /** By partition: pilots in a row that ended before they registered. */
@@ -55,12 +58,22 @@ export class Scaler {
         await this.#submitMissing(settings);
       }
       this.#tellProblems((partition) => this.#failureText(partition));
+      await this.#countGpus();
     } catch (error) {
       this.#tellProblems(() => (error as Error).message);
       // What the scheduler says is the cause; where in our code it was heard says nothing.
       const cause = error instanceof SchedulerError ? { reason: error.message } : { err: error };
       logger.warn(cause, 'the scheduler does not do what it is asked');
     }
+  }
+
+  async #countGpus(): Promise<void> {
+    const { scheduler, file, pool } = this.#options;
+    if (!scheduler.gpus || this.#nowMs() - this.#countedMs < COUNT_EVERY_MS) return;
+    this.#countedMs = this.#nowMs();
+    // What was said before may be wrong by now.
+    pool.account.gpus = [];
+    pool.account.gpus = await scheduler.gpus(file.partitions);
   }
 
   /** Submits nothing more. */

@@ -102,6 +102,26 @@ test('why a pilot can not start until somebody changes something is told; a queu
   ]);
 });
 
+test('GPUs of nodes that take jobs are counted, of the kind that pilots ask for', async () => {
+  const rows = [
+    ['gpu', 'n1', 'gpu:l4:8(S:0-1)', 'gpu:l4:3(IDX:0-2)', 'mix'],
+    ['gpu', 'n2', 'gpu:l4:8,gpu:t4:2', 'gpu:l4:0(IDX:N/A),gpu:t4:1(IDX:0)', 'idle'],
+    ['gpu', 'n3', 'gpu:l4:8', 'gpu:l4:0(IDX:N/A)', 'idle*'],
+    ['gpu', 'n4', 'gpu:l4:8', 'gpu:l4:0(IDX:N/A)', 'drain'],
+    ['cpu', 'n5', '(null)', '(null)', 'idle'],
+  ].map((row) => row.map((text, column) => text.padEnd([64, 128, 512, 512, 32][column]!)).join(''));
+  using fake = fakeSlurm({ sinfo: `cat <<'EOF'\n${rows.join('\n')}\nEOF` });
+  const slurm = new Slurm(FILE, join(fake.path, 'one'), 'auto');
+  expect(await slurm.gpus([{ ...FILE.partitions[0]!, gres: 'gpu:l4:1' }])).toEqual([
+    { partition: 'gpu', node: 'n1', total: 8, free: 5 },
+    { partition: 'gpu', node: 'n2', total: 8, free: 8 },
+  ]);
+  expect((await slurm.gpus(FILE.partitions)).map(({ total, free }) => [total, free])).toEqual([
+    [8, 5],
+    [10, 9],
+  ]);
+});
+
 test('a controller that is away is told, not refused', async () => {
   using fake = fakeSlurm(
     sinfo(`echo 'slurm_load_partitions: Unable to contact slurm controller (connect failure)' >&2; exit 1`),

@@ -24,6 +24,16 @@ export interface Scheduler {
   whyEnded(schedulerJob: string): Promise<string | undefined>;
   /** Why a pilot can't start until somebody changes something, when pilots() was last asked; undefined: it can. */
   whyStuck?(schedulerJob: string): string | undefined;
+  /** GPUs of the partitions' nodes that take jobs. Errors: SchedulerError. */
+  gpus?(partitions: readonly PartitionSettings[]): Promise<NodeGpus[]>;
+}
+
+/** GPUs of a node, of the kind that a partition's pilots ask for. */
+export interface NodeGpus {
+  partition: string;
+  node: string;
+  total: number;
+  free: number;
 }
 
 /** The scheduler refused something, or does not answer: the message says what to do. */
@@ -148,10 +158,37 @@ export class Slurm implements Scheduler {
     );
   }
 
+  async gpus(partitions: readonly PartitionSettings[]): Promise<NodeGpus[]> {
+    const format = Object.entries(NODE_COLUMNS).map(([name, width]) => `${name}:${width}`);
+    const end = await ask('sinfo', ['--noheader', '--all', '--Node', `--Format=${format.join(',')}`]);
+    if (end.exitCode !== 0) throw problem('sinfo', end);
+    const rows = (end.output ?? '').split('\n').map(nodeColumns);
+    return rows.flatMap(([name = '', node = '', offered = '', used = '', state = '']) => {
+      const wanted = partitions.find(({ partition }) => partition === name)?.gres;
+      if (wanted === undefined || !TAKES_JOBS.test(state)) return [];
+      const [kind] = gresOf(wanted) as [Gres];
+      const count = (text: string): number =>
+        gresOf(text).reduce((sum, one) => sum + (covers(one, { ...kind, count: 0 }) ? one.count : 0), 0);
+      const total = count(offered);
+      return [{ partition: name, node, total, free: Math.max(0, total - count(used)) }];
+    });
+  }
+
   get #script(): string {
     return join(this.#folder, 'pilot.sh');
   }
 }
+
+/** Of sinfo, with widths that no text should reach. */
+const NODE_COLUMNS = { PartitionName: 64, NodeList: 128, Gres: 512, GresUsed: 512, StateCompact: 32 };
+
+function nodeColumns(line: string): string[] {
+  let from = 0;
+  return Object.values(NODE_COLUMNS).map((width) => line.slice(from, (from += width)).trim());
+}
+
+/** Nodes that are down, drained, reserved or do not answer ("idle*") take none. */
+const TAKES_JOBS = /^(?:idle|mix|alloc|comp|plnd)[~#+-]?$/;
 
 /**
  * Reasons of Slurm's (squeue's %r) that do not pass by themselves. Those about what others use are left out: jobs that

@@ -39,6 +39,8 @@ export {
   type FleetBuilds,
   FleetBuildsSchema,
   FleetSchema,
+  type Gpus,
+  GpusSchema,
   type Host,
   HostSchema,
   type Partition,

@@ -7,10 +7,12 @@ import { cellWidth } from '../cells/cell-text.ts';
 import { blockRows } from '../cells/cells-painter.ts';
 import { plainLines } from '../plain/plain-painter.ts';
 import { fleetBlocks } from './fleet.ts';
+import { deviceFacts } from './host.ts';
 
 const pilot = { partition: 'gpu', submitTime: timestampFromMs(0), startTime: timestampFromMs(0), lacks: '' };
 const LACKS = 'no ncu, no compute-sanitizer, no cuobjdump; its clock is 3600 s off';
 const fleet = create(FleetSchema, {
+  gpus: { total: 16, free: 3 },
   partitions: [
     {
       name: 'gpu',
@@ -20,6 +22,7 @@ const fleet = create(FleetSchema, {
       waitingJobs: 41,
       heldSeconds: 7200,
       usedSeconds: 5400,
+      gpus: { total: 16, free: 3 },
       clients: [
         { client: 'ada', waitingJobs: 1, runningJobs: 1, recentSeconds: 31, weight: 4 },
         { client: 'bob', waitingJobs: 40, runningJobs: 1, recentSeconds: 1200, weight: 1 },
@@ -55,9 +58,9 @@ test('where kernels are built, and why not before a GPU is taken', () => {
 test('partitions with their cost, the queue by user, nodes with what they lack, what runs where', () => {
   const lines = plainLines(fleetBlocks(fleet, about), { ...PLAIN, width: 120 });
   expect(lines.slice(0, 22)).toEqual([
-    'Partitions',
-    '  partition  device       busy  idle  pending  most  waiting  GPU held  in use        cost',
-    '  gpu        NVIDIA H200     2     1        1     8       41   2:00:00    75 %  7.0000 USD',
+    'Partitions  3 of 16 GPUs free',
+    '  partition  device       busy  idle  pending  most  waiting  GPUs free  GPU held  in use        cost',
+    '  gpu        NVIDIA H200     2     1        1     8       41    3 of 16   2:00:00    75 %  7.0000 USD',
     '',
     'Queue by user',
     '  user  partition  waiting  running  used lately  weight',
@@ -99,3 +102,8 @@ test.each([80, 120, 200])(
       expect(text).toContain(words);
   },
 );
+
+test('a partition whose memory no pilot has told yet has none, rather than 0 B', () => {
+  const labels = (memoryBytes: bigint) => deviceFacts(create(DeviceSchema, { memoryBytes })).map(({ label }) => label);
+  expect([labels(0n).includes('memory'), labels(2n ** 37n).includes('memory')]).toEqual([false, true]);
+});

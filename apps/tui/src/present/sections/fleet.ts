@@ -4,6 +4,7 @@ import {
   type Device,
   type Fleet,
   type FleetBuilds,
+  type Gpus,
   type Partition,
   type PartitionClient,
   type Pilot,
@@ -33,7 +34,7 @@ export interface AboutFleet {
 export function fleetBlocks(fleet: Fleet, { devices, titleOf }: AboutFleet): Block[] {
   return [
     ...(fleet.schedulerProblem === undefined ? [] : [notice(fleet.schedulerProblem, 'bad')]),
-    heading('Partitions'),
+    heading('Partitions', gpusText(fleet.gpus)),
     tableOf(partitionColumns(fleet, devices), fleet.partitions),
     ...queueBlocks(fleet),
     ...nodeBlocks(fleet),
@@ -60,11 +61,16 @@ const partitionColumns = ({ pilots }: Fleet, devices: readonly Device[]): Column
     { title: 'pending', align: 'right', drop: 2, cell: ({ name }) => count(name, PilotState.PENDING) },
     { title: 'most', align: 'right', drop: 1, cell: ({ maxPilots }) => String(maxPilots) },
     { title: 'waiting', align: 'right', cell: ({ waitingJobs }) => String(waitingJobs) },
+    { title: 'GPUs free', align: 'right', drop: 3, cell: ({ gpus }) => (gpus ? `${gpus.free} of ${gpus.total}` : '-') },
     { title: 'GPU held', align: 'right', cell: ({ heldSeconds }) => formatClock(heldSeconds) },
     { title: 'in use', align: 'right', cell: inUseText },
     { title: 'cost', align: 'right', cell: (partition) => costText(partition, devices) },
   ];
 };
+
+/** Of the whole cluster, others' jobs counted. */
+const gpusText = (gpus: Gpus | undefined): string =>
+  gpus ? `${formatCount(gpus.free)} of ${formatCount(gpus.total)} GPUs free` : '';
 
 /** Nothing of a gateway from before it said so. */
 function buildFacts(builds: FleetBuilds | undefined): Fact[] {

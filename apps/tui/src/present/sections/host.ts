@@ -17,7 +17,8 @@ export const deviceFacts = (device: Device): Fact[] =>
     fact('name', `${device.name}, ${device.arch}`),
     fact('state', stateText(device), device.state === DeviceState.QUARANTINED ? 'bad' : undefined),
     fact('SMs', String(device.multiprocessors)),
-    fact('memory', formatBytes(Number(device.memoryBytes))),
+    // A partition's is not known before a pilot was there.
+    device.memoryBytes > 0n ? fact('memory', formatBytes(Number(device.memoryBytes))) : undefined,
     fact('L2', formatBytes(Number(device.l2Bytes))),
     fact('SMEM/CTA', `${formatBytes(device.smemOptinBytes)} by opt-in`),
     fact('SMEM/SM', formatBytes(device.smemPerMultiprocessorBytes)),

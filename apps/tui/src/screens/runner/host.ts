@@ -97,7 +97,7 @@ function deviceRows(device: Device, width: number): Row[] {
     labelled('state', state, device.state === DeviceState.QUARANTINED ? 'bad' : undefined),
     labelled('arch', device.arch),
     labelled('SMs', String(device.multiprocessors)),
-    labelled('memory', formatBytes(Number(device.memoryBytes))),
+    ...(device.memoryBytes > 0n ? [labelled('memory', formatBytes(Number(device.memoryBytes)))] : []),
     labelled('L2', formatBytes(Number(device.l2Bytes))),
     labelled('SMEM/CTA', formatBytes(device.smemOptinBytes)),
     labelled('SMEM/SM', formatBytes(device.smemPerMultiprocessorBytes)),

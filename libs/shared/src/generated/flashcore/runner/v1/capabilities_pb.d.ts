@@ -190,6 +190,13 @@ export declare type Fleet = Message<"flashcore.runner.v1.Fleet"> & {
    * @generated from field: flashcore.runner.v1.FleetBuilds builds = 7;
    */
   builds?: FleetBuilds | undefined;
+
+  /**
+   * GPUs of all partitions' nodes, each node once; absent where the scheduler does not say.
+   *
+   * @generated from field: flashcore.runner.v1.Gpus gpus = 8;
+   */
+  gpus?: Gpus | undefined;
 };
 
 /**
@@ -197,6 +204,33 @@ export declare type Fleet = Message<"flashcore.runner.v1.Fleet"> & {
  * Use `create(FleetSchema)` to create a new message.
  */
 export declare const FleetSchema: GenMessage<Fleet>;
+
+/**
+ * Gpus counts GPUs of nodes that take jobs, whoever uses them.
+ *
+ * @generated from message flashcore.runner.v1.Gpus
+ */
+export declare type Gpus = Message<"flashcore.runner.v1.Gpus"> & {
+  /**
+   * All of them.
+   *
+   * @generated from field: int32 total = 1;
+   */
+  total: number;
+
+  /**
+   * Those that no job has.
+   *
+   * @generated from field: int32 free = 2;
+   */
+  free: number;
+};
+
+/**
+ * Describes the message flashcore.runner.v1.Gpus.
+ * Use `create(GpusSchema)` to create a new message.
+ */
+export declare const GpusSchema: GenMessage<Gpus>;
 
 /**
  * FleetBuilds is where a gateway's kernels are compiled.
@@ -295,7 +329,7 @@ export declare type Partition = Message<"flashcore.runner.v1.Partition"> & {
   heldSeconds: number;
 
   /**
-   * Seconds of these in which a job ran.
+   * Seconds of these in which a job ran, from its pilot's first word of it.
    *
    * @generated from field: double used_seconds = 7;
    */
@@ -307,6 +341,13 @@ export declare type Partition = Message<"flashcore.runner.v1.Partition"> & {
    * @generated from field: repeated flashcore.runner.v1.PartitionClient clients = 8;
    */
   clients: PartitionClient[];
+
+  /**
+   * GPUs of its nodes, of the kind that its pilots ask for; absent where the scheduler does not say.
+   *
+   * @generated from field: flashcore.runner.v1.Gpus gpus = 9;
+   */
+  gpus?: Gpus | undefined;
 };
 
 /**
