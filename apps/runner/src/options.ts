@@ -4,7 +4,7 @@ import { Command, CommanderError } from 'commander';
 import { didYouMean } from '@flashcore/shared/text';
 import { addAccessCommands } from './access/access-commands.ts';
 import { addCompileCommand } from './build/compile-command.ts';
-import { DEFAULT_SCRATCH_GIB } from './fleet/fleet-file.ts';
+import { DEFAULT_SCRATCH_GIB, fleetSchema } from './fleet/fleet-file.ts';
 import { addOperationCommands, keepOptions } from './operation/host-commands.ts';
 import { KEEP_ALL } from './operation/retention.ts';
 import { addCheckCommand } from './problem-check/check-command.ts';
@@ -56,6 +56,10 @@ export function parseOptions(
     .description('serve a Slurm cluster: jobs run on its nodes (docs/fleet.md)')
     .requiredOption('--slurm <file>', 'the cluster: partitions, pilots, how nodes reach the gateway');
   addServeOptions(gateway, { defaultData, repositoryRoot }).action(serving);
+  program
+    .command('fleet-schema')
+    .description("the JSON Schema of the gateway's --slurm file, for editors")
+    .action(() => say(JSON.stringify(fleetSchema(), null, 2)));
   const pilot = program
     .command('pilot', { hidden: true })
     .description('take jobs from a gateway, whose scheduler starts it on a node')

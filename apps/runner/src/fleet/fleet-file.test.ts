@@ -1,5 +1,6 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { parseFleet } from './fleet-file.ts';
+import { fleetSchema, parseFleet } from './fleet-file.ts';
 
 const GOOD = `
 listen: 127.0.0.1:50052
@@ -21,6 +22,13 @@ test.each([
   ['an unknown key', 'max: 4', 'max: 4, mx: 2', 'fleet.yaml:6: partitions[0]: unknown key "mx" (did you mean "max"'],
   ['more at least than at most', 'max: 4', 'max: 4, min: 5', 'partitions[0].min: wanted at most max (4), found 5'],
   ['what sbatch would take for an option', 'partition: gpu', 'partition: --wrap=x', 'wanted a name as Slurm has it'],
+  [
+    'an option of sbatch that is ours',
+    'max: 4',
+    'max: 4, sbatch: [--comment=x, --wra=reboot]',
+    'partitions[0].sbatch[1]: wanted an option that flashcore does not give itself',
+  ],
+  ['what is no option', 'max: 4', 'max: 4, sbatch: [reboot]', 'wanted an option of sbatch as --name or --name=value'],
   ['a line in the pilots’ script', '/opt/flashcore', '"/opt/a\\nreboot"', 'bundle: wanted an absolute path'],
 ])('%s is refused with its place', (_, good, bad, wanted) => {
   expect(() => parseFleet(GOOD.replace(good, bad), 'fleet.yaml')).toThrow(wanted);
@@ -35,4 +43,9 @@ test('no partition', () => {
 test('a partition that stands twice', () => {
   const twice = `${GOOD}  - { partition: GPU, device: NVIDIA H200, max: 1 }\n`;
   expect(() => parseFleet(twice, 'fleet.yaml')).toThrow('partitions[1].partition: wanted each partition once');
+});
+
+test('the published schema is that of the program', () => {
+  const published = readFileSync(new URL('../../../../docs/schemas/fleet.json', import.meta.url), 'utf8');
+  expect(JSON.parse(published)).toEqual(JSON.parse(JSON.stringify(fleetSchema())));
 });

@@ -9,57 +9,97 @@ const { strict, text, integer, matching, oneOf, listOf } = yamlFile;
 /** As Slurm takes names of partitions, accounts and the like; none can be mistaken for an option. */
 const name = () =>
   matching(/^[A-Za-z0-9][A-Za-z0-9._,:+-]{0,63}$/, 'a name as Slurm has it: letters, digits, "._,:+-"');
+const absolutePath = () => matching(/^\/[^\n]{1,200}$/, 'an absolute path');
+
+/** Options of sbatch that the gateway gives, or that would have a job do something else than run a pilot. */
+const OWN_OPTIONS = [
+  ...['job-name', 'partition', 'gres', 'time', 'signal', 'output', 'error', 'input', 'chdir', 'export', 'export-file'],
+  ...['parsable', 'requeue', 'no-requeue', 'wrap', 'array', 'nodes', 'ntasks', 'wait', 'test-only', 'get-user-env'],
+  ...['uid', 'gid', 'help', 'usage', 'version', 'quiet', 'verbose', 'hold', 'begin', 'clusters', 'nodelist'],
+  ...['account', 'qos', 'constraint', 'cpus-per-task', 'mem', 'reservation', 'exclude'],
+];
+const MOST_FREE_OPTIONS = 32;
+
+/** Slurm takes any beginning of an option's name that no other has. */
+const isFree = (option: string): boolean => {
+  const [own = ''] = option.slice(2).split('=');
+  return !OWN_OPTIONS.some((one) => one.startsWith(own));
+};
+
+const freeOption = () =>
+  matching(/^--[a-z][a-z-]{1,40}(?:=[^\n]{1,200})?$/, 'an option of sbatch as --name or --name=value').refine(isFree, {
+    error: ({ input }) =>
+      `wanted an option that flashcore does not give itself and the file has no key for, found ${String(input)}`,
+  });
 
 const partition = strict({
-  /** The scheduler's name of it. */
-  partition: name(),
-  /** The model of its GPUs as the driver names it, for example "NVIDIA H200"; "emulator" for nodes without one. */
-  device: text(),
-  /** What a pilot asks for. */
-  gres: name().default('gpu:1'),
-  /** Fewest and most pilots at a time. */
-  min: integer(0, 10_000).default(0),
-  max: integer(1, 10_000),
-  /** A pilot that had no job for so long ends. */
-  idle_seconds: integer(1, 86_400).default(120),
-  time_limit_minutes: integer(2, 43_200).default(60),
-  cpus: integer(1, 1_024).optional(),
-  memory_mib: integer(256, 16_777_216).optional(),
-  account: name().optional(),
-  qos: name().optional(),
-  constraint: name().optional(),
+  partition: name().describe("Slurm's name of it"),
+  device: text().describe('The model of its GPUs as the driver names it, "NVIDIA H200"; emulator: nodes without one'),
+  gres: name().default('gpu:1').describe('What a pilot asks for, with a type where the partition has several'),
+  min: integer(0, 10_000).default(0).describe('Pilots at any time'),
+  max: integer(1, 10_000).describe('Most pilots at a time'),
+  idle_seconds: integer(1, 86_400).default(120).describe('A pilot that had no job for so long ends'),
+  time_limit_minutes: integer(2, 43_200).default(60).describe("A pilot's time limit"),
+  cpus: integer(1, 1_024).optional().describe('Processors for a pilot (--cpus-per-task)'),
+  memory_mib: integer(256, 16_777_216).optional().describe('Memory for a pilot (--mem)'),
+  account: name().optional().describe('As sbatch has it'),
+  qos: name().optional().describe('As sbatch has it'),
+  constraint: name().optional().describe('As sbatch has it'),
+  reservation: name().optional().describe('As sbatch has it'),
+  exclude: matching(/^[A-Za-z0-9][A-Za-z0-9._,[\]-]{0,400}$/, 'nodes as Slurm has them, for example gpu[1-4],gpu9')
+    .optional()
+    .describe('Nodes that get no pilot'),
+  sbatch: listOf(freeOption(), MOST_FREE_OPTIONS)
+    .optional()
+    .describe('Further options of sbatch, for example [--licenses=cuda, --comment=flashcore]'),
 });
 
 export const DEFAULT_SCRATCH_GIB = 20;
 
 const fleet = strict({
-  /** Where pilots register. */
-  listen: text(),
-  /** How nodes reach it; it stands in the pilots' script. */
-  reach: matching(/^(?:unix:\/[\w./-]{1,100}|[\w.[\]:-]{1,200}:\d{1,5})$/, 'host:port'),
-  /** Folder of the runner's bundle on every node. */
-  bundle: matching(/^\/[^\n]{1,200}$/, 'an absolute path'),
-  /** Folder on every node for what pilots keep between jobs. */
-  scratch: matching(/^\/[^\n]{1,200}$/, 'an absolute path').default(
-    () => `/tmp/flashcore-pilot-${process.getuid?.() ?? 0}`,
+  listen: text().describe('host:port where pilots register'),
+  reach: matching(/^(?:unix:\/[\w./-]{1,100}|[\w.[\]:-]{1,200}:\d{1,5})$/, 'host:port').describe(
+    'How nodes reach it: host:port, by a name in the certificate',
   ),
-  /** Most that a pilot's folder in it keeps of what was built and measured; a node has one for each GPU. */
-  scratch_gib: integer(1, 100_000).default(DEFAULT_SCRATCH_GIB),
-  /** Certificate of the authority that signed the gateway's, by its path on every node; needed with TLS. */
-  tls_ca: matching(/^\/[^\n]{1,200}$/, 'an absolute path').optional(),
-  /** Where kernels are compiled. */
+  bundle: absolutePath().describe("Folder of the runner's bundle on every node; must be the gateway's own build"),
+  scratch: absolutePath()
+    .default(() => `/tmp/flashcore-pilot-${process.getuid?.() ?? 0}`)
+    .describe("Folder on every node for what pilots keep between jobs, this user's own; default: in /tmp"),
+  scratch_gib: integer(1, 100_000)
+    .default(DEFAULT_SCRATCH_GIB)
+    .describe("Most that a pilot's folder in it keeps of what was built and measured; a node has one for each GPU"),
+  tls_ca: absolutePath()
+    .optional()
+    .describe("Certificate of the authority that signed the gateway's, by its path on every node; needed with TLS"),
+  setup: absolutePath()
+    .optional()
+    .describe('A script on every node that /bin/sh reads before a pilot: modules, PATH, LD_LIBRARY_PATH'),
   builds: strict({
-    /** The gateway's own processors, before a GPU is taken; or the pilots' nodes. */
-    at: oneOf(['gateway', 'pilots']).default('gateway'),
-    /** Jobs that the gateway builds at once; default: a processor less than it has. */
-    at_once: integer(1, 1_024).optional(),
+    at: oneOf(['gateway', 'pilots'])
+      .default('gateway')
+      .describe("Where kernels are compiled: by the gateway before a GPU is taken, or on the pilots' nodes"),
+    at_once: integer(1, 1_024)
+      .optional()
+      .describe('Jobs that the gateway builds at once; default: a processor less than it has'),
   }).prefault({}),
-  partitions: listOf(partition),
+  partitions: listOf(partition).describe('Parts of the cluster with GPUs of one model'),
 });
 
 /** A cluster as the gateway's owner describes it. */
 export type FleetFile = z.output<typeof fleet>;
 export type PartitionSettings = z.output<typeof partition>;
+
+/** JSON Schema of the file, for editors. */
+export const fleetSchema = (): unknown => ({
+  title: 'A cluster for flashcore-runner gateway',
+  ...z.toJSONSchema(fleet, {
+    io: 'input',
+    // The default of scratch names this user.
+    override: ({ jsonSchema, path }) => {
+      if (path.at(-1) === 'scratch') delete jsonSchema.default;
+    },
+  }),
+});
 
 /** Reads a fleet file. Errors: UsageError, which names file, line, key, what was wanted and what came. */
 export function readFleetFile(path: string): FleetFile {

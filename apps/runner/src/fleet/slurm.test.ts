@@ -1,5 +1,5 @@
 /** Slurm's commands as scripts that say what Slurm would. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
@@ -195,6 +195,24 @@ test('folders of any name reach the script; its log is in the scratch folder, fo
   ]);
 });
 
+test('what else sbatch is to be given, and a script that nodes read before a pilot', async () => {
+  using fake = fakeSlurm({ sbatch: 'echo 1' });
+  const bundle = join(fake.path, 'bundle');
+  const setup = join(fake.path, 'set up.sh');
+  mkdirSync(bundle);
+  writeFileSync(join(bundle, 'flashcore-runner'), `#!/bin/sh\necho "module: $LOADED" >'${fake.path}/seen'\n`, {
+    mode: 0o755,
+  });
+  const source = `${BOXED.replace('max: 2', 'max: 2, reservation: week, exclude: "gpu[1-2]", sbatch: [--licenses=cuda]')}`;
+  const slurm = new Slurm({ ...parseFleet(source, 'f'), bundle, setup, scratch: fake.path }, fake.path, 'auto');
+  await slurm.submit(parseFleet(source, 'f').partitions[0]!, 't');
+  expect(fake.asked()[0]).toMatch(/ --reservation=week --exclude=gpu\[1-2\] --licenses=cuda \S+pilot\.sh$/);
+  const start = () => spawnSync(join(fake.path, 'pilot.sh'), { env: { ...process.env, SLURM_JOB_ID: '7' } }).status;
+  expect(start()).toBe(74);
+  writeFileSync(setup, 'LOADED=cuda-13; export LOADED\n');
+  expect([start(), readFileSync(join(fake.path, 'seen'), 'utf8')]).toEqual([0, 'module: cuda-13\n']);
+});
+
 test('the reason names the node, the remedy and the log of a pilot that never registered; a cancelled pilot has none', async () => {
   const why = async (shown: string): Promise<string | undefined> => {
     using fake = fakeSlurm({ scontrol: `echo '${shown}'` });
@@ -206,6 +224,7 @@ test('the reason names the node, the remedy and the log of a pilot that never re
     why(`JobId=7 JobState=${state} Reason=NonZeroExitCode ExitCode=${code} NodeList=n1 BatchHost=n1 StdOut=/dev/null`);
   for (const [code, remedy] of [
     ['73:0', `Make scratch (${FILE.scratch}) a folder that its user owns and can write on the node`],
+    ['74:0', 'Put the set-up script where the node can read it'],
     ['127:0', 'there is no /opt/flashcore/flashcore-runner'],
     ['68:0', 'does not know the name in a:1'],
     ['69:0', 'got no answer from a:1'],

@@ -97,6 +97,8 @@ export class Slurm implements Scheduler {
       account: settings.account,
       qos: settings.qos,
       constraint: settings.constraint,
+      reservation: settings.reservation,
+      exclude: settings.exclude,
       'cpus-per-task': settings.cpus,
       mem: settings.memory_mib === undefined ? undefined : `${settings.memory_mib}M`,
     };
@@ -116,6 +118,7 @@ export class Slurm implements Scheduler {
         // What is named here is all that the pilot sees of this environment, and no other user sees its values.
         `--export=${[...ENVIRONMENT, ...PILOT_ENVIRONMENT].join(',')}`,
         ...Object.entries(optional).flatMap(([option, value]) => (value === undefined ? [] : [`--${option}=${value}`])),
+        ...(settings.sbatch ?? []),
         this.#script,
       ],
       { extra: { FLASHCORE_PILOT_TOKEN: token, FLASHCORE_PILOT_MINUTES: String(settings.time_limit_minutes) } },
@@ -281,10 +284,12 @@ function ask(
 }
 
 /** The remedy that an exit code stands for, the only word of a pilot that never registered. */
-function remedyOf(exitCode: string, { bundle, reach, scratch, tls_ca: authority }: FleetFile): string {
+function remedyOf(exitCode: string, { bundle, reach, scratch, setup, tls_ca: authority }: FleetFile): string {
   switch (exitCode.split(':')[0]) {
     case String(EXIT_NO_LOG):
       return `Make scratch (${scratch}) a folder that its user owns and can write on the node`;
+    case String(EXIT_NO_SETUP):
+      return `Put the set-up script where the node can read it: there is no ${setup ?? ''}`;
     case '126':
     case '127':
       return `Put the bundle where the node can run it: there is no ${bundle}/flashcore-runner, or no node to run it`;
@@ -301,8 +306,9 @@ function remedyOf(exitCode: string, { bundle, reach, scratch, tls_ca: authority 
 
 const logOf = ({ scratch }: FleetFile, schedulerJob: string): string => join(scratch, `pilot-${schedulerJob}.log`);
 
-/** The script's own: the node can't keep the pilot's log. */
+/** The script's own: the node can't keep the pilot's log, or has no set-up script. */
 const EXIT_NO_LOG = 73;
+const EXIT_NO_SETUP = 74;
 const LOG_DAYS = 7;
 
 /**
@@ -310,7 +316,7 @@ const LOG_DAYS = 7;
  * shell is replaced, so that Slurm's TERM reaches the pilot itself.
  */
 export function pilotScript(
-  { bundle, reach, scratch, scratch_gib: gib, tls_ca: authority }: FleetFile,
+  { bundle, reach, scratch, scratch_gib: gib, setup, tls_ca: authority }: FleetFile,
   isolation: IsolationWanted,
 ): string {
   const options = [
@@ -326,6 +332,9 @@ export function pilotScript(
     `mkdir -p ${folder} && [ -O ${folder} ] && touch "$log" || exit ${EXIT_NO_LOG}`,
     `find ${folder} -maxdepth 1 -name 'pilot-*.log' -mtime +${LOG_DAYS} -delete`,
     'exec >>"$log" 2>&1',
+    ...(setup === undefined
+      ? []
+      : [`[ -r ${shellWord(setup)} ] || exit ${EXIT_NO_SETUP}`, `. ${shellWord(setup)} || exit`]),
     `exec ${[`${bundle}/flashcore-runner`, 'pilot', ...options].map(shellWord).join(' ')}`,
     '',
   ].join('\n');

@@ -83,7 +83,10 @@ export const text = () =>
     .min(1, 'wanted a text, found an empty one');
 export const integer = (least: number, most: number) => {
   const error = (issue: { input?: unknown }) => wanted(`an integer of ${least} to ${most}`, issue.input);
-  return z.number({ error }).refine((value) => Number.isInteger(value) && value >= least && value <= most, { error });
+  return z
+    .number({ error })
+    .refine((value) => Number.isInteger(value) && value >= least && value <= most, { error })
+    .meta({ type: 'integer', minimum: least, maximum: most });
 };
 export const finite = () => z.number({ error: (issue) => wanted('a number', issue.input) });
 export const flag = () => z.boolean({ error: (issue) => wanted('true or false', issue.input) });
