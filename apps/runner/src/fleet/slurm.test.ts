@@ -81,9 +81,10 @@ test.each([
   ['gpu:2', 'gpu:h200:2(S:0)', true],
   ['gpu', 'gpu:h200:2', true],
 ])('a partition that asks for %s on nodes with %s: taken is %s', async (gres, offered, taken) => {
-  using _ = fakeSlurm(sinfo(`echo 'gpu|${offered}'`));
+  using fake = fakeSlurm(sinfo(`echo 'gpu|${offered}'`));
   const file = { ...FILE, partitions: FILE.partitions.map((one) => ({ ...one, gres })) };
   const checked = await checkSlurm(file).catch((error: unknown) => (error as Error).message);
+  expect(fake.asked()).toHaveLength(2);
   if (taken) expect(checked).toBeUndefined();
   else expect(checked).toContain(`found ${gres}: its nodes have ${offered}`);
 });

@@ -1,4 +1,7 @@
-/** What a job did when, as spans: the wait for its device, the device or its attempts on a cluster's nodes, phases, compilers, cases, blocks of timing. */
+/**
+ * What a job did when, as spans: the wait for its device, the device or its attempts on a cluster's nodes, phases,
+ * compilers, cases, blocks of timing.
+ */
 import { Outcome, Phase, TimingMode, type AttemptStarted, type JobEvent } from '../contract/index.ts';
 import { formatShape } from '../kernels/index.ts';
 
