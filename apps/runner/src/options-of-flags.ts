@@ -14,12 +14,16 @@ import type { ServeOptions, ServeSecurity } from './serve-options.ts';
 import { UsageError } from './usage-error.ts';
 
 const MAX_EMULATED_DEVICES = 8;
+/** What a gateway's memory was measured with (docs/fleet.md). */
+const MOST_QUEUED = 100_000;
 
 /** The options that flags and environment stand for. Errors: UsageError. */
 export function optionsOf(flags: ServeFlags, environment: NodeJS.ProcessEnv): ServeOptions {
   const text = flags.address ?? (flags.embedded ? undefined : DEFAULT_ADDRESS);
   const address = text === undefined ? undefined : parseListenAddress(text);
   const exposed = address !== undefined && isExposed(address);
+  const fleet = flags.slurm === undefined ? undefined : readFleetFile(flags.slurm);
+  const devices = fleet === undefined ? 1 : fleet.partitions.reduce((sum, { max }) => sum + max, 0);
   return {
     address,
     dataDirectory: resolve(flags.data),
@@ -28,7 +32,7 @@ export function optionsOf(flags: ServeFlags, environment: NodeJS.ProcessEnv): Se
     embedded: flags.embedded ?? false,
     idleExitSeconds: flags.idleExitSeconds,
     graceSeconds: flags.graceSeconds,
-    maxQueued: flags.maxQueued,
+    maxQueued: flags.maxQueued ?? Math.min(MOST_QUEUED, 64 * devices),
     maxStreamsPerClient: flags.maxStreamsPerClient,
     isolation: flags.isolation,
     boxLimits: {
@@ -44,10 +48,10 @@ export function optionsOf(flags: ServeFlags, environment: NodeJS.ProcessEnv): Se
     security: securityOf(flags, exposed && address),
     reflection: !exposed || (flags.reflection ?? false),
     quotas: {
-      jobs: flags.maxJobsPerClient,
+      jobs: flags.maxJobsPerClient ?? 16 * devices,
       callsPerSecond: flags.maxCallsPerSecond,
       uploadMibPerHour: flags.maxUploadMibPerHour,
-      deviceHoursPerDay: flags.maxDeviceHoursPerDay,
+      deviceHoursPerDay: flags.maxDeviceHoursPerDay ?? 24 * devices,
     },
     rates: ratesOf(flags.usdPerHour ?? [environment['FLASHCORE_USD_PER_HOUR'] ?? '']),
     heldOut: flags.heldOut ?? (environment['FLASHCORE_HELD_OUT'] || undefined),
@@ -55,7 +59,7 @@ export function optionsOf(flags: ServeFlags, environment: NodeJS.ProcessEnv): Se
     retention: policyOf(flags),
     logLevel: flags.logLevel ?? environment['FLASHCORE_LOG_LEVEL'] ?? 'info',
     host: hostSettings(environment),
-    fleet: flags.slurm === undefined ? undefined : readFleetFile(flags.slurm),
+    fleet,
     pilot: flags.gateway === undefined ? undefined : { gateway: flags.gateway, authority: flags.tlsCa },
   };
 }

@@ -1,5 +1,8 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import { defaultLimits } from './sandbox/groups.ts';
+import { temporaryFolder } from './testing/test-runner.ts';
 import { parseOptions } from './options.ts';
 import { formatAddress, parseListenAddress } from './rpc/address.ts';
 import { UsageError } from './usage-error.ts';
@@ -34,6 +37,19 @@ test('every option has a default', () => {
     logLevel: 'info',
     host: { libraryCache: undefined, buildCache: undefined, python: 'python3', vectors: 'auto', emulatedDevices: 1 },
   });
+});
+
+test('limits of a gateway grow with the pilots that its file allows, where they are not given', () => {
+  using folder = temporaryFolder();
+  const file = join(folder.path, 'fleet.yaml');
+  const partitions = [5, 3].map((max, index) => `  - { partition: p${index}, device: NVIDIA H200, max: ${max} }`);
+  writeFileSync(file, `listen: 127.0.0.1:1\nreach: a:1\nbundle: /b\npartitions:\n${partitions.join('\n')}\n`);
+  const limits = (...given: string[]) => {
+    const { maxQueued, quotas } = parse('gateway', '--slurm', file, ...given)!;
+    return [maxQueued, quotas.jobs, quotas.deviceHoursPerDay, quotas.callsPerSecond];
+  };
+  expect(limits()).toEqual([512, 128, 192, 50]);
+  expect(limits('--max-queued', '7')).toEqual([7, 128, 192, 50]);
 });
 
 test('an unknown command is refused as such, with the nearest', () => {

@@ -16,7 +16,8 @@ export interface ServeFlags extends KeepFlags {
   embedded?: boolean;
   idleExitSeconds: number;
   graceSeconds: number;
-  maxQueued: number;
+  /** Undefined, as the two for clients below: by how many devices there may be. */
+  maxQueued?: number;
   isolation: IsolationWanted;
   boxMemoryMib?: number;
   boxProcesses: number;
@@ -28,10 +29,10 @@ export interface ServeFlags extends KeepFlags {
   tls?: string;
   clients: ServeSecurity['clients'];
   reflection?: boolean;
-  maxJobsPerClient: number;
+  maxJobsPerClient?: number;
   maxCallsPerSecond: number;
   maxUploadMibPerHour: number;
-  maxDeviceHoursPerDay: number;
+  maxDeviceHoursPerDay?: number;
   maxStreamsPerClient: number;
   usdPerHour?: string[];
   heldOut?: string;
@@ -70,7 +71,11 @@ export function addServeOptions(
       '--held-out <file>',
       'shapes that clients never see, on which leaders of searches are tried ($FLASHCORE_HELD_OUT); docs/search.md',
     )
-    .option('--max-queued <jobs>', 'how many jobs may wait at once', count, 64)
+    .option(
+      '--max-queued <jobs>',
+      'how many jobs may wait at once (default: 64; for a gateway, 64 for each pilot that its file allows)',
+      count,
+    )
     .addOption(
       new Option(
         '--isolation <how>',
@@ -109,14 +114,17 @@ export function addServeOptions(
         .choices(['certificate', 'token'])
         .default('certificate'),
     )
-    .option('--max-jobs-per-client <jobs>', 'with TLS: how many jobs of one client may wait and run at once', count, 16)
+    .option(
+      '--max-jobs-per-client <jobs>',
+      'with TLS: how many jobs of one client may wait and run at once (default: 16, likewise)',
+      count,
+    )
     .option('--max-calls-per-second <calls>', 'with TLS: sustained calls of one client', count, 50)
     .option('--max-upload-mib-per-hour <MiB>', 'with TLS: sources of one client', count, 256)
     .option(
       '--max-device-hours-per-day <hours>',
-      "with TLS: device time of one client's jobs, used in the last 24 hours or still promised (max_run_seconds)",
+      "with TLS: device time of one client's jobs, used in the last 24 hours or still promised by max_run_seconds (default: 24, likewise)",
       count,
-      24,
     )
     .option(
       '--max-streams-per-client <streams>',
