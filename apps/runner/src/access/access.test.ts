@@ -1,3 +1,5 @@
+import { execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client, credentials, Metadata, status, type ServiceError } from '@grpc/grpc-js';
@@ -6,7 +8,7 @@ import { RunnerClient, type ClientSecurity } from '@flashcore/shared/client';
 import { Outcome } from '@flashcore/shared/contract';
 import { parseOptions } from '../options.ts';
 import { collect, finished, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
-import { initTls } from './certificates.ts';
+import { addClient, initTls } from './certificates.ts';
 import { TokenFile } from './token-file.ts';
 import { missing } from '@flashcore/shared/testing';
 
@@ -49,6 +51,19 @@ describe.skipIf(missing('openssl'))('access', () => {
     expect(() => initTls(join(folder.path, 'x'), ['a,DNS:evil'])).toThrow(
       '--host a,DNS:evil: must be a name or an address',
     );
+  });
+
+  test('a machine whose clock is hours behind takes certificates that were just made', () => {
+    const { certificate } = addClient(tls, { name: 'behind', role: 'submitter' });
+    const hoursAgo = String(Math.round(Date.now() / 1000) - 12 * 3600);
+    for (const path of [join(tls, 'server.crt'), join(tls, 'client.crt'), certificate]) {
+      const asked = ['verify', '-attime', hoursAgo, '-CAfile', join(tls, 'ca.crt'), path];
+      expect(execFileSync('openssl', asked, { encoding: 'utf8' })).toBe(`${path}: OK\n`);
+    }
+    const { subject, validTo, serialNumber } = new X509Certificate(readFileSync(certificate));
+    expect(subject).toBe('OU=submitter\nCN=behind');
+    expect((new Date(validTo).getTime() - Date.now()) / 86_400_000).toBeCloseTo(824, 0);
+    expect(serialNumber).not.toBe(new X509Certificate(readFileSync(join(tls, 'client.crt'))).serialNumber);
   });
 
   test('by certificate: only a client of the same authority is let in, and its streams work', async () => {

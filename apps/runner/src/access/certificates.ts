@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { join } from 'node:path';
@@ -7,7 +8,9 @@ import { UsageError } from '../usage-error.ts';
 import { requireClientName } from './caller.ts';
 import { DEFAULT_ROLE, type Role } from './roles.ts';
 
-const DAYS = '825';
+const DAYS = 825;
+/** A machine whose clock is behind must take a certificate that was just made. */
+const BACKDATED_DAYS = 1;
 const HOST_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/;
 
 /**
@@ -71,25 +74,12 @@ const signClient = (folder: string, { file, name, role }: ClientToSign): void =>
   sign(folder, { file, subject: `/OU=${role}/CN=${name}`, extensions: 'extendedKeyUsage=clientAuth\n' });
 
 function makeAuthority(folder: string): void {
-  makeKey(folder, 'ca');
-  openssl(folder, [
-    'req',
-    '-x509',
-    '-new',
-    '-key',
-    'ca.key',
-    '-sha256',
-    '-days',
-    DAYS,
-    '-subj',
-    '/CN=flashcore private CA',
-    '-addext',
-    'basicConstraints=critical,CA:TRUE,pathlen:0',
-    '-addext',
-    'keyUsage=critical,keyCertSign',
-    '-out',
-    'ca.crt',
-  ]);
+  sign(folder, {
+    file: 'ca',
+    subject: '/CN=flashcore private CA',
+    extensions:
+      'basicConstraints=critical,CA:TRUE,pathlen:0\nkeyUsage=critical,keyCertSign\nsubjectKeyIdentifier=hash\n',
+  });
 }
 
 interface CertificateToSign {
@@ -98,40 +88,57 @@ interface CertificateToSign {
   extensions: string;
 }
 
+const LEAF = 'basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n';
+
+/** "ca" signs itself. By `openssl ca`, for `req` and `x509` of most versions can't set when a certificate begins. */
 function sign(folder: string, { file, subject, extensions }: CertificateToSign): void {
+  const isAuthority = file === 'ca';
   const temporary = mkdtempSync(join(folder, 'new-'));
+  const path = (name: string): string => join(temporary, name);
   try {
     makeKey(folder, file);
-    const [request, extensionFile] = [join(temporary, 'csr'), join(temporary, 'ext')];
-    writeFileSync(
-      extensionFile,
-      `basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n${extensions}`,
+    writeFileSync(path('ext'), `${isAuthority ? '' : LEAF}${extensions}`);
+    writeFileSync(path('index'), '');
+    // Positive, and no two alike.
+    writeFileSync(path('serial'), `0${randomBytes(16).toString('hex').slice(1)}\n`);
+    writeFileSync(path('conf'), AUTHORITY_CONF);
+    openssl(folder, ['req', '-new', '-key', `${file}.key`, '-subj', subject, '-out', path('csr')]);
+    openssl(
+      folder,
+      [
+        ...['ca', '-batch', '-notext', '-config', path('conf'), '-in', path('csr'), '-out', `${file}.crt`],
+        ...['-extfile', path('ext'), '-keyfile', 'ca.key'],
+        ...(isAuthority ? ['-selfsign'] : ['-cert', 'ca.crt']),
+        ...['-startdate', utcTime(-BACKDATED_DAYS), '-enddate', utcTime(DAYS - BACKDATED_DAYS)],
+      ],
+      { FLASHCORE_CA: temporary },
     );
-    openssl(folder, ['req', '-new', '-key', `${file}.key`, '-subj', subject, '-out', request]);
-    openssl(folder, [
-      'x509',
-      '-req',
-      '-in',
-      request,
-      '-CA',
-      'ca.crt',
-      '-CAkey',
-      'ca.key',
-      '-CAserial',
-      join(temporary, 'serial'),
-      '-CAcreateserial',
-      '-sha256',
-      '-days',
-      DAYS,
-      '-extfile',
-      extensionFile,
-      '-out',
-      `${file}.crt`,
-    ]);
   } finally {
     rmSync(temporary, { recursive: true, force: true });
   }
 }
+
+/** What `openssl ca` keeps of its own is dropped; paths come by the environment, for a folder may have any name. */
+const AUTHORITY_CONF = `
+[ca]
+default_ca = own
+[own]
+database = $ENV::FLASHCORE_CA/index
+new_certs_dir = $ENV::FLASHCORE_CA
+serial = $ENV::FLASHCORE_CA/serial
+default_md = sha256
+policy = any
+preserve = yes
+unique_subject = no
+email_in_dn = no
+[any]
+organizationalUnitName = optional
+commonName = supplied
+`;
+
+/** As UTCTime, which all versions take; good until 2049. */
+const utcTime = (days: number): string =>
+  `${new Date(Date.now() + days * 86_400_000).toISOString().replaceAll(/\D/g, '').slice(2, 14)}Z`;
 
 function makeKey(folder: string, file: string): void {
   const path = join(folder, `${file}.key`);
@@ -144,11 +151,11 @@ function makeKey(folder: string, file: string): void {
 const OPENSSL_LIMIT_MS = 60_000;
 
 /** Synchronous: of commands that a person waits for, while nothing is served. */
-function openssl(folder: string, args: readonly string[]): void {
+function openssl(folder: string, args: readonly string[], extra: NodeJS.ProcessEnv = {}): void {
   const { exitCode, startError, timedOut, stderr } = runSync('openssl', args, {
     cwd: folder,
     limitMs: OPENSSL_LIMIT_MS,
-    environment: process.env,
+    environment: { ...process.env, ...extra },
   });
   if (exitCode === 0) return;
   if (startError?.code === 'ENOENT')
