@@ -149,6 +149,15 @@ test.skipIf(missing('slurm-wlm'))('preemption gives the job back', { timeout: 18
 test.skipIf(missing('slurm-wlm'))('what is wrong with the cluster is said at the start', () => {
   const start = (env: Record<string, string>, partition: string, gres?: string) =>
     home.runnerCommand(['gateway', '--slurm', fleetFile(1, partition, { gres }), '--data', join(folder, 'd')], { env });
+  // As a home on a cluster is.
+  const onNfs = `import fs from 'node:fs'; import { syncBuiltinESMExports } from 'node:module';
+    fs.statfsSync = () => ({ type: 0x6969 }); syncBuiltinESMExports();`;
+  expect(start({ NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(onNfs)}` }, 'low')).toMatchObject({
+    exitCode: 2,
+    stderr: expect.stringContaining(
+      `Give --data <folder> on a disk of this machine: ${join(folder, 'd')} is on NFS`,
+    ) as string,
+  });
   expect(start({}, 'high', 'gpu:a100:1')).toMatchObject({
     exitCode: 2,
     stderr: expect.stringContaining('found gpu:a100:1: its nodes have gpu:h200:4') as string,

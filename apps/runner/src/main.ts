@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { addProblemFolders, requireProblems } from '@flashcore/shared/kernels';
 import packageJson from '../package.json' with { type: 'json' };
-import { createLogger } from './log.ts';
+import { createLogger, type Logger } from './log.ts';
 import { parseOptions } from './options.ts';
 import type { ServeOptions } from './serve-options.ts';
 import { createPlanner, type PlannerOptions } from './experiment/planner.ts';
@@ -23,6 +23,7 @@ import { UsageError } from './usage-error.ts';
 import { AddressInUse, mostDescriptors } from './rpc/listen.ts';
 import { startRunner } from './runner.ts';
 import { DirectoryInUse } from './store/directory-lock.ts';
+import { networkDisk } from './store/network-disk.ts';
 import { SchemaTooNew } from './store/migrations.ts';
 
 const EXIT_USAGE = 2;
@@ -56,6 +57,7 @@ async function main(): Promise<void> {
   // A runner for one client tells what is wrong with a problem when a kernel names it.
   if (!options.embedded) requireProblems();
   const logger = createLogger(options.logLevel);
+  checkDisk(options, logger);
   const buildId = digestOf(mainFile, join(dirname(mainFile), 'worker.js'));
   if (options.pilot)
     return runPilot({
@@ -123,6 +125,20 @@ function requireNotRoot({ allowRoot, embedded }: ServeOptions): void {
   if (process.getuid?.() !== 0 || allowRoot || embedded) return;
   throw new UsageError(
     'This is root: serve as a user of its own (tools/systemd/flashcore-runner.service does), or give --allow-root',
+  );
+}
+
+/** A gateway's data has to outlive it; a runner of one host serves from a home on NFS all the same. */
+function checkDisk({ dataDirectory, fleet }: ServeOptions, logger: Logger): void {
+  const disk = networkDisk(dataDirectory);
+  if (disk === undefined) return;
+  if (fleet)
+    throw new UsageError(
+      `Give --data <folder> on a disk of this machine: ${dataDirectory} is on ${disk}, where the database of jobs and leases can be damaged, and nodes need not see it`,
+    );
+  logger.warn(
+    { data: dataDirectory, disk },
+    'the data folder is on a file system of a network, where its database can be damaged: give --data or FLASHCORE_HOME a folder on a disk of this machine',
   );
 }
 
