@@ -20,7 +20,14 @@ let address: string;
 let pilotsAt: string;
 let client: RunnerClient;
 
-const fleetFile = (port: number, partition = 'low', { reach = port, gres = 'gpu:1' } = {}): string => {
+interface Changes {
+  reach?: number;
+  gres?: string;
+  device?: string;
+}
+
+const fleetFile = (port: number, partition = 'low', changes: Changes = {}): string => {
+  const { reach = port, gres = 'gpu:1', device = 'emulator' } = changes;
   const path = join(folder, `fleet-${partition}.yaml`);
   writeFileSync(
     path,
@@ -30,7 +37,7 @@ reach: 127.0.0.1:${reach}
 bundle: ${ROOT}/node_modules/.bin
 scratch: ${folder}/scratch
 partitions:
-  - { partition: ${partition}, device: emulator, gres: '${gres}', max: 1, idle_seconds: 600 }
+  - { partition: ${partition}, device: ${device}, gres: '${gres}', max: 1, idle_seconds: 600 }
 `,
   );
   return path;
@@ -193,6 +200,32 @@ test.skipIf(missing('slurm-wlm'))(
     watching.close();
     expect(heard.at(-1)).toMatch(cause);
     expect(other.faTui(['fleet', '--runner', there]).stdout.replaceAll(/\s+/g, ' ')).toMatch(cause);
+  },
+);
+
+test.skipIf(missing('slurm-wlm'))(
+  'nodes with another device: within 30 s the job and the fleet are told, and the pilot’s log says so',
+  { timeout: 120_000 },
+  async () => {
+    await using other = new Home();
+    Object.assign(other.env, { SLURM_CONF: slurm!.conf, FLASHCORE_ALLOW_ROOT: '1' });
+    const { address: there } = await other.startGateway(fleetFile(await freePort(), 'high', { device: 'NVIDIA H200' }));
+    const watching = await RunnerClient.connect({ address: there });
+    const since = performance.now();
+    let heard = '';
+    for await (const { payload } of longVerification(watching))
+      if (payload.case === 'warning' && payload.value.message.startsWith('No pilot yet.')) {
+        heard = payload.value.message;
+        break;
+      }
+    expect(performance.now() - since).toBeLessThan(30_000);
+    expect(heard).toMatch(
+      /pilot \d+ on gpu[12] was refused: Look at the node's driver.*has NVIDIA H200, a pilot found/,
+    );
+    watching.close();
+    const log = join(folder, 'scratch', `pilot-${/pilot (\d+) on/.exec(heard)![1]}.log`);
+    await until(() => readFileSync(log, 'utf8').includes("The gateway refused this pilot. Look at the node's driver"));
+    expect(readFileSync(log, 'utf8')).not.toContain('incident');
   },
 );
 

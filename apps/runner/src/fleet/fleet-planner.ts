@@ -78,8 +78,9 @@ export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
     judging: () =>
       settings.judging({ heldOutShapes: options.heldOut?.length ?? 0, digest: () => '', logger: options.logger }),
     cacheUse: () => ({ hits: 0, misses: 0 }),
-    // Those that are built do not need a pilot yet.
-    capacity: (deviceId) => pool.roster.connected(pool.devices.partitionOf(deviceId)) + (options.builds?.atOnce ?? 0),
+    // Those that are built do not need a pilot yet; and one waits at the pool, which tells it why no pilot comes.
+    capacity: (deviceId) =>
+      pool.roster.connected(pool.devices.partitionOf(deviceId)) + Math.max(1, options.builds?.atOnce ?? 0),
     fleet: options.describe,
     begin: options.begin,
     close: options.close,

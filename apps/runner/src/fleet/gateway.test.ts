@@ -188,7 +188,7 @@ test('a pilot that nobody answers ends soon, and its exit code says why', async 
 test.each([
   ['device', { device: 'NVIDIA H200' }, 'partition gpu has NVIDIA H200, a pilot found NVIDIA L4'],
   ['version', { buildId: 'another' }, "Put the gateway's own bundle on the nodes"],
-])('a pilot of a wrong %s says so, and so does the fleet', async (_, options, cause) => {
+])('a pilot of a wrong %s says so, and so do the fleet and the job that waits', async (_, options, cause) => {
   await using cluster = await startCluster(() => warn('never'), options);
   const job = collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
   const problem = async () => (await cluster.client.getHost({})).host!.fleet!.schedulerProblem;
@@ -199,7 +199,9 @@ test.each([
   expect(message).toMatch(/^The gateway refused this pilot\. /);
   expect(message).toContain(cause);
   await cluster.client.cancelJob({ name: (await cluster.client.listJobs({})).jobs[0]!.name });
-  await job;
+  const [heard] = warnings(await job);
+  expect(heard).toMatch(/^No pilot yet. partition gpu: pilot 1 on .* was refused: /);
+  expect(heard).toContain(cause);
 });
 
 test('a pilot with a token of no gateway says so', async () => {
