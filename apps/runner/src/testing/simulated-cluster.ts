@@ -6,6 +6,7 @@ import {
   DeviceSchema,
   JobEventSchema,
   JobFinishedSchema,
+  JobStartedSchema,
   RunExperimentRequestSchema,
   type JobEvent,
   type JobResult,
@@ -318,6 +319,7 @@ class SimulatedCluster implements Scheduler {
       this.#clock.after(NETWORK_MS + atMs, () =>
         pilot.session?.event(Number(lease), decoded(JobEventSchema, create(JobEventSchema, { payload }))),
       );
+    say({ case: 'started', value: create(JobStartedSchema) }, 0);
     events.forEach((payload, index) => say(payload, ((index + 1) / (events.length + 1)) * seconds * 1000));
     const value = create(JobFinishedSchema, { outcome, summary, result });
     say({ case: 'finished', value }, seconds * 1000);

@@ -329,7 +329,7 @@ export declare type Partition = Message<"flashcore.runner.v1.Partition"> & {
   heldSeconds: number;
 
   /**
-   * Seconds of these in which a job ran, from its pilot's first word of it.
+   * Seconds of these in which a job ran: from its start on the pilot to its end.
    *
    * @generated from field: double used_seconds = 7;
    */
