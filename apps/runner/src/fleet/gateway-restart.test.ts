@@ -215,3 +215,32 @@ test.each([150, 260, 400])(
     expect(cluster.stderr()).toContain('only reading: the store takes no writes');
   },
 );
+
+test(
+  'a job that is cancelled while the disk is full ends once it can be stored, and its pilot takes the next',
+  { timeout: 120_000 },
+  async () => {
+    let bodies = 0;
+    await using cluster = await startCluster(
+      () => {
+        bodies += 1;
+        const first = bodies === 1;
+        return async (job) => {
+          for (let index = 0; first && !job.signal.aborted; index += 1) {
+            warn(job, `event ${index}`);
+            await tick();
+          }
+          return PASSED;
+        };
+      },
+      { environment: { FLASHCORE_STORE_FAULT: 'ENOSPC 100 3000', FLASHCORE_LOG_LEVEL: 'warn' } },
+    );
+    const job = collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
+    await until(() => cluster.stderr().includes('the job waits until the store takes writes'));
+    await cluster.client.cancelJob({ name: (await cluster.client.listJobs({})).jobs[0]!.name });
+    const events = await job;
+    expect([finished(events).outcome, isGapless(events), bodies]).toEqual([Outcome.CANCELLED, true, 1]);
+    const next = await collect(cluster.client.start('verify', kernel('flashcore_v6')));
+    expect([finished(next).outcome, bodies]).toEqual([Outcome.PASSED, 2]);
+  },
+);
