@@ -23,12 +23,12 @@ partitions:
   'fleet.yaml',
 );
 
-function fixture() {
+function fixture(file = FILE) {
   const table = new FleetTable(openDatabase(':memory:'));
   const clock = { ms: 1_000_000 };
   const logger = createLogger('silent');
   const nowMs = () => clock.ms;
-  const pool = new PilotPool({ partitions: FILE.partitions, table, buildId: 'b', logger, nowMs });
+  const pool = new PilotPool({ partitions: file.partitions, table, buildId: 'b', logger, nowMs });
   const present = new Set<string>();
   const tokens = new Map<string, string>();
   const state = {
@@ -37,13 +37,15 @@ function fixture() {
     /** The number that the scheduler gives next; default: one that it has not given yet. */
     gives: undefined as string | undefined,
     refused: undefined as Error | undefined,
+    /** Default: every partition. */
+    refusedFor: undefined as string | undefined,
     away: undefined as Error | undefined,
     why: undefined as string | undefined,
     stuck: undefined as string | undefined,
   };
   const scheduler: Scheduler = {
-    submit: (_, token) => {
-      if (state.refused) return Promise.reject(state.refused);
+    submit: ({ partition }, token) => {
+      if (state.refused && (state.refusedFor ?? partition) === partition) return Promise.reject(state.refused);
       const id = state.gives ?? String(tokens.size + 1);
       present.add(id);
       tokens.set(id, token);
@@ -59,7 +61,7 @@ function fixture() {
   };
   const scalerOf = (of: PilotPool) =>
     new Scaler({
-      file: FILE,
+      file,
       pool: of,
       table,
       scheduler,
@@ -71,7 +73,7 @@ function fixture() {
   const scaler = scalerOf(pool);
   /** Another gateway on the same store. */
   const restarted = () => {
-    const fresh = new PilotPool({ partitions: FILE.partitions, table, buildId: 'b', logger, nowMs });
+    const fresh = new PilotPool({ partitions: file.partitions, table, buildId: 'b', logger, nowMs });
     return { pool: fresh, scaler: scalerOf(fresh) };
   };
   const dismissed: string[] = [];
@@ -271,4 +273,21 @@ test('a pilot that the scheduler can never start is told of, until it can', asyn
   state.stuck = undefined;
   await scaler.round();
   expect(pool.account.schedulerProblem).toBeUndefined();
+});
+
+test('a partition that the scheduler refuses keeps no other without pilots, and only its jobs are told', async () => {
+  const bad = { ...FILE.partitions[0]!, partition: 'bad' };
+  const { scaler, state, present, pool } = fixture({ ...FILE, partitions: [bad, ...FILE.partitions] });
+  const heard: string[] = [];
+  const { signal } = new AbortController();
+  for (const partition of ['bad', 'gpu'])
+    void pool.take(partition, `jobs/${partition}`, {
+      signal,
+      onProblem: (text) => heard.push(`${partition}: ${text}`),
+    });
+  state.refused = new SchedulerError('Change the fleet file: sbatch said: Invalid account', { refused: true });
+  state.refusedFor = 'bad';
+  await scaler.round();
+  const told = 'partition bad: Change the fleet file: sbatch said: Invalid account';
+  expect([present.size, pool.account.schedulerProblem, heard]).toEqual([1, told, [`bad: ${told}`]]);
 });

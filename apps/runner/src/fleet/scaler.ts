@@ -53,11 +53,17 @@ export class Scaler {
     const { file, logger } = this.#options;
     try {
       await this.#forgetEnded();
+      const refused = new Map<string, string>();
       for (const settings of file.partitions) {
         this.#dismissIdle(settings);
-        await this.#submitMissing(settings);
+        await this.#submitMissing(settings).catch((error: unknown) => {
+          // What is wrong with one partition is no reason to leave the others without pilots.
+          if (!(error instanceof SchedulerError) || !error.refused) throw error;
+          refused.set(settings.partition, `partition ${settings.partition}: ${error.message}`);
+          logger.warn({ partition: settings.partition, reason: error.message }, 'a pilot could not be submitted');
+        });
       }
-      this.#tellProblems((partition) => this.#failureText(partition));
+      this.#tellProblems((partition) => refused.get(partition) ?? this.#failureText(partition));
       await this.#countGpus();
     } catch (error) {
       this.#tellProblems(() => (error as Error).message);
