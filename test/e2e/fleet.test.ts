@@ -24,10 +24,12 @@ interface Changes {
   reach?: number;
   gres?: string;
   device?: string;
+  /** Further keys of the partition. */
+  more?: string;
 }
 
 const fleetFile = (port: number, partition = 'low', changes: Changes = {}): string => {
-  const { reach = port, gres = 'gpu:1', device = 'emulator' } = changes;
+  const { reach = port, gres = 'gpu:1', device = 'emulator', more = '' } = changes;
   const path = join(folder, `fleet-${partition}.yaml`);
   writeFileSync(
     path,
@@ -36,8 +38,9 @@ listen: 127.0.0.1:${port}
 reach: 127.0.0.1:${reach}
 bundle: ${ROOT}/node_modules/.bin
 scratch: ${folder}/scratch
+setup: ${folder}/setup.sh
 partitions:
-  - { partition: ${partition}, device: ${device}, gres: '${gres}', max: 1, idle_seconds: 600 }
+  - { partition: ${partition}, device: ${device}, gres: '${gres}', max: 1, idle_seconds: 600${more} }
 `,
   );
   return path;
@@ -47,9 +50,12 @@ beforeAll(async () => {
   if (missing('slurm-wlm')) return;
   slurm = await startSlurm(join(folder, 'c'));
   Object.assign(home.env, { SLURM_CONF: slurm.conf, FLASHCORE_ALLOW_ROOT: '1' });
+  writeFileSync(join(folder, 'setup.sh'), `echo "$SLURMD_NODENAME" >>'${folder}/set-up'\n`);
   const port = await freePort();
   pilotsAt = `127.0.0.1:${port}`;
-  ({ address } = await home.startGateway(fleetFile(port)));
+  ({ address } = await home.startGateway(
+    fleetFile(port, 'low', { more: ', exclude: gpu1, sbatch: [--comment=flashcore]' }),
+  ));
   client = await RunnerClient.connect({ address });
 }, 60_000);
 afterAll(async () => {
@@ -90,8 +96,10 @@ test.skipIf(missing('slurm-wlm'))(
     expect(pilot).toMatchObject({
       partition: 'low',
       state: PilotState.IDLE,
-      node: expect.stringMatching(/^gpu[12]$/) as string,
+      node: 'gpu2',
     });
+    expect(slurm!.ask('scontrol', 'show', 'job', pilot!.schedulerJob)).toMatch(/Comment=flashcore/);
+    expect(readFileSync(join(folder, 'set-up'), 'utf8')).toBe('gpu2\n');
     expect(home.faTui(['fleet', '--runner', address]).stdout).toMatch(
       new RegExp(`${pilot!.schedulerJob} +low +idle +${pilot!.node}`),
     );
