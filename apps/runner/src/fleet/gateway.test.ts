@@ -4,7 +4,9 @@ import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createServer as createTlsServer } from 'node:tls';
+import { promisify } from 'node:util';
 import { create } from '@bufbuild/protobuf';
+import { Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js';
 import { expect, test } from 'vitest';
 import {
   ArtifactKind,
@@ -12,8 +14,16 @@ import {
   Outcome,
   WarningSchema,
   BuildResultSchema,
+  FlashcoreError,
+  statusFromError,
   type JobEvent,
 } from '@flashcore/shared/contract';
+import {
+  AttachResponseSchema,
+  fleetServiceDefinition,
+  type AttachRequest,
+  type AttachResponse,
+} from '@flashcore/shared/fleet';
 import { freePort, missing, until } from '@flashcore/shared/testing';
 import { initTls, readServerTls } from '../access/certificates.ts';
 import type { JobBody } from '../jobs/job-context.ts';
@@ -202,6 +212,24 @@ test.each([
   const [heard] = warnings(await job);
   expect(heard).toMatch(/^No pilot yet. partition gpu: pilot 1 on .* was refused: /);
   expect(heard).toContain(cause);
+});
+
+test('a pilot waits for a gateway that is there and whose disk is full', async () => {
+  const since = performance.now();
+  const server = new Server();
+  server.addService(fleetServiceDefinition, {
+    attach: (call: ServerDuplexStream<AttachRequest, AttachResponse>) => {
+      if (performance.now() - since < 2_500)
+        return void call.emit('error', statusFromError(new FlashcoreError('DISK_FULL', {}, 'no space is left')));
+      call.write(create(AttachResponseSchema, { message: { case: 'dismissed', value: { reason: 'enough' } } }));
+      call.end();
+    },
+  });
+  const bind = promisify(server.bindAsync.bind(server));
+  const port = await bind('127.0.0.1:0', ServerCredentials.createInsecure());
+  expect(await landingOf(`127.0.0.1:${port}`)).toBeUndefined();
+  expect(performance.now() - since).toBeGreaterThan(2_500);
+  server.forceShutdown();
 });
 
 test('a pilot with a token of no gateway says so', async () => {

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { type Client, type ClientDuplexStream, type MethodDefinition, type ServiceError, status } from '@grpc/grpc-js';
-import { errorFromStatus, FlashcoreError } from '@flashcore/shared/contract';
+import { errorFromStatus, FlashcoreError, hasErrorDetails } from '@flashcore/shared/contract';
 import {
   AttachRequestSchema,
   fleetServiceDefinition,
@@ -31,6 +31,8 @@ export interface ConnectionEnd {
   refused?: Error;
   /** The error that ended it, where neither side closed it. */
   failure?: Error;
+  /** The error is the gateway's own: it is there, and can't let a pilot in now. */
+  answered?: boolean;
 }
 
 const BEAT_MS = 4_000;
@@ -72,7 +74,10 @@ export class PilotConnection {
       void this.say({ case: 'register', value: register });
       const error = await ended.promise;
       const refused = error && refusalIn(error);
-      return { ...this.#end, ...(refused ? { refused } : error && { failure: error }) };
+      return {
+        ...this.#end,
+        ...(refused ? { refused } : error && { failure: error, answered: hasErrorDetails(error) }),
+      };
     } finally {
       clearInterval(beat);
       this.close();

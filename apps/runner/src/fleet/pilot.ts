@@ -100,25 +100,28 @@ class Flight {
 
   async fly(): Promise<void> {
     const { gateway, logger, signal, firstReachMs = FIRST_REACH_MS } = this.#parts.options;
-    let everRegistered = false;
+    let everReached = false;
     let why: string | undefined;
     let silentSinceMs = performance.now();
     let failures = 0;
     try {
       while (!signal.aborted) {
-        const leftMs = everRegistered ? undefined : firstReachMs - (performance.now() - silentSinceMs);
-        const { dismissed, refused, registered, failure } = await this.#connect(leftMs);
+        const leftMs = everReached ? undefined : firstReachMs - (performance.now() - silentSinceMs);
+        const { dismissed, refused, registered, failure, answered } = await this.#connect(leftMs);
         if (dismissed !== undefined) return logger.info({ reason: dismissed }, 'dismissed');
         if (refused) throw refused;
         why = failure?.message ?? why;
+        // Its disk may be full: that is no address that nodes can't reach.
+        if (answered) everReached = true;
         if (registered) {
-          everRegistered = true;
+          everReached = true;
           silentSinceMs = performance.now();
           failures = 0;
         }
-        if (!everRegistered && !signal.aborted && performance.now() - silentSinceMs >= firstReachMs)
+        if (!everReached && !signal.aborted && performance.now() - silentSinceMs >= firstReachMs)
           throw new GatewayUnreachable(gateway, { seconds: Math.round(firstReachMs / 1000), why });
-        if (performance.now() - silentSinceMs > AWAY_MS) throw new Error(`the gateway ${gateway} does not answer`);
+        if (performance.now() - silentSinceMs > AWAY_MS)
+          throw new Error(`the gateway ${gateway} does not answer, or lets no pilot in (${why ?? 'no answer came'})`);
         const pauseMs = AGAIN_AFTER_MS[Math.min(failures, AGAIN_AFTER_MS.length - 1)]!;
         failures += 1;
         // Not all pilots at once.
