@@ -285,14 +285,13 @@ function flopsOf({ queries, axes }: Form, keysOfEach: string): string {
 
 /** Tolerances and inputs are those of the installed problem whose tensors are the most alike. */
 function casesOf({ axes }: Form, { sets, probes }: ImportedCases): Plain {
+  const id = axes.moreWidth === undefined ? 'attention_decode_paged' : 'mla_decode';
   const {
     tolerances,
     defaults,
     distributions,
     probes: known,
-  } = parse(casesSource(axes.moreWidth === undefined ? 'attention_decode_paged' : 'mla_decode').text) as Plain & {
-    probes: Plain;
-  };
+  } = parse(casesSource({ id }).text) as Plain & { probes: Plain };
   return {
     ...{ tolerances, defaults, distributions },
     probes: { shapes: probes, distributions: known['distributions'] },
