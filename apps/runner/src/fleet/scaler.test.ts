@@ -42,6 +42,7 @@ function fixture(file = FILE) {
     away: undefined as Error | undefined,
     why: undefined as string | undefined,
     stuck: undefined as string | undefined,
+    uncounted: undefined as Error | undefined,
   };
   const scheduler: Scheduler = {
     submit: ({ partition }, token) => {
@@ -54,6 +55,14 @@ function fixture(file = FILE) {
     pilots: () => (state.away ? Promise.reject(state.away) : Promise.resolve(present)),
     whyEnded: () => Promise.resolve(state.why),
     whyStuck: () => state.stuck,
+    gpus: () =>
+      state.uncounted
+        ? Promise.reject(state.uncounted)
+        : Promise.resolve([
+            { partition: 'gpu', node: 'n1', total: 8, free: 5 },
+            { partition: 'gpu', node: 'n2', total: 4, free: 4 },
+            { partition: 'shared', node: 'n2', total: 4, free: 4 },
+          ]),
     cancel: (ids) => {
       for (const id of ids) present.delete(id);
       return Promise.resolve();
@@ -290,4 +299,26 @@ test('a partition that the scheduler refuses keeps no other without pilots, and 
   await scaler.round();
   const told = 'partition bad: Change the fleet file: sbatch said: Invalid account';
   expect([present.size, pool.account.schedulerProblem, heard]).toEqual([1, told, [`bad: ${told}`]]);
+});
+
+test("the cluster's GPUs are told, a node of two partitions once; a scheduler that can't say is no problem", async () => {
+  const { scaler, state, pool, table, clock } = fixture();
+  const told = () => {
+    const { gpus, partitions, schedulerProblem } = pool.describe(table.pilots(), {
+      queued: () => 0,
+      clients: () => [],
+    });
+    const counted = [gpus, partitions[0]!.gpus].map((one) => one && `${one.free} of ${one.total}`);
+    return [...counted, schedulerProblem];
+  };
+  await scaler.round();
+  expect(told()).toEqual(['9 of 12', '9 of 12', undefined]);
+  state.uncounted = new SchedulerError('Change the fleet file: sinfo said: Invalid field', { refused: true });
+  clock.ms += 15_000;
+  await scaler.round();
+  expect(told()).toEqual([undefined, undefined, undefined]);
+  state.uncounted = new SchedulerError('Look at slurmctld: sinfo did not answer', { refused: false });
+  clock.ms += 15_000;
+  await scaler.round();
+  expect(pool.account.schedulerProblem).toBe('Look at slurmctld: sinfo did not answer');
 });

@@ -74,12 +74,18 @@ export class Scaler {
   }
 
   async #countGpus(): Promise<void> {
-    const { scheduler, file, pool } = this.#options;
+    const { scheduler, file, pool, logger } = this.#options;
     if (!scheduler.gpus || this.#nowMs() - this.#countedMs < COUNT_EVERY_MS) return;
     this.#countedMs = this.#nowMs();
     // What was said before may be wrong by now.
     pool.account.gpus = [];
-    pool.account.gpus = await scheduler.gpus(file.partitions);
+    try {
+      pool.account.gpus = await scheduler.gpus(file.partitions);
+    } catch (error) {
+      // A scheduler that does not know the question runs pilots all the same; one that is away is asked again.
+      if (!(error instanceof SchedulerError) || !error.refused) throw error;
+      logger.warn({ reason: error.message }, "the cluster's GPUs are not counted");
+    }
   }
 
   /** Submits nothing more. */
