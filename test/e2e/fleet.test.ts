@@ -200,12 +200,14 @@ test.skipIf(missing('slurm-wlm'))(
     const cause = new RegExp(
       `pilot \\d+ on gpu[12]: Change "reach" .*no answer from 127.0.0.1:${nobody}; its log is gpu[12]:/`,
     );
+    const since = performance.now();
     const heard: string[] = [];
     for await (const { payload } of longVerification(watching)) {
       if (payload.case === 'warning') heard.push(payload.value.message);
       if (heard.at(-1)?.startsWith('No pilot yet.')) break;
     }
     watching.close();
+    expect(performance.now() - since).toBeLessThan(30_000);
     expect(heard.at(-1)).toMatch(cause);
     expect(other.faTui(['fleet', '--runner', there]).stdout.replaceAll(/\s+/g, ' ')).toMatch(cause);
   },

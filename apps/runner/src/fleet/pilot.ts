@@ -47,12 +47,12 @@ export interface PilotOptions {
   logger: Logger;
   /** Aborted by TERM: the job is given back, and the pilot ends. */
   signal: AbortSignal;
-  /** How long it may take to register at first; default 15 s. */
+  /** How long it may take to register at first; default 10 s. */
   firstReachMs?: number;
 }
 
 /** A pilot that has not registered by then holds a GPU for nothing. */
-const FIRST_REACH_MS = 15_000;
+const FIRST_REACH_MS = 10_000;
 /** A gateway that is started again is back by then; until then its job runs on. */
 const AWAY_MS = 300_000;
 /** Between two tries to reach it; the last holds for all later ones. */
