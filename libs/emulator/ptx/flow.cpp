@@ -55,7 +55,7 @@ FlowKind kind_of(const Statement& s) {
     if (s.operands[0].kind == OperandKind::Vector) return FlowKind::Unpack;
     return s.operands[1].kind == OperandKind::Vector ? FlowKind::Pack : FlowKind::Move;
   }
-  if (s.op == "fma" && has(s, "run")) return FlowKind::Run;
+  if (s.op == "fma" && s.operands.size() == 3 && has(s, "run")) return FlowKind::Run;
   if (s.op == "cvt" && has(s, "pair")) return FlowKind::Widen;
   if (s.op == "setp" ? has(s, "and") : s.op == "and" && has(s, "pred")) return FlowKind::Both;
   if (s.op == "setp" ? has(s, "or") : s.op == "or" && has(s, "pred")) return FlowKind::Either;
@@ -87,9 +87,7 @@ class Maker {
     }
     if (flow_.kind == FlowKind::Pack || flow_.kind == FlowKind::Unpack) flow_.selector = bytes_of_part();
     if (flow_.kind == FlowKind::Widen) flow_.selector = 2;
-    if (flow_.kind == FlowKind::Run)
-      for (const Operand& length : s_.operands[2].items)
-        flow_.lengths.push_back(1 + 2 * static_cast<uint32_t>(length.value));
+    if (flow_.kind == FlowKind::Run) add_lengths();
     if (flow_.kind == FlowKind::Permute) flow_.selector = static_cast<uint32_t>(s_.operands[3].value);
     if (flow_.kind == FlowKind::Any || flow_.kind == FlowKind::Ends) drop_constants();
     return std::move(flow_);
@@ -97,6 +95,17 @@ class Maker {
 
  private:
   uint32_t slot_of(int reg) const { return slots_[static_cast<size_t>(reg)]; }
+
+  void add_lengths() {
+    uint64_t terms = 0;
+    for (const Operand& length : s_.operands[2].items) {
+      flow_.lengths.push_back(1 + 2 * static_cast<uint32_t>(length.value));
+      terms += flow_.lengths.back();
+    }
+    // Not as fuse.cpp writes it: somebody else's text.
+    if (terms + flow_.lengths.size() != flow_.sources.size() || flow_.lengths.size() != flow_.results.size())
+      flow_.kind = FlowKind::Any;
+  }
 
   unsigned bytes_of_part() const {
     const bool packs = flow_.kind == FlowKind::Pack;

@@ -187,7 +187,7 @@ class Shadow {
     uint32_t block = 0, device = 0, since = 0;  // stamps at the latest one of either scope; 0: none
   };
   std::vector<Fence> fences_;  // by warp
-  /** Of 16 bytes: which warps have stored there since a fence.proxy.async that comes behind it, and the latest store. */
+  /** Of 16 bytes: warps that have stored there with no fence.proxy.async since, and the latest store. */
   struct Stores {
     uint32_t warps = 0;
     Mark latest = 0;

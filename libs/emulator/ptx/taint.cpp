@@ -86,7 +86,7 @@ void Taint::begin_registers(const Warp& w) {
   for (const Kernel::Constant& poison : block_->kernel().read_before_written) set(w, poison.slot, ALL, tags);
 }
 
-// --- registers --------------------------------------------------------------------------------------------------------
+// --- registers -------------------------------------------------------------------------------------------------------
 
 const Tags* Taint::find(const Warp& w, uint32_t slot) const {
   if (slot == NO_SLOT) return nullptr;
@@ -147,7 +147,7 @@ uint32_t Taint::tagged_lanes(const Warp& w, uint32_t slot, uint32_t lanes, uint8
   return tagged;
 }
 
-// --- where it comes from ----------------------------------------------------------------------------------------------
+// --- where it comes from ---------------------------------------------------------------------------------------------
 
 uint8_t Taint::origin_at(const Ins* i, Source source) const {
   const auto found = origins_at_.find(uint64_t(i->place) << 2 | static_cast<unsigned>(source));
@@ -212,7 +212,7 @@ void Taint::shuffled_from_outside(Warp& w, const Ins* i, uint32_t lanes) {
   outside_origin_ = origin;
 }
 
-// --- where it must not get ----------------------------------------------------------------------------------------------
+// --- where it must not get -------------------------------------------------------------------------------------------
 
 void Taint::reach(Warp& w, const Ins* i, unsigned lane, uint8_t origin, const char* what) {
   if (reached) return;
@@ -279,7 +279,7 @@ void Taint::follow(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   if (flow.kind == FlowKind::GroupProduct) operands_ = {};
 }
 
-// --- lane by lane -----------------------------------------------------------------------------------------------------
+// --- lane by lane ----------------------------------------------------------------------------------------------------
 
 void Taint::move(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   switch (flow.kind) {
@@ -436,7 +436,7 @@ void Taint::shuffle(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   if (flow.results.size() > 1) set(w, flow.results[1], m, Tags{});
 }
 
-// --- memory -----------------------------------------------------------------------------------------------------------
+// --- memory ----------------------------------------------------------------------------------------------------------
 
 void Taint::load(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   const Listed<Operand>& operands = block_->kernel().function->statements[i->statement].operands;
@@ -503,7 +503,7 @@ void Taint::local(Warp& w, const Ins* i, unsigned lane, const char* at, unsigned
   if (unknown) read(lane, unknown, with_line(w, i, lane, origins[__builtin_ctzll(unknown)]));
 }
 
-// --- matrices ---------------------------------------------------------------------------------------------------------
+// --- matrices --------------------------------------------------------------------------------------------------------
 
 /** Element (row, column) of an 8 x 8 matrix of halves lies in lane 4 * row + column / 2. */
 void Taint::load_matrices(Warp& w, const Ins* i) {

@@ -13,7 +13,7 @@
 
 namespace flashcore::emu::ptx {
 
-/** Of a lane's register: which bytes are made of what nobody has written (bits 0 to 7), and where it was read (8 to 15). */
+/** Of a lane's register: which bytes are made of what nobody has written (bits 0 to 7), and its origin (8 to 15). */
 using Tag = uint16_t;
 using Tags = std::array<Tag, LANES>;
 
@@ -44,8 +44,8 @@ class Taint {
   /** Whether what reads is followed; else it is a fault at once. */
   bool carries(const Ins* i) const;
   /**
-   * A lane's bytes of the block's local memory are read or written. What is written counts as known; step() says of what
-   * is not.
+   * A lane reads or writes bytes of the block's local memory. What it writes counts as known until step() says
+   * otherwise.
    */
   void local(Warp& w, const Ins* i, unsigned lane, const char* at, unsigned bytes, bool writes);
   /** Accesses until the next call are of this row; no argument: of the lanes that make them. */
@@ -105,10 +105,10 @@ class Taint {
 
   const BlockRun* block_ = nullptr;
   size_t words_ = 0;  // of a warp's frame
-  std::vector<int16_t> index_;  // by warp and word: into tags_, or NONE
+  std::vector<int16_t> index_;  // by warp and word: into tags_, or NO_TAGS
   std::vector<std::vector<Tags>> tags_;  // by warp
   std::vector<std::vector<int16_t>> unused_;
-  std::vector<uint32_t> followed_;  // by warp: registers with tags; more where local memory is followed
+  std::vector<uint32_t> followed_;  // by warp: how many registers have tags
   std::vector<Fault> origins_;  // from 1 on
   std::map<uint64_t, uint8_t> origins_at_;
   std::vector<uint8_t> shared_origins_, local_origins_;  // by byte

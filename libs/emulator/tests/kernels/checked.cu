@@ -14,7 +14,7 @@ __device__ __forceinline__ uint32_t shared_at(const void* at) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(at));
 }
 
-// --- barriers of a block ----------------------------------------------------------------------------------------------
+// --- barriers of a block ---------------------------------------------------------------------------------------------
 
 // correct 1 256 0
 PROGRAM(tiles_of_a_product) {
@@ -127,7 +127,7 @@ PROGRAM(named_barrier_too_early) {
   }
 }
 
-// --- warps ------------------------------------------------------------------------------------------------------------
+// --- warps -----------------------------------------------------------------------------------------------------------
 
 // correct 1 32 0
 PROGRAM(sum_of_a_warp_in_shared) {
@@ -226,7 +226,7 @@ PROGRAM(compacted_without_atomic) {
   if (kept) out[first + __popc(kept_lanes & ((1u << lane) - 1))] = in[threadIdx.x];
 }
 
-// --- fences, flags and locks ------------------------------------------------------------------------------------------
+// --- fences, flags and locks -----------------------------------------------------------------------------------------
 
 // correct 4 64 0
 PROGRAM(sum_by_the_last_block) {
@@ -387,7 +387,7 @@ PROGRAM(handed_by_volatile_alone) {
   }
 }
 
-// --- atomics, and stores that meet ------------------------------------------------------------------------------------
+// --- atomics, and stores that meet -----------------------------------------------------------------------------------
 
 // correct 2 128 0
 PROGRAM(histogram) {
@@ -449,7 +449,7 @@ PROGRAM(read_only_of_what_is_written) {
   out[threadIdx.x] = __ldg(scratch + 63 - threadIdx.x);  // fault
 }
 
-// --- bounds and alignment ---------------------------------------------------------------------------------------------
+// --- bounds and alignment --------------------------------------------------------------------------------------------
 
 // correct 1 64 1024
 PROGRAM(arrays_in_dynamic_shared) {
@@ -496,7 +496,7 @@ PROGRAM(pairs_from_an_odd_index) {
   out[threadIdx.x] = pair.x + pair.y;
 }
 
-// --- what nobody has written ------------------------------------------------------------------------------------------
+// --- what nobody has written -----------------------------------------------------------------------------------------
 
 // correct 1 32 0
 PROGRAM(accumulators) {
@@ -708,7 +708,7 @@ PROGRAM(index_that_nobody_has_written) {
   out[threadIdx.x] = in[order[threadIdx.x ^ 1] & 63];  // fault
 }
 
-// --- asynchronous copies ----------------------------------------------------------------------------------------------
+// --- asynchronous copies ---------------------------------------------------------------------------------------------
 
 // correct 1 64 0
 PROGRAM(copied_and_waited_for) {
