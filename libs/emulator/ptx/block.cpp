@@ -214,6 +214,7 @@ bool BlockRun::step() {
     else
       while (i) i = i->fn(w, i);
     spins = spins && w.looked && w.yielded;
+    if (shadow && w.yielded) shadow->end();  // it may loop for what nobody has written
   }
   return went_on;
 }
@@ -306,6 +307,7 @@ void BlockRun::deadlock(const char* headline) {
 }
 
 void BlockRun::fail_at_deadline() {
+  if (shadow) shadow->end();
   Fault fault;
   fault.kind = "TIMED_OUT";
   fault.error = CUDA_ERROR_LAUNCH_TIMEOUT;

@@ -223,7 +223,8 @@ int main(int count, char** arguments) {
   Device device;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     Random random(seed);
-    const std::string text = mutated(random, corpus);
+    // Every other one with its memory watched.
+    const std::string text = (seed % 2 ? "// flashcore: races\n" : "") + mutated(random, corpus);
     if (text.size() > LONGEST_TEXT) continue;
     std::ofstream(arguments[4], std::ios::binary) << "// seed " << seed << "\n" << text;
     device.run(text, random);

@@ -708,6 +708,26 @@ PROGRAM(index_that_nobody_has_written) {
   out[threadIdx.x] = in[order[threadIdx.x ^ 1] & 63];  // fault
 }
 
+// correct 1 64 0
+PROGRAM(flag_that_is_raised) {
+  __shared__ volatile int flag;
+  if (threadIdx.x == 0) flag = 0;
+  __syncthreads();
+  if (threadIdx.x == 0) flag = 1;
+  if (threadIdx.x == 32)
+    while (flag != 1) {}
+  out[threadIdx.x] = in[threadIdx.x];
+}
+
+// UNINITIALISED_READ 1 64 0
+PROGRAM(flag_that_nobody_raises) {
+  __shared__ volatile int flag;
+  if (threadIdx.x == 32)
+    while (flag != 1) {  // fault
+    }
+  out[threadIdx.x] = in[threadIdx.x];
+}
+
 // --- asynchronous copies ---------------------------------------------------------------------------------------------
 
 // correct 1 64 0
