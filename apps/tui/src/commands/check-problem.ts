@@ -6,6 +6,9 @@ import { ExitCode } from './exit-code.ts';
 
 export interface CheckProblemOptions {
   readonly dtype?: string;
+  /** Of `problem import`. */
+  readonly to?: string;
+  readonly anyReference?: boolean;
 }
 
 /** Exit status of flashcore-runner check-problem: a problem is refused, and a wrong command line. */
@@ -18,9 +21,10 @@ const USAGE = 2;
  */
 export async function checkProblem(
   problem: string,
-  { dtype }: CheckProblemOptions,
+  { dtype, to, anyReference }: CheckProblemOptions,
   { options, surroundings }: CommandContext,
 ): Promise<ExitCode> {
+  if (to !== undefined || anyReference) throw new UsageError('--to and --any-reference: go with problem import');
   const { environment, stdout } = surroundings;
   const status = await runRunnerCommand({
     program: runnerProgram(),

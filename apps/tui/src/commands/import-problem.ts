@@ -9,6 +9,8 @@ import { ExitCode } from './exit-code.ts';
 export interface ImportProblemOptions {
   readonly to?: string;
   readonly anyReference?: boolean;
+  /** Of `problem check`. */
+  readonly dtype?: string;
 }
 
 /**
@@ -17,9 +19,10 @@ export interface ImportProblemOptions {
  */
 export function importProblem(
   from: string,
-  { to, anyReference = false }: ImportProblemOptions,
+  { to, anyReference = false, dtype }: ImportProblemOptions,
   context: CommandContext,
 ): ExitCode {
+  if (dtype !== undefined) throw new UsageError('--dtype: goes with problem check; a definition says its own');
   if (from === '') throw new UsageError('problem import: give a definition of FlashInfer-Bench, or a folder of them');
   if (to === undefined) throw new UsageError('problem import: give the folder of your problems with --to');
   const results = importProblems({ from, to, anyReference });
