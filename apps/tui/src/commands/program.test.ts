@@ -69,6 +69,12 @@ describe('bad usage ends with 2, nothing on stdout, and says what was wanted', (
       () => ['run', 'fa_v2_wmma', '--shap', '1x1x1x1'],
       () => /unknown option '--shap'[\s\S]*--shape/,
     ],
+    [
+      'an import with an option of check',
+      () => ['problem', 'import', 'x', '--dtype', 'bf16'],
+      () => /--dtype: goes with problem check/,
+    ],
+    ['a check with an option of import', () => ['problem', 'check', '--to', 'x'], () => /go with problem import/],
     ['an unknown action', () => ['problem', 'chek'], () => /Allowed choices are check, import/],
     [
       'an import of nothing',

@@ -315,6 +315,11 @@ describe('a folder', () => {
     ]);
   });
 
+  test('of more files than a data set has is refused', () => {
+    const files = Object.fromEntries(Array.from({ length: 4097 }, (_, index) => [`${index}.txt`, '']));
+    expect(() => imported(folderOf(files))).toThrow(/has more than 4096 files: give the folder of the data set/);
+  });
+
   test('with nothing in it, and a place that is none, are errors of the command line', () => {
     expect(() => imported(folderOf({ 'a.txt': '' }))).toThrow(UsageError);
     expect(() => imported(path.join(home, 'nowhere'))).toThrow(/there is no such file or folder/);
