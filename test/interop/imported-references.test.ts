@@ -73,7 +73,10 @@ test.skipIf(missing('python3-torch')).each(definitions.map((file) => [basename(f
     for (const tensor of tensors) writeFileSync(join(work, tensor.name), inputs[tensor.name]!);
     const spec = { reference: definition.reference, inputs: Object.keys(definition.inputs), tensors };
     writeFileSync(join(work, 'spec.json'), JSON.stringify({ ...spec, scale: of.values['scale'] }));
-    const { stdout, stderr } = spawnSync('python3', ['-c', PROGRAM, work], { encoding: 'utf8', maxBuffer: 2 ** 28 });
+    const { stdout, stderr } = spawnSync('/usr/bin/python3', ['-c', PROGRAM, work], {
+      encoding: 'utf8',
+      maxBuffer: 2 ** 28,
+    });
     const results = stdout
       .trim()
       .split('\n')

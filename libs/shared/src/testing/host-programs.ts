@@ -6,7 +6,7 @@ const HOST_PROGRAMS = {
   openssl: ['openssl', 'version'],
   python3: ['python3', '--version'],
   'python3-grpcio': ['/usr/bin/python3', '-c', 'from grpc import insecure_channel; import google.protobuf'],
-  'python3-torch': ['python3', '-c', 'import torch'],
+  'python3-torch': ['/usr/bin/python3', '-c', 'import torch'],
   // One that knows Hopper, by whichever name; Apple's makes no PTX.
   clang: [
     'sh',
