@@ -1,7 +1,7 @@
-/** Ends the process with a message where `ulimit -v` leaves it too little address space. */
+/** Ends the process with a message if `ulimit -v` leaves it too little address space. */
 import { lackOfAddressSpace } from '@flashcore/shared/files';
 
-// Imported before what a runner is made of: loading that takes more than 1.2 GB.
+// Import this file before the rest of the runner, because loading that takes more than 1.2 GB.
 const LEAST_BYTES = 2 * 1024 ** 3;
 const EXIT_USAGE = 2;
 

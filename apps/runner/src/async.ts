@@ -1,6 +1,6 @@
-/** Waits that come to an end: what was asked for goes on, whatever its waiter does. */
+/** Waits with a limit. The awaited work continues even if its waiter has given up. */
 
-/** How some work ends, or undefined when it takes longer. Errors: the work's. */
+/** The result of some work, or undefined if it takes longer. Errors: the work's. */
 export async function within<Value>(work: Promise<Value>, ms: number): Promise<Value | undefined> {
   const timeout = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => timeout.resolve(undefined), ms);
@@ -21,9 +21,9 @@ export async function endsWithin(work: Promise<unknown>, ms: number): Promise<bo
   );
 }
 
-/** A promise's end, or the signal's reason if that comes first. */
+/** A promise's result, or the signal's reason if that comes first. */
 export async function untilAborted<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  // Nobody else may look at how it ends.
+  // Prevents an unhandled rejection if nobody else awaits the work.
   work.catch(() => undefined);
   signal.throwIfAborted();
   const aborted = Promise.withResolvers<never>();

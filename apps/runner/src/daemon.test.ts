@@ -11,7 +11,7 @@ import { startChildRunner, startChildRunnerIn, startChildRunnerWithDescriptors }
 import { fakePlanner } from './testing/fake-planner.ts';
 import { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder } from './testing/test-runner.ts';
 
-test('kill -9: what was running and queued is there after the restart, ended as INTERRUPTED, with every event that a client saw', async () => {
+test('after kill -9 and a restart, running and queued jobs are INTERRUPTED and have every event that a client saw', async () => {
   using folder = temporaryFolder();
   const flags = ['--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`];
   const seen: bigint[] = [];
@@ -32,7 +32,7 @@ test('kill -9: what was running and queued is there after the restart, ended as 
   await using daemon = await startChildRunner(...flags);
   using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
   const { job } = await client.getJob({ name: running });
-  // The promise is 5 s; test/reliability/kill.test.ts has figures. Here other tests run beside it.
+  // The promise is 5 s, measured by test/reliability/kill.test.ts; other tests run at the same time here.
   expect(performance.now() - restart).toBeLessThan(15_000);
   expect(job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.INTERRUPTED });
   const last = Number(job!.lastSequence);
@@ -50,7 +50,7 @@ test('kill -9: what was running and queued is there after the restart, ended as 
   expect(finished(await collect(client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
 });
 
-test('SIGTERM: refuses new work, interrupts what the grace is too short for, exits with 0', async () => {
+test('SIGTERM refuses new work, interrupts jobs that outlast the grace period, and exits with 0', async () => {
   using folder = temporaryFolder();
   await using daemon = await startChildRunner(
     '--data',
@@ -66,7 +66,7 @@ test('SIGTERM: refuses new work, interrupts what the grace is too short for, exi
   expect(await health(daemon.address)).toBe(1);
   const exit = daemon.end('SIGTERM');
   await until(async () => (await health(daemon.address)) === 2);
-  // The client would wait for the runner to come back.
+  // By default the client would wait for the runner to come back.
   await expect(firstEvent(client.start('build', kernel('ok'), { giveUpAfterMs: 1 }))).rejects.toMatchObject({
     message: expect.stringContaining('is shutting down') as string,
   });
@@ -78,7 +78,7 @@ test('SIGTERM: refuses new work, interrupts what the grace is too short for, exi
   expect(existsSync(join(folder.path, 'data', 'runner.json'))).toBe(false);
 });
 
-test('SIGTERM lets a job end that ends within the grace', async () => {
+test('SIGTERM lets a job finish that needs less than the grace period', async () => {
   using folder = temporaryFolder();
   await using daemon = await startChildRunner(
     '--data',
@@ -93,7 +93,7 @@ test('SIGTERM lets a job end that ends within the grace', async () => {
   expect(finished(await events).outcome).toBe(Outcome.PASSED);
 });
 
-test('SIGTERM beside a worker that SIGKILL does not end: the runner ends all the same', async () => {
+test('after SIGTERM the runner ends even if a worker survives SIGKILL', async () => {
   await using fixture = await startTestRunner({
     createPlanner: () => ({ ...fakePlanner(), close: () => new Promise(() => undefined) }),
   });
@@ -102,7 +102,7 @@ test('SIGTERM beside a worker that SIGKILL does not end: the runner ends all the
   expect(existsSync(join(fixture.dataDirectory, 'runner.json'))).toBe(false);
 });
 
-test('connections beyond half of the descriptors are refused, and who is connected is served on', async () => {
+test('connections beyond half of the descriptors are refused, and connected clients are still served', async () => {
   using folder = temporaryFolder();
   await using daemon = await startChildRunnerWithDescriptors(
     100,
@@ -129,7 +129,7 @@ test('connections beyond half of the descriptors are refused, and who is connect
   expect(another.host.processId).toBe(daemon.child.pid);
 });
 
-test("50 paused watchers and a flood of log lines: the daemon's memory stays bounded, and the job is not slowed", async () => {
+test("with 50 paused watchers and a flood of log lines, the daemon's memory stays bounded and the job is not slowed", async () => {
   using folder = temporaryFolder();
   await using daemon = await startChildRunner(
     '--data',
@@ -149,13 +149,13 @@ test("50 paused watchers and a flood of log lines: the daemon's memory stays bou
   expect(await collect(client.watch(name))).toHaveLength(60_003);
 });
 
-test('a log on a pipe that nobody reads holds nothing up, and is there for who reads it later', async () => {
+test('a log pipe that nobody reads blocks nothing, and a later reader still gets the log', async () => {
   using folder = temporaryFolder();
   const flags = ['--data', join(folder.path, 'data'), '--address', `unix:${folder.path}/s`];
   await using daemon = await startChildRunnerIn({ ...process.env, FLASHCORE_LOG_LEVEL: 'debug' }, ...flags);
   daemon.child.stderr!.pause();
   using client = await RunnerClient.connect({ address: daemon.address, timeoutMs: PATIENT_MS });
-  // A line each of some 200 bytes: a pipe has room for 64 KB, a Unix socket for 100 to 300 lines.
+  // Each call logs a line of about 200 bytes. A pipe has room for 64 KB, a Unix socket for 100 to 300 lines.
   const refused = Array.from({ length: 1_000 }, (_, number) => client.getJob({ name: `jobs/none${number}` }));
   expect(new Set((await Promise.allSettled(refused)).map(({ status }) => status))).toEqual(new Set(['rejected']));
   expect(finished(await collect(client.start('build', kernel('ok')))).outcome).toBe(Outcome.PASSED);
@@ -166,7 +166,7 @@ test('a log on a pipe that nobody reads holds nothing up, and is there for who r
   expect(await daemon.end('SIGTERM')).toBe(0);
 });
 
-test('a second runner on the same data directory is refused with the pid of the first; a killed one holds nothing', async () => {
+test("a second runner on the same data directory is refused with the first one's pid, unless that one was killed", async () => {
   using folder = temporaryFolder();
   const data = ['--data', join(folder.path, 'data')];
   await using first = await startChildRunner(...data, '--address', `unix:${folder.path}/s`);
@@ -178,7 +178,7 @@ test('a second runner on the same data directory is refused with the pid of the 
   expect(second.address).toBe(first.address);
 });
 
-test('a folder of kernels that is not there is refused at the start, and nothing is made', async () => {
+test('a kernels folder that does not exist is refused at the start, and nothing is created', async () => {
   using folder = temporaryFolder();
   const dataDirectory = join(folder.path, 'data');
   await expect(startTestRunner({ dataDirectory, kernelsDirectory: '/nonexist' })).rejects.toThrow(
@@ -197,7 +197,7 @@ test('a port in use is refused with the address', async () => {
   other.close();
 });
 
-test('serves on a port of its choice, and says which in runner.json', async () => {
+test('the runner can choose its port, and writes it to runner.json', async () => {
   await using fixture = await startTestRunner({ address: { kind: 'tcp', host: '127.0.0.1', port: 0 } });
   expect(fixture.runner.address).toMatch(/^127\.0\.0\.1:[1-9]\d+$/);
   expect(JSON.parse(readFileSync(join(fixture.dataDirectory, 'runner.json'), 'utf8'))).toEqual({
@@ -209,7 +209,7 @@ test('serves on a port of its choice, and says which in runner.json', async () =
   });
 });
 
-test("a file at the socket's path that is no socket is left alone", async () => {
+test("a file at the socket's path that is not a socket is left alone", async () => {
   using folder = temporaryFolder();
   const path = join(folder.path, 'notes');
   writeFileSync(path, 'mine');
@@ -217,7 +217,7 @@ test("a file at the socket's path that is no socket is left alone", async () => 
   expect(readFileSync(path, 'utf8')).toBe('mine');
 });
 
-test('an embedded runner has a private socket and ends by itself when no client and no job is left', async () => {
+test('an embedded runner has a private socket and exits when no client and no job is left', async () => {
   using folder = temporaryFolder();
   await using fixture = await startTestRunner({
     dataDirectory: join(folder.path, 'data'),
@@ -229,7 +229,7 @@ test('an embedded runner has a private socket and ends by itself when no client 
   expect(statSync(runner.address.slice('unix:'.length)).mode & 0o777).toBe(0o600);
   const { job } = await firstEvent(client.start('build', kernel('hang')));
   client.close();
-  // eslint-disable-next-line flashcore/no-fixed-wait -- twice what an idle runner waits, while the job runs
+  // eslint-disable-next-line flashcore/no-fixed-wait -- twice an idle runner's wait, while the job runs
   await new Promise((resolve) => setTimeout(resolve, 600));
   using again = await RunnerClient.connect({ address: runner.address, timeoutMs: PATIENT_MS });
   await again.cancelJob({ name: job });
@@ -240,10 +240,13 @@ test('an embedded runner has a private socket and ends by itself when no client 
   expect(existsSync(runner.address.slice('unix:'.length))).toBe(false);
 });
 
-/** A watcher on a connection of its own that never reads. Plain HTTP/2: grpc-js' client reads ahead without bound. */
+/**
+ * A watcher with its own connection that never reads. It uses plain HTTP/2, because grpc-js's client reads ahead
+ * without bound.
+ */
 function pausedWatcher(address: string, job: string): ClientHttp2Session {
   const session = connectHttp2('http://localhost', { createConnection: () => connect(address.slice('unix:'.length)) });
-  session.on('error', () => undefined); // Closed with the test.
+  session.on('error', () => undefined); // The test closes the session.
   const stream = session.request({
     ':method': 'POST',
     ':path': '/flashcore.runner.v1.KernelRunnerService/WatchJob',
@@ -256,7 +259,7 @@ function pausedWatcher(address: string, job: string): ClientHttp2Session {
   return session;
 }
 
-/** Asks the standard health service for the runner as a whole: 1 is SERVING, 2 NOT_SERVING. */
+/** Asks the standard health service about the whole runner: 1 is SERVING, 2 NOT_SERVING. */
 async function health(address: string): Promise<number> {
   const client = new Client(address, credentials.createInsecure());
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();

@@ -7,8 +7,8 @@ import { parseListenAddress, type ListenAddress } from './rpc/address.ts';
 import { UsageError } from './usage-error.ts';
 
 /**
- * The socket of a data directory's embedded runner: a short path in a folder that is its user's alone. Throws
- * UsageError when that folder is somebody else's.
+ * The socket of a data directory's embedded runner: a short path in a folder that is private to its user. Throws
+ * UsageError if another user owns that folder.
  */
 export function embeddedAddress(dataDirectory: string, environment: NodeJS.ProcessEnv = process.env): ListenAddress {
   const name = `${createHash('sha256').update(dataDirectory).digest('hex').slice(0, 16)}.sock`;
@@ -18,7 +18,7 @@ export function embeddedAddress(dataDirectory: string, environment: NodeJS.Proce
 
 function privateFolder(parent: string): string {
   const { uid } = userInfo();
-  // 60 bytes leave room for the names below; a longer one (macOS's per-user folder can be) gives way to /tmp.
+  // 60 bytes leave room for the names below. /tmp replaces a longer path, which macOS's per-user folder can be.
   const folder = join(Buffer.byteLength(parent) <= 60 ? parent : '/tmp', `flashcore-${uid}`);
   makeSocketFolder(folder);
   const found = lstatSync(folder);
@@ -41,7 +41,7 @@ function makeSocketFolder(folder: string): void {
   }
 }
 
-/** How later commands find a runner. */
+/** Data with which later commands find a runner. */
 export interface RunnerFile {
   pid: number;
   /** "host:port" or "unix:/path". */
@@ -51,7 +51,7 @@ export interface RunnerFile {
   embedded: boolean;
 }
 
-/** Writes runner.json in the data directory, whole or not at all, and gives a function that removes it. */
+/** Writes runner.json in the data directory in one step, and returns a function that removes it. */
 export function announceRunner(dataDirectory: string, runner: RunnerFile): () => void {
   const path = join(dataDirectory, 'runner.json');
   writeFileSync(`${path}.new`, `${JSON.stringify(runner)}\n`, { mode: 0o600 });
@@ -65,7 +65,7 @@ interface IdleWatch {
   onIdle: () => void;
 }
 
-/** Calls `onIdle` once `isIdle` was true for some time without a break. Gives a function that ends the watch. */
+/** Calls `onIdle` once `isIdle` was true for some time without a break. Returns a function that ends the watch. */
 export function watchIdle({ isIdle, seconds, onIdle }: IdleWatch): () => void {
   const intervalMs = Math.min(1_000, (seconds * 1_000) / 4);
   let idleSince = performance.now();

@@ -7,19 +7,19 @@ import { temporaryFolder } from './testing/test-runner.ts';
 const take = (scratch: string, gpus: string, { node = 'gpu1', withinMs = 1 } = {}): Promise<() => void> =>
   lockGpus({ scratch, environment: { SLURM_JOB_GPUS: gpus, SLURMD_NODENAME: node }, withinMs });
 
-test('one GPU of a node has one pilot, also where two have several', async () => {
+test('each GPU of a node has one pilot, even if two pilots have several GPUs', async () => {
   using folder = temporaryFolder();
   const letGo = await take(folder.path, '0,2-3');
   for (const gpus of ['0', '3', '1,2'])
     await expect(take(folder.path, gpus)).rejects.toThrow(/End the process that has GPU [023] of this node/);
-  // What it could take before it was refused it has let go of.
+  // The refused pilot has unlocked the GPU that it had already locked.
   (await take(folder.path, '1'))();
   (await take(folder.path, '0', { node: 'gpu2' }))();
   letGo();
   (await take(folder.path, '0-3'))();
 });
 
-test('a process that still runs when its node was declared down has its GPU until it has ended', async () => {
+test('a process that still runs after its node was declared down keeps its GPU until it has ended', async () => {
   using folder = temporaryFolder();
   const module = new URL('./gpu-lock.ts', import.meta.url).href;
   const script = `

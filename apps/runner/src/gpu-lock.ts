@@ -5,11 +5,11 @@ import { DirectoryInUse, lockDirectory } from './store/directory-lock.ts';
 import { UsageError } from './usage-error.ts';
 
 export interface GpuLockOptions {
-  /** A folder of the node, of this user alone. */
+  /** A folder on the node that is private to this user. */
   scratch: string;
-  /** As Slurm gives it: SLURM_JOB_GPUS or CUDA_VISIBLE_DEVICES, and SLURMD_NODENAME. */
+  /** Slurm's environment: SLURM_JOB_GPUS or CUDA_VISIBLE_DEVICES, and SLURMD_NODENAME. */
   environment: NodeJS.ProcessEnv;
-  /** The process that had the GPU before may need so long to end; default a minute. */
+  /** How long the GPU's previous process may take to end; default one minute. */
   withinMs?: number;
 }
 
@@ -17,9 +17,9 @@ const WITHIN_MS = 60_000;
 const AGAIN_MS = 500;
 
 /**
- * Takes a pilot's GPUs for this process alone, and gives a function that lets go of them: Slurm gives a GPU away whose
- * former job still runs where a node was declared down and came back. The locks go with the process. Errors: UsageError
- * when nobody lets go of one.
+ * Locks a pilot's GPUs for this process, and returns a function that unlocks them. When a node was declared down and
+ * came back, Slurm may assign a GPU on which the previous job still runs. The locks end with the process. Errors:
+ * UsageError if a GPU stays locked.
  */
 export async function lockGpus({ scratch, environment, withinMs = WITHIN_MS }: GpuLockOptions): Promise<() => void> {
   const node = environment['SLURMD_NODENAME'] ?? '';
@@ -37,7 +37,7 @@ export async function lockGpus({ scratch, environment, withinMs = WITHIN_MS }: G
   return () => taken.dispose();
 }
 
-/** "0", "0,2" or "0-2", each once: two pilots may have one of several in common. */
+/** Parses "0", "0,2" or "0-2". Each GPU is locked separately, because two pilots may share only one of several. */
 function gpusOf(text: string): string[] {
   const gpus = text.split(',').flatMap((part) => {
     const [, first, last] = /^(\d{1,3})-(\d{1,3})$/.exec(part.trim()) ?? [];
@@ -46,7 +46,7 @@ function gpusOf(text: string): string[] {
       String(Number(first) + index),
     );
   });
-  // In one order, so that two pilots never wait for each other.
+  // Always in the same order, so that two pilots never wait for each other.
   return [...new Set(gpus)].toSorted();
 }
 

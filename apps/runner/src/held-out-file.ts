@@ -3,7 +3,7 @@ import { HAND_WRITTEN_BYTES, readForeignText, whyUnreadable } from '@flashcore/s
 import { parseHeldOut } from '@flashcore/shared/kernels';
 import { UsageError } from './usage-error.ts';
 
-/** The shapes of a host's file, which clients never see; none where there is no file. Errors: UsageError. */
+/** The shapes in the host's file, which clients never see; none if there is no file. Errors: UsageError. */
 export function readHeldOut(path: string | undefined): readonly Shape[] {
   if (path === undefined) return [];
   try {

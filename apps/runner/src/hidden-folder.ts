@@ -5,8 +5,8 @@ import { plainText } from '@flashcore/shared/text';
 const SHOWN = '<data folder>';
 
 /**
- * plainText() that also takes a folder's path out, by the name it was given and by its real one: tools and the system
- * name files, and where the runner keeps its own is nobody's business but its user's.
+ * plainText() that also removes a folder's path, both as given and as the real path. Tools and the system name files,
+ * and only the runner's user may know where its files are.
  */
 export function hidingFolder(folder: string): CleanText {
   const names = [...new Set([folder, realpathSync(folder)])].toSorted((a, b) => b.length - a.length);

@@ -1,19 +1,16 @@
 import type { VectorsWanted } from './build/vector-path.ts';
 
-/** What the environment says about the runner's host; options.ts reads it, once. */
+/** Settings of the runner's host from the environment; options.ts reads them once. */
 export interface HostSettings {
-  /**
-   * Where the emulator and the reference are kept once compiled; may be shared by runners. Default: in the data
-   * directory.
-   */
+  /** Folder of the compiled emulator and reference; runners may share it. Default: in the data directory. */
   libraryCache?: string | undefined;
-  /** Where builds of kernels are kept too, for the other runners of this user; undefined: nowhere. */
+  /** Folder in which kernel builds are also stored for this user's other runners; undefined: none. */
   buildCache?: string | undefined;
   /** A Python that has PyTorch. */
   python: string;
-  /** What the PTX engine's loops over lanes are compiled for; default: auto. */
+  /** Vector path of the PTX engine's loops over lanes; default: auto. */
   vectors?: VectorsWanted | undefined;
-  /** So many emulators are served. */
+  /** Number of emulators that are served. */
   emulatedDevices: number;
 }
 

@@ -19,16 +19,16 @@ export interface HostOptions {
   buildId: string;
   dataDirectory: string;
   embedded: boolean;
-  /** Asks for compilers and tools; may take seconds. */
+  /** Lists compilers and tools; may take seconds. */
   describeTools: () => Promise<Tool[]>;
   isolation: () => Promise<{ kind: string; detail: string }>;
-  /** The devices with how they are now. */
+  /** Adds the current readings to the devices. */
   withReadings: (devices: readonly Device[]) => Device[];
-  /** US dollars an hour; undefined: not known. */
+  /** US dollars per hour; undefined if unknown. */
   usdPerHour: (device: Device) => number | undefined;
-  /** The cluster behind a gateway; undefined: there is none. */
+  /** The cluster behind a gateway; undefined if this is not a gateway. */
   fleet?: () => Fleet | undefined;
-  /** For clients on other machines: takes the data folder out of texts. */
+  /** Removes the data folder from texts for clients on other machines. */
   cleanText: CleanText;
   logger: Logger;
 }
@@ -37,15 +37,15 @@ interface HostQuestion {
   devices: Device[];
   activeJobs: number;
   trusted: boolean;
-  /** How the devices are now is asked for too. */
+  /** Whether to include current readings of the devices. */
   readings: boolean;
 }
 
 const ARCHITECTURES: Record<string, string> = { x64: 'x86-64', arm64: 'aarch64' };
 
 /**
- * Says what the host has and can do. Tools are asked at the start, in the background, and keep their answers, so that
- * GetHost answers in about a millisecond.
+ * Describes what the host has and can do. Tools are asked in the background at the start and their answers kept, so
+ * that GetHost answers in about a millisecond.
  */
 export class HostDescriber {
   readonly #options: HostOptions;
@@ -56,7 +56,7 @@ export class HostDescriber {
     void this.#tools();
   }
 
-  /** `trusted`: who asks is the runner's own user, who may know where its files are. */
+  /** `trusted`: the caller is the runner's own user, who may know where its files are. */
   async describe({ devices, activeJobs, trusted, readings }: HostQuestion): Promise<Host> {
     const { version, buildId, dataDirectory, embedded, isolation, cleanText } = this.#options;
     const described = readings ? this.#options.withReadings(devices) : devices;

@@ -38,7 +38,7 @@ const catalog = (): KernelCatalog =>
   );
 const byId = (kernelId: string) => create(KernelReferenceSchema, { source: { case: 'kernelId', value: kernelId } });
 
-test('list() follows the ladder, numbers in their order, and puts faulty kernels last', () => {
+test('list() follows the ladder, sorts numbers by value, and puts faulty kernels last', () => {
   add('v10', 'after: v9');
   add('v9', 'after: v2');
   add('v2');
@@ -53,7 +53,7 @@ test('list() follows the ladder, numbers in their order, and puts faulty kernels
   expect(catalog().list({ includeFaulty: false })).toHaveLength(5);
 });
 
-test('a manifest that is wrong or names another id stands in the list with what is wrong, and is refused with path and key', () => {
+test('a manifest that is wrong or has another id is listed with its error, and is refused with path and key', () => {
   add('good');
   add('broken', 'nonsense: 1');
   add('renamed', '', 'else_where');
@@ -85,7 +85,7 @@ test('an edited kernel counts at once', () => {
   expect(kernels.resolve(byId('k')).sourceDigest).not.toBe(before);
 });
 
-test('an unknown kernel is refused with the nearest names; a name that leads out of the folder is unknown', () => {
+test('an unknown kernel is refused with the nearest names, and a name that leads out of the folder is unknown', () => {
   add('flashcore_v6');
   expect(() => catalog().resolve(byId('flashcore_v5'))).toThrow(
     expect.objectContaining({
@@ -98,7 +98,7 @@ test('an unknown kernel is refused with the nearest names; a name that leads out
   );
 });
 
-test("an uploaded copy of a kernel has the same digest as the runner's own", async () => {
+test('an uploaded copy of a kernel has the same digest as the original', async () => {
   add('k');
   const elsewhere = join(folder, 'elsewhere');
   cpSync(join(folder, 'kernels', 'k'), elsewhere, { recursive: true });
@@ -116,7 +116,7 @@ test("an uploaded copy of a kernel has the same digest as the runner's own", asy
   expect(uploaded.kernelId).toBe('k');
 });
 
-/** A kernel of a problem that comes with it. */
+/** Adds a kernel that contains its own problem. */
 function addWithProblem(id: string, problem: string, files: Record<string, string> = {}): string {
   add(id, `problem: ${problem}\n`);
   const place = join(folder, 'kernels', id);
@@ -128,7 +128,7 @@ function addWithProblem(id: string, problem: string, files: Record<string, strin
   return place;
 }
 
-test('a kernel brings its problem along, of which an edit counts at once', () => {
+test('a kernel can contain its problem, and an edit of that problem counts at once', () => {
   const place = addWithProblem('k', 'norm');
   const kernels = catalog();
   const first = kernels.resolve(byId('k'));
@@ -147,7 +147,7 @@ test('a kernel brings its problem along, of which an edit counts at once', () =>
   expect(second.sourceDigest).not.toBe(first.sourceDigest);
 });
 
-test('an edit of an installed problem of the user counts at once', () => {
+test('an edit of a problem that the user installed counts at once', () => {
   const place = addWithProblem('k', 'norm');
   const problems = join(folder, 'problems');
   mkdirSync(problems);
@@ -164,7 +164,7 @@ test.each([
   ['of another id', 'other', {}, 'problem/problem.yaml: must be the problem of kernel.yaml, "other", got "norm"'],
   ["of an id of flashcore's", 'rmsnorm', {}, 'problem/problem.yaml: "rmsnorm" is a problem of flashcore\'s'],
   ['that cannot be read', 'norm', { 'problem.yaml': 'id: norm\n' }, 'problem/problem.yaml'],
-])('a problem %s does not come with a kernel', (_, problem, files, message) => {
+])('a kernel cannot contain a problem %s', (_, problem, files, message) => {
   addWithProblem('k', problem, files);
   expect(() => catalog().resolve(byId('k'))).toThrow(
     expect.objectContaining({
@@ -174,7 +174,7 @@ test.each([
   );
 });
 
-test('a problem that comes with a kernel must be the installed one of its id, and no link', () => {
+test('a problem inside a kernel must equal the installed problem with its id, and must not be a link', () => {
   const place = addWithProblem('k', 'norm');
   const problems = join(folder, 'problems');
   cpSync(join(place, 'problem'), join(problems, 'norm'), { recursive: true });
@@ -191,7 +191,7 @@ test('a problem that comes with a kernel must be the installed one of its id, an
   expect(() => catalog().resolve(byId('k'))).toThrow('must be a file of its folder, not a link');
 });
 
-test('get() gives the text of NOTES.md, nothing where there is none', () => {
+test('get() returns the text of NOTES.md, or nothing if there is none', () => {
   add('noted');
   add('bare');
   writeFileSync(join(folder, 'kernels', 'noted', 'NOTES.md'), '# noted\n\nPadding: 3 % slower.\n');
@@ -203,7 +203,7 @@ test('get() gives the text of NOTES.md, nothing where there is none', () => {
   expect(['noted', 'bare'].map((id) => notes.get(id))).toEqual(['# noted\n\nPadding: 3 % slower.\n', '']);
 });
 
-test('a kernel is documented where its notes say something: not by headings, nor by what every copy begins with', () => {
+test("notes document a kernel if they contain more than headings and the template's text", () => {
   const begun = '# k\n\nBegun as a copy of fa_v1_baseline.\n\n## What it changes, and why\n\n## What was measured\n';
   const cases: [notes: string, missing: string[]][] = [
     ['', ['NOTES.md']],

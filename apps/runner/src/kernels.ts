@@ -34,37 +34,37 @@ import type { BuildStore } from './store/builds.ts';
 import { readTree } from './store/source-tree.ts';
 import type { SourceStore } from './store/sources.ts';
 
-/** A kernel that can be built: where its files are on this host, and what its manifest says. */
+/** A kernel that can be built, with its folder on this host and its manifest. */
 export interface ResolvedKernel {
   kernelId: string;
   folder: string;
   manifest: Manifest;
-  /** SHA-256 over the folder's files; the same content has the same one, wherever it came from. */
+  /** SHA-256 over the folder's files; equal content has an equal digest, wherever it came from. */
   sourceDigest: string;
   files: SourceFile[];
-  /** Which of title, lesson and NOTES.md it lacks. */
+  /** Which of title, lesson and NOTES.md are missing. */
   undocumented: string[];
-  /** Commit that an uploaded folder was taken from, as the client says. */
+  /** The commit of an uploaded folder, as the client reports it. */
   git?: GitState | undefined;
-  /** Set where the request named a build: its id, and the variant that it stands for. */
+  /** Set if the request named a build: its id and its variant. */
   build?: { id: string; variant: Variant };
 }
 
 /** Folders of kernels that are wrong on purpose. */
 const FAULTY = ['faulty', 'cheating'] as const;
-/** As manifests name kernels. */
+/** The form of a kernel id in manifests. */
 const KERNEL_ID = /^\w+$/;
 const MAX_NOTES_LENGTH = 128 * 1024;
 
 /**
- * The kernels of this runner (kernels/<id>, and kernels/faulty/<id>, kernels/cheating/<id>), and those that clients
- * upload. Read anew at each call: an edited file counts at once.
+ * The kernels of this runner (kernels/<id>, kernels/faulty/<id>, kernels/cheating/<id>), and uploaded kernels. The
+ * folders are read at each call, so that an edited file counts at once.
  */
 export class KernelCatalog {
   readonly #folder: string;
   readonly #sources: SourceStore;
   readonly #builds: BuildStore;
-  /** Manifests by text: parsing one costs more than reading all. */
+  /** Parsed manifests by text, because parsing one takes longer than reading all. */
   readonly #parsed = new Map<string, Manifest>();
 
   constructor(folder: string, sources: SourceStore, builds: BuildStore) {
@@ -74,8 +74,8 @@ export class KernelCatalog {
   }
 
   /**
-   * Kernels in the order of the ladder, then the faulty and the cheating ones by name. One whose manifest can't be read
-   * has only an id and `manifestError`.
+   * Kernels in the order of the ladder, then the faulty and the cheating ones by name. A kernel whose manifest can't be
+   * read has only an id and `manifestError`.
    */
   list({ includeFaulty }: { includeFaulty: boolean }): Kernel[] {
     const ladder = orderLadder(this.#folders('.').map((path) => this.#describe(path)));
@@ -90,7 +90,7 @@ export class KernelCatalog {
     this.#find(kernelId);
   }
 
-  /** The step before a kernel on the ladder; undefined for the first, and for a kernel that is not here. */
+  /** The kernel's previous step on the ladder; undefined for a first step and for an unknown kernel. */
   after(kernelId: string): string | undefined {
     try {
       return this.#load(this.#find(kernelId)).manifest.after;
@@ -105,7 +105,7 @@ export class KernelCatalog {
     return this.#lineFrom(kernelId, manifest.after);
   }
 
-  /** The same of a kernel by its id alone. */
+  /** lineage() of a kernel that is given by id. */
   lineageOf(kernelId: string): string[] {
     return this.#lineFrom(kernelId, this.after(kernelId));
   }
@@ -117,8 +117,8 @@ export class KernelCatalog {
   }
 
   /**
-   * Finds, or lays out, the folder of a kernel. Errors: INVALID_REQUEST, KERNEL_NOT_FOUND, BUILD_NOT_FOUND,
-   * INVALID_MANIFEST, SOURCES_MISSING, DIGEST_MISMATCH, DISK_FULL.
+   * Finds a kernel's folder, or writes it from an upload or a build. Errors: INVALID_REQUEST, KERNEL_NOT_FOUND,
+   * BUILD_NOT_FOUND, INVALID_MANIFEST, SOURCES_MISSING, DIGEST_MISMATCH, DISK_FULL.
    */
   resolve(reference: KernelReference): ResolvedKernel {
     const { source } = reference;
@@ -142,7 +142,7 @@ export class KernelCatalog {
     }
   }
 
-  /** Notes what a build was made of. One whose folder has changed meanwhile is not noted. Errors: DISK_FULL. */
+  /** Records the sources of a build, unless its folder has changed since. Errors: DISK_FULL. */
   keepBuild(buildId: string, { folder, files }: ResolvedKernel, variant: Variant): void {
     if (this.#sources.keepFiles(folder, files))
       this.#builds.keep(buildId, { tree: create(SourceTreeSchema, { files }), variant });
@@ -172,7 +172,8 @@ export class KernelCatalog {
   }
 
   #find(kernelId: string): string {
-    // Without a look at all the others; a name alone, so that it leads to no other folder.
+    // Tries the direct paths without listing all kernels. Only a plain name is allowed, so that it leads to no other
+    // folder.
     const direct = ['.', ...FAULTY].map((parent) => join(parent, kernelId));
     const known =
       KERNEL_ID.test(kernelId) && direct.find((path) => existsSync(join(this.#folder, path, MANIFEST_FILE)));
@@ -233,7 +234,7 @@ export class KernelCatalog {
   }
 }
 
-/** What is not written down. Notes without a word of their own are not either. */
+/** Which documentation is missing. Notes that contain nothing but the template count as missing. */
 function undocumented({ title, lesson }: Manifest, folder: string): string[] {
   return [
     ...(title === '' ? ['title'] : []),
@@ -242,20 +243,20 @@ function undocumented({ title, lesson }: Manifest, folder: string): string[] {
   ];
 }
 
-/** A kernel as clients see it; `withFiles`: with the list of its files. */
+/** A kernel as clients see it; `withFiles` adds the list of its files. */
 export const kernelMessageOf = (
   { manifest, folder, sourceDigest, files }: ResolvedKernel,
   { withFiles }: { withFiles: boolean },
 ): Kernel => kernelMessage(manifest, { sourceDigest, files: withFiles ? files : [], notes: readNotes(folder) });
 
-/** The lab notes next to the manifest, "" where there are none; a file too long for a message is cut. */
+/** The lab notes next to the manifest, "" if there are none; a file too long for a message is cut. */
 function readNotes(folder: string): string {
   const path = join(folder, NOTES_FILE);
   return existsSync(path) ? readForeignText(path, MAX_TREE_BYTES).slice(0, MAX_NOTES_LENGTH) : '';
 }
 
 /**
- * Each kernel right after the one it names in `after`; the firsts of the ladders by name. Kernels in a circle stand
+ * Sorts each kernel right after the one that it names in `after`, and first steps by name. Kernels in a circle are
  * last.
  */
 function orderLadder(kernels: Kernel[]): Kernel[] {

@@ -32,7 +32,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const lines = (text: string): string[] => text.match(/[^]{1,4096}/g) ?? [];
 const file = (text: string) => ({ path: 'kernel/k.cu', text });
 
-// Whatever reads sources, what compilers and tools print about them, and what clients send.
+// Every reader of sources, of compiler and tool output about them, and of clients' data.
 const READERS: Record<string, (text: string) => unknown> = {
   'readSourceText()': (text) => readSourceText(text).lineAt(text.length),
   'unescaped()': unescaped,
@@ -77,7 +77,7 @@ const READERS: Record<string, (text: string) => unknown> = {
   },
 };
 
-test.each(Object.entries(READERS))('%s reads foreign text in time that grows with its length', (_, read) => {
+test.each(Object.entries(READERS))('%s reads foreign text in time proportional to its length', (_, read) => {
   const slow = REPEATED.flatMap((piece) => {
     const found = growth((length) => piece.repeat(Math.ceil(length / piece.length)).slice(0, length), read);
     return found === undefined ? [] : [`${JSON.stringify(piece)}: ${found}`];

@@ -5,13 +5,13 @@ import { RepeatedLines, UnreadLines } from './log.ts';
 
 const KIB = 'x'.repeat(1023) + '\n';
 
-test('what nobody reads waits up to 1 MiB; then lines are dropped until all is read, and counted', () => {
+test('unread lines wait up to 1 MiB, then lines are dropped and counted until all is read', () => {
   const reader = new PausedReader();
   const log = new UnreadLines(reader, (lines) => log.write(`lost ${lines}\n`));
   for (let line = 0; line < 1_024 + 3; line += 1) log.write(KIB);
   expect(reader.writableLength).toBe(1024 * 1024);
   reader.readLine();
-  // There is room again, but it is told first what is missing.
+  // There is room again, but lines are dropped until the count of lost lines has been written.
   log.write('dropped too\n');
   for (let line = 1; line < 1_024; line += 1) reader.readLine();
   reader.readLine();
@@ -20,7 +20,7 @@ test('what nobody reads waits up to 1 MiB; then lines are dropped until all is r
   expect(reader.lines).toEqual([...Array.from({ length: 1_024 }, () => KIB), 'lost 4\n', 'again\n']);
 });
 
-test('a line that comes again and again is written once, and then with a count', () => {
+test('a repeated line is written once, and later with a count', () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const written: Record<string, unknown>[] = [];
@@ -38,7 +38,7 @@ test('a line that comes again and again is written once, and then with a count',
   expect(written.filter(({ msg }) => msg === 'other')).toHaveLength(35);
 });
 
-/** A pipe without room: a line leaves it when it is read. */
+/** A pipe without room: each line stays until it is read. */
 class PausedReader extends Writable {
   readonly lines: string[] = [];
   #waiting: { line: string; taken: () => void } | undefined;

@@ -6,12 +6,12 @@ export type { Logger };
 
 const STDERR = 2;
 const MOST_UNREAD_BYTES = 1024 * 1024;
-/** How long a line stands for those like it, and how many such lines are remembered. */
+/** How long equal lines are counted instead of written, and the maximum number of different lines remembered. */
 const REPEATED_WITHIN_MS = 30_000;
 const MOST_REMEMBERED = 64;
 
 /**
- * The daemon's log: one JSON object a line on stderr, with the job's name where there is one. Jobs go on also where
+ * The daemon's log: one JSON object per line on stderr, with the job's name if there is one. Jobs continue even if
  * nobody reads it.
  */
 export function createLogger(level: string): Logger {
@@ -23,7 +23,7 @@ export function createLogger(level: string): Logger {
     file.on('error', goOn);
     return pino(options, withoutRepeats(file));
   }
-  // Node writes to a pipe without waiting. Its stderr is one for the whole process: one listener for all loggers.
+  // Node writes to a pipe without blocking. All loggers share one listener, because the process has only one stderr.
   process.stderr.off('error', goOn).on('error', goOn);
   const logger: Logger = pino(
     options,
@@ -42,19 +42,19 @@ function withoutRepeats(to: DestinationStream): DestinationStream {
   return lines;
 }
 
-/** EPIPE: nobody reads any more; ENOSPC. */
+/** Ignores EPIPE, when nobody reads any more, and ENOSPC. */
 const goOn = (): void => undefined;
 
 interface Repeated {
-  /** The last of them. */
+  /** The last of the equal lines. */
   line: string;
   count: number;
   timer: NodeJS.Timeout;
 }
 
 /**
- * Writes a line once that comes again and again, apart from its time: at once, and after a while the last one of those
- * that came since, with "repeated", their number.
+ * Writes a repeated line once at once, ignoring differences in time. After a while it writes the last repetition, with
+ * the number of repetitions as "repeated".
  */
 export class RepeatedLines implements DestinationStream {
   readonly #to: DestinationStream;
@@ -79,7 +79,7 @@ export class RepeatedLines implements DestinationStream {
     this.#seen.set(key, { line, count: 0, timer });
   }
 
-  /** Writes what is left. */
+  /** Writes the pending repetitions. */
   flush(): void {
     for (const key of [...this.#seen.keys()]) this.#tell(key);
   }
@@ -92,12 +92,12 @@ export class RepeatedLines implements DestinationStream {
   }
 }
 
-/** As pino begins each line. */
+/** The beginning of each line that pino writes. */
 const TIME = /^\{"level":\d+,"time":"[^"]*"/;
 
 /**
- * Lines for a reader that may pause for ever: what is unread waits in memory up to a limit. Past it lines are dropped
- * until the reader has caught up, who is then told how many.
+ * Lines for a reader that may pause forever. Unread lines wait in memory up to a limit. Beyond it, lines are dropped
+ * until the reader has caught up; a line then says how many were lost.
  */
 export class UnreadLines implements DestinationStream {
   readonly #stream: Writable;

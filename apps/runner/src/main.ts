@@ -28,10 +28,10 @@ import { SchemaTooNew } from './store/migrations.ts';
 
 const EXIT_USAGE = 2;
 const EXIT_CANNOT_RUN = 3;
-/** Database, sockets and compilers take some sixty: with fewer they fail one by one, each for a reason of its own. */
+/** Database, sockets and compilers need about sixty. With fewer, they fail one by one with different errors. */
 const LEAST_DESCRIPTORS = 96;
 
-// Every file that is made is its user's alone, whatever the folder that it is made in.
+// Every file that the runner makes is private to its user, in any folder.
 process.umask(0o077);
 
 /** The daemon: serves until SIGTERM or SIGINT and exits with 0; 2 for a wrong command line, 3 when it can't run. */
@@ -54,7 +54,7 @@ async function main(): Promise<void> {
   requireNotRoot(options);
   requireDescriptors();
   addProblemFolders(options.problemFolders);
-  // A runner for one client tells what is wrong with a problem when a kernel names it.
+  // A runner for one client reports a bad problem when a kernel names it.
   if (!options.embedded) requireProblems();
   const logger = createLogger(options.logLevel);
   checkDisk(options, logger);
@@ -84,14 +84,15 @@ async function main(): Promise<void> {
   await runner.ended;
 }
 
-/** This host's planner, or that of a cluster. Errors: UsageError where the cluster is not as its file says. */
+/** This host's planner, or a cluster's. Errors: UsageError if the cluster does not match its file. */
 async function plannerOf({ fleet: file, security }: ServeOptions): Promise<(options: PlannerOptions) => JobPlanner> {
   if (!file) return createPlanner;
   const schedulerProblem = await checkSlurm(file);
   const tls = security && readServerTls(security.folder);
   return (options) => {
     if (schedulerProblem !== undefined) options.logger.warn({ schedulerProblem }, 'jobs wait until Slurm answers');
-    // Where the gateway's clients authenticate, a box is required on the nodes: they may share its home.
+    // If the gateway's clients authenticate, the nodes must have a sandbox too, because they may share the gateway's
+    // home.
     const scheduler = (folder: string): Slurm => new Slurm(file, folder, options.isolation ?? 'auto');
     return createGateway(options, { file, tls, scheduler, schedulerProblem });
   };
@@ -99,7 +100,7 @@ async function plannerOf({ fleet: file, security }: ServeOptions): Promise<(opti
 
 try {
   await main();
-  // A pipe takes long output bit by bit: an exit before the end would cut it.
+  // A pipe accepts long output piece by piece; exiting now would cut it.
   await new Promise((printed) => process.stdout.write('', printed));
   process.exit();
 } catch (error) {
@@ -111,8 +112,8 @@ try {
 }
 
 /**
- * Of the daemon and of its worker process, in this order: fa-tui works it out from the files to see whether a runner is
- * of the build on disk.
+ * Digest of the daemon and its worker process, in this order. fa-tui computes it from the files to see whether a runner
+ * is the build on disk.
  */
 function digestOf(...files: string[]): string {
   const hash = createHash('sha256');
@@ -120,7 +121,7 @@ function digestOf(...files: string[]): string {
   return hash.digest('hex');
 }
 
-/** A candidate that gets out of its box is then root: nobody should serve so without knowing. */
+/** A candidate that escapes from its sandbox would be root, so serving as root must be a deliberate choice. */
 function requireNotRoot({ allowRoot, embedded }: ServeOptions): void {
   if (process.getuid?.() !== 0 || allowRoot || embedded) return;
   throw new UsageError(
@@ -128,7 +129,9 @@ function requireNotRoot({ allowRoot, embedded }: ServeOptions): void {
   );
 }
 
-/** A gateway's data has to outlive it; a runner of one host serves from a home on NFS all the same. */
+/**
+ * A gateway's data must survive it, so a network disk is refused. A runner of one host may serve from a home on NFS.
+ */
 function checkDisk({ dataDirectory, fleet }: ServeOptions, logger: Logger): void {
   const disk = networkDisk(dataDirectory);
   if (disk === undefined) return;
@@ -156,8 +159,8 @@ function exitCode(error: unknown): number {
 }
 
 /**
- * Whether the text says all, and no stack is wanted: our own errors, and the system's about files and sockets, which
- * name call and path.
+ * Whether the message suffices without a stack: true for our own errors, and for the system's errors about files and
+ * sockets, which name call and path.
  */
 function isExpected(error: Error): boolean {
   return (

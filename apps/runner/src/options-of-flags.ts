@@ -14,10 +14,10 @@ import type { ServeOptions, ServeSecurity } from './serve-options.ts';
 import { UsageError } from './usage-error.ts';
 
 const MAX_EMULATED_DEVICES = 8;
-/** What a gateway's memory was measured with (docs/fleet.md). */
+/** The queue length at which a gateway's memory was measured (docs/fleet.md). */
 const MOST_QUEUED = 100_000;
 
-/** The options that flags and environment stand for. Errors: UsageError. */
+/** Makes options from flags and environment. Errors: UsageError. */
 export function optionsOf(flags: ServeFlags, environment: NodeJS.ProcessEnv): ServeOptions {
   const text = flags.address ?? (flags.embedded ? undefined : DEFAULT_ADDRESS);
   const address = text === undefined ? undefined : parseListenAddress(text);
@@ -124,7 +124,7 @@ function securityOf({ tls, data, clients }: ServeFlags, exposed: ListenAddress |
   return { folder, clients };
 }
 
-/** What can't hold where everybody is the client "local". */
+/** Flags that can't work if everybody is the client "local". */
 const NEEDS_TLS: readonly string[] = [
   '--clients',
   '--max-jobs-per-client',
@@ -133,7 +133,7 @@ const NEEDS_TLS: readonly string[] = [
   '--max-device-hours-per-day',
 ];
 
-/** Errors: UsageError where a flag was given that needs TLS. */
+/** Errors: UsageError if a given flag needs TLS. */
 export function requireTlsFor(given: readonly string[]): void {
   const idle = given.filter((name) => NEEDS_TLS.includes(name));
   if (idle.length > 0)

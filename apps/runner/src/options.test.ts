@@ -39,7 +39,7 @@ test('every option has a default', () => {
   });
 });
 
-test('limits of a gateway grow with the pilots that its file allows, where they are not given', () => {
+test('default limits of a gateway grow with the pilots that its file allows', () => {
   using folder = temporaryFolder();
   const file = join(folder.path, 'fleet.yaml');
   const partitions = [5, 3].map((max, index) => `  - { partition: p${index}, device: NVIDIA H200, max: ${max} }`);
@@ -52,12 +52,12 @@ test('limits of a gateway grow with the pilots that its file allows, where they 
   expect(limits('--max-queued', '7')).toEqual([7, 128, 192, 50]);
 });
 
-test('an unknown command is refused as such, with the nearest', () => {
+test('an unknown command is refused with the nearest command', () => {
   expect(() => parse('bogus')).toThrow(new UsageError('Unknown command "bogus"; --help lists them'));
   expect(() => parse('serv')).toThrow(/Unknown command "serv" \(did you mean "serve"/);
 });
 
-test('help tells each default once, in words', () => {
+test('the help names each default once, in words', () => {
   const written = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
   expect([parse('serve', '--help'), parse('gc', '--help')]).toEqual([undefined, undefined]);
   const text = written.mock.calls
@@ -70,7 +70,7 @@ test('help tells each default once, in words', () => {
   expect(text).not.toMatch(/default: (null|false)/);
 });
 
-test('rates of devices come from the flag, else from the environment', () => {
+test('rates of devices come from the flag, or else from the environment', () => {
   const rates = (flags: string[], environment: Record<string, string> = {}) =>
     parseOptions(['serve', ...flags], { version: '1', repositoryRoot: '/repo', environment })?.rates;
   expect(rates([], { FLASHCORE_USD_PER_HOUR: 'NVIDIA L4=0.7;NVIDIA H200=3.5' })).toEqual(
@@ -113,7 +113,7 @@ test.for([
   ['--max-jobs-per-client', '1'],
   ['--max-calls-per-second', '1'],
   ['--max-upload-mib-per-hour', '1'],
-])('%j is refused without TLS, where it could not hold', (flags) => {
+])('%j is refused without TLS, because it could not work', (flags) => {
   for (const where of [[], ['--address', 'unix:/run/fc.sock'], ['--embedded']])
     expect(() => parse('serve', ...where, ...flags)).toThrow(
       new RegExp(`${flags[0]}.*: without TLS .* is the client "local", .*: give --tls <folder> too`),
@@ -131,12 +131,12 @@ describe('addresses', () => {
     ['[::1]:50051', '[::1]:50051'],
     ['unix:/tmp/a', 'unix:/tmp/a'],
     ['unix:///tmp/a', 'unix:/tmp/a'],
-  ])('%s is served as %s', ([text, address]) => {
+  ])('%s is parsed as %s', ([text, address]) => {
     expect(formatAddress(parseListenAddress(text!))).toBe(address);
   });
 
   test.for(['0.0.0.0:50051', '[::]:50051', '10.0.0.1:50051', 'gpu-host:50051', '[2001:db8::1]:1'])(
-    '%s is refused without certificates: others could reach it',
+    '%s is refused without certificates, because other machines could reach it',
     (text) => {
       expect(() => parse('serve', '--address', text)).toThrow(
         /is open to other machines, .*there is no TLS certificate/,
@@ -152,7 +152,7 @@ describe('addresses', () => {
   );
 });
 
-test('what the environment says of the host is read here alone', () => {
+test("only this module reads the environment's settings of the host", () => {
   const environment = {
     FLASHCORE_LIBRARY_CACHE: '/cache',
     FLASHCORE_BUILD_CACHE: '/builds',

@@ -15,7 +15,7 @@ import { UsageError } from './usage-error.ts';
 
 export interface CommandLine {
   version: string;
-  /** The repository, or the bundle, that the runner is part of: kernels/ and proto/ lie there. */
+  /** The repository or the bundle that the runner belongs to, with kernels/ and proto/. */
   repositoryRoot: string;
   environment: NodeJS.ProcessEnv;
   /** Takes the work of a command other than serve. */
@@ -23,7 +23,7 @@ export interface CommandLine {
 }
 
 /**
- * Reads the command line; undefined when it only asked for help or the version, which was then printed. Throws
+ * Parses the command line; undefined if it only asked for help or the version, which was then printed. Throws
  * UsageError.
  */
 export function parseOptions(
@@ -36,7 +36,7 @@ export function parseOptions(
     .description('Builds, verifies, benchmarks and profiles attention kernels for its clients')
     .version(version)
     .exitOverride();
-  program.configureOutput({ outputError: () => undefined }); // UsageError carries the text.
+  program.configureOutput({ outputError: () => undefined }); // UsageError contains the text.
   const say = (line: string): void => void process.stdout.write(`${line}\n`);
   const serving = (flags: ServeFlags, command: Command): void => {
     options = optionsOf(flags, environment);
@@ -67,7 +67,7 @@ export function parseOptions(
     .option('--tls-ca <file>', "certificate of the authority that signed the gateway's");
   addServeOptions(pilot, { defaultData, repositoryRoot }).action(serving);
   for (const command of [serve, gateway]) keepOptions(command, KEEP_ALL);
-  // The gateway has what is to last.
+  // The gateway keeps everything that must last.
   keepOptions(pilot, { eventsDays: 1, filesDays: 30, artifactsGib: DEFAULT_SCRATCH_GIB });
   addAccessCommands(program, { defaultData, say });
   addOperationCommands(program, { defaultData, say, defer });
@@ -84,7 +84,7 @@ export function parseOptions(
   return options;
 }
 
-/** serve is what is meant without a command: it would take an unknown one for an argument of its own. */
+/** Refuses unknown commands. serve is the default command and would take an unknown command as its own argument. */
 function requireKnown(first: string | undefined, program: Command): void {
   const known = [...program.commands.map((command) => command.name()), 'help'];
   if (first === undefined || first.startsWith('-') || known.includes(first)) return;

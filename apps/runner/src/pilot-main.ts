@@ -13,7 +13,10 @@ import { findGroups } from './sandbox/groups.ts';
 import { DirectoryInUse } from './store/directory-lock.ts';
 import { UsageError } from './usage-error.ts';
 
-/** `serve`: what the pilot's own runner serves with; its data folder is the node's scratch folder. */
+/**
+ * Options of a pilot's process. `serve` has the options of the pilot's own runner, whose data folder is the node's
+ * scratch folder.
+ */
 export interface PilotProcess {
   pilot: PilotSettings;
   serve: ServeOptions;
@@ -26,13 +29,13 @@ export interface PilotProcess {
 const MOST_SLOTS = 64;
 const SOCKET = 's';
 
-/** A node's share of a cluster: a runner that gets its jobs from the gateway. Errors: UsageError, the gateway's. */
+/** Runs a pilot: a runner that gets its jobs from the gateway. Errors: UsageError, the gateway's. */
 export async function runPilot(own: PilotProcess): Promise<void> {
   const { environment, serve, version, buildId, repositoryRoot } = own;
   const scratch = serve.dataDirectory;
   const token = environment['FLASHCORE_PILOT_TOKEN'];
   if (!token) throw new UsageError('Let the gateway start pilots: FLASHCORE_PILOT_TOKEN has no token');
-  // Kernels and compilers that run here are not to find it.
+  // Hides the token from the kernels and compilers that run here.
   delete process.env['FLASHCORE_PILOT_TOKEN'];
   const logger = createLogger(serve.logLevel);
   const ended = new AbortController();
@@ -95,7 +98,7 @@ function optionsOf(
   };
 }
 
-/** Pilots of one node do not share a data folder, but a later one finds what an earlier one built. */
+/** Pilots on one node do not share a data folder, but a later pilot can use an earlier one's builds. */
 async function inFreeSlot(scratch: string, start: (dataDirectory: string) => Promise<Runner>): Promise<Runner> {
   requireOwn(scratch);
   for (let slot = 0; slot < MOST_SLOTS; slot += 1) {
@@ -110,7 +113,7 @@ async function inFreeSlot(scratch: string, start: (dataDirectory: string) => Pro
   throw new UsageError(`Give pilots of this node another scratch folder: ${scratch} has ${MOST_SLOTS} in use`);
 }
 
-/** Who owns the folder could change what pilots build and run. Errors: UsageError. */
+/** Another owner of the folder could change what pilots build and run. Errors: UsageError. */
 function requireOwn(scratch: string): void {
   mkdirSync(scratch, { recursive: true, mode: 0o700 });
   const { uid, mode } = lstatSync(scratch);

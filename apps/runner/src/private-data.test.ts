@@ -10,7 +10,7 @@ const modes = (folder: string): Record<string, string> =>
     readdirSync(folder).map((name) => [name, (statSync(join(folder, name)).mode & 0o777).toString(8)]),
   );
 
-test("a folder that is there keeps its mode and others' files; what is the runner's own is closed", () => {
+test("an existing folder keeps its mode and other files, and the runner's own files become private", () => {
   using folder = temporaryFolder();
   chmodSync(folder.path, 0o755);
   for (const name of ['flashcore.db', 'flashcore.db-wal', 'lock.db', 'tokens.json', 'notes.txt'])
@@ -32,13 +32,13 @@ test("a folder that is there keeps its mode and others' files; what is the runne
   expect(statSync(folder.path).mode & 0o777).toBe(0o755);
 });
 
-test('a folder that can not be made is named with what to do', () => {
+test('a folder that cannot be created is reported with what to do', () => {
   expect(() => makePrivate('/proc/flashcore/data')).toThrow(
     /^\/proc\/flashcore\/data: .*; give --data \(or \$FLASHCORE_HOME\) a folder that this user can write to$/,
   );
 });
 
-test('hidingFolder() takes the folder out by both its names, and nothing that only looks like it', () => {
+test('hidingFolder() removes both names of the folder, and nothing that only looks like them', () => {
   using folder = temporaryFolder();
   const [real, link] = [join(folder.path, 'real'), join(folder.path, 'link')];
   mkdirSync(real);

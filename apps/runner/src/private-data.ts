@@ -6,9 +6,9 @@ import { UsageError } from './usage-error.ts';
 const OTHERS = 0o077;
 
 /**
- * Makes the data folder, or takes from others what they may do with the runner's files in one that is there: an older
- * runner, a copy or a restored backup may have left them open. Whatever the folder's own mode, which stays. Files made
- * later are private by the process's umask. Throws UsageError where nothing can be written.
+ * Creates the data folder, or makes the runner's files in an existing folder private, because an older runner, a copy
+ * or a restored backup may have left them open. The folder's own mode does not change. Later files are private because
+ * of the process's umask. Throws UsageError if nothing can be written.
  */
 export function makePrivate(dataDirectory: string): void {
   try {
@@ -19,7 +19,7 @@ export function makePrivate(dataDirectory: string): void {
   }
 }
 
-/** What lies in a folder that others can't enter needs no look. */
+/** Makes a file or folder private. Others can't enter a private folder, so its contents need no check. */
 function closeToOthers(path: string): void {
   const found = lstatSync(path);
   if (found.isSymbolicLink() || (found.mode & OTHERS) === 0) return;

@@ -19,14 +19,14 @@ import type { WriteState } from './store/write-state.ts';
 
 type DoorOptions = Pick<RpcServerOptions, 'services' | 'cleanText'> & Pick<RunnerStores, 'writes' | 'synced'>;
 
-/** Where clients come in. */
+/** The address for clients. */
 export interface RunnerDoor {
   listener: Listener;
-  /** Tells clients whether work is taken. */
+  /** Sets whether clients see the runner as accepting work. */
   setServing: RpcServer['setServing'];
 }
 
-/** Listens for clients, and announces the runner in its data folder; `undo` takes that back. Errors: AddressInUse. */
+/** Listens for clients and announces the runner in its data folder; `undo` reverts both. Errors: AddressInUse. */
 export async function openDoor(
   options: RunnerOptions,
   { services, cleanText, writes, synced }: DoorOptions,
@@ -68,13 +68,13 @@ function identifierOf({ security, dataDirectory }: RunnerOptions): Identify {
     : identifyByCertificate(new RevokedCertificates(dataDirectory));
 }
 
-/** An embedded runner's clients have the .proto files, and wait for its start. */
+/** An embedded runner needs no standard services, because its clients have the .proto files and wait for its start. */
 function standardServices({ embedded, reflection }: RunnerOptions): RpcServerOptions['standard'] {
   if (embedded) return 'none';
   return reflection ? 'health and reflection' : 'health';
 }
 
-/** What a runner can do without where its disk is full: it then serves what is stored. */
+/** Runs work that may fail on a full disk. The runner then serves what is already stored. */
 function toleratingFullDisk<Result>(work: () => Result, writes: WriteState): Result | undefined {
   try {
     return work();
@@ -86,7 +86,7 @@ function toleratingFullDisk<Result>(work: () => Result, writes: WriteState): Res
   }
 }
 
-/** Does it now, unless it did within the last minute: a flood must not flood the log. */
+/** Runs `work` at most once a minute, so that a flood of calls does not flood the log. */
 function onceAMinute(work: () => void): () => void {
   let lastMs = -Infinity;
   return () => {

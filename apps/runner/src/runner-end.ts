@@ -6,10 +6,11 @@ import type { RunnerDoor } from './runner-door.ts';
 import type { RunnerOptions } from './runner-options.ts';
 import type { WriteState } from './store/write-state.ts';
 
-/** Calls that still run when all jobs have ended get so long: watchers read the last events. */
+/** Time limit for calls that are still open when all jobs have ended, so that watchers can read the last events. */
 const CALLS_GRACE_MS = 2_000;
 /**
- * Workers are killed; one that hangs in its driver must not keep the runner from ending. Longer than their own limits.
+ * Workers are killed, but one that hangs in its driver must not keep the runner from ending. Longer than the workers'
+ * own limits.
  */
 const WORKERS_GRACE_MS = 7_000;
 
@@ -19,7 +20,7 @@ interface Running {
   planner: JobPlanner;
   writes: WriteState;
   tracing: Tracing | undefined;
-  /** Closes what is open after the last call. */
+  /** Closes what is still open after the last call. */
   close: () => void;
 }
 
@@ -28,20 +29,20 @@ interface RunnerEnd {
   stop: () => void;
 }
 
-/** Takes work until it is stopped, and then ends. */
+/** Accepts work until the runner is stopped, then ends it. */
 export function serveUntilStopped(
   { logger, graceSeconds }: Pick<RunnerOptions, 'logger' | 'graceSeconds'>,
   { door, jobs, planner, writes, tracing, close }: Running,
 ): RunnerEnd {
   const ended = Promise.withResolvers<void>();
   let stopping = false;
-  // Reads and watches go on while nothing can be stored.
+  // Reads and watches continue while nothing can be stored.
   door.setServing(writes.failure === undefined);
   writes.onChange((writable) => door.setServing(writable && !stopping));
   const end = async (): Promise<void> => {
     if (!planner.keptBody) await jobs.drain(graceSeconds * 1_000);
     const closed = planner.close();
-    // What another runner goes on with is not ended; the planner hears nothing of that any more.
+    // Another runner will continue these jobs, so they are not ended and the planner hears nothing more about them.
     if (planner.keptBody) jobs.leave();
     if (!(await endsWithin(closed, WORKERS_GRACE_MS)))
       logger.warn('a worker or compiler does not end: it is left behind');

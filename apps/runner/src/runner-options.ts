@@ -7,7 +7,7 @@ import type { StreamLimits } from './rpc/open-streams.ts';
 import type { OwnerOf } from './rpc/services.ts';
 import type { ProcessGroups } from './sandbox/groups.ts';
 
-/** What a runner is started with: what its user says, and what the program that it is brings. */
+/** Options of a runner: the user's, and those of the program that starts it. */
 export interface RunnerOptions extends Omit<ServeOptions, 'problemFolders'> {
   version: string;
   /** Digest of the runner's own code. */
@@ -15,14 +15,14 @@ export interface RunnerOptions extends Omit<ServeOptions, 'problemFolders'> {
   repositoryRoot: string;
   logger: Logger;
   createPlanner: (options: PlannerOptions) => JobPlanner;
-  /** What keeps the processes of a box together, by the real name of the data folder; default: nothing. */
+  /** Groups the processes of a sandbox, given the data folder's real path; default: no groups. */
   findGroups?: (dataDirectory: string) => ProcessGroups;
-  /** Besides the streams of one client, which are an option of serve. */
+  /** Limits on streams other than the per-client limit, which is an option of serve. */
   streams?: Partial<StreamLimits>;
-  /** How long a connection may take to begin; default 10 s. */
+  /** Time limit for a connection to begin; default 10 s. */
   beginWithinMs?: number;
-  /** Default: each job is its caller's. */
+  /** The owner of a job; default: its caller. */
   ownerOf?: OwnerOf;
-  /** Where the spans of ended jobs go; default: nowhere. */
+  /** Where to send the spans of ended jobs; default: nowhere. */
   traces?: TraceTarget | undefined;
 }

@@ -9,7 +9,9 @@ import { FleetTable } from './store/fleet-table.ts';
 import { MeasuredSteps } from './store/measured-steps.ts';
 import { UsageError } from './usage-error.ts';
 
-/** The planner, on stores whose lock the caller has. Errors: UsageError where a box is required and none works. */
+/**
+ * Makes the planner for stores whose lock the caller has. Errors: UsageError if a sandbox is required and none works.
+ */
 export async function makePlanner(
   options: RunnerOptions,
   stores: RunnerStores,
@@ -18,7 +20,7 @@ export async function makePlanner(
   const { logger, findGroups, dataDirectory } = options;
   const isolation = isolationFor(options);
   const { database, artifacts, sources, kernels, decisions } = stores;
-  // Within the lock: the groups of a folder are of one runner.
+  // Only with the lock, because the groups of a folder belong to one runner.
   const groups = undo.adopt(findGroups?.(realpathSync(dataDirectory)) ?? noGroups('none were asked for'), (made) =>
     made.close(),
   );
@@ -45,14 +47,15 @@ export async function makePlanner(
     heldOut: readHeldOut(options.heldOut),
     host: options.host,
   });
-  // A gateway without a box compiles nothing: its nodes do, in theirs.
+  // A gateway without a sandbox compiles nothing; its nodes compile in theirs.
   if (isolation === 'required' && !options.fleet) await requireBox(planner, options);
   else if (!options.fleet) void warnWithoutBox(planner, logger);
   return planner;
 }
 
 /**
- * Where clients show credentials the runner keeps keys and other people's results: not without a box, but by request.
+ * If clients show credentials, the runner has keys and other people's results, so it requires a sandbox unless told
+ * otherwise.
  */
 const isolationFor = ({ isolation, security }: RunnerOptions): RunnerOptions['isolation'] =>
   isolation === 'auto' && security ? 'required' : isolation;

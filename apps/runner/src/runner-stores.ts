@@ -13,7 +13,7 @@ import { SourceStore } from './store/sources.ts';
 import { clearTemporary } from './store/temporary.ts';
 import { WriteState } from './store/write-state.ts';
 
-/** What a runner keeps in its data folder. */
+/** The stores in a runner's data folder. */
 export interface RunnerStores {
   database: Database;
   writes: WriteState;
@@ -23,7 +23,7 @@ export interface RunnerStores {
   sources: SourceStore;
   artifacts: ArtifactStore;
   kernels: KernelCatalog;
-  /** Resolves when all that was stored is on the disk. Errors: DISK_FULL, of which the write state is told. */
+  /** Resolves when everything stored so far is on the disk. Errors: DISK_FULL, which the write state also records. */
   synced: () => Promise<void>;
 }
 
@@ -44,7 +44,7 @@ export function openStores(
     leaderboard: new Leaderboard(database, { protocol: PROTOCOL_VERSION }),
     decisions: new DecisionStore(database),
     sources,
-    // By its real name: a box shows its workers no link.
+    // The real path, because a sandbox does not show its workers the link.
     artifacts: new ArtifactStore(join(realpathSync(dataDirectory), 'artifacts')),
     kernels: new KernelCatalog(kernelsDirectory, sources, new BuildStore(database)),
     synced: () =>

@@ -21,15 +21,15 @@ import { lockDirectory } from './store/directory-lock.ts';
 import { storageError } from './store/storage-error.ts';
 import { UsageError } from './usage-error.ts';
 
-/** A runner that serves. */
+/** A running daemon. */
 export interface Runner {
   /** "host:port" or "unix:/path". */
   readonly address: string;
-  /** Resolves when it has ended, by stop() or, embedded, by itself. */
+  /** Resolves when the runner has ended, by stop() or, if embedded, by itself. */
   readonly ended: Promise<void>;
   /**
-   * Takes no new work, lets running jobs end within the grace, and ends. Called again: ends the jobs at once. A gateway
-   * leaves its jobs and pilots to the next one.
+   * Refuses new work, lets running jobs finish within the grace period, and ends. A second call ends the jobs at once.
+   * A gateway leaves its jobs and pilots to its successor.
    */
   stop(): void;
 }
@@ -111,7 +111,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
   }
 }
 
-/** Every build takes headers from there: without the folder each job would end as a fault of the runner. */
+/** Every build takes headers from this folder. Without it, each job would end as a fault of the runner. */
 function requireKernels(folder: string): void {
   if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory())
     throw new UsageError(`${folder} is not a folder: give --kernels the folder of the runner's kernels`);
@@ -127,7 +127,7 @@ function describerOf(options: RunnerOptions, planner: JobPlanner, cleanText: Cle
     embedded,
     describeTools: () => planner.describeTools(),
     isolation: () => planner.isolation(),
-    // Nodes' GPUs are not this host's.
+    // Readings of this host do not apply to GPUs of a cluster's nodes.
     withReadings: (devices) => (planner.fleet ? [...devices] : readings.beside(devices)),
     fleet: () => planner.fleet?.(),
     usdPerHour: (device) => usdPerHour(device, options.rates),

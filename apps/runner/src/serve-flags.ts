@@ -7,7 +7,7 @@ import type { ServeSecurity } from './serve-options.ts';
 
 export const DEFAULT_ADDRESS = '127.0.0.1:50051';
 
-/** What serve, gateway and pilot are given, as commander has it. */
+/** Flags of serve, gateway and pilot, as commander parses them. */
 export interface ServeFlags extends KeepFlags {
   address?: string;
   data: string;
@@ -16,7 +16,7 @@ export interface ServeFlags extends KeepFlags {
   embedded?: boolean;
   idleExitSeconds: number;
   graceSeconds: number;
-  /** Undefined, as the two for clients below: by how many devices there may be. */
+  /** undefined here and in the two client limits below: the limit depends on the maximum number of devices. */
   maxQueued?: number;
   isolation: IsolationWanted;
   boxMemoryMib?: number;
@@ -43,7 +43,7 @@ export interface ServeFlags extends KeepFlags {
   tlsCa?: string;
 }
 
-/** What serve and gateway have in common. */
+/** Adds the options that serve and gateway share. */
 export function addServeOptions(
   command: Command,
   { defaultData, repositoryRoot }: { defaultData: string; repositoryRoot: string },
@@ -164,7 +164,7 @@ function count(text: string): number {
   return value;
 }
 
-/** Less than a compiler takes would end every job. */
+/** With less than a compiler needs, every job would fail. */
 const LEAST_BOX_MIB = 512;
 
 function mebibytes(text: string): number {

@@ -9,63 +9,63 @@ import type { ListenAddress } from './rpc/address.ts';
 import type { IsolationWanted } from './sandbox/find-box.ts';
 import type { GroupLimits } from './sandbox/groups.ts';
 
-/** What `flashcore-runner serve` was asked for, with every default filled in. */
+/** The options of `flashcore-runner serve`, with every default filled in. */
 export interface ServeOptions {
-  /** Undefined: a Unix socket that belongs to the data directory (embedded). */
+  /** undefined: the Unix socket of the data directory (embedded). */
   address: ListenAddress | undefined;
   dataDirectory: string;
   kernelsDirectory: string;
-  /** Of problems beside flashcore's own and those of $FLASHCORE_PROBLEMS. */
+  /** Folders of problems, in addition to flashcore's own and those of $FLASHCORE_PROBLEMS. */
   problemFolders: readonly string[];
   embedded: boolean;
-  /** Embedded: ends when there was no client and no job for so long. */
+  /** An embedded runner exits after this time without clients and jobs. */
   idleExitSeconds: number;
-  /** How long running jobs may go on after SIGTERM. */
+  /** How long running jobs may continue after SIGTERM. */
   graceSeconds: number;
   maxQueued: number;
-  /** Streams of one client that are open at once. */
+  /** Maximum number of open streams per client. */
   maxStreamsPerClient: number;
-  /** Whether foreign source is boxed: where that works, never, or not served without. */
+  /** Whether foreign code runs in a sandbox: if possible, never, or required. */
   isolation: IsolationWanted;
-  /** What the processes of one box may use together, where the host has cgroups for it. */
+  /** Limits on what the processes of one sandbox use together, if the host has cgroups for it. */
   boxLimits: GroupLimits;
-  /** Whether the emulator is served beside the GPUs. */
+  /** Whether the emulator is served along with the GPUs. */
   emulator: boolean;
-  /** What the emulator runs kernels with: fibres, PTX, or PTX where there is a front end that makes it. */
+  /** The emulator's engine: fibres, PTX, or PTX if there is a front end that makes it. */
   emulatorEngine: EngineWanted;
-  /** What kernels may include from this host, by name. */
+  /** Header folders of this host that kernels may include, by name. */
   headers: readonly NamedFolder[];
-  /** Root may serve. */
+  /** Whether root may serve. */
   allowRoot: boolean;
-  /** TLS, and how clients show who they are; undefined: plain text, on this machine alone. */
+  /** TLS, and how clients authenticate; undefined: plain text, for this machine only. */
   security: ServeSecurity | undefined;
   reflection: boolean;
-  /** For each client that shows a credential. */
+  /** Limits for each client with credentials. */
   quotas: QuotaLimits;
-  /** US dollars an hour, by the device's name. */
+  /** US dollars per hour, by the device's name. */
   rates: DeviceRates;
-  /** File of shapes that clients never see; undefined: none. */
+  /** File with the held-out shapes, which clients never see; undefined: none. */
   heldOut: string | undefined;
-  /** Where Prometheus finds metrics, on this machine; undefined: nowhere. */
+  /** Address on this machine at which Prometheus finds metrics; undefined: none. */
   metrics: ListenAddress | undefined;
   retention: RetentionPolicy;
   logLevel: string;
   host: HostSettings;
-  /** The cluster that a gateway's jobs run on; undefined: this host is the one. */
+  /** The cluster that runs a gateway's jobs; undefined if this host runs them. */
   fleet?: FleetFile | undefined;
-  /** The gateway that this runner takes its jobs from; undefined: clients come to it. */
+  /** The gateway that this runner gets its jobs from; undefined if clients connect to it. */
   pilot?: PilotSettings | undefined;
 }
 
 export interface PilotSettings {
-  /** "host:port" where the gateway lets pilots register. */
+  /** Address "host:port" at which pilots register with the gateway. */
   gateway: string;
-  /** Path of the certificate of the authority that signed the gateway's; undefined: plain text. */
+  /** Path of the certificate of the authority that signed the gateway's certificate; undefined: plain text. */
   authority: string | undefined;
 }
 
 export interface ServeSecurity {
-  /** With ca.crt, server.crt and server.key. */
+  /** Folder with ca.crt, server.crt and server.key. */
   folder: string;
   clients: 'certificate' | 'token';
 }

@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /**
- * A program of apps/runner/worker: NAME.js beside the bundle. Where the runner runs from its sources, NAME.js in the
- * folder that FLASHCORE_PROGRAMS names (tests build it), or its own source, whose types Node strips, which takes ten
- * times the processor time.
+ * Path of a program of apps/runner/worker: NAME.js next to the bundle. If the runner runs from its sources, it is
+ * NAME.js in the folder that FLASHCORE_PROGRAMS names (the tests build it), or else the source itself. Node then strips
+ * its types, which takes ten times the processor time.
  */
 export function workerProgram(name: string, source: string): string {
   const file = `${name}.js`;

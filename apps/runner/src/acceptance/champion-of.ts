@@ -14,8 +14,8 @@ import {
 import { formatShape, recordedDtype, recordedProblem } from '@flashcore/shared/kernels';
 
 /**
- * The champion that an ended experiment makes when it is accepted, without its decision. Errors: NOT_ACCEPTABLE with
- * the reason that the experiment itself gives.
+ * The champion that results from accepting an ended experiment, without its decision. Errors: NOT_ACCEPTABLE with the
+ * reason that the experiment itself gives.
  */
 export function championOf(job: Job, result: JobResult | undefined): Champion {
   const { acceptability, provenance, plan, ranking } = result ?? {};
@@ -45,7 +45,7 @@ export function championOf(job: Job, result: JobResult | undefined): Champion {
   });
 }
 
-/** What an acceptance rests on, to be kept with it. */
+/** The evidence for an acceptance, which is stored with it. */
 export function evidenceOf(job: Job, { provenance, variants: [variant], acceptability, ranking }: JobResult): Evidence {
   const regression = variant!.gates.find(({ metric }) => metric === 'speedup_vs_champion');
   return create(EvidenceSchema, {

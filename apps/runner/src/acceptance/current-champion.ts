@@ -1,4 +1,4 @@
-/** Compare-and-accept: a result takes a champion's place only if it was compared with the one that there is now. */
+/** Compare-and-accept: a result replaces a champion only if it was compared with the current one. */
 import { FlashcoreError, invalidRequest, type Champion, type Job, type JobResult } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { NO_CHAMPION, championFor } from '../store/decisions.ts';
@@ -6,16 +6,16 @@ import { NO_CHAMPION, championFor } from '../store/decisions.ts';
 interface Comparing {
   job: Job;
   result: JobResult;
-  /** What accepting the job makes champion. */
+  /** The champion that results from accepting the job. */
   wanted: Champion;
   champions: readonly Champion[];
-  /** Of the request. */
+  /** The job of the champion that the request names. */
   over: string;
 }
 
 /**
- * The champions whose places the result takes; empty: it is the first. Errors: NOT_ACCEPTABLE with the command that
- * compares with the current champion, INVALID_REQUEST where the request names another than the compared one.
+ * The champions that the result replaces; empty if it is the first. Errors: NOT_ACCEPTABLE with the command that
+ * compares with the current champion, INVALID_REQUEST if the request names another champion than the comparison did.
  */
 export function replacedChampions({ job, result, wanted, champions, over }: Comparing): Champion[] {
   const compared = result.acceptability!.over;
@@ -44,7 +44,7 @@ export function replacedChampions({ job, result, wanted, champions, over }: Comp
 const named = (job: string, champions: readonly Champion[]): string =>
   job === NO_CHAMPION ? 'no champion' : (champions.find((each) => each.job === job)?.label ?? job);
 
-/** Whom a run of the same kernel would be compared with now. */
+/** The champion that a run of the same kernel would be compared with now. */
 function currentChampion(
   { deviceName, protocol, problem, shapes, dtype, kernelId }: Champion,
   champions: readonly Champion[],

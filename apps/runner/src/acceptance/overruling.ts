@@ -1,13 +1,13 @@
-/** Who may overrule whose decision: replace a champion, reject it, or take the decision back. */
+/** Who may overrule a decision: replace a champion, reject it, or undo the decision. */
 import { ComparisonVerdict, FlashcoreError, type Champion, type Decision } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 import type { Caller } from '../access/caller.ts';
 import type { Role } from '../access/roles.ts';
 
-/** Whose decision it was, as the one who would overrule it sees it. */
+/** Who made a decision, from the view of a client who wants to overrule it. */
 export type DecidedBy = 'themselves' | 'a submitter' | 'an admin' | 'nobody known the role of';
 
-/** Whose decisions a role overrules; a viewer decides nothing. */
+/** The decisions that a role may overrule; a viewer decides nothing. */
 export const OVERRULES: Readonly<Record<Role, readonly DecidedBy[]>> = {
   viewer: [],
   submitter: ['themselves', 'a submitter'],
@@ -15,8 +15,8 @@ export const OVERRULES: Readonly<Record<Role, readonly DecidedBy[]>> = {
 };
 
 /**
- * Whether a client may put a result in the place of a champion. One of another submitter is only replaced by a faster
- * result: a copy of it is as fast. Errors: NOT_ACCEPTABLE, PERMISSION_DENIED.
+ * Throws unless a client may replace a champion by a result. Another submitter's champion is only replaced by a faster
+ * result, because a mere copy is equally fast. Errors: NOT_ACCEPTABLE, PERMISSION_DENIED.
  */
 export function requireReplacing(caller: Caller, champion: Champion, { buildId, verdict, job }: Replacing): void {
   requireOverruling(caller, champion.decision, `replace the champion ${champion.label}`);
@@ -31,15 +31,15 @@ export function requireReplacing(caller: Caller, champion: Champion, { buildId, 
     );
 }
 
-/** The result that would take the place. */
+/** The result that would replace the champion. */
 interface Replacing {
   job: string;
   buildId: string;
-  /** Of its comparison with the champion. */
+  /** Verdict of its comparison with the champion. */
   verdict: ComparisonVerdict | undefined;
 }
 
-/** Errors: PERMISSION_DENIED, which says who may. `what` completes "You may not …". */
+/** Errors: PERMISSION_DENIED, which names who may. `what` completes "You may not …". */
 export function requireOverruling(caller: Caller, decision: Decision | undefined, what: string): void {
   if (!decision || OVERRULES[caller.role].includes(decidedBy(caller, decision))) return;
   const by = decision.role === '' ? decision.client : `${decision.client}, ${decision.role}`;

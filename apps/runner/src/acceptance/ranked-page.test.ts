@@ -1,4 +1,4 @@
-/** docs/ranked-runs.md says what the code enforces: its tables are made here from the code, and compared. */
+/** docs/ranked-runs.md describes what the code enforces. Its tables are generated here from the code and compared. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -15,7 +15,7 @@ const file = (name: string): string => readFileSync(join(REPOSITORY_ROOT, 'kerne
 
 const DECIDERS: readonly DecidedBy[] = ['themselves', 'a submitter', 'an admin', 'nobody known the role of'];
 
-test('the table of roles is the one that acceptances are checked with', () => {
+test("the page's table of roles matches the roles that acceptances are checked with", () => {
   const rows = ROLE_NAMES.map((role) => {
     const may: readonly string[] = ROLES[role];
     const own = may.includes('decide-own') ? 'themselves' : 'nobody';
@@ -29,7 +29,7 @@ test('the table of roles is the one that acceptances are checked with', () => {
   expect(page).toContain(rows.join('\n'));
 });
 
-test('the table of plans is that of kernels/gates.yaml and kernels/cases.yaml', () => {
+test("the page's table of plans matches kernels/gates.yaml and kernels/cases.yaml", () => {
   const { plans } = parseGates(file('gates.yaml'), 'kernels/gates.yaml');
   const { defaults, tolerances } = parseCases(file('cases.yaml'), 'kernels/cases.yaml');
   const rows = [...plans.values()].map(({ name, acceptable, cases, shapes, champion, gates }) => {

@@ -1,6 +1,6 @@
 /**
- * Attempts to become champion unfairly, each by a submitter against an admin's champion; none succeeds. The runner is
- * real, with the emulator and its owner's own gates and cases, which are small.
+ * A submitter tries to become champion unfairly over an admin's champion; every attempt fails. The runner is real, with
+ * the emulator and with small gates and cases set by its owner.
  */
 import { cpSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -40,7 +40,7 @@ plans:
   merge: { title: Mine, about: all, from: me, cases: quick, metrics: none, gates: { cases: hard } }
 `;
 
-/** Requests that keep something of the plan to themselves: with each of them a wrong kernel could pass. */
+/** Requests that override a part of the plan; each override could let a wrong kernel pass. */
 const REQUESTS: readonly (readonly [name: string, request: Request, reason: string])[] = [
   ['own gates', { gatesYaml: QUICK_GATES }, 'client gates'],
   ["the runner's own gates, sent along", { gatesYaml: 'RUNNERS' }, 'client gates'],
@@ -78,7 +78,7 @@ const REQUESTS: readonly (readonly [name: string, request: Request, reason: stri
   ['another counter set', { profile: { metricSet: 'none' } }, 'profile chosen by the client'],
 ];
 
-/** Gates that a kernel brings along. */
+/** Gates in the kernel's own manifest. */
 const OWN_GATES: readonly (readonly [name: string, gates: string])[] = [
   ['correctness off', '{ id: correctness, level: "off", why: mine }'],
   ['correctness shown only', '{ id: correctness, level: warn, why: mine }'],
@@ -97,7 +97,7 @@ function idOf(kernelId: string): { source: { case: 'kernelId'; value: string } }
   return { source: { case: 'kernelId', value: kernelId } };
 }
 
-// A runner whose clients authenticate does not serve without a box.
+// A runner whose clients authenticate does not start without a sandbox.
 describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes champion unfairly', () => {
   let folder: ReturnType<typeof temporaryFolder>;
   let runner: TokenRunner;
@@ -140,7 +140,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
     return { job: job!.name, result: result!, outcome: job!.outcome };
   }
 
-  /** A folder with changed files, as a client uploads it. */
+  /** A kernel folder with changed files, as a client uploads it. */
   function uploaded(
     client: RunnerClient,
     change: (files: Record<string, string>) => void,
@@ -155,7 +155,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
     return client.uploadFolder(copy);
   }
 
-  /** The submitter names whatever there is to name. */
+  /** Tries to accept the job over everything that a submitter can name. */
   async function tryToAccept(
     client: RunnerClient,
     job: string,
@@ -194,7 +194,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
   );
 
   test.each(inFull(OWN_GATES, ([name]) => name === 'correctness off' || name === 'a tenth of the speed is enough'))(
-    "by a kernel's own gates: %s",
+    "by gates in the kernel's own manifest: %s",
     { timeout: 60_000 },
     async (_, gate) => {
       const kernel = await uploaded(submitter, (files) => {
@@ -207,7 +207,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
     },
   );
 
-  test("a kernel's own gates that tighten, or are new, leave the run ranked", { timeout: 60_000 }, async () => {
+  test("stricter or new gates in the kernel's own manifest leave the run ranked", { timeout: 60_000 }, async () => {
     const kernel = await uploaded(submitter, (files) => {
       files['kernel.yaml'] = edited(
         files['kernel.yaml']!,
@@ -235,7 +235,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
     await expectSameChampion();
   });
 
-  test('by the same build, a copy of the sources, and over the champion of an admin', { timeout: 60_000 }, async () => {
+  test("by the same build, by a copy of the sources, or over an admin's champion", { timeout: 60_000 }, async () => {
     const same = await experiment(submitter, {});
     expect(same.result.acceptability).toMatchObject({ possible: true, over: champion });
     const copy = await experiment(submitter, {
@@ -251,7 +251,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
     await expectSameChampion();
   });
 
-  test('by deciding about what an admin decided', { timeout: 60_000 }, async () => {
+  test("by changing an admin's decision", { timeout: 60_000 }, async () => {
     const { job } = await experiment(submitter, {
       kernel: await uploaded(submitter, (files) => {
         files[`${KERNEL}.cu`] = `// an improvement\n${files[`${KERNEL}.cu`]!}`;
@@ -261,7 +261,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
       for (const decide of ['undo', 'reject'] as const)
         await expect(each[decide]({ job: champion })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
     await expect(other.accept({ job, over: champion })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
-    // The admin takes the submitter's result, and takes it back.
+    // The admin accepts the submitter's result, then undoes that.
     await admin.accept({ job, over: champion });
     for (const decide of ['undo', 'reject'] as const)
       await expect(submitter[decide]({ job })).rejects.toMatchObject({ reason: 'PERMISSION_DENIED' });
@@ -283,7 +283,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
     await expectSameChampion();
   });
 
-  test('by a request that says itself that it is ranked', async () => {
+  test('by a request that claims to be ranked', async () => {
     await expect(
       experiment(submitter, {
         verify: { seedCount: 1 },
@@ -293,13 +293,14 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
     await expectSameChampion();
   });
 
-  test('by a stale comparison, a parallel one, or under another name', { timeout: 120_000 }, async () => {
+  test('by a stale comparison, by parallel accepts, or under another name', { timeout: 120_000 }, async () => {
     const renamed = (id: string, remark: string) =>
       uploaded(submitter, (files) => {
         files['kernel.yaml'] = edited(files['kernel.yaml']!, /^id: .*$/m, `id: ${id}`);
         files[`${KERNEL}.cu`] = `// ${remark}\n${files[`${KERNEL}.cu`]!}`;
       });
-    // Another name, as anybody may have one: it is compared with the device's best, and takes no place but its own.
+    // Anyone may use a new name: the build is compared with the device's best and becomes champion of its own name
+    // only.
     const mine = await experiment(submitter, { kernel: await renamed('my_attention', 'first') });
     const stale = await experiment(submitter, { kernel: await renamed('my_attention', 'second') });
     expect(mine.result.acceptability).toMatchObject({ possible: true, over: champion });
@@ -324,7 +325,7 @@ describe.skipIf(missing('openssl') || missing('bubblewrap'))('nobody becomes cha
       },
     });
     expect(made!.evidence!.seeds.length).toBeGreaterThanOrEqual(5);
-    // Another submitter's equal result does not push it aside.
+    // Another submitter's equally fast result does not replace it.
     const equal = await experiment(other, {
       kernel: await uploaded(other, (files) => {
         files['kernel.yaml'] = edited(files['kernel.yaml']!, /^id: .*$/m, 'id: my_attention');

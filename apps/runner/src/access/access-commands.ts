@@ -24,7 +24,9 @@ interface InitOptions {
   out?: string;
 }
 
-/** Commands that prepare a runner for clients on other machines; they end at once. `say` puts a line on stdout. */
+/**
+ * Adds the commands that prepare a runner for clients on other machines and then exit. `say` prints a line on stdout.
+ */
 export function addAccessCommands(
   program: Command,
   { defaultData, say }: { defaultData: string; say: (line: string) => void },

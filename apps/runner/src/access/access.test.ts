@@ -43,7 +43,7 @@ describe.skipIf(missing('openssl'))('access', () => {
       ({ reason }: { reason: string }) => reason,
     );
 
-  test('tls init makes keys that only their owner can read, and never over others', () => {
+  test('tls init makes keys that only their owner can read, and never overwrites existing ones', () => {
     expect(['ca.key', 'server.key', 'client.key', '.'].map((name) => statSync(join(tls, name)).mode & 0o777)).toEqual([
       0o600, 0o600, 0o600, 0o700,
     ]);
@@ -53,7 +53,7 @@ describe.skipIf(missing('openssl'))('access', () => {
     );
   });
 
-  test('a machine whose clock is hours behind takes certificates that were just made', () => {
+  test('a machine whose clock is hours behind accepts certificates that were just made', () => {
     const { certificate } = addClient(tls, { name: 'behind', role: 'submitter' });
     const hoursAgo = String(Math.round(Date.now() / 1000) - 12 * 3600);
     for (const path of [join(tls, 'server.crt'), join(tls, 'client.crt'), certificate]) {
@@ -66,7 +66,7 @@ describe.skipIf(missing('openssl'))('access', () => {
     expect(serialNumber).not.toBe(new X509Certificate(readFileSync(join(tls, 'client.crt'))).serialNumber);
   });
 
-  test('by certificate: only a client of the same authority is let in, and its streams work', async () => {
+  test('with certificates, only a client of the same authority is let in, and its streams work', async () => {
     await using fixture = await startTestRunner(
       { address: LOOPBACK, security: { folder: tls, clients: 'certificate' } },
       mine,
@@ -95,7 +95,7 @@ describe.skipIf(missing('openssl'))('access', () => {
     });
   });
 
-  test('who is not let in is told what to do', async () => {
+  test('a refused client is told what to do', async () => {
     await using fixture = await startTestRunner(
       { address: LOOPBACK, security: { folder: tls, clients: 'certificate' } },
       mine,
@@ -127,7 +127,7 @@ describe.skipIf(missing('openssl'))('access', () => {
   });
 
   describe('by token', () => {
-    test('a token opens nothing from the day on that it expires, and one of before still does', () => {
+    test('an expired token opens nothing, and a token stored without an expiry date still works', () => {
       using data = temporaryFolder();
       const DAY_MS = 86_400_000;
       let nowMs = Date.parse('2026-01-01T00:00:00Z');
@@ -154,7 +154,7 @@ describe.skipIf(missing('openssl'))('access', () => {
       expect(opens(10_000)).toEqual([true, true]);
     });
 
-    test('every call needs one that is known; a revoked one opens nothing; the file has no token', async () => {
+    test('every call needs a known token, a revoked token opens nothing, and the file does not contain the tokens', async () => {
       using data = temporaryFolder();
       const tokens = new TokenFile(data.path);
       const token = tokens.add('ada');
@@ -184,7 +184,7 @@ describe.skipIf(missing('openssl'))('access', () => {
       });
     });
 
-    test('without one neither health, nor reflection, nor an unknown method, nor bytes that are no request get an answer', async () => {
+    test('without a token, health checks, reflection, unknown methods and malformed requests get no answer', async () => {
       using data = temporaryFolder();
       const token = new TokenFile(data.path).add('ada');
       await using fixture = await startTestRunner(
@@ -218,7 +218,7 @@ describe.skipIf(missing('openssl'))('access', () => {
     });
   });
 
-  test('beyond this machine: certificates are asked for, and reflection only where it was', () => {
+  test('addresses beyond this machine require certificates, and have reflection only on request', () => {
     const parse = (...flags: string[]) =>
       parseOptions(['serve', '--data', join(folder.path, 'd'), ...flags], {
         version: '1',

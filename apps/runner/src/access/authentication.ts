@@ -8,14 +8,14 @@ import type { RevokedCertificates } from './revoked-certificates.ts';
 import { DEFAULT_ROLE, isRole, neededFor, requirePermission, ROLE_NAMES } from './roles.ts';
 import type { TokenFile } from './token-file.ts';
 
-/** What a call brings along to say who makes it. */
+/** The credentials that come with a call. */
 export interface Credential {
   metadata: Metadata;
-  /** Signed by the runner's authority; undefined where none was asked for. */
+  /** Signed by the runner's authority; undefined if no certificate was requested. */
   certificate: PeerCertificate | undefined;
 }
 
-/** Names the caller. Throws UNAUTHENTICATED. */
+/** Identifies the caller. Throws UNAUTHENTICATED. */
 export type Identify = (credential: Credential) => Caller;
 
 export interface AccessOptions {
@@ -24,10 +24,7 @@ export interface AccessOptions {
   logger: Logger;
 }
 
-/**
- * Stands before every call, and lets it in, before its request is read, when its caller is known, has the role for it
- * and has calls left.
- */
+/** Checks every call before its request is read: the caller must be known, have the needed role and have calls left. */
 export function guardCalls({ identify, quotas, logger }: AccessOptions): ServerInterceptor {
   const check = (path: string, credential: Credential): Caller => {
     const caller = identify(credential);
@@ -58,7 +55,7 @@ export function guardCalls({ identify, quotas, logger }: AccessOptions): ServerI
   };
 }
 
-/** Whoever reaches the address: a Unix socket of one user, or loopback. */
+/** Everybody who can reach the address, which is one user's Unix socket or loopback. */
 export const identifyLocal: Identify = () => LOCAL_CALLER;
 
 export const identifyByToken =
@@ -79,8 +76,8 @@ export const identifyByToken =
   };
 
 /**
- * The subject's CN is the name, its OU the role, as "flashcore-runner tls client" writes them; one without an OU is a
- * submitter's.
+ * Takes the name from the subject's CN and the role from its OU, as "flashcore-runner tls client" writes them. Without
+ * an OU the role is submitter.
  */
 export const identifyByCertificate =
   (revoked: RevokedCertificates): Identify =>

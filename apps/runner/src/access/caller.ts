@@ -2,19 +2,19 @@ import type { Metadata } from '@grpc/grpc-js';
 import { UsageError } from '../usage-error.ts';
 import type { Role } from './roles.ts';
 
-/** Who makes a call, as the credential says. */
+/** The client that makes a call, from its credential. */
 export interface Caller {
   name: string;
   role: Role;
-  /** False for whoever reaches a runner that asks for no credential: quotas are for those that can be told apart. */
+  /** False if the runner asks for no credential. Quotas apply only to clients that can be told apart. */
   authenticated: boolean;
 }
 
-/** Name of whoever reaches a runner that asks for no credential. */
+/** Name of every client of a runner that asks for no credential. */
 export const LOCAL = 'local';
 export const LOCAL_CALLER: Caller = { name: LOCAL, role: 'admin', authenticated: false };
 
-/** Of tokens and in certificates. */
+/** Whether a name is valid in tokens and certificates. */
 export const isClientName = (name: unknown): name is string =>
   typeof name === 'string' && name !== LOCAL && /^[\w.@-](?:[\w.@ -]{0,62}[\w.@-])?$/.test(name);
 
@@ -27,14 +27,14 @@ export function requireClientName(name: string): void {
     );
 }
 
-// Keyed by the very object that grpc-js hands from interceptor to handler: nothing that a client sends can be mistaken
-// for it.
+// Keyed by the object that grpc-js itself passes from interceptor to handler, so that nothing that a client sends can
+// be mistaken for a key.
 const calls = new WeakMap<Metadata, CheckedCall>();
 
-/** A call that was let in. */
+/** A call that was authorized. */
 export interface CheckedCall {
   caller: Caller;
-  /** Checks anew, for calls that last: throws when the caller would no longer be let in. */
+  /** Checks a long call again: throws if the caller would now be refused. */
   recheck: () => void;
 }
 
@@ -42,7 +42,7 @@ export function setChecked(metadata: Metadata, call: CheckedCall): void {
   calls.set(metadata, call);
 }
 
-/** Throws where no interceptor stood before the call. */
+/** Throws if no interceptor has checked the call. */
 export function checkedCall(metadata: Metadata): CheckedCall {
   const call = calls.get(metadata);
   if (!call) throw new Error('a call came past the access check');

@@ -9,16 +9,16 @@ import { requireClientName } from './caller.ts';
 import { DEFAULT_ROLE, type Role } from './roles.ts';
 
 const DAYS = 825;
-/** A machine whose clock is behind must take a certificate that was just made. */
+/** Certificates are valid from a day ago, so that a machine whose clock is behind accepts a new one. */
 const BACKDATED_DAYS = 1;
 const HOST_NAME = /^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/;
 
 /**
  * Makes a private certificate authority with certificates for the runner, under these names and addresses, and for one
- * client. By openssl, for Node makes keys but no certificates.
- * The runner needs ca.crt, server.crt and server.key of the folder; a client ca.crt, client.crt and client.key. ca.key
- * signs more of them: keep it elsewhere.
- * Throws UsageError where there is no openssl, a name is none, or the folder has certificates already.
+ * client. It uses openssl, because Node makes keys but no certificates. The runner needs ca.crt, server.crt and
+ * server.key from the folder; a client needs ca.crt, client.crt and client.key. ca.key signs further certificates: keep
+ * it elsewhere. Throws UsageError if there is no openssl, if a name is invalid, or if the folder already has
+ * certificates.
  */
 export function initTls(folder: string, hosts: readonly string[]): string[] {
   for (const host of hosts)
@@ -42,11 +42,11 @@ export function initTls(folder: string, hosts: readonly string[]): string[] {
   return ['ca.crt', 'ca.key', 'server.crt', 'server.key', 'client.crt', 'client.key'];
 }
 
-/** Where a client's certificate is put, and its key beside it. */
+/** Path of a client's certificate; the key is next to it. */
 export const clientCertificatePath = (folder: string, name: string): string => join(folder, 'clients', `${name}.crt`);
 
 /**
- * Makes a certificate for one more client, named by its subject's CN, with its role as OU. Needs ca.key. Throws
+ * Makes a certificate for another client, with its name as the subject's CN and its role as OU. Needs ca.key. Throws
  * UsageError.
  */
 export function addClient(
@@ -90,7 +90,10 @@ interface CertificateToSign {
 
 const LEAF = 'basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\n';
 
-/** "ca" signs itself. By `openssl ca`, for `req` and `x509` of most versions can't set when a certificate begins. */
+/**
+ * Makes a key and a certificate; "ca" signs itself. It uses `openssl ca`, because `req` and `x509` of most versions
+ * can't set the start of a certificate's validity.
+ */
 function sign(folder: string, { file, subject, extensions }: CertificateToSign): void {
   const isAuthority = file === 'ca';
   const temporary = mkdtempSync(join(folder, 'new-'));
@@ -99,7 +102,7 @@ function sign(folder: string, { file, subject, extensions }: CertificateToSign):
     makeKey(folder, file);
     writeFileSync(path('ext'), `${isAuthority ? '' : LEAF}${extensions}`);
     writeFileSync(path('index'), '');
-    // Positive, and no two alike.
+    // A positive and unique serial number.
     writeFileSync(path('serial'), `0${randomBytes(16).toString('hex').slice(1)}\n`);
     writeFileSync(path('conf'), AUTHORITY_CONF);
     openssl(folder, ['req', '-new', '-key', `${file}.key`, '-subj', subject, '-out', path('csr')]);
@@ -118,7 +121,9 @@ function sign(folder: string, { file, subject, extensions }: CertificateToSign):
   }
 }
 
-/** What `openssl ca` keeps of its own is dropped; paths come by the environment, for a folder may have any name. */
+/**
+ * The records of `openssl ca` are temporary. Paths are passed in the environment, because a folder may have any name.
+ */
 const AUTHORITY_CONF = `
 [ca]
 default_ca = own
@@ -136,21 +141,21 @@ organizationalUnitName = optional
 commonName = supplied
 `;
 
-/** As UTCTime, which all versions take; good until 2049. */
+/** The time as UTCTime, which all versions accept; works until 2049. */
 const utcTime = (days: number): string =>
   `${new Date(Date.now() + days * 86_400_000).toISOString().replaceAll(/\D/g, '').slice(2, 14)}Z`;
 
 function makeKey(folder: string, file: string): void {
   const path = join(folder, `${file}.key`);
-  writeFileSync(path, '', { mode: 0o600 }); // Nobody else's from its first byte.
+  writeFileSync(path, '', { mode: 0o600 }); // Created empty, so that the key is private from its first byte.
   openssl(folder, ['genpkey', '-algorithm', 'EC', '-pkeyopt', 'ec_paramgen_curve:P-256', '-out', path]);
   chmodSync(path, 0o600);
 }
 
-/** Making a key takes milliseconds; a minute passes only where the host has no random numbers to give. */
+/** Making a key takes milliseconds; it takes a minute only if the host has no random numbers to give. */
 const OPENSSL_LIMIT_MS = 60_000;
 
-/** Synchronous: of commands that a person waits for, while nothing is served. */
+/** Synchronous, because only commands use it while a person waits and nothing is served. */
 function openssl(folder: string, args: readonly string[], extra: NodeJS.ProcessEnv = {}): void {
   const { exitCode, startError, timedOut, stderr } = runSync('openssl', args, {
     cwd: folder,
@@ -167,13 +172,13 @@ function openssl(folder: string, args: readonly string[], extra: NodeJS.ProcessE
 }
 
 export interface ServerTls {
-  /** Signs the clients that are let in. */
+  /** The authority that signs accepted clients. */
   authority: Buffer;
   certificate: Buffer;
   key: Buffer;
 }
 
-/** Reads what a runner needs of a TLS folder. Throws UsageError with the remedy. */
+/** Reads the files that a runner needs from a TLS folder. Throws UsageError with the remedy. */
 export function readServerTls(folder: string): ServerTls {
   const read = (name: string): Buffer => {
     try {

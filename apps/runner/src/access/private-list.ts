@@ -1,8 +1,8 @@
 import { existsSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 
 /**
- * A list in a JSON file of its owner alone. Read anew when the file changes, also by another process: what it says
- * counts from the next call on.
+ * A list in a JSON file that is private to its owner. It is read again whenever the file has changed, even by another
+ * process, so changes count from the next call on.
  */
 export class PrivateList<Entry> {
   readonly #path: string;
@@ -21,7 +21,7 @@ export class PrivateList<Entry> {
     return this.#known.entries;
   }
 
-  /** Whole or not at all. */
+  /** Written in one step. */
   write(entries: readonly Entry[]): void {
     writeFileSync(`${this.#path}.new`, `${JSON.stringify(entries, undefined, 2)}\n`, { mode: 0o600 });
     renameSync(`${this.#path}.new`, this.#path);

@@ -1,15 +1,15 @@
 import { FlashcoreError } from '@flashcore/shared/contract';
 import type { Caller } from './caller.ts';
 
-/** What one client may have of a runner. */
+/** Limits for one client of a runner. */
 export interface QuotaLimits {
-  /** Waiting and running at once. */
+  /** Jobs waiting or running at the same time. */
   jobs: number;
-  /** Lasting rate; four seconds' worth may come at once. */
+  /** Sustained rate; a burst may have four seconds' worth. */
   callsPerSecond: number;
-  /** MiB of sources; an hour's worth may come at once. */
+  /** MiB of sources per hour; a burst may have an hour's worth. */
   uploadMibPerHour: number;
-  /** Of devices, in any 24 hours. */
+  /** Device time in any 24 hours. */
   deviceHoursPerDay: number;
 }
 
@@ -20,7 +20,7 @@ interface Client {
   uploadBytes: Bucket;
 }
 
-/** Counts what each client takes. Clients that can't be told apart have the runner's limits alone. */
+/** Counts each client's use. Clients that can't be told apart have only the runner's own limits. */
 export class Quotas {
   readonly #limits: QuotaLimits;
   readonly #clients = new Map<string, Client>();
@@ -31,12 +31,12 @@ export class Quotas {
     this.#now = now;
   }
 
-  /** How many jobs a caller may have at once; undefined: as many as the queue takes. */
+  /** The number of jobs that a caller may have at once; undefined: limited only by the queue. */
   maxJobs({ authenticated }: Caller): number | undefined {
     return authenticated ? this.#limits.jobs : undefined;
   }
 
-  /** How much time of devices a caller's jobs may have in 24 hours; undefined: any. */
+  /** The device time that a caller's jobs may use in 24 hours; undefined: no limit. */
   maxDeviceSeconds({ authenticated }: Caller): number | undefined {
     return authenticated ? this.#limits.deviceHoursPerDay * 3600 : undefined;
   }
@@ -80,7 +80,7 @@ export class Quotas {
   }
 }
 
-/** A text that says when, and what the limit is. */
+/** The error, with the time to wait and the limit. */
 function quotaExceeded(quota: 'calls' | 'upload', waitSeconds: number, limit: string): FlashcoreError {
   const seconds = Math.ceil(waitSeconds);
   return new FlashcoreError('QUOTA_EXCEEDED', { quota }, `Try again in ${seconds} s: ${limit}, and has used them up`, {
@@ -88,7 +88,7 @@ function quotaExceeded(quota: 'calls' | 'upload', waitSeconds: number, limit: st
   });
 }
 
-/** A token bucket: holds at most `capacity`, fills with `perSecond`. */
+/** A token bucket that holds at most `capacity` and fills at `perSecond`. */
 class Bucket {
   readonly #capacity: number;
   readonly #perSecond: number;
@@ -102,7 +102,9 @@ class Bucket {
     this.#at = now;
   }
 
-  /** Takes an amount and gives 0; or takes nothing and gives the seconds after which there will be enough. */
+  /**
+   * Takes an amount and returns 0. If there is too little, takes nothing and returns the seconds until there is enough.
+   */
   take(amount: number, now: number): number {
     this.#level = Math.min(this.#capacity, this.#level + (now - this.#at) * this.#perSecond);
     this.#at = now;

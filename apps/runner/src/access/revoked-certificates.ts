@@ -5,13 +5,13 @@ import { UsageError } from '../usage-error.ts';
 import { PrivateList } from './private-list.ts';
 
 interface RevokedCertificate {
-  /** SHA-256, "AB:CD:…". */
+  /** SHA-256 in the form "AB:CD:…". */
   fingerprint: string;
   subject: string;
   revoked: string;
 }
 
-/** Client certificates that let nobody in any more. */
+/** Client certificates that are no longer accepted. */
 export class RevokedCertificates {
   readonly #list: PrivateList<RevokedCertificate>;
 
@@ -23,7 +23,9 @@ export class RevokedCertificates {
     return this.#list.read().some((one) => one.fingerprint === fingerprint);
   }
 
-  /** Adds a certificate, by its PEM file, and gives its subject. Throws UsageError for what is none. */
+  /**
+   * Adds a certificate from its PEM file and returns its subject. Throws UsageError if the file is not a certificate.
+   */
   add(file: string): string {
     const { fingerprint256: fingerprint, subject } = readCertificate(file);
     const shown = subject.replaceAll('\n', ', ');

@@ -29,11 +29,11 @@ import { missing, until } from '@flashcore/shared/testing';
 
 const LOOPBACK = { kind: 'tcp', host: '127.0.0.1', port: 0 } as const;
 
-test('the table names every RPC of the service and no other', () => {
+test('the table of roles names every RPC of the service and no others', () => {
   expect(Object.keys(NEEDED).sort()).toEqual(KernelRunnerService.methods.map(({ localName }) => localName).sort());
 });
 
-test("SECURITY.md's table of roles is the code's", () => {
+test("SECURITY.md's table of roles matches the code", () => {
   const rows = ROLE_NAMES.map((role) => {
     const allowed = (permission: string) => (ROLES[role] as readonly string[]).includes(permission);
     const rpcs = Object.entries(NEEDED)
@@ -59,7 +59,7 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
 
   const tokenRunner = (options: Parameters<typeof startTokenRunner>[1] = {}) => startTokenRunner(tls, options);
 
-  test('every RPC is refused to every role that may not, with what is needed, before its request is read; and to no other', async () => {
+  test('an RPC is refused before its request is read, with the needed role, to exactly the roles that may not call it', async () => {
     await using runner = await tokenRunner();
     const { address } = runner.fixture.runner;
     for (const role of ROLE_NAMES) {
@@ -67,7 +67,7 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
       const raw = new Client(address, channelCredentials(address, security), tlsChannelOptions(address, security));
       const call = (path: string): Promise<string> =>
         new Promise((resolve) => {
-          // No message of any type: a refusal can't have read it.
+          // These bytes are no valid message of any type, so a refusal can't have read them.
           raw.makeUnaryRequest(
             path,
             (bytes: Buffer) => bytes,
@@ -97,7 +97,7 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
     }
   });
 
-  test("a result is its owner's and the admins' to decide about; all see who did", async () => {
+  test('only its owner and admins may decide about a result, and everybody sees who did', async () => {
     await using runner = await tokenRunner();
     const [submitter, other, viewer, admin] = await Promise.all(
       ['submitter', 'other', 'viewer', 'admin'].map(runner.as),
@@ -120,7 +120,7 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
     ]);
   });
 
-  test("a job is its owner's and the admins' to cancel; all see it", async () => {
+  test('only its owner and admins may cancel a job, and everybody sees it', async () => {
     await using runner = await tokenRunner();
     const [submitter, other, viewer, admin] = await Promise.all(
       ['submitter', 'other', 'viewer', 'admin'].map(runner.as),
@@ -155,7 +155,7 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
     });
   });
 
-  test('a client may have so many jobs and uploaded bytes; others are not held up by it', async () => {
+  test("a client's jobs and uploaded bytes are limited, without slowing others down", async () => {
     await using runner = await tokenRunner({
       quotas: { jobs: 2, callsPerSecond: 1000, uploadMibPerHour: 1, deviceHoursPerDay: 24 },
     });
@@ -179,7 +179,7 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
     });
   });
 
-  test('a client may have so much time of devices, used or promised; others are not held up by it', async () => {
+  test("a client's device time, used or promised, is limited, without slowing others down", async () => {
     await using runner = await tokenRunner({
       quotas: { jobs: 16, callsPerSecond: 1000, uploadMibPerHour: 1, deviceHoursPerDay: 24 },
     });
@@ -196,14 +196,14 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
     });
     await firstEvent(submitter!.start('build', hours(4)));
     await firstEvent(other!.start('build', hours(24)));
-    // What was promised and not used comes back.
+    // Promised time that was not used is returned.
     await submitter!.cancelJob({ name: first });
     await until(async () => (await submitter!.getJob({ name: first })).result !== undefined);
     await firstEvent(submitter!.start('build', hours(19)));
     await expect(submitter!.start('build', hours(1)).next()).rejects.toMatchObject({ reason: 'QUOTA_EXCEEDED' });
   });
 
-  test("a request_id is its client's own: two may use the same one, and get jobs and decisions of their own", async () => {
+  test('request_ids are per client: two clients may use the same one and get separate jobs and decisions', async () => {
     await using runner = await tokenRunner({});
     const [submitter, other] = await Promise.all(['submitter', 'other'].map(runner.as));
     const options = { requestId: randomUUID() };
@@ -225,13 +225,13 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
     ]);
   });
 
-  test("a client on another machine is not told where the runner's files are", async () => {
+  test("a client on another machine does not learn where the runner's files are", async () => {
     await using runner = await tokenRunner({});
     const admin = await runner.as('admin');
     expect(toJsonString(HostSchema, admin.host)).not.toContain(runner.fixture.dataDirectory);
   });
 
-  test('a client may make so many calls; others are not held up by it', async () => {
+  test("a client's call rate is limited, without slowing others down", async () => {
     await using runner = await tokenRunner({
       quotas: { jobs: 2, callsPerSecond: 2, uploadMibPerHour: 1, deviceHoursPerDay: 24 },
     });
@@ -255,7 +255,7 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
     await other!.listJobs();
   });
 
-  /** The job of a stream that has been read to its end. */
+  /** The job of a stream that was read to its end. */
   const finishedJob = (events: readonly JobEvent[]): string => events.at(-1)!.job;
 
   /** A kernel folder of 0.7 MiB. */
@@ -266,7 +266,7 @@ describe.skipIf(missing('openssl'))('over TLS', () => {
     return path;
   }
 
-  test('certificates carry name and role; a revoked one opens nothing from the next call on', async () => {
+  test('certificates carry name and role, and a revoked certificate is refused from the next call on', async () => {
     const clientOf = (name: string, role: Role) => {
       const { certificate, key } = addClient(tls, { name, role });
       return { authority, certificate: readFileSync(certificate), key: readFileSync(key) };

@@ -1,10 +1,10 @@
 import { type RpcName } from '@flashcore/shared/client';
 import { FlashcoreError, KernelRunnerService } from '@flashcore/shared/contract';
 
-/** What a client may be allowed. */
+/** Permissions of clients. */
 export type Permission = 'read' | 'submit' | 'cancel-own' | 'cancel-any' | 'decide-own' | 'decide-any';
 
-/** What each role may do. */
+/** The permissions of each role. */
 export const ROLES = {
   viewer: ['read'],
   submitter: ['read', 'submit', 'cancel-own', 'decide-own'],
@@ -13,14 +13,17 @@ export const ROLES = {
 
 export type Role = keyof typeof ROLES;
 
-/** How much of a device counts as one second of a role's jobs, where clients share it by what they used. */
+/** Divisor of a role's device time when clients share a device by past use: an admin's four seconds count as one. */
 export const ROLE_WEIGHTS: Readonly<Record<Role, number>> = { viewer: 1, submitter: 1, admin: 4 };
 
 export const ROLE_NAMES = Object.keys(ROLES) as Role[];
 export const DEFAULT_ROLE: Role = 'submitter';
 export const isRole = (text: unknown): text is Role => typeof text === 'string' && Object.hasOwn(ROLES, text);
 
-/** What each RPC needs. CancelJob needs cancel-any too when the job is another's, a decision decide-any. */
+/**
+ * The permission that each RPC needs. CancelJob also needs cancel-any for another client's job, and a decision needs
+ * decide-any.
+ */
 export const NEEDED: Record<RpcName, Permission> = {
   build: 'submit',
   verify: 'submit',
@@ -54,11 +57,14 @@ const NEEDED_BY_PATH = new Map<string, Permission>(
   ]),
 );
 
-/** What a method needs by its path. Health, reflection, and methods that there are not, are for all that are let in. */
+/**
+ * The permission that a method needs, by its path. Health, reflection and unknown methods are open to every
+ * authenticated client.
+ */
 export const neededFor = (path: string): Permission => NEEDED_BY_PATH.get(path) ?? 'read';
 
 /**
- * Throws PERMISSION_DENIED, which says what would do, unless the caller's role has the permission. `what` completes
+ * Throws PERMISSION_DENIED, naming the roles with the permission, unless the caller's role has it. `what` completes
  * "You may not …".
  */
 export function requirePermission(caller: { name: string; role: Role }, needed: Permission, what: string): void {

@@ -5,7 +5,7 @@ import { requireClientName } from './caller.ts';
 import { PrivateList } from './private-list.ts';
 import { DEFAULT_ROLE, type Role } from './roles.ts';
 
-/** Whose token it is, and what it lets them do. */
+/** The owner of a token and what it allows. */
 export interface TokenHolder {
   name: string;
   role: Role;
@@ -15,30 +15,32 @@ interface StoredToken {
   name: string;
   /** Absent from tokens older than roles. */
   role?: Role;
-  /** Of the token, which itself is nowhere. A token has 256 random bits: a slow hash would add nothing. */
+  /**
+   * Digest of the token; the token itself is not stored. A token has 256 random bits, so a slow hash would add nothing.
+   */
   sha256: string;
   created: string;
   /** Absent from tokens older than limits. */
   expires?: string;
 }
 
-/** What the owner of a token may do, and for how long. */
+/** Role and lifetime of a token. */
 export interface TokenTerms {
   role?: Role;
-  /** From now on; default: DEFAULT_TOKEN_DAYS. */
+  /** Days from now; default: DEFAULT_TOKEN_DAYS. */
   days?: number;
 }
 
 export const DEFAULT_TOKEN_DAYS = 365;
-/** As long as a certificate lasts. */
+/** The lifetime of a certificate. */
 export const MAX_TOKEN_DAYS = 825;
 const DAY_MS = 86_400_000;
 
 const PREFIX = 'fct_';
 
 /**
- * The bearer tokens that let clients in, by their digests, in tokens.json of the data directory. One that is revoked
- * opens nothing from the next call on.
+ * The bearer tokens of clients, stored as digests in tokens.json of the data directory. A revoked token is refused from
+ * the next call on.
  */
 export class TokenFile {
   readonly #list: PrivateList<StoredToken>;
@@ -50,11 +52,11 @@ export class TokenFile {
     this.#nowMs = nowMs;
   }
 
-  /** Undefined when it is nobody's, or no longer. */
+  /** undefined if the token is unknown or has expired. */
   find(token: string): TokenHolder | undefined {
     const digest = Buffer.from(digestOf(token), 'hex');
     let found: StoredToken | undefined;
-    // All are compared, so that the time tells nothing of which one fits.
+    // Compares all digests, so that the time reveals nothing about which one matches.
     for (const stored of this.#list.read())
       if (timingSafeEqual(Buffer.from(stored.sha256, 'hex'), digest)) found = stored;
     if (found?.expires !== undefined && this.#nowMs() >= Date.parse(found.expires)) return undefined;
@@ -67,7 +69,7 @@ export class TokenFile {
       .map(({ name, role = DEFAULT_ROLE, created, expires }) => ({ name, role, created, expires }));
   }
 
-  /** Makes a token, which only the caller then knows. Throws UsageError for a name that is taken or none. */
+  /** Makes a token, which only the caller then knows. Throws UsageError for a name that is invalid or already used. */
   add(name: string, { role = DEFAULT_ROLE, days = DEFAULT_TOKEN_DAYS }: TokenTerms = {}): string {
     requireClientName(name);
     if (this.#list.read().some((token) => token.name === name))

@@ -13,7 +13,7 @@ const STRUCT: PlannedArgument = { kind: 'struct', bytes: 48, fields: [{ name: 'q
 const problem = (given: PlannedArgument[], taken: number[]): string | undefined =>
   argumentFinding([{ entry: 'fa', arguments: given }], new Map([['fa', taken]]))?.message;
 
-test('too few, too many and a tensor for a number are told with what the kernel takes and what the manifest gives', () => {
+test("wrong arguments are reported with the kernel's parameters and the manifest's arguments", () => {
   expect(problem([Q!, S], [8, 8, 4])).toBe(
     'fa takes 3 parameters (8, 8, 4 bytes), the manifest gives 2 arguments: Q, int32 64',
   );
@@ -34,14 +34,14 @@ test('too few, too many and a tensor for a number are told with what the kernel 
   });
 });
 
-test('what fits, also a bool or a long for a number, and an entry of which nothing is known, are no finding', () => {
+test('there is no finding for arguments that fit, a bool or long for a number, or an entry without data', () => {
   expect(problem([Q!, S, MAP], [8, 4, 128])).toBeUndefined();
   expect(problem([S, S], [1, 8])).toBeUndefined();
   expect(problem([STRUCT, { kind: 'null' }, { kind: 'bool', value: 1 }], [48, 8, 1])).toBeUndefined();
   expect(argumentFinding([{ entry: 'other', arguments: [] }], new Map([['fa', [8]]]))).toBeUndefined();
 });
 
-test("parameters stand in PTX as nvcc, NVRTC and clang write them, and an entry's that has none", () => {
+test('reads parameters from the PTX of nvcc, NVRTC and clang, and an entry without any', () => {
   const text = `.visible .entry fa(
 	.param .u64 fa_param_0,
 	.param .u64 .ptr .global .align 16 fa_param_1,

@@ -1,4 +1,6 @@
-/** Launches whose arguments are not the entry's parameters: refused by the driver, or rubbish in the kernel. */
+/**
+ * Launches whose arguments do not match the entry's parameters; the driver refuses them or the kernel reads garbage.
+ */
 import { create } from '@bufbuild/protobuf';
 import { FindingKind, FindingSchema, type Finding } from '@flashcore/shared/contract';
 import { argumentBytes, type PlannedArgument, type PlannedLaunch } from '@flashcore/shared/kernels';
@@ -6,7 +8,7 @@ import type { EntryParameters } from './entry-parameters.ts';
 
 const POINTER_BYTES = 8;
 
-/** The first launch that does not fit; undefined: all do, as far as is known. */
+/** A finding about the first launch that does not match; undefined if all known ones match. */
 export function argumentFinding(
   launches: readonly Pick<PlannedLaunch, 'entry' | 'arguments'>[],
   parameters: EntryParameters,
@@ -33,7 +35,9 @@ function problemOf(given: readonly PlannedArgument[], taken: readonly number[]):
   return `takes ${taken[wrong]} bytes as parameter ${wrong + 1}, where the manifest gives ${nameOf(given[wrong]!)}; it ${takes}, ${gives}`;
 }
 
-/** A whole number is passed in a slot of 8 bytes: a narrower or wider parameter than an int reads the same value. */
+/**
+ * Integers are passed in slots of 8 bytes, so a parameter that is narrower or wider than an int reads the same value.
+ */
 function fits(argument: PlannedArgument, bytes: number): boolean {
   if (argument.kind === 'struct') return bytes === argument.bytes;
   return argument.kind === 'int32' ? bytes <= POINTER_BYTES : bytes === argumentBytes(argument);

@@ -4,14 +4,14 @@ import type { CompiledFiles } from './compile-record.ts';
 import type { CompileUnit } from './compile-unit.ts';
 import { nvccOfVersion, type Nvcc } from './compilers.ts';
 
-/** A compilation that was done elsewhere. */
+/** A compilation that another host did. */
 export interface AssignedBuild {
   compiler: string;
   version: string;
   record: OtherBuild;
 }
 
-/** What another host compiled for the job that this one has now; its files lie among this host's artifacts. */
+/** Another host's compilations for the current job; their files are among this host's artifacts. */
 export class AssignedBuilds implements OtherBuilds {
   readonly #artifacts: CompiledFiles;
   #builds = new Map<string, AssignedBuild>();
@@ -20,7 +20,7 @@ export class AssignedBuilds implements OtherBuilds {
     this.#artifacts = artifacts;
   }
 
-  /** Takes those of the next job in the place of those before. */
+  /** Replaces the compilations by those of the next job. */
   replace(builds: readonly AssignedBuild[]): void {
     this.#builds = new Map(builds.map((build) => [build.record.key, build]));
   }
@@ -29,7 +29,7 @@ export class AssignedBuilds implements OtherBuilds {
     return this.#builds.size === 0;
   }
 
-  /** The nvcc by which a unit was compiled already, and which this host need not have; undefined: none has. */
+  /** The nvcc, not necessarily installed here, with which a unit was already compiled; undefined if there is none. */
   nvccOf(made: (nvcc: Nvcc) => CompileUnit): Nvcc | undefined {
     const versions = [...this.#builds.values()].filter(({ compiler }) => compiler === 'nvcc');
     return [...new Set(versions.map(({ version }) => version))]
@@ -44,7 +44,7 @@ export class AssignedBuilds implements OtherBuilds {
     return record;
   }
 
-  /** Nothing of this host's is kept for others. */
+  /** Does nothing, because this host's compilations are not kept for others. */
   keep(): void {}
 
   #isHere(sha256: Sha256): boolean {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { compileFailedFinding } from './build-findings.ts';
 import { parseGnuDiagnostics } from './diagnostics.ts';
 
-/** The finding for what g++ or clang++ printed. */
+/** The finding for output of g++ or clang++. */
 const findingFor = (...lines: string[]) => compileFailedFinding(parseGnuDiagnostics(lines));
 
 test.each([
@@ -12,7 +12,7 @@ test.each([
     "k.cu:3:16: error: invalid instruction mnemonic 'bar.sync'",
     "k.cu:3:16: invalid instruction mnemonic 'bar.sync' (g++)",
   ],
-])('inline PTX on the emulator is named as such: %s', (line, message) => {
+])('inline PTX on the emulator is reported as such: %s', (line, message) => {
   expect(findingFor(line)).toMatchObject({
     message,
     remedy: expect.stringContaining(
@@ -24,15 +24,15 @@ test.each([
 test.each([
   'k.cu:1:10: fatal error: cooperative_groups.h: No such file or directory',
   "k.cu:1:10: fatal error: 'cooperative_groups.h' file not found",
-])('a header that the emulator lacks is told together with those that it has: %s', (line) => {
+])('a header that the emulator lacks is reported along with the headers that it has: %s', (line) => {
   expect(findingFor(line).remedy).toMatch(/^Lay cooperative_groups\.h into .*cuda_fp16\.h.*install the CUDA toolkit/);
 });
 
-test("other errors are the source's", () => {
+test('other errors are blamed on the source', () => {
   expect(findingFor("k.cu:8:17: error: expected ';' before 'int'").remedy).toBe('Fix this line, then build again');
 });
 
-test('what was refused before a compiler ran has a place without a line', () => {
+test('a refusal before any compiler ran has a place without a line', () => {
   const refused = {
     severity: 'error' as const,
     file: 'kernel.yaml',

@@ -9,7 +9,7 @@ import type { SharedBuffer } from './shared-buffers.ts';
 
 const kilobytes = (bytes: number): string => `${(bytes / 1024).toFixed(1)} KiB`;
 
-/** Says which buffers make up too much static shared memory, and what half instead of float would save. */
+/** Names the buffers that make up the static shared memory, and how much half instead of float would save. */
 export function smemLimitFinding({ entry, bytes, limitBytes }: SmemExcess, buffers: readonly SharedBuffer[]): Finding {
   const listed = buffers
     .map(
@@ -32,7 +32,7 @@ export function smemLimitFinding({ entry, bytes, limitBytes }: SmemExcess, buffe
   });
 }
 
-/** Static and dynamic shared memory together over what a CTA of the architecture can opt in to. */
+/** Static plus dynamic shared memory above the architecture's opt-in limit for a CTA. */
 export function dynamicSmemFinding(entry: EntryResources): Finding | undefined {
   const limit = archLimits(entry.arch)?.smemPerCtaOptinBytes;
   const bytes = entry.staticSmemBytes + entry.dynamicSmemBytes;
@@ -44,7 +44,7 @@ export function dynamicSmemFinding(entry: EntryResources): Finding | undefined {
   });
 }
 
-/** More registers for the threads of a CTA than an SM has: the driver refuses such a launch. */
+/** A CTA that needs more registers than an SM has; the driver refuses such a launch. */
 export function registerFileFinding(entry: EntryResources): Finding | undefined {
   const limit = archLimits(entry.arch)?.registersPerSm;
   const registers = registersPerCta(entry.registersPerThread, entry.threadsPerCta);
@@ -80,7 +80,7 @@ export function compileFailedFinding(diagnostics: readonly CompilerDiagnostic[])
   });
 }
 
-// GNU as on PTX's text; g++ on its constraints ("=h", "f"); clang, which has an assembler of its own.
+// Messages of the GNU assembler about PTX, of g++ about constraints ("=h", "f"), and of clang's own assembler.
 const INLINE_ASSEMBLY =
   /impossible constraint in|output constraint \d+ must|invalid (?:input|output) constraint .* in asm|invalid instruction mnemonic/;
 const MISSING_HEADER = /^'?([\w./+-]+)'?(?:: No such file or directory| file not found)$/;
@@ -119,12 +119,12 @@ export function missingEntryFinding(missing: readonly string[], found: readonly 
   });
 }
 
-/** Characters of a file in which kernels are looked for. */
+/** Number of characters of a file that are searched for kernels. */
 const MOST_SEARCHED = 1 << 20;
 const KERNEL_NAME =
   /__global__(?:[^;{}()]{0,300}?__launch_bounds__\s{0,9}\([^;{}()]{0,200}\))?[^;{}()]{0,300}?\b(\w{1,200})\s{0,9}\(/g;
 
-/** An entry's C++ spelling that the compiler does not take. */
+/** The compiler rejects the C++ spelling of an entry. */
 export function wrongSpellingFinding(entry: string, said: string, files: readonly { text: string }[]): Finding {
   const kernels = new Set(
     files.flatMap(({ text }) => [...text.slice(0, MOST_SEARCHED).matchAll(KERNEL_NAME)].map(([, name]) => name!)),

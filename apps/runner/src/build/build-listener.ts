@@ -3,12 +3,12 @@ import type { CompileUnit } from './compile-unit.ts';
 
 export interface BuildListener {
   signal: AbortSignal;
-  /** Nobody waits for it: it gets what processors others leave. */
+  /** A background build, which only uses processors that others leave idle. */
   aside?: boolean | undefined;
-  /** A line of "nvcc", "clang++" or "g++". */
+  /** Called with each line of "nvcc", "clang++" or "g++". */
   onLine?: (source: string, line: string) => void;
-  /** A compiler is about to run: nothing was in the cache. */
+  /** Called when a compiler is about to run because nothing was in the cache. */
   onStart?: (() => void) | undefined;
-  /** Told of each compilation, also of one that was found in the cache, and of one that failed. */
+  /** Called for each compilation, even if it was in the cache or failed. */
   onCompiled?: ((unit: CompileUnit, compilation: Compilation) => void) | undefined;
 }

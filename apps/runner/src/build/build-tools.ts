@@ -27,29 +27,29 @@ interface BuildToolsOptions {
   kernelsFolder: string;
   artifacts: ArtifactStore;
   libraryCache?: string | undefined;
-  /** Builds of kernels that several runners share. */
+  /** Folder of kernel builds that several runners share. */
   buildCache?: string | undefined;
   box?: () => Promise<Box>;
-  /** What kernels may include from the host, by name; default: nothing. */
+  /** Header folders of the host that kernels may include, by name; default: none. */
   headers?: readonly NamedFolder[] | undefined;
-  /** Default: auto. */
+  /** The emulator's engine; default: auto. */
   engine?: EngineWanted | undefined;
-  /** Of the PTX engine; default: the best that the processor has. */
+  /** Vector path of the PTX engine; default: the best one for the processor. */
   vectors?: VectorsWanted | undefined;
-  /** What another host compiled for the job; default: nothing. */
+  /** Compilations by another host for this job; default: none. */
   assigned?: AssignedBuilds | undefined;
-  /** A Python whose wheels may have NVRTC; default: none is asked. */
+  /** A Python whose wheels may contain NVRTC; default: none. */
   python?: string | undefined;
 }
 
-/** Everything that compiles: kernels, and what the runner itself needs on this host. */
+/** Everything that compiles: kernels, and the programs that the runner itself needs on this host. */
 export class BuildTools {
   readonly toolchain: Toolchain;
-  /** What compilers run in: asked for at each use. */
+  /** The sandbox of compilers; looked up at each use. */
   readonly box: () => Promise<Box>;
-  /** Where libraries lie that workers load. */
+  /** Folder of the libraries that workers load. */
   readonly libraryFolder: string;
-  /** The emulator, the CPU reference, the canary. */
+  /** The emulator, the CPU reference, the canary and others. */
   readonly libraries: OwnLibraries;
   readonly kernels: KernelBuilder;
   readonly headers: HeaderTrees;
@@ -58,8 +58,8 @@ export class BuildTools {
   readonly #emulatorFolder: string;
 
   /**
-   * `libraryCache` may be shared by several runners: what it holds depends on the host and the runner's own sources
-   * only.
+   * `libraryCache` may be shared by several runners, because its contents depend only on the host and the runner's own
+   * sources.
    */
   constructor(options: BuildToolsOptions) {
     const { artifacts, assigned, dataDirectory, kernelsFolder, repositoryRoot } = options;
@@ -127,23 +127,26 @@ export class BuildTools {
     });
   }
 
-  /** Asks the compilers what they are, and finds out what the emulator runs kernels with. Never rejects. */
+  /** Asks the compilers for their versions and chooses the emulator's engine. Never rejects. */
   async prepare(): Promise<void> {
     await this.toolchain.askCompilers();
     await this.#emulation.decided().catch(() => undefined);
   }
 
-  /** What the emulator runs kernels with; to be asked after prepare(). Errors: DecidedEmulation.now(). */
+  /** The emulator's engine; call prepare() first. Errors: DecidedEmulation.now(). */
   emulation(): Emulation {
     return this.#emulation.now();
   }
 
-  /** Of CUDA's headers that NVRTC makes PTX with: "13.0"; undefined where it does not. Errors as above. */
+  /**
+   * Version of the CUDA headers with which NVRTC makes PTX, such as "13.0"; undefined if NVRTC does not make it. Errors
+   * as above.
+   */
   cudaHeadersVersion(): string | undefined {
     return this.emulation().frontEnd === 'nvrtc' ? this.toolchain.nvrtc()?.headersVersion : undefined;
   }
 
-  /** SHA-256 over the headers that clang makes PTX with; undefined where nvcc does, or nothing. Errors as above. */
+  /** SHA-256 over the headers with which clang makes PTX; undefined if clang does not make it. Errors as above. */
   deviceHeadersDigest(): string | undefined {
     return this.emulation().frontEnd === 'clang' ? digestOf(deviceHeaders(this.#emulatorFolder)) : undefined;
   }
@@ -154,7 +157,7 @@ export class BuildTools {
   }
 }
 
-/** By its real name: a box shows its workers no link. */
+/** The folder's real path, because a sandbox does not show its workers the link. */
 function libraryFolderOf({ libraryCache, dataDirectory }: BuildToolsOptions): string {
   const asked = libraryCache ?? join(dataDirectory, 'libraries');
   mkdirSync(asked, { recursive: true, mode: 0o700 });

@@ -20,14 +20,14 @@ function argumentsOf(version: keyof typeof CLANGS, arch: string, fastMath = fals
   return clangUnit({ ...common, clang, fastMath }).stages[0]![0]!.arguments;
 }
 
-test('a clang that knows the architecture is told it', () => {
+test('clang gets the architecture if it knows it', () => {
   const args = argumentsOf(19, 'sm_90a');
   expect(args).toContain('--cuda-gpu-arch=sm_90a');
   expect(args).toContain('-DTILE=64');
   expect(args.filter((arg) => arg.includes('__CUDA_ARCH__'))).toEqual([]);
 });
 
-test('an older one is told the newest that it knows, and the sources the one that is wanted', () => {
+test('an older clang gets the newest architecture that it knows, and the sources see the requested one', () => {
   expect(argumentsOf(14, 'sm_89')).toEqual(
     expect.arrayContaining(['--cuda-gpu-arch=sm_86', '+ptx75', '-U__CUDA_ARCH__', '-D__CUDA_ARCH__=890']),
   );
@@ -36,7 +36,7 @@ test('an older one is told the newest that it knows, and the sources the one tha
   );
 });
 
-test('fast math is asked for only where the manifest does', () => {
+test('fast math is used only if the manifest asks for it', () => {
   expect(argumentsOf(19, 'sm_89')).not.toContain('-DFLASHCORE_FAST_MATH=1');
   expect(argumentsOf(19, 'sm_89', true)).toContain('-DFLASHCORE_FAST_MATH=1');
 });

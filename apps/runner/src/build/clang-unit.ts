@@ -9,25 +9,25 @@ export interface ClangOptions {
   /** For example "sm_89". */
   arch: string;
   files: readonly SnapshotFile[];
-  /** What stands for CUDA's headers, under "emulator/device_headers/" and "emulator/include/". */
+  /** Substitutes for CUDA's headers, under "emulator/device_headers/" and "emulator/include/". */
   deviceHeaders: readonly SnapshotFile[];
-  /** Translation unit in the build folder. */
+  /** Path of the translation unit in the build folder. */
   unit: string;
-  /** Without its extension: what artifacts are called. */
+  /** Name of the artifacts, without extension. */
   name: string;
   defines: readonly string[];
   fastMath: boolean;
-  /** Of COMPILER_FLAGS: of them only the C++ standard is of any effect. */
+  /** Flags out of COMPILER_FLAGS; only the C++ standard has an effect here. */
   flags?: readonly string[];
-  /** What kernels may include from the host, each by its own names. */
+  /** Header folders of the host that kernels may include under their usual names. */
   headers?: readonly HeaderTree[];
 }
 
 const LIMIT_MS = 180_000;
 
 /**
- * clang's run that makes PTX of a kernel where there is no CUDA toolkit: with headers of the emulator's own, and none
- * of the host. Every flag is made here: none comes from a request as text.
+ * The unit with which clang makes a kernel's PTX without a CUDA toolkit, using the emulator's own headers and none of
+ * the host's. All flags are generated here; no request's text is used as a flag.
  */
 export function clangUnit(options: ClangOptions): CompileUnit {
   const args = [
@@ -36,7 +36,7 @@ export function clangUnit(options: ClangOptions): CompileUnit {
     '--cuda-device-only',
     ...architecture(options.clang, options.arch),
     '-S',
-    // Not one that this host may have: the code is the same everywhere.
+    // Ignores a CUDA toolkit on this host, so that the code is the same everywhere.
     '--cuda-path=none',
     '-nocudainc',
     '-nocudalib',
@@ -49,12 +49,12 @@ export function clangUnit(options: ClangOptions): CompileUnit {
     'cuda_runtime.h',
     standardOf(options.flags),
     '-O3',
-    // As nvcc -lineinfo: the lines of faults, races and counters.
+    // Like nvcc -lineinfo: gives faults, races and counters their lines.
     '-gline-tables-only',
-    // As nvcc: products are fused into sums, and pointers of different types may mean the same bytes.
+    // Like nvcc: products are fused into sums, and pointers of different types may alias.
     '-ffp-contract=fast',
     '-fno-strict-aliasing',
-    // As nvcc, which makes calls of next to nothing: accumulators of wgmma that a lambda holds stay in registers.
+    // Like nvcc, inlines nearly every call, so that wgmma accumulators that a lambda holds stay in registers.
     '-mllvm',
     '-inline-threshold=1000000',
     ...(options.fastMath ? FAST_MATH : []),
@@ -65,7 +65,7 @@ export function clangUnit(options: ClangOptions): CompileUnit {
     'kernels',
     ...(options.headers ?? []).flatMap(({ name }) => ['-isystem', headersPlace(name)]),
     ...stubsFolder(options.files),
-    // A loop that it can't unroll is not what the kernel's author has to correct.
+    // The kernel's author need not correct a loop that clang can't unroll.
     '-Wno-pass-failed',
     '-Wno-unknown-pragmas',
     '-fdiagnostics-color=never',
@@ -85,7 +85,7 @@ export function clangUnit(options: ClangOptions): CompileUnit {
   };
 }
 
-/** Of a clang: what PTX it writes at most, by its first version; instructions of the headers ask for 7.1. */
+/** The highest PTX version that a clang writes, by the first version with it; the headers' instructions need 7.1. */
 const PTX_VERSIONS = [
   { from: 17, feature: '+ptx80' },
   { from: 16, feature: '+ptx78' },
@@ -93,8 +93,8 @@ const PTX_VERSIONS = [
 ];
 
 /**
- * The architecture, or for one that an older clang does not know the newest that it does: the emulator's engine takes
- * instructions of any, and sources see the one that they are compiled for.
+ * The architecture; for one that an older clang does not know, the newest that it does know. The emulator's engine
+ * accepts instructions of any architecture, and the sources see the requested one.
  */
 function architecture({ version, archs }: Clang, arch: string): string[] {
   const number = (name: string): number => parseInt(name.slice(3), 10);
@@ -114,7 +114,7 @@ function architecture({ version, archs }: Clang, arch: string): string[] {
   ];
 }
 
-/** What nvcc's --use_fast_math does: subnormals are 0, quotients and roots are approximations. */
+/** The effects of nvcc's --use_fast_math: subnormals become 0, quotients and roots are approximate. */
 const FAST_MATH = [
   '-DFLASHCORE_FAST_MATH=1',
   '-fcuda-flush-denormals-to-zero',

@@ -6,7 +6,7 @@ const FILES = [
   { path: 'k.cuh', text: 'only' },
 ];
 
-test('a place with a line before and after it; tabs keep the column true, escape sequences are taken out', () => {
+test('a frame has a line before and after its place, keeps the column despite tabs, and removes escape sequences', () => {
   expect(codeFrame(FILES, { file: 'k.cu', line: 2, column: 11 })).toMatchObject({
     file: 'k.cu',
     line: 2,
@@ -16,7 +16,7 @@ test('a place with a line before and after it; tabs keep the column true, escape
   });
 });
 
-test('at the ends of a file there are fewer lines', () => {
+test('a frame at either end of a file has fewer lines', () => {
   expect(codeFrame(FILES, { file: 'k.cu', line: 4, column: 0 })).toMatchObject({ firstLine: 3, column: 0 });
   expect(codeFrame(FILES, { file: 'k.cuh', line: 1, column: 0 })?.lines).toEqual(['only']);
 });

@@ -1,13 +1,13 @@
-/** The source around a place, as it was compiled: three lines that say more than a number. */
+/** Three lines of the compiled source around a place, which say more than a line number. */
 import { create } from '@bufbuild/protobuf';
 import { CodeFrameSchema, type CodeFrame } from '@flashcore/shared/contract';
 import { plainLine } from '@flashcore/shared/text';
 
 export interface Place {
   readonly file: string;
-  /** From 1; 0: not known. */
+  /** From 1; 0 if not known. */
   readonly line: number;
-  /** From 1; 0: not known. */
+  /** From 1; 0 if not known. */
   readonly column: number;
 }
 
@@ -20,7 +20,7 @@ const LINES_AROUND = 1;
 const MAX_LINE_CHARACTERS = 240;
 const TAB = '  ';
 
-/** Undefined where the place is not known, or not in these files. */
+/** undefined if the place is unknown or not in these files. */
 export function codeFrame(files: readonly SourceText[], { file, line, column }: Place): CodeFrame | undefined {
   const lines = files.find(({ path }) => path === file)?.text.split('\n');
   const meant = lines?.[line - 1];
@@ -29,7 +29,7 @@ export function codeFrame(files: readonly SourceText[], { file, line, column }: 
   return create(CodeFrameSchema, {
     file,
     line,
-    // Tabs before the column become two spaces each.
+    // Each tab before the column becomes two spaces.
     column: column === 0 ? 0 : column + tabsIn(meant.slice(0, column - 1)) * (TAB.length - 1),
     firstLine,
     lines: lines.slice(firstLine - 1, line + LINES_AROUND).map(shownLine),

@@ -1,38 +1,38 @@
-/** Whether a compiler failed because of its sources or of the host, by what is known of both. */
+/** Decides whether the sources or the host made a compiler fail, from its messages and the host's state. */
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { KILLED, type StagesEnd } from './compile-stages.ts';
 import { isPlaced, isPlacedError } from './diagnostics.ts';
 
-// g++ tells of its parts, nvcc of its own; the linker and the assembler say the second.
+// g++ prints the first about its parts. nvcc prints the second about its own, including the linker and the assembler.
 const KILLED_PART = /(?:^|: )(?:fatal error: )?Killed signal terminated program \w+|died due to signal 9\b/;
 const NO_SPACE = /: (?:No space left on device|Disk quota exceeded)\b/;
-/** g++ prints this with the place that it had reached. No text of the sources can begin like it. */
+/** g++ prints this with the place that it had reached. A line from the sources can't begin like this. */
 const NOT_WRITTEN =
   /^[^:]+:\d+(?::\d+)?: fatal error: error writing to \S+: (?:No space left on device|Disk quota exceeded)$/;
-/** Messages that a compiler never prints because of a source. */
+/** Messages that no source can cause. */
 const HOST_TROUBLE =
   /: (?:Input\/output error|Read-only file system|Stale file handle|Resource temporarily unavailable|Too many open files(?: in system)?|Text file busy|(?:v?fork|posix_spawnp?): Cannot allocate memory)\.?$/;
-/** With less, some part of a compiler did not get what it wanted to write, whatever it says. */
+/** With less free space, some part of a compiler could not write its output, whatever its message says. */
 const LEAST_FREE_BYTES = 64 * 1024 ** 2;
-/** A compiler that is killed sooner has not come to its own limits. */
+/** A compiler killed earlier than this part of its time limit was killed by the host. */
 const OWN_LIMIT_PART = 0.8;
-/** About an entry, without a place. What ptxas calls fatal (memory, files) may be the host's. */
+/** Errors about an entry, without a place. ptxas's fatal errors (memory, files) may be the host's fault. */
 const PTXAS_ERROR = /^ptxas error {0,8}:/;
-/** Statistics, with times that differ in every run. */
+/** Statistics, with times that differ between runs. */
 const PTXAS_INFO = /^ptxas info {0,8}:|^ {4}\d+ bytes stack frame/;
-/** Temporary files have another name each time. */
+/** Temporary files, whose names differ between runs. */
 const TEMPORARY = /\/tmp\/[\w.-]+/g;
 
 export type HostFault = 'no-space' | 'killed' | 'box' | 'trouble' | 'unknown';
 
 /**
- * What the host did to the compiler. Undefined: it ended as its sources made it end, with an error that has a place in
- * them. 'unknown': neither is certain.
+ * The host's fault in a failed compilation. undefined if the sources caused the end, with an error that has a place in
+ * them. 'unknown' if neither is certain.
  */
 export function hostFault(end: StagesEnd, limitMs: number): HostFault | undefined {
   const { exitCode, timedOut, seconds, lines, leastFreeBytes, boxBroke } = end;
   if (exitCode === 0 || timedOut) return undefined;
-  // On a full disk a box cannot write its report either.
+  // On a full disk the sandbox can't write its report either.
   if (leastFreeBytes < LEAST_FREE_BYTES) return 'no-space';
   if (boxBroke) return 'box';
   const own = lines.filter(isOwnWord);
@@ -43,13 +43,10 @@ export function hostFault(end: StagesEnd, limitMs: number): HostFault | undefine
   return lines.some((line) => isPlacedError(line) || PTXAS_ERROR.test(line)) ? undefined : 'unknown';
 }
 
-/** Whether a line is about the compiler itself: neither a message with a place in the sources nor a quoted line. */
+/** Whether a line is about the compiler itself, and neither a message with a place in the sources nor a quoted line. */
 const isOwnWord = (line: string): boolean => /^\S/.test(line) && !isPlaced(line);
 
-/**
- * What is held against the host after a compiler was run twice. The same words twice, on a host that was in order, are
- * about the sources.
- */
+/** The host's fault after two runs. If the unknown failure has the same words twice, the sources caused it. */
 export function faultOfTwo(first: StagesEnd, second: StagesEnd, limitMs: number): HostFault | undefined {
   const fault = hostFault(second, limitMs);
   return fault === 'unknown' && said(first) === said(second) ? undefined : fault;

@@ -42,7 +42,7 @@ interface UnitOverrides {
   identity?: string;
 }
 
-/** A "compiler" that copies its source, says so, and counts how often it ran. */
+/** A unit whose "compiler" copies the source, prints a line, and counts how often it ran. */
 function unit(overrides: UnitOverrides = {}): CompileUnit {
   const {
     text = 'source',
@@ -59,7 +59,7 @@ function unit(overrides: UnitOverrides = {}): CompileUnit {
   };
 }
 
-test('compile() gives the stored result for the same inputs, also to another runner on the same folder', async () => {
+test('compile() returns the stored result for the same inputs, even to another runner on the same folder', async () => {
   const lines: string[] = [];
   const first = await new CompileCache(folder, artifacts).compile(unit(), {
     signal,
@@ -75,7 +75,7 @@ test('compile() gives the stored result for the same inputs, also to another run
   ]).toEqual([false, true, ['a.cu: copied'], ['a.cu: copied'], 'source']);
 });
 
-test('a compiler runs in a folder without a double quote in its name, which nvcc could not, and leaves none', async () => {
+test('a compiler runs in a temporary folder without a double quote in its path, because nvcc fails with one', async () => {
   const inQuotes = join(folder, 'my "data"');
   const pwd = unit({ script: 'pwd; pwd > out' });
   const { lines, outputs } = await new CompileCache(inQuotes, artifacts).compile(pwd, { signal });
@@ -83,12 +83,12 @@ test('a compiler runs in a folder without a double quote in its name, which nvcc
   expect([existsSync(lines[0]!), readdirSync(join(inQuotes, 'work'))]).toEqual([false, []]);
 });
 
-test('the key covers files, arguments and compiler', () => {
+test('the cache key covers files, arguments and compiler', () => {
   const keys = [unit(), unit({ text: 'other' }), unit({ script: 'true' }), unit({ identity: 'sh 2' })].map(keyOf);
   expect(new Set(keys).size).toBe(4);
 });
 
-test('a failure is not kept', async () => {
+test('a failed compilation is not stored', async () => {
   const cache = new CompileCache(folder, artifacts);
   const failed = await cache.compile(unit({ script: 'echo no; exit 3' }), { signal });
   expect([failed.exitCode, failed.outputs, readdirSync(join(folder, 'entries'))]).toEqual([3, [], []]);
@@ -98,7 +98,7 @@ test.each([
   ['a link to a file of the host', 'ln -s "$SECRET" out'],
   ['a pipe', 'mkfifo out'],
   ['nothing', 'true'],
-])('a compiler that leaves %s as its output: nothing is read, nothing is kept', async (_, script) => {
+])('a compiler that leaves %s as its output is an error, and nothing is read or stored', async (_, script) => {
   const secret = join(folder, 'secret');
   writeFileSync(secret, 'a private key');
   const cache = new CompileCache(folder, artifacts);
@@ -107,7 +107,7 @@ test.each([
   expect([artifacts.has(sha256Of('a private key')), readdirSync(join(folder, 'entries'))]).toEqual([false, []]);
 });
 
-test('a compiler that does not end is killed and not kept', async () => {
+test('a compiler that exceeds its time limit is killed, and nothing is stored', async () => {
   const slow = { ...unit({ script: 'sleep 20' }), limitMs: 200 };
   const { timedOut, exitCode } = await new CompileCache(folder, artifacts).compile(slow, { signal });
   expect([timedOut, exitCode, readdirSync(join(folder, 'entries')), readdirSync(join(folder, 'work'))]).toEqual([
@@ -132,7 +132,7 @@ test('a damaged artifact or entry is compiled again', async () => {
   ]);
 });
 
-test('a shared folder of builds: what one runner compiled another copies, unless it is damaged', async () => {
+test('a runner copies what another one compiled into a shared folder, unless it is damaged', async () => {
   const runner = (name: string) => {
     const files = new ArtifactStore(join(folder, name, 'artifacts'));
     const shared = new SharedBuilds(join(folder, 'shared'));
@@ -152,7 +152,7 @@ test('a shared folder of builds: what one runner compiled another copies, unless
   expect((await second.compile()).cacheHit).toBe(true);
 });
 
-test('what an installation has compiled is copied, not changed; another source or a damaged file is compiled', async () => {
+test('builds of the installation are copied and not changed; a changed source or a damaged file is compiled', async () => {
   const installed = join(folder, 'installed');
   const files = new LibraryFiles(join(installed, 'files'));
   const { outputs } = await new CompileCache(installed, files).compile(unit(), { signal });
@@ -172,13 +172,13 @@ test('what an installation has compiled is copied, not changed; another source o
   );
 });
 
-test('two jobs that want the same compile it once', async () => {
+test('two jobs that want the same unit compile it once', async () => {
   const cache = new CompileCache(folder, artifacts);
   const both = await Promise.all([cache.compile(unit(), { signal }), cache.compile(unit(), { signal })]);
   expect(both.map(({ cacheHit }) => cacheHit)).toEqual([false, true]);
 });
 
-test('of two runners that share builds and want the same, one compiles and the other waits and copies', async () => {
+test('if two runners with a shared folder want the same unit, one compiles and the other waits and copies', async () => {
   const runner = (name: string) =>
     new CompileCache(join(folder, name), new ArtifactStore(join(folder, name, 'artifacts')), {
       others: [new SharedBuilds(join(folder, 'shared'))],
@@ -192,7 +192,7 @@ test('of two runners that share builds and want the same, one compiles and the o
   expect(readdirSync(join(folder, 'shared', 'claims'))).toEqual([]);
 });
 
-test('a claim of a process that is gone, or that nobody renews, keeps nobody waiting', async () => {
+test('nobody waits for a claim whose process is gone or no longer renews it', async () => {
   const gone = spawnSync('true').pid;
   for (const [owner, claimedAt] of [
     [gone, new Date()],
@@ -205,7 +205,7 @@ test('a claim of a process that is gone, or that nobody renews, keeps nobody wai
   }
 });
 
-test("who waits for another job's compilation and is cancelled does not wait for its end, which goes on", async () => {
+test("a cancelled job stops waiting for another job's compilation, which continues", async () => {
   const cache = new CompileCache(folder, artifacts);
   const slow = unit({ script: 'sleep 2; cat kernel/a.cu > out' });
   const first = cache.compile(slow, { signal });
@@ -218,7 +218,7 @@ test("who waits for another job's compilation and is cancelled does not wait for
   expect((await first).exitCode).toBe(0);
 });
 
-test('hostFault() tells what the host did to a compiler from what its sources did', () => {
+test('hostFault() tells host failures from source errors', () => {
   const plenty = { leastFreeBytes: 2 ** 40, boxBroke: false };
   const end = (lines: string[], more: object = {}) => ({
     ...{ exitCode: 1, timedOut: false, seconds: 2, lines, ...plenty },
@@ -248,7 +248,7 @@ test('hostFault() tells what the host did to a compiler from what its sources di
     ...['no-space', 'killed', 'killed', 'killed', undefined, undefined, undefined, undefined],
     ...['no-space', 'box', 'unknown', 'no-space', 'no-space', 'no-space', 'trouble', 'trouble'],
   ]);
-  // A source can imitate the host's messages, in #error and in the lines that a compiler quotes.
+  // A source can imitate the host's messages, with #error and in the lines that a compiler quotes.
   for (const words of [
     'x: No space left on device',
     'fatal error: error writing to /tmp/ccX.s: No space left on device',
@@ -262,7 +262,7 @@ test('hostFault() tells what the host did to a compiler from what its sources di
     ])
       expect([words, hostFault(end(lines), 180_000)]).toEqual([words, undefined]);
   expect(faultOfTwo(end(['as: x: Input/output error']), end(['as: x: Input/output error']), 180_000)).toBe('trouble');
-  // What a compiler says twice in the same words is about its sources; what it says once, nobody knows.
+  // The same message from both compilations is about the sources. Different messages leave the cause unknown.
   const link = (file: string) => end([`/usr/bin/ld: /tmp/${file}.o: undefined reference to f`]);
   expect(faultOfTwo(link('cc1'), link('cc2'), 180_000)).toBeUndefined();
   expect(faultOfTwo(end(['catastrophic']), link('cc2'), 180_000)).toBe('unknown');
@@ -273,7 +273,7 @@ boxedTest(
   "a box that breaks once is tried again; one that stays broken is the host's fault, whatever it says",
   async () => {
     const flag = join(folder, 'broken');
-    // As bubblewrap, which runs nothing without leave to make namespaces.
+    // Imitates bubblewrap, which runs nothing if it may not create namespaces.
     const bwrap = join(folder, 'bwrap');
     writeFileSync(
       bwrap,

@@ -20,14 +20,14 @@ import {
 } from './compile-record.ts';
 import type { CompileOptions, CompileOutput, CompileUnit } from './compile-unit.ts';
 
-/** A compilation of another's; one that failed is nothing to keep. */
+/** A compilation made elsewhere; failed ones are not stored. */
 export interface OtherBuild extends CompileRecord {
   timedOut?: boolean;
 }
 
-/** Compilations of others: SharedBuilds, InstalledLibraries, AssignedBuilds. */
+/** Other places with compilations: SharedBuilds, InstalledLibraries, AssignedBuilds. */
 export interface OtherBuilds {
-  /** Copies a compilation into a runner's own files; undefined where it is not there, whole. Errors: DISK_FULL. */
+  /** Copies a compilation into a runner's own files; undefined if it is missing or incomplete. Errors: DISK_FULL. */
   copyTo(own: CompiledFiles, key: string): OtherBuild | undefined;
   /** Errors: DISK_FULL. */
   keep(own: CompiledFiles, record: CompileRecord): void;
@@ -40,18 +40,21 @@ export interface Compilation extends CompileRecord {
 
 interface CompileCacheParts {
   box?: () => Promise<Box>;
-  /** Where else it looks, and what it keeps there too. */
+  /** Other places in which the cache looks and stores. */
   others?: readonly OtherBuilds[];
-  /** Of the processes that share its folder or one of the others; absent: each compiles what it lacks. */
+  /**
+   * Claims of the processes that share this folder or one of the others; without it, each process compiles what it
+   * lacks.
+   */
   claims?: CompileClaims | undefined;
 }
 
-/** Counts up when a change here makes old entries wrong. */
+/** Increased when a change here invalidates old entries. */
 const SCHEMA = 1;
 
 /**
- * Compiles, or finds what was compiled before from the same inputs. Only successes are kept; an entry is written after
- * its artifacts, in one step.
+ * Compiles a unit, or returns what was compiled before from the same inputs. Only successes are kept. An entry is
+ * written after its artifacts, in one step.
  */
 export class CompileCache {
   readonly #folder: string;
@@ -60,7 +63,7 @@ export class CompileCache {
   readonly #others: readonly OtherBuilds[];
   readonly #claims: CompileClaims | undefined;
   readonly #running = new Map<string, Promise<unknown>>();
-  /** Since the start. */
+  /** Counts since the start. */
   readonly use = { hits: 0, misses: 0 };
 
   constructor(
@@ -79,7 +82,8 @@ export class CompileCache {
 
   async compile(unit: CompileUnit, options: CompileOptions): Promise<Compilation> {
     const key = keyOf(unit);
-    // Another job may be at the same: its result is then in the cache, or it failed and it's ours to say why.
+    // Another job may be compiling the same unit. Afterwards the result is in the cache; if it failed, this call
+    // compiles again to report why.
     for (let running = this.#running.get(key); running; running = this.#running.get(key))
       await untilAborted(
         running.catch(() => undefined),
@@ -145,7 +149,10 @@ export class CompileCache {
     }
   }
 
-  /** What the host did to a compiler says nothing about the kernel. Errors: DISK_FULL, INTERNAL. */
+  /**
+   * Compiles again after a fault of the host, because such a fault says nothing about the kernel. Errors: DISK_FULL,
+   * INTERNAL.
+   */
   async #runFairly(unit: CompileUnit, options: Parameters<typeof runStages>[1]): Promise<StagesEnd> {
     const first = await runStages(unit, options);
     if (hostFault(first, unit.limitMs) === undefined) return first;
@@ -155,7 +162,10 @@ export class CompileCache {
     return second;
   }
 
-  /** nvcc writes the folder's name into PTX as it is, and its assembler ends the name at a quote. */
+  /**
+   * The compiler's work folder. nvcc writes the folder's name into PTX unescaped, and its assembler would end the name
+   * at a quote.
+   */
   #workFolder(key: string): string {
     const folder = join(this.#folder, 'work', `${process.pid}-${key.slice(0, 32)}`);
     return folder.includes('"') ? mkdtempSync(join(tmpdir(), 'flashcore-build-')) : folder;
@@ -181,7 +191,7 @@ export class CompileCache {
   }
 }
 
-/** SHA-256 over the compiler, its arguments, every file, and what may be included from the host. */
+/** SHA-256 over the compiler, its arguments, every file, and the host's headers that may be included. */
 export function keyOf(unit: CompileUnit): string {
   const hash = createHash('sha256');
   hash.update(JSON.stringify([SCHEMA, unit.compiler.identity, unit.target, unit.stages, unit.outputs]));
@@ -201,7 +211,7 @@ function writeInside(folder: string, path: string, text: string): void {
   }
 }
 
-/** Build folders of processes that are gone. */
+/** Removes work folders of processes that are gone. */
 function removeAbandoned(folder: string): void {
   for (const name of readdirSync(folder))
     if (!isRunning(parseInt(name, 10))) rmSync(join(folder, name), { recursive: true, force: true });

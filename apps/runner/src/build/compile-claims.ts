@@ -7,17 +7,18 @@ import { storageError } from '../store/storage-error.ts';
 
 const LOOK_EVERY_MS = 50;
 const RENEW_EVERY_MS = 1_000;
-/** A claim that was not renewed for so long has no owner, whatever runs under its pid. */
+/** A claim that was not renewed for this long has no owner, whatever process has its pid. */
 const LASTS_MS = 10_000;
 
 export interface CompileClaim extends Disposable {
-  /** Another had it first: what was wanted may be there now. */
+  /** Another process had the claim first, so its result may be there now. */
   readonly waited: boolean;
 }
 
 /**
- * Who compiles what, in a folder that several runners share: one does, the others wait for what it keeps. A claim is a
- * link whose target is its owner's pid, made in one step. One that is lost costs a second compilation, and no more.
+ * Claims on compilations in a folder that several runners share: one runner compiles, and the others wait for its
+ * result. A claim is a link whose target is its owner's pid, made in one step. A lost claim only costs a second
+ * compilation.
  */
 export class CompileClaims {
   readonly #folder: string;
@@ -27,7 +28,7 @@ export class CompileClaims {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
   }
 
-  /** Waits while another has the claim. Errors: DISK_FULL, STORE_UNAVAILABLE, the signal's reason. */
+  /** Waits while another process has the claim. Errors: DISK_FULL, STORE_UNAVAILABLE, the signal's reason. */
   async take(key: string, signal: AbortSignal): Promise<CompileClaim> {
     const path = join(this.#folder, key);
     for (let waited = false; ; waited = true) {
@@ -48,13 +49,13 @@ function claimed(path: string): boolean {
   }
 }
 
-/** Renews a claim until what it returns is called. */
+/** Renews a claim until the returned function is called. */
 function kept(path: string): () => void {
   const timer = setInterval(() => {
     try {
       lutimesSync(path, new Date(), new Date());
     } catch (error) {
-      // Taken for abandoned, when this process had stood still for long.
+      // ENOENT: the claim was removed as abandoned, because this process had been stopped for long.
       if (!isNodeError(error, 'ENOENT')) throw error;
     }
   }, RENEW_EVERY_MS).unref();

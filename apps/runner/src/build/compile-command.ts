@@ -10,11 +10,14 @@ import { vectorPathsOf } from './vector-path.ts';
 
 interface Surroundings {
   repositoryRoot: string;
-  /** Takes what is to be done after the command line was read. */
+  /** Takes work to do after the command line was parsed. */
   defer: (work: () => Promise<void>) => void;
 }
 
-/** `compile`: what the runner itself needs on this host; at installation, so that no job waits for it. */
+/**
+ * Adds `compile`, which compiles at installation what the runner itself needs on this host, so that no job waits for
+ * it.
+ */
 export function addCompileCommand(program: Command, { repositoryRoot, defer }: Surroundings): void {
   program
     .command('compile')
@@ -44,7 +47,10 @@ interface CompileFlags {
   vectors: 'host' | 'all';
 }
 
-/** Writes where the emulators lie. Errors: COMPILER_MISSING, INTERNAL where something does not compile. */
+/**
+ * Compiles the libraries and prints the paths of the emulators. Errors: COMPILER_MISSING, INTERNAL if something does
+ * not compile.
+ */
 async function compileLibraries(
   repositoryRoot: string,
   { into, emulatorEngine: engine, vectors }: CompileFlags,
@@ -69,7 +75,7 @@ async function compileLibraries(
       tools.libraries.canary(target, listener),
     ]);
     console.log(`emulator: ${emulator}`);
-    // The library without the PTX engine has no vectors.
+    // Without the PTX engine, the library has no vector paths.
     const paths = vectors === 'all' && tools.emulation().engine === 'ptx' ? vectorPathsOf(process.arch) : [];
     for (const path of paths) console.log(`emulator for ${path}: ${await tools.libraries.emulator(listener, path)}`);
   } finally {

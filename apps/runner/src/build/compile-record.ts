@@ -6,7 +6,7 @@ import { markUsed } from '../store/last-used.ts';
 import { storageError } from '../store/storage-error.ts';
 import type { OutputKind } from './compile-unit.ts';
 
-/** A compiler's messages are most of it. */
+/** Limit for a record; most of it is compiler messages. */
 const MOST_RECORD_BYTES = 64 * 1024 * 1024;
 const NO_RECORD = ['ENOENT', 'EISDIR', 'EFTYPE', 'EFBIG', 'ELOOP', 'ENXIO'];
 
@@ -17,26 +17,26 @@ export interface StoredOutput {
   sizeBytes: number;
 }
 
-/** What is known of a compilation; the file of a cached one. */
+/** The data of a compilation, which is also the format of a cached one. */
 export interface CompileRecord {
   key: string;
   seconds: number;
   exitCode: number;
   lines: string[];
   outputs: StoredOutput[];
-  /** Network name of the machine that it ran on; absent in what was kept before it was noted. */
+  /** Network name of the machine that compiled; absent in older records. */
   host?: string;
 }
 
-/** Where compiled files are kept, by digest. */
+/** A store of compiled files by digest. */
 export interface CompiledFiles {
   putFile(path: string): Sha256;
-  /** Throws ARTIFACT_NOT_FOUND for what is not there or was damaged. */
+  /** Throws ARTIFACT_NOT_FOUND if the file is missing or damaged. */
   get(sha256: Sha256): Buffer;
   path(sha256: Sha256): string;
 }
 
-/** A record whose files are all there, undamaged; the next compilation replaces one that is not. */
+/** A record if all its files are there and undamaged; otherwise undefined, and the next compilation replaces it. */
 export function readRecord(path: string, key: string, files: CompiledFiles): CompileRecord | undefined {
   const record = openRecord(textOf(path));
   if (record?.key !== key || !record.outputs.every(({ sha256 }) => isIntact(files, sha256))) return undefined;
@@ -76,13 +76,13 @@ function isIntact(files: CompiledFiles, sha256: Sha256): boolean {
   }
 }
 
-/** A record under its digest: a flipped bit in it would otherwise be another record. */
+/** A record with its digest, because a flipped bit would otherwise go unnoticed. */
 function sealRecord(record: CompileRecord): string {
   const text = JSON.stringify(record);
   return `${sha256Of(text)}\n${text}`;
 }
 
-/** Undefined for a file that is not, to the last bit, what this version writes. */
+/** The record; undefined unless the file is exactly, bit by bit, what this version writes. */
 export function openRecord(sealed: string): CompileRecord | undefined {
   const [digest, text] = [sealed.slice(0, 64), sealed.slice(65)];
   if (sealed[64] !== '\n' || sha256Of(text) !== digest) return undefined;

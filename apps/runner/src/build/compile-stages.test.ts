@@ -1,4 +1,4 @@
-/** Without a box: what a compiler says and makes while its sources are looked through. */
+/** Without a sandbox: what a compiler prints and makes while its sources are checked. */
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { getPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,10 @@ import { runStages, type StagesEnd } from './compile-stages.ts';
 const root = mkdtempSync(join(tmpdir(), 'flashcore-stages-'));
 afterAll(() => rmSync(root, { recursive: true }));
 
-/** As the preprocessor it waits for the compiler, and as the compiler for nothing: one after the other never ends. */
+/**
+ * As the preprocessor it waits for the compiler, which waits for nothing, so that running one after the other never
+ * ends.
+ */
 const COMPILER = `#!/bin/sh
 case " $* " in
   *" -E "*)
@@ -55,7 +58,7 @@ async function compile(name: string, { preprocessed, hangs = false, aside = fals
   return { told, lines: end.lines, exitCode: end.exitCode };
 }
 
-test('a compiler runs while its sources are looked through, and aside at the lowest priority', async () => {
+test('a compiler runs while its sources are checked, and a background compilation has the lowest priority', async () => {
   const clean = 'int clean;';
   const said = (niceness: number): string => `line of the compiler, niceness ${niceness}`;
   expect(await compile('clean', { preprocessed: clean })).toEqual({
@@ -66,7 +69,7 @@ test('a compiler runs while its sources are looked through, and aside at the low
   expect((await compile('aside', { preprocessed: clean, aside: true })).told).toEqual([said(19)]);
 });
 
-test('where they read a file of the host it is ended, and not a line of it is told', async () => {
+test('if the sources read a file of the host, the compiler is ended and none of its lines is shown', async () => {
   expect(await compile('refused', { preprocessed: 'asm(".incbin \\"x\\"");', hangs: true })).toEqual({
     told: [],
     lines: [expect.stringContaining('.incbin and .include are not allowed')],

@@ -14,7 +14,9 @@ import { atPriority } from './priority.ts';
 import { readsHostFile } from './preprocessed.ts';
 import { shownLine } from './source-snapshot.ts';
 
-/** In arguments: the build folder's absolute path, which no digest and no shown argument holds. */
+/**
+ * Placeholder in arguments for the build folder's absolute path, which must not appear in digests and shown arguments.
+ */
 export const BUILD_FOLDER = '@build@';
 
 /** Exit status shown for a compiler that was killed. */
@@ -25,19 +27,19 @@ export interface StagesEnd {
   timedOut: boolean;
   seconds: number;
   lines: string[];
-  /** On the disk of the build folder, at the worst moment. */
+  /** Least free space on the build folder's disk during the compilation. */
   leastFreeBytes: number;
-  /** The box of a stage that failed did not start, or ended before what ran in it. */
+  /** The sandbox of a failed stage did not start, or ended before the program in it. */
   boxBroke: boolean;
 }
 
-/** A template bomb ends here rather than in the host's memory. */
+/** A template bomb hits this limit before it exhausts the host's memory. */
 const MAX_ADDRESS_BYTES = 16 * 1024 ** 3;
 const MAX_FILE_BYTES = 1024 ** 3;
 
 const UNTOUCHED = { exitCode: 0, timedOut: false, seconds: 0, leastFreeBytes: Infinity, boxBroke: false };
 
-/** Each has a group of its own. */
+/** Gives each compilation a separate group. */
 let compilations = 0;
 
 interface StageOptions extends CompileOptions {
@@ -45,7 +47,7 @@ interface StageOptions extends CompileOptions {
   box: Box;
 }
 
-/** Runs a unit's stages in its build folder, boxed, until one fails. */
+/** Runs a unit's stages in its build folder, in the sandbox, until one fails. */
 export async function runStages(unit: CompileUnit, options: StageOptions): Promise<StagesEnd> {
   const policy = policyOf(unit, options.folder);
   const box = await untilAborted(options.box.for(unit.compiler.path, ['--version'], policy), options.signal);
@@ -68,8 +70,8 @@ function policyOf({ limitMs, compiler, headers = [] }: CompileUnit, folder: stri
 }
 
 /**
- * Without a box: looks for what reads the host's files while the compiler runs, which takes longer. Until nothing was
- * found no line of the compiler is told, and nothing that it made is kept.
+ * Without a sandbox, a slower check looks for code that reads the host's files while the compiler runs. Until the check
+ * has passed, no compiler output is shown and nothing is kept.
  */
 async function compileInTheOpen(unit: CompileUnit, options: StageOptions): Promise<StagesEnd> {
   const looked = new AbortController();
@@ -80,7 +82,7 @@ async function compileInTheOpen(unit: CompileUnit, options: StageOptions): Promi
     signal: AbortSignal.any([options.signal, looked.signal]),
     onLine: (line) => tell(line),
   });
-  // Whoever asks for what was compiled is told.
+  // Prevents an unhandled rejection; whoever awaits the compilation still gets the error.
   compiling.catch(() => undefined);
   const giveUp = async (): Promise<void> => {
     looked.abort(new Error('the sources are refused'));
@@ -135,8 +137,8 @@ async function compile(unit: CompileUnit, options: StageOptions): Promise<Stages
 }
 
 /**
- * What a compiler that is not the system's is part of: the folder above its bin/; its own folder where there is no bin/
- * or that would be the user's home.
+ * The folder of a compiler that is not the system's: the folder above its bin/, or the compiler's own folder if there
+ * is no bin/ or if the folder above would be the user's home.
  */
 export function toolchainFolder(compiler: string): string {
   const folder = dirname(realpathSync(compiler));
@@ -144,7 +146,7 @@ export function toolchainFolder(compiler: string): string {
   return folder.endsWith('/bin') && above !== '/' && above !== homedir() ? above : folder;
 }
 
-/** Runs as many at once as the machine has processors. */
+/** Runs tasks in parallel, one per processor. */
 async function runPool(
   commands: readonly Command[],
   run: (command: Command) => Promise<ProgramEnd>,

@@ -4,30 +4,32 @@ import type { Compiler } from './compilers.ts';
 
 export interface Command {
   /**
-   * Without the program: that is the unit's compiler. Paths are relative to the build folder; BUILD_FOLDER stands for
-   * its place.
+   * Arguments without the program, which is the unit's compiler. Paths are relative to the build folder; BUILD_FOLDER
+   * is replaced by its path.
    */
   arguments: string[];
 }
 
-/** One thing to compile: all that decides about the result, and nothing else. */
+/** One thing to compile, with everything that affects the result and nothing else. */
 export interface CompileUnit {
   compiler: Compiler;
-  /** "sm_89", "emulator", … */
+  /** For example "sm_89" or "emulator". */
   target: string;
-  /** Entries of the kernel that it has alone; undefined: all of them. */
+  /** The entries of the kernel that this unit contains; undefined: all. */
   entries?: readonly string[] | undefined;
   files: readonly SnapshotFile[];
-  /** Folders of the host beside them, which arguments name by headersPlace(). */
+  /** Header folders of the host, which arguments name by headersPlace(). */
   headers?: readonly HeaderTree[];
-  /** Run one after another; the commands of a stage at the same time. None: the outputs are among the files. */
+  /**
+   * Stages run one after another, and a stage's commands in parallel. Without stages, the outputs are among the files.
+   */
   stages: readonly (readonly Command[])[];
   outputs: readonly CompileOutput[];
   limitMs: number;
 }
 
 export interface CompileOutput {
-  /** In the build folder. */
+  /** Path in the build folder. */
   path: string;
   /** Name for a copy on disk. */
   fileName: string;
@@ -38,10 +40,10 @@ export type OutputKind = 'cubin' | 'ptx' | 'sass' | 'emulator-module' | 'library
 
 export interface CompileOptions {
   signal: AbortSignal;
-  /** Somebody waits for something else: it gets what processors that needs not. */
+  /** A background compilation, which only uses processors that others do not need. */
   aside?: boolean | undefined;
-  /** Each line of the compiler as it appears, with paths as the kernel folder names them. */
+  /** Called with each line of the compiler as it appears, with paths as the kernel folder names them. */
   onLine?: ((line: string) => void) | undefined;
-  /** Nothing was in the cache: the compiler is about to run. */
+  /** Called when the compiler is about to run because nothing was in the cache. */
   onStart?: (() => void) | undefined;
 }

@@ -1,4 +1,4 @@
-/** What compilers made of a kernel, as the result that a job tells and the image that a device loads. */
+/** Assembles compiler output into a job's build result and the image that a device loads. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
@@ -45,32 +45,32 @@ import type { Compiler } from './compilers.ts';
 export interface KernelBuild {
   result: BuildResult;
   findings: Finding[];
-  /** What the device loads; undefined when there is none. */
+  /** The image that the device loads; undefined if there is none. */
   image: DeviceImage | undefined;
-  /** Why there is no SASS listing where one was asked for of a kernel that compiles; undefined: none is missing. */
+  /** Why a requested SASS listing of a kernel that compiles is missing; undefined if none is missing. */
   sassMissing: string | undefined;
-  /** Variables in device memory and functions that give some: what a launch could leave to a later one. */
+  /** Variables in device memory, and functions that allocate it: state that a launch could leave to a later one. */
   keptState: string[];
-  /** SHA-256 over all sources that went into it. */
+  /** SHA-256 over all sources of the build. */
   sourceDigest: string;
-  /** They themselves, as the kernel folder names them. */
+  /** The sources, with their paths as the kernel folder names them. */
   sources: SourceText[];
-  /** Where it has the first entries alone: the build with all of them, some of which are compiled still. */
+  /** If this build has only the first entries: the build with all entries, some of which are still being compiled. */
   complete?: Promise<KernelBuild>;
 }
 
-/** What is compiled of a kernel. */
+/** The compiler output for a kernel. */
 export interface CompiledKernel {
   spec: BuildSpec;
   files: SnapshotFile[];
-  /** What is wrong with the sources before any compiler sees them. */
+  /** Problems found in the sources before any compiler runs. */
   problems: CompilerDiagnostic[];
-  /** What would compile all of it, whether or not entries were compiled apart. */
+  /** The units that compile the whole kernel, whether or not entries were compiled separately. */
   units: readonly CompileUnit[];
   runs: CompilerRun[];
   listing: Listing | undefined;
   seconds: number;
-  /** Undefined for a GPU's build. */
+  /** undefined for a GPU's build. */
   emulation: Emulation | undefined;
 }
 
@@ -82,7 +82,7 @@ const ARTIFACT_KINDS: Record<OutputKind, ArtifactKind> = {
   library: ArtifactKind.UNSPECIFIED,
 };
 
-/** Whose reports have what ptxas says. */
+/** Compilers whose reports contain ptxas's output. */
 const WITH_PTXAS: readonly string[] = ['nvcc', 'nvrtc'] satisfies Compiler['name'][];
 
 export const compiled = (problems: readonly CompilerDiagnostic[], runs: readonly CompilerRun[]): boolean =>
@@ -93,7 +93,7 @@ function imageKind(emulation: Emulation | undefined): OutputKind {
   return emulation.engine === 'ptx' ? 'ptx' : 'emulator-module';
 }
 
-/** Where the sources, the listing and what compilers made are kept. */
+/** Builds the result, and keeps sources, listing and compiler output as artifacts. */
 export class KernelAssembly {
   readonly #artifacts: ArtifactStore;
 
@@ -154,12 +154,12 @@ export class KernelAssembly {
       ).map(({ entry, taken }) => [entry, taken]),
     );
     const reported = (assembled.length > 0 ? inPtxas : inPtx)?.map(({ entry }) => entry);
-    // A report may be cut; what was compiled has its entries whatever the compiler wrote.
+    // A report may be truncated, so entries found in the compiled code are added.
     const found = reported && [...new Set([...reported, ...parameters.keys()])];
     return {
       result,
       findings: findingsOf(kernel, { excess, found, result, parameters }),
-      // The fibres' module has each entry under the manifest's own name.
+      // The fibre engine's module has each entry under the manifest's own name.
       image: succeeded
         ? withSymbols(this.#imageOf(runs, emulation), emulation?.engine === 'fibres' ? new Map() : spelled, spec)
         : undefined,
@@ -179,13 +179,13 @@ export class KernelAssembly {
     return Object.fromEntries(loaded.flatMap(({ entries = [], path }) => entries.map((entry) => [entry, path])));
   }
 
-  /** What clang's PTX has, where there is no ptxas that tells; undefined: no PTX was made. */
+  /** The entries in clang's PTX, for builds without a ptxas report; undefined if no PTX was made. */
   #entriesInPtx(runs: readonly CompilerRun[]): PtxEntry[] | undefined {
     const ptx = runs.flatMap(({ compilation }) => compilation.outputs).find(({ kind }) => kind === 'ptx');
     return ptx && readPtxEntries(readFileSync(this.#artifacts.path(ptx.sha256), 'utf8'));
   }
 
-  /** Of each entry, by the cubins, else by the PTX; a fibre module does not tell. */
+  /** The parameters of each entry, from the cubins if there are any, else from the PTX; a fibre module has neither. */
   #parametersOf(runs: readonly CompilerRun[]): EntryParameters {
     const outputs = runs.flatMap(({ compilation }) => compilation.outputs);
     const cubins = outputs.filter(({ kind }) => kind === 'cubin').map(({ sha256 }) => this.#artifacts.path(sha256));
@@ -194,7 +194,10 @@ export class KernelAssembly {
     return ptx ? ptxParameters(readFileSync(this.#artifacts.path(ptx.sha256), 'utf8')) : new Map();
   }
 
-  /** Of each run's cubin, with its PTX where that is kept, else of the PTX; a fibre module does not tell. */
+  /**
+   * Kept state from each run's cubin, along with its PTX if that is kept, or from the PTX if there is no cubin. A fibre
+   * module does not show any.
+   */
   #keptState(runs: readonly CompilerRun[]): string[] {
     const state = runs.flatMap(({ compilation: { outputs } }) => {
       const [cubin, ptx] = (['cubin', 'ptx'] as const).map((wanted) => {
@@ -220,7 +223,7 @@ export class KernelAssembly {
     ];
   }
 
-  /** The source stays with the result: what two jobs differ in can be shown whatever became of the folder. */
+  /** Stores a source with the result, so that two jobs can be compared even if the kernel folder has changed. */
   #keepSource({ path, text }: SnapshotFile): MessageInitShape<typeof ArtifactSchema> {
     const bytes = Buffer.from(text);
     return {
@@ -232,7 +235,7 @@ export class KernelAssembly {
   }
 }
 
-/** Without markers; a spelled entry bears the manifest's name for it. */
+/** Drops markers and gives spelled entries the manifest's names. */
 function asSpelled<T extends { entry: string }>(entries: readonly T[], spelled: ReadonlyMap<string, string>): T[] {
   const names = new Map([...spelled].map(([entry, symbol]) => [symbol, entry]));
   return entries
@@ -240,7 +243,7 @@ function asSpelled<T extends { entry: string }>(entries: readonly T[], spelled: 
     .map((each) => ({ ...each, entry: names.get(each.entry) ?? each.entry }));
 }
 
-/** The launches with the shared memory that the compiled code asks for. */
+/** The launches with the amount of shared memory that the compiled code asks for. */
 const withShared = (spec: BuildSpec): BuildSpec => ({
   ...spec,
   launches: spec.launches.map((launch) => ({
@@ -249,7 +252,7 @@ const withShared = (spec: BuildSpec): BuildSpec => ({
   })),
 });
 
-/** The image of all entries, with what it calls those that are spelled. */
+/** The image of all entries, with the compiled names of the spelled ones. */
 function withSymbols(
   image: DeviceImage | undefined,
   spelled: ReadonlyMap<string, string>,
@@ -269,7 +272,7 @@ function withSymbols(
 
 interface FindingParts {
   excess: SmemExcess[];
-  /** Entries of the compiled code; undefined: not known. */
+  /** Entries of the compiled code; undefined if not known. */
   found: string[] | undefined;
   result: BuildResult;
   parameters: EntryParameters;
@@ -313,7 +316,7 @@ function entriesMissing(count: number, { assembled, problems, succeeded, nvccPro
   return succeeded ? 'the compiled code has none of the entries that the manifest launches' : 'it does not compile';
 }
 
-/** A run for each unit in which a compiler ran: calls for entries apart as one. */
+/** The runs to report: one per unit in which a compiler ran. Separate calls per entry are merged into one run. */
 function toldRuns(units: readonly CompileUnit[], runs: readonly CompilerRun[]): readonly CompilerRun[] {
   return runs.some(({ unit }) => unit.entries) ? [partsAsOne(runs, units[0]!)] : runs.filter(didRun);
 }

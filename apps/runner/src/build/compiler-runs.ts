@@ -8,11 +8,11 @@ export interface CompilerRun {
   unit: CompileUnit;
   compilation: Compilation;
   diagnostics: CompilerDiagnostic[];
-  /** Calls side by side that it stands for; absent: it is one. */
+  /** The number of parallel calls that this run represents; absent for a single call. */
   parts?: number;
 }
 
-/** Calls side by side as one of a unit that has all of it. */
+/** Merges parallel calls into one run of a unit with all of the kernel. */
 export function partsAsOne(runs: readonly CompilerRun[], unit: CompileUnit): CompilerRun {
   const diagnostics = new Map(runs.flatMap((run) => run.diagnostics).map((each) => [JSON.stringify(each), each]));
   const compilations = runs.map(({ compilation }) => compilation);
@@ -31,7 +31,7 @@ export function partsAsOne(runs: readonly CompilerRun[], unit: CompileUnit): Com
   };
 }
 
-/** Digest of compilers, their versions and arguments; empty when nothing was compiled. */
+/** Digest of compilers, their versions and arguments; empty if nothing was compiled. */
 export function flagsDigest(runs: readonly CompilerRun[]): string {
   if (runs.length === 0) return '';
   const lines = runs.map(({ unit }) => [

@@ -9,43 +9,45 @@ export interface Compiler {
   path: string;
   /** For example "13.0.88" or "12.2.0". */
   version: string;
-  /** What `-march=native` means here, and the like: part of every digest. */
+  /** What the compiler's output depends on, such as the meaning of `-march=native` here; part of every digest. */
   identity: string;
-  /** The same of code that is not made for this host's very processor; undefined: as `identity`. */
+  /** The same for code that is not compiled for this host's own processor; undefined: equal to `identity`. */
   anyProcessor?: string;
 }
 
 export interface Nvcc extends Compiler {
-  /** Architectures that it makes code for: "sm_80" … */
+  /** Architectures for which it makes code: "sm_80" … */
   archs: string[];
 }
 
-/** One that makes PTX: Apple's, for one, does not. */
+/** A clang that makes PTX; Apple's clang does not. */
 export interface Clang extends Compiler {
   /** Architectures that it knows by name: "sm_80" … */
   archs: string[];
 }
 
-/** libnvrtc, by the program that this repository has for it. */
+/** libnvrtc, run by this repository's program for it. */
 export interface Nvrtc extends Compiler {
-  /** Architectures that it makes code for: "sm_80" … */
+  /** Architectures for which it makes code: "sm_80" … */
   archs: string[];
   place: NvrtcPlace;
-  /** Of CUDA's headers: "13.0". */
+  /** Version of CUDA's headers, such as "13.0". */
   headersVersion: string;
 }
 
-/** By what it says of its version; its architectures are asked apart. Errors, here as below: UnusableCompiler. */
+/**
+ * nvcc, from its version text; its architectures are asked for separately. Errors, here and below: UnusableCompiler.
+ */
 export const nvccThatSays = (path: string, said: string): Nvcc => ({
   ...nvccOfVersion(versionIn(said, /V(\d+\.\d+\.\d+)/, path)),
   path,
 });
 
-/** Of nvcc's list of code. */
+/** Architectures in nvcc's list of code. */
 export const archsIn = (said: string): string[] =>
   withFeatureArchs(said.split(/\s+/).filter((code) => /^sm_\d+$/.test(code)));
 
-/** An nvcc of another host: what it compiled is known by its version. */
+/** An nvcc of another host, whose compilations are identified by its version. */
 export const nvccOfVersion = (version: string): Nvcc => ({
   name: 'nvcc',
   path: '',
@@ -68,15 +70,15 @@ export function nvrtcThatSays(program: string, said: string, place: NvrtcPlace):
   };
 }
 
-/** Triton, by the Python that imports it. */
+/** Triton, with the Python that imports it. */
 export interface Triton extends Compiler {
-  /** Of that Python. */
+  /** Prefix of that Python. */
   prefix: string;
-  /** Where Triton lies. */
+  /** The folder that contains Triton. */
   sitePackages: string;
 }
 
-/** By what WHICH_TRITON prints; undefined where there is no Triton. */
+/** Triton, from WHICH_TRITON's output; undefined if there is none. */
 export function tritonThatSays(path: string, said: string): Triton | undefined {
   const [version, python, prefix, sitePackages] = said.split('\n').slice(-4);
   if (version === undefined || !/^\d+\.\d+/.test(version) || !sitePackages?.startsWith('/')) return undefined;
@@ -90,7 +92,7 @@ export function tritonThatSays(path: string, said: string): Triton | undefined {
   };
 }
 
-/** By its list of PTX targets; undefined where it has none. */
+/** clang, from its list of PTX targets; undefined if it has none. */
 export function clangThatSays(path: string, said: string): Clang | undefined {
   const version = /\bversion (\d+\.\d+\.\d+)/.exec(said)?.[1];
   const archs = said.match(/\bsm_\d+[af]?\b/g);
@@ -114,13 +116,16 @@ export function cxxThatSays(path: string, said: string): Compiler {
   };
 }
 
-/** nvcc lists sm_90 and takes sm_90a (instructions of exactly that architecture) too; it exists from 9.0 on. */
+/**
+ * nvcc lists sm_90 but also accepts sm_90a, with that architecture's own instructions. Such architectures exist from
+ * 9.0 on.
+ */
 function withFeatureArchs(codes: string[]): string[] {
   const sorted = [...new Set(codes)].sort((a, b) => Number(a.slice(3)) - Number(b.slice(3)));
   return sorted.flatMap((code) => (Number(code.slice(3)) >= 90 ? [code, `${code}a`] : [code]));
 }
 
-/** Code made with -march=native is right for processors with the same features only. */
+/** Code compiled with -march=native is right only for processors with the same features. */
 function hostProcessor(): string {
   const flags = existsSync('/proc/cpuinfo')
     ? (/^(?:flags|Features)\s*:.*$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[0] ?? '')

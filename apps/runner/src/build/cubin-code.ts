@@ -1,19 +1,19 @@
 import { readFileSync } from 'node:fs';
 
-/** Of an ELF file of 64 bits, little-endian, as all cubins are. */
+/** Offsets in a 64-bit little-endian ELF file; all cubins are such files. */
 const SECTION_TABLE = { offset: 40, count: 60, names: 62 };
 const SECTION_BYTES = 64;
 const SECTION = { name: 0, type: 4, offset: 24, size: 32 };
 const NO_BITS = 8;
 
-/** Whether a cubin has variables in device memory, which launches may hand on to each other. */
+/** Whether a cubin has variables in device memory, through which launches may pass data to each other. */
 export const hasVariables = (path: string): boolean =>
   [...sectionsOf(readFileSync(path)).keys()].some((name) => /^\.nv\.global(?:\.init)?$/.test(name));
 
 /** Contents of a cubin's sections, by name. */
 export const sectionsOf = (file: Buffer): Map<string, Buffer> => new Map(allSections(file));
 
-/** Names and contents of all sections, in order: symbols name them by their index. */
+/** Names and contents of all sections, in order, because symbols refer to them by index. */
 function allSections(file: Buffer): [name: string, content: Buffer][] {
   const table = Number(file.readBigUInt64LE(SECTION_TABLE.offset));
   const headers = Array.from({ length: file.readUInt16LE(SECTION_TABLE.count) }, (_, index) =>
@@ -32,7 +32,7 @@ function allSections(file: Buffer): [name: string, content: Buffer][] {
   return headers.map((header) => [nameOf(header), contentOf(header)]);
 }
 
-/** Of a symbol table of 64 bits. */
+/** Size of an entry in a 64-bit symbol table. */
 const SYMBOL_BYTES = 24;
 const SYMBOL = { name: 0, info: 4, section: 6, size: 16 };
 const TYPE_BITS = 0xf;
@@ -41,7 +41,7 @@ export interface CubinSymbol {
   name: string;
   /** STT_OBJECT is 1, STT_FUNC 2. */
   type: number;
-  /** Undefined: it is defined elsewhere, or in no section. */
+  /** undefined if the symbol is defined elsewhere or in no section. */
   section: string | undefined;
   bytes: number;
 }

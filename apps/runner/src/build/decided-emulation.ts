@@ -13,34 +13,36 @@ import { ownSource } from './own-libraries.ts';
 import { UnusableCompiler } from './tool-answers.ts';
 import type { Toolchain } from './toolchain.ts';
 
-/** Of the device that the emulator is. */
+/** Architecture of the emulated device. */
 const EMULATED_ARCH = DATA_SHEETS[0]!.arch;
-/** A front end takes less than a second for the kernel that it is tried with. */
+/** Front ends need less than a second for the trial kernel. */
 const TRIAL_LIMIT_MS = 30_000;
 const TRIAL_KERNEL = 'canary';
 
 export interface DecidedEmulationOptions {
   wanted: EngineWanted;
   toolchain: Toolchain;
-  /** Front ends are tried in it. */
+  /** Cache of the trial compilations. */
   cache: CompileCache;
   runnerFolder: string;
   emulatorFolder: string;
 }
 
-/** What the emulator runs kernels with, decided once for a runner: its device has the library of one engine. */
+/** The choice of the emulator's engine, made once per runner, because the emulator's library has only one engine. */
 export class DecidedEmulation {
   readonly #options: DecidedEmulationOptions;
   #emulation: Emulation | undefined;
   #choosing: Promise<Emulation> | undefined;
-  /** Why it is not known yet. */
+  /** Why the last attempt to choose failed. */
   #undecided: Error | undefined;
 
   constructor(options: DecidedEmulationOptions) {
     this.#options = options;
   }
 
-  /** Errors: COMPILER_MISSING where a compiler did not say what it is; what kept one from being tried. */
+  /**
+   * The choice. Errors: COMPILER_MISSING if a compiler did not report its version; the error that prevented a trial.
+   */
   now(): Emulation {
     if (this.#emulation) return this.#emulation;
     throw (
@@ -49,7 +51,7 @@ export class DecidedEmulation {
     );
   }
 
-  /** Decides it, if it is not decided. Errors as above. */
+  /** Makes the choice if it has not been made yet. Errors as above. */
   async decided(): Promise<Emulation> {
     if (this.#emulation) return this.#emulation;
     const { wanted, toolchain } = this.#options;
@@ -68,7 +70,7 @@ export class DecidedEmulation {
     }
   }
 
-  /** Has a front end compile a kernel of the runner's own, once for each C++ compiler that nvcc could refuse. */
+  /** Compiles one of the runner's own kernels with a front end, once for each C++ compiler that nvcc could refuse. */
   async #problemOf(frontEnd: FrontEnd): Promise<string | undefined> {
     const { cache, toolchain, runnerFolder } = this.#options;
     const source = ownSource(runnerFolder, TRIAL_KERNEL);

@@ -40,7 +40,7 @@ test('parseGnuDiagnostics() reads file, line and column', () => {
   ]);
 });
 
-test('parseGnuDiagnostics() reads what the assembler says of inline assembly, which has a capital and no column', () => {
+test("parseGnuDiagnostics() reads the assembler's capitalized messages about inline assembly, which have no column", () => {
   const lines = ['fa_v2_wmma.cu: Assembler messages:', "fa_v2_wmma.cu:168: Error: no such instruction: `bar.sync 0'"];
   expect(parseGnuDiagnostics(lines)).toEqual([
     {
@@ -54,7 +54,7 @@ test('parseGnuDiagnostics() reads what the assembler says of inline assembly, wh
   ]);
 });
 
-test("clang's messages about CUDA: with a place, and its own without one", () => {
+test("reads clang's messages about CUDA, with and without a place", () => {
   expect(
     parseClangDiagnostics([
       'In file included from <built-in>:1:',

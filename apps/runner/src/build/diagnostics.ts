@@ -1,9 +1,9 @@
 /** A compiler's message with its place; the fields mean what the proto's Diagnostic says. */
 export interface CompilerDiagnostic {
   severity: 'error' | 'warning' | 'note';
-  /** As the kernel folder names it. */
+  /** The path as the kernel folder names it. */
   file: string;
-  /** From 1; 0 where the message has none. */
+  /** From 1; 0 if the message has none. */
   line: number;
   column: number;
   message: string;
@@ -11,8 +11,8 @@ export interface CompilerDiagnostic {
 }
 
 /**
- * "clang++": where it makes PTX; as the emulator's C++ compiler it is told as "g++". "as": the assembler that g++ hands
- * inline assembly to; "runner": refused before any compiler ran.
+ * "clang++" only when it makes PTX; as the emulator's C++ compiler it is reported as "g++". "as" is the assembler that
+ * g++ runs for inline assembly. "runner" means refused before any compiler ran.
  */
 export type DiagnosticTool = 'nvcc' | 'nvrtc' | 'ptxas' | 'clang++' | 'g++' | 'as' | 'triton' | 'runner';
 
@@ -22,16 +22,16 @@ const NVCC = /^(.+?)\((\d+)\): (catastrophic error|error|warning|remark)(?: (#[\
 const NVCC_FATAL = /^nvcc (fatal|error|warning)\s*: (.*)$/;
 const PTXAS = /^ptxas (fatal|error|warning)\s*: (.*)$/;
 const PTXAS_PLACE = /^ptxas (.+?), line (\d+); (fatal|error|warning)\s*: (.*)$/;
-// "file.cu:9:18: error: expected ';' before …"; also the host compiler's, when nvcc runs it.
+// "file.cu:9:18: error: expected ';' before …"; also from the host compiler that nvcc runs.
 const GNU = /^(.+?):(\d+):(?:(\d+):)? (fatal error|error|warning|note): (.*)$/;
-// "file.cu:168: Error: no such instruction: `bar.sync 0'": GNU as, which g++ runs, begins the word with a capital.
+// "file.cu:168: Error: no such instruction: `bar.sync 0'". GNU as, which g++ runs, capitalizes the word.
 const GNU_AS = /^(.+?):(\d+): (Fatal error|Error|Warning): (.*)$/;
 // "clang++-19: error: unsupported CUDA gpu architecture: sm_12", "fatal error: error in backend: …"
 const CLANG_FATAL = /^(?:clang[+\w-]{0,20}: |fatal )error: (.*)$/;
-/** The caret under a source line tells the column, which nvcc does not print. It sets both two cells in. */
+/** The caret under a source line shows the column, which nvcc does not print. nvcc indents it by two cells. */
 const CARET = /^ {2}(\s*)\^/;
 
-/** Reads what nvcc printed: its own messages, ptxas's, and those of the host compiler that it runs as preprocessor. */
+/** Parses nvcc's output: its own messages, ptxas's, and those of the host compiler that it runs as preprocessor. */
 export function parseNvccDiagnostics(lines: readonly string[]): CompilerDiagnostic[] {
   const found: CompilerDiagnostic[] = [];
   let awaitsCaret: CompilerDiagnostic | undefined;
@@ -50,11 +50,11 @@ export function parseNvccDiagnostics(lines: readonly string[]): CompilerDiagnost
   return found.slice(0, MAX_DIAGNOSTICS);
 }
 
-/** Reads what NVRTC printed: its front end is nvcc's. */
+/** Parses NVRTC's output; NVRTC has nvcc's front end. */
 export const parseNvrtcDiagnostics = (lines: readonly string[]): CompilerDiagnostic[] =>
   parseNvccDiagnostics(lines).map((found) => (found.tool === 'nvcc' ? { ...found, tool: 'nvrtc' } : found));
 
-/** Whether a line is a message that the parsers above and below take. */
+/** Whether one of the parsers in this file accepts the line as a message. */
 export const isDiagnosticLine = (line: string): boolean =>
   (nvccDiagnostic(line) ?? ptxasDiagnostic(line) ?? gnuDiagnostic(line, 'g++') ?? assemblerDiagnostic(line)) !==
   undefined;
@@ -68,18 +68,18 @@ export function isPlaced(line: string, severity?: CompilerDiagnostic['severity']
   return found !== undefined && found.line > 0 && (severity === undefined || found.severity === severity);
 }
 
-/** The line under the source line that nvcc prints with a message. */
+/** Whether a line has only the caret that nvcc prints under a source line. */
 export const isCaretLine = (line: string): boolean => /^\s*\^\s*$/.test(line);
 
-/** Reads what clang++ printed about CUDA; how many errors there are in all it says without a place. */
+/** Parses clang++'s output about CUDA. Its total count of errors has no place and is left out. */
 export const parseClangDiagnostics = (lines: readonly string[]): CompilerDiagnostic[] =>
   lines.flatMap((line) => gnuDiagnostic(line, 'clang++') ?? clangFatal(line) ?? []).slice(0, MAX_DIAGNOSTICS);
 
-/** Reads what tools/compile_triton.py printed. */
+/** Parses the output of tools/compile_triton.py. */
 export const parseTritonDiagnostics = (lines: readonly string[]): CompilerDiagnostic[] =>
   lines.flatMap((line) => gnuDiagnostic(line, 'triton') ?? []).slice(0, MAX_DIAGNOSTICS);
 
-/** Reads what g++ or clang++ printed. */
+/** Parses the output of g++ or clang++. */
 export function parseGnuDiagnostics(lines: readonly string[]): CompilerDiagnostic[] {
   return lines
     .flatMap((line) => gnuDiagnostic(line, 'g++') ?? assemblerDiagnostic(line) ?? [])
@@ -105,7 +105,7 @@ function nvccDiagnostic(line: string): CompilerDiagnostic | undefined {
 
 function ptxasDiagnostic(line: string): CompilerDiagnostic | undefined {
   const placed = PTXAS_PLACE.exec(line);
-  // The file is a temporary PTX file: its name and line say nothing about the source.
+  // Temporary PTX files have a name and lines that say nothing about the source.
   if (placed)
     return { severity: severityOf(placed[3]!), file: '', line: 0, column: 0, message: placed[4]!, tool: 'ptxas' };
   const match = PTXAS.exec(line);

@@ -8,10 +8,10 @@ import { toolchainFolder } from './compile-stages.ts';
 import { runProgram } from '../sandbox/run.ts';
 import type { Toolchain } from './toolchain.ts';
 
-/** SASS as cuobjdump prints it, or why there is none. */
+/** SASS from cuobjdump, or the reason why there is none. */
 export type Listing = { text: Buffer } | { missing: string };
 
-/** Of several cubins as of one; where one is missing, why. */
+/** Joins the listings of several cubins; if one is missing, the reason. */
 export function joinedListing(listings: readonly Listing[]): Listing {
   const missing = listings.find((each) => 'missing' in each);
   return missing ?? { text: Buffer.concat(listings.flatMap((each) => ('text' in each ? [each.text] : []))) };
@@ -20,7 +20,7 @@ export function joinedListing(listings: readonly Listing[]): Listing {
 const LIMIT_MS = 60_000;
 const MAX_FILE_BYTES = 256 * 1024 ** 2;
 const MAX_ADDRESS_BYTES = 4 * 1024 ** 3;
-// To a file: a listing has more lines than what a tool says is kept for.
+// Written to a file, because a listing has more lines than are kept of a tool's output.
 const SCRIPT = 'exec "$0" -sass kernel.cubin >kernel.sass';
 
 interface DisassemblyOptions {
@@ -31,8 +31,8 @@ interface DisassemblyOptions {
 }
 
 /**
- * Disassembles a cubin with cuobjdump, boxed as the compilers are. Errors: the signal's reason, DEVICE_UNAVAILABLE
- * where a box is required.
+ * Disassembles a cubin with cuobjdump, in the compilers' sandbox. Errors: the signal's reason, DEVICE_UNAVAILABLE if a
+ * required sandbox is missing.
  */
 export async function disassemble(
   cubin: string,

@@ -10,7 +10,7 @@ import type { EngineWanted } from './emulator-engine.ts';
 
 let folder: string;
 
-/** A host with g++ and what a test puts into this folder. */
+/** A host that has g++ and the programs that a test puts into this folder. */
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'fc-emulation-'));
   vi.stubEnv('CUDA_HOME', '/none');
@@ -30,7 +30,7 @@ function makeProgram(name: string, script: string): void {
 
 const COMPILES = ': >preprocessed.ii; : >kernel.ptx; : >canary.ptx; : >kernel.cubin';
 
-/** An nvcc that says what it is; `compiles`: what it does else. */
+/** An nvcc that reports its version; `compiles` is the shell code for everything else. */
 const makeNvcc = (compiles: string, { version = '13.0.88', codes = 'sm_89 sm_90' } = {}): void =>
   makeProgram(
     'nvcc',
@@ -55,7 +55,7 @@ async function emulationFor(engine?: EngineWanted): Promise<Emulation> {
   return tools.emulation();
 }
 
-test('a host with g++ alone runs kernels on fibres, and says why', async () => {
+test('a host with only g++ runs kernels on fibres, and says why', async () => {
   expect(await emulationFor()).toEqual({
     engine: 'fibres',
     frontEnd: undefined,
@@ -70,7 +70,10 @@ test('nvcc comes before clang', async () => {
   expect(await emulationFor()).toMatchObject({ engine: 'ptx', frontEnd: 'nvcc', because: 'nvcc 13.0.88' });
 });
 
-/** A toolkit without nvcc: NVRTC, which g++ makes a program for; `compiles`: what that does. */
+/**
+ * A toolkit without nvcc but with NVRTC; g++ makes the program that runs it, and `compiles` is that program's shell
+ * code.
+ */
 function makeNvrtc(compiles: string): void {
   const toolkit = join(folder, 'toolkit');
   for (const path of ['lib64/libnvrtc.so.13', 'include/cuda_fp16.h', 'include/crt/mma.h']) {
@@ -84,13 +87,13 @@ function makeNvrtc(compiles: string): void {
   vi.stubEnv('CUDA_HOME', toolkit);
 }
 
-test('NVRTC comes before clang where there is no nvcc', async () => {
+test('NVRTC comes before clang if there is no nvcc', async () => {
   makeNvrtc(COMPILES);
   makeClang(COMPILES);
   expect(await emulationFor()).toMatchObject({ engine: 'ptx', frontEnd: 'nvrtc', because: 'nvrtc 13.0.88' });
 });
 
-test('an NVRTC that does not compile is passed over for clang', async () => {
+test('if NVRTC does not compile, clang is used instead', async () => {
   makeNvrtc('echo "canary.cu(1): error: no"; exit 1');
   makeClang(COMPILES);
   const found = await emulationFor();
@@ -98,12 +101,12 @@ test('an NVRTC that does not compile is passed over for clang', async () => {
   expect(found.because).toMatch(/^clang\+\+ 19\.1\.7; .* does not compile canary\.cu: canary\.cu\(1\): error: no$/);
 });
 
-test('fibres are taken where somebody asked for them', async () => {
+test('fibres are used if they were requested', async () => {
   makeNvcc(COMPILES);
   expect(await emulationFor('fibres')).toMatchObject({ engine: 'fibres', because: 'by --emulator-engine' });
 });
 
-describe('an nvcc that is passed over for clang, which is named with the reason', () => {
+describe('if nvcc does not work, clang is used and named with the reason', () => {
   test.each([
     ['fails', () => makeProgram('nvcc', "echo 'libcudart.so.13: not found'; exit 1"), /ended with 1: libcudart/],
     ['is too old', () => makeNvcc(COMPILES, { version: '11.5.119', codes: 'sm_80 sm_86' }), /11\.5\.119 makes no code/],
@@ -123,7 +126,7 @@ describe('an nvcc that is passed over for clang, which is named with the reason'
   });
 });
 
-test("where no front end works, kernels run on fibres: an nvcc that fails, and Apple's clang", async () => {
+test("kernels run on fibres if no front end works, such as an nvcc that fails and Apple's clang", async () => {
   makeProgram('nvcc', 'exit 1');
   makeClang(COMPILES, []);
   const found = await emulationFor();
@@ -131,13 +134,13 @@ test("where no front end works, kernels run on fibres: an nvcc that fails, and A
   expect(found.because).toMatch(/^no nvcc or clang makes PTX; Mend .*nvcc.*; .*clang\+\+ makes no PTX$/);
 });
 
-test('a clang that has the target and fails all the same is none', async () => {
+test('a clang that has the target but fails does not count as a front end', async () => {
   makeClang("echo 'error: cannot find libdevice'; exit 1");
   expect((await emulationFor()).because).toMatch(
     /clang\+\+ does not compile canary\.cu: error: cannot find libdevice$/,
   );
 });
 
-test('the PTX engine that somebody asked for stays where nothing makes PTX: jobs are refused with what to install', async () => {
+test('a requested PTX engine stays even if nothing makes PTX, and jobs are refused with what to install', async () => {
   expect(await emulationFor('ptx')).toMatchObject({ engine: 'ptx', frontEnd: undefined });
 });

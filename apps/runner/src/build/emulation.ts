@@ -2,18 +2,18 @@ import type { EmulatorEngine, EngineWanted } from './emulator-engine.ts';
 import { findFrontEnd, type FoundFrontEnd, type FrontEnd, type FrontEndOptions } from './front-end.ts';
 import type { Toolchain } from './toolchain.ts';
 
-/** What the emulator runs kernels with: found out once, and kept for the runner's life. */
+/** The emulator's engine and front end, determined once for the runner's life. */
 export interface Emulation {
   readonly engine: EmulatorEngine;
-  /** What makes its PTX; undefined: nothing, and with the PTX engine no kernel is built. */
+  /** The front end that makes PTX; undefined if there is none. Without one, the PTX engine can't build kernels. */
   readonly frontEnd: FrontEnd['kind'] | undefined;
-  /** Why the engine is this one, for people: "nvcc 13.0.88". */
+  /** Why this engine was chosen, for people: "nvcc 13.0.88". */
   readonly because: string;
-  /** Why nvcc, which is there, makes no code for the emulator; undefined: it does, or is not there. */
+  /** Why an installed nvcc makes no code for the emulator; undefined if it does or is missing. */
   readonly nvccProblem: string | undefined;
 }
 
-/** Why the engine is the one that somebody asked for. */
+/** The reason if the user chose the engine. */
 export const BY_OPTION = 'by --emulator-engine';
 
 /** Errors: as findFrontEnd(). */

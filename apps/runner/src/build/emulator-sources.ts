@@ -4,7 +4,7 @@ import { readSources } from './host-libraries.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 
 /**
- * What an emulated kernel is compiled with: the headers that stand for CUDA's, and the linker's limit on static shared
+ * Sources for compiling an emulated kernel: substitutes for CUDA's headers, and the linker's limit on static shared
  * memory.
  */
 export function emulatorHeaders(folder: string): SnapshotFile[] {
@@ -14,10 +14,12 @@ export function emulatorHeaders(folder: string): SnapshotFile[] {
   ];
 }
 
-/** CUDA's headers where clang makes PTX: those of device code, and redirections that both engines share. */
+/**
+ * Substitutes for CUDA's headers when clang makes PTX: those for device code, and redirections that both engines share.
+ */
 export const deviceHeaders = (folder: string): SnapshotFile[] =>
   ['device_headers', 'include'].flatMap((part) => readSources(join(folder, part), `emulator/${part}`));
 
-/** What stands for the C and C++ library's headers where NVRTC makes PTX. */
+/** Substitutes for the headers of the C and C++ libraries when NVRTC makes PTX. */
 export const standardHeaders = (folder: string): SnapshotFile[] =>
   readSources(join(folder, 'nvrtc/headers'), 'emulator/nvrtc/headers');

@@ -28,7 +28,7 @@ function sourceFor(compiler: 'g++' | 'clang++', instrumented: boolean): string[]
   return files.find(({ path }) => path === 'kernel/k.cu')!.text.split('\n');
 }
 
-test('g++ unrolls the loops that nvcc does; lines keep their numbers', () => {
+test('g++ unrolls the same loops as nvcc, and lines keep their numbers', () => {
   expect(sourceFor('g++', false)).toEqual([
     '#line 1 "k.cu"',
     '#pragma GCC unroll 16',
@@ -49,6 +49,6 @@ test('g++ unrolls the loops that nvcc does; lines keep their numbers', () => {
 test.each([
   ['clang++, which knows the pragma', 'clang++', false],
   ['the module that looks for races', 'g++', true],
-] as const)('%s: as it was written', (_, compiler, instrumented) => {
+] as const)('%s stays as it was written', (_, compiler, instrumented) => {
   expect(sourceFor(compiler, instrumented)).toEqual(['#line 1 "k.cu"', ...KERNEL.split('\n')]);
 });

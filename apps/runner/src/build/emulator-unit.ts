@@ -11,29 +11,27 @@ export interface EmulatorModuleOptions {
   files: readonly SnapshotFile[];
   /** The emulator's headers and linker script, under "emulator/". */
   emulatorFiles: readonly SnapshotFile[];
-  /** Translation unit in the build folder. */
+  /** Path of the translation unit in the build folder. */
   unit: string;
   name: string;
   defines: readonly string[];
   /** Entry points that launches name. */
   entries: readonly string[];
-  /** With the hooks that find data races; about ten times slower. */
+  /** Adds the hooks that find data races; about ten times slower. */
   instrumented: boolean;
 }
 
 const LIMIT_MS = 180_000;
 const DYNAMIC_SHARED = /\bextern\s{1,200}__shared__\s{1,200}/g;
-/** The longest declaration that is rewritten; one that is longer does not compile. */
+/** The longest declaration that is rewritten; a longer one does not compile. */
 const MAX_DECLARATION = 1_000;
-/** `#pragma unroll` with a number or none, before a loop; elsewhere g++ would take it for an error. */
+/** `#pragma unroll`, with or without a number, before a loop. Before anything else g++ would report an error. */
 const UNROLL =
   /^([ \t]{0,200}#[ \t]{0,20}pragma[ \t]{1,20})unroll(?:[ \t]{0,20}\(?(\d{1,9})\)?)?(?=[ \t\r]{0,200}\n\s{0,1000}(?:for|while|do)\b)/gm;
-/** More makes flashcore_v6 no faster, and longer to compile. */
+/** A higher limit does not make flashcore_v6 faster, and takes longer to compile. */
 const MOST_UNROLLED = 16;
 
-/**
- * The C++ compiler's run that makes a module for the emulator of a kernel (libs/emulator/README.md, section b).
- */
+/** The unit that compiles a kernel into a module for the emulator (libs/emulator/README.md, section b). */
 export function emulatorUnit(options: EmulatorModuleOptions): CompileUnit {
   const flags = [
     ...compileFlags(options.cxx),
@@ -41,7 +39,7 @@ export function emulatorUnit(options: EmulatorModuleOptions): CompileUnit {
     '-DFLASHCORE_EMULATOR=1',
     ...options.defines,
   ];
-  // clang++ reads the pragma as it is. With hooks at each access the copies of a loop cost more than they save.
+  // clang++ understands the pragma itself. With hooks at each access, unrolling a loop costs more than it saves.
   const unrolls = options.cxx.name === 'g++' && !options.instrumented;
   const includes = ['-I', 'emulator/include', '-I', 'kernels', '-I', 'kernel'];
   return {
@@ -52,7 +50,7 @@ export function emulatorUnit(options: EmulatorModuleOptions): CompileUnit {
       ...options.files.map(rewritten).map((file) => (unrolls ? unrolled(file) : file)),
       ...options.emulatorFiles,
     ],
-    // Linked apart: with -fsanitize=thread the linker would look for a library that is not wanted.
+    // A separate link stage, because with -fsanitize=thread the linker would look for an unwanted library.
     stages: [
       [{ arguments: ['-x', 'c++', ...flags, ...includes, '-c', 'unit.cpp', '-o', 'unit.o'] }],
       [{ arguments: linkArguments(options.cxx) }],
@@ -78,21 +76,24 @@ function unitText({ entries, unit }: EmulatorModuleOptions): string {
   ].join('\n');
 }
 
-/** FLASHCORE_ENTRY of a C++ spelling, whose commas no macro's argument can have. */
+/** FLASHCORE_ENTRY for a C++ spelling; a macro's argument can't contain its commas. */
 const registered = (entry: string, index: number): string => `namespace {
 ::flashcore::emu::Entry flashcore_spelled_${index};
 #line ${index + 1} "${SPELLING_FILE}"
 const int flashcore_registered_spelled_${index} = ::flashcore::emu::register_entry(flashcore_spelled_${index}, "${entry}", &${entry}, 0);
 }`;
 
-/** Kernels are written for a compiler that unrolls: arrays stay in registers, conditions on the counter fall away. */
+/** Kernels expect a compiler that unrolls, so that arrays stay in registers and conditions on the counter disappear. */
 function unrolled({ path, text }: SnapshotFile): SnapshotFile {
   const asGcc = (_: string, pragma: string, times = String(MOST_UNROLLED)): string =>
     `${pragma}GCC unroll ${Math.min(Number(times), MOST_UNROLLED)}`;
   return { path, text: text.replace(UNROLL, asGcc) };
 }
 
-/** `extern __shared__ T name[];` can't be a macro; lines keep their numbers and, by #line, their file's name. */
+/**
+ * Replaces `extern __shared__ T name[];`, which a macro can't match. Line numbers stay the same, and #line names the
+ * file.
+ */
 function rewritten({ path, text }: SnapshotFile): SnapshotFile {
   const parts: string[] = [];
   let written = 0;
@@ -113,7 +114,7 @@ function rewritten({ path, text }: SnapshotFile): SnapshotFile {
   return { path, text: `#line 1 "${path.replace(/^kernels?\//, '')}"\n${parts.join('')}` };
 }
 
-/** Type and name of `alignas(16) half name[]`; one pair of parentheses may stand in the type. */
+/** Type and name in `alignas(16) half name[]`; the type may contain one pair of parentheses. */
 function unsizedArray(declaration: string): { type: string; name: string } | undefined {
   const open = declaration.lastIndexOf('[');
   if (open < 0 || !/^\[\s*\]\s*$/.test(declaration.slice(open))) return undefined;
@@ -130,7 +131,7 @@ function compileFlags(cxx: Compiler): string[] {
     '-std=c++17',
     '-O3',
     nativeFlag(),
-    // Version 4: addr2line of Debian 12 reads no line numbers of inlined code from clang's version 5.
+    // DWARF 4, because addr2line of Debian 12 reads no line numbers of inlined code from clang's DWARF 5.
     '-g1',
     '-gdwarf-4',
     '-fPIC',
@@ -140,10 +141,10 @@ function compileFlags(cxx: Compiler): string[] {
     '-ffp-contract=fast',
     '-fno-strict-aliasing',
     '-fno-exceptions',
-    // With the last an array larger than a thread's stack is touched page by page: it meets the guard page below rather
-    // than what lies beyond it, another thread's variables.
+    // -fstack-clash-protection touches an array that is larger than a thread's stack page by page. The array then hits
+    // the guard page below the stack instead of another thread's variables.
     ...(cxx.name === 'g++' ? ['-fno-gnu-unique', '-fno-semantic-interposition', '-fstack-clash-protection'] : []),
-    // Places in faults name files as the kernel folder does.
+    // Faults name files as the kernel folder does.
     `-fdebug-prefix-map=${BUILD_FOLDER}=.`,
     '-Wno-attributes',
     '-Wno-unknown-pragmas',
@@ -153,7 +154,7 @@ function compileFlags(cxx: Compiler): string[] {
 }
 
 function linkArguments(cxx: Compiler): string[] {
-  // Apple's linker takes no linker script; there cuModuleLoadData refuses too much static shared memory.
+  // Apple's linker accepts no linker script. On macOS, cuModuleLoadData refuses too much static shared memory instead.
   const limit = process.platform === 'darwin' ? ['-undefined', 'dynamic_lookup'] : ['emulator/static_shared_limit.ld'];
   return [
     '-shared',
@@ -166,7 +167,7 @@ function linkArguments(cxx: Compiler): string[] {
   ];
 }
 
-/** Code for this machine's processor. */
+/** The flag that compiles for this machine's processor. */
 export function nativeFlag(): string {
   return process.arch === 'arm64' ? '-mcpu=native' : '-march=native';
 }

@@ -1,4 +1,4 @@
-/** A kernel whose entries are compiled apart from each other: what is waited for, and what becomes of the others. */
+/** A kernel whose entries are compiled separately: which entries a build waits for, and what happens to the others. */
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -29,7 +29,7 @@ ENTRY(thrice, 3)
 extern "C" __global__ void always(float* values) { scale<5>(values); }
 `;
 const ENTRIES = ['twice', 'thrice', 'always'];
-/** The same kernel, compiled in one. */
+/** The same kernel, compiled as a whole. */
 const IN_ONE = SOURCE.replace('FLASHCORE_WANTED(NAME)', 'true').replace(
   '#include "mechanisms/first_entries.cuh"\n',
   '',
@@ -43,7 +43,7 @@ interface BuildOptions {
   lines?: string[];
 }
 
-/** Builds it where nothing of it was compiled before. */
+/** Builds the kernel with an empty compile cache. */
 function build(name: string, { source = SOURCE, first, entries = ENTRIES, resolved, lines }: BuildOptions = {}) {
   const own = join(folder, name);
   mkdirSync(join(own, 'kernel'), { recursive: true });
@@ -91,7 +91,7 @@ const codeOf = (path: string, entry: string): Buffer | undefined =>
 const entriesOf = ({ result }: KernelBuild): string[] => result.entries.map(({ entry }) => entry).sort();
 
 test.skipIf(missing('nvcc'))(
-  'each entry is a file, with the code that it has where all are compiled in one',
+  'each entry has its own file, with the same code as in a build of the whole kernel',
   async () => {
     const lines: string[] = [];
     const apart = await build('apart', { lines });
@@ -110,7 +110,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'it is told as one build: one run of so many parts, a cubin an entry, the same with the first entries and with all',
+  'separate entries are reported as one build: one run with its number of parts, a cubin per entry, and the same id',
   async () => {
     const part = await build('first', { first: ['always', 'twice'] });
     const all = await part.complete!;
@@ -130,7 +130,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'a listing and PTX of it have every entry',
+  'the listing and the PTX contain every entry',
   async () => {
     const tools = join(folder, 'tools');
     mkdirSync(tools);
@@ -148,7 +148,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'entries that share a variable are one part',
+  'entries that share a variable are compiled together',
   async () => {
     const shares = SOURCE.replace(
       'ENTRY(twice, 2)',
@@ -158,7 +158,7 @@ test.skipIf(missing('nvcc'))(
     ).replace('void twice(int* values) {', 'void twice(int* values) { if constexpr (FLASHCORE_WANTED(twice))');
     const entries = ['twice', 'counts', 'thrice'];
     const { image, complete } = await build('shares', { source: shares, entries, first: ['twice'] });
-    // nvcc keeps a variable in each part, also where nothing uses it.
+    // nvcc keeps a variable in each part, even if nothing there uses it.
     expect(Object.keys(image as Record<string, string>).sort()).toEqual([...entries].sort());
     expect([new Set(Object.values(image as Record<string, string>)).size, complete]).toEqual([1, undefined]);
   },
@@ -166,7 +166,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'what does not compile is told once, though each part has it',
+  'a compile error that every part has is reported once',
   async () => {
     const lines: string[] = [];
     const { result, image, findings } = await build('wrong', { source: `${SOURCE}int a = nothing;\n`, lines });
@@ -179,7 +179,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'an error in an entry that nobody waits for stops neither what is waited for nor stays unsaid',
+  'an error in an entry that nobody waits for is reported and does not stop the first entries',
   async () => {
     const part = await build('later', {
       source: SOURCE.replace('ENTRY(thrice, 3)', 'ENTRY(thrice, none)'),
@@ -193,7 +193,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'an entry that is not there is told by name; one that compiles only beside others does not compile',
+  'a missing entry is reported by name, and an entry that only compiles along with others does not compile',
   async () => {
     const { findings } = await build('lacks', { entries: [...ENTRIES, 'nowhere'] });
     expect(findings.map(({ kind }) => kind)).toEqual([FindingKind.MISSING_ENTRY]);

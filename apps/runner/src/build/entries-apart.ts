@@ -1,4 +1,4 @@
-/** A kernel's entries compiled apart from each other, side by side (kernels/mechanisms/first_entries.cuh). */
+/** Compiles a kernel's entries separately and in parallel (kernels/mechanisms/first_entries.cuh). */
 import { availableParallelism } from 'node:os';
 import pLimit from 'p-limit';
 import type { BuildListener } from './build-listener.ts';
@@ -10,10 +10,10 @@ import { parsePtxasReport } from './ptxas-report.ts';
 
 interface ApartOptions {
   entries: readonly string[];
-  /** Those that are waited for. */
+  /** The entries that the build waits for. */
   first: readonly string[];
   unitOf: (entries: readonly string[]) => CompileUnit;
-  /** All entries in one. */
+  /** The unit with all entries. */
   whole: CompileUnit;
   run: (unit: CompileUnit, listener: BuildListener) => Promise<CompilerRun>;
   pathOf: (output: StoredOutput) => string;
@@ -21,12 +21,14 @@ interface ApartOptions {
 }
 
 interface CompiledApart {
-  /** Of the first entries; undefined: all are to be waited for, for they are all, or one does not stand by itself. */
+  /**
+   * Runs of the first entries; undefined if all entries are first, or if the first entries cannot be built separately.
+   */
   first: Promise<CompilerRun[] | undefined>;
   all: Promise<CompilerRun[]>;
 }
 
-/** The first entries are compiled first, the others beside whatever follows, at the lowest priority. */
+/** Compiles the first entries, and the others in the background at the lowest priority. */
 export function compileApart(options: ApartOptions): CompiledApart {
   const { entries, first, listener } = options;
   const failed = new AbortController();
@@ -69,12 +71,12 @@ async function allOf(
   if (lost) throw lost.reason as Error;
   const sharing = runs.filter((run) => sharesMemory(run, options));
   if (sharing.length < 2) return runs;
-  // Each part would have variables of its own.
+  // Compiled separately, each part would have its own copy of the variables.
   const together = options.unitOf(sharing.flatMap(({ unit }) => unit.entries ?? []));
   return [...runs.filter((run) => !sharing.includes(run)), await options.run(together, options.listener)];
 }
 
-/** In one run the compiler says all that is wrong, each thing once, and which entries there are. */
+/** Compiles the kernel as a whole, so that the compiler reports each error once and which entries there are. */
 async function explained(runs: readonly CompilerRun[], { whole, run, listener }: ApartOptions): Promise<CompilerRun[]> {
   const inOne = await run(whole, listener);
   const known = parsePtxasReport(inOne.compilation.lines).map(({ entry }) => entry);
@@ -86,11 +88,11 @@ async function explained(runs: readonly CompilerRun[], { whole, run, listener }:
 
 const succeeded = ({ compilation }: CompilerRun): boolean => compilation.exitCode === 0;
 
-/** Whether it has variables in device memory, which another entry's launches may read. */
+/** Whether a part has variables in device memory, which other entries' launches may read. */
 const sharesMemory = ({ compilation: { outputs } }: CompilerRun, { pathOf }: ApartOptions): boolean =>
   outputs.some((output) => output.kind === 'cubin' && hasVariables(pathOf(output)));
 
-/** Tells the lines of each run when it is over, and what all of them say only once. */
+/** Passes on a run's lines when the run is over, and lines that several runs print only once. */
 function withBlocksOfLines({ onCompiled, onLine, ...listener }: BuildListener): BuildListener {
   const told = new Set<string>();
   return {

@@ -1,17 +1,17 @@
-/** What an entry takes, told by what was compiled of it: bytes of each parameter, by entry. */
+/** The sizes in bytes of each entry's parameters, from the compiled code. */
 import { readFileSync } from 'node:fs';
 import { sectionsOf } from './cubin-code.ts';
 
 export type EntryParameters = ReadonlyMap<string, readonly number[]>;
 
 const INFO_SECTION = '.nv.info.';
-/** A record: format, attribute, then a value of 16 bits, which of this format is the bytes that follow. */
+/** A record has a format, an attribute and a 16-bit value, which in this format is the number of bytes that follow. */
 const RECORD_BYTES = 4;
 const WITH_BYTES = 4;
-/** Of a parameter: ordinal at 4, and at 8 a word whose upper 14 bits are its size. */
+/** A parameter's record has its ordinal at 4, and at 8 a word whose upper 14 bits are its size. */
 const PARAMETER = { attribute: 0x17, bytes: 12, ordinal: 4, word: 8, sizeShift: 18 };
 
-/** Of a cubin, whose attributes tell the driver the same. An entry of which they tell nothing is left out. */
+/** Parameters from a cubin's attributes, which the driver also reads. Entries without such attributes are left out. */
 export function cubinParameters(path: string): EntryParameters {
   const sections = [...sectionsOf(readFileSync(path))].filter(([name]) => name.startsWith(INFO_SECTION));
   const told = sections.map(([name, info]) => [name.slice(INFO_SECTION.length), parametersIn(info)] as const);
@@ -33,7 +33,7 @@ function parametersIn(info: Buffer): number[] {
 const ENTRY = /\.entry ([\w$]+)\s*\(([^)]*)\)/g;
 const IN_PTX = /\.param\b[^,]*?\.[a-z]+(\d+)\b[^,[]*(?:\[(\d+)\])?/g;
 
-/** Of PTX, where no ptxas has made a cubin of it. */
+/** Parameters from PTX, if no ptxas has made a cubin from it. */
 export const ptxParameters = (text: string): EntryParameters =>
   new Map(
     [...text.matchAll(ENTRY)].map(([, entry = '', list = '']) => [

@@ -3,14 +3,14 @@ import { EntryResourcesSchema, type EntryResources, type LaunchWaves } from '@fl
 import { archLimits, launchWaves, occupancy, type PlannedLaunch } from '@flashcore/shared/kernels';
 import type { PtxasEntry } from './ptxas-report.ts';
 
-/** A launch, and the shape that it is for, as BxHxSxD, where somebody will ask for it. */
+/** A launch with its shape, as BxHxSxD, if the shape is to be reported. */
 export interface ShapeLaunch extends PlannedLaunch {
   shape?: string;
 }
 
 /**
- * ptxas's figures with what follows from the largest of the launches: CTAs an SM, occupancy and what bounds it. Entries
- * that nothing launches are left out.
+ * ptxas's figures, along with CTAs per SM, occupancy and its limiter for the largest of the launches. Entries that
+ * nothing launches are left out.
  */
 export function entryResources(
   entries: readonly PtxasEntry[],
@@ -52,7 +52,7 @@ function resourcesOf(entry: PtxasEntry, launches: readonly ShapeLaunch[], multip
   });
 }
 
-/** Of each shape's largest launch. */
+/** Waves of the largest launch of each shape. */
 function wavesOf(launches: readonly ShapeLaunch[], ctasPerSm: number, multiprocessors: number): LaunchWaves[] {
   const largest = new Map<string, number>();
   for (const { shape, grid } of launches) {

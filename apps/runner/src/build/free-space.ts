@@ -2,7 +2,9 @@ import { existsSync, statfsSync } from 'node:fs';
 
 const EVERY_MS = 100;
 
-/** Watches the space on a folder's disk: a compiler that fails for want of it gives back what it had taken. */
+/**
+ * Watches the free space on a folder's disk, because a compiler that fails for lack of space frees what it had used.
+ */
 export class FreeSpace implements Disposable {
   readonly #folder: string;
   readonly #timer: NodeJS.Timeout;
@@ -14,14 +16,14 @@ export class FreeSpace implements Disposable {
     this.#timer = setInterval(() => this.#look(), EVERY_MS).unref();
   }
 
-  /** Bytes that there were at the worst moment, this one included; 0 where there was room for no further file. */
+  /** The fewest free bytes so far, including now; 0 if there was no room for another file. */
   least(): number {
     this.#look();
     return this.#least;
   }
 
   #look(): void {
-    // A removed folder has no free space to report; its compiler fails by itself.
+    // A removed folder has no free space to report; its compiler fails anyway.
     if (!existsSync(this.#folder)) return;
     const { bavail, bsize, files, ffree } = statfsSync(this.#folder);
     this.#least = Math.min(this.#least, files > 0 && ffree === 0 ? 0 : bavail * bsize);

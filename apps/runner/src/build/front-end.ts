@@ -3,8 +3,8 @@ import { UnusableCompiler } from './tool-answers.ts';
 import type { Toolchain } from './toolchain.ts';
 
 /**
- * What makes PTX of kernels for the emulator: nvcc, in the run that makes the cubin; NVRTC, with CUDA's headers; or
- * clang with headers of ours.
+ * Compilers that make PTX for the emulator: nvcc, in the same run as the cubin; NVRTC, with CUDA's headers; or clang,
+ * with our own headers.
  */
 interface Compilers {
   nvcc: Nvcc;
@@ -14,28 +14,29 @@ interface Compilers {
 export type FrontEnd = { [Kind in keyof Compilers]: { kind: Kind; compiler: Compilers[Kind] } }[keyof Compilers];
 
 export interface FoundFrontEnd {
-  /** The first that there is and that works; undefined: none, kernels run on fibres. */
+  /** The first installed one that works; undefined if none does, so that kernels run on fibres. */
   frontEnd: FrontEnd | undefined;
-  /** Why nvcc, which is there, makes no code for the emulator; undefined: it does, or is not there. */
+  /** Why an installed nvcc makes no code for the emulator; undefined if it does or is missing. */
   nvccProblem: string | undefined;
-  /** Why NVRTC, which is there, makes none; undefined: it does, is not there, or was not asked for. */
+  /** Why an installed NVRTC makes no PTX; undefined if it does, is missing or was not asked. */
   nvrtcProblem: string | undefined;
-  /** Why clang, which is there, makes none; undefined: it does, is not there, or was not asked for. */
+  /** Why an installed clang makes no PTX; undefined if it does, is missing or was not asked. */
   clangProblem: string | undefined;
 }
 
 export interface FrontEndOptions {
   /** The emulator's architecture. */
   arch: string;
-  /** Has it compile a kernel; what it said where that failed. Errors: where that can't be tried now. */
+  /** Compiles a trial kernel. Returns the compiler's message if that failed. Errors: the trial is not possible now. */
   problemOf: (frontEnd: FrontEnd) => Promise<string | undefined>;
 }
 
 /**
- * What makes the emulator's PTX on this host: nvcc, or else NVRTC, which is of the same make (its PTX has the counters
- * of nvcc's, and its ptxas says registers), or else clang. One that is there and does not work (a wrapper that
- * fails, an nvcc that refuses the host's gcc, a clang without a back end for PTX) is passed over. Errors:
- * COMPILER_MISSING where one did not say in time what it is: a busy host must not change the engine.
+ * Finds the front end that makes the emulator's PTX on this host. It prefers nvcc, then NVRTC, which is the same
+ * compiler (equal counters in its PTX, and its ptxas reports registers), then clang. An installed one that does not
+ * work is skipped, for example a wrapper that fails, an nvcc that refuses the host's gcc, or a clang without a back end
+ * for PTX. Errors: COMPILER_MISSING if one did not report its version in time, because a busy host must not change the
+ * engine.
  */
 export async function findFrontEnd(toolchain: Toolchain, options: FrontEndOptions): Promise<FoundFrontEnd> {
   const nvcc = await works(() => Promise.resolve(toolchain.nvcc()), 'nvcc', options);

@@ -29,12 +29,12 @@ test.each([
   expect(() => parseHeaderTrees([text])).toThrow(why);
 });
 
-test('a name stands for one tree', () => {
+test('a name can have only one tree', () => {
   const folder = treeOf({ 'a.h': '' });
   expect(() => parseHeaderTrees([`a=${folder}`, `a=${folder}`])).toThrow('a is named twice');
 });
 
-test('the digest is over paths and contents of plain files, as they are now', () => {
+test('the digest covers the current paths and contents of plain files', () => {
   const [first, second] = [treeOf({ 'a/b.h': 'one', 'c.h': '' }), treeOf({ 'a/b.h': 'one', 'c.h': '' })];
   symlinkSync('/etc/hostname', join(first, 'link.h'));
   const digests = (): string[] => trees.now().map(({ digest }) => digest);
@@ -68,7 +68,7 @@ extern "C" __global__ void includes_headers(const float* Q, float* O) { O[thread
 };
 
 test.skipIf(missing('nvcc'))(
-  'a kernel includes what --headers names, in a box too; another content is another build',
+  'a kernel can include --headers folders, even in a sandbox, and changed headers make another build',
   { timeout: 120_000 },
   async () => {
     const folder = treeOf({

@@ -1,4 +1,7 @@
-/** Headers of the host that kernels may include beside CUDA's and the repository's: `serve --headers cutlass=PATH`. */
+/**
+ * Headers of the host that kernels may include in addition to CUDA's and the repository's: `serve --headers
+ * cutlass=PATH`.
+ */
 import { createHash } from 'node:crypto';
 import { readFileSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,7 +9,7 @@ import { UsageError } from '../usage-error.ts';
 
 export interface NamedFolder {
   readonly name: string;
-  /** The include path, by its real name. */
+  /** Real path of the include folder. */
   readonly folder: string;
 }
 
@@ -15,14 +18,14 @@ export interface HeaderTree extends NamedFolder {
   readonly digest: string;
 }
 
-// CUTLASS 4 has some 900 headers of 25 MiB.
+// CUTLASS 4 has about 900 headers with 25 MiB.
 const MAX_FILES = 20_000;
 const MAX_BYTES = 256 * 1024 ** 2;
 const MAX_DEPTH = 32;
 const NAME = /^[a-z][a-z0-9_-]{0,31}$/;
 
 /**
- * Reads `name=folder` texts. Errors: UsageError where a name or a folder is wrong, a name is given twice, or a tree is
+ * Parses `name=folder` texts. Errors: UsageError if a name or a folder is wrong, a name is given twice, or a tree is
  * too large.
  */
 export function parseHeaderTrees(texts: readonly string[]): NamedFolder[] {
@@ -44,7 +47,7 @@ function splitOnce(text: string): [string, string] {
   return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)];
 }
 
-/** Trees by their contents as these are now: what was read is read again when a file has another size or time. */
+/** The current contents of the trees. A tree is read again if the size or time of one of its files has changed. */
 export class HeaderTrees {
   readonly #named: readonly NamedFolder[];
   readonly #read = new Map<string, { signature: string; digest: string }>();
@@ -53,7 +56,7 @@ export class HeaderTrees {
     this.#named = named;
   }
 
-  /** Errors: UsageError where a tree has become too large or can't be read. */
+  /** Errors: UsageError if a tree has become too large or can't be read. */
   now(): HeaderTree[] {
     return this.#named.map((tree) => ({ ...tree, digest: this.#digest(tree) }));
   }
@@ -80,7 +83,7 @@ interface TreeFile {
   changedMs: number;
 }
 
-/** Plain files in the order of their paths. Links are left out: a compiler in a box finds nothing behind most. */
+/** Plain files in the order of their paths. Links are left out, because most lead nowhere for a sandboxed compiler. */
 function filesBelow(name: string, folder: string): TreeFile[] {
   const files: TreeFile[] = [];
   let bytes = 0;
@@ -102,9 +105,9 @@ function filesBelow(name: string, folder: string): TreeFile[] {
   return files.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** In arguments: a tree's folder, which no digest and no shown argument holds. */
+/** Placeholder in arguments for a tree's folder, which must not appear in digests and shown arguments. */
 export const headersPlace = (name: string): string => `@headers/${name}@`;
 
-/** Arguments with the trees' folders in them. */
+/** The arguments with placeholders replaced by the trees' folders. */
 export const withHeaderFolders = (args: readonly string[], trees: readonly HeaderTree[] = []): string[] =>
   args.map((arg) => trees.find(({ name }) => arg === headersPlace(name))?.folder ?? arg);

@@ -10,7 +10,7 @@ import { vectorFlags, type VectorPath } from './vector-path.ts';
 const LIMIT_MS = 600_000;
 const SOURCE = /\.(cpp|h|hpp|inc|ld)$|^[^.]+$/;
 
-/** Files of a folder and those below it, with `prefix` before their path. */
+/** All files in and below a folder, with `prefix` before their paths. */
 export function readSources(folder: string, prefix: string): SnapshotFile[] {
   return readdirSync(folder, { withFileTypes: true, recursive: true })
     .filter((entry) => entry.isFile() && SOURCE.test(entry.name))
@@ -20,14 +20,15 @@ export function readSources(folder: string, prefix: string): SnapshotFile[] {
 
 export interface EmulatorLibrary {
   engine: EmulatorEngine;
-  /** Of the PTX engine. */
+  /** Vector path of the PTX engine. */
   vectors: VectorPath;
 }
 
 /**
- * libcuda_emu.so (libs/emulator/README.md, section a): one translation unit, which takes a third of the time of its
- * parts. With the PTX engine two more, which take longer: its loops over 32 lanes become the path's vectors. It runs on
- * every processor that has the path, so hosts that share an installation share it.
+ * libcuda_emu.so (libs/emulator/README.md, section a) is one translation unit, which takes a third of the time of
+ * separate ones. The PTX engine adds two units, which take longer, because its loops over 32 lanes are compiled to the
+ * path's vectors. The library runs on every processor with that vector path, so hosts that share an installation share
+ * the library.
  */
 export function emulatorLibraryUnit(
   cxx: Compiler,
@@ -61,7 +62,7 @@ export function emulatorLibraryUnit(
   };
 }
 
-/** The process that loads and launches what candidates bring (libs/emulator/executor). */
+/** The process that loads and launches candidates (libs/emulator/executor). */
 export function executorUnit(cxx: Compiler, emulatorFolder: string): CompileUnit {
   return {
     compiler: cxx,
@@ -73,7 +74,7 @@ export function executorUnit(cxx: Compiler, emulatorFolder: string): CompileUnit
   };
 }
 
-/** The process around the reference.cpp of a problem. */
+/** The program that runs a problem's reference.cpp. */
 export function ownReferenceUnit(cxx: Compiler, kernelsFolder: string, source: string): CompileUnit {
   const folder = join(kernelsFolder, 'reference');
   const names = ['flashcore_reference.h', 'reference_main.cpp'];
@@ -90,7 +91,7 @@ export function ownReferenceUnit(cxx: Compiler, kernelsFolder: string, source: s
   };
 }
 
-/** The process that runs NVRTC (libs/emulator/nvrtc). */
+/** The program that runs NVRTC (libs/emulator/nvrtc). */
 export function nvrtcProgramUnit(cxx: Compiler, emulatorFolder: string): CompileUnit {
   return {
     compiler: cxx,
@@ -103,8 +104,8 @@ export function nvrtcProgramUnit(cxx: Compiler, emulatorFolder: string): Compile
 }
 
 /**
- * The CPU reference, and the comparison with it. Not with -ffast-math: masked scores are -infinity. The comparison's
- * products are rounded before they are added, so that its figures are the same on every host.
+ * The CPU reference and the comparison with it. -ffast-math is not possible, because masked scores are -infinity. The
+ * comparison rounds products before adding them, so that its figures are the same on every host.
  */
 export function referenceUnit(cxx: Compiler, kernelsFolder: string): CompileUnit {
   const folder = join(kernelsFolder, 'reference');

@@ -4,16 +4,16 @@ import { sha256Of } from '@flashcore/shared/contract';
 import { readForeignFile } from '@flashcore/shared/files';
 import { openRecord, type CompiledFiles, type CompileRecord } from './compile-record.ts';
 
-/** The largest library has some MiB. */
+/** Limit for a file; the largest library has some MiB. */
 const MOST_BYTES = 1024 ** 3;
 
-/** Where an installation keeps what it compiled for itself: gone with node_modules. */
+/** Where an installation stores its own compilations; the folder is removed with node_modules. */
 export const installedFolder = (repositoryRoot: string): string =>
   join(repositoryRoot, 'node_modules/.cache/flashcore/libraries');
 
 /**
- * What `flashcore-runner compile` left at installation, by the digest of all that went into it: sources, flags,
- * compiler, processor. Only read: the folder may be another user's.
+ * Compilations that `flashcore-runner compile` made at installation, by the digest of all inputs: sources, flags,
+ * compiler, processor. Read only, because the folder may be another user's.
  */
 export class InstalledLibraries {
   readonly #folder: string;
@@ -22,7 +22,7 @@ export class InstalledLibraries {
     this.#folder = folder;
   }
 
-  /** Copies a compilation into a runner's own files; undefined where it is not there, whole. Errors: DISK_FULL. */
+  /** Copies a compilation into a runner's own files; undefined if it is missing or incomplete. Errors: DISK_FULL. */
   copyTo(own: CompiledFiles, key: string): CompileRecord | undefined {
     const text = this.#read(`entries/${key}.json`)?.toString('utf8');
     const record = text === undefined ? undefined : openRecord(text);
@@ -33,7 +33,7 @@ export class InstalledLibraries {
     return record;
   }
 
-  /** Nothing is kept here. */
+  /** Does nothing, because the installation is read only. */
   keep(): void {}
 
   #has(file: string, sha256: string): boolean {

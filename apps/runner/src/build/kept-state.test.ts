@@ -7,10 +7,10 @@ import { expect, test } from 'vitest';
 import { keepsStateFinding, stateInCubin, stateInPtx } from './kept-state.ts';
 import { toolPath } from './tool-paths.ts';
 
-/** Where the toolchain finds it: PATH may lack the toolkit. */
+/** The path at which the toolchain finds nvcc, because PATH may lack the toolkit. */
 const NVCC = toolPath('nvcc') ?? 'nvcc';
 
-/** One entry, which uses whatever is declared before it. */
+/** One entry that uses the declarations before it. */
 const kernel = (declarations: string, body: string): string =>
   `#include <cstdio>\n${declarations}\nextern "C" __global__ void entry(int* out, int i) {\n${body}\n}\n`;
 
@@ -19,7 +19,7 @@ const SOURCES: [what: string, source: string, named: string[]][] = [
   ['a managed variable', kernel('__managed__ int counter;', 'out[0] = ++counter;'), ['counter']],
   ['a static variable of a function', kernel('', 'static __device__ int inner; out[0] = ++inner;'), ['inner']],
   ['a variable with a value', kernel('__device__ int table[2] = {1, 2};', 'out[0] = table[i]++;'), ['table']],
-  // Nothing but C++ keeps a kernel from writing to it.
+  // Only C++ prevents a kernel from writing to it.
   ['a constant in device memory', kernel('__device__ const int table[2] = {1, 2};', 'out[0] = table[i];'), ['table']],
   [
     'a variable of inline PTX, behind a comment',
@@ -86,7 +86,7 @@ const SOURCES: [what: string, source: string, named: string[]][] = [
   ],
 ];
 
-test.skipIf(missing('nvcc')).each(SOURCES)('%s, in cubin and PTX', { timeout: 60_000 }, (_, source, named) => {
+test.skipIf(missing('nvcc')).each(SOURCES)('reads %s from cubin and PTX', { timeout: 60_000 }, (_, source, named) => {
   const folder = mkdtempSync(join(tmpdir(), 'fc-state-'));
   try {
     writeFileSync(join(folder, 'kernel.cu'), source);
@@ -112,7 +112,7 @@ test.each<[string, string, string[]]>([
   ['64 bytes in all', '.global .b8 a[60];\n.global .b8 b[4];', []],
   ['more than 64 bytes', '.global .b8 a[60];\n.global .b8 b[5];', ['a', 'b']],
   ['a word', '.global .b32 count;', ['count']],
-])('state in PTX: %s', (_, ptx, state) => {
+])('reads state from PTX: %s', (_, ptx, state) => {
   expect(stateInPtx(`.version 8.0\n.target sm_80\n.address_size 64\n${ptx}\n`)).toEqual(state);
 });
 

@@ -1,32 +1,32 @@
-/** Memory of a build that outlives a launch: a launch could leave in it what a later one reads. */
+/** Memory of a build that outlives a launch, so that a launch could pass data to a later one. */
 import { create } from '@bufbuild/protobuf';
 import { FindingKind, FindingSchema, type Finding } from '@flashcore/shared/contract';
 import { symbolsOf, type CubinSymbol } from './cubin-code.ts';
 
-/** In sections that the driver makes device memory of; constant banks and shared memory have others. */
+/** Sections that the driver places in device memory; constant banks and shared memory have other sections. */
 const GLOBAL_SECTION = /^\.nv\.global(?:\.|$)/;
 const OBJECT = 1;
 const FUNCTION = 2;
 const PTX_COMMENT = /\/\*[^*]*(?:\*(?!\/)[^*]*)*\*\/|\/\/[^\n]*/g;
 /**
- * A declaration up to its size, value or end; `ld.global` and `.param .ptr .global` are none. Spaces are single, and
- * PTX wants none between words that begin with a dot.
+ * A declaration up to its size, value or end; `ld.global` and `.param .ptr .global` are not declarations. Spaces are
+ * single, and PTX requires none between words that begin with a dot.
  */
 const PTX_VARIABLES =
   /(?:(?<![\w.]|\.ptr )|(?<=(?<![\w.])\.(?:visible|weak|extern|common)))\.global(?=[ .])([^;={[]*)((?:\[[^\];{}]{0,40}\]? ?)*)/g;
 const PTX_FUNCTIONS = /(?<![\w.])\.extern ?\.func ?(?:\([^)]*\) ?)?([\w$]+)/g;
 const PTX_NAME = /[\w$%]+(?= ?$)/;
 const MOST_NAMED = 8;
-/** CUDA's headers have a few dozen objects of one byte, Triton a text of eleven. */
+/** CUDA's headers have a few dozen one-byte objects, and Triton has a text of eleven bytes. */
 const MOST_UNUSED_BYTES = 64;
 const FEW_BYTES = /\.[bsu]8 [\w$%]+ ?(?:\[(\d{1,2})\] ?)?$/;
-/** From a variable's size to the end of its declaration, where that declares no other one. */
+/** From a variable's size to the end of its declaration, if it declares no other variable. */
 const ALONE = /^ ?(?:= ?(?:\{[^{};]{0,400}\}|[\w.+-]{1,40}) ?)?;/;
 
 /**
- * "counter (4 bytes)" or "malloc()", in the order of the cubin's symbols. A cubin has the address of every object,
- * whether or not code uses it. With the PTX that it was assembled from, small objects are left out that it names only
- * to declare them, such as those of CUDA's <cuda/std> headers.
+ * A cubin's state, such as "counter (4 bytes)" or "malloc()", in the order of its symbols. A cubin has the address of
+ * every object, whether or not code uses it. If the PTX it was assembled from is given, small objects are left out that
+ * the PTX only declares, such as those of CUDA's <cuda/std> headers.
  */
 export function stateInCubin(file: Buffer, ptx?: string): string[] {
   const symbols = symbolsOf(file);
@@ -34,7 +34,7 @@ export function stateInCubin(file: Buffer, ptx?: string): string[] {
     section !== undefined && GLOBAL_SECTION.test(section) && type === OBJECT;
   const uses = ptx === undefined ? undefined : mentions(ptx);
   const unused = symbols.filter((symbol) => isState(symbol) && uses?.get(symbol.name) === 1);
-  // More could be worth looking for without a name, by its distance from the code.
+  // With more bytes than this, it could pay to find them without a name, by their distance from the code.
   const leftOut = unused.reduce((sum, { bytes }) => sum + bytes, 0) <= MOST_UNUSED_BYTES ? new Set(unused) : undefined;
   return symbols.flatMap((symbol) => {
     const { name, type, section, bytes } = symbol;
@@ -44,8 +44,8 @@ export function stateInCubin(file: Buffer, ptx?: string): string[] {
 }
 
 /**
- * How often a text has each name. Comments and strings count: whatever a reader could take for one of them and ptxas
- * for code is a use.
+ * How often a text contains each name. Comments and strings count too, so that text that ptxas reads as code is never
+ * missed.
  */
 function mentions(text: string): Map<string, number> {
   const counts = new Map<string, number>();
@@ -53,7 +53,7 @@ function mentions(text: string): Map<string, number> {
   return counts;
 }
 
-/** The same of PTX alone. */
+/** The state in PTX without a cubin. */
 export function stateInPtx(text: string): string[] {
   const plain = text.replaceAll(PTX_COMMENT, ' ').replaceAll(/\s+/g, ' ');
   const uses = mentions(text);
@@ -75,7 +75,7 @@ export function stateInPtx(text: string): string[] {
   return [...variables, ...functions];
 }
 
-/** Undefined: the build keeps none. */
+/** undefined if the build keeps no state. */
 export function keepsStateFinding(state: readonly string[]): Finding | undefined {
   const more = state.length > MOST_NAMED ? ` and ${state.length - MOST_NAMED} more` : '';
   return state.length === 0

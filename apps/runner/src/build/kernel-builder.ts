@@ -45,11 +45,11 @@ interface KernelBuilderParts extends KernelUnitsParts {
   /** The text of tools/compile_triton.py. */
   tritonScript: () => string;
   disassemble: (cubin: string, signal: AbortSignal) => Promise<Listing>;
-  /** What the emulator runs kernels with, as soon as that is known. Errors: BuildTools.emulation(). */
+  /** The emulator's engine, as soon as it is known. Errors: BuildTools.emulation(). */
   emulation: () => Promise<Emulation>;
 }
 
-/** Of a kernel to compile: all that is known before a compiler runs. */
+/** Everything about a compilation that is known before a compiler runs. */
 type Prepared = Omit<CompiledKernel, 'runs' | 'listing' | 'seconds'> & { started: number };
 
 function withPaths(image: DeviceImage, pathOf: (path: string) => string): DeviceImage {
@@ -62,7 +62,9 @@ function withPaths(image: DeviceImage, pathOf: (path: string) => string): Device
   );
 }
 
-/** Compiles kernels: with nvcc where it exists; for the emulator, where it does not, with clang or the C++ compiler. */
+/**
+ * Compiles kernels with nvcc if it is installed. Without nvcc, the emulator's kernels are compiled with clang or g++.
+ */
 export class KernelBuilder {
   readonly #parts: KernelBuilderParts;
   readonly #units: KernelUnits;
@@ -74,7 +76,7 @@ export class KernelBuilder {
     this.#assembly = new KernelAssembly(parts.artifacts);
   }
 
-  /** That a kernel does not compile is a result. Errors: COMPILER_MISSING, DISK_FULL, the signal's reason. */
+  /** A kernel that does not compile is a result. Errors: COMPILER_MISSING, DISK_FULL, the signal's reason. */
   async build(spec: BuildSpec, listener: BuildListener): Promise<KernelBuild> {
     const started = performance.now();
     const { toolchain, kernelsFolder } = this.#parts;
@@ -90,7 +92,7 @@ export class KernelBuilder {
     return this.#assembled(kernel, await Promise.all(units.map((unit) => this.#run(unit, listener))), listener);
   }
 
-  /** Triton makes PTX, which then goes the way of a kernel whose source is PTX. */
+  /** Triton makes PTX, which is then compiled like a kernel whose source is PTX. */
   async #buildTriton(
     spec: BuildSpec,
     files: SnapshotFile[],
@@ -112,12 +114,12 @@ export class KernelBuilder {
       .of(ptx, [{ path: 'kernel/kernel.ptx', text }], emulation)
       .units.filter(({ stages }) => stages.length > 0);
     const runs = await Promise.all(assembling.map((each) => this.#run(each, listener)));
-    // The assembler's run has the PTX too.
+    // The assembler's run also outputs the PTX.
     const first = runs.length > 0 ? { ...run, compilation: { ...run.compilation, outputs: [] } } : run;
     return this.#assembled({ ...kernel, spec: ptx, units: [unit, ...assembling] }, [first, ...runs], listener);
   }
 
-  /** What is waited for is there before the rest, which goes on by itself. */
+  /** Returns once the first entries are compiled. `complete` continues with the others. */
   async #buildApart(
     kernel: Prepared,
     unitOf: (entries: readonly string[]) => CompileUnit,
@@ -134,7 +136,7 @@ export class KernelBuilder {
       listener,
     });
     const complete = all.then((runs) => this.#assembled(kernel, runs, listener));
-    // Whoever takes it is told, now or later.
+    // Prevents an unhandled rejection; whoever awaits `complete` still gets the error.
     complete.catch(() => undefined);
     const runs = await first;
     if (!runs) return complete;
@@ -148,7 +150,9 @@ export class KernelBuilder {
     return this.#assembly.build({ ...kernel, runs, listing, seconds: (performance.now() - kernel.started) / 1000 });
   }
 
-  /** Not kept in the compile cache: its key is the compiler's, and a listing takes half a second. */
+  /**
+   * Not kept in the compile cache, because the cache's key covers only the compilation. A listing takes half a second.
+   */
   async #listing(runs: readonly CompilerRun[], signal: AbortSignal): Promise<Listing> {
     const { artifacts, disassemble } = this.#parts;
     const cubins = runs.flatMap(({ compilation }) => compilation.outputs).filter(({ kind }) => kind === 'cubin');
@@ -160,11 +164,11 @@ export class KernelBuilder {
     return joinedListing(listings);
   }
 
-  /** A module that looks for data races; undefined when it does not compile. */
+  /** A module that looks for data races; undefined if it does not compile. */
   async buildInstrumented(spec: BuildSpec, listener: BuildListener): Promise<DeviceImage | undefined> {
     const { artifacts, kernelsFolder } = this.#parts;
     if ((await this.#parts.emulation()).engine === 'ptx') {
-      // The emulator's builds have all entries in one file.
+      // Builds for the emulator have all entries in one file.
       const { image } = await this.build(spec, listener);
       return (
         image &&

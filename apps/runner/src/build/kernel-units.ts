@@ -16,7 +16,7 @@ import { withMarkers } from './spelled-entries.ts';
 import type { Compiler, Nvcc } from './compilers.ts';
 import type { Toolchain } from './toolchain.ts';
 
-/** A kernel to build and what to build it for. */
+/** A kernel to build, with its target. */
 export interface BuildSpec {
   kernelId: string;
   /** The kernel's folder, and its translation unit in it. */
@@ -25,50 +25,50 @@ export interface BuildSpec {
   resolved: ResolvedVariant;
   /** nvcc's target. */
   arch: string;
-  /** Build for the emulator too. */
+  /** Whether to build for the emulator too. */
   emulated: boolean;
   /** Every entry that the manifest can launch. */
   entries: readonly string[];
-  /** Of the device that it is built for; undefined: not known. */
+  /** Of the target device; undefined if unknown. */
   multiprocessors?: number | undefined;
-  /** Launches of the shapes that the job is about: what occupancy is calculated for. */
+  /** Launches of the job's shapes, for which occupancy is calculated. */
   launches: readonly ShapeLaunch[];
-  /** Least dynamic shared memory of each launch, which only the compiled code tells. */
+  /** Minimum dynamic shared memory of each launch; known only from the compiled code. */
   sharedBytes?: number;
-  /** Kinds of the arguments of a Triton kernel's function, such as "*fp16"; undefined: not compiled by Triton. */
+  /** Argument types of a Triton kernel's function, such as "*fp16"; undefined if Triton does not compile the kernel. */
   tritonTypes?: readonly string[] | undefined;
-  /** Entries that are waited for, where entries are compiled apart. Default: all. */
+  /** Entries that the build waits for, if entries are compiled separately. Default: all. */
   first?: readonly string[] | undefined;
 }
 
 export interface KernelUnitsParts {
   toolchain: Toolchain;
   emulatorFiles: () => SnapshotFile[];
-  /** What clang makes PTX with. */
+  /** Headers with which clang makes PTX. */
   deviceHeaders: () => SnapshotFile[];
-  /** What NVRTC makes PTX with, beside CUDA's headers. */
+  /** Headers with which NVRTC makes PTX, along with CUDA's own. */
   standardHeaders: () => SnapshotFile[];
-  /** What kernels may include from the host; default: nothing. */
+  /** Header folders of the host that kernels may include; default: none. */
   headers?: () => readonly HeaderTree[];
-  /** What another host compiled for the job; default: nothing. */
+  /** Compilations by another host for this job; default: none. */
   assigned?: Pick<AssignedBuilds, 'nvccOf'> | undefined;
 }
 
-/** Headers that declare objects in device memory; PTX tells whether code uses them (kept-state.ts). */
+/** Headers that declare objects in device memory. The PTX shows whether the code uses them (kept-state.ts). */
 const DECLARING_HEADER = /#[ \t]*include[ \t]*[<"](?:cuda|cub|thrust|cute|cutlass|cooperative_groups)[/.]/;
 
-/** What mechanisms/first_entries.cuh defines. */
+/** Defined by mechanisms/first_entries.cuh. */
 const ASKS_WHAT_IS_WANTED = 'FLASHCORE_WANTED';
 
-/** What compilers are to do for a kernel. */
+/** The compilations that a kernel needs. */
 export interface KernelCompilation {
-  /** All of it. */
+  /** The units that compile the whole kernel. */
   units: CompileUnit[];
-  /** nvcc's run for some entries alone; undefined: they are not compiled apart. */
+  /** nvcc's unit for some of the entries; undefined if entries are not compiled separately. */
   apart?: (entries: readonly string[]) => CompileUnit;
 }
 
-/** Decides what compilers are to do, by which of them are here. */
+/** Decides how a kernel is compiled, depending on the installed compilers. */
 export class KernelUnits {
   readonly #parts: KernelUnitsParts;
 
@@ -76,10 +76,10 @@ export class KernelUnits {
     this.#parts = parts;
   }
 
-  /** `emulation`: undefined for a GPU's build. Errors: COMPILER_MISSING. */
+  /** `emulation`: undefined for a build for a GPU. Errors: COMPILER_MISSING. */
   of(spec: BuildSpec, files: readonly SnapshotFile[], emulation: Emulation | undefined): KernelCompilation {
     if (isPtxSource(spec.source)) return { units: [this.#ptxSource(spec, files, emulation)] };
-    // What is wanted is said by macros, whose names no C++ spelling can be.
+    // Macros name the wanted entries, and a macro can't have an entry's C++ spelling as its name.
     const asks = files.some(({ text }) => text.includes(ASKS_WHAT_IS_WANTED)) && !spec.entries.some(isSpelledEntry);
     if (asks && !spec.emulated && spec.entries.length > 1) return this.#inParts(spec, files);
     const runsPtx = emulation?.engine === 'ptx';
@@ -91,7 +91,7 @@ export class KernelUnits {
     return { units: [...(nvcc ? [unitBy(nvcc)] : []), ...(spec.emulated ? [this.module(spec, files)] : [])] };
   }
 
-  /** PTX as it is: of the emulator its PTX engine alone runs it, for which nothing is compiled. */
+  /** PTX sources are used as they are. On the emulator only the PTX engine runs them, and nothing is compiled. */
   #ptxSource(spec: BuildSpec, files: readonly SnapshotFile[], emulation: Emulation | undefined): CompileUnit {
     const { arch, source, kernelId, resolved } = spec;
     const { flags, maxRegisters } = resolved;
@@ -114,7 +114,7 @@ export class KernelUnits {
     return { units: [this.#nvccUnit(nvcc, spec, files, {})], apart: (entries) => partBy(nvcc, entries) };
   }
 
-  /** The fibre engine's module; instrumented: one that looks for data races. Errors: COMPILER_MISSING. */
+  /** The fibre engine's module; `instrumented` makes it look for data races. Errors: COMPILER_MISSING. */
   module(spec: BuildSpec, files: readonly SnapshotFile[], { instrumented = false } = {}): CompileUnit {
     const cxx = this.#parts.toolchain.cxx();
     if (!cxx) throw missingCompiler('g++');
@@ -130,7 +130,7 @@ export class KernelUnits {
     });
   }
 
-  /** PTX where no nvcc makes it. */
+  /** PTX for a host whose nvcc is missing or can't make it. */
   #ptxUnit(spec: BuildSpec, files: readonly SnapshotFile[], { frontEnd }: Emulation): CompileUnit {
     const { toolchain, standardHeaders, deviceHeaders } = this.#parts;
     const common = this.#common(spec, files);
@@ -142,7 +142,7 @@ export class KernelUnits {
     return clangUnit({ ...common, clang, deviceHeaders: deviceHeaders() });
   }
 
-  /** By which nvcc another host has compiled it for this one, or else this host's own. */
+  /** The nvcc with which another host compiled this unit, or else this host's own. */
   #nvccFor(unitBy: (nvcc: Nvcc) => CompileUnit, { lacksNvcc = false } = {}): Nvcc | undefined {
     return this.#parts.assigned?.nvccOf(unitBy) ?? (lacksNvcc ? undefined : this.#parts.toolchain.nvcc());
   }
@@ -164,7 +164,7 @@ export class KernelUnits {
     });
   }
 
-  /** What every compiler of device code is told. */
+  /** Options for every compiler of device code. */
   #common({ arch, source, kernelId, resolved, entries }: BuildSpec, files: readonly SnapshotFile[]) {
     return {
       arch,

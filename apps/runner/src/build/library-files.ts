@@ -7,8 +7,8 @@ import { makeRoom, readVerified } from '../store/verified-file.ts';
 import type { CompiledFiles } from './compile-record.ts';
 
 /**
- * Compiled libraries by digest, in a folder that several runners may use at once: a file appears whole, and only ever
- * with the same bytes.
+ * Compiled libraries by digest, in a folder that several runners may use at once. A file appears in one step and never
+ * changes.
  */
 export class LibraryFiles implements CompiledFiles {
   readonly #folder: string;
@@ -29,7 +29,7 @@ export class LibraryFiles implements CompiledFiles {
     const sha256 = sha256Of(bytes);
     const temporary = join(this.#folder, `${randomUUID()}.incoming`);
     try {
-      // Executable: one of them is a program.
+      // Executable, because one of the files is a program.
       writeFileSync(temporary, bytes, { flush: true, mode: 0o700 });
       makeRoom({ store: this.#folder, path: this.path(sha256) });
       renameSync(temporary, this.path(sha256));
@@ -40,7 +40,7 @@ export class LibraryFiles implements CompiledFiles {
     return sha256;
   }
 
-  /** Errors: ARTIFACT_NOT_FOUND, also for a damaged file, which is set aside. */
+  /** Errors: ARTIFACT_NOT_FOUND, also for a damaged file, which is moved aside. */
   get(sha256: Sha256): Buffer {
     const bytes = readVerified({ store: this.#folder, path: this.path(sha256) }, sha256);
     if (bytes) return bytes;

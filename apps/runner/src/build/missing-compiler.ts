@@ -1,6 +1,6 @@
 import { FlashcoreError } from '@flashcore/shared/contract';
 
-/** What a user does for a front end of the emulator's PTX engine. */
+/** How a user gets a front end for the emulator's PTX engine. */
 export const HOW_TO_GET_PTX = 'install clang 16 or later (apt-get install clang-19, brew install llvm)';
 
 const HOW_TO_GET = {

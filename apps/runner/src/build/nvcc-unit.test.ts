@@ -23,11 +23,11 @@ test.each([
   ['11.8.89', ['a', 'b'], false],
   ['13.0.88', ['a'], false],
   ['13.0.88', undefined, false],
-])('nvcc %s with entries %s: optimised in threads: %s', (version, entries, split) => {
+])('nvcc %s with entries %s optimizes in threads: %s', (version, entries, split) => {
   expect(argumentsOf(version, entries).includes('--split-compile=0')).toBe(split);
 });
 
-test('of some entries alone: they are named to the kernel and to the assembler, and one is not split', () => {
+test('a unit of some entries names them to kernel and assembler, and one entry is not split', () => {
   const all = argumentsOf('13.0.88', ['a', 'b', 'c']);
   const some = argumentsOf('13.0.88', ['a', 'b', 'c'], ['a', 'b']);
   expect(some.filter((each) => !all.includes(each))).toEqual([

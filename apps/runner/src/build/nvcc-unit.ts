@@ -8,30 +8,30 @@ export interface NvccOptions {
   /** For example "sm_89". */
   arch: string;
   files: readonly SnapshotFile[];
-  /** Translation unit in the build folder. */
+  /** Path of the translation unit in the build folder. */
   unit: string;
-  /** Without its extension: what artifacts are called. */
+  /** Name of the artifacts, without extension. */
   name: string;
   defines: readonly string[];
   fastMath: boolean;
-  /** Of COMPILER_FLAGS. */
+  /** Flags out of COMPILER_FLAGS. */
   flags?: readonly string[];
-  /** 0: no limit. */
+  /** Maximum registers per thread; 0: no limit. */
   maxRegisters: number;
   keepPtx: boolean;
-  /** What kernels may include from the host, each by its own names ("cutlass/cutlass.h"). */
+  /** Header folders of the host that kernels may include under their usual names ("cutlass/cutlass.h"). */
   headers?: readonly HeaderTree[];
-  /** Entry points that the manifest launches: several are optimised side by side. */
+  /** Entry points that the manifest launches; several are optimized in parallel. */
   entries?: readonly string[];
-  /** Of these entry points alone, apart from the others (kernels/mechanisms/first_entries.cuh). Default: all. */
+  /** Compiles only these entry points (kernels/mechanisms/first_entries.cuh). Default: all. */
   apart?: readonly string[] | undefined;
 }
 
 const LIMIT_MS = 180_000;
 
 /**
- * nvcc's run for a kernel: device code only, with the assembler's report. Every flag is made here: none comes from a
- * request as text.
+ * nvcc's unit for a kernel: device code only, with the assembler's report. All flags are generated here; no request's
+ * text is used as a flag.
  */
 export function nvccUnit(options: NvccOptions): CompileUnit {
   const args = [
@@ -79,17 +79,17 @@ export function nvccUnit(options: NvccOptions): CompileUnit {
   };
 }
 
-/** On the include path behind all others, where a source includes what stubs stand for. */
+/** Adds the stubs at the end of the include path if a source includes any of them. */
 export const stubsFolder = (files: readonly SnapshotFile[]): string[] =>
   files.some(({ path }) => path.startsWith(`${STUBS}/`)) ? ['-isystem', STUBS] : [];
 
-/** The C++ that a kernel is written in. */
+/** The C++ standard for a kernel's sources. */
 export const standardOf = (flags: readonly string[] = []): string =>
   flags.find((flag) => flag.startsWith('-std=')) ?? '-std=c++17';
 
 /**
- * Other entries have no body and are not assembled. What they alone use would be "declared but never referenced"
- * (warning 177), of each part something else.
+ * Other entries have no body and are not assembled. nvcc would warn that functions used only by them are "declared but
+ * never referenced" (177), with a different warning for each part.
  */
 const onlyThese = (entries: readonly string[]): string[] => [
   '-DFLASHCORE_FIRST=1',
@@ -100,8 +100,8 @@ const onlyThese = (entries: readonly string[]): string[] => [
 ];
 
 /**
- * Whether nvcc can optimise functions in threads, as many as there are processors: from 12.1 on. The code is the same:
- * all 13 sections of flashcore_v12's are, byte by byte, with nvcc 13.0.
+ * Whether nvcc can optimize functions in parallel threads, which works from 12.1 on. The code is the same: with nvcc
+ * 13.0 all 13 sections of flashcore_v12 are equal byte by byte.
  */
 function canSplit({ version }: Nvcc): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);

@@ -19,7 +19,7 @@ function have(...paths: string[]): void {
 const headersIn = (folder: string): string[] =>
   ['cuda_fp16.h', 'cuda_runtime_api.h', 'crt/mma.h'].map((name) => `${folder}/${name}`);
 
-test('a toolkit that is named is looked in, and nothing else', () => {
+test('only a named toolkit is searched', () => {
   have('cuda/lib64/libnvrtc.so.13', ...headersIn('cuda/include'), 'cuda/include/cccl/nv/target');
   have('site/nvidia/cu13/lib/libnvrtc.so.13', ...headersIn('site/nvidia/cu13/include'));
   const sitePackages = [join(root, 'site')];
@@ -32,7 +32,7 @@ test('a toolkit that is named is looked in, and nothing else', () => {
   );
 });
 
-test("a Python's wheels: those of CUDA 13 in one folder, older ones each in its own", () => {
+test("finds a Python's wheels: CUDA 13's in one folder, older ones in separate folders", () => {
   have('new/nvidia/cu13/lib/libnvrtc.so.13', ...headersIn('new/nvidia/cu13/include'));
   have('old/nvidia/cuda_nvrtc/lib/libnvrtc.so.12', ...headersIn('old/nvidia/cuda_runtime/include'));
   expect(findNvrtc({ toolkits: [], sitePackages: [join(root, 'new')] })?.libraries).toBe(
@@ -44,14 +44,14 @@ test("a Python's wheels: those of CUDA 13 in one folder, older ones each in its 
   });
 });
 
-test("not without the library, nor without CUDA's headers; parts of it are not the library", () => {
+test("finds nothing without the library or without CUDA's headers, and parts of the library do not count", () => {
   have(...headersIn('cuda/include'), 'cuda/lib64/libnvrtc-builtins.so.13.0', 'cuda/lib64/libnvrtc.alt.so.13');
   expect(findNvrtc({ toolkits: [join(root, 'cuda')], sitePackages: [] })).toBe(undefined);
   have('bare/lib64/libnvrtc.so', 'bare/include/cuda_fp16.h', 'bare/include/cuda_runtime_api.h');
   expect(findNvrtc({ toolkits: [join(root, 'bare')], sitePackages: [] })).toBe(undefined);
 });
 
-test("the version of CUDA's headers", () => {
+test("reads the version of CUDA's headers", () => {
   have(...headersIn('include'));
   expect(cudaVersionIn(join(root, 'include'))).toBe('13.2');
 });

@@ -1,34 +1,36 @@
 import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-/** NVIDIA's run-time compiler on this host, with CUDA's headers, which it does not bring. */
+/** NVIDIA's run-time compiler on this host, and CUDA's headers, which are not part of it. */
 export interface NvrtcPlace {
-  /** The folder that has libnvrtc.so.13 and the like, by its real name. */
+  /** Real path of the folder that contains libnvrtc.so.13 or similar. */
   libraries: string;
-  /** Folders to include CUDA's headers from: they themselves, then libcu++'s. */
+  /** Include folders: CUDA's headers, then libcu++'s. */
   includes: string[];
 }
 
 export interface NvrtcHints {
-  /** CUDA_HOME and CUDA_PATH: where one is named, nothing else is looked for. */
+  /** CUDA_HOME and CUDA_PATH. If any is set, no other place is searched. */
   toolkits: readonly string[];
-  /** Of a Python: its wheels nvidia-cuda-nvrtc, nvidia-cuda-runtime, nvidia-cuda-crt and nvidia-cuda-cccl. */
+  /**
+   * A Python's folders with the wheels nvidia-cuda-nvrtc, nvidia-cuda-runtime, nvidia-cuda-crt and nvidia-cuda-cccl.
+   */
   sitePackages: readonly string[];
-  /** LD_LIBRARY_PATH. */
+  /** The value of LD_LIBRARY_PATH. */
   loaderPath?: string | undefined;
 }
 
 const LIBRARY = /^libnvrtc\.so(\.\d+)*$/;
-/** What kernels for tensor cores include, and what lies in a wheel of its own since CUDA 13. */
+/** Headers that tensor core kernels include, among them one that has a separate wheel since CUDA 13. */
 const HEADERS = ['cuda_fp16.h', 'cuda_runtime_api.h', 'crt/mma.h'];
 const DEFAULT_TOOLKIT = '/usr/local/cuda';
-/** Debian's own packages. */
+/** Folders of Debian's packages. */
 const SYSTEM: Root = {
   libraries: ['/usr/lib/x86_64-linux-gnu', '/usr/lib/aarch64-linux-gnu'],
   include: ['/usr/include'],
 };
 
-/** A place that has both, or else the first that there is of each; undefined where one of them is nowhere. */
+/** The first place with both library and headers, or else the first place of each; undefined if either is missing. */
 export function findNvrtc(hints: NvrtcHints): NvrtcPlace | undefined {
   const named = hints.toolkits.length > 0;
   const roots = named ? hints.toolkits.map(toolkit) : rootsOf(hints.sitePackages);
@@ -54,7 +56,7 @@ interface Root {
   include: string[];
 }
 
-/** The usual toolkit, then wheels: "cu13" has all of them since CUDA 13, each had a folder of its own before. */
+/** The usual toolkit, then wheels. Since CUDA 13, "cu13" contains all wheels; before, each wheel had its own folder. */
 function rootsOf(sitePackages: readonly string[]): Root[] {
   const wheels = sitePackages.map((folder) => join(folder, 'nvidia'));
   const merged = wheels.flatMap((folder) =>
@@ -69,16 +71,16 @@ function rootsOf(sitePackages: readonly string[]): Root[] {
   return [toolkit(DEFAULT_TOOLKIT), ...merged, ...apart];
 }
 
-/** A toolkit's own folder, or that of CUDA 13's wheels. */
+/** The layout of a toolkit's folder, which CUDA 13's wheels share. */
 const toolkit = (root: string): Root => ({
   libraries: [join(root, 'lib64'), join(root, 'lib')],
   include: [join(root, 'include')],
 });
 
-/** The newest first. */
+/** Names in a folder, newest version first. */
 const namesIn = (folder: string): string[] => (existsSync(folder) ? readdirSync(folder).toSorted().reverse() : []);
 
-/** "13.0", as CUDA's headers say of themselves. */
+/** The version in CUDA's headers, such as "13.0". */
 export function cudaVersionIn(include: string): string {
   const text = readFileSync(join(include, 'cuda_runtime_api.h'), 'utf8');
   const version = Number(/^#define CUDART_VERSION\s+(\d+)/m.exec(text)?.[1] ?? '0');

@@ -27,7 +27,7 @@ const unitOf = (nvrtc: Nvrtc) =>
     headers: [{ name: 'cutlass', folder: '/opt/cutlass', digest: '1' }],
   });
 
-test("it is told where the library, CUDA's headers and the kernels' own headers lie", () => {
+test("the arguments name the library, CUDA's headers and the kernel's own headers", () => {
   const unit = unitOf(at('/opt/cuda'));
   const args = withHeaderFolders(unit.stages[0]![0]!.arguments, unit.headers);
   expect(args[0]).toBe('/opt/cuda/lib64');
@@ -42,7 +42,7 @@ test("it is told where the library, CUDA's headers and the kernels' own headers 
   expect(args).toEqual(expect.arrayContaining(['--use_fast_math', '--maxrregcount=96', '-DTILE=64']));
 });
 
-test('a build is the same wherever the toolkit lies', () => {
+test('a build is the same wherever the toolkit is installed', () => {
   expect(keyOf(unitOf(at('/opt/cuda')))).toBe(keyOf(unitOf(at('/usr/local/cuda'))));
   expect(keyOf(unitOf({ ...at('/opt/cuda'), identity: 'another' }))).not.toBe(keyOf(unitOf(at('/opt/cuda'))));
 });

@@ -9,33 +9,33 @@ export interface NvrtcOptions {
   /** For example "sm_89". */
   arch: string;
   files: readonly SnapshotFile[];
-  /** What stands for the C and C++ library's headers, under "emulator/nvrtc/headers/". */
+  /** Substitutes for the headers of the C and C++ libraries, under "emulator/nvrtc/headers/". */
   standardHeaders: readonly SnapshotFile[];
-  /** Translation unit in the build folder. */
+  /** Path of the translation unit in the build folder. */
   unit: string;
-  /** Without its extension: what artifacts are called. */
+  /** Name of the artifacts, without extension. */
   name: string;
   defines: readonly string[];
   fastMath: boolean;
-  /** Of COMPILER_FLAGS. */
+  /** Flags out of COMPILER_FLAGS. */
   flags?: readonly string[];
-  /** 0: no limit. */
+  /** Maximum registers per thread; 0: no limit. */
   maxRegisters: number;
-  /** What kernels may include from the host, each by its own names. */
+  /** Header folders of the host that kernels may include under their usual names. */
   headers?: readonly HeaderTree[];
 }
 
 const LIMIT_MS = 180_000;
-/** The flags that NVRTC takes too: it compiles device code only, so the others have nothing to change. */
+/** The flags that NVRTC accepts too. The others have no effect, because it compiles device code only. */
 const OWN_FLAGS = /^(?:-Xptxas=|--extra-device-vectorization$)/;
 
 /**
- * The run of NVIDIA's run-time compiler (libs/emulator/nvrtc) that makes PTX of a kernel where there is no nvcc, with
- * its ptxas's report. Every flag is made here: none comes from a request as text.
+ * The unit with which NVIDIA's run-time compiler (libs/emulator/nvrtc) makes a kernel's PTX without nvcc, with its
+ * ptxas's report. All flags are generated here; no request's text is used as a flag.
  */
 export function nvrtcUnit(options: NvrtcOptions): CompileUnit {
   const { nvrtc } = options;
-  // What lies on the host is known by its version, as nvcc's own headers are.
+  // The host's headers are identified by the compiler's version, like nvcc's own.
   const digest = nvrtc.identity;
   const cuda: HeaderTree[] = nvrtc.place.includes.map((folder, index) => ({ name: `cuda-${index}`, folder, digest }));
   const library: HeaderTree = { name: 'nvrtc', folder: nvrtc.place.libraries, digest };
@@ -45,9 +45,9 @@ export function nvrtcUnit(options: NvrtcOptions): CompileUnit {
     `-${standardOf(options.flags)}`,
     '-lineinfo',
     '--ptxas-options=-v',
-    // It takes no functions of the host, which CUDA's headers declare.
+    // NVRTC accepts no host functions, but CUDA's headers declare some.
     '-default-device',
-    // A constant that nobody reads is a variable of the device to it.
+    // NVRTC treats an unused constant as a device variable and would warn about it.
     '-diag-suppress=177',
     '--pre-include=flashcore_before.h',
     ...(options.fastMath ? ['--use_fast_math'] : []),

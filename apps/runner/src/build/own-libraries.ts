@@ -24,7 +24,7 @@ import { UnusableCompiler } from './tool-answers.ts';
 import type { Toolchain } from './toolchain.ts';
 import type { VectorPath } from './vector-path.ts';
 
-/** What a kernel of the runner's own is compiled for. */
+/** Target of one of the runner's own kernels. */
 export interface KernelTarget {
   arch: string;
   emulated: boolean;
@@ -37,15 +37,15 @@ export interface OwnLibrariesOptions {
   kernelsFolder: string;
   runnerFolder: string;
   emulatorFolder: string;
-  /** Once it is known. Errors: DecidedEmulation.decided(). */
+  /** The emulator's engine, once it is known. Errors: DecidedEmulation.decided(). */
   engine: () => Promise<EmulatorEngine>;
-  /** Of the PTX engine on this host. */
+  /** The vector path of the PTX engine on this host. */
   vectors: VectorPath;
-  /** What another host compiled for the job; default: nothing. */
+  /** Compilations by another host for this job; default: none. */
   assigned?: AssignedBuilds | undefined;
 }
 
-/** What the runner itself needs on this host, compiled on first use; each call gives a path. */
+/** Programs and kernels that the runner itself needs, compiled on first use. Each call returns a path. */
 export class OwnLibraries {
   readonly #options: OwnLibrariesOptions;
 
@@ -54,8 +54,8 @@ export class OwnLibraries {
   }
 
   /**
-   * libcuda_emu.so, for another path than this host's where `vectors` says so. Errors: COMPILER_MISSING, INTERNAL where
-   * it does not compile.
+   * libcuda_emu.so; `vectors` selects another vector path than this host's. Errors: COMPILER_MISSING, INTERNAL if it
+   * does not compile.
    */
   async emulator(listener: BuildListener, vectors = this.#options.vectors): Promise<string> {
     const engine = await this.#options.engine();
@@ -75,8 +75,8 @@ export class OwnLibraries {
   }
 
   /**
-   * The program that computes what is right for a problem, from its reference.cpp. Errors: COMPILER_MISSING,
-   * INVALID_MANIFEST where it does not compile: the problem's author is to mend it.
+   * The reference program of a problem, from its reference.cpp. Errors: COMPILER_MISSING, INVALID_MANIFEST if it does
+   * not compile, because the problem's author must fix it.
    */
   async ownReference(source: string, listener: BuildListener): Promise<string> {
     await this.#options.toolchain.askCompilers();
@@ -118,7 +118,7 @@ export class OwnLibraries {
     return this.#kernel({ name: 'judge', entries }, target, listener);
   }
 
-  /** Kernels of the runner's own, in one file. */
+  /** Compiles a file of the runner's own kernels. */
   async #kernel(
     { name, entries }: { name: string; entries: string[] },
     target: KernelTarget,
@@ -169,7 +169,7 @@ export class OwnLibraries {
   }
 }
 
-/** Of apps/runner/worker/<name>.cu. */
+/** The source apps/runner/worker/<name>.cu. */
 export const ownSource = (runnerFolder: string, name: string): SnapshotFile => ({
   path: `kernel/${name}.cu`,
   text: readFileSync(join(runnerFolder, `worker/${name}.cu`), 'utf8'),

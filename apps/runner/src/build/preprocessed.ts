@@ -14,8 +14,9 @@ const READ_LIMIT_MS = 10_000;
 const MAX_BYTES = 128 * 1024 ** 2;
 
 /**
- * Where there is no box: a compiler's message for assembly that reads a file of the host, as it stands when all macros
- * are expanded; undefined where none is seen. What the assembler itself puts together (.macro) stays unseen.
+ * Without a sandbox: looks in the preprocessed source for assembly that reads a file of the host, and returns a
+ * compiler's message about it; undefined if none is found. Directives that the assembler itself composes (.macro) are
+ * not found.
  */
 export async function readsHostFile(
   unit: CompileUnit,
@@ -25,7 +26,7 @@ export async function readsHostFile(
   if (!command) return undefined;
   const [program, args] = atPriority(unit.compiler.path, withHeaderFolders(command, unit.headers), { aside });
   const end = await runProgram(program, args, { cwd: folder, limitMs: LIMIT_MS, signal });
-  // What can't be preprocessed is the compiler's to tell.
+  // If preprocessing fails, the compile reports the error.
   if (end.exitCode !== 0) return undefined;
   const path = join(folder, OUTPUT);
   const bytes = readFileSync(path);
@@ -35,7 +36,7 @@ export async function readsHostFile(
   return withinDeadline(READ_LIMIT_MS, () => refusal(bytes.toString('utf8')));
 }
 
-/** The first command of a compilation as one that only preprocesses. */
+/** The first command of a compilation, changed to only preprocess. */
 function preprocessing({ stages }: CompileUnit): string[] | undefined {
   const args = stages[0]?.[0]?.arguments ?? [];
   const output = args.indexOf('-o');
@@ -51,7 +52,7 @@ function refusal(text: string): string | undefined {
   const { code, strings } = readSourceText(text);
   const found = strings.find((each) => READS_FILE.test(each.text));
   if (!found) return undefined;
-  // "# 12 \"kernel/k.cu\"": where the preprocessor says that it is.
+  // A line marker such as "# 12 \"kernel/k.cu\"" gives the place in the source.
   const marker = code.lastIndexOf('\n# ', found.index);
   const [, line = '1', file = 'kernel.cu'] = /^# (\d+) "([^"\n]*)"/.exec(code.slice(marker + 1, marker + 500)) ?? [];
   const from = code.indexOf('\n', marker + 1);

@@ -1,7 +1,7 @@
-/** Of processors, the lowest that there is: what is left over. */
+/** The lowest priority: the process only gets processor time that others leave. */
 const LOWEST = '19';
 
-/** A program and its arguments; with `aside` one that leaves the processors to others. */
+/** A program and its arguments; `aside` runs it at the lowest priority. */
 export const atPriority = (
   program: string,
   args: readonly string[],

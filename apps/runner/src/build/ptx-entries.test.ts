@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { readPtxEntries, smemExcessOf } from './ptx-entries.ts';
 
-// As clang 19 lays it out.
+// The layout of clang 19.
 const PTX = `
 .target sm_89
 	// .globl	small
@@ -27,13 +27,13 @@ const PTX = `
 }
 `;
 
-test('entries, each with what it declares and what it names of the module', () => {
+test("each entry has the shared memory that it declares and the module's that it names", () => {
   expect(readPtxEntries(PTX)).toEqual([
     { entry: 'small', staticSmemBytes: 520 },
     { entry: 'large', staticSmemBytes: 49_168 },
   ]);
 });
 
-test('more than 48 KiB is what ptxas would refuse', () => {
+test('finds more than 48 KiB, which ptxas would refuse', () => {
   expect(smemExcessOf(readPtxEntries(PTX))).toEqual([{ entry: 'large', bytes: 49_168, limitBytes: 49_152 }]);
 });

@@ -1,13 +1,13 @@
-/** What PTX says of its entry points, where there is no ptxas to say it. */
+/** Resources of PTX's entry points, for builds without a ptxas report. */
 import type { SmemExcess } from './ptxas-report.ts';
 
 export interface PtxEntry {
   entry: string;
-  /** Static shared memory: what the entry declares, and what of the module's it names. */
+  /** Static shared memory that the entry declares, plus the module's that it names. */
   staticSmemBytes: number;
 }
 
-/** What ptxas allows an entry without an opt-in, which only dynamic shared memory has. */
+/** ptxas's limit for static shared memory; only dynamic shared memory has an opt-in above it. */
 const STATIC_SMEM_LIMIT_BYTES = 48 * 1024;
 
 const ENTRY = /^(?:\.visible |\.weak )?\.entry (\w+)\(/;
@@ -15,7 +15,10 @@ const SHARED =
   /^\s*(?:\.visible |\.weak )?\.shared (?:\.attribute\([^)\n]{0,100}\) )?(?:\.align (\d+) )?\.b8 (\w+)\[(\d+)\];/;
 const NAME = /[\w$]+/g;
 
-/** Reads the text as clang's back end lays it out: a directive a line, a function's closing brace at a line's start. */
+/**
+ * Parses PTX in the layout of clang's back end: one directive per line, and a function's closing brace at the start of
+ * a line.
+ */
 export function readPtxEntries(text: string): PtxEntry[] {
   const ofModule = new Map<string, number>();
   const found: { entry: string; own: number; named: Set<string> }[] = [];
@@ -41,7 +44,7 @@ export function readPtxEntries(text: string): PtxEntry[] {
 
 const roundedUp = (bytes: number, alignment: number): number => Math.ceil(bytes / alignment) * alignment;
 
-/** Those that ptxas would refuse. */
+/** The entries that ptxas would refuse. */
 export const smemExcessOf = (entries: readonly PtxEntry[]): SmemExcess[] =>
   entries
     .filter(({ staticSmemBytes }) => staticSmemBytes > STATIC_SMEM_LIMIT_BYTES)

@@ -3,26 +3,26 @@ import type { Compiler } from './compilers.ts';
 import type { SnapshotFile } from './source-snapshot.ts';
 
 export interface PtxSourceOptions {
-  /** nvcc, which has the assembler of a GPU's code; another one runs nothing, and only stands for the host's PTX. */
+  /** nvcc, which has the assembler for GPUs. Any other compiler does not run and only identifies the host. */
   compiler: Compiler;
   /** For example "sm_89". */
   arch: string;
   files: readonly SnapshotFile[];
-  /** The PTX in the build folder. */
+  /** Path of the PTX in the build folder. */
   unit: string;
-  /** Without its extension: what artifacts are called. */
+  /** Name of the artifacts, without extension. */
   name: string;
-  /** Of COMPILER_FLAGS: of them only ptxas's are of any effect. */
+  /** Flags out of COMPILER_FLAGS; only ptxas's flags have an effect here. */
   flags: readonly string[];
-  /** 0: no limit. */
+  /** Maximum registers per thread; 0: no limit. */
   maxRegisters: number;
 }
 
 const LIMIT_MS = 180_000;
 
 /**
- * A kernel whose source is PTX, of whatever language it was compiled: nvcc assembles it for a GPU, and the emulator's
- * engine loads the file as it is. Every flag is made here: none comes from a request as text.
+ * A kernel whose source is PTX, compiled from any language. nvcc assembles it for a GPU, and the emulator's engine
+ * loads the file as it is. All flags are generated here; no request's text is used as a flag.
  */
 export function ptxSourceUnit(options: PtxSourceOptions): CompileUnit {
   const { compiler, arch, files, unit, name, flags, maxRegisters } = options;

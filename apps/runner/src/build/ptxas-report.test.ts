@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { parsePtxasReport, parseSmemExcess } from './ptxas-report.ts';
 
-// Recorded: nvcc 13.0.88 on kernels/fa_v1_baseline, kernels/faulty/register_spills and kernels/faulty/static_smem_69kb.
+// Recorded with nvcc 13.0.88 on kernels/fa_v1_baseline, kernels/faulty/register_spills and
+// kernels/faulty/static_smem_69kb.
 const BASELINE_SM_89 = `ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'fa_v1_baseline' for 'sm_89'
 ptxas info    : Function properties for fa_v1_baseline
@@ -63,8 +64,8 @@ test('parsePtxasReport() reads spills for sm_90', () => {
   ]);
 });
 
-// Recorded: nvcc 13.0.88 -maxrregcount=32 on a kernel that calls a __noinline__ function that spills and one that does
-// not, one that calls the latter, and one that calls neither.
+// Recorded with nvcc 13.0.88 -maxrregcount=32: a __noinline__ function that spills, one that does not, a kernel that
+// calls both, a kernel that calls the latter, and a kernel that calls neither.
 const CALLS_SM_89 = `ptxas info    : Overriding maximum register limit 256 for 'three' with  32 of maxrregcount option
 ptxas info    : Overriding maximum register limit 256 for 'two' with  32 of maxrregcount option
 ptxas info    : Overriding maximum register limit 256 for 'one' with  32 of maxrregcount option
@@ -91,7 +92,8 @@ ptxas info    : Function properties for three
 ptxas info    : Used 8 registers, used 0 barriers, 372 bytes cmem[0]
 ptxas info    : Compile time = 3.591 ms`.split('\n');
 
-// The same, of a kernel that calls one of two functions through a pointer: their frames are not in its own.
+// Recorded the same way: a kernel that calls one of two functions through a pointer. Their frames are not part of its
+// own.
 const POINTER_SM_89 = `ptxas info    : Compiling entry function 'pointer' for 'sm_89'
 ptxas info    : Function properties for pointer
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
@@ -102,7 +104,7 @@ ptxas info    : Function properties for _Z2faPKfi
 ptxas info    : Function properties for _Z2fbPKfi
     8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads`.split('\n');
 
-test("what a called function spills is its callers', and nobody else's", () => {
+test("a called function's spills count for its callers only", () => {
   expect(parsePtxasReport(CALLS_SM_89)).toEqual([
     {
       ...zero,
@@ -141,7 +143,7 @@ test('parseSmemExcess() reads entry, size and limit', () => {
   ]);
 });
 
-test("NVRTC's report, whose ptxas has its name before the frame", () => {
+test("reads NVRTC's report, in which ptxas prints its name before the frame", () => {
   expect(
     parsePtxasReport([
       "ptxas info    : Compiling entry function 'k' for 'sm_90'",

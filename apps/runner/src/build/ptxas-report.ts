@@ -1,6 +1,6 @@
 /**
- * What ptxas -v says about one entry point. Spills are those of the functions that it calls, too: they cost a launch as
- * much as its own.
+ * The output of ptxas -v about one entry point. Spills include those of called functions, because they cost a launch
+ * just as much.
  */
 export interface PtxasEntry {
   entry: string;
@@ -10,7 +10,7 @@ export interface PtxasEntry {
   staticSmemBytes: number;
   spillStoreBytes: number;
   spillLoadBytes: number;
-  /** Of its deepest call. */
+  /** Stack of its deepest call. */
   stackBytes: number;
   barriers: number;
   constantBytes: number;
@@ -24,15 +24,15 @@ export interface SmemExcess {
 }
 
 const COMPILING = /^ptxas info\s*: Compiling entry function '([^']+)' for '(sm_\w+)'/;
-// NVRTC's ptxas has its name before it.
+// NVRTC's ptxas prints its name first.
 const FRAME = /^(?:ptxas\s+\.)?\s+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads/;
 const USED = /^ptxas info\s*: Used (\d+) registers(.*)$/;
 const TOO_MUCH =
   /^ptxas error\s*: Entry function '([^']+)' uses too much shared data \(0x([0-9a-f]+) bytes, 0x([0-9a-f]+) max\)/;
 
 /**
- * Reads the report of `nvcc -Xptxas -v`, one element an entry in the compiler's order. Properties of the functions that
- * it calls, at any depth, follow those of an entry.
+ * Parses the report of `nvcc -Xptxas -v`: one element per entry, in the compiler's order. The report lists an entry's
+ * properties, then those of the functions that it calls at any depth.
  */
 export function parsePtxasReport(lines: readonly string[]): PtxasEntry[] {
   const entries: PtxasEntry[] = [];
@@ -78,7 +78,7 @@ function usedResources(rest: string): Pick<PtxasEntry, 'staticSmemBytes' | 'barr
   };
 }
 
-/** Entries that ptxas refused for their shared memory. */
+/** Entries that ptxas refused because of their shared memory. */
 export function parseSmemExcess(lines: readonly string[]): SmemExcess[] {
   return lines.flatMap((line) => {
     const match = TOO_MUCH.exec(line);

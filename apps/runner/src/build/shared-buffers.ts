@@ -5,19 +5,19 @@ import { tokensFrom, wordIndices } from './source-tokens.ts';
 
 /** A statically sized array in shared memory, as the source declares it. */
 export interface SharedBuffer {
-  /** "float K_smem[92 * HEAD_DIM]". */
+  /** For example "float K_smem[92 * HEAD_DIM]". */
   declaration: string;
   type: string;
   file: string;
   line: number;
-  /** Undefined where the size could not be evaluated. */
+  /** undefined if the size could not be evaluated. */
   bytes: number | undefined;
 }
 
-// What is read of one declaration, in tokens and characters; what is longer is no plain one.
+// Limits for one declaration, in tokens and characters; a longer one is not a plain declaration.
 const MAX_TOKENS = 80;
 const MAX_CHARACTERS = 500;
-/** Of a file; more of them tell nobody anything. */
+/** Limit per file; more buffers would help nobody. */
 const MAX_BUFFERS = 64;
 const MAX_CONSTANTS = 1_000;
 const INTEGER_TYPES = new Set(['int', 'unsigned', 'size_t', 'uint32_t']);
@@ -39,8 +39,8 @@ const TYPE_BYTES: Record<string, number> = {
 };
 
 /**
- * Which arrays a kernel's static shared memory is made of, largest first: a reading of the source's text, good for
- * plain declarations.
+ * The arrays that make up a kernel's static shared memory, largest first. They are read from the source's text, which
+ * works for plain declarations.
  */
 export function sharedBuffers(
   files: readonly SnapshotFile[],
@@ -71,7 +71,10 @@ function buffersOf(path: string, text: string, scope: Record<string, number>): S
   return buffers;
 }
 
-/** `__shared__ float K_smem[64][72]` at `index`: qualifiers, a type of one word, a name, one extent or more. */
+/**
+ * The declaration at `index`, such as `__shared__ float K_smem[64][72]`: qualifiers, a type of one word, a name, and
+ * one or more extents.
+ */
 function declarationAt(text: string, index: number): { text: string; type: string; extents: string[] } | undefined {
   const tokens = tokensFrom(text, index + '__shared__'.length, MAX_TOKENS);
   let at = 0;
@@ -103,7 +106,7 @@ function constantsOf(
   parameters: Readonly<Record<string, number>>,
 ): Record<string, number> {
   const scope: Record<string, number> = { ...parameters };
-  // Included files come after those that include them, but their constants are declared first.
+  // Included files come after the files that include them, but their constants are declared first.
   for (const { text } of files.toReversed()) {
     let constants = 0;
     for (const index of wordIndices(text, 'constexpr')) {
@@ -119,7 +122,7 @@ function constantsOf(
   return scope;
 }
 
-/** Undefined for what is no plain arithmetic over known names. */
+/** undefined if the text is not plain arithmetic over known names. */
 function valueOf(text: string, scope: Record<string, number>): number | undefined {
   let expression: Expression;
   try {

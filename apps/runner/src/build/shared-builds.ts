@@ -4,8 +4,8 @@ import { readRecord, writeRecord, type CompiledFiles, type CompileRecord } from 
 import { LibraryFiles } from './library-files.ts';
 
 /**
- * Compilations that several runners of one user share, behind each runner's own cache: what one has compiled, the
- * others copy.
+ * Compilations that several runners of one user share, in addition to each runner's own cache: the others copy what one
+ * has compiled.
  */
 export class SharedBuilds {
   readonly #entries: string;
@@ -17,7 +17,7 @@ export class SharedBuilds {
     this.#files = new LibraryFiles(join(folder, 'files'));
   }
 
-  /** Copies a compilation into a runner's own files; undefined where it is not there, whole. Errors: DISK_FULL. */
+  /** Copies a compilation into a runner's own files; undefined if it is missing or incomplete. Errors: DISK_FULL. */
   copyTo(own: CompiledFiles, key: string): CompileRecord | undefined {
     const record = readRecord(this.#path(key), key, this.#files);
     for (const { sha256 } of record?.outputs ?? []) own.putFile(this.#files.path(sha256));

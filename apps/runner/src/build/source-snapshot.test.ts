@@ -10,7 +10,7 @@ afterEach(() => {
   if (root) rmSync(root, { recursive: true, force: true });
 });
 
-/** Snapshot of kernels/k/k.cu among these files, which are named relative to kernels/. */
+/** Snapshot of kernels/k/k.cu among these files, whose names are relative to kernels/. */
 function snapshot(files: Record<string, string>): SourceSnapshot {
   root = mkdtempSync(join(tmpdir(), 'flashcore-snapshot-'));
   for (const [path, text] of Object.entries(files)) {
@@ -20,7 +20,7 @@ function snapshot(files: Record<string, string>): SourceSnapshot {
   return snapshotSources({ folder: join(root, 'k'), source: 'k.cu', kernelsFolder: root });
 }
 
-test("snapshotSources() follows includes from the kernel's folder and from kernels/, and leaves system headers to the compiler", () => {
+test("snapshotSources() follows includes in the kernel's folder and in kernels/, and leaves system headers to the compiler", () => {
   const { files, problems } = snapshot({
     'k/k.cu': '#include <cuda_fp16.h>\n#include "tiles.h"\n#  include "primitives/mma.cuh"\n',
     'k/tiles.h': '#include "detail/sizes.h"\n',
@@ -78,7 +78,7 @@ test.each([
   ]);
 });
 
-test('snapshotSources() takes what no compiler obeys, and what stays in the folders', () => {
+test('snapshotSources() accepts text that no compiler treats as a directive, and includes that stay in the folders', () => {
   const { files, problems } = snapshot({
     'k/k.cu':
       '// #include "/etc/a"\n/*\n#include "/etc/b"\n*/\nconst char* text = R"(\n#include "/etc/c"\n)";\n#line 7 "k.cu"\n#line 8\n#include "sub/a.h"\n// .incbin\nint x = table.include(1);\n',
@@ -88,7 +88,7 @@ test('snapshotSources() takes what no compiler obeys, and what stays in the fold
   expect([files.map(({ path }) => path), problems]).toEqual([['kernel/k.cu', 'kernel/sub/a.h', 'kernel/b.h'], []]);
 });
 
-test("PyTorch's headers are one header of stubs, and CUDA_STD_HEADER names one of the toolkit", () => {
+test("all of PyTorch's headers are one stub, and CUDA_STD_HEADER names a header of the toolkit", () => {
   const { files, problems } = snapshot({
     'k/k.cu':
       '#include <torch/extension.h>\n#include "ATen/cuda/CUDAContext.h"\n#include CUDA_STD_HEADER(cassert)\n#include "c10/own.h"\n#include <torch/extension.h>\n#include <torchvision/x.h>\n',
@@ -105,13 +105,13 @@ test("PyTorch's headers are one header of stubs, and CUDA_STD_HEADER names one o
   ]);
 });
 
-test('a source that is not there is a problem of the manifest', () => {
+test('a missing source is a problem of the manifest', () => {
   expect(snapshot({ 'k/other.cu': '' }).problems).toMatchObject([
     { tool: 'runner', file: 'kernel.yaml', message: "the source k.cu is not in the kernel's folder" },
   ]);
 });
 
-test('a source that is too large is said to be that, and not to be missing', () => {
+test('a source that is too large is reported as too large and not as missing', () => {
   expect(snapshot({ 'k/k.cu': '/'.repeat(2 * 1024 * 1024 + 1) })).toMatchObject({
     files: [],
     problems: [{ tool: 'runner', file: 'k.cu', message: 'a source may have at most 2 MiB: this one has more' }],

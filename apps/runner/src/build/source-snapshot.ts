@@ -9,7 +9,7 @@ import { readSourceText, unescaped, type SourceText } from './source-text.ts';
 
 /** A source file as the compiler will see it. */
 export interface SnapshotFile {
-  /** In the build folder: "kernel/…" for the kernel's own files, "kernels/…" for the shared ones. */
+  /** Path in the build folder: "kernel/…" for the kernel's own files, "kernels/…" for the shared ones. */
   path: string;
   text: string;
 }
@@ -22,44 +22,44 @@ export interface SnapshotOptions {
 }
 
 export interface SourceSnapshot {
-  /** The translation unit first, then all that it includes, itself or through others. */
+  /** The translation unit first, then everything that it includes directly or indirectly. */
   files: SnapshotFile[];
-  /** Why it can't be compiled: a source that isn't there, an include that leaves the kernel's folder. */
+  /** Why the sources can't be compiled, for example a missing source or an include that leaves the kernel's folder. */
   problems: CompilerDiagnostic[];
 }
 
 const MAX_FILES = 256;
 const MAX_FILE_BYTES = 2 * 1024 * 1024;
 const TOO_LARGE = `a source may have at most ${MAX_FILE_BYTES / 2 ** 20} MiB: this one has more`;
-/** The most that there may be is read in some 300 ms. */
+/** Sources of the maximum size are read in about 300 ms. */
 const READ_LIMIT_MS = 4_000;
-/** Most that are told of a file. */
+/** The maximum number of problems reported per file. */
 const MAX_PROBLEMS = 20;
 /** Host code of PyTorch's extensions includes these; kernels/stubs/pytorch.h stands for all of them. */
 const OF_PYTORCH = /^(?:torch|ATen|c10|pybind11)\/[\w./-]+\.h$/;
 const PYTORCH = 'kernels/stubs/pytorch.h';
-/** Where a stub lies in the build folder, under the name that sources include; the include path has it last. */
+/** Folder of the stubs in the build folder, under the names that sources include. It is last in the include path. */
 export const STUBS = 'stubs';
-/** CUTLASS's, for the headers of libcu++: the only macro that may name an include. */
+/** CUTLASS's macro for the headers of libcu++; no other macro may name an include. */
 const STANDARD_HEADER = /^CUDA_STD_HEADER\([ \t]*(\w{1,64})[ \t]*\)/;
 const DEFINES_STANDARD_HEADER = /\bdefine[\s\0\ufeff]+CUDA_STD_HEADER\b/;
 // "%:" and "??=" are other spellings of "#"; "# 1" is what a preprocessor writes for "#line 1".
 const INTRODUCERS = ['#', '%:', '??='];
 const BLANK = '\0\t\v\f\r \ufeff';
 const DIRECTIVE_NAME = /(include|include_next|import|embed|line|(?=\d))\b/y;
-/** Of all files of a kernel: each include asks the disk three times. */
+/** Limit over all files of a kernel, because each include takes three file lookups. */
 const MAX_DIRECTIVES = 4_000;
 const NAME = /^(?:"([^"\n]+)"|<([^>\n]+)>)/;
 const LINE_NAME = /^[\d']+\s*(?:"((?:[^"\\]|\\.)*)"|$)/;
-// Of the assembler: each puts a file of the host into the code, or into its messages.
+// Assembler directives that put a host file into the code or into its messages.
 export const READS_FILE = /\.(?:incbin|include)\b/i;
-// Outside of string literals, where a macro may make a string of it.
+// The same outside of string literals, because a macro may turn that text into a string.
 const READS_FILE_BARE = /\.(?:incbin\b|include\s*")/i;
 
 /**
- * Copies a kernel's source and everything it includes from its own folder or from kernels/, so that what is compiled is
- * exactly what was digested.
- * Other includes are left to the compiler's own headers; those that name a place on the host are refused.
+ * Copies a kernel's source and everything it includes from its own folder or from kernels/, so that exactly the
+ * digested files are compiled. The compiler's own headers provide the other includes; includes that name a place on the
+ * host are refused.
  */
 export function snapshotSources(options: SnapshotOptions): SourceSnapshot {
   try {
@@ -80,7 +80,7 @@ function readSources(options: SnapshotOptions): SourceSnapshot {
     if (files.has(path) || files.size >= MAX_FILES) return;
     const text = readForeignText(hostPath(roots, path), MAX_FILE_BYTES);
     files.set(path, { path, text });
-    // Comments of Python look like directives.
+    // Python comments look like directives.
     if (isTritonSource(path)) return;
     const source = readSourceText(text);
     const refused: CompilerDiagnostic[] = source.doubts.map(({ line, reason }) => problem(path, line, reason));
@@ -136,8 +136,8 @@ function readSources(options: SnapshotOptions): SourceSnapshot {
 }
 
 /**
- * What PTX was compiled from, where the kernel's folder has a source of that name: faults and profiles name lines of
- * it.
+ * The source that PTX was compiled from, if the kernel's folder has a file of that name; faults and profiles name its
+ * lines.
  */
 const compiledFrom = (ptx: string): string[] =>
   originalsOfPtx(ptx)
@@ -153,14 +153,14 @@ export function digestOf(files: readonly SnapshotFile[]): string {
   return hash.digest('hex');
 }
 
-/** A preprocessor's directive that names a file. */
+/** A preprocessor directive that names a file. */
 interface Directive {
   kind: 'include' | 'embed' | 'line';
-  /** In the source's code. */
+  /** Index in the source's `code`. */
   index: number;
-  /** Of an include that names its file literally. */
+  /** For an include that names its file literally. */
   include?: Include;
-  /** Of a #line: "" where it names no file; undefined where a macro may. */
+  /** For #line: "" if it names no file; undefined if a macro might name one. */
   lineName?: string | undefined;
 }
 
@@ -181,7 +181,7 @@ function directivesOf({ code }: SourceText): Directive[] {
   return directives;
 }
 
-/** What the line from `begin` to `end` tells the preprocessor, where that names a file. */
+/** The directive between `begin` and `end`, if it is one that names a file. */
 function directiveIn(code: string, begin: number, end: number): Directive | undefined {
   const index = skipBlanks(code, begin, end);
   const introducer = INTRODUCERS.find((each) => code.startsWith(each, index));
@@ -211,10 +211,10 @@ function skipBlanks(code: string, from: number, end: number): number {
   return at;
 }
 
-/** Why a directive is refused; `found` is where its file lies in the build folder. */
+/** Why a directive is refused; `found` is the path of its file in the build folder. */
 function refusalOf({ kind, include, lineName }: Directive, found: string | undefined): string | undefined {
   if (kind === 'embed') return '#embed is not allowed: a kernel is compiled from its sources alone';
-  // Compilers show the line of the file named here beside their messages.
+  // Compilers print lines of the file named here in their messages.
   if (kind === 'line')
     return lineName === undefined || isOutside(lineName)
       ? "#line may name a file of the kernel's folder only, and no macro"
@@ -227,10 +227,10 @@ function refusalOf({ kind, include, lineName }: Directive, found: string | undef
 
 const isRelative = (name: string): boolean => !name.startsWith('/') && !/^[a-z]:|\\/i.test(name);
 
-/** Whether a name could lead out of every folder that it is looked for in. */
+/** Whether a name could lead out of every folder in which it is looked up. */
 const isOutside = (name: string): boolean => !isRelative(name) || name.split('/').includes('..');
 
-/** Where a file may lie, in the order in which the compiler looks. */
+/** Possible paths of a file, in the order in which the compiler looks. */
 function candidatesOf(from: string, { name, quoted }: Include): string[] {
   const places = [...(quoted ? [dirname(from)] : []), 'kernel', 'kernels'];
   return places.map((place) => posix.normalize(posix.join(place, name))).filter((path) => /^kernels?\//.test(path));
@@ -250,12 +250,12 @@ function problem(path: string, line: number, message: string): CompilerDiagnosti
   return { severity: 'error', file: shownPath(path), line, column: line > 0 ? 1 : 0, message, tool: 'runner' };
 }
 
-/** As the kernel folder names it: without the build folder's "kernel/" or "kernels/". */
+/** The path as the kernel folder names it, without the build folder's "kernel/" or "kernels/". */
 export function shownPath(path: string): string {
   return path.replace(/^(?:\.\/)?kernels?\//, '');
 }
 
-/** A compiler's line with its paths as the kernel folder names them. */
+/** A compiler's output line with paths as the kernel folder names them. */
 export function shownLine(line: string): string {
   return line.replace(/(^|[\s"'(:,=])(?:\.\/)?kernels?\/(?=\S)/g, '$1');
 }

@@ -20,13 +20,13 @@ test.each([
   expect(readSourceText(text)).toMatchObject({ code, doubts: [] });
 });
 
-test('adjacent string literals are one, with their escapes resolved', () => {
+test('adjacent string literals are joined, with their escapes resolved', () => {
   const { strings } = readSourceText('asm(".in" /* x */ "c\\x62" u8"in" R"(\\n\n)"); f("a", "b"); L"c" X "d"');
   expect(strings.map(({ text }) => text)).toEqual(['.incbin\\n\n', 'a', 'b', 'c', 'd']);
   expect(unescaped('\\056\\u0062\\U00000063\\n\\"\\q')).toBe('.bc\n"q');
 });
 
-test('lineAt() is the line of the file', () => {
+test('lineAt() returns the line of the file', () => {
   const { code, lineAt } = readSourceText('// x\na\\\n b\n/*\n\n*/ c R"(\n)" d\n// y\ne');
   expect([...'abcde'].map((letter) => lineAt(code.indexOf(letter)))).toEqual([2, 3, 6, 7, 9]);
 });
@@ -38,11 +38,11 @@ test.each([
   ['"a"R"("\n#include "x"\n// )"', /before a raw string/],
   ['\u2192R"(" /* )"\n#include "x"', /before a raw string/],
   ['R"01234567890123456(" /* )"\n#include "x"', /at most 16/],
-])('what compilers may read in two ways is doubted: %j', (text, reason) => {
+])('text that compilers may read in two ways is doubted: %j', (text, reason) => {
   expect(readSourceText(text).doubts).toEqual([{ line: 1, reason: expect.stringMatching(reason) as string }]);
 });
 
-test('time grows with the length', () => {
+test('the time is proportional to the length', () => {
   for (const piece of [
     '/**/',
     '"',
@@ -111,7 +111,7 @@ const PIECES = [
 const COMPILER = ['g++', 'clang++'].find((name) => spawnSync(name, ['--version']).status === 0);
 
 test.skipIf(COMPILER === undefined)(
-  'no directive that a compiler obeys is missed: an include that it opens is found, or the source is doubted',
+  'every directive that a compiler obeys is found: an include that it opens is listed, or the source is doubted',
   () => {
     const folder = mkdtempSync(join(tmpdir(), 'flashcore-text-'));
     try {

@@ -1,62 +1,60 @@
 /**
- * A source as the preprocessor's directives are found in it: after translation phases 1 to 3 of C++17 ([lex.phases]).
+ * A source file as the preprocessor looks for directives in it: after translation phases 1 to 3 of C++17
+ * ([lex.phases]).
  */
 import { entryOf } from '@flashcore/shared/text';
 export interface SourceText {
   /**
-   * Continued lines joined and each comment one space; a raw string has spaces for its newlines, so that a line is a
-   * line of the preprocessor.
+   * The source with continued lines joined and each comment replaced by a space. Newlines in raw strings become spaces,
+   * so that each line of `code` is one line for the preprocessor.
    */
   code: string;
   /**
-   * String literals as the compiler joins them (phases 5 and 6): adjacent ones as one, escapes resolved. `index` is
-   * where in `code` the first begins.
+   * String literals as the compiler joins them (phases 5 and 6): adjacent literals merged, escapes resolved. `index` is
+   * the start of the first literal in `code`.
    */
   strings: readonly { index: number; text: string }[];
-  /** Places where compilers may read another text than this one, so that a directive could hide. */
+  /** Places where a compiler may read the text differently, so that a directive could be hidden there. */
   doubts: readonly { line: number; reason: string }[];
-  /** Line of the file, from 1, of an index of `code`. */
+  /** The file's line number, from 1, for an index into `code`. */
   lineAt: (index: number) => number;
 }
 
-/**
- * Reads a source in time and memory in proportion to its length; never fails: what can't be read in one way only is a
- * doubt.
- */
+/** Reads a source in time and memory proportional to its length. It never fails: ambiguous text becomes a doubt. */
 export function readSourceText(text: string): SourceText {
   return new Reader(text).read();
 }
 
-// GCC and clang also take white space between backslash and newline for a continued line; neither reads trigraphs in
-// C++17.
+// GCC and clang also accept white space between the backslash and the newline of a continued line. Neither reads
+// trigraphs in C++17.
 const SPLICE = /\\[ \t\f\v\0]*\r?\n/g;
-// A comment's beginning, a number (whose ' and " are its own), a word with the quote that it may be the prefix of, a
-// quote.
+// The start of a comment; a number, which may contain ' as a separator; a word with the quote that it may be a prefix
+// of; a quote.
 const INTERESTING = /\/\/|\/\*|\.?\d(?:[eEpP][+-]|'?[\w$]|\.)*|[\w$\u0080-\uffff]+"?|["']/g;
 const STRING = /"(?:[^"\\\n]|\\[^\n])*"?|'(?:[^'\\\n]|\\[^\n])*'?/y;
 const RAW_PREFIX = /^(?:u8|[uUL])?R$/;
 const RAW_HEAD = /"([^\s()\\]{0,16})\(/y;
 const NOT_ASCII = /[^\0-\x7f]/;
 const LEADING_SPACE = /^[\s\0]+/;
-/** More of them say nothing new, and each costs a count of lines. */
+/** Further doubts say nothing new, and each requires a count of lines. */
 const MAX_DOUBTS = 8;
 
 class Reader {
   readonly #original: string;
   readonly #joined: string;
-  /** Ends of splices: where in the joined text, and where in the original. */
+  /** Ends of splices, as positions in the joined and in the original text. */
   readonly #splices: { joined: number; original: number }[] = [];
   readonly #parts: string[] = [];
-  /** Of the joined text. */
+  /** Position in the joined text up to which `code` is written. */
   #written = 0;
   #length = 0;
-  /** Where `code` and the joined text part ways. */
+  /** Positions where `code` and the joined text differ. */
   readonly #marks: { code: number; joined: number }[] = [{ code: 0, joined: 0 }];
   readonly #strings: { index: number; text: string }[] = [];
-  /** What was written since the last string literal, but white space; its first characters are enough. */
+  /** The text since the last string literal, without white space; only its first characters are kept. */
   #sinceString = '-';
   readonly #doubts: { line: number; reason: string }[] = [];
-  /** Of the line of `code` that is being written: its first two characters, and whether a "<" is open in it. */
+  /** About the current line of `code`: its first two characters, and whether a "<" is open in it. */
   #line = { head: '', angle: false };
 
   constructor(text: string) {
@@ -86,7 +84,7 @@ class Reader {
     return { code, strings: this.#strings, doubts: this.#doubts, lineAt: (index) => this.#lineAt(index) };
   }
 
-  /** Sees to what is not code as it stands, and gives where the next token begins. */
+  /** Handles comments and string literals, and returns where the next token begins. */
   #token(token: string, at: number): number {
     if (token === '//') return this.#skip(at, endOf(this.#joined, '\n', at), '', 'comment');
     if (token === '/*') return this.#skip(at, endOf(this.#joined, '*/', at + 2, 2), ' ', 'comment');
@@ -112,7 +110,8 @@ class Reader {
   }
 
   /**
-   * In a raw string a backslash before a newline is itself again (phase 3), so its end is looked for in the original.
+   * Inside a raw string, a backslash before a newline is not a splice (phase 3), so the string's end is looked up in
+   * the original text.
    */
   #rawString(at: number, quote: number): number {
     RAW_HEAD.lastIndex = this.#originalAt(quote);
@@ -137,18 +136,18 @@ class Reader {
     return next;
   }
 
-  /** Adds a string literal to the one before it where nothing but white space and a prefix is between them. */
+  /** Joins a string literal to the previous one if only white space and a prefix separate them. */
   #keep(text: string): void {
     const last = this.#strings.at(-1);
     if (last && /^(?:u8|[uUL])?$/.test(this.#sinceString)) last.text += text;
     else this.#strings.push({ index: this.#length, text });
   }
 
-  /** Writes other text for what stands from `at` to `end`. */
+  /** Writes `text` in place of the joined text from `at` to `end`. */
   #skip(at: number, end: number, text: string, what: string): number {
     this.#writeTo(at);
-    // In <…> after #include or __has_include neither begins, and GCC ends some directives within a raw string. What
-    // ends on its line is harmless in every reading.
+    // After #include or __has_include, neither a comment nor a raw string begins inside <…>, and GCC ends some
+    // directives within a raw string. Text that ends on its own line is harmless in every reading.
     const perhapsNone = this.#line.angle || what === 'raw string';
     if (perhapsNone && /^(?:#|%:)/.test(this.#line.head) && this.#joined.slice(at, end).includes('\n'))
       this.#doubt(
@@ -161,7 +160,7 @@ class Reader {
     return end;
   }
 
-  /** Writes the joined text as it stands, from where that ended before. */
+  /** Writes the joined text unchanged up to `end`. */
   #writeTo(end: number): void {
     this.#write(this.#joined.slice(this.#written, end));
     this.#written = end;
@@ -203,13 +202,13 @@ class Reader {
   }
 }
 
-/** Where `wanted` begins at or after `from`, plus `past`; the text's end where it does not. */
+/** The position of `wanted` at or after `from`, plus `past`; the text's end if there is none. */
 function endOf(text: string, wanted: string, from: number, past = 0): number {
   const found = text.indexOf(wanted, from);
   return found < 0 ? text.length : found + past;
 }
 
-/** How many of the sorted values are at most `limit`. */
+/** The number of sorted values that are at most `limit`. */
 function upperBound<T>(sorted: readonly T[], valueOf: (each: T) => number, limit: number): number {
   let [low, high] = [0, sorted.length];
   while (low < high) {
@@ -232,7 +231,7 @@ const SIMPLE_ESCAPES: Readonly<Record<string, string>> = {
   E: '\x1b',
 };
 
-/** A string literal's text with its escapes resolved ([lex.ccon]). */
+/** The text of a string literal with its escapes resolved ([lex.ccon]). */
 export function unescaped(text: string): string {
   return text.replace(
     /\\(?:x([\da-fA-F]+)|([0-7]{1,3})|u([\da-fA-F]{4})|U([\da-fA-F]{8})|([^]))/g,

@@ -1,4 +1,4 @@
-/** A word, a number or a single other character of a source, and where it stands. */
+/** A word, a number or any other single character of a source, with its position. */
 export interface Token {
   text: string;
   index: number;
@@ -6,7 +6,7 @@ export interface Token {
 
 const TOKEN = /\s*(\w+|\S)/y;
 
-/** At most `most` tokens from `from` on; what is read twice is bounded by `most`, so that a scan stays linear. */
+/** At most `most` tokens from `from` on. `most` bounds how much text is read twice, so that a scan stays linear. */
 export function tokensFrom(text: string, from: number, most: number): Token[] {
   const tokens: Token[] = [];
   TOKEN.lastIndex = from;
@@ -18,7 +18,7 @@ export function tokensFrom(text: string, from: number, most: number): Token[] {
   return tokens;
 }
 
-/** Where a word stands in a text, as a word of its own. */
+/** The positions at which a text contains a word as a whole word. */
 export function* wordIndices(text: string, word: string): Generator<number> {
   for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + word.length)) {
     if (!isWordCharacter(text[at - 1]) && !isWordCharacter(text[at + word.length])) yield at;

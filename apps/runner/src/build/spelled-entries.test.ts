@@ -28,7 +28,7 @@ template <class T, class U> __global__ void g(U* x) { x[0] = sizeof(T); }
 test.each([
   ['nvcc', '_Z17flashcore_entry_1IXadL_ZN2ns1gINS0_2TrILi64EEEfEEvPT0_EEEvv', 'I'],
   ['clang', '_Z17flashcore_entry_1ITnPDaXadL_ZN2ns1gINS1_2TrILi64EEEfEEvPT0_EEEvv', 'ITnPDa'],
-])("a spelled entry is the kernel that %s's marker has, whose substitutions count from others", (_, first, head) => {
+])("a spelled entry is found through %s's marker, whose substitutions have shifted numbers", (_, first, head) => {
   const second = `_Z17flashcore_entry_2${head}XadL_Z3fwdILi64ELb1EEvPfEEEvv`;
   expect([first, second].every(isMarker)).toBe(true);
   expect([...symbolsOfSpelled(ENTRIES, [...KERNELS, first, second])]).toEqual([
@@ -75,7 +75,7 @@ async function build(name: string, entries: readonly string[], engine?: 'fibres'
 }
 
 test.skipIf(missing('nvcc')).each([undefined, 'ptx'] as const)(
-  'nvcc says what the entries are called, in a build for %s, and no marker is told',
+  'nvcc reports the compiled names of spelled entries in a build for %s, and the result has no markers',
   async (engine) => {
     const { image, findings, result } = await build(`nvcc-${engine}`, ENTRIES, engine);
     expect(findings).toEqual([]);
@@ -85,7 +85,7 @@ test.skipIf(missing('nvcc')).each([undefined, 'ptx'] as const)(
   120_000,
 );
 
-test.skipIf(missing('nvcc'))('a spelling that is none is told by name, with what the compiler says', async () => {
+test.skipIf(missing('nvcc'))("an invalid spelling is reported by name, with the compiler's message", async () => {
   const { findings } = await build('wrong', ['plain', 'fwd<64>']);
   expect(findings).toMatchObject([{ kind: FindingKind.MISSING_ENTRY }]);
   expect(findings[0]!.message).toMatch(

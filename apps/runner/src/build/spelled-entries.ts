@@ -1,13 +1,19 @@
-/** Entries that a manifest names by a C++ spelling, `fwd<64, true>`: the compiler itself says what it calls them. */
+/**
+ * Entries that a manifest names by a C++ spelling such as `fwd<64, true>`. The compiler itself reveals their compiled
+ * names.
+ */
 import { isSpelledEntry } from '@flashcore/shared/kernels';
 import type { SnapshotFile } from './source-snapshot.ts';
 
 const MARKER = 'flashcore_entry_';
-/** What the place of a diagnostic about a spelling is called: its line is the entry's number among all, from 1. */
+/** The file name for diagnostics about spellings; the line is the entry's number, from 1. */
 export const SPELLING_FILE = 'kernel.yaml';
 const SUBSTITUTION = /S([0-9A-Z]*)_/g;
 
-/** The sources with a kernel template's instance behind the unit's last line, an entry that is spelled. */
+/**
+ * The sources, with a marker after the unit's last line for each spelled entry. A marker is a template instance that
+ * names the entry.
+ */
 export function withMarkers(
   files: readonly SnapshotFile[],
   unit: string,
@@ -26,7 +32,7 @@ template __global__ void ${MARKER}${index}<&${entry}>();\n`
 
 export const isMarker = (symbol: string): boolean => /^_Z\d+flashcore_entry_\d+I/.test(symbol);
 
-/** What the compiled code calls each spelled entry, by the symbols of its kernels; without those that it lacks. */
+/** The compiled name of each spelled entry, from the symbols; entries without a match are left out. */
 export function symbolsOfSpelled(entries: readonly string[], symbols: readonly string[]): Map<string, string> {
   const kernels = symbols.filter((symbol) => !isMarker(symbol));
   return new Map(
@@ -35,8 +41,8 @@ export function symbolsOfSpelled(entries: readonly string[], symbols: readonly s
       const head = new RegExp(`^_Z\\d+${MARKER}${index}I(TnPDa)?XadL_Z(.+)EEEvv$`);
       const marker = symbols.map((symbol) => head.exec(symbol)).find((match) => match !== null);
       if (!marker) return [];
-      // The marker is a substitution itself, and so is the type of its parameter where the name has that: those of the
-      // entry's name count from behind them. A kernel with C linkage stands there as `XadL_Z4name`, as in C++.
+      // The marker is a substitution itself, and so is the type of its parameter if the name contains that. The entry's
+      // own substitutions are numbered after them. A kernel with C linkage appears as `XadL_Z4name`, as in C++.
       const shift = marker[1] === undefined ? 1 : 2;
       const found = kernels.filter((kernel) => isSame(kernel, `_Z${marker[2]!}`, shift));
       return found.length === 1 ? [[entry, found[0]!] as const] : [];
@@ -44,7 +50,7 @@ export function symbolsOfSpelled(entries: readonly string[], symbols: readonly s
   );
 }
 
-/** Whether a kernel's name is the one that stands in a marker's, where it refers to its own parts by other numbers. */
+/** Whether a kernel's name equals the name in a marker, apart from shifted numbers of its substitutions. */
 function isSame(kernel: string, inMarker: string, shift: number): boolean {
   if (kernel.replaceAll(SUBSTITUTION, 'S_') !== inMarker.replaceAll(SUBSTITUTION, 'S_')) return false;
   const shifted = [...inMarker.matchAll(SUBSTITUTION)];
@@ -53,5 +59,5 @@ function isSame(kernel: string, inMarker: string, shift: number): boolean {
   );
 }
 
-/** `S_` is the first substitution, `S0_` the second; digits are of base 36. */
+/** `S_` is the first substitution, `S0_` the second; the digits are base 36. */
 const ordinal = (digits: string): number => (digits === '' ? 0 : parseInt(digits, 36) + 1);

@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { FlashcoreError } from '@flashcore/shared/contract';
 import { runProgram } from '../sandbox/run.ts';
 
-/** What every tool is asked first. */
+/** The first question for every tool. */
 export const VERSION = ['--version'];
 
 export interface ToolAnswersOptions {
@@ -11,13 +11,13 @@ export interface ToolAnswersOptions {
 }
 
 const LIMIT_MS = 10_000;
-/** A tool that hangs is not waited for again at once. */
+/** A tool that hangs is not asked again for this long. */
 const FAILURE_KEPT_MS = 10_000;
 
-/** What programs of this host said when they were asked: each question once for each file, whoever waits for it. */
+/** Answers of this host's programs. Each file gets each question once, however many callers wait for the answer. */
 export class ToolAnswers {
   readonly #answers = new Map<string, string>();
-  /** Why one that is there does not answer, until it is asked again. */
+  /** Why an existing tool can't answer, until it is asked again. */
   readonly #failures = new Map<string, string>();
   readonly #asking = new Map<string, Promise<void>>();
   readonly #limitMs: number;
@@ -28,7 +28,9 @@ export class ToolAnswers {
     this.#failureKeptMs = failureKeptMs;
   }
 
-  /** Asks a tool, if it is there and has not answered. Never rejects: of() tells of one that does not answer. */
+  /**
+   * Asks a tool unless it is missing or has already answered. Never rejects: of() reports a tool that does not answer.
+   */
   async ask(path: string | undefined, args: readonly string[]): Promise<void> {
     if (path === undefined || this.known(path, args) !== undefined) return;
     const key = keyOf(path, args);
@@ -45,17 +47,17 @@ export class ToolAnswers {
     await asking;
   }
 
-  /** Undefined: it was not asked, or did not answer. */
+  /** The answer; undefined if the tool was not asked or did not answer. */
   known(path: string, args: readonly string[]): string | undefined {
     return this.#answers.get(keyOf(path, args));
   }
 
-  /** Whether it can't be run. */
+  /** Whether the tool can't be run. */
   failed(path: string, args: readonly string[]): boolean {
     return this.#failures.has(keyOf(path, args));
   }
 
-  /** Errors: UnusableCompiler where it did not answer. */
+  /** The answer. Errors: UnusableCompiler if there is none. */
   of(path: string, args: readonly string[]): string {
     const answer = this.known(path, args);
     if (answer !== undefined) return answer;
@@ -69,7 +71,7 @@ export class ToolAnswers {
   }
 }
 
-/** COMPILER_MISSING of one that is there; `lasting`: until somebody mends it. */
+/** COMPILER_MISSING for a tool that exists; `lasting`: until somebody repairs it. */
 export class UnusableCompiler extends FlashcoreError {
   readonly lasting: boolean;
 
@@ -79,7 +81,7 @@ export class UnusableCompiler extends FlashcoreError {
   }
 }
 
-/** Errors: UnusableCompiler where it says nothing of the kind: it is no compiler. */
+/** The version in a tool's output. Errors: UnusableCompiler if there is none, because the tool is then no compiler. */
 export function versionIn(text: string, pattern: RegExp, path: string): string {
   const version = pattern.exec(text)?.[1];
   if (version !== undefined) return version;
@@ -90,22 +92,23 @@ export function versionIn(text: string, pattern: RegExp, path: string): string {
   );
 }
 
-/** A tool that was replaced is asked anew. */
+/** The key contains the file's time, so that a replaced tool is asked again. */
 const keyOf = (path: string, args: readonly string[]): string => `${path} ${statSync(path).mtimeMs} ${args.join(' ')}`;
 
-/** Exit status of a shell that could not run a program; the next one: that did not find it. */
+/** A shell's exit status for a program that can't be run; the next number is for a program that was not found. */
 const NOT_RUN = 126;
 
 interface Answer {
-  /** What it prints. */
+  /** The program's output. */
   answer?: string;
-  /** Why there is none, where it is not for want of time: what to do about it. */
+  /** Why there is no answer and what to do about it; undefined if the program only ran out of time. */
   failure?: string;
 }
 
 /**
- * What a program answers. One that fails at any question but the first has answered: an nvcc too old for it. One that
- * can't tell its version can't be run: no execute permission, made for another machine, its interpreter gone.
+ * Asks a program. One that fails at any question but the first has answered, for example an nvcc too old for the
+ * question. One that can't report its version can't be run: no execute permission, built for another machine, or its
+ * interpreter is gone.
  */
 async function answerOf(path: string, args: readonly string[], limitMs: number): Promise<Answer> {
   try {
@@ -116,7 +119,7 @@ async function answerOf(path: string, args: readonly string[], limitMs: number):
     return { failure: cannotRun(path, `ended with ${exitCode}${lines[0] ? `: ${lines[0].slice(0, 200)}` : ''}`) };
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    // Anything else: a host that is short of memory or of processes is asked again.
+    // After any other error, such as too little memory or too many processes, the tool is asked again.
     return code === 'EACCES' || code === 'ENOEXEC' ? { failure: cannotRun(path, `can't be run (${code})`) } : {};
   }
 }

@@ -9,7 +9,7 @@ function logged(source: string, text: string): string[] {
   return lines;
 }
 
-test("nvcc's messages go with their source line and caret; what explains them and the rest stay", () => {
+test("nvcc's messages are removed with their source line and caret, and explanations and other lines stay", () => {
   const printed = `ptxas info    : 0 bytes gmem
 a.cu(3): error: no operator "+" matches these operands
             operand types are: A + int
@@ -28,14 +28,14 @@ ptxas info    : Function properties for f
   ]);
 });
 
-test("g++'s messages go, also the last one; the functions that they are in stay", () => {
+test("g++'s messages are removed, including the last one, and the lines that name their functions stay", () => {
   const printed = `a.cu: In function 'void f()':
 a.cu:11:7: error: expected initializer before 'x'
 a.cu:13:59: error: 'state' was not declared in this scope`;
   expect(logged('g++', printed)).toEqual(["a.cu: In function 'void f()':"]);
 });
 
-test('two compilers that print at once do not mix', () => {
+test('the output of two concurrent compilers is not mixed', () => {
   const lines: string[] = [];
   const log = new ToolLog((source, line) => lines.push(`${source} ${line}`));
   log.add('nvcc', 'a.cu(3): error: bad');

@@ -3,14 +3,16 @@ import { isCaretLine, isDiagnosticLine } from './diagnostics.ts';
 type Emit = (source: string, line: string) => void;
 
 /**
- * What compilers print without the messages that are told as diagnostics, each with the source around it: an error
- * stands in a log once. Lines that explain a message ("operand types are …") stay.
+ * Compiler output without the messages that become diagnostics and their source lines, so that a log has each error
+ * once. Lines that explain a message ("operand types are …") stay.
  */
 export class ToolLog {
   readonly #emit: Emit;
-  /** By tool: lines after a message, until it is known whether the last of them is the source line above a caret. */
+  /**
+   * By tool: the lines after a message, kept until it is known whether the last one is the source line above a caret.
+   */
   readonly #held = new Map<string, string[]>();
-  /** Tools whose next line, when it is empty, ends a message. */
+  /** Tools whose next line ends a message if it is empty. */
   readonly #closing = new Set<string>();
 
   constructor(emit: Emit) {
@@ -33,7 +35,7 @@ export class ToolLog {
     } else held.push(line);
   };
 
-  /** Nothing more comes. */
+  /** The output has ended. */
   end(): void {
     for (const source of [...this.#held.keys()]) this.#release(source);
   }

@@ -18,14 +18,14 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** An nvcc that does not answer before `ready` is there. */
+/** An nvcc that does not answer until `ready` is called. */
 function makeSlowNvcc(): { ready: () => void } {
   const script = `#!/bin/sh\nwhile [ ! -e ${folder}/ready ]; do sleep 0.05; done\necho run >>${folder}/runs\ncase $1 in --version) echo 'release 13.0, V13.0.88';; *) echo sm_89; echo sm_90;; esac\n`;
   writeFileSync(join(folder, 'nvcc'), script, { mode: 0o755 });
   return { ready: () => writeFileSync(join(folder, 'ready'), '') };
 }
 
-test('a compiler that did not answer in time is told as such, and asked again', async () => {
+test('a compiler that did not answer in time is reported as such and asked again', async () => {
   const { ready } = makeSlowNvcc();
   const toolchain = new Toolchain({ limitMs: 300, failureKeptMs: 0 });
   await toolchain.askCompilers();
@@ -62,7 +62,7 @@ test.each([
     0o755,
     /ended with 1: libcudart/,
   ],
-])('an nvcc that %s is named with what it said, and asked again once it is mended', async (_, text, mode, why) => {
+])('an nvcc that %s is reported with its output, and asked again once it is repaired', async (_, text, mode, why) => {
   const path = join(folder, 'nvcc');
   writeFileSync(path, text, { mode });
   const toolchain = new Toolchain({ failureKeptMs: 0 });
@@ -79,8 +79,8 @@ test.each([
   });
 });
 
-test('cuobjdump: its version, not the name of who makes it', async () => {
-  // As CUDA 13 prints it.
+test("cuobjdump's version is found, and not its maker's name", async () => {
+  // The output of CUDA 13.
   const said =
     'cuobjdump: NVIDIA (R) object file dumper utility\nCopyright (c) 2005-2025 NVIDIA Corporation\nBuilt on Wed_Aug_20_13:57:03_PM_PDT_2025\nCuda compilation tools, release 13.0, V13.0.85\n';
   writeFileSync(join(folder, 'cuobjdump'), `#!/bin/sh\ncat <<'END'\n${said}END\n`, { mode: 0o755 });
@@ -89,7 +89,7 @@ test('cuobjdump: its version, not the name of who makes it', async () => {
   expect(toolchain.describe().find(({ name }) => name === 'cuobjdump')?.version).toBe('13.0.85');
 });
 
-test('the daemon goes on while a tool is asked', async () => {
+test('the daemon continues while a tool is being asked', async () => {
   const { ready } = makeSlowNvcc();
   const toolchain = new Toolchain();
   const asked = toolchain.askCompilers();
@@ -105,7 +105,7 @@ function makeClang(name: string, version: string, archs: readonly string[]): voi
   writeFileSync(join(folder, name), `#!/bin/sh\necho 'clang version ${version}'\n${answer}\n`, { mode: 0o755 });
 }
 
-test('the newest clang that makes PTX is found by whichever name, where no toolkit is', async () => {
+test('without a toolkit, the newest clang that makes PTX is found under any of its names', async () => {
   vi.stubEnv('CUDA_HOME', '/none');
   vi.stubEnv('PATH', folder);
   makeClang('clang++', '14.0.6', ['sm_80', 'sm_86']);
@@ -115,6 +115,6 @@ test('the newest clang that makes PTX is found by whichever name, where no toolk
   expect(() => toolchain.clang()).toThrow(/gave no answer/);
   await toolchain.askCompilers();
   expect(toolchain.clang()).toMatchObject({ version: '19.1.7', archs: ['sm_89', 'sm_90', 'sm_90a'] });
-  // The C++ compiler, too: there is no g++ in this folder.
+  // clang is the C++ compiler too, because this folder has no g++.
   expect(toolchain.cxx()).toMatchObject({ name: 'clang++', version: '14.0.6' });
 });

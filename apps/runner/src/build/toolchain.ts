@@ -18,10 +18,10 @@ import { clangPaths, namedToolkits, toolPath } from './tool-paths.ts';
 
 export interface FoundTool {
   name: string;
-  /** Undefined where it was not found. */
+  /** undefined if the tool was not found. */
   version?: string;
   archs: string[];
-  /** What is not possible without it, and how to get it; undefined where it was found. */
+  /** What is not possible without the tool, and how to get it; undefined if it was found. */
   missing?: string;
 }
 
@@ -38,37 +38,39 @@ const OPTIONAL = {
   bwrap: { pattern: /(\S+)$/, without: 'compilers and workers run unboxed: install bubblewrap' },
 } as const;
 const ARCHS = ['--list-gpu-code'];
-/** Where a Python keeps its wheels: the host's, and the user's own. */
+/** The folders with a Python's wheels: the host's and the user's own. */
 const SITE_PACKAGES = [
   '-c',
   "import site, sysconfig; print(sysconfig.get_path('purelib')); print(site.getusersitepackages())",
 ];
-/** Isolated: neither the runner's folder nor its variables choose what is imported. */
+/** Isolated mode, so that neither the runner's folder nor its environment decides what is imported. */
 const WHICH_TRITON = [
   '-I',
   '-c',
   'import os, sys, triton; print(triton.__version__, sys.version.split()[0], sys.prefix, os.path.dirname(os.path.dirname(triton.__file__)), sep="\\n")',
 ];
-/** Fails where clang was built without a back end for PTX. */
+/** Fails if clang was built without a back end for PTX. */
 const PTX_ARCHS = ['--target=nvptx64-nvidia-cuda', '--print-supported-cpus'];
 
 export interface ToolchainOptions extends ToolAnswersOptions {
-  /** A Python whose wheels may have NVRTC; default: none is asked. */
+  /** A Python whose wheels may contain NVRTC; default: none. */
   python?: string | undefined;
-  /** Compiles the program that runs NVRTC (libs/emulator/nvrtc), once, and gives its path; default: there is none. */
+  /**
+   * Compiles the program that runs NVRTC (libs/emulator/nvrtc) once, and returns its path; default: no such program.
+   */
   nvrtcProgram?: (() => Promise<string>) | undefined;
 }
 
 /**
- * Compilers and tools of the host. Looked for at each call; asked for their version once for each file, in the
- * background: the daemon waits for none, and who wants an answer calls askCompilers() or askAll() before. What did not
- * answer is asked again.
+ * Compilers and tools of the host. Each call looks for them again; each file is asked for its version only once, in the
+ * background. The daemon waits for no tool: a caller that needs an answer calls askCompilers() or askAll() first. Tools
+ * that did not answer are asked again.
  */
 export class Toolchain {
   readonly #answers: ToolAnswers;
   readonly #python: string | undefined;
   readonly #makeNvrtcProgram: (() => Promise<string>) | undefined;
-  /** What runs NVRTC, and where that lies; undefined: it was not looked for, or is not there. */
+  /** The program that runs NVRTC, and NVRTC's place; undefined if NVRTC was not looked for or not found. */
   #nvrtcFound: { program: string; place: NvrtcPlace } | undefined;
 
   constructor(options: ToolchainOptions = {}) {
@@ -78,27 +80,27 @@ export class Toolchain {
   }
 
   /**
-   * Asks the compilers that were not asked yet. Never rejects: nvcc(), clang() and cxx() tell of one that does not
-   * answer.
+   * Asks the compilers that were not asked yet. Never rejects: nvcc(), clang() and cxx() report a compiler that does
+   * not answer.
    */
   async askCompilers(): Promise<void> {
     await Promise.all([
       ...['nvcc', 'g++', 'clang++'].map((name) => this.#answers.ask(toolPath(name), VERSION)),
       this.#answers.ask(toolPath('nvcc'), ARCHS),
       ...(toolPath('nvcc') === undefined ? [this.askClangs()] : []),
-      // The only C++ compiler there is.
+      // Without g++, clang is the only C++ compiler.
       ...(toolPath('g++') === undefined ? [this.#answers.ask(clangPaths()[0], VERSION)] : []),
     ]);
   }
 
-  /** Asks each clang whether it makes PTX. Never rejects: as above. */
+  /** Asks each clang whether it makes PTX. Never rejects. */
   async askClangs(): Promise<void> {
     await Promise.all(clangPaths().map((path) => this.#answers.ask(path, PTX_ARCHS)));
   }
 
   /**
-   * Looks for NVRTC, compiles what runs it, and asks it what it is. Errors: COMPILER_MISSING where it is there and
-   * can't be asked.
+   * Looks for NVRTC, compiles the program that runs it, and asks for its version. Errors: COMPILER_MISSING if NVRTC is
+   * there but can't be asked.
    */
   async askNvrtc(): Promise<Nvrtc | undefined> {
     if (!this.#makeNvrtcProgram) return undefined;
@@ -118,7 +120,7 @@ export class Toolchain {
     return this.nvrtc();
   }
 
-  /** Asks the host's Python for Triton; undefined where it has none. */
+  /** Asks the host's Python for Triton; undefined if it has none. */
   async askTriton(): Promise<Triton | undefined> {
     const path = this.#python === undefined ? undefined : toolPath(this.#python);
     if (path === undefined) return undefined;
@@ -126,7 +128,7 @@ export class Toolchain {
     return tritonThatSays(path, this.#answers.of(path, WHICH_TRITON));
   }
 
-  /** Asks the other tools too. */
+  /** Asks the compilers and the other tools. */
   async askAll(): Promise<void> {
     await Promise.all([
       this.askCompilers(),
@@ -134,7 +136,7 @@ export class Toolchain {
     ]);
   }
 
-  /** Errors: COMPILER_MISSING where it is there and did not say what it is, or can't be run. */
+  /** Errors: COMPILER_MISSING if nvcc is there but did not report its version or can't be run. */
   nvcc(): Nvcc | undefined {
     const path = toolPath('nvcc');
     if (path === undefined) return undefined;
@@ -142,14 +144,14 @@ export class Toolchain {
     return { ...nvcc, archs: archsIn(this.#answers.of(path, ARCHS)) };
   }
 
-  /** NVIDIA's run-time compiler, once it was asked. Errors: COMPILER_MISSING where it is there and did not answer. */
+  /** NVIDIA's run-time compiler, after askNvrtc(). Errors: COMPILER_MISSING if it is there but did not answer. */
   nvrtc(): Nvrtc | undefined {
     if (!this.#nvrtcFound) return undefined;
     const { program, place } = this.#nvrtcFound;
     return nvrtcThatSays(program, this.#answers.of(program, versionOfNvrtc(place)), place);
   }
 
-  /** The newest clang that makes PTX, of those that were asked. Errors: COMPILER_MISSING where none answered. */
+  /** The newest clang that makes PTX, out of those that were asked. Errors: COMPILER_MISSING if none answered. */
   clang(): Clang | undefined {
     const paths = clangPaths();
     const found = paths.flatMap((path) => clangThatSays(path, this.#answers.known(path, PTX_ARCHS) ?? '') ?? []);
@@ -158,24 +160,24 @@ export class Toolchain {
     return found.toSorted((a, b) => parseInt(b.version, 10) - parseInt(a.version, 10))[0];
   }
 
-  /** What is said of clang where none makes PTX; undefined: there is no clang. */
+  /** A text for the case that no clang makes PTX; undefined if there is no clang. */
   clangWithoutPtx(): string | undefined {
     const path = clangPaths()[0];
     return path && `${path} makes no PTX`;
   }
 
-  /** The C++ compiler for the emulator: g++, or clang++ where there is no g++. Errors: as nvcc(). */
+  /** The C++ compiler for the emulator: g++, or clang++ if there is no g++. Errors: as nvcc(). */
   cxx(): Compiler | undefined {
     const path = toolPath('g++') ?? clangPaths()[0] ?? toolPath('clang++');
     return path === undefined ? undefined : cxxThatSays(path, this.#answers.of(path, VERSION));
   }
 
-  /** Path of a tool; undefined where there is none. */
+  /** Path of a tool; undefined if it is not installed. */
   path(name: 'ncu' | 'compute-sanitizer' | 'cuobjdump'): string | undefined {
     return toolPath(name);
   }
 
-  /** As far as they have answered. */
+  /** The tools with the answers that they have given so far. */
   describe(): FoundTool[] {
     return [
       described({
@@ -213,7 +215,7 @@ export class Toolchain {
     ];
   }
 
-  /** There is no nvcc, or none that works: then clangs were asked. */
+  /** clangs were asked because nvcc is missing or does not work. */
   #wantsClang(): boolean {
     return (
       toolPath('nvcc') === undefined || clangPaths().some((path) => this.#answers.known(path, PTX_ARCHS) !== undefined)
@@ -226,7 +228,7 @@ const versionOfNvrtc = ({ libraries }: NvrtcPlace): string[] => [libraries, '--v
 interface Description {
   name: string;
   find: () => (Compiler & { archs: string[] }) | undefined;
-  /** What is not possible without it, and how to get it. */
+  /** What is not possible without the tool, and how to get it. */
   without: string;
 }
 

@@ -10,14 +10,14 @@ interface TritonOptions {
   triton: Triton;
   spec: BuildSpec;
   files: readonly SnapshotFile[];
-  /** tools/compile_triton.py. */
+  /** The text of tools/compile_triton.py. */
   script: string;
 }
 
 const LIMIT_MS = 120_000;
 const SCRIPT = 'triton/compile_triton.py';
 
-/** Triton's run that makes PTX of a kernel's Python. It is boxed, because that Python runs there. */
+/** The unit with which Triton makes PTX from a kernel's Python. It is sandboxed, because the Python code runs there. */
 export function tritonUnit({ triton, spec, files, script }: TritonOptions): CompileUnit {
   const { arch, resolved, source, kernelId } = spec;
   const trees = [
@@ -42,11 +42,11 @@ export function tritonUnit({ triton, spec, files, script }: TritonOptions): Comp
   };
 }
 
-/** By the manifest's kinds of numbers. */
+/** Triton's number types for the manifest's. */
 const NUMBERS = { bool: 'i1', int32: 'i32', int64: 'i64', float32: 'fp32', float64: 'fp64' } as const;
 const POINTERS = { fp16: '*fp16', bf16: '*bf16', fp32: '*fp32', int32: '*i32' } as const;
 
-/** Triton's kinds of the arguments of the function, by what the manifest gives it. */
+/** Triton's types for the function's arguments, from the manifest's arguments. */
 export function tritonTypes(manifest: Manifest, { dtype }: ResolvedVariant): string[] {
   const taken = manifest.launches[0]!.arguments.slice(0, -TRITON_SCRATCH_ARGUMENTS);
   return taken.map((argument) => {
@@ -65,5 +65,5 @@ export function tritonTypes(manifest: Manifest, { dtype }: ResolvedVariant): str
 
 const SHARED = /^\/\/ flashcore: (\d{1,9}) bytes of dynamic shared memory$/m;
 
-/** Bytes of dynamic shared memory that Triton's metadata asks for, by the PTX. */
+/** Bytes of dynamic shared memory that Triton's metadata requests, read from the PTX. */
 export const sharedBytesIn = (ptx: string): number => Number(SHARED.exec(ptx.slice(0, 200))?.[1] ?? 0);

@@ -5,7 +5,7 @@ const AVX2 = 'avx2 bmi1 bmi2 f16c fma movbe'.split(' ');
 const AVX512 = [...AVX2, ...'avx512f avx512bw avx512cd avx512dq avx512vl'.split(' ')];
 const x64 = (...features: string[]): Processor => ({ arch: 'x64', features: new Set(features) });
 
-test('auto is the best that the processor has all features of', () => {
+test("auto is the best path for the processor's features", () => {
   const processors = [
     x64(...AVX512),
     x64(...AVX512.filter((feature) => feature !== 'avx512bw')),
@@ -22,7 +22,7 @@ test('auto is the best that the processor has all features of', () => {
   ]);
 });
 
-test('a lower path can be had, one that the processor lacks not', () => {
+test('a lower path can be chosen, but not one that the processor lacks', () => {
   expect(chooseVectorPath('avx2', x64(...AVX512))).toBe('avx2');
   expect(() => chooseVectorPath('avx512', x64(...AVX2))).toThrow(
     'this processor has no avx512: use avx2 or portable, or auto',
@@ -30,7 +30,7 @@ test('a lower path can be had, one that the processor lacks not', () => {
   expect(() => chooseVectorPath('neon', x64(...AVX2))).toThrow('this processor has no neon');
 });
 
-test('no flag names the compiling processor', () => {
+test('no flag depends on the compiling processor', () => {
   const flags = vectorPathsOf('x64').flatMap(vectorFlags);
   expect(flags).toEqual([
     ...['-march=x86-64-v4', '-mno-lzcnt', '-mprefer-vector-width=512'],

@@ -1,14 +1,14 @@
 import { existsSync, readFileSync } from 'node:fs';
 
-/** What the loops of the PTX engine over a warp's 32 lanes are compiled for. */
+/** The instruction set for which the PTX engine's loops over a warp's 32 lanes are compiled. */
 export type VectorPath = 'avx512' | 'avx2' | 'neon' | 'portable';
 
-/** As FLASHCORE_EMULATOR_VECTORS says it: the best that the processor runs, or this one. */
+/** The value of FLASHCORE_EMULATOR_VECTORS; auto: the best path that the processor can run. */
 export type VectorsWanted = VectorPath | 'auto';
 
 export const VECTORS_WANTED: readonly VectorsWanted[] = ['auto', 'avx512', 'avx2', 'neon', 'portable'];
 
-/** Of the host: `features` as /proc/cpuinfo names them. */
+/** The host's processor; `features` have their names in /proc/cpuinfo. */
 export interface Processor {
   arch: string;
   features: ReadonlySet<string>;
@@ -16,18 +16,18 @@ export interface Processor {
 
 interface PathNeeds {
   path: VectorPath;
-  /** As Node names it; undefined: any. */
+  /** Node's name of the architecture; undefined: any. */
   arch?: string;
   flags: readonly string[];
   features: readonly string[];
 }
 
-// The x86-64 levels of the psABI, which g++ and clang++ know since 11 and 12, without LZCNT: some virtual machines hide
-// it (`abm`) and have all the rest.
+// Features of the psABI's x86-64 levels, which g++ 11 and clang++ 12 know, without LZCNT. Some virtual machines hide
+// LZCNT (`abm`) and have all the others.
 const V3 = ['avx2', 'bmi1', 'bmi2', 'f16c', 'fma', 'movbe'];
 const WITHOUT_LZCNT = '-mno-lzcnt';
 const V4 = [...V3, 'avx512f', 'avx512bw', 'avx512cd', 'avx512dq', 'avx512vl'];
-/** The best first. What an architecture has anyway needs no flag: NEON on arm64, SSE2 on x64. */
+/** Best first. An architecture's basic features need no flag: NEON on arm64, SSE2 on x64. */
 const PATHS: readonly PathNeeds[] = [
   {
     path: 'avx512',
@@ -40,13 +40,13 @@ const PATHS: readonly PathNeeds[] = [
   { path: 'portable', flags: [], features: [] },
 ];
 
-/** What can be compiled for processors of this kind, whatever their features. */
+/** The paths that can be compiled for this architecture, whatever the processor's features. */
 export const vectorPathsOf = (arch: string): VectorPath[] =>
   PATHS.filter((each) => each.arch === undefined || each.arch === arch).map(({ path }) => path);
 
 export const vectorFlags = (path: VectorPath): string[] => [...PATHS.find((each) => each.path === path)!.flags];
 
-/** The path to load. Errors: RangeError where the processor can't run what is wanted. */
+/** The path to load. Errors: RangeError if the processor can't run the wanted path. */
 export function chooseVectorPath(wanted: VectorsWanted, processor: Processor): VectorPath {
   const usable = PATHS.filter(
     ({ arch, features }) =>
@@ -57,7 +57,7 @@ export function chooseVectorPath(wanted: VectorsWanted, processor: Processor): V
   throw new RangeError(`this processor has no ${wanted}: use ${usable.join(' or ')}, or auto`);
 }
 
-/** Where there is no /proc/cpuinfo (macOS) no feature is known, and an x64 processor gets what any of them runs. */
+/** Without /proc/cpuinfo (macOS) no feature is known, so an x64 processor gets the portable path. */
 export function hostProcessorFeatures(): Processor {
   const text = existsSync('/proc/cpuinfo') ? readFileSync('/proc/cpuinfo', 'utf8') : '';
   const flags = /^(?:flags|Features)\s*:(.*)$/m.exec(text)?.[1] ?? '';

@@ -18,7 +18,7 @@ import type { RequestOptions, WorkerOutcome } from '../workers/worker-process.ts
 import { nvmlLibrary, type HostDevice } from './devices.ts';
 import type { Instruments } from './instruments.ts';
 
-/** Where the code of candidates can be kept in a process of its own: pipes and memory are Linux's. */
+/** Whether candidates can run in a separate process; its pipes and shared memory need Linux. */
 const SEPARATE = process.platform === 'linux';
 
 interface DeviceRuntimeParts {
@@ -27,11 +27,11 @@ interface DeviceRuntimeParts {
   artifactFolder: string;
 }
 
-/** A device with its worker. One job has it at a time; what is compiled for it on the way goes to that job's log. */
+/** A device with its worker. One job has it at a time, and compilations for the device are logged to that job. */
 export class DeviceRuntime {
   readonly #device: HostDevice;
   readonly #worker: DeviceWorker;
-  /** What measures on the device beside the worker. */
+  /** Tools that measure on the device along with the worker. */
   readonly instruments: Instruments;
   #job: JobContext | undefined;
   readonly #startCommand: () => Promise<WorkerCommand>;
@@ -43,7 +43,7 @@ export class DeviceRuntime {
     const { description } = device;
     this.#startCommand = () =>
       description.simulated && SEPARATE
-        ? // It runs no foreign code: what candidates bring is loaded by executors, each in a box of its own.
+        ? // This worker runs no candidate code: executors load it, each in a separate sandbox.
           Promise.resolve(plainWorker())
         : tools
             .box()
@@ -88,7 +88,7 @@ export class DeviceRuntime {
     });
   }
 
-  /** As the host knows it; quarantined when it did not come back after a fault. */
+  /** The device as the host knows it; quarantined if it did not recover after a fault. */
   describe(): Device {
     const reason = this.#worker.quarantineReason;
     return reason === undefined
@@ -96,36 +96,39 @@ export class DeviceRuntime {
       : { ...this.#device.description, state: DeviceState.QUARANTINED, stateReason: reason };
   }
 
-  /** How a worker of it is started now, boxed where that works. Errors: DEVICE_UNAVAILABLE where a box is required. */
+  /**
+   * The command that starts a worker now, sandboxed if possible. Errors: DEVICE_UNAVAILABLE if a required sandbox is
+   * missing.
+   */
   command(): Promise<WorkerCommand> {
     return (this.#command = this.#startCommand());
   }
 
-  /** How its last worker was started, without waiting for another try. Errors: as above. */
+  /** The command that started the last worker, without another try. Errors: as above. */
   knownCommand(): Promise<WorkerCommand> {
     return this.#command ?? this.command();
   }
 
-  /** Takes the job whose log gets what the device's worker and its compilers say. */
+  /** Sets the job whose log gets the output of the device's worker and compilers. */
   hold(job: JobContext): void {
     this.#job = job;
-    // Where each request has an executor of its own, nothing of a candidate is ever kept.
+    // If each request has its own executor, no candidate code stays in the worker.
     if (!(this.#device.description.simulated && SEPARATE)) this.#worker.serve(job.owner);
   }
 
-  /** Nothing that the device's worker still has to say is heard; the next request has a new one. */
+  /** Retires the worker and ignores its remaining output; the next request starts a new one. */
   retireWorker(): void {
     this.#worker.retire();
   }
 
   /**
-   * Starts the worker, if none is there. Errors: DEVICE_UNAVAILABLE, COMPILER_MISSING, INTERNAL, the signal's reason.
+   * Starts the worker if there is none. Errors: DEVICE_UNAVAILABLE, COMPILER_MISSING, INTERNAL, the signal's reason.
    */
   async warmUp(signal: AbortSignal): Promise<void> {
     await this.#serving(() => this.#worker.warmUp({ signal }));
   }
 
-  /** Errors: as warmUp(). What a kernel does wrong is an outcome. */
+  /** Errors: as warmUp(). A kernel's fault is an outcome. */
   request<Request extends WorkerRequest>(
     request: Request,
     options: RequestOptions,
@@ -135,13 +138,13 @@ export class DeviceRuntime {
     );
   }
 
-  /** Clocks, power limit, temperature, as the worker reads them from NVML. Errors: as warmUp(). */
+  /** Clocks, power limit and temperature, as the worker reads them from NVML. Errors: as warmUp(). */
   async conditions(signal: AbortSignal): Promise<Plain<DeviceConditions>> {
     const outcome = await this.request({ type: 'conditions', ownProcesses: this.ownProcesses }, { signal });
     return outcome.status === 'done' ? outcome.value : { throttleReasons: [], notMeasured: describeOutcome(outcome) };
   }
 
-  /** Processes on the device that are no strangers, beside the worker itself. */
+  /** The runner's own processes on the device, without the worker. */
   get ownProcesses(): number[] {
     return [this.instruments.sdpa?.processId].filter((id) => id !== undefined);
   }

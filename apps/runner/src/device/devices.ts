@@ -15,25 +15,21 @@ const NVML_LIBRARY = 'libnvidia-ml.so.1';
 /** A device and how a worker opens it. */
 export interface HostDevice {
   description: Device;
-  /** Driver library; undefined for the emulator's, which is compiled on first use. */
+  /** The driver's library; undefined for the emulator, whose library is compiled on first use. */
   library: string | undefined;
-  /** Place among the library's devices. */
+  /** Index among the library's devices. */
   ordinal: number;
 }
 
 export interface FoundDevices {
   devices: HostDevice[];
   /**
-   * A driver that is there and did not tell its devices, and what became of it; undefined where it did, and where there
-   * is none.
+   * A driver that is installed but did not list its devices, and its error; undefined if it did or if there is none.
    */
   silentDriver?: { library: string; problem: string };
 }
 
-/**
- * The GPUs of the host, then the emulators. Where there is no NVIDIA driver no
- * process is started for it.
- */
+/** The GPUs of the host, then the emulators. Without an NVIDIA driver, no process is started to look for GPUs. */
 export function findDevices({ emulatedDevices }: Pick<HostSettings, 'emulatedDevices'>): FoundDevices {
   const library = findLibrary(CUDA_LIBRARY);
   const { devices, problem } = library ? listDevicesOf(library) : { devices: [], problem: undefined };
@@ -53,7 +49,7 @@ export function findDevices({ emulatedDevices }: Pick<HostSettings, 'emulatedDev
   };
 }
 
-/** Path of NVML's library; undefined where there is none. */
+/** Path of NVML's library; undefined if there is none. */
 export function nvmlLibrary(): string | undefined {
   return findLibrary(NVML_LIBRARY);
 }
@@ -72,7 +68,7 @@ function describeGpu(facts: DeviceFacts, ordinal: number): Device {
   });
 }
 
-/** The emulator by the data sheet whose limits it has; nothing is compiled to say so. */
+/** Describes the emulator by the data sheet whose limits it has, without compiling anything. */
 export function describeEmulator(ordinal: number): Device {
   const sheet = DATA_SHEETS[0]!;
   const limits = archLimits(sheet.arch)!;
@@ -82,7 +78,7 @@ export function describeEmulator(ordinal: number): Device {
     simulated: true,
     arch: sheet.arch,
     multiprocessors: sheet.multiprocessors,
-    // As the emulator does: no more than an L4's, nor than half of the host's.
+    // The emulator's own limit: an L4's memory or half of the host's, whichever is less.
     memoryBytes: BigInt(Math.min(24 * 1024 ** 3, Math.floor(totalmem() / 2))),
     l2Bytes: BigInt(sheet.l2Bytes),
     smemOptinBytes: limits.smemPerCtaOptinBytes,

@@ -7,7 +7,7 @@ import { runSanitizer, type SanitizerAnswer } from '../profile/sanitizer.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { HostDevice } from './devices.ts';
 
-// A line of a terminal: it stands under each gate that wants a counter.
+// Must fit in a terminal line, because it is shown under each gate that needs a counter.
 const COUNTS_NOTHING = 'the emulator counts on PTX only: install clang 16 or later';
 
 export interface InstrumentsOptions {
@@ -20,13 +20,13 @@ export interface InstrumentsOptions {
 }
 
 /**
- * What measures on a device beside its worker: Nsight Compute, and PyTorch's SDPA in a process of its own. Where there
- * is none of it, why.
+ * Tools that measure on a device along with its worker: Nsight Compute, and PyTorch's SDPA in a separate process. If a
+ * tool is missing, the reason.
  */
 export class Instruments {
   readonly sdpa: SdpaBenchmark | undefined;
   readonly sdpaMissing: string;
-  /** Where what measures leaves its files while it runs. */
+  /** Folder for files of running measurements. */
   readonly dataDirectory: string;
   readonly #device: HostDevice;
   readonly #toolchain: Toolchain;
@@ -50,7 +50,7 @@ export class Instruments {
       : '';
   }
 
-  /** Looked for at each call: ncu may be installed while the runner runs. */
+  /** Looked up at each call, because ncu may be installed while the runner runs. */
   profiler(): Profiler {
     const { library, ordinal } = this.#device;
     if (library === undefined) return noProfiler(COUNTS_NOTHING);
@@ -60,7 +60,7 @@ export class Instruments {
     return ncuProfiler({ ncu, library, ordinal, artifacts: this.#artifacts, dataDirectory: this.dataDirectory });
   }
 
-  /** compute-sanitizer's runs; why there is none where it can't be run. */
+  /** Runs compute-sanitizer, or says why it can't be run. */
   sanitizer(): ((run: Parameters<typeof runSanitizer>[1]) => Promise<SanitizerAnswer>) | { missing: string } {
     const { library, ordinal } = this.#device;
     if (library === undefined) return { missing: 'the emulator checks every access itself' };

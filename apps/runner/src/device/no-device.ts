@@ -4,7 +4,7 @@ import type { DeviceDescription } from '../jobs/job-context.ts';
 import { DeviceRuntime } from './device-runtime.ts';
 import { Instruments } from './instruments.ts';
 
-/** A job came to where it needs its device. */
+/** A job has reached the point at which it needs its device. */
 export class DeviceNeeded extends Error {
   override readonly name = 'DeviceNeeded';
 }
@@ -16,14 +16,14 @@ interface NoDeviceParts {
   dataDirectory: string;
 }
 
-/** In the place of a device that another host has: whatever needs it throws DeviceNeeded. */
+/** Replaces a device that another host has; any use of the device throws DeviceNeeded. */
 export class NoDevice extends DeviceRuntime {
   constructor(description: DeviceDescription, { tools, artifacts, repositoryRoot, dataDirectory }: NoDeviceParts) {
     const device = { description, library: undefined, ordinal: 0 };
     super(device, {
       tools,
       artifactFolder: artifacts.folder,
-      // As the emulator's: nothing measures beside it.
+      // As for the emulator: no instruments measure here.
       instruments: new Instruments(
         { ...device, description: { ...description, simulated: true } },
         { toolchain: tools.toolchain, artifacts, repositoryRoot, dataDirectory, python: '' },

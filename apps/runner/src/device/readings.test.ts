@@ -17,7 +17,7 @@ const DEVICES = [
 const folders: string[] = [];
 afterAll(() => folders.forEach((folder) => rmSync(folder, { recursive: true })));
 
-/** A program that prints what nvidia-smi prints; it fails where the query is another. */
+/** A program that prints these lines like nvidia-smi, and fails for any other query. */
 function fakeSmi(lines: string, status = 0): string {
   const folder = mkdtempSync(path.join(tmpdir(), 'fake-smi-'));
   folders.push(folder);
@@ -37,7 +37,7 @@ async function readWith(program: string) {
   return { first, then: readings.beside(DEVICES).map(({ reading }) => reading) };
 }
 
-test('the first answer does not wait; then each GPU has its figures, and those that it does not tell are absent', async () => {
+test('the first answer does not wait; later each GPU has its figures, without those that it does not report', async () => {
   const { first, then } = await readWith(
     fakeSmi(
       'NVIDIA H100 80GB HBM3, 1980, 2619, 54, 412.31, 700.00, 21504, 97\nNVIDIA L4, 300, 405, 38, [N/A], 72.00, 1, 0',
@@ -64,7 +64,7 @@ test.each([
   ['/nowhere/nvidia-smi', /there is no \/nowhere\/nvidia-smi on this host/],
   [fakeSmi('', 6), /ended with status 6/],
   [fakeSmi('NVIDIA L4, 300, 405, 38, 30, 72.00, 1, 0'), /does not list NVIDIA H100 80GB HBM3 in its place/],
-])('%s: why there is no reading', async (program, reason) => {
+])('%s gives the reason why there is no reading', async (program, reason) => {
   const { then } = await readWith(program);
   expect(then[0]?.missing).toMatch(reason);
 });

@@ -6,7 +6,7 @@ import { errorText } from '@flashcore/shared/text';
 import { runProgram, type ProgramEnd } from '../sandbox/run.ts';
 
 const LIMIT_MS = 5_000;
-/** An answer so old is read again for the next question. */
+/** A reading older than this is refreshed for the next question. */
 const FRESH_MS = 1_000;
 
 const QUERY = [
@@ -28,8 +28,8 @@ export interface ReadingsOptions {
 }
 
 /**
- * Clocks, temperature, power and memory of the host's GPUs. A question is answered at once with what was read last,
- * and has it read again beside it: nvidia-smi takes seconds where the driver is not kept loaded.
+ * Clocks, temperature, power and memory of the host's GPUs. Each question gets the last reading at once and starts a
+ * new reading in the background, because nvidia-smi takes seconds if the driver is not kept loaded.
  */
 export class DeviceReadings {
   readonly #program: string;
@@ -43,7 +43,7 @@ export class DeviceReadings {
     this.#now = now;
   }
 
-  /** The devices with their readings; the emulator's is how busy the host is. */
+  /** The devices with their readings; the emulator's reading is the host's load. */
   beside(devices: readonly Device[]): Device[] {
     const gpus = devices.filter(({ simulated }) => !simulated);
     if (gpus.length > 0) this.#refresh();
@@ -61,12 +61,14 @@ export class DeviceReadings {
     });
   }
 
-  /** Settles when what is being read has been read. */
+  /** Settles when the current reading is complete. */
   async settled(): Promise<void> {
     await this.#reading;
   }
 
-  /** By place among the GPUs, as both list them; a name that differs shows that they don't list the same. */
+  /**
+   * Looks a GPU up by its index, because both lists have the same order. A different name shows that the lists differ.
+   */
   #readingOf(device: Device, gpus: readonly Device[]): DeviceReading {
     if (typeof this.#last === 'string') return missing(this.#last);
     const reading = this.#last[gpus.indexOf(device)];
@@ -107,7 +109,7 @@ export class DeviceReadings {
   }
 
   #parsed([, ...cells]: readonly string[]): DeviceReading {
-    // "[N/A]", "[Not Supported]": a value that this GPU does not tell.
+    // "[N/A]" or "[Not Supported]" stands for a value that the GPU does not report.
     const [smClockMhz, memoryClockMhz, temperatureC, powerW, powerLimitW, usedMib, utilizationPercent] = cells.map(
       (cell) => (/^\d+(\.\d+)?$/.test(cell) ? Number(cell) : undefined),
     );

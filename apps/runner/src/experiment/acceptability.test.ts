@@ -11,10 +11,10 @@ import {
 import type { JobSpec } from '../spec/job-spec.ts';
 import { acceptabilityOf } from './acceptability.ts';
 
-/** A variant as its fields, and not as a message. */
+/** The fields of a variant without the message's own properties. */
 type Fields = Extract<MessageInitShape<typeof VariantResultSchema>, { readonly $typeName?: undefined }>;
 
-/** A ranked run on a GPU; `over`: the champion that it was compared with. */
+/** A ranked run on a GPU; `over`: the champion in the comparison. */
 const rankedRun = (over?: { job: string; label: string }): JobSpec =>
   ({
     judged: true,
@@ -26,7 +26,7 @@ const rankedRun = (over?: { job: string; label: string }): JobSpec =>
   }) as unknown as JobSpec;
 const CHAMPION = { job: 'jobs/1', label: 'flashcore_v6' };
 
-/** A variant that may be accepted, but for what is given. */
+/** A variant that may be accepted, with the given changes. */
 const variantWith = (given: Fields = {}): VariantResult =>
   create(VariantResultSchema, {
     build: { succeeded: true },
@@ -43,7 +43,7 @@ const variantWith = (given: Fields = {}): VariantResult =>
 const answer = (spec: JobSpec, variant: VariantResult) =>
   acceptabilityOf(spec, { outcome: Outcome.PASSED, variants: [variant], job: 'jobs/2' })!;
 
-test('a ranked run on a GPU that passed can be accepted, first or over the champion', () => {
+test('a ranked run that passed on a GPU can be accepted, as the first champion or over the current one', () => {
   expect(answer(rankedRun(), variantWith())).toMatchObject({ possible: true, over: 'none' });
   expect(answer(rankedRun(CHAMPION), variantWith())).toMatchObject({ possible: true, over: CHAMPION.job });
 });
@@ -70,13 +70,13 @@ test.each<[string, Fields, string]>([
     },
     'not measured: "No spills"',
   ],
-])('one %s cannot', (_, given, reason) => {
+])('a run %s cannot be accepted', (_, given, reason) => {
   for (const spec of [rankedRun(), rankedRun(CHAMPION)])
     expect(answer(spec, variantWith(given))).toMatchObject({ possible: false, reason });
 });
 
 test.each([ComparisonVerdict.SLOWER, ComparisonVerdict.NOT_JUDGED, undefined])(
-  'nor one whose comparison with the champion says %s',
+  'a run whose comparison with the champion says %s cannot be accepted',
   (verdict) => {
     const comparison = verdict === undefined ? verdict : { verdict, reason: 'the reason of the comparison' };
     const told = verdict !== undefined ? 'the reason of the comparison' : 'the two were not compared';

@@ -34,7 +34,7 @@ export function acceptabilityOf(spec: JobSpec, ended: Ended): Acceptability | un
   const reason = refusal(spec, ended);
   const replaces = spec.over?.label;
   const over = spec.over?.job ?? NO_CHAMPION;
-  // Where it was left out, or can't be compared with any more, there may be one all the same.
+  // The comparison may have been left out or become impossible, so there may still be a champion.
   const none =
     spec.noChampion ??
     (spec.champion ? 'the request named what to compare with' : `no champion of ${spec.device.name} yet`);
@@ -78,8 +78,9 @@ function heldOutProblem({ heldOut }: VariantResult): string | undefined {
 const NO_SLOWER: readonly ComparisonVerdict[] = [ComparisonVerdict.FASTER, ComparisonVerdict.WITHIN_MARGIN];
 
 /**
- * On a GPU there must be a valid time, every gate that rejects must have been measured, and the champion, where there
- * is one, must not be faster. A champion without a time could not be ranked, and its comparisons could end as it did.
+ * On a GPU there must be a valid time, every gate that rejects must have been measured, and the champion, if there is
+ * one, must not be faster. A champion without a time could not be ranked, and comparisons with it could fail the same
+ * way.
  */
 function timesProblem({ over }: JobSpec, { benchmarks, comparison, gates }: VariantResult): string | undefined {
   const timed = benchmarks.find(({ mode }) => mode === TimingMode.HOT) ?? benchmarks[0];
@@ -98,7 +99,7 @@ function rejectedBy([asked]: readonly VariantResult[]): string {
   return failed.length === 0 ? '' : `: rejected by ${gateTitles(failed)}`;
 }
 
-/** A gates file of the client's may lack the gate, or give its name to another. */
+/** A client's gates file may lack this gate or use its name for another one, so the metric is looked up. */
 function correctnessProblem({ gates, verify }: VariantResult): string | undefined {
   const gate = gates.find(({ metric }) => metric === 'parity_cases_passed');
   if (gate) return gate.verdict === Verdict.PASS ? undefined : `its correctness is not known: ${gate.detail}`;

@@ -1,4 +1,4 @@
-/** Every kernel under kernels/cheating gets the verdict of its manifest: a trick is named, or gains nothing. */
+/** Every kernel in kernels/cheating gets the verdict in its manifest: its trick is reported, or has no effect. */
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -10,13 +10,13 @@ import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
 
 const FOLDER = fileURLToPath(new URL('../../../../kernels/cheating', import.meta.url));
 const SHAPE = parseShape('1x1x64x64');
-// Of what is found in the same way one in short; kernels that are endless are faulty-kernels.test.ts's.
+// The short run has one kernel for each way of detection. faulty-kernels.test.ts has the endless kernels.
 const SHORT = [
   ...['changed_inputs', 'host_include', 'incbin', 'lucky_reads', 'old_output', 'pinned_l2', 'remembered_inputs'],
   ...['right_when_checked', 'small_values'],
 ];
-// drawn-shapes.test.ts has those that only secret shapes and the probes find.
-// Each timed launch has other inputs, so what results_in_globals kept is seldom asked for: its variables are refused.
+// drawn-shapes.test.ts has the cheats that only drawn shapes and probes detect. results_in_globals rarely gets to use
+// what it kept, because each timed launch has other inputs; its variables are refused instead.
 const ELSEWHERE = /^(shapes|values)_|^results_in_globals$/;
 const cheats = inFull(
   readdirSync(FOLDER, { withFileTypes: true })
@@ -28,18 +28,19 @@ const cheats = inFull(
   ({ id }) => SHORT.includes(id),
 );
 
-/** Where it is not enough that something was found: these pass every check but one. */
+/** Expected messages of kernels that pass every check but one, for which finding anything is not enough. */
 const REASONS: Record<string, RegExp> = {
   right_when_checked:
     /right when verified, wrong when timed: in \d+ samples of \d+ launches; the first: \d+ of \d+ elements/,
   first_launch_works:
     /right when verified, wrong when timed: in \d+ samples of \d+ launches; the first: \d+ of \d+ elements/,
   small_values: /its norm is less than half of the reference's|times what rounding to the dtype explains/,
-  // The PTX engine knows where K begins.
+  // The PTX engine reports the read before K itself.
   lucky_reads: /right by luck: with other bytes before and after the tensors|read 2 bytes, 128 bytes before K/,
 };
 
-// Host code has no part in PTX; and that a kernel reads what it has not written, the PTX engine finds before the trick.
+// Kernels that need fibres: PTX has no host code, and the PTX engine would report a read of unwritten memory before the
+// trick.
 const ON_FIBRES = ['first_launch_works', 'incbin', 'remembered_inputs'];
 
 let fixture: TestPlanner;
@@ -50,12 +51,12 @@ beforeAll(() => {
 });
 afterAll(() => Promise.all([fixture.close(), fibres.close()]));
 
-/** Checks and timing, as an experiment does them. */
+/** Verifies and times a kernel, as an experiment does. */
 async function run(kernelId: string): Promise<{ outcome: string; findings: Finding[]; checks: string[] }> {
   const { outcome } = await (ON_FIBRES.includes(kernelId) ? fibres : fixture).run('runExperiment', {
     kernel: { source: { case: 'kernelId', value: kernelId } },
     noFallback: true,
-    // No probes: they find some of these before the check that each is about.
+    // A plan without probes, because probes detect some of these kernels before the intended check does.
     plan: 'explore',
     verify: { shapes: [SHAPE], seedCount: 5 },
     benchmark: { shapes: [SHAPE], protocol: { minSamples: 40, maxSamples: 60, maxSeconds: 0.5 } },
@@ -69,10 +70,10 @@ async function run(kernelId: string): Promise<{ outcome: string; findings: Findi
   };
 }
 
-// What the box refuses is compiled where there is none.
+// The sandbox refuses these; without one, they compile.
 const BOXED = ['incbin'];
 const isBoxed = ({ id }: (typeof cheats)[number]): boolean => BOXED.includes(id);
-// One is told by its time, and other tests run beside this one.
+// Retried, because one kernel is detected by its time and other tests run at the same time.
 const LIMITS = { timeout: 120_000, retry: 2 };
 
 test.skipIf(missing('bubblewrap')).each(cheats.filter(isBoxed))('$id: $wanted', LIMITS, judge);
@@ -88,7 +89,7 @@ async function judge({ id, wanted }: (typeof cheats)[number]): Promise<void> {
 }
 
 test.skipIf(missing('nvcc'))(
-  'a plan whose results can be accepted refuses memory that outlives a launch before anything runs',
+  'a plan that allows acceptance refuses memory that outlives a launch before anything runs',
   LIMITS,
   async () => {
     const { outcome } = await fixture.run('runExperiment', {

@@ -11,7 +11,7 @@ import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
 
-/** What the checks say of a build that is right. */
+/** The output check's text for a build that is right. */
 const RIGHT = /^right: every output of \d+ launches, each on inputs of its own$/;
 
 let fixture: TestPlanner;
@@ -29,7 +29,7 @@ const SMALL = parseShape('1x2x64x64');
 const protocol = { minSamples: 6, maxSamples: 6, maxSeconds: 5 };
 
 test(
-  'two builds in interleaved blocks: both verified, samples and clocks kept, nothing judged on the emulator',
+  'two builds run in interleaved blocks: both verified, samples and clocks kept, nothing judged on the emulator',
   { timeout: 120_000 },
   async () => {
     const { outcome, events } = await fixture.run('benchmark', {
@@ -69,7 +69,7 @@ test(
       candidateOutputCheck: expect.stringMatching(RIGHT) as string,
     });
     expect(shape!.reason).toBe('emulator times are not GPU times');
-    // The emulator counts a cycle a nanosecond: cycles and time say the same.
+    // The emulator counts one cycle per nanosecond, so cycles and time give the same ratio.
     expect(shape!.cycles!.ratio).toBeCloseTo(shape!.time!.ratio, 3);
     expect(shape!.samples.map(({ fileName, sizeBytes }) => [fileName, Number(sizeBytes)])).toEqual(
       [
@@ -93,13 +93,13 @@ test(
       told.some(({ selfCheck }) => selfCheck),
       told.filter(({ selfCheck }) => !selfCheck).reduce((sum, { championUs }) => sum + championUs.length, 0),
     ]).toEqual([true, 6]);
-    // The champion's own build and cases are not told as the job's.
+    // The champion's own build and cases are not reported as the job's.
     expect(events.filter((event) => event.case === 'buildResult')).toHaveLength(1);
   },
 );
 
 test(
-  'a champion whose output is wrong is not compared with, and the result says so',
+  'nothing is compared with a champion whose output is wrong, and the result says so',
   { timeout: 120_000 },
   async () => {
     const { outcome } = await fixture.run('benchmark', {
@@ -117,7 +117,7 @@ test(
   },
 );
 
-/** Right, until at S = 128 it was launched so often as only a row of timed launches does. */
+/** Right, except that at S = 128 it traps after more launches than verification makes. */
 const FAULTS_AT_128 = {
   'kernel.yaml': `id: faults_at_128
 title: "Traps in timed launches of one shape"
@@ -146,7 +146,7 @@ extern "C" __global__ void faults_at_128(const half* Q, const half* K, const hal
 };
 
 test(
-  'a shape on which a build faults while it is timed counts as one that is not known',
+  'a shape on which a build faults while it is timed counts as one without a result',
   { timeout: 120_000 },
   async () => {
     const { outcome } = await fixture.run('benchmark', {
@@ -162,12 +162,12 @@ test(
       comparison!.shapes.map(({ shape }) => formatShape(shape!)),
       findings.map(({ kind }) => FindingKind[kind]),
     ]).toEqual([['1x2x64x64'], ['TRAP']]);
-    // Both: the first for its times are the emulator's.
+    // Both are skipped; the first because its times are emulated.
     expect(comparison!.reason).toMatch(/^1x2x64x64: .* \(2 of 2 shapes\)$/);
   },
 );
 
-test('a champion that does not compile is said to be that', { timeout: 120_000 }, async () => {
+test('a champion that does not compile is reported as such', { timeout: 120_000 }, async () => {
   const { outcome } = await fixture.run('benchmark', {
     kernel: kernel('fa_v1_baseline'),
     settings: { shapes: [SMALL], protocol, champion: { kernel: kernel('syntax_error') } },
@@ -176,7 +176,7 @@ test('a champion that does not compile is said to be that', { timeout: 120_000 }
 });
 
 test(
-  'an experiment takes the comparison for its regression gate; the champion must take the shapes',
+  "an experiment's regression gate uses the comparison, and the champion must support the shapes",
   { timeout: 120_000 },
   async () => {
     const request = {

@@ -4,7 +4,7 @@ import { costOf, parseRates } from './cost.ts';
 const none = parseRates([]);
 const device = (name: string) => ({ name, simulated: false });
 
-test('an L4 has a default rate with its source, and the configuration goes before it', () => {
+test('an L4 has a default rate with its source, and a configured rate takes precedence', () => {
   expect(costOf(device('NVIDIA L4'), 3600, none)).toEqual({
     costUsd: 0.68,
     usdPerHour: 0.68,
@@ -17,7 +17,7 @@ test('an L4 has a default rate with its source, and the configuration goes befor
   });
 });
 
-test('a device without a rate says what to set, the emulator costs nothing', () => {
+test('a device without a rate says what to set, and the emulator costs nothing', () => {
   expect(costOf(device('NVIDIA H200'), 10, none)).toEqual({
     costMissing: expect.stringMatching(/^cost not known; set .*--usd-per-hour "NVIDIA H200=2.50"/) as string,
   });

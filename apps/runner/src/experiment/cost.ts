@@ -1,18 +1,18 @@
 import { type Device } from '@flashcore/shared/contract';
 import { findDataSheet } from '@flashcore/shared/kernels';
 
-/** US dollars an hour by the device's name, as the runner was configured. */
+/** US dollars per hour by the device's name, from the runner's configuration. */
 export type DeviceRates = ReadonlyMap<string, number>;
 
 export interface JobCost {
   costUsd?: number;
   usdPerHour?: number;
   rateSource?: string;
-  /** Why there is none, and what to do. */
+  /** Why there is no cost, and what to do. */
   costMissing?: string;
 }
 
-/** What holding a device for so many seconds costs: by the configured rate, else by the data sheet's default. */
+/** The cost of holding a device for some seconds, at the configured rate or else the data sheet's default. */
 export function costOf(device: Pick<Device, 'name' | 'simulated'>, seconds: number, rates: DeviceRates): JobCost {
   if (device.simulated) return { costMissing: "no charge: the emulator runs on the host's own processor" };
   const configured = [...rates].find(([name]) => plainName(name) === plainName(device.name))?.[1];
@@ -29,11 +29,14 @@ export function costOf(device: Pick<Device, 'name' | 'simulated'>, seconds: numb
   return { costUsd: (usdPerHour * seconds) / 3600, usdPerHour, rateSource };
 }
 
-/** US dollars that an hour of a device costs: the emulator none; undefined: no rate is known. */
+/** US dollars per hour of a device; the emulator costs nothing; undefined if no rate is known. */
 export const usdPerHour = (device: Pick<Device, 'name' | 'simulated'>, rates: DeviceRates): number | undefined =>
   device.simulated ? 0 : costOf(device, 0, rates).usdPerHour;
 
-/** Reads "NVIDIA L4=0.68", several separated by ";" or given apart. Errors: RangeError with what was wanted. */
+/**
+ * Parses "NVIDIA L4=0.68"; several are separated by ";" or given as separate texts. Errors: RangeError with what was
+ * wanted.
+ */
 export function parseRates(texts: readonly string[]): DeviceRates {
   const entries = texts
     .flatMap((text) => text.split(';'))

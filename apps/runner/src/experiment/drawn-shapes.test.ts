@@ -1,6 +1,6 @@
 /**
- * A run whose result may be accepted has shapes that nobody knows, and inputs over the dtype's whole range: kernels
- * that are right on the cases only are found, with the smallest shape on which they are wrong.
+ * A run whose result may be accepted draws shapes that nobody knows in advance, and inputs over the dtype's whole
+ * range. These find kernels that are right only on the cases, and report the smallest shape on which they are wrong.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ afterAll(() => fixture.close());
 
 const LIMITS = { timeout: 300_000 };
 
-/** An experiment on one small case that every cheat is right on. */
+/** An experiment on one small case on which every cheat is right. */
 async function experiment(kernelId: string): Promise<{ outcome: string; result: JobResult }> {
   const { outcome } = await fixture.run('runExperiment', {
     kernel: { source: { case: 'kernelId', value: kernelId } },
@@ -31,10 +31,10 @@ async function experiment(kernelId: string): Promise<{ outcome: string; result: 
   return { outcome: Outcome[outcome.outcome], result: outcome.result };
 }
 
-/** The smallest shapes that a search from any shape beyond the cheat's limit ends at. */
+/** The smallest wrong shapes that the search finds from any shape beyond the cheat's limit. */
 const CHEATS: Record<string, { smallest: RegExp; passes: string }> = {
   shapes_up_to_512_keys: { smallest: /^1x1x513x64$/, passes: '1x1x512x64' },
-  // One batch or one head fewer is right.
+  // One batch or one head less gives a right result.
   shapes_up_to_32_heads: {
     smallest: /^(33x1|1x33|2x17|17x2|3x11|11x3|4x9|9x4|5x7|7x5|6x6)x[1-9]\d?x64c?$/,
     passes: '1x32x64x64',
@@ -43,7 +43,7 @@ const CHEATS: Record<string, { smallest: RegExp; passes: string }> = {
 };
 
 test.each(inFull(Object.keys(CHEATS), (cheat) => cheat === 'shapes_unlisted_head_dim'))(
-  '%s passes its cases and fails with the smallest shape that it is wrong on',
+  '%s passes its cases and fails with the smallest shape on which it is wrong',
   LIMITS,
   async (cheat) => {
     const { smallest, passes } = CHEATS[cheat]!;
@@ -60,7 +60,7 @@ test.each(inFull(Object.keys(CHEATS), (cheat) => cheat === 'shapes_unlisted_head
     expect(FindingKind[finding!.kind]).toBe('WRONG_RESULT');
     const [shape, from] = [formatShape(last.shape!), formatShape(last.foundFrom!)];
     expect(finding!.message).toContain(`smallest failing shape ${shape} (found from ${from}): `);
-    // The command of the remedy, and next to it the shape that is right.
+    // Checks the remedy's command, and runs the same on a shape on which the kernel is right.
     const seeds = [...finding!.remedy.matchAll(/--seed (\w+)/g)].map(([, seed]) => seed!);
     expect(finding!.remedy).toContain(
       `fa-tui verify ${cheat} --device emulator --shape ${shape} --seed ${seeds[0]} --seed ${seeds[1]}`,
@@ -87,7 +87,7 @@ test.each(['values_clamped_to_8_bits', 'values_rounded_to_8_bits'])(
   },
 );
 
-test('a correct kernel passes; each run draws other shapes and reports them', LIMITS, async () => {
+test('a correct kernel passes, and each run draws different shapes and reports them', LIMITS, async () => {
   const runs = [await experiment('flashcore_v6'), await experiment('flashcore_v6')];
   const manifest = parseManifest(readFileSync(join(REPOSITORY_ROOT, 'kernels/flashcore_v6/kernel.yaml'), 'utf8'), 'v6');
   const shapes = runs.map(({ outcome, result }) => {
@@ -106,7 +106,7 @@ test('a correct kernel passes; each run draws other shapes and reports them', LI
   }
 });
 
-test('a plan that accepts nothing draws none', LIMITS, async () => {
+test('a plan that accepts nothing draws no shapes', LIMITS, async () => {
   const { outcome } = await fixture.run('runExperiment', {
     kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
     plan: 'explore',

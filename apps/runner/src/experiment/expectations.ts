@@ -4,8 +4,8 @@ import { measureMetric, formatShape } from '@flashcore/shared/kernels';
 import type { JobServices } from '../phases/job-services.ts';
 
 /**
- * What notes claimed or projected for the kernel, with what was measured here of the same metric on the same shape:
- * back to back (hot), as the notes took their times in a loop.
+ * Figures that notes claimed or projected for the kernel, with what was measured here for the same metric and shape.
+ * Times are hot, because the notes timed launches in a loop.
  */
 export function expectationsOf({ spec, cases }: JobServices, variant: VariantResult | undefined): Expectation[] {
   return spec.kernel.manifest.expectations.map(({ note, ...expectation }) => {

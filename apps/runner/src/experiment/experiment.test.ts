@@ -26,7 +26,7 @@ import { openTestPlanner, withoutBoxWarning, type TestPlanner } from './testing/
 let fixture: TestPlanner;
 
 beforeAll(async () => {
-  // What others have compiled is not known: the first build is one.
+  // No shared build cache, so that the first build really compiles.
   fixture = openTestPlanner(undefined, { host: { ...TEST_HOST, buildCache: undefined } });
   await fixture.planner.prepare();
 });
@@ -39,7 +39,7 @@ const kernel = (kernelId: string): { source: { case: 'kernelId'; value: string }
 const SMALL = parseShape('1x2x64x64');
 
 test.skipIf(missing('nvcc'))(
-  "build reports resources for sm_89, streams the compilers' lines, and comes from the cache in 50 ms the second time",
+  'a build reports resources for sm_89 and streams compiler output, and a repeat comes from the cache in 50 ms',
   { timeout: 120_000 },
   async () => {
     const first = await fixture.run('build', { kernel: kernel('fa_v1_baseline') });
@@ -61,7 +61,7 @@ test.skipIf(missing('nvcc'))(
     expect(first.events.some((event) => event.case === 'logLine' && event.value.source === 'nvcc')).toBe(true);
     expect(JSON.stringify(one!.runs.map((run) => run.arguments))).not.toContain(fixture.dataDirectory);
     expect([one!.cacheHit, two!.cacheHit, two!.buildId === one!.buildId]).toEqual([false, true, true]);
-    // A loaded machine may take longer once, not each time.
+    // A loaded machine may exceed the limit once, but not every time.
     const again = async (): Promise<number> =>
       (await fixture.run('build', { kernel: kernel('fa_v1_baseline') })).outcome.result.variants[0]!.build!.seconds;
     await expect.poll(again, { interval: 100, timeout: 5_000 }).toBeLessThan(0.05);
@@ -76,7 +76,7 @@ test('every source that was compiled is kept with the build', { timeout: 60_000 
 });
 
 test(
-  'a build_id stands for sources and variant: what it names is found in the cache, verified, and is not something else',
+  'a build_id selects the cached build with its sources and variant, and allows no other variant',
   { timeout: 120_000 },
   async () => {
     const build = async (request: Parameters<typeof fixture.run<'build'>>[1]) =>
@@ -108,7 +108,7 @@ test(
   },
 );
 
-test('a build_id whose build has become another tells nothing about that one', { timeout: 120_000 }, async () => {
+test('a build_id that now finds another build is refused', { timeout: 120_000 }, async () => {
   const { outcome } = await fixture.run('build', { kernel: kernel('fa_v1_baseline') });
   const { buildId } = outcome.result.variants[0]!.build!;
   const stale = 'f'.repeat(64);
@@ -129,12 +129,12 @@ test.skipIf(missing('nvcc'))('kept PTX is an artifact', { timeout: 60_000 }, asy
   expect(fixture.artifacts.get(parseSha256(ptx!.sha256)).toString()).toContain('.visible .entry fa_v1_baseline');
 });
 
-// Its real counterpart is not on every host that has nvcc.
+// The real cuobjdump is not on every host that has nvcc.
 const FAKE_CUOBJDUMP =
   '#!/bin/sh\n[ "$1" = -sass ] || exit 0\necho ".target sm_89"; grep -q fa_v1_baseline "$2" && echo "Function : fa_v1_baseline"\n';
 
 test.skipIf(missing('nvcc'))(
-  'kept SASS is an artifact; where cuobjdump fails the job says so and the build stands',
+  'kept SASS is an artifact; if cuobjdump fails, the job says so and the build still counts',
   { timeout: 60_000 },
   async () => {
     using tools = temporaryFolder();
@@ -170,7 +170,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test(
-  'verify reports the cases in the order asked for, repeats a result from its seed, and says which seeds were used',
+  'verify reports cases in the requested order, repeats a result from its seeds, and lists the seeds',
   { timeout: 120_000 },
   async () => {
     const shapes = ['1x1x113x64c', '1x2x64x64'].map(parseShape);
@@ -191,7 +191,7 @@ test(
       ['1x2x64x64', 'PASS', 2, expect.any(Number), true],
     ]);
     expect(figures(two)).toEqual(figures(one));
-    // 32 query rows a CTA.
+    // The kernel computes 32 query rows per CTA.
     expect(one!.result.variants[0]!.verify!.cases[1]!.errorMap).toMatchObject({
       tileRows: 32,
       worstIndex: expect.any(Array) as unknown,
@@ -201,7 +201,7 @@ test(
 );
 
 test(
-  'an experiment on the emulator answers every gate, marks times as simulated, and passes',
+  'an experiment on the emulator gives every gate a verdict, marks times as simulated, and passes',
   { timeout: 120_000 },
   async () => {
     const { outcome } = await fixture.run('runExperiment', {
@@ -237,7 +237,7 @@ test(
 );
 
 test(
-  'one sample is as many as asked for: it has no interval that could have converged',
+  'a benchmark of one sample ends at its sample limit, because one sample has no interval that could converge',
   { timeout: 120_000 },
   async () => {
     const { outcome } = await fixture.run('benchmark', {
@@ -253,7 +253,7 @@ test(
   },
 );
 
-// Right without tensor cores, wrong with them; it needs none to be so.
+// A kernel that is right without tensor cores and wrong with USE_WMMA=1. It uses no tensor cores itself.
 const TOGGLED = {
   'kernel.yaml': `
 id: toggled
@@ -281,7 +281,7 @@ extern "C" __global__ void toggled(const half* Q, const half* K, const half* V, 
 `,
 };
 
-test('a kernel whose source is missing was not compiled, and nothing is said against the host', async () => {
+test('a kernel whose source is missing is not compiled, and no finding blames the host', async () => {
   const { outcome } = await fixture.run('build', {
     kernel: fixture.upload({ 'kernel.yaml': TOGGLED['kernel.yaml'] }),
   });
@@ -293,7 +293,7 @@ test('a kernel whose source is missing was not compiled, and nothing is said aga
   ]);
 });
 
-test('a manifest that plans what no device can launch is refused before a job exists, also for a build', () => {
+test('a manifest with a launch that no device allows is refused before a job exists, even for a build', () => {
   const tooWide = TOGGLED['kernel.yaml'].replace('block: [64, 1, 1]', 'block: [2048, 1, 1]');
   const uploaded = fixture.upload({ ...TOGGLED, 'kernel.yaml': tooWide });
   const compile = (): unknown =>
@@ -307,7 +307,7 @@ test('a manifest that plans what no device can launch is refused before a job ex
 });
 
 test(
-  'where a hard gate fails, the variant without tensor cores stands beside it, also for an uploaded kernel',
+  'if a hard gate fails, the result also has the variant without tensor cores, even for an uploaded kernel',
   { timeout: 120_000 },
   async () => {
     const { outcome } = await fixture.run('runExperiment', {
@@ -342,7 +342,7 @@ test('wrong output skips the benchmark, and the gates say why', { timeout: 120_0
   expect(variant!.gates.find(({ gateId }) => gateId === 'latency')?.detail).toBe('verification failed');
   const { phaseTimes, deviceSeconds } = outcome.result;
   expect(phaseTimes.map(({ phase }) => Phase[phase])).toEqual(['PRECHECK', 'BUILD', 'VERIFY', 'GATES']);
-  // One after another, and no longer together than the job.
+  // The phases follow one another, and together take no longer than the job.
   const ends = phaseTimes.map(({ startSeconds, seconds }) => startSeconds + seconds);
   expect(phaseTimes.every(({ startSeconds }, index) => startSeconds >= (ends[index - 1] ?? 0))).toBe(true);
   expect(ends.at(-1)).toBeLessThanOrEqual(deviceSeconds);
@@ -388,7 +388,7 @@ test('a cancelled job rejects within two seconds', { timeout: 60_000 }, async ()
 });
 
 test(
-  'an experiment that is stopped keeps what it had found out: its build, its cases, the shapes that were timed, and where',
+  'a stopped experiment keeps its build, its cases, the shapes that were timed, and its provenance',
   { timeout: 120_000 },
   async () => {
     const controller = new AbortController();
@@ -428,13 +428,13 @@ test(
       protocol: PROTOCOL_VERSION,
       sourceDigest: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
     });
-    // One of the verification, two of its drawn shapes, and one of the heads of each shape's timed inputs.
+    // One seed for the verification, two for its drawn shapes, and one for the heads of each timed shape's inputs.
     expect(provenance?.seeds).toHaveLength(1 + 2 + shapes.length);
   },
 );
 
 test(
-  'a verification that is stopped keeps the cases that were run, the smallest first, and says which were not',
+  'a stopped verification keeps the cases that ran, smallest first, and lists those that did not run',
   { timeout: 60_000 },
   async () => {
     const controller = new AbortController();
@@ -457,7 +457,7 @@ test(
   },
 );
 
-test('an experiment on a kernel that fibres cannot run is refused at once', async () => {
+test('an experiment on a kernel that the fibre engine cannot run is refused at once', async () => {
   const fibres = openTestPlanner(undefined, { emulatorEngine: 'fibres' });
   await fibres.planner.prepare();
   const request = create(RunExperimentRequestSchema, { kernel: kernel('flashcore_v11') });

@@ -33,7 +33,7 @@ import { provenanceOf } from './provenance.ts';
 import type { RunnerIdentity } from './runner-identity.ts';
 import { summaryOf } from './summary.ts';
 
-/** All that a variant can go through, in this order; a job's spec says which of them it wants. */
+/** All phases of a variant, in this order; a job's spec says which of them it wants. */
 const PHASES: readonly VariantPhase[] = [
   precheckPhase,
   buildPhase,
@@ -50,8 +50,8 @@ const PHASES: readonly VariantPhase[] = [
 ];
 
 /**
- * The body of every job: the variant asked for, and where it failed the one without tensor cores.
- * Where it is stopped, or can't go on, what was measured by then is kept: minutes of a device are in it.
+ * The body of every job: runs the requested variant and, if it failed, the variant without tensor cores. If the job is
+ * stopped or can't continue, its measurements are kept, because they took minutes of device time.
  */
 export async function runJob(services: JobServices, runner: RunnerIdentity): Promise<JobOutcome> {
   const startTime = new Date();
@@ -69,16 +69,16 @@ export async function runJob(services: JobServices, runner: RunnerIdentity): Pro
   return ended(services, found, soFar());
 }
 
-/** Who measures, and since when; `started` as performance.now() gives it. */
+/** The runner that measures, and when it began; `started` is a value of performance.now(). */
 interface Birth {
   runner: RunnerIdentity;
   startTime: Date;
   started: number;
 }
 
-/** What a job has found out, with its birth certificate and what it cost. */
+/** The results of a job, with provenance and cost. */
 function jobResult(services: JobServices, found: JobFound, { runner, startTime, started }: Birth): JobResult {
-  // Nothing is known of a variant that was not built.
+  // A variant that was not built has no results.
   const variants = found.variants.filter(({ build }) => build !== undefined);
   const deviceSeconds = (performance.now() - started) / 1000;
   const { spec } = services;
@@ -116,8 +116,8 @@ export function runTuneJob(services: JobServices, steps: MeasuredSteps, runner: 
 }
 
 /**
- * The variant asked for, then where it failed, also to build or to run, the one without tensor cores: beside it, or in
- * its place where the plan goes on with it.
+ * Runs the requested variant. If it failed, even to build or to run, the variant without tensor cores runs as well; it
+ * replaces the first if the plan continues with it.
  */
 async function runVariants(services: JobServices, found: JobFound): Promise<void> {
   const { resolved, fallback, judged } = services.spec;

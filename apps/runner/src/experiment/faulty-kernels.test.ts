@@ -51,9 +51,9 @@ test.each([
     FindingKind.UNWRITTEN_OUTPUT,
     /64 of 4,096 elements were never written, first at b0 h0 s63 d0/,
   ],
-])('%s is named for what it is', { timeout: 120_000 }, namedForWhatItIs);
+])('%s gets the right finding', { timeout: 120_000 }, namedForWhatItIs);
 
-// What ptxas says of the compiled code.
+// ptxas reports these about the compiled code.
 test.skipIf(missing('nvcc')).each([
   [
     'missing_entry',
@@ -67,7 +67,7 @@ test.skipIf(missing('nvcc')).each([
     FindingKind.SMEM_LIMIT,
     /69\.0 KiB of static shared memory, 48\.0 KiB is the most: float Q_smem/,
   ],
-])('%s is named by its build', { timeout: 120_000 }, namedForWhatItIs);
+])('%s gets its finding from its build', { timeout: 120_000 }, namedForWhatItIs);
 
 async function namedForWhatItIs(kernelId: string, outcome: Outcome, kind: FindingKind, message: RegExp): Promise<void> {
   const found = await verify(kernelId);
@@ -83,7 +83,7 @@ async function namedForWhatItIs(kernelId: string, outcome: Outcome, kind: Findin
 }
 
 test(
-  'a missing barrier is named as a race, with both places, before what came of it',
+  'a missing barrier is reported as a race with both places, before its consequences',
   { timeout: 120_000 },
   async () => {
     const { findings } = await verify('missing_syncthreads', '1x1x128x64');
@@ -117,7 +117,7 @@ test('an endless loop ends within fifteen seconds, and the next kernel is unharm
 });
 
 test(
-  "an array larger than a thread's stack is named as that, and not as an access past a tensor",
+  "an array larger than a thread's stack is reported as such, and not as an access past a tensor",
   { timeout: 120_000 },
   async () => {
     const manifest = `id: large_array

@@ -1,4 +1,4 @@
-/** Shapes that a runner keeps to itself: what leads a search is tried on them, and nothing tells which they are. */
+/** Held-out shapes: the leader of a search is tried on them, and nothing reveals which they are. */
 import { Outcome, HeldOutVerdict } from '@flashcore/shared/contract';
 import { formatShape, parseShape } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
@@ -7,10 +7,13 @@ import type { JobOutcome, JobPayload } from '../jobs/job-context.ts';
 import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
 
 const SHOWN = parseShape('1x1x64x64');
-// A kernel that prints its sequence length must not be heard saying 77.
+// The kernel prints its sequence length, and the 77 must not reach a client.
 const HELD_OUT = [parseShape('1x1x77x64'), parseShape('1x1x64x128')];
 
-/** A row a thread, for D = 64. FITTED=1 is cheaper, and right where 64 divides the length: it fits to its shape. */
+/**
+ * A kernel with one thread per row, for D = 64. FITTED=1 is cheaper but right only if 64 divides the length, as it does
+ * in the shown shape.
+ */
 const KERNEL = {
   'kernel.yaml': `id: fitted
 title: "Fitted"
@@ -51,7 +54,7 @@ beforeAll(async () => {
 });
 afterAll(() => fixture.close());
 
-/** All that a client can read of a job, as one text. */
+/** Everything that a client can read about a job, as one text. */
 function told({ outcome, events }: { outcome: JobOutcome; events: JobPayload[] }): string {
   return JSON.stringify([outcome, events], (_, value: unknown) => (typeof value === 'bigint' ? String(value) : value));
 }
@@ -74,12 +77,12 @@ const experiment = (kernel = fixture.upload(KERNEL)) =>
     heldOut: true,
   });
 
-/** Where a job tells of the shape, or what the kernel printed on it. */
+/** Places where a job reveals the shape or what the kernel printed on it. */
 const leaks = (run: { outcome: JobOutcome; events: JobPayload[] }): string[] =>
   told(run).match(/.{0,80}(length 77|1x1x77x64|"sequenceLength":77\b).{0,20}/g) ?? [];
 
 test.skipIf(missing('nvcc'))(
-  'tune: a winner that fitted to the shown shape is found wrong, and no shape is told',
+  'tune reports a winner that fits only the shown shape as wrong, and reveals no held-out shape',
   { timeout: 120_000 },
   async () => {
     const run = await fixture.run('tune', { kernel: fixture.upload(KERNEL), shapes: [SHOWN] });
@@ -88,7 +91,7 @@ test.skipIf(missing('nvcc'))(
     expect(result.variants[0]!.heldOut).toMatchObject({
       verdict: HeldOutVerdict.WRONG,
       detail: 'held-out: wrong',
-      // All that there are: the champion takes one, and a number of those would tell which.
+      // The count of all held-out shapes. The champion supports one of them, and a count of those would reveal which.
       shapes: 2,
     });
     expect([outcome, summary]).toEqual([Outcome.FAILED, expect.stringMatching(/; held-out: wrong$/)]);
@@ -98,7 +101,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 describe('an experiment of a search', () => {
-  test('that is right passes, and no shape is told', { timeout: 120_000 }, async () => {
+  test('passes if its kernel is right, and reveals no held-out shape', { timeout: 120_000 }, async () => {
     const right = await experiment();
     expect(right.outcome.result.variants[0]!.heldOut).toMatchObject({
       verdict: HeldOutVerdict.PASSED,
@@ -107,7 +110,7 @@ describe('an experiment of a search', () => {
     expect(leaks(right)).toEqual([]);
   });
 
-  test('can not narrow its manifest to what it is shown', { timeout: 120_000 }, async () => {
+  test('cannot restrict its manifest to the shown shape', { timeout: 120_000 }, async () => {
     const narrowed = {
       ...KERNEL,
       'kernel.yaml': KERNEL['kernel.yaml'].replace('"D == 64", because', '"D == 64 && S != 77", because'),
@@ -117,7 +120,7 @@ describe('an experiment of a search', () => {
   });
 });
 
-test('a client is told how many shapes there are, and none of them', () => {
+test('a client learns the number of held-out shapes and none of the shapes', () => {
   const { heldOutShapes, caseSets } = fixture.planner.judging();
   expect(heldOutShapes).toBe(2);
   expect(caseSets.flatMap(({ shapes }) => shapes).map(formatShape)).not.toContain('1x1x77x64');

@@ -1,6 +1,6 @@
 /**
- * Candidates whose host code attacks what judges them: on the emulator a module's constructors run when it is loaded.
- * Each ends its own job at most; a control job after it is as it was before.
+ * Candidates whose host code attacks the runner; on the emulator a module's constructors run when it is loaded. An
+ * attack may end its own job only, and a control job afterwards has the same results as before.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,10 +14,10 @@ import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
 
 const SHAPE = parseShape('1x1x64x64');
 let fixture: TestPlanner;
-/** What control() gives where nothing was attacked yet. */
+/** The result of control() before any attack. */
 let before: unknown;
 beforeAll(async () => {
-  // Host code of a candidate runs with this engine alone.
+  // Only this engine runs a candidate's host code.
   fixture = openTestPlanner(undefined, { emulatorEngine: 'fibres' });
   before = await control();
 }, 180_000);
@@ -37,7 +37,7 @@ function found({ outcome }: { outcome: JobOutcome }): { outcome: string; kinds: 
   };
 }
 
-/** What a good kernel gets, of which nothing may change. */
+/** The result of a good kernel, which no attack may change. */
 async function control(): Promise<unknown> {
   const { outcome } = await fixture.run('verify', {
     kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
@@ -48,7 +48,7 @@ async function control(): Promise<unknown> {
 }
 
 const SHORTER_MEMORY = 'a shorter memory';
-// Of garbage, of forged answers, of broken channels and of kills one in short.
+// The short run has one attack each with garbage, forged answers, broken channels and kills.
 const RUNNING = [SHORTER_MEMORY, 'garbage on every descriptor', 'a forged end', 'kill of its group and its parent'];
 const whileRunning = inFull(
   Object.keys(ATTACKS).map((name, index) => [name, FIRST_LENGTH + index] as const),
@@ -56,7 +56,7 @@ const whileRunning = inFull(
 );
 
 test.each(whileRunning)(
-  '%s, while it runs: its own job fails, and nothing else',
+  '%s while the kernel runs only fails its own job',
   { timeout: 120_000 },
   async (name, length) => {
     const kernel = fixture.upload({ 'kernel.yaml': HOSTILE_MANIFEST, 'hostile.cu': hostileSource('', chosenAttack()) });
@@ -65,17 +65,17 @@ test.each(whileRunning)(
       await fixture.run('verify', { kernel, settings: { shapes, seedCount: 1 } }),
     );
     expect(outcome).not.toBe('PASSED');
-    // Not by its limit, which comes eight seconds later.
+    // The job must fail before its time limit, which comes eight seconds later.
     if (name === SHORTER_MEMORY) expect(messages.join()).toContain("the kernel's module was cut short while it ran");
     expect(kinds.some((kind) => kind === 'CRASHED' || kind === 'WRONG_RESULT')).toBe(true);
     expect(await control()).toEqual(before);
   },
 );
 
-// In short those that reach the most, before anything of the kernel was launched.
+// The short run has the attacks that reach furthest before any launch.
 const AT_LOAD = ['replies of its own', 'kill of its group and its parent'];
 test.each(inFull(Object.entries(ATTACKS), ([name]) => AT_LOAD.includes(name)))(
-  '%s, when it is loaded: its own job fails, and nothing else',
+  '%s while the kernel is loaded only fails its own job',
   { timeout: 120_000 },
   async (_, attack) => {
     const { outcome, kinds } = await verify(attack);
@@ -85,7 +85,7 @@ test.each(inFull(Object.entries(ATTACKS), ([name]) => AT_LOAD.includes(name)))(
   },
 );
 
-test('threads and children of a job end with it', { timeout: 120_000 }, async () => {
+test('threads and child processes of a job end with it', { timeout: 120_000 }, async () => {
   const marker = `flashcore-left-${process.pid}`;
   await verify(
     `for (int i = 0; i < 100; ++i) if (fork() == 0) { setsid(); if (fork() == 0) { execl("/bin/sh", "${marker}", "-c", "sleep 300; exit", nullptr); _exit(1); } _exit(0); }`,
@@ -96,13 +96,13 @@ test('threads and children of a job end with it', { timeout: 120_000 }, async ()
 });
 
 test(
-  'without a box: children end with the job, .incbin is seen when macros are expanded, and the job says that there is none',
+  'without a sandbox children still end with the job, .incbin is found after macro expansion, and the job says so',
   { timeout: 120_000 },
   async () => {
     const unboxed = openTestPlanner(undefined, { isolation: 'none', emulatorEngine: 'fibres' });
     try {
       const marker = `flashcore-unboxed-${process.pid}`;
-      // Every other one without an environment, too, by which it could be found.
+      // Every second child also drops its environment, by which the runner could find it.
       const attack = `for (int i = 0; i < 20; ++i) if (fork() == 0) { setsid(); char* none[] = { nullptr }; if (i % 2) execle("/bin/sh", "${marker}", "-c", "sleep 300; exit", nullptr, none); execl("/bin/sh", "${marker}", "-c", "sleep 300; exit", nullptr); _exit(1); }`;
       const kernel = unboxed.upload({ 'kernel.yaml': HOSTILE_MANIFEST, 'hostile.cu': hostileSource(attack) });
       const { events } = await unboxed.run('verify', { kernel, settings: { shapes: [SHAPE], seedCount: 1 } });
@@ -122,7 +122,7 @@ test(
   },
 );
 
-/** Command lines of processes that have a word in them. */
+/** Command lines of the processes that contain a word. */
 function commands(word: string): string[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -131,13 +131,13 @@ function commands(word: string): string[] {
         const line = readFileSync(join('/proc', id, 'cmdline'), 'utf8');
         return line.includes(word) ? [line] : [];
       } catch {
-        return []; // It ended meanwhile.
+        return []; // The process has ended meanwhile.
       }
     });
 }
 
 test(
-  'the executor sees no credential, and is the first to be killed when memory runs out',
+  'the executor sees no credentials, and is the first process to be killed when memory runs out',
   { timeout: 120_000 },
   async () => {
     process.env['FLASHCORE_SECRET_OF_THE_TEST'] = 'hunter2';

@@ -17,7 +17,7 @@ let folder: string;
 beforeEach(() => void (folder = mkdtempSync(join(tmpdir(), 'judging-'))));
 afterEach(() => rmSync(folder, { recursive: true }));
 
-test('it changes with each file, the engine and the held-out shapes, and outlives the runner', () => {
+test('the digest depends on each file, the engine and the held-out shapes, and survives a restart', () => {
   const digest = new JudgingDigest(folder);
   const unsaid = () => {
     throw new FlashcoreError('COMPILER_MISSING', {}, 'nvcc does not say what it is');
@@ -36,14 +36,14 @@ test('it changes with each file, the engine and the held-out shapes, and outlive
   expect(new JudgingDigest(folder).of(WITH)).toBe(all[0]);
 });
 
-test("it is another runner's for nobody: the held-out shapes can't be found by trying", () => {
+test('another runner has another digest, so that nobody can find the held-out shapes by trying', () => {
   const other = mkdtempSync(join(tmpdir(), 'judging-'));
   expect(new JudgingDigest(other).of(WITH)).not.toBe(new JudgingDigest(folder).of(WITH));
   expect(statSync(join(folder, 'judging.key')).mode & 0o777).toBe(0o600);
   rmSync(other, { recursive: true });
 });
 
-test('where no key can be kept it is of this run alone', () => {
+test('if no key can be stored, the digest is only valid for one run', () => {
   const nowhere = join(folder, 'none');
   const digest = new JudgingDigest(nowhere);
   expect(digest.of(WITH)).toBe(digest.of(WITH));

@@ -6,11 +6,11 @@ import { formatShape, type Cases } from '@flashcore/shared/kernels';
 import type { Emulation } from '../build/emulation.ts';
 import type { GatesText } from '../spec/judged-by.ts';
 
-/** What decides a judgement besides the runner's code and its devices. */
+/** What decides a judgement, apart from the runner's code and its devices. */
 export interface JudgedWith {
   readonly cases: Pick<Cases, 'digest'>;
   readonly gates: Pick<GatesText, 'text'>;
-  /** Undefined: no emulator is served. */
+  /** undefined if no emulator is served. */
   readonly emulation: (() => Pick<Emulation, 'engine' | 'frontEnd'>) | undefined;
   readonly heldOut: readonly Shape[];
 }
@@ -18,8 +18,8 @@ export interface JudgedWith {
 const SECRET_BYTES = 32;
 
 /**
- * Tells a client when a judgement that it has does not hold any more. Keyed, because held-out shapes are few numbers:
- * whoever saw a plain digest could try them all.
+ * A digest that tells a client when its earlier judgements become invalid. It is keyed, because there are few possible
+ * held-out shapes: a plain digest would allow trying them all.
  */
 export class JudgingDigest {
   readonly #file: string;
@@ -29,7 +29,10 @@ export class JudgingDigest {
     this.#file = join(dataDirectory, 'judging.key');
   }
 
-  /** Another each time while the emulator's engine is not known: no judgement is reused. */
+  /**
+   * The digest. While the emulator's engine is unknown, each call returns a different one, so that no judgement is
+   * reused.
+   */
   of({ cases, gates, emulation, heldOut }: JudgedWith): string {
     const engine = engineName(emulation);
     if (engine === undefined) return randomBytes(SECRET_BYTES).toString('hex');
@@ -39,7 +42,9 @@ export class JudgingDigest {
       .digest('hex');
   }
 
-  /** Where none can be kept (a full disk), one for as long as the runner lives: no judgement outlives it. */
+  /**
+   * If no secret can be stored (full disk), uses one until the runner ends, so that no judgement outlives the runner.
+   */
   #keptSecret(): Buffer {
     try {
       if (!existsSync(this.#file)) writeFileSync(this.#file, randomBytes(SECRET_BYTES), { mode: 0o600, flag: 'wx' });
@@ -52,7 +57,7 @@ export class JudgingDigest {
   }
 }
 
-/** The engine and what makes its PTX: clang's counters are not nvcc's. Undefined: not known yet. */
+/** The engine and its front end, because clang's counters differ from nvcc's. undefined if not known yet. */
 function engineName(emulation: JudgedWith['emulation']): string | undefined {
   if (!emulation) return '';
   try {

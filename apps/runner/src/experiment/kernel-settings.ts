@@ -29,15 +29,15 @@ import type { RankedCases } from '../jobs/job-context.ts';
 import type { Logger } from '../log.ts';
 import type { GatesText } from '../spec/judged-by.ts';
 
-/** What GetHost says that jobs are judged by. */
+/** What jobs are judged by, for GetHost. */
 export interface Judging {
   plans: GatePlan[];
   caseSets: CaseSet[];
-  /** As they are for fp16, the default first. */
+  /** The tolerances for fp16, the default first. */
   tolerances: Tolerance[];
-  /** Of the shapes that the host keeps to itself the number. */
+  /** The number of held-out shapes. */
   heldOutShapes: number;
-  /** Changes where a judgement made before does not hold any more; empty: not known. */
+  /** Changes when earlier judgements become invalid; empty if unknown. */
   judgingDigest: string;
 }
 
@@ -49,14 +49,14 @@ interface JudgingParts {
 
 interface ReadFile<Value> {
   text: string;
-  /** Shown in error messages. */
+  /** The path for error messages. */
   path: string;
   parse: (text: string, path: string) => Value;
-  /** What the file is read by: where that changes, the file is read anew. */
+  /** The problem with which the file is parsed; if it changes, the file is parsed again. */
   of?: Problem;
 }
 
-/** cases.yaml and gates.yaml, read anew when they change: an edited target counts at once. */
+/** cases.yaml and gates.yaml, parsed again when they change, so that an edited target counts at once. */
 export class KernelSettings {
   readonly #folder: string;
   readonly #parsed = new Map<string, { text: string; of: Problem | undefined; value: unknown }>();
@@ -67,7 +67,7 @@ export class KernelSettings {
 
   /**
    * The cases of a problem. Attention's are in the kernels folder, where the runner's owner edits them; every other
-   * problem keeps its cases next to its problem.yaml. Errors: INVALID_MANIFEST.
+   * problem has its cases next to its problem.yaml. Errors: INVALID_MANIFEST.
    */
   cases(problem = attention()): Cases {
     if (problem.id === DEFAULT_PROBLEM) return this.#read('cases.yaml', (text, path) => parseCases(text, path));
@@ -85,13 +85,14 @@ export class KernelSettings {
     return { canonicalShape: cases.sets.canonical[0]!, caseSets: caseSetsOf(cases) };
   }
 
-  /** Plans, the default first, and case sets; none where a file can't be read. */
+  /** Plans, the default first, and case sets; none if a file can't be read. */
   judging({ heldOutShapes, digest, logger }: JudgingParts): Judging {
     try {
       const [gates, cases] = [this.gates(), this.cases()];
       return { ...judgingOf(gates.file, cases), heldOutShapes, judgingDigest: digest({ cases, gates }) };
     } catch (error) {
-      // An edited file that is wrong is told to whom starts an experiment; the host is described all the same.
+      // An error in an edited file is reported when an experiment starts, and must not stop the description of the
+      // host.
       if (!(error instanceof FlashcoreError)) throw error;
       logger.warn({ reason: error.reason, message: error.message }, 'plans and case sets cannot be read');
       return { plans: [], caseSets: [], tolerances: [], heldOutShapes, judgingDigest: '' };

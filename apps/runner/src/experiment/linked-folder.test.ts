@@ -9,7 +9,7 @@ import { TEST_HOST } from '../testing/test-host.ts';
 import { createPlanner } from './planner.ts';
 
 test(
-  'a data folder behind a link: a boxed worker finds the libraries and modules that it is to load',
+  'with a data folder behind a link, a sandboxed worker finds its libraries and modules',
   { timeout: 120_000 },
   async () => {
     const folder = mkdtempSync(join(tmpdir(), 'fc-link-'));

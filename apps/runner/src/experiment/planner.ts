@@ -52,20 +52,20 @@ export interface PlannerOptions {
   /** Digest of the runner's own code. */
   buildId: string;
   repositoryRoot: string;
-  /** kernels/: shared headers, cases.yaml, gates.yaml, the reference. */
+  /** kernels/, with shared headers, cases.yaml, gates.yaml and the reference. */
   kernelsDirectory: string;
   dataDirectory: string;
-  /** Default: one emulator, and what is compiled for it in the data directory. */
+  /** Default: one emulator, with its compiled code in the data directory. */
   host?: HostSettings;
-  /** Default: boxed where that works. */
+  /** Default: a sandbox if it works on this host. */
   isolation?: IsolationWanted;
-  /** What keeps the processes of one box together; default: nothing. */
+  /** Groups the processes of one sandbox; default: no groups. */
   groups?: ProcessGroups;
-  /** What the emulator runs kernels with; default: auto. */
+  /** The emulator's engine; default: auto. */
   emulatorEngine?: EngineWanted;
-  /** What kernels may include from the host, by name; default: nothing. */
+  /** The host's header folders that kernels may include, by name; default: none. */
   headers?: readonly NamedFolder[];
-  /** Whether the emulator is a device; default: it is. */
+  /** Whether the emulator is a device; default: yes. */
   emulator?: boolean;
   artifacts: ArtifactStore;
   sources: SourceStore;
@@ -73,21 +73,23 @@ export interface PlannerOptions {
   decisions: DecisionStore;
   /** Pilots and leases of a gateway. */
   fleet?: FleetTable;
-  /** What searches over variants have measured. */
+  /** The measurements of searches over variants. */
   steps: MeasuredSteps;
   logger: Logger;
-  /** Shapes that the host keeps to itself; default: none. */
+  /** Held-out shapes; default: none. */
   heldOut?: readonly Shape[];
-  /** What devices cost; default: what is known of them. */
+  /** What devices cost; default: the known prices. */
   rates?: DeviceRates;
-  /** What another host compiled for the job, at a pilot; default: nothing. */
+  /** On a pilot: another host's compilations for the job; default: none. */
   assigned?: AssignedBuilds;
 }
 
-/** A client that connects waits 2.5 s for its first answer: an engine that is not chosen by then is told later. */
+/** A connecting client waits 2.5 s for its first answer. An engine that is not chosen by then is reported later. */
 const PREPARED_WITHIN_MS = 1_000;
 
-/** Makes job bodies of requests, and holds what they run on: devices with their workers, compilers, the build cache. */
+/**
+ * Turns requests into job bodies, and owns what they run on: devices with their workers, compilers and the build cache.
+ */
 export function createPlanner(options: PlannerOptions): JobPlanner {
   const host = options.host ?? DEFAULT_HOST;
   const groups = options.groups ?? noGroups('none were asked for');
@@ -126,13 +128,14 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
   const runtimes = new Map(found.map((device) => [device.description.deviceId, runtimeOf(device)]));
   const settings = new KernelSettings(options.kernelsDirectory);
   const judgingDigest = new JudgingDigest(dataDirectory);
-  // Where no emulator is served nothing is compiled to find out what it would run.
+  // Without an emulator, nothing is compiled to find out which engine works.
   const prepare = (): Promise<void> => (emulatedDevices > 0 ? tools.prepare() : tools.toolchain.askCompilers());
   const devices = (): DeviceDescription[] => [...runtimes.values()].map((runtime) => runtime.describe());
   return {
     devices,
     isolation: async () => {
-      // What a GPU's worker may is known once it was tried; a box that is required and missing is the job's to tell.
+      // A GPU worker's permissions are known only after a trial. A missing required sandbox is left for the job to
+      // report.
       await Promise.allSettled(
         [...runtimes.values()]
           .filter((runtime) => !runtime.describe().simulated)
@@ -162,7 +165,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
       const spec = planSpec(method, request, {
         devices: devices(),
         kernels: options.kernels,
-        // What was compiled elsewhere needs no compiler here.
+        // If the sources were compiled elsewhere, no compiler is needed here.
         toolchain: options.assigned?.isEmpty === false ? undefined : tools.toolchain,
         emulation: () => tools.emulation(),
         cases: (problem) => settings.cases(problem),
@@ -194,7 +197,7 @@ export function createPlanner(options: PlannerOptions): JobPlanner {
   } & Omit<JobPlanner, 'planJob'>;
 }
 
-/** A budget in dollars bounds nothing where nobody knows what the device costs. Errors: INVALID_REQUEST. */
+/** Refuses a budget in dollars if the device's cost is unknown. Errors: INVALID_REQUEST. */
 function requireRate(device: DeviceDescription, rates: DeviceRates): void {
   const { costMissing } = costOf(device, 1, rates);
   if (costMissing === undefined) return;
@@ -204,7 +207,7 @@ function requireRate(device: DeviceDescription, rates: DeviceRates): void {
   });
 }
 
-/** A driver that does not answer is told of first: the emulator is then the default device of a host that has GPUs. */
+/** Listed first, because without the driver the emulator becomes the default device of a host that has GPUs. */
 function driverTool({ library, problem }: { library: string; problem: string }): FoundTool {
   return {
     name: 'libcuda',
@@ -213,7 +216,7 @@ function driverTool({ library, problem }: { library: string; problem: string }):
   };
 }
 
-/** Which engine the emulator has, and why that one. */
+/** The emulator's engine and why it was chosen. */
 function emulatorTool(tools: BuildTools): FoundTool {
   try {
     const { engine, because } = tools.emulation();

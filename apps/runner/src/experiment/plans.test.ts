@@ -18,13 +18,13 @@ const settings = {
   profile: { shape: SMALL },
 };
 
-/** A kernel folder's files as text. */
+/** The files of a kernel folder as text. */
 function filesOf(kernelId: string): Record<string, string> {
   const folder = join(REPOSITORY_ROOT, 'kernels', kernelId);
   return Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')]));
 }
 
-/** The manifest with these gates alone. */
+/** The manifest with its gates replaced by these. */
 const withGates = (manifest: string, gates: string): string =>
   `${manifest.replace(/^gates:\n(?:[ -].*\n|\n)*/m, '')}\ngates:\n${gates}\n`;
 
@@ -37,7 +37,7 @@ beforeAll(() => {
 afterAll(() => fixture.close());
 
 test.skipIf(missing('nvcc'))(
-  'gates are announced first, decided as data arrives, and a folder is judged by its own',
+  'gates are announced first and decided as data arrives, and an uploaded folder is judged by its own gates',
   { timeout: 120_000 },
   async () => {
     const files = filesOf('fa_v1_baseline');
@@ -67,11 +67,11 @@ test.skipIf(missing('nvcc'))(
     if (announced?.case !== 'gatePlan') throw new Error('the plan is not announced first');
     expect(announced.value.plan!.gates.every(({ verdict }) => verdict === Verdict.UNSPECIFIED)).toBe(true);
     expect(announced.value.plan!.gates.map(({ gateId }) => gateId)).toEqual(variant!.gates.map(({ gateId }) => gateId));
-    // Registers are known before anything is verified.
+    // The registers gate is decided before the first case is verified.
     expect(index((each) => each.case === 'gateResult' && each.value.gateId === 'registers')).toBeLessThan(
       index((each) => each.case === 'caseResult'),
     );
-    // The runner's own file judges the same kernel without that.
+    // The runner's own folder of the same kernel passes without these gates.
     const untouched = await fixture.run('runExperiment', {
       kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
       ...settings,
@@ -93,7 +93,7 @@ plans:
   built: { title: Built, about: all, from: me, shapes: none, metrics: none, gates: { ${[...metrics, 'cases'].map((id) => `${id}: hard`).join(', ')} } }
 `;
     const left = new AbortController();
-    // A device that never opens: who waits for it is left waiting.
+    // The device never opens, so that the job stays waiting for it.
     const opening = vi
       .spyOn(DeviceRuntime.prototype, 'warmUp')
       .mockImplementation(
@@ -123,7 +123,7 @@ plans:
 );
 
 test.skipIf(missing('nvcc'))(
-  'a client sends its own gates file: its plan, its metrics, its digest',
+  'a client sends its own gates file, and the result has its plan, its metrics and its digest',
   { timeout: 120_000 },
   async () => {
     const gatesYaml = `
@@ -160,7 +160,7 @@ plans:
   },
 );
 
-test('what the tensor cores add up in is evaluated from the parameters; a plan that does not ask explores it', () => {
+test("the tensor cores' accumulator type is evaluated from the parameters, and plan explore does not check it", () => {
   const run = (plan: string, USE_WMMA = 1n) =>
     fixture.run('runExperiment', {
       kernel: { source: { case: 'kernelId', value: 'fa_s512_v3_wmma' } },
@@ -169,7 +169,7 @@ test('what the tensor cores add up in is evaluated from the parameters; a plan t
       plan,
     });
   return Promise.all([
-    // The scalar loops keep O in fp16 then, as the tensor cores do.
+    // With ACCUM_F32=0 the scalar loops keep O in fp16, as the tensor cores do.
     ...[1n, 0n].map(async (wmma) => {
       const { outcome } = await run('merge', wmma);
       expect(Outcome[outcome.outcome]).toBe('FAILED');
@@ -187,7 +187,7 @@ test('what the tensor cores add up in is evaluated from the parameters; a plan t
 }, 180_000);
 
 test.skipIf(missing('nvcc'))(
-  'shared memory that the compiler refused is known to its gate',
+  'the gate on shared memory has a value even if the compiler refused the amount',
   { timeout: 60_000 },
   async () => {
     const kernel = { source: { case: 'kernelId', value: 'static_smem_69kb' } } as const;
@@ -201,7 +201,7 @@ test.skipIf(missing('nvcc'))(
   },
 );
 
-test('a deprecated kernel is no champion, neither accepted nor named', { timeout: 120_000 }, async () => {
+test('a deprecated kernel cannot become champion, by acceptance or by name', { timeout: 120_000 }, async () => {
   const files = filesOf('fa_v1_baseline');
   files['kernel.yaml'] = `${files['kernel.yaml']!}\ndeprecated: "its rows are wrong on Tuesdays"\n`;
   const kernel = fixture.upload(files);
@@ -233,7 +233,7 @@ const FAILURES: [why: string, change: (source: string) => string, gates: string]
 ];
 
 test.skipIf(missing('nvcc')).each(inFull(FAILURES, ([why]) => why === 'it does not compile'))(
-  'where the variant with tensor cores fails because %s, the plan says what the other one decides',
+  'if the variant with tensor cores fails because %s, the plan decides whether the other variant can pass',
   { timeout: 240_000 },
   async (_, change, gates) => {
     const files = filesOf('fa_v2_wmma');
@@ -264,7 +264,7 @@ test.skipIf(missing('nvcc')).each(inFull(FAILURES, ([why]) => why === 'it does n
 );
 
 test(
-  'the legacy loop is told beside the last measurement of a shape, with why it is no latency',
+  'the legacy loop is reported with the last measurement of a shape, with a warning that it is no latency',
   { timeout: 60_000 },
   async () => {
     const kernel = { source: { case: 'kernelId', value: 'fa_v1_baseline' } } as const;
@@ -285,7 +285,7 @@ test(
 );
 
 test(
-  'an accepted build is the champion of the next experiment, which says what it changed; on the emulator nothing is timed against it',
+  "an accepted build is the next experiment's champion, and on the emulator nothing is timed against it",
   { timeout: 180_000 },
   async () => {
     using folder = temporaryFolder();
@@ -327,7 +327,7 @@ test(
     expect(difference!.warning).toBeUndefined();
     expect(gateOf(second.result.variants[0]!, 'regression').detail).toBe('emulator times are not GPU times');
     expect(second.result.acceptability).toMatchObject({ replaces: 'fa_v2_wmma USE_WMMA=1', over: first.name });
-    // The next step of the ladder has no champion of its own: it is compared with that of the step before.
+    // The next step of the ladder has no champion of its own, so it is compared with the previous step's champion.
     const next = await experiment({ kernel: { source: { case: 'kernelId', value: 'flashcore_v5' } } });
     expect(next.result.variants[0]!.difference).toMatchObject({
       champion: 'fa_v2_wmma USE_WMMA=1',

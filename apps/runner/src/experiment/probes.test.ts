@@ -1,6 +1,6 @@
 /**
- * The probes of cases.yaml find every known mistake: docs/inputs.md has the matrix, of which this measures the probes'
- * part, and test/reliability/matrix.test.ts all of it.
+ * The probes of cases.yaml detect every known mistake. docs/inputs.md has the whole matrix; this test measures the
+ * probes' part and test/reliability/matrix.test.ts all of it.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -38,7 +38,7 @@ let fixture: TestPlanner;
 beforeAll(() => void (fixture = openTestPlanner()));
 afterAll(() => fixture.close());
 
-/** What each distribution found of a kernel, on either shape; a kernel that crashed is found by all. */
+/** What each distribution detected about a kernel on either shape; a crash counts for all distributions. */
 async function probed(kernelId: string) {
   const { outcome } = await fixture.run('verify', {
     kernel: { source: { case: 'kernelId', value: kernelId } },
@@ -55,7 +55,7 @@ async function probed(kernelId: string) {
   return { outcome: Outcome[outcome.outcome], probes, findings, found: names.filter(fails) };
 }
 
-/** Rows of the page's matrix: a mistake, and by distribution what it has. */
+/** The rows of the page's matrix: each mistake with its entry by distribution. */
 function matrix(): Map<string, Record<string, string>> {
   const page = readFileSync(join(REPOSITORY_ROOT, 'docs/inputs.md'), 'utf8');
   const rows = page
@@ -79,7 +79,7 @@ function matrix(): Map<string, Record<string, string>> {
   );
 }
 
-test('the page has every mistake and every distribution, and each distribution finds what it says', () => {
+test('the page has every mistake and every distribution, and each distribution detects what the page says', () => {
   const rows = matrix();
   expect([...rows.keys()]).toEqual([...MISTAKES]);
   for (const { name, finds } of [...distributions, ...long.distributions]) {
@@ -88,7 +88,7 @@ test('the page has every mistake and every distribution, and each distribution f
   }
 });
 
-// In short what each check tells from the others: infinities, a mask, small errors, another tensor's memory, and errors
+// The short run has one kernel per kind of check: infinities, a mask, small errors, another tensor's memory, and errors
 // that only all elements together show.
 const SHORT: readonly string[] = [
   'no_maximum',
@@ -100,7 +100,7 @@ const SHORT: readonly string[] = [
 ];
 
 test.each(inFull(MISTAKES, (mistake) => SHORT.includes(mistake)))(
-  '%s is found by the distributions that the page says, and by no other',
+  '%s is detected by exactly the distributions that the page names',
   { timeout: 120_000 },
   async (mistake) => {
     const { outcome, found, findings } = await probed(mistake);
@@ -113,7 +113,7 @@ test.each(inFull(MISTAKES, (mistake) => SHORT.includes(mistake)))(
 );
 
 test(
-  'a kernel that is right passes, on shapes that no tile divides, with a mask and without',
+  'a correct kernel passes on shapes that no tile divides, with and without a mask',
   { timeout: 120_000 },
   async () => {
     const { outcome, probes, found } = await probed('flashcore_v6');

@@ -21,7 +21,7 @@ const kernel = { source: { case: 'kernelId' as const, value: 'fa_v1_baseline' } 
 const SMALL = parseShape('1x2x64x64');
 const protocol = { minSamples: 2, maxSamples: 2, maxSeconds: 1 };
 
-/** Names of the fields that a birth certificate lacks. */
+/** Names of the fields that are missing from a provenance. */
 const unsetFields = (provenance: Provenance): string[] => {
   const json = toJson(ProvenanceSchema, provenance) as JsonObject;
   return ProvenanceSchema.fields.map(({ jsonName }) => jsonName).filter((name) => json[name] === undefined);
@@ -41,13 +41,13 @@ test.skipIf(missing('nvcc')).each([
     },
   ],
 ] as const)(
-  '%s on the emulator fills every field, and says of the clocks why there are none',
+  '%s on the emulator fills every field, and says why there are no clocks',
   { timeout: 120_000 },
   async (method, request) => {
     const { outcome } = await fixture.run(method, request);
     const provenance = outcome.result.provenance!;
-    // Only a profile draws no inputs of its own, and only an experiment is judged and draws shapes. A kernel of the
-    // runner is in no repository that the runner knows of. Only a gateway has pilots.
+    // A profile draws no inputs. Only experiments are judged and draw shapes. The runner knows no repository for its
+    // own kernels. Only a gateway has pilots.
     const gates = ['gatesDigest', 'gatesSource', 'plan'];
     const lacking = { profile: ['seeds', ...gates], runExperiment: [], verify: gates, benchmark: gates };
     const drawn = method === 'runExperiment' ? [] : ['drawnShapes'];
@@ -62,7 +62,7 @@ test.skipIf(missing('nvcc')).each([
     expect(provenance.tools.map(({ name, version }) => [name, /^\d+\.\d+\.\d+$/.test(version ?? '')])).toEqual([
       ['nvcc', true],
       ['g++', true],
-      // The engine, by its name.
+      // The name of the emulator's engine.
       ['emulator', false],
     ]);
     expect(
@@ -72,12 +72,12 @@ test.skipIf(missing('nvcc')).each([
   },
 );
 
-test('the provenance has the seed of the heads behind the timed inputs', { timeout: 120_000 }, async () => {
+test('the provenance has the seed of the heads checked for the timed inputs', { timeout: 120_000 }, async () => {
   const { outcome } = await fixture.run('benchmark', {
     kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
     settings: { shapes: [parseShape('1x1x64x64')], protocol: { minSamples: 10, maxSamples: 10, maxSeconds: 0.5 } },
   });
-  // One seed verifies the case first; another draws the heads of the timed shape.
+  // The first seed verifies the case; the second draws the heads of the timed shape.
   expect(outcome.result.provenance!.seeds).toEqual([
     expect.stringMatching(/^[0-9a-f]+$/),
     expect.stringMatching(/^[0-9a-f]{16}$/),
@@ -85,7 +85,7 @@ test('the provenance has the seed of the heads behind the timed inputs', { timeo
 });
 
 test.skipIf(missing('nvcc'))(
-  'flags and sources change their digests, and a build says that it opened no device',
+  'flags and sources change their digests, and a build reports that it opened no device',
   { timeout: 120_000 },
   async () => {
     const [plain, fast] = [
@@ -100,7 +100,7 @@ test.skipIf(missing('nvcc'))(
   },
 );
 
-test('on a GPU the certificate has what NVML, ncu and PyTorch say, and the tools that were used', () => {
+test('on a GPU the provenance has the data of NVML, ncu and PyTorch, and the tools that were used', () => {
   const conditions = {
     smClockMhz: 1980,
     maxSmClockMhz: 1980,

@@ -17,7 +17,7 @@ import type { RunnerIdentity } from './runner-identity.ts';
 import type { JobFound } from '../phases/job-found.ts';
 import type { JobServices } from '../phases/job-services.ts';
 
-/** A result's birth certificate: what was measured, on what, with which build and tools. */
+/** The provenance of a result: what was measured, on which device, with which build and tools. */
 export function provenanceOf(
   services: JobServices,
   { seeds, birth, variants }: JobFound,
@@ -52,7 +52,7 @@ export function provenanceOf(
   } satisfies Partial<Provenance> | MessageInitShape<typeof ProvenanceSchema>;
 }
 
-/** The engine; CUDA's headers where NVRTC made the PTX, or what stands for them where clang did. */
+/** The emulator's engine, and CUDA's headers if NVRTC made the PTX, or their substitutes if clang did. */
 function emulatorTools(tools: JobServices['tools']): Tool[] {
   const { engine } = tools.emulation();
   const headers = tools.deviceHeadersDigest();
@@ -64,12 +64,14 @@ function emulatorTools(tools: JobServices['tools']): Tool[] {
   ];
 }
 
-/** Over the folder, and over what the build took from elsewhere: a changed primitive makes another kernel. */
+/**
+ * Digest over the folder and the build's sources from elsewhere, because a changed primitive makes a different kernel.
+ */
 function sourceDigest(folder: string, buildSources: string | undefined): string {
   return buildSources === undefined ? folder : createHash('sha256').update(`${folder}\n${buildSources}`).digest('hex');
 }
 
-/** The compilers of what was built, which may be another host's; others as they are found here. */
+/** The compilers of the builds, which may be another host's. The other compilers are those of this host. */
 function compilersUsed(found: readonly FoundTool[], variants: readonly VariantResult[]): FoundTool[] {
   const runs = variants.flatMap(({ build }) => build?.runs ?? []);
   const names = new Set([...found.map(({ name }) => name), ...runs.map(({ compiler }) => compiler)]);
@@ -80,7 +82,7 @@ function compilersUsed(found: readonly FoundTool[], variants: readonly VariantRe
   });
 }
 
-/** Compilers, the engine of an emulator, then what was used of the other tools: ncu, compute-sanitizer, PyTorch. */
+/** Compilers, an emulator's engine, and whichever of ncu, compute-sanitizer and PyTorch were used. */
 function toolsUsed({ spec, tools }: JobServices, variants: readonly VariantResult[]): Tool[] {
   const profiled = variants.some(({ profile }) => profile?.verdict === Verdict.PASS);
   const sanitized = spec.verify?.sanitize === true && !spec.device.simulated;

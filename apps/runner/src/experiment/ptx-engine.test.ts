@@ -1,6 +1,6 @@
 /**
- * The emulator's PTX engine through the whole of a job: kernels from outside, faults that it alone finds, Hopper's
- * steps, a launch without an end, and candidates with host code in them.
+ * The emulator's PTX engine through a whole job: kernels from other projects, faults that only this engine finds, the
+ * ladder's steps for Hopper, an endless launch, and candidates that contain host code.
  */
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -37,10 +37,10 @@ describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
     { id: 'flash_attention_minimal', shapes: ['1x2x64x64'], most: 3e-4 },
     { id: 'bf16_inline_ptx', shapes: ['1x1x77x64c', '1x1x33x128'], most: 1e-2 },
     { id: 'half2_cooperative', shapes: ['1x2x21x64c'], most: 1e-3 },
-  ])('$id runs as it is, from its folder', async ({ id, shapes, most }) => {
+  ])('$id runs unchanged from its folder', async ({ id, shapes, most }) => {
     const { outcome, events } = await fixture.run('verify', {
       kernel: fixture.upload(filesOf(join(foreignFolder, id))),
-      // How far off the largest element is depends on the inputs.
+      // Fixed seeds, because the largest error depends on the inputs.
       settings: { shapes: shapes.map(parseShape), seeds: ['5eed', 'c0ffee'] },
     });
     const { cases } = outcome.result.variants[0]!.verify!;
@@ -49,14 +49,14 @@ describe.skipIf(missing('nvcc'))('the PTX engine', { timeout: 180_000 }, () => {
       ...shapes.map((shape) => [shape, 'PASS']),
     ]);
     expect(Math.max(...cases.map(({ maxAbsError }) => maxAbsError))).toBeLessThan(most);
-    // Byte-exact on the first seed of every case.
+    // The race check is byte-exact on the first seed of every case.
     const watched = events.flatMap((event) => (event.case === 'logLine' ? [event.value.text] : []));
     const checked = watched.find((text) => text.startsWith('race check on'));
     expect(checked).toContain('every access to memory watched, no race found');
     for (const shape of shapes) expect(checked).toContain(shape);
   });
 
-  test('a C++ name of any length is an entry, and the manifest asks for C++20 and lambdas of the device', async () => {
+  test('an entry may have a C++ name of any length, and the manifest can ask for C++20 and device lambdas', async () => {
     const files = filesOf(join(foreignFolder, 'half2_cooperative'));
     const names = ['Loads', 'Stores', 'Softmax'].map((name) => `${name}${'OfATemplateWithAVeryLongName'.repeat(3)}`);
     const source = edited(
@@ -93,7 +93,9 @@ template <Any A, Any B, Any C, int N> __global__ void attend(`,
     );
   });
 
-  /** half2_cooperative with all of its parameters in a struct, but for a pointer, a long and a bool behind it. */
+  /**
+   * half2_cooperative with all of its parameters in one struct, except a pointer, a long and a bool after the struct.
+   */
   const withStruct = (bytes: number): Record<string, string> => {
     const files = filesOf(join(foreignFolder, 'half2_cooperative'));
     return {
@@ -133,7 +135,7 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
     };
   };
 
-  test('a struct by value, a null pointer, a long and a bool are passed as kernel.yaml lays them out', async () => {
+  test('a struct by value, a null pointer, a long and a bool are passed as kernel.yaml describes them', async () => {
     const { outcome } = await fixture.run('verify', {
       kernel: fixture.upload(withStruct(64)),
       settings: { shapes: ['1x2x21x64c', '1x2x21x64'].map(parseShape), seedCount: 1 },
@@ -141,7 +143,7 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
     expect([outcome.summary, Outcome[outcome.outcome]]).toEqual([expect.any(String), 'PASSED']);
   });
 
-  test('a struct of another size than the code has is a finding with both', async () => {
+  test("a struct whose size differs from the code's is a finding that names both sizes", async () => {
     const { outcome } = await fixture.run('verify', {
       kernel: fixture.upload(withStruct(72)),
       settings: { shapes: [parseShape('1x2x21x64c')], seedCount: 1 },
@@ -156,7 +158,7 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
     ]);
   });
 
-  test('a cooperative launch has all CTAs at once, and one that does not fit is refused with both numbers', async () => {
+  test('a cooperative launch has all CTAs resident at once, and a launch that does not fit is refused with both numbers', async () => {
     const files = filesOf(join(foreignFolder, 'half2_cooperative'));
     const { outcome } = await fixture.run('verify', {
       kernel: fixture.upload({
@@ -182,7 +184,7 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
     ]);
   });
 
-  test('a kernel whose CTA needs more registers than an SM has fails, with both numbers', async () => {
+  test('a kernel whose CTA needs more registers than an SM has fails with both numbers', async () => {
     const files = filesOf(join(kernelsFolder, 'faulty/register_spills'));
     const manifest = files['kernel.yaml']!.replace(/^(compile|faulty):.*\n/gm, '');
     const { outcome } = await fixture.run('verify', {
@@ -203,7 +205,7 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
     expect(Number(taken)).toBeGreaterThan(65_536);
   });
 
-  /** fa_v1_baseline, one of whose threads calls printf so. */
+  /** fa_v1_baseline, with this printf call in one of its threads. */
   const printing = (call: string): Record<string, string> => {
     const files = filesOf(join(kernelsFolder, 'fa_v1_baseline'));
     const text = edited(files['fa_v1_baseline.cu']!, '#include <math.h>', '#include <cstdio>\n#include <math.h>');
@@ -219,23 +221,23 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
     return lines.flatMap(({ source, text }) => (source === 'kernel' ? [text] : []));
   };
 
-  test('a zero among what a kernel prints ends no line, and a long conversion is whole', async () => {
+  test('a zero byte in printed text does not end the line, and a wide conversion is not cut', async () => {
     const printed = await printedBy(printing('printf("%c%*d|%s|%lld\\n", 0, 2000, 7, "text", 1ll << 40)'));
     expect(new Set(printed)).toEqual(new Set([`\0${' '.repeat(1999)}7|text|1099511627776`]));
   });
 
-  test('what a kernel prints is in the log of its job, to the last character, however late it comes', async () => {
+  test("everything that a kernel prints is in its job's log, down to the last unfinished line", async () => {
     const files = printing('printf("one\\n\\nopen")');
     const rounds: string[] = [];
     while (rounds.length < 3) {
       rounds.push((await printedBy(files)).join('\n'));
     }
-    // Each launch of a request goes on where the one before left the line.
+    // Each launch continues the line that the previous launch left open.
     expect(rounds[0]).toMatch(/^(one\n\nopen){2,}$/);
     expect(rounds).toEqual(rounds.map(() => rounds[0]));
   });
 
-  test('what has an initial value has it before each timed launch too, and a champion of another dtype is refused', async () => {
+  test('initialized device variables are reset before each timed launch, and a champion of another dtype is refused', async () => {
     const request = {
       kernel: fixture.upload(filesOf(join(foreignFolder, 'flash_attention_minimal'))),
       settings: { shapes: [parseShape('1x1x32x64')], protocol: { minSamples: 3, maxSamples: 3, maxSeconds: 1 } },
@@ -265,11 +267,11 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
       return { id: name, ...parseManifest(readFileSync(path, 'utf8'), path).faulty! };
     })
     .filter(({ needsPtxEngine, finding }) => needsPtxEngine && finding !== FindingKind.UNSPECIFIED);
-  // In short: an address, two ends of a race, and memory that nobody wrote.
+  // The short run covers an address, a race and a read of memory that was never written.
   const SHORT = ['local_overrun', 'lost_copy_wait', 'uninitialised_shared'];
 
   test.each(inFull(faulty, ({ id }) => SHORT.includes(id)))(
-    '$id is named, with its line, thread and address',
+    '$id is reported with its line, thread and address',
     async ({ id, finding, shape }) => {
       const { outcome } = await fixture.run('verify', {
         kernel: kernel(id),
@@ -292,9 +294,9 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
     },
   );
 
-  // flashcore_v12 takes nvcc a minute of processor time.
+  // Compiling flashcore_v12 takes nvcc a minute of processor time.
   test.each(inFull(['flashcore_v11', 'flashcore_v12'], (id) => id === 'flashcore_v11'))(
-    '%s, a kernel for Hopper, is right',
+    '%s, a kernel for Hopper, gives the right result',
     async (id) => {
       const { outcome } = await fixture.run('verify', {
         kernel: kernel(id),
@@ -307,7 +309,7 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
     },
   );
 
-  test('a launch that does not end is stopped at its limit, and tells where its threads stand', async () => {
+  test('an endless launch is stopped at its time limit, and the finding says where its threads are', async () => {
     const data = mkdtempSync(join(tmpdir(), 'flashcore-endless-'));
     const signal = new AbortController().signal;
     const tools = new BuildTools({
@@ -372,7 +374,7 @@ extern "C" __global__ void half2_cooperative(const __grid_constant__ Params p, c
   });
 });
 
-/** Host code in every place where one could run it: as a module is loaded, and before a program's main. */
+/** Contains host code that runs when a module is loaded and before a program's main. */
 function attackingKernel(leftBehind: string): Record<string, string> {
   return {
     'kernel.yaml': `id: attacking
@@ -402,7 +404,7 @@ extern "C" __global__ void attacking(const half* V, half* O) {
   };
 }
 
-/** Verifies the kernel above with no box around it; what it has left behind. */
+/** Verifies the attacking kernel without a sandbox and returns what it left behind. */
 async function attack(emulatorEngine: 'ptx' | 'fibres') {
   const folder = mkdtempSync(join(tmpdir(), 'flashcore-attack-'));
   const fixture = openTestPlanner(undefined, { emulatorEngine, isolation: 'none' });
@@ -426,7 +428,7 @@ async function attack(emulatorEngine: 'ptx' | 'fibres') {
 }
 
 test.skipIf(missing('nvcc'))(
-  'no host code of a candidate runs, nor is compiled, with the PTX engine',
+  "the PTX engine neither compiles nor runs a candidate's host code",
   { timeout: 180_000 },
   async () => {
     expect(await attack('ptx')).toEqual({ outcome: 'PASSED', compilers: ['nvcc'], hostModules: 0, left: [] });
@@ -434,7 +436,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test(
-  'the same candidate attacks indeed: compiled for the host, it leaves a file behind',
+  'the same candidate does attack: compiled for the host, it leaves a file behind',
   { timeout: 180_000 },
   async () => {
     expect((await attack('fibres')).left).toEqual(['a constructor', 'an initialiser', 'at load']);

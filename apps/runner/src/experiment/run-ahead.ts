@@ -7,18 +7,18 @@ import { variantServices, type JobServices } from '../phases/job-services.ts';
 import { runJob } from './experiment.ts';
 import type { RunnerIdentity } from './runner-identity.ts';
 
-/** What became of a job before it had a device. */
+/** How far a job got without a device. */
 export interface RanAhead {
-  /** Its end, and what it told on the way but its log; undefined: it needs a device. */
+  /** The job's outcome and its events except log lines; undefined if the job needs a device. */
   ended?: { outcome: JobOutcome; told: JobPayload[] };
-  /** Of its own variants. */
+  /** Builds of the job's own variants. */
   builds: BuildResult[];
 }
 
 /**
- * Runs a job as far as it goes without a device: prechecks and builds. What does not compile ends here as it ends on a
- * device, for nothing. Of what it tells only log lines come at once. `services.runtime` is a NoDevice. Errors: as
- * runJob().
+ * Runs a job as far as possible without a device: prechecks and builds. A kernel that does not compile ends here, as on
+ * a device but free of charge. Log lines are sent at once, and other events are collected. `services.runtime` is a
+ * NoDevice. Errors: as runJob().
  */
 export async function runAhead(services: JobServices, runner: RunnerIdentity): Promise<RanAhead> {
   const told: JobPayload[] = [];
@@ -40,7 +40,7 @@ export async function runAhead(services: JobServices, runner: RunnerIdentity): P
   return { builds: builds() };
 }
 
-/** No device was held: nothing is to be paid. */
+/** No device was held, so the job costs nothing. */
 function forNothing(end: JobOutcome): JobOutcome {
   const { result } = end;
   result.deviceSeconds = 0;

@@ -1,6 +1,6 @@
 import type { DeviceRates } from './cost.ts';
 
-/** Identity of the runner, for birth certificates. */
+/** Identity of the runner, for provenances. */
 export interface RunnerIdentity {
   version: string;
   buildId: string;

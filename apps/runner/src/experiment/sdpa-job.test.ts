@@ -121,7 +121,7 @@ pythonTest.each([
   });
 });
 
-test("the emulator and what is no backend are refused before a job exists; SDPA's canonical shape is the kernels' own", () => {
+test("the emulator and an unknown backend are refused before a job exists, and SDPA's canonical shape equals the kernels'", () => {
   const settings = create(BenchmarkRequestSchema, { settings: { sdpaBackends: ['sdpa'] } }).settings;
   expect(specOf(settings)).toMatchObject({ shapes: [{ batch: 2, sequenceLength: 512 }], modes: ['cold', 'hot'] });
   expect(() => specOf(settings, EMULATOR)).toThrow(

@@ -18,14 +18,14 @@ import { costOf } from './cost.ts';
 import type { RunnerIdentity } from './runner-identity.ts';
 
 export interface SdpaJob extends SdpaAlone {
-  /** State of the device when the job has it. */
+  /** Reads the device's state while the job has it. */
   conditions: () => ReturnType<DeviceRuntime['conditions']>;
   runner: RunnerIdentity;
 }
 
 /**
- * The body of a job that measures SDPA without a kernel. Errors: PROFILER_UNAVAILABLE where nothing could be measured,
- * the signal's reason.
+ * The body of a job that measures SDPA without a kernel. Errors: PROFILER_UNAVAILABLE if nothing could be measured, the
+ * signal's reason.
  */
 export async function runSdpaJob(parts: SdpaJob): Promise<JobOutcome> {
   const { spec, runner, conditions } = parts;
@@ -62,7 +62,7 @@ export async function runSdpaJob(parts: SdpaJob): Promise<JobOutcome> {
 
 const MODE_WORDS: Partial<Record<TimingMode, string>> = { [TimingMode.HOT]: 'hot', [TimingMode.COLD]: 'cold' };
 
-/** "2x8x512x64 hot: sdpa/cudnn 11.30 us; …": the fastest of each. */
+/** The fastest backend of each shape and mode, such as "2x8x512x64 hot: sdpa/cudnn 11.30 us; …". */
 function summaryOf({ sdpaBenchmarks }: JobResult): string {
   const text = ({ shape, mode, backends: [fastest], missing }: SdpaBenchmark): string =>
     `${shape ? formatShape(shape) : ''} ${MODE_WORDS[mode] ?? ''}: ${fastest?.latency ? `${fastest.name} ${fastest.latency.p50Us.toFixed(2)} us` : `not measured, ${missing}`}`;

@@ -14,7 +14,7 @@ import {
 import { formatShape } from '@flashcore/shared/kernels';
 import { formatCount, formatError } from '@flashcore/shared/text';
 
-/** One line for people: why a job ended so. */
+/** One line that tells people why a job ended as it did. */
 export function summaryOf(outcome: Outcome, { prechecks, variants, plan, fellBack, ranking }: JobResult): string {
   const refused = prechecks.find(({ verdict }) => verdict === Verdict.FAIL);
   if (refused) return `Precheck failed: ${refused.check}: ${refused.detail}`;
@@ -36,7 +36,7 @@ export function summaryOf(outcome: Outcome, { prechecks, variants, plan, fellBac
     .join('; ');
 }
 
-/** "not ranked: client gates"; empty for a ranked run and for jobs that are no experiment. */
+/** For example "not ranked: client gates"; empty for a ranked run and for jobs other than experiments. */
 const notRankedText = (ranking: Ranking | undefined): string =>
   ranking === undefined || ranking.ranked ? '' : `not ranked: ${ranking.reasons.join(', ')}`;
 
@@ -82,7 +82,9 @@ function profileText({ profile, verify }: VariantResult): string {
   return profile && !verify ? (profile.reason ?? profile.bottleneck ?? '') : '';
 }
 
-/** "plan merge: 3 of 4 hard gates passed": only hard gates can reject; warnings are counted separately. */
+/**
+ * For example "plan merge: 3 of 4 hard gates passed". Only hard gates can reject, so warnings are counted separately.
+ */
 function gatesText(gates: readonly GateResult[], plan: string): string {
   if (gates.length === 0) return '';
   const hard = gates.filter(({ level }) => level === 'hard');
@@ -95,11 +97,11 @@ function gatesText(gates: readonly GateResult[], plan: string): string {
     ...(failed.length > 0 ? [`rejected by ${gateTitles(failed)}`] : []),
     ...(modelled.length > 0 ? [`modelled: ${gateTitles(modelled)}`] : []),
     ...(unknown.length > 0 ? [`not measured: ${gateTitles(unknown)}`] : []),
-    // A gate of level "warn" that fails rejects nothing: next to "passed" it must say so.
+    // A failed gate of level "warn" rejects nothing, so it must be mentioned next to "passed".
     ...(warnings > 0 ? [`${warnings} ${warnings === 1 ? 'warning' : 'warnings'}`] : []),
   ].join(', ');
 }
 
-/** In quotes, for a title may have a comma: the words that every table of gates has. */
+/** The titles of gates, as in every table of gates. Quoted, because a title may contain a comma. */
 export const gateTitles = (gates: readonly GateResult[]): string =>
   gates.map(({ title, gateId }) => `"${title || gateId}"`).join(', ');

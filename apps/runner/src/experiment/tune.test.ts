@@ -1,5 +1,6 @@
 /**
- * A search over variants on the emulator, whose times judge nothing: what it builds, verifies, ranks, keeps, reuses.
+ * A search over variants on the emulator, where times decide nothing: what it builds, verifies, ranks, keeps and
+ * reuses.
  */
 import { create } from '@bufbuild/protobuf';
 import { Outcome, TuneRequestSchema, Verdict, type JobResult } from '@flashcore/shared/contract';
@@ -11,7 +12,10 @@ import { openTestPlanner, type TestPlanner } from './testing/run-job.ts';
 
 const SHAPE = parseShape('1x1x64x64');
 
-/** A kernel of one row a thread; WRONG=1 leaves out the scale, BROKEN=1 does not compile, PAD costs shared memory. */
+/**
+ * A kernel with one row per thread. WRONG=1 leaves out the scale, BROKEN=1 does not compile, and PAD costs shared
+ * memory.
+ */
 const KERNEL = {
   'kernel.yaml': `id: choices
 title: "Choices"
@@ -65,7 +69,7 @@ const rowsOf = (result: JobResult): (string | number | boolean)[][] =>
   ]);
 
 test.skipIf(missing('nvcc'))(
-  'builds all, drops what does not compile or is wrong, ranks by resources and says so; again nothing is measured',
+  'drops variants that do not compile or are wrong, ranks the others by resources, and reuses them the second time',
   { timeout: 180_000 },
   async () => {
     const request = {
@@ -94,7 +98,7 @@ test.skipIf(missing('nvcc'))(
       rankedBy: expect.stringMatching(/times judge nothing/) as string,
     });
     expect(tune!.variants.some(({ p50Us, reused }) => p50Us !== undefined || reused)).toBe(false);
-    // The default, PAD=4, is the champion.
+    // The default variant, PAD=4, is the champion.
     expect([variants[0]!.label, variants[0]!.comparison!.champion!.label]).toEqual([
       'PAD=1 WRONG=0 BROKEN=0',
       'choices PAD=4 WRONG=0 BROKEN=0',
@@ -111,7 +115,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'a variant that a probe alone finds wrong, or that races, is dropped, again too',
+  'a variant that only a probe finds wrong, or that races, is dropped, even the second time',
   { timeout: 120_000 },
   async () => {
     const kernel = fixture.upload({
@@ -125,7 +129,7 @@ test.skipIf(missing('nvcc'))(
     });
     const request = {
       kernel,
-      // The winner: nothing is compared with itself, and the shape of the default is no small one.
+      // The champion is the expected winner, so that no comparison runs on the default shape, which is large.
       champion: { kernel, variant: { parameters: { PAD: 1n } } },
       parameters: [
         { name: 'PAD', values: [1n] },
@@ -147,7 +151,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'where nothing is right it fails and says why of each; a search that is stopped keeps what it knows',
+  'a search without a right variant fails with a reason for each, and a stopped search keeps its results',
   { timeout: 120_000 },
   async () => {
     const kernel = fixture.upload(KERNEL);
@@ -179,7 +183,7 @@ test.skipIf(missing('nvcc'))(
 );
 
 test.skipIf(missing('nvcc'))(
-  'where all variants spill none is dropped for it, and each step of a row is told once',
+  'if all variants spill, none is dropped for spilling, and each step of a row is reported once',
   { timeout: 120_000 },
   async () => {
     const kernel = fixture.upload({
@@ -204,7 +208,7 @@ test.skipIf(missing('nvcc'))(
   },
 );
 
-test('a budget of the device leaves out what it has no time for, and says so; dollars need a rate', async () => {
+test('variants that exceed the device budget are left out with a reason, and a budget in dollars needs a rate', async () => {
   const asked = { kernel: fixture.upload(KERNEL), shapes: [SHAPE], parameters: [{ name: 'PAD', values: [1n, 2n] }] };
   const { outcome } = await fixture.run('tune', { ...asked, maxSeconds: 1e-6, remeasure: true });
   expect([Outcome[outcome.outcome], outcome.summary, outcome.result.tune!.complete]).toEqual([
@@ -221,13 +225,13 @@ test('a budget of the device leaves out what it has no time for, and says so; do
   );
 });
 
-test('planVariants() takes the grid, or draws from it by the seed, and refuses what the manifest does not have', () => {
+test('planVariants() takes the grid or draws from it by seed, and refuses values that the manifest does not allow', () => {
   const manifest = parseManifest(KERNEL['kernel.yaml'], 'kernel.yaml');
   const [device] = fixture.planner.devices();
   const plan = (init: object) =>
     planVariants(manifest, create(TuneRequestSchema, init), { device: device!, shapes: [SHAPE] });
   expect(plan({})).toMatchObject({ combinations: 16, drawn: false });
-  expect(plan({}).variants).toHaveLength(12); // PAD=3 is refused
+  expect(plan({}).variants).toHaveLength(12); // The manifest refuses PAD=3.
   const labels = (seed: number) => plan({ maxTrials: 5, seed }).variants.map(({ label }) => label);
   expect([labels(1).length, new Set(labels(1)).size]).toEqual([5, 5]);
   expect(labels(1)).toEqual(labels(1));

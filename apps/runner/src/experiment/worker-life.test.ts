@@ -55,7 +55,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** A kernel of the repository, compiled and ready for one small shape. */
+/** A kernel of the repository, compiled, with a launch plan for one small shape. */
 async function buildOf(
   path: string,
   builder: KernelBuilder,
@@ -101,7 +101,7 @@ async function verifyRequest(path: string, launchLimitMs?: number): Promise<Veri
 }
 
 test(
-  'a worker verifies, keeps its process, names a fault with its place, and serves again after the canary',
+  'a worker verifies, keeps its process, reports a fault with its place, and serves again after the canary',
   { timeout: 180_000 },
   async () => {
     const good = await verifyRequest('fa_v1_baseline');
@@ -125,7 +125,7 @@ test(
         emulator: { kind: 'OUT_OF_BOUNDS', block: [0, 0, 0], thread: [63, 0, 0] },
       },
     });
-    // The control kernel's figures do not change by what ran between.
+    // The control kernel's figures are the same before and after the fault.
     const figures = (outcome: typeof before): unknown =>
       outcome.status === 'done' && {
         ...outcome.value,
@@ -137,7 +137,7 @@ test(
   },
 );
 
-test('a worker tells tensors, output and reference of as many inputs as asked for', { timeout: 60_000 }, async () => {
+test('a worker reports tensors, output and reference of the wanted inputs', { timeout: 60_000 }, async () => {
   const told: VerifiedOutput[] = [];
   const request = {
     ...(await verifyRequest('fa_v1_baseline')),
@@ -156,7 +156,7 @@ test('a worker tells tensors, output and reference of as many inputs as asked fo
 });
 
 test(
-  'a launch that does not end is stopped at its limit, and tells where its threads stand',
+  'an endless launch is stopped at its limit, and its fault says where the threads are',
   { timeout: 120_000 },
   async () => {
     const endless = await verifyRequest('faulty/endless_loop', 500);
@@ -183,14 +183,14 @@ test(
     const endless = await verifyRequest('faulty/endless_loop');
     const controller = new AbortController();
     const running = worker.request(endless, { signal: controller.signal });
-    // eslint-disable-next-line flashcore/no-fixed-wait -- nothing tells that the launch runs
+    // eslint-disable-next-line flashcore/no-fixed-wait -- no event says that the launch is running
     setTimeout(() => controller.abort(new Error('cancelled by the test')), 1_000);
     await expect(running).rejects.toThrow('cancelled by the test');
     expect((await worker.request(await verifyRequest('fa_v1_baseline'), { signal })).status).toBe('done');
   },
 );
 
-test('a request that makes no sense fails, and the next one is served', async () => {
+test('an invalid request fails, and the next one is served', async () => {
   const { candidate, ...rest } = await verifyRequest('fa_v1_baseline');
   const wrong = { ...rest, candidate: { ...candidate, image: '/nonexistent' } };
   expect(await worker.request(wrong, { signal })).toMatchObject({
@@ -201,7 +201,7 @@ test('a request that makes no sense fails, and the next one is served', async ()
 });
 
 test(
-  'without nvcc the emulator still builds, and a missing entry is found when it is loaded',
+  'without nvcc the emulator still builds, and a missing entry is found when the module is loaded',
   { timeout: 60_000 },
   async () => {
     const withoutNvcc = new Toolchain();

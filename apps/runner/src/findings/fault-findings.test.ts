@@ -8,7 +8,7 @@ const crashed = (signalName: string, lastWords = ''): WorkerOutcome<unknown> => 
   ...{ status: 'crashed', step: 'the launch', exitCode: null, signalName, lastWords },
 });
 
-test('the finding of an unexplained SIGKILL says that the host may have sent it', () => {
+test('the finding about an unexplained SIGKILL says that the host may have sent it', () => {
   const message = (outcome: WorkerOutcome<unknown>) => findingOf(outcome, parseShape('1x1x64x64'))?.message;
   expect(message(crashed('SIGKILL'))).toMatch(/by SIGKILL\. Whether the kernel did that or the host.*is not known/);
   expect(message(crashed('SIGKILL', 'it wanted more memory'))).not.toContain('not known');
@@ -16,7 +16,7 @@ test('the finding of an unexplained SIGKILL says that the host may have sent it'
 });
 
 test.each(['toString', 'constructor', '__proto__'])(
-  'a fault of kind %s, which a candidate may claim, is a launch that failed',
+  'a fault of kind %s, which a candidate may forge, is a failed launch',
   (word) => {
     const emulator = { kind: word, message: 'a word of its own', access: word, thread: [0, 0, 0], block: [0, 0, 0] };
     const faults = [{ name: word }, { name: 'CUDA_ERROR_UNKNOWN', emulator, buffer: 'Q' }];
@@ -32,7 +32,7 @@ test.each(['toString', 'constructor', '__proto__'])(
   },
 );
 
-test('the finding of an access says how far outside it was, and that of a read where else to look', () => {
+test('the finding about an access says how far outside it was, and for a read also where else to look', () => {
   const told = (access: string, buffer: string, bytes: number) => {
     const emulator = { kind: 'OUT_OF_BOUNDS', message: '', access, bytes, thread: [32, 0, 0], block: [1, 0, 0] };
     const fault = {

@@ -14,7 +14,7 @@ import type { WorkerOutcome } from '../workers/worker-process.ts';
 
 const MAX_THREADS = 64;
 
-/** The emulator's names; what is not in the table is a launch that failed. */
+/** The emulator's names of faults; any name that is not in the table is a failed launch. */
 const EMULATOR_KINDS: Record<string, FindingKind> = {
   OUT_OF_BOUNDS: FindingKind.OUT_OF_BOUNDS,
   MISALIGNED_ADDRESS: FindingKind.MISALIGNED_ADDRESS,
@@ -78,7 +78,7 @@ const EMULATOR_REMEDIES: Record<string, string | undefined> = {
     "The emulator's PTX engine does not carry this instruction (docs/emulator.md lists what it carries): run the kernel on a GPU",
 };
 
-/** What a kernel did when its run did not end well; undefined where the fault is the runner's. */
+/** What a kernel did if its run did not end well; undefined if the fault is the runner's. */
 export function findingOf(outcome: WorkerOutcome<unknown>, shape: Shape): Finding | undefined {
   switch (outcome.status) {
     case 'done':
@@ -101,7 +101,9 @@ export function findingOf(outcome: WorkerOutcome<unknown>, shape: Shape): Findin
   }
 }
 
-/** The system kills a process that takes too much memory, and a process can kill itself: the exit status is equal. */
+/**
+ * The system kills a process that takes too much memory, and a process can kill itself; the exit status is the same.
+ */
 const isUnexplained = ({ signalName, lastWords }: Extract<WorkerOutcome<unknown>, { status: 'crashed' }>): boolean =>
   signalName === 'SIGKILL' && lastWords === '';
 const UNKNOWN = '. Whether the kernel did that or the host, for want of memory, is not known: run it again';
@@ -129,7 +131,7 @@ export function faultFinding(fault: CudaFault, shape: Shape): Finding {
   });
 }
 
-// Compilers give a load whose value is only stored the line of the store.
+// For a load whose value is only stored, compilers record the line of the store.
 const OF_READS = '; a read may be told at the line that stores its value';
 
 function remedyOf(kind: FindingKind, { emulator, name }: CudaFault): string {
@@ -147,22 +149,22 @@ function kindOf(fault: CudaFault): FindingKind {
   return entryOf(CUDA_KINDS, fault.name) ?? FindingKind.LAUNCH_FAILED;
 }
 
-/** The emulator knows a variable of the module by its name; it lies near a tensor only by chance. */
+/** The emulator names a variable of the module. Such a variable is near a tensor only by chance. */
 const isVariable = ({ buffer }: EmulatorFault): boolean => buffer?.includes('__device__') ?? false;
 
 const OWN_WORDS = ['RACE', 'UNINITIALISED_READ'];
 
 const ACCESSES: Record<string, string> = { read: 'read', write: 'wrote' };
 
-/** The emulator speaks of its allocations; the tensor's name says more. */
+/** The emulator names allocations; the message names the tensor instead. */
 function messageOf(fault: EmulatorFault, buffer: string | undefined): string {
-  // The emulator's own words, which name two threads of a race, with the tensor for the allocation.
+  // Keeps the emulator's own text, which names both threads of a race, and replaces only the allocation's name.
   if (!buffer || isVariable(fault) || !fault.thread || !fault.block || OWN_WORDS.includes(fault.kind))
     return shorten(
       buffer && fault.buffer && !isVariable(fault) ? fault.message.replace(fault.buffer, buffer) : fault.message,
     );
   const width = fault.bytes ? ` ${bytesText(fault.bytes)}` : '';
-  // "read 16 bytes, 384 bytes past the end of K", but "read 4 bytes at V + 2 bytes".
+  // Gives "read 16 bytes, 384 bytes past the end of K", but "read 4 bytes at V + 2 bytes".
   const where = /^\d/.test(buffer) ? `, ${buffer}` : ` at ${buffer}`;
   const place = fault.place ? `, at ${shorten(fault.place)}` : '';
   const why = fault.kind === 'MISALIGNED_ADDRESS' ? ', an address that is not a multiple of its width' : '';
@@ -170,7 +172,7 @@ function messageOf(fault: EmulatorFault, buffer: string | undefined): string {
   return `Thread ${triple(fault.thread)} of block ${triple(fault.block)}${lanes} ${entryOf(ACCESSES, fault.access ?? '') ?? 'accessed'}${width}${where}${why}${place}`;
 }
 
-/** " (warp 1, lanes 8 to 31)", where the emulator says it. */
+/** For example " (warp 1, lanes 8 to 31)", if the emulator reports the lanes. */
 function lanesOf({ warp, lanes }: EmulatorFault): string {
   if (warp === undefined || !lanes) return '';
   const numbers = Array.from({ length: 32 }, (_, lane) => lane).filter((lane) => (lanes >>> lane) & 1);
@@ -195,7 +197,7 @@ function locationOf(fault: EmulatorFault, buffer: string | undefined): Omit<Faul
   };
 }
 
-/** Of each place where threads wait the first few, so that all places are seen. */
+/** The first few threads of each place where threads wait, so that all places are shown. */
 function threadsOf(fault: EmulatorFault): Omit<FaultThread, '$typeName'>[] {
   const threads = fault.threads ?? [];
   const byPlace = Map.groupBy(threads, ({ waits_at }) => waits_at);
@@ -205,5 +207,5 @@ function threadsOf(fault: EmulatorFault): Omit<FaultThread, '$typeName'>[] {
 }
 
 const triple = (index: readonly number[]): string => `(${index.join(',')})`;
-/** Without the "./" of the build folder. */
+/** Removes the "./" of the build folder. */
 const shorten = (text: string): string => text.replace(/(^|\s)(?:\.\/)+/g, '$1');

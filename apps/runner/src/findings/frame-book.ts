@@ -1,4 +1,4 @@
-/** The sources of a variant as they were compiled: where its findings point. */
+/** The compiled sources of a variant, to which its findings refer. */
 import type { CodeFrame, Finding } from '@flashcore/shared/contract';
 import { codeFrame, type Place, type SourceText } from '../build/code-frame.ts';
 
@@ -17,14 +17,14 @@ export class FrameBook {
     return places.map((place) => codeFrame(this.#files, place)).find((frame) => frame !== undefined);
   }
 
-  /** A line of them; empty where the place is not in these files. */
+  /** A line of the sources; empty if the place is not in these files. */
   lineAt(file: string, line: number): string {
     const frame = codeFrame(this.#files, { file, line, column: 0 });
     return frame?.lines[line - frame.firstLine] ?? '';
   }
 }
 
-/** "waits at __syncthreads, divergent_barrier.cu:31" names a place. */
+/** The place in a text such as "waits at __syncthreads, divergent_barrier.cu:31". */
 function placeIn(text: string): Place | undefined {
   const [, file, line, column] = /([^\s:(),]+):(\d+)(?::(\d+))?/.exec(text) ?? [];
   return file === undefined ? undefined : { file, line: Number(line), column: Number(column ?? 0) };

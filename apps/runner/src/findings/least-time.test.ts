@@ -40,7 +40,7 @@ function report(more: Partial<LatencyReport>): LatencyReport {
   };
 }
 
-// Q, K, V and O of the canonical shape are 4 MiB: from device memory they would take 13.98 us of an L4.
+// Q, K, V and O of the canonical shape are 4 MiB; reading them from an L4's device memory would take 13.98 us.
 test.each([
   ['hot, out of L2, at two thirds of the tensor peak', L4, '2x8x512x64', { mode: 'hot', us: 13 }, false],
   ['causal, likewise', L4, '2x8x512x64c', { mode: 'hot', us: 6.5 }, false],
@@ -54,7 +54,7 @@ test.each([
     { mode: 'hot', us: 150 },
     true,
   ],
-  // Measured: docs/results/h200-2026-11-21, cheating.impossible_time.bench.json and the fastest kernel of the ladder.
+  // Measured in docs/results/h200-2026-11-21: cheating.impossible_time.bench.json and the ladder's fastest kernel.
   ['impossible_time, hot', H200, '4x16x2048x64', { mode: 'hot', us: 2.19 }, true],
   ['impossible_time, cold', H200, '4x16x2048x64', { mode: 'cold', us: 5.5 }, true],
   ['flashcore_v11, hot', H200, '2x8x512x64', { mode: 'hot', us: 5.77 }, false],
@@ -62,7 +62,7 @@ test.each([
   expect(isImplausible(timed(on, shape, measured))).toBe(implausible);
 });
 
-test('leastTime() says what binds: arithmetic, or reads', () => {
+test('leastTime() names the bound: arithmetic or reads', () => {
   expect(
     [timed(L4, '2x8x512x64', { mode: 'hot', us: 13 }), timed(L4, '2x8x512x64', { mode: 'cold', us: 13 })].map(
       ({ leastUs, leastBasis }) => [leastUs!.toFixed(2), leastBasis],
@@ -73,14 +73,14 @@ test('leastTime() says what binds: arithmetic, or reads', () => {
   ]);
 });
 
-test('a launch finds in L2 no more than what fits', () => {
+test('a launch finds at most as many bytes in L2 as fit into it', () => {
   const shape = parseShape('64x16x128x64');
   const of = (mode: TimingModeName, l2Bytes: number): number =>
     leastReadBytes(attentionCase(shape, 'fp16'), { mode, l2Bytes });
   expect([of('cold', 8e6), of('hot', 8e6), of('hot', 60e6)]).toEqual([50_331_648, 50_331_648 - 8e6, 0]);
 });
 
-test('keys before a window need not be read', () => {
+test('keys before a window are not counted as read', () => {
   const problem = installedProblem('attention_decode');
   const bytesWith = (window: number): number => {
     const shape = { B: 32, H: 64, Hkv: 8, Skv: 8192, D: 64, S: 1, window };
@@ -90,7 +90,7 @@ test('keys before a window need not be read', () => {
   expect([bytesWith(-1), bytesWith(127)]).toEqual([key * 8192 + others, key * 128 + others]);
 });
 
-test('no bound for a device whose rates are not known, nor for the emulator', () => {
+test('there is no bound for a device with unknown rates or for the emulator', () => {
   const shape = parseShape('2x8x512x64');
   expect(
     [
@@ -100,7 +100,7 @@ test('no bound for a device whose rates are not known, nor for the emulator', ()
   ).toEqual([undefined, undefined]);
 });
 
-test('a time that is too short is a finding that names the bound, and the result is not valid', () => {
+test('a time that is too short is a finding that names the bound, and makes the result invalid', () => {
   const shape = parseShape('4x16x2048x64');
   const result = timed(H200, '4x16x2048x64', { mode: 'hot', us: 2.19 });
   const text = '2.19 us, and the work takes 69.5 us at least (68.7 GFLOP at the tensor peak of 989 TFLOP/s)';
@@ -110,7 +110,7 @@ test('a time that is too short is a finding that names the bound, and the result
   expect(invalidReasons(report({}), { device: H200, timed: result })).toEqual([`implausible: ${text}`]);
 });
 
-test('a result of which more than a tenth was throttled is not valid, though its samples are kept', () => {
+test('a result is invalid if more than a tenth of its samples were throttled, and its samples are kept', () => {
   const reasons = (throttled: number): string[] =>
     invalidReasons(report({ throttled }), {
       device: L4,

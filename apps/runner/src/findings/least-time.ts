@@ -1,6 +1,6 @@
 /**
- * The bound that no kernel which does all of the work can beat, whatever caches hold: it tells a kernel that leaves
- * work out from one that is only fast.
+ * The lower bound on time for any kernel that does all of the work, whatever the caches hold. A time below it shows
+ * that a kernel leaves out work and is not just fast.
  */
 import { type BenchmarkResult, type Device } from '@flashcore/shared/contract';
 import { bytesOfTensor, findDataSheet, type ProblemCase } from '@flashcore/shared/kernels';
@@ -8,7 +8,7 @@ import type { TimingModeName } from '../../worker/messages/measuring.ts';
 
 export interface LeastTime {
   leastUs: number;
-  /** "1.07 GFLOP at the tensor peak of 121 TFLOP/s". */
+  /** For example "1.07 GFLOP at the tensor peak of 121 TFLOP/s". */
   leastBasis: string;
 }
 
@@ -16,12 +16,15 @@ export interface TimedLaunch {
   mode: TimingModeName;
 }
 
-/** A time below this share of the bound is too short: clocks boost above those of the data sheet. */
+/**
+ * A time below this share of the bound is too short. The share is below 1 because clocks boost above the data sheet's.
+ */
 const PLAUSIBLE_SHARE = 0.95;
 
 /**
- * Of a launch: all operations at fp16's tensor peak, which a kernel may use for every dtype, or what it must read from
- * device memory at its bandwidth, whichever takes longer. Undefined where the rates of the device are not known.
+ * The least time of a launch, the larger of two: all operations at fp16's tensor peak, which a kernel may use for every
+ * dtype, and the bytes that it must read from device memory at its bandwidth. undefined if the device's rates are
+ * unknown.
  */
 export function leastTime(device: Device, timed: ProblemCase, launch: TimedLaunch): LeastTime | undefined {
   const sheet = device.simulated ? undefined : findDataSheet(device.name);
@@ -40,10 +43,10 @@ export function leastTime(device: Device, timed: ProblemCase, launch: TimedLaunc
 }
 
 /**
- * Bytes of the inputs that a launch cannot find in L2. Outputs never count: their stores may still be in L2 when the
- * launch ends. Nor do rows that the problem's `work` leaves out, such as keys before a window.
- * Cold: all, L2 was flushed. Hot: no more than what fits into L2 can be left from the launches before, by any
- * replacement policy.
+ * Bytes of the inputs that a launch cannot find in L2. Outputs never count, because their stores may still be in L2
+ * when the launch ends. Rows that the problem's `work` leaves out, such as keys before a window, do not count either.
+ * Cold: all bytes, because L2 was flushed. Hot: the previous launches can leave at most as much as fits into L2, under
+ * any replacement policy.
  */
 export function leastReadBytes(
   { tensors, bytes }: Pick<ProblemCase, 'tensors' | 'bytes'>,
@@ -60,7 +63,7 @@ export type TimedResult = Pick<BenchmarkResult, 'latency' | 'leastUs' | 'leastBa
 export const isImplausible = ({ latency, leastUs }: TimedResult): boolean =>
   latency !== undefined && leastUs !== undefined && latency.p50Us < PLAUSIBLE_SHARE * leastUs;
 
-/** "2.19 us, and the work takes 69.5 us at least (68.7 GFLOP at the tensor peak of 989 TFLOP/s)". */
+/** For example "2.19 us, and the work takes 69.5 us at least (68.7 GFLOP at the tensor peak of 989 TFLOP/s)". */
 export const implausibleText = ({ latency, leastUs, leastBasis }: TimedResult): string =>
   `${latency!.p50Us.toPrecision(3)} us, and the work takes ${leastUs!.toPrecision(3)} us at least (${leastBasis!})`;
 

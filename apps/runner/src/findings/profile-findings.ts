@@ -8,10 +8,10 @@ import {
 } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 
-/** From here on conflicts cost more than they may; the gate of gates.yaml decides whether that rejects the kernel. */
+/** Above this, conflicts are reported; the gate in gates.yaml decides whether they reject the kernel. */
 const MAX_CONFLICT_PERCENT = 5;
 
-/** What counters show to be wrong with a kernel. */
+/** Problems of a kernel that its counters show. */
 export function profileFindings({ metrics, shape, lines }: ProfileResult): Finding[] {
   const valueOf = (name: string): number | undefined => metrics.find((metric) => metric.name === name)?.value;
   const share = valueOf('smem_bank_conflict_percent');

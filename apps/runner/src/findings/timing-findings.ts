@@ -13,7 +13,7 @@ interface TimedOn {
   shortened?: string | undefined;
 }
 
-/** Why a result may not stand in a leaderboard; none: it may. */
+/** Reasons why a result may not be in a leaderboard; empty if it may. */
 export function invalidReasons(report: LatencyReport, { device, timed, shortened }: TimedOn): string[] {
   const reasons: string[] = [];
   if (device.simulated) reasons.push(shortened ? `${EMULATOR_TIMES} (${shortened})` : EMULATOR_TIMES);
@@ -31,7 +31,7 @@ export function invalidReasons(report: LatencyReport, { device, timed, shortened
   return reasons;
 }
 
-/** What the timed launches of a shape tell against the kernel. */
+/** Findings about a kernel from the timed launches of a shape. */
 export function timingFindings(
   reports: readonly LatencyReport[],
   results: readonly TimedResult[],

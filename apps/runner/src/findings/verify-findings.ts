@@ -5,7 +5,7 @@ import { formatCount, formatError, formatPair } from '@flashcore/shared/text';
 import type { Plain } from '../../worker/messages/plain.ts';
 import type { CaseReport, OutputReport } from '../../worker/messages/verifying.ts';
 
-/** What is wrong with a case's outputs, worst first; empty: nothing. */
+/** The findings about a case's outputs, worst first; empty if there are none. */
 export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
   const { outputs, modified, straying } = report;
   const of: MakeFinding = (kind, message, remedy) =>
@@ -36,7 +36,9 @@ export function caseFindings(report: CaseReport, shape: Shape): Finding[] {
   ];
 }
 
-/** Whether to name outputs and count their indices: with b, h, s and d only attention's one output has a place. */
+/**
+ * Whether messages name outputs and count their indices. Only attention's single output is described by b, h, s and d.
+ */
 export const areNamed = (outputs: readonly OutputReport[]): boolean =>
   outputs.length > 1 || outputs.some(({ figures }) => figures.errorMap.outputDims.length !== SHORT_NAMED_RANK);
 const SHORT_NAMED_RANK = 4;
@@ -45,9 +47,9 @@ type MakeFinding = (kind: FindingKind, message: string, remedy: string) => Findi
 
 interface OutputContext {
   of: MakeFinding;
-  /** Say which output. */
+  /** Whether messages name the output. */
   named: boolean;
-  /** What else is wrong with the case. */
+  /** The number of other findings about the case. */
   others: number;
 }
 
@@ -111,7 +113,7 @@ function outputFindings(output: OutputReport, { of, named, others }: OutputConte
   return findings;
 }
 
-/** A finding's numbers, as "at LSE[0, 3, 17] (got 0.5, want 0.25)". */
+/** The place and values of a finding, such as "at LSE[0, 3, 17] (got 0.5, want 0.25)". */
 function elementOf(name: string, { batch, head, row, column, got, want }: Plain<ElementError>, rank: number): string {
   const indices = [batch, head, row, column].slice(-rank);
   return `at ${name}[${indices.join(', ')}] ${pairText(got, want)}`;
@@ -126,7 +128,7 @@ function pairText(got: number, want: number): string {
   return `(got ${gotText}, want ${wantText})`;
 }
 
-/** One finding of each kind: the first, for the cases that follow say the same again. */
+/** The first finding of each kind, because later cases repeat it. */
 export function distinctFindings(findings: readonly Finding[]): Finding[] {
   return [...new Map(findings.toReversed().map((finding) => [finding.kind, finding])).values()].toReversed();
 }

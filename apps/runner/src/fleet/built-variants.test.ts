@@ -15,7 +15,7 @@ const building = (variant: string): JobEvent =>
 const built = (buildId: string): JobEvent =>
   create(JobEventSchema, { payload: { case: 'buildResult', value: { buildId, succeeded: true } } });
 
-test('a build is known by the variant that was built: the fallback too, and none that nobody asked for', () => {
+test('a build is recorded with the variant that was built, including the fallback, and only if it was requested', () => {
   using folder = temporaryFolder();
   const database = openDatabase(':memory:');
   const builds = new BuildStore(database);

@@ -4,20 +4,20 @@ import type { KernelCatalog, ResolvedKernel } from '../kernels.ts';
 import { fallbackOf } from '../spec/plan-spec.ts';
 import { variantMessage } from '../spec/variant-message.ts';
 
-/** What a job asked to be built. */
+/** The variants that a job wants built. */
 interface Wanted {
   kernel: ResolvedKernel;
-  /** The variant asked for, and the one without tensor cores where there is one. */
+  /** The requested variant, and the one without tensor cores if there is one. */
   variants: ResolvedVariant[];
 }
 
-/** Notes at the gateway what a node built of which sources, so that it can be named and accepted. */
+/** Records at the gateway which sources a node built, so that the build can be named and accepted. */
 export class BuiltVariants {
   readonly #asked: KernelVariant;
   readonly #kernels: KernelCatalog;
   readonly #device: Device;
   #wanted: Wanted | undefined;
-  /** Label of the variant that the events are about; undefined: its phase began before an earlier gateway ended. */
+  /** Label of the variant that the events are about; undefined if its phase began under an earlier gateway. */
   #label: string | undefined;
 
   constructor(asked: KernelVariant, { kernels, device }: { kernels: KernelCatalog; device: Device }) {

@@ -16,7 +16,7 @@ import type { PilotRow } from '../store/fleet-table.ts';
 import type { PartitionSettings } from './fleet-file.ts';
 import type { NodeGpus } from './slurm.ts';
 
-/** A pilot that has registered, as the account sees it. */
+/** A registered pilot, with the data that the account needs. */
 export interface AccountedPilot {
   id: number;
   partition: string;
@@ -28,7 +28,7 @@ export interface AccountedPilot {
   work: { job: string; usedMs: (nowMs: number) => number } | undefined;
 }
 
-/** What is known of a cluster besides its account. */
+/** The state of a cluster apart from its account. */
 export interface FleetState {
   partitions: readonly PartitionSettings[];
   device: (partition: string) => Device | undefined;
@@ -37,28 +37,28 @@ export interface FleetState {
   submitted: readonly PilotRow[];
   waitingJobs: (partition: string) => number;
   clients: (partition: string) => ClientLoad[];
-  /** Undefined: pilots build. */
+  /** undefined if pilots build. */
   builds?: FleetBuilds | undefined;
   nowMs: number;
 }
 
 const NOTHING_SPENT = { heldMs: 0, usedMs: 0 };
 
-/** What became of jobs and of GPUs' time since the gateway's start, and the cluster as GetHost describes it. */
+/** Counts of jobs and GPU time since the gateway's start, and the description of the cluster for GetHost. */
 export class FleetAccount {
-  /** Why the scheduler does not do what it is asked; undefined: it does. */
+  /** Why the scheduler's last round failed; undefined if it did not. */
   schedulerProblem: string | undefined;
-  /** Pilots that were not let in, by their number in the store, until they have ended or registered. */
+  /** Pilots that were refused, by their id in the store, until they have ended or registered. */
   readonly refusals = new Map<number, { partition: string; text: string }>();
-  /** As the scheduler last said; empty: it does not. */
+  /** The scheduler's last count; empty if it gave none. */
   gpus: readonly NodeGpus[] = [];
   requeues = 0;
   lostLeases = 0;
   refusedEvents = 0;
-  /** By partition, of pilots and jobs that have ended. */
+  /** Time of the pilots and jobs that have ended, by partition. */
   readonly #spent = new Map<string, { heldMs: number; usedMs: number }>();
 
-  /** Adds the time of a pilot, or of a job, that has ended. */
+  /** Adds the time of a pilot or a job that has ended. */
   spend(partition: string, { heldMs = 0, usedMs = 0 }: { heldMs?: number; usedMs?: number }): void {
     const before = this.#spent.get(partition) ?? NOTHING_SPENT;
     this.#spent.set(partition, { heldMs: before.heldMs + heldMs, usedMs: before.usedMs + usedMs });
@@ -104,7 +104,7 @@ export class FleetAccount {
   }
 }
 
-/** Partitions may share nodes. */
+/** Counts each node once, because partitions may share nodes. */
 function gpusOf(all: readonly NodeGpus[]): { gpus?: Gpus } {
   if (all.length === 0) return {};
   const nodes = [...new Map(all.map((one) => [one.node, one])).values()];

@@ -10,7 +10,7 @@ partitions:
   - { partition: gpu, device: NVIDIA H200, max: 4 }
 `;
 
-test('what a file leaves open has a default', () => {
+test('everything that a file omits has a default', () => {
   expect(parseFleet(GOOD, 'fleet.yaml')).toMatchObject({
     scratch: `/tmp/flashcore-pilot-${process.getuid!()}`,
     scratch_gib: 20,
@@ -34,18 +34,18 @@ test.each([
   expect(() => parseFleet(GOOD.replace(good, bad), 'fleet.yaml')).toThrow(wanted);
 });
 
-test('no partition', () => {
+test('a file without a partition is refused', () => {
   expect(() => parseFleet(GOOD.replace(/partitions:[^]*/, 'partitions: []'), 'fleet.yaml')).toThrow(
     'partitions: wanted at least one partition, found none',
   );
 });
 
-test('a partition that stands twice', () => {
+test('a partition that is listed twice is refused', () => {
   const twice = `${GOOD}  - { partition: GPU, device: NVIDIA H200, max: 1 }\n`;
   expect(() => parseFleet(twice, 'fleet.yaml')).toThrow('partitions[1].partition: wanted each partition once');
 });
 
-test('the published schema is that of the program', () => {
+test("the published schema equals the program's", () => {
   const published = readFileSync(new URL('../../../../docs/schemas/fleet.json', import.meta.url), 'utf8');
   expect(JSON.parse(published)).toEqual(JSON.parse(JSON.stringify(fleetSchema())));
 });

@@ -6,12 +6,12 @@ import { UsageError } from '../usage-error.ts';
 
 const { strict, text, integer, matching, oneOf, listOf } = yamlFile;
 
-/** As Slurm takes names of partitions, accounts and the like; none can be mistaken for an option. */
+/** A name of a partition, account and the like that Slurm accepts and can't mistake for an option. */
 const name = () =>
   matching(/^[A-Za-z0-9][A-Za-z0-9._,:+-]{0,63}$/, 'a name as Slurm has it: letters, digits, "._,:+-"');
 const absolutePath = () => matching(/^\/[^\n]{1,200}$/, 'an absolute path');
 
-/** Options of sbatch that the gateway gives, or that would have a job do something else than run a pilot. */
+/** sbatch options that the gateway itself gives, or that would make a job do something other than run a pilot. */
 const OWN_OPTIONS = [
   ...['job-name', 'partition', 'gres', 'time', 'signal', 'output', 'error', 'input', 'chdir', 'export', 'export-file'],
   ...['parsable', 'requeue', 'no-requeue', 'wrap', 'array', 'nodes', 'ntasks', 'wait', 'test-only', 'get-user-env'],
@@ -20,7 +20,7 @@ const OWN_OPTIONS = [
 ];
 const MOST_FREE_OPTIONS = 32;
 
-/** Slurm takes any beginning of an option's name that no other has. */
+/** Slurm accepts any unambiguous beginning of an option's name. */
 const isFree = (option: string): boolean => {
   const [own = ''] = option.slice(2).split('=');
   return !OWN_OPTIONS.some((one) => one.startsWith(own));
@@ -94,14 +94,14 @@ export const fleetSchema = (): unknown => ({
   title: 'A cluster for flashcore-runner gateway',
   ...z.toJSONSchema(fleet, {
     io: 'input',
-    // The default of scratch names this user.
+    // The default of `scratch` contains this user's name.
     override: ({ jsonSchema, path }) => {
       if (path.at(-1) === 'scratch') delete jsonSchema.default;
     },
   }),
 });
 
-/** Reads a fleet file. Errors: UsageError, which names file, line, key, what was wanted and what came. */
+/** Reads a fleet file. Errors: UsageError, which names file, line, key, the wanted value and the value found. */
 export function readFleetFile(path: string): FleetFile {
   try {
     return parseFleet(readForeignText(path, HAND_WRITTEN_BYTES), path);

@@ -48,20 +48,20 @@ import { LeaseLost, type Lease, type LeaseOptions } from './pilot-link.ts';
 import type { PilotPool } from './pilot-pool.ts';
 import { pilotRequest, readPilotRequest } from './pilot-request.ts';
 
-/** A job whose pilots were lost so often is given up: it may be what ends them. */
+/** A job that has lost this many pilots is given up, because the job may be the cause. */
 const MOST_ATTEMPTS = 5;
 
 export interface FleetPlannerOptions extends PlannerOptions {
   pool: PilotPool;
   settings: KernelSettings;
-  /** Builds jobs before they have a pilot; undefined: pilots build them. */
+  /** Builds jobs before they have a pilot; undefined if pilots build them. */
   builds: GatewayBuilds | undefined;
   describe: () => Fleet;
   begin: (queues: JobQueues) => Promise<void>;
   close: () => Promise<void>;
 }
 
-/** A planner whose devices are partitions of a cluster: jobs are checked here, and carried out by pilots. */
+/** A planner whose devices are partitions of a cluster: the gateway checks jobs and pilots run them. */
 export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
   const { pool, settings } = options;
   return {
@@ -74,11 +74,12 @@ export function createFleetPlanner(options: FleetPlannerOptions): JobPlanner {
     describeTools: () => Promise.resolve([]),
     rankedCases: (problem) => settings.rankedCases(problem),
     prepare: () => Promise.resolve(options.builds?.prepare()),
-    // A judgement is made by a node's compilers and engine, which the gateway does not know: none is reused.
+    // A judgement depends on a node's compilers and engine, which the gateway does not know, so none is reused.
     judging: () =>
       settings.judging({ heldOutShapes: options.heldOut?.length ?? 0, digest: () => '', logger: options.logger }),
     cacheUse: () => ({ hits: 0, misses: 0 }),
-    // Those that are built do not need a pilot yet; and one waits at the pool, which tells it why no pilot comes.
+    // Jobs that are being built need no pilot yet. At least one job may wait at the pool, which tells it why no pilot
+    // comes.
     capacity: (deviceId) =>
       pool.roster.connected(pool.devices.partitionOf(deviceId)) + Math.max(1, options.builds?.atOnce ?? 0),
     fleet: options.describe,
@@ -124,7 +125,7 @@ function specOf<Method extends JobMethod>(
   });
 }
 
-/** Of a job that is taken up: its sources are named by content, its device is the one chosen then. */
+/** The spec of a resumed job. Its sources are named by content, and its device is the one chosen originally. */
 function specAgain({ method, request }: KeptRequest, deviceId: string, options: FleetPlannerOptions): JobSpec {
   const schema: DescMessage = KernelRunnerService.method[method].input;
   const again = fromBinary(schema, request) as unknown as JobRequests[typeof method];
@@ -145,10 +146,10 @@ function planned<Method extends JobMethod>(
   request: JobRequests[Method],
   options: FleetPlannerOptions,
 ): PlannedJob {
-  // Times are compared with an accepted champion on a GPU alone.
+  // Only a GPU's times are compared with an accepted champion.
   const championBuild = spec?.device.simulated ? undefined : spec?.champion?.accepted?.buildId;
   const { kernels, sources } = options;
-  // It names all sources by content: whatever becomes of the kernels here, the job stays what it was.
+  // The request names all sources by content, so later changes to the kernels here do not affect the job.
   const asked = pilotRequest(method, request, {
     kernels,
     sources,
@@ -159,7 +160,9 @@ function planned<Method extends JobMethod>(
   return { kind: JOB_KINDS[method], label, kernelId, deviceId, kept: { method, request: asked } };
 }
 
-/** What a pilot can't decide: it has neither the champions nor what the client itself asked for. */
+/**
+ * The parts of a run that a pilot can't decide, because it knows neither the champions nor the client's own request.
+ */
 function assignedRun({ ranking, over }: JobSpec): AssignedRun | undefined {
   if (!ranking) return undefined;
   return create(AssignedRunSchema, {
@@ -169,8 +172,8 @@ function assignedRun({ ranking, over }: JobSpec): AssignedRun | undefined {
 }
 
 /**
- * Gives the job to one pilot after another until one brings it to its end; after a restart of the gateway first to the
- * one that had it. Errors: DEVICE_UNAVAILABLE.
+ * Gives the job to one pilot after another until one of them finishes it. After a restart of the gateway the pilot that
+ * had the job comes first. Errors: DEVICE_UNAVAILABLE.
  */
 function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOptions): JobBody {
   const { pool, kernels, builds } = options;
@@ -222,13 +225,15 @@ function bodyOf(kept: KeptRequest, deviceId: string, options: FleetPlannerOption
   };
 }
 
-/** Tells what a job has found out that needed no device. */
+/** Emits the events of a job that ended without a device. */
 function tellAll({ told, outcome }: NonNullable<BuiltAhead['ended']>, job: JobContext): JobOutcome {
   for (const payload of told) job.emit(payload);
   return outcome;
 }
 
-/** Warns a job once of each problem, whichever pilot or node the text names: a job may wait for days. */
+/**
+ * Warns a job once about each kind of problem, whichever pilot or node the text names, because a job may wait for days.
+ */
 function warningsOf(job: JobContext): (problem: string) => void {
   const told = new Set<string>();
   return (problem) => {
@@ -242,7 +247,7 @@ function warningsOf(job: JobContext): (problem: string) => void {
 interface Attempt {
   attempt: number;
   lease: Lease;
-  /** What ended the one before; undefined: there was none. */
+  /** Why the previous attempt ended; undefined for the first attempt. */
   reason: string | undefined;
   table: FleetTable;
 }
@@ -268,11 +273,11 @@ const givenUp = (deviceId: string, reason: string): FlashcoreError =>
 interface Relay {
   job: JobContext;
   variants: BuiltVariants | undefined;
-  /** Undefined: the pilot builds it. */
+  /** undefined if the pilot builds the kernel. */
   ahead: BuiltAhead | undefined;
 }
 
-/** A queue's own; the pilot's runner has one too, whose events say nothing here. */
+/** Events of a queue. The pilot's runner has a queue too, whose events would say nothing here. */
 const NOT_RELAYED: readonly JobEvent['payload']['case'][] = ['created', 'started', 'attemptStarted', undefined];
 
 function relay(event: JobEvent, noted: () => void, { job, variants, ahead }: Relay): void {
@@ -283,7 +288,9 @@ function relay(event: JobEvent, noted: () => void, { job, variants, ahead }: Rel
   job.emit(payload, noted);
 }
 
-/** A pilot found in its cache what was compiled for this very job: how long that took, and where, is told. */
+/**
+ * If the pilot's cache hit is a build made for this job at the gateway, reports that build's time and place instead.
+ */
 function asBuilt(found: BuildResult, ahead: BuiltAhead | undefined): void {
   const built = ahead?.builds.find(({ buildId }) => buildId === found.buildId);
   if (!built || !found.cacheHit) return;
@@ -295,10 +302,10 @@ function outcomeOf(
   { outcome, summary, result = create(JobResultSchema), error }: JobFinished,
   { job, ahead, lease, assigned }: Pick<Relay, 'job' | 'ahead'> & { lease: Lease; assigned: AssignedRun | undefined },
 ): JobOutcome {
-  // A verdict says whose it is, also one that says nothing else of where it is from.
+  // Every verdict gets a provenance, even if the pilot sent none.
   if (outcome === Outcome.PASSED || outcome === Outcome.FAILED) result.provenance ??= create(ProvenanceSchema);
   const { acceptability, provenance } = result;
-  // As the pilot was let in, whatever it says itself.
+  // Node and device are those that the pilot registered with, whatever its result says.
   const { node: hostName, schedulerJob, device } = lease;
   if (provenance) Object.assign(provenance, { hostName, schedulerJob, device: clone(DeviceSchema, device) });
   for (const { build } of result.variants) if (build) asBuilt(build, ahead);
@@ -307,7 +314,7 @@ function outcomeOf(
   return { outcome, summary, result, ...(error && { error }) };
 }
 
-/** A node can take a rank away, having other rules, and can't give one. */
+/** A node with other rules can make a run unranked, but it can't make a run ranked. */
 function requireRanked(result: JobResult, assigned: Ranking | undefined): void {
   const { acceptability, ranking } = result;
   if (!acceptability && !ranking) return;

@@ -35,7 +35,7 @@ function fixture() {
     onCall: () => undefined,
     synced: () => Promise.resolve(),
   });
-  /** The bytes, or the error's code. */
+  /** The bytes that were read, or the error's code. */
   const read = (method: 'readSource' | 'readBuild', sha256: string): Promise<string> =>
     new Promise((resolve) => {
       const call = { request: { sha256 }, getPeer: () => 'a pilot', metadata: new Metadata() };
@@ -44,7 +44,7 @@ function fixture() {
         resolve(error ? reasonOf(error as ServiceError) : Buffer.from(response!.data).toString()),
       );
     });
-  /** Whether it is kept now, or the error's code. */
+  /** Whether the artifact is stored now, or the error's code. */
   const store = (sha256: string, data = new Uint8Array()): Promise<boolean | string> =>
     new Promise((resolve) => {
       const call = {
@@ -58,7 +58,7 @@ function fixture() {
   return { artifacts, sources, work, store, read, [Symbol.dispose]: () => folder[Symbol.dispose]() };
 }
 
-test('a file is kept under the digest that it has, and asked for before it is sent', async () => {
+test('a file is stored under its digest, and a pilot can ask for it before sending it', async () => {
   using fleet = fixture();
   const data = Buffer.from('what a job made');
   const sha256 = digestOf(data);
@@ -69,7 +69,7 @@ test('a file is kept under the digest that it has, and asked for before it is se
   ]);
 });
 
-test('a file that is not what its digest says is refused, and nothing is kept', async () => {
+test('a file that does not match its digest is refused, and nothing is stored', async () => {
   using fleet = fixture();
   const wanted = digestOf(Buffer.from('what a job made'));
   const forged = Buffer.from('something else');
@@ -78,7 +78,7 @@ test('a file that is not what its digest says is refused, and nothing is kept', 
   expect([fleet.artifacts.has(wanted), fleet.artifacts.has(digestOf(forged))]).toEqual([false, false]);
 });
 
-test('on a full disk a pilot is told so, and may ask again', async () => {
+test('a full disk is reported to the pilot as an error that it may retry', async () => {
   using fleet = fixture();
   vi.spyOn(fleet.artifacts, 'put').mockImplementation(() => {
     throw Object.assign(new Error('no space left'), { code: 'ENOSPC' });
@@ -87,7 +87,7 @@ test('on a full disk a pilot is told so, and may ask again', async () => {
   expect(await fleet.store(digestOf(data), data)).toBe(`${status.RESOURCE_EXHAUSTED} DISK_FULL`);
 });
 
-test('a pilot reads the files of its own job, and no others', async () => {
+test("a pilot can read its own job's files and no others", async () => {
   using fleet = fixture();
   const keep = (text: string): string => {
     const writer = fleet.sources.openUpload();
@@ -108,12 +108,12 @@ test('a pilot reads the files of its own job, and no others', async () => {
     ]);
 });
 
-test('a pilot stores so many bytes for a job, and no more', async () => {
+test('the bytes that a pilot stores for a job are limited', async () => {
   using fleet = fixture();
   const megabytes = (fill: number) => Buffer.alloc(50 * 1024 ** 2, fill);
   const answers: (boolean | string)[] = [];
   for (let fill = 0; fill < 6; fill += 1) answers.push(await fleet.store(digestOf(megabytes(fill)), megabytes(fill)));
   expect(answers).toEqual([...[true, true, true, true, true], `${status.PERMISSION_DENIED} PERMISSION_DENIED`]);
-  // What is there already costs nothing.
+  // A file that is already stored does not count.
   expect(await fleet.store(digestOf(megabytes(0)), megabytes(0))).toBe(true);
 });

@@ -43,15 +43,15 @@ export interface FleetServiceOptions {
   sources: SourceStore;
   artifacts: ArtifactStore;
   logger: Logger;
-  /** Told the address and port of whoever makes a call. */
+  /** Called with the address and port of each caller. */
   onCall: (peer: string) => void;
-  /** Resolves when all that was stored is on the disk. */
+  /** Resolves when everything stored so far is on the disk. */
   synced: () => Promise<void>;
 }
 
 type AttachCall = ServerDuplexStream<AttachRequest, AttachResponse>;
 
-/** A pilot beats every few seconds: one that was silent for so long is lost. */
+/** Pilots send a heartbeat every few seconds. A pilot that is silent for this long is lost. */
 const SILENT_MS = 15_000;
 const REGISTER_WITHIN_MS = 10_000;
 
@@ -115,7 +115,9 @@ function unary<Request, Response>(
 function attach(call: AttachCall, { pool, logger, onCall, synced }: FleetServiceOptions): void {
   onCall(call.getPeer());
   let said: Promise<void> = Promise.resolve();
-  /** A session and a lease are on the disk before their pilot has them: after a power cut none is given again. */
+  /**
+   * Sends a message once the session and the lease are on the disk, so that after a power cut none is given out again.
+   */
   const say = (message: MessageInitShape<typeof AttachResponseSchema>['message']): void => {
     said = said
       .then(synced)
@@ -158,12 +160,12 @@ function attach(call: AttachCall, { pool, logger, onCall, synced }: FleetService
     clearTimeout(silent);
     silent = setTimeout(() => {
       end(`its pilot was silent for ${SILENT_MS / 1000} s`);
-      // A pilot that wakes up comes back, with its job if that is not another's by then.
+      // A pilot that wakes up can register again, and keeps its job unless another pilot has it by then.
       call.emit('error', { code: status.UNAVAILABLE, details: 'the pilot was silent' });
     }, SILENT_MS);
   };
   call.on('data', ({ message }: AttachRequest) => {
-    // What was under way when the pilot was cut off: it tells it again once it is back.
+    // Messages in transit when the pilot was cut off; the pilot sends them again when it is back.
     if (over) return;
     try {
       if (session) tell(session, message);

@@ -10,7 +10,7 @@ import { collect, finished, kernel } from '../testing/test-runner.ts';
 import { attempts, isGapless } from '../testing/told.ts';
 
 let cluster: TestCluster;
-/** Of the pilots' runners, which know nothing of what others have compiled. */
+/** Planners of the pilots' runners, which have no shared build cache. */
 const planners: JobPlanner[] = [];
 
 beforeAll(async () => {
@@ -32,7 +32,7 @@ afterAll(async () => {
 const logs = (events: readonly JobEvent[]): string[] =>
   events.flatMap(({ payload }) => (payload.case === 'logLine' ? [payload.value.text] : []));
 
-test('what does not compile ends without a pilot, as it ends on a host of its own', async () => {
+test('a compile error ends a job without a pilot, with the same result as on a single host', async () => {
   const events = await collect(cluster.client.start('verify', kernel('syntax_error')));
   expect(isGapless(events)).toBe(true);
   expect(attempts(events)).toEqual([]);
@@ -45,7 +45,7 @@ test('what does not compile ends without a pilot, as it ends on a host of its ow
   expect(cluster.pilots.size).toBe(0);
 });
 
-test('a build takes no pilot', async () => {
+test('a build uses no pilot', async () => {
   const end = finished(await collect(cluster.client.start('build', kernel('fa_v1_baseline'))));
   expect(end.outcome).toBe(Outcome.PASSED);
   expect(cluster.pilots.size).toBe(0);
@@ -54,7 +54,7 @@ test('a build takes no pilot', async () => {
   expect(host!.fleet!.builds!.place).toMatch(new RegExp(`^on ${hostname()} \\(`));
 });
 
-test('a pilot compiles nothing: it finds what the gateway has built, and the result says where', async () => {
+test("a pilot compiles nothing but uses the gateway's builds, and the result names their host", async () => {
   const settings = { shapes: [parseShape('1x1x64x64')] };
   const events = await collect(cluster.client.start('benchmark', { ...kernel('fa_v1_baseline'), settings }));
   expect(attempts(events)).toEqual(['1: ']);
@@ -65,10 +65,10 @@ test('a pilot compiles nothing: it finds what the gateway has built, and the res
   expect(planner!.cacheUse().hits).toBeGreaterThan(0);
   const { build } = result!.variants[0]!;
   expect(build!.runs.map(({ hostName }) => hostName)).toEqual(build!.runs.map(() => hostname()));
-  // What took the compiler's time is no part of what the pilot had.
+  // The pilot's part of the build phase does not include the compiler's time.
   const phase = result!.phaseTimes.find(({ phase: one }) => one === Phase.BUILD);
   expect(phase!.seconds - phase!.waitSeconds).toBeLessThan(build!.runs[0]!.seconds);
-  // Of the device that the pilot registered with, and of the pilot that the gateway submitted.
+  // Provenance of the device that the pilot registered and of the pilot that the gateway submitted.
   expect(result!.provenance!.device!.deviceId).toBe('slurm:gpu');
   expect([...cluster.pilots.keys()]).toContain(result!.provenance!.schedulerJob);
   expect(isGapless(events)).toBe(true);

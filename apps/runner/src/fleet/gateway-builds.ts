@@ -19,23 +19,23 @@ import { BoxFinder } from '../sandbox/find-box.ts';
 import { noGroups } from '../sandbox/groups.ts';
 import type { JobSpec } from '../spec/job-spec.ts';
 
-/** What a job was built to before a GPU was taken for it. */
+/** The part of a job that ran before a GPU was taken for it. */
 export interface BuiltAhead extends RanAhead {
-  /** What its pilot need not compile. */
+  /** Compilations that the pilot can reuse. */
   compilations: Compilation[];
 }
 
 interface GatewayBuildsOptions {
   planner: PlannerOptions;
   settings: KernelSettings;
-  /** Jobs that are built at once; default: a processor less than there are, for the gateway itself. */
+  /** Number of jobs built at once; default: one less than the processors, to leave one for the gateway itself. */
   atOnce?: number | undefined;
 }
 
-/** What the gateway lacks for a job: pilots, which may have it, build it then. */
+/** Something that the gateway lacks for a job and that pilots may have; the pilot then builds the job. */
 const PILOTS_MAY_HAVE: readonly FlashcoreError['reason'][] = ['COMPILER_MISSING', 'DEVICE_UNAVAILABLE'];
 
-/** Builds jobs on the gateway's own processors, boxed as on any runner, so that no GPU waits for a compiler. */
+/** Builds jobs on the gateway's own processors, sandboxed as on any runner, so that no GPU waits for a compiler. */
 export class GatewayBuilds {
   readonly #planner: PlannerOptions;
   readonly #settings: KernelSettings;
@@ -46,7 +46,7 @@ export class GatewayBuilds {
   readonly #running = new Map<string, number>();
   #endedWithoutGpu = 0;
   #ms = 0;
-  /** Why it builds nothing; undefined: it does. */
+  /** Why this gateway builds nothing; undefined if it builds. */
   #problem: string | undefined;
 
   constructor({ planner, settings, atOnce = Math.max(1, availableParallelism() - 1) }: GatewayBuildsOptions) {
@@ -68,7 +68,7 @@ export class GatewayBuilds {
     });
   }
 
-  /** Asks compilers and box what they can; to be awaited before the first job. Never rejects. */
+  /** Tests the compilers and the sandbox. Must be awaited before the first job. Never rejects. */
   async prepare(): Promise<void> {
     await this.#tools.prepare();
     const box = await this.#boxes.find();
@@ -76,17 +76,17 @@ export class GatewayBuilds {
     this.#problem = lacks ?? (this.#compilers().length > 0 ? undefined : 'there is no nvcc and no g++');
   }
 
-  /** How what is compiled here is boxed. */
+  /** The sandbox for compilations on this host. */
   async isolation(): ReturnType<BoxFinder['find']> {
     return this.#boxes.find();
   }
 
-  /** Jobs that are built at once, as far as is known. */
+  /** The number of jobs that can be built at once, as far as is known. */
   get atOnce(): number {
     return this.#problem === undefined ? this.#atOnce : 0;
   }
 
-  /** Jobs for a device that are being built. */
+  /** The number of a device's jobs that are being built. */
   running(deviceId: string): number {
     return this.#running.get(deviceId) ?? 0;
   }
@@ -108,9 +108,9 @@ export class GatewayBuilds {
     });
   }
 
-  /** Builds a job; undefined where its pilot is to. Errors: the job's own, the signal's reason. */
+  /** Builds a job; undefined if its pilot should build it. Errors: the job's own, the signal's reason. */
   async build(job: JobContext, spec: JobSpec): Promise<BuiltAhead | undefined> {
-    // Which of its variants a search looks at, it finds out while it measures.
+    // A search decides during its measurements which variants to look at.
     if (spec.method === 'tune') return undefined;
     await this.prepare();
     if (this.#problem !== undefined || !this.#canBuild(spec)) return undefined;
@@ -165,7 +165,7 @@ export class GatewayBuilds {
     }
   }
 
-  /** What a GPU runs of the runner's own. */
+  /** Builds the runner's own GPU programs. */
   async #buildOwn({ arch }: Device, listener: BuildListener): Promise<void> {
     const target = { arch, emulated: false };
     for (const path of [
@@ -193,7 +193,7 @@ export class GatewayBuilds {
     return [this.#nvcc(), this.#found(() => this.#tools.toolchain.cxx())].filter((one) => one !== undefined);
   }
 
-  /** A compiler that does not answer is none. */
+  /** A compiler that does not answer counts as missing. */
   #found<Found>(find: () => Found | undefined): Found | undefined {
     try {
       return find();

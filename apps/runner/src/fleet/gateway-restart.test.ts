@@ -1,4 +1,4 @@
-/** A gateway that is killed, or whose disk is full: its jobs and pilots go on. */
+/** Jobs and pilots continue when their gateway is killed or its disk is full. */
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as tick } from 'node:timers/promises';
@@ -51,7 +51,7 @@ partitions:
   const ended = new AbortController();
   const pilots = new Map<string, { end: () => void; landed: Promise<void> }>();
   let bodies = 0;
-  // As Slurm starts what was submitted.
+  // Starts submitted pilots, as Slurm does.
   const starter = setInterval(() => {
     for (const id of readdirSync(submitted)) {
       if (pilots.has(id)) continue;
@@ -88,7 +88,7 @@ partitions:
   };
 }
 
-/** A job that has told its first warning. */
+/** Starts a job and waits for its first warning. */
 async function runsOn({ client }: { client: RunnerClient }): Promise<{ seen: JobEvent[]; job: Promise<void> }> {
   const seen: JobEvent[] = [];
   const job = (async () => {
@@ -102,7 +102,7 @@ const warn = ({ emit }: JobContext, message: string): void =>
   emit({ case: 'warning', value: create(WarningSchema, { message }) });
 
 test.each(['SIGKILL', 'SIGTERM'] as const)(
-  'a job runs on while its gateway is away, ended by %s, and its client sees one stream; what waits goes on too',
+  "a running job and a waiting job survive the gateway's end by %s, and each client sees one stream",
   { timeout: 120_000 },
   async (signal) => {
     const away = Promise.withResolvers<void>();
@@ -138,7 +138,7 @@ test.each(['SIGKILL', 'SIGTERM'] as const)(
 );
 
 test(
-  'a pilot that ended while the gateway was away: its job goes to another, and says why',
+  'the job of a pilot that ended while the gateway was away goes to another pilot, with the reason',
   { timeout: 120_000 },
   async () => {
     await using cluster = await startCluster((attempt) => async (job) => {
@@ -164,7 +164,7 @@ test(
 );
 
 test(
-  'a job that was cancelled stays ended over a restart, and its pilot takes the next',
+  'a cancelled job stays ended after a restart, and its pilot takes the next job',
   { timeout: 120_000 },
   async () => {
     await using cluster = await startCluster((attempt) => async (job) => {
@@ -185,7 +185,7 @@ test(
 );
 
 test.each([150, 260, 400])(
-  'a disk that is full for seconds from call %i of the store on: accepted jobs wait, pass, and no event is lost',
+  'if the disk is full for seconds from call %i of the store on, accepted jobs wait and pass without losing an event',
   { timeout: 120_000 },
   async (call) => {
     const accepted = Promise.withResolvers<void>();
@@ -217,7 +217,7 @@ test.each([150, 260, 400])(
 );
 
 test(
-  'a job that is cancelled while the disk is full ends once it can be stored, and its pilot takes the next',
+  'a job that is cancelled while the disk is full ends once its end can be stored, and its pilot takes the next',
   { timeout: 120_000 },
   async () => {
     let bodies = 0;

@@ -49,7 +49,7 @@ const warn =
     return Promise.resolve(PASSED);
   };
 
-test("a pilot's runner knows whose job it has: what ran for one owner serves no other", async () => {
+test("a pilot's runner knows each job's owner, so that a process that ran for one owner serves no other", async () => {
   const told: JobBody = (job) => warn(`of ${job.owner}`)(job);
   await using cluster = await startCluster(() => told, { owners: ['ada', 'bob'] });
   const runs = [];
@@ -58,7 +58,7 @@ test("a pilot's runner knows whose job it has: what ran for one owner serves no 
   expect([runs, cluster.pilots.size]).toEqual([[['of ada'], ['of bob'], ['of local']], 1]);
 });
 
-test('a job runs on a pilot that was submitted for it; a second one on the same pilot', async () => {
+test('a job runs on a pilot submitted for it, and a second job runs on the same pilot', async () => {
   await using cluster = await startCluster(() => warn('from the node'));
   for (let job = 0; job < 2; job += 1) {
     const events = await collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
@@ -73,7 +73,7 @@ test('a job runs on a pilot that was submitted for it; a second one on the same 
   expect(host!.fleet).toMatchObject({ partitions: [{ name: 'gpu', freePilots: 1, waitingJobs: 0 }], requeues: 0n });
 });
 
-test('jobs run side by side, each on a pilot of its own', async () => {
+test('jobs run in parallel, each on its own pilot', async () => {
   let running = 0;
   let most = 0;
   const body: JobBody = async () => {
@@ -88,7 +88,7 @@ test('jobs run side by side, each on a pilot of its own', async () => {
   expect(most).toBe(2);
 });
 
-test('a pilot that the scheduler ends gives its job back; the client sees one stream', async () => {
+test('a pilot that the scheduler ends gives its job back, and the client sees one stream', async () => {
   await using cluster = await startCluster((attempt) =>
     attempt > 1
       ? warn('second')
@@ -113,7 +113,7 @@ test('a pilot that the scheduler ends gives its job back; the client sees one st
 test.each([
   ['and can be accepted', acceptable(5)],
   ['and says nothing of accepting', create(JobResultSchema, { ...acceptable(5), acceptability: undefined })],
-])('a pilot that says that a run is ranked %s gives no rank', async (_, { acceptability, ranking, variants }) => {
+])('a pilot cannot rank a run by saying that it is ranked %s', async (_, { acceptability, ranking, variants }) => {
   const result = create(JobResultSchema, { acceptability, ranking, variants });
   await using cluster = await startCluster(() => () => Promise.resolve({ ...PASSED, result }));
   const request = { ...kernel('fa_v1_baseline'), verify: { seedCount: 1 } };
@@ -128,7 +128,7 @@ test.each([
   expect((await cluster.client.listExperiments({})).experiments[0]!.ranking!.ranked).toBe(false);
 });
 
-test('files that a job made are at the gateway before the event that names them', async () => {
+test('files that a job made reach the gateway before the event that names them', async () => {
   await using cluster = await startCluster(() => ({ emit }) => {
     emit({
       case: 'buildResult',
@@ -148,7 +148,7 @@ test('files that a job made are at the gateway before the event that names them'
 });
 
 test.skipIf(missing('openssl'))(
-  'by TLS a pilot stays connected for longer than a connection may take to begin',
+  'a pilot with TLS stays connected beyond the time limit for beginning a connection',
   async () => {
     using folder = temporaryFolder();
     const tls = join(folder.path, 'tls');
@@ -168,7 +168,7 @@ test.skipIf(missing('openssl'))(
   },
 );
 
-/** How a pilot ends that has this address for its gateway. */
+/** The error with which a pilot ends if it is given this gateway address. */
 const landingOf = (gateway: string, tls?: string): Promise<unknown> =>
   flyTestPilot({
     gateway,
@@ -179,13 +179,13 @@ const landingOf = (gateway: string, tls?: string): Promise<unknown> =>
     firstReachMs: 1_000,
   }).catch((error: unknown) => error);
 
-test('a pilot that nobody answers ends soon, and its exit code says why', async () => {
+test('a pilot that gets no answer ends soon, and its exit code says why', async () => {
   expect(await landingOf(`127.0.0.1:${await freePort()}`)).toMatchObject({
     exitCode: UNREACHABLE_EXITS.noAnswer,
     message: expect.stringMatching(/^Give "reach" .*ECONNREFUSED/) as string,
   });
   expect(await landingOf('login1.invalid:50052')).toMatchObject({ exitCode: UNREACHABLE_EXITS.noHost });
-  // It takes connections and says nothing.
+  // A server that accepts connections and sends nothing.
   const sockets = new DisposableStack();
   await using silent = createServer((socket) => void sockets.defer(() => socket.destroy())).listen(0, '127.0.0.1');
   await once(silent, 'listening');
@@ -198,7 +198,7 @@ test('a pilot that nobody answers ends soon, and its exit code says why', async 
 test.each([
   ['device', { device: 'NVIDIA H200' }, 'partition gpu has NVIDIA H200, a pilot found NVIDIA L4'],
   ['version', { buildId: 'another' }, "Put the gateway's own bundle on the nodes"],
-])('a pilot of a wrong %s says so, and so do the fleet and the job that waits', async (_, options, cause) => {
+])('a pilot of a wrong %s reports it, and so do the fleet and the waiting job', async (_, options, cause) => {
   await using cluster = await startCluster(() => warn('never'), options);
   const job = collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
   const problem = async () => (await cluster.client.getHost({})).host!.fleet!.schedulerProblem;
@@ -214,7 +214,7 @@ test.each([
   expect(heard).toContain(cause);
 });
 
-test('a pilot waits for a gateway that is there and whose disk is full', async () => {
+test('a pilot waits if the gateway answers that its disk is full', async () => {
   const since = performance.now();
   const server = new Server();
   server.addService(fleetServiceDefinition, {
@@ -232,7 +232,7 @@ test('a pilot waits for a gateway that is there and whose disk is full', async (
   server.forceShutdown();
 });
 
-test('a pilot with a token of no gateway says so', async () => {
+test('a pilot whose token the gateway did not give out says so', async () => {
   await using cluster = await startCluster(() => warn('never'));
   expect(await landingOf(cluster.reach)).toMatchObject({
     reason: 'UNAUTHENTICATED',
@@ -241,7 +241,7 @@ test('a pilot with a token of no gateway says so', async () => {
 });
 
 test.skipIf(missing('openssl'))(
-  'a pilot names a certificate of another authority, and the start refuses one for another name',
+  'a pilot rejects a certificate of another authority, and the gateway does not start with one for another name',
   async () => {
     using folder = temporaryFolder();
     const [tls, other] = [join(folder.path, 'tls'), join(folder.path, 'other')];
@@ -260,7 +260,7 @@ test.skipIf(missing('openssl'))(
   },
 );
 
-test('a job that ends five pilots is given up', { timeout: 120_000 }, async () => {
+test('a job is given up after five of its pilots have ended', { timeout: 120_000 }, async () => {
   const terminate: (() => void)[] = [];
   await using cluster = await startCluster(() => ({ signal }) => {
     for (const end of terminate) end();
@@ -274,14 +274,14 @@ test('a job that ends five pilots is given up', { timeout: 120_000 }, async () =
   expect(finished(events).error?.reason).toBe('DEVICE_UNAVAILABLE');
 });
 
-test('what a node says of a request ends the job: no other node would say otherwise', async () => {
+test('a refused request ends the job, because any other node would refuse it too', async () => {
   await using cluster = await startCluster(() => () => Promise.reject(new Error('not reached')), { refuse: true });
   const events = await collect(cluster.client.start('verify', kernel('fa_v1_baseline')));
   expect(attempts(events)).toEqual(['1: ']);
   expect(finished(events).error?.reason).toBe('INVALID_REQUEST');
 });
 
-test('a cancelled job ends on its node too', async () => {
+test('a cancelled job also ends on its node', async () => {
   const began = Promise.withResolvers<void>();
   let stopped = false;
   await using cluster = await startCluster(() => async ({ signal }) => {
@@ -305,7 +305,7 @@ test('bad input is refused at once, without a pilot', async () => {
   expect(cluster.pilots.size).toBe(0);
 });
 
-/** A body that only its signal ends. */
+/** A job body that only its signal ends. */
 async function untilStopped(signal: AbortSignal): Promise<never> {
   await once(signal, 'abort');
   throw signal.reason;

@@ -25,31 +25,31 @@ import type { Scheduler } from './slurm.ts';
 
 export interface GatewayOptions {
   file: FleetFile;
-  /** Made when the data folder is locked; `folder`: for its own files. */
+  /** Creates the scheduler once the data folder is locked; `folder` is for its files. */
   scheduler: (folder: string) => Scheduler;
-  /** Why the scheduler does not answer, as far as is known at the start; default: it does. */
+  /** Why the scheduler did not answer at the start; default: it did. */
   schedulerProblem?: string | undefined;
-  /** Undefined: plain text, on this machine alone. */
+  /** undefined: plain text, for this machine only. */
   tls: ServerTls | undefined;
-  /** Between two looks at the queue and the scheduler. */
+  /** Interval between rounds over the queue and the scheduler. */
   roundMs?: number;
-  /** How long a pilot's connection may take to begin; default 10 s. */
+  /** Time limit for a pilot's connection to begin; default 10 s. */
   beginWithinMs?: number;
-  /** Lets pilots in; default: over the network, at the file's address. */
+  /** Opens the door for pilots; default: over the network, at the file's address. */
   openDoor?: (pool: PilotPool) => Promise<Door>;
-  /** Default: the machine's. A simulated cluster has one of its own. */
+  /** Default: the machine's clock. A simulated cluster has its own. */
   clock?: Clock;
 }
 
-/** What lets pilots in. */
+/** The server that pilots connect to. */
 export interface Door {
   close(graceMs: number): Promise<void>;
 }
 
-/** The gateway's time. */
+/** The gateway's clock. */
 export interface Clock {
   nowMs(): number;
-  /** Resolves after some time, at once when the signal is aborted. */
+  /** Resolves after the given time, or at once when the signal is aborted. */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
 }
 
@@ -60,10 +60,10 @@ const MACHINE_CLOCK: Clock = {
 
 const ROUND_MS = 2_000;
 const CLOSE_WITHIN_MS = 3_000;
-/** Room for a message around the largest file. */
+/** The largest file plus room for the message around it. */
 const MESSAGE_BYTES = MAX_FILE_BYTES + 1024 * 1024;
 
-/** A planner whose jobs run on a cluster: pilots register with it at an address of their own. Errors: UsageError. */
+/** A planner whose jobs run on a cluster. Pilots register at a separate address. Errors: UsageError. */
 export function createGateway(planner: PlannerOptions, options: GatewayOptions): JobPlanner {
   const { file, tls, roundMs = ROUND_MS, clock = MACHINE_CLOCK } = options;
   const address = parseListenAddress(file.listen);
@@ -84,11 +84,11 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
     file.builds.at === 'pilots' ? undefined : new GatewayBuilds({ planner, settings, atOnce: file.builds.at_once });
   const building = (partition: string): number => builds?.running(deviceIdOf(partition)) ?? 0;
   const ended = new AbortController();
-  /** Peers that have made a call: whoever only connects is cut. */
+  /** Peers that have made a call. Connections without a call are closed after a time limit. */
   const callers = new Set<string>();
   const running: { door?: Door; rounds?: Promise<void>; scaler?: Scaler } = {};
 
-  /** Jobs that wait for a pilot to have room for them. */
+  /** Number of jobs that wait until a pilot has room for them. */
   let queued: (partition: string) => number = () => 0;
   let clients: (partition: string) => ClientLoad[] = () => [];
 
@@ -138,7 +138,7 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
     pool.onChange = () => undefined;
     running.scaler?.stop();
     pool.leave();
-    // A round that is under way notes the pilots that it submits.
+    // A running round still records the pilots that it submits.
     await endsWithin(Promise.resolve(running.rounds), CLOSE_WITHIN_MS);
     await running.door?.close(0);
     logger.info('pilots and jobs wait for a gateway on the same data; scancel ends pilots (squeue --me)');
@@ -155,7 +155,10 @@ export function createGateway(planner: PlannerOptions, options: GatewayOptions):
   });
 }
 
-/** Nodes trust only a certificate for the name under which they reach the gateway. Errors: UsageError. */
+/**
+ * Checks that the certificate has the name under which nodes reach the gateway, because they trust no other. Errors:
+ * UsageError.
+ */
 function requireNamed(reach: string, { certificate }: ServerTls): void {
   const address = parseListenAddress(reach);
   if (address.kind !== 'tcp') return;
@@ -167,7 +170,7 @@ function requireNamed(reach: string, { certificate }: ServerTls): void {
   );
 }
 
-/** Errors: UsageError where the address is another program's. */
+/** Errors: UsageError if another program uses the address. */
 async function listenForPilots(...[server, address, options]: Parameters<typeof listen>): Promise<Listener> {
   try {
     return await listen(server, address, options);

@@ -31,22 +31,22 @@ import type { ArtifactStore } from '../store/artifacts.ts';
 import type { SourceStore } from '../store/sources.ts';
 import type { Say } from './pilot-connection.ts';
 
-/** What a leased job needs of its pilot. */
+/** What a leased job needs from its pilot. */
 export interface LeasedJobOptions {
-  /** The pilot's own runner. */
+  /** Client of the pilot's own runner. */
   local: RunnerClient;
   sources: SourceStore;
   artifacts: ArtifactStore;
-  /** Where the runner looks up whose job a request is, by request_id. */
+  /** The owner of each request by request_id, for the runner to look up. */
   owners: Map<string, string>;
-  /** Where it looks for what the gateway compiled; undefined: it compiles everything itself. */
+  /** The gateway's compilations, for the runner to look up; undefined if the runner compiles everything itself. */
   assigned?: AssignedBuilds | undefined;
-  /** Calls the gateway, again and again while it is away. Errors: the gateway's, the signal's. */
+  /** Calls the gateway, and tries again while it is unreachable. Errors: the gateway's, the signal's. */
   call: <Response>(name: string, request: unknown, signal: AbortSignal) => Promise<Response>;
   logger: Logger;
 }
 
-/** Faults of a request, whichever node looks at it. */
+/** Faults of a request that every node would find. */
 const OF_THE_REQUEST: readonly FlashcoreError['reason'][] = [
   'INVALID_REQUEST',
   'INVALID_MANIFEST',
@@ -55,19 +55,19 @@ const OF_THE_REQUEST: readonly FlashcoreError['reason'][] = [
   'KERNEL_NOT_FOUND',
   'NOT_IMPLEMENTED',
 ];
-/** The gateway keeps the time of jobs and of their queue. */
+/** The gateway enforces the time limits of jobs and of their queue. */
 const NO_LIMITS = { maxRunSeconds: 604_800, maxQueueSeconds: 604_800 };
 
 /**
- * A job that a pilot has. It runs at the pilot's own runner, whose log keeps its events: whatever becomes of the
- * connection to the gateway, they can be told from any number on.
+ * A job that a pilot has. It runs on the pilot's own runner, whose log keeps its events, so that they can be sent again
+ * from any number if the connection to the gateway breaks.
  */
 export class LeasedJob {
   readonly lease: bigint;
   readonly #options: LeasedJobOptions;
-  /** Aborted when the job is another pilot's, or nobody's: nothing more is said of it. */
+  /** Aborted when the pilot loses the job; nothing more is sent about it. */
   readonly #dropped = new AbortController();
-  /** Name of the job at the pilot's own runner. */
+  /** Name of the job on the pilot's own runner. */
   readonly #name: Promise<string>;
   #stopped = false;
 
@@ -79,7 +79,7 @@ export class LeasedJob {
       'a job was assigned',
     );
     this.#name = this.#begin(assignment);
-    // tell() says it.
+    // tell() sends the error to the gateway.
     this.#name.catch((thrown: unknown) => {
       options.logger.warn({ job: assignment.job, err: thrown }, 'a job could not be carried out');
     });
@@ -89,7 +89,7 @@ export class LeasedJob {
     return this.#dropped.signal.aborted;
   }
 
-  /** Tells the events after a number until the job's end, or until the link is over; may be done again. */
+  /** Sends the events after a number until the job ends or the link is over. May be called again. */
   async tell(afterSequence: bigint, { say, over }: { say: Say; over: AbortSignal }): Promise<void> {
     const signal = AbortSignal.any([over, this.#dropped.signal]);
     try {
@@ -104,7 +104,7 @@ export class LeasedJob {
     }
   }
 
-  /** Ends the job; its last event says so. */
+  /** Cancels the job; its last event reports that. */
   async stop(): Promise<void> {
     if (this.#stopped) return;
     this.#stopped = true;
@@ -116,7 +116,7 @@ export class LeasedJob {
     }
   }
 
-  /** Ends the job, and says nothing more of it. */
+  /** Cancels the job without sending anything more about it. */
   drop(): void {
     this.#dropped.abort();
     void this.stop();
@@ -136,7 +136,7 @@ export class LeasedJob {
     try {
       const events = local.start(method, own);
       const { value: created } = (await events.next()) as { value: JobEvent };
-      // The job goes on; tell() watches it.
+      // The job continues; tell() watches it.
       await events.return(undefined);
       return created.job;
     } finally {
@@ -144,7 +144,10 @@ export class LeasedJob {
     }
   }
 
-  /** What is wrong with the request is wrong on every node; with anything else another may fare better. */
+  /**
+   * A fault of the request ends the job, because every node would find it. After any other error the job is given back,
+   * because another node may succeed.
+   */
   async #sayFailed({ reason, message }: FlashcoreError, say: Say): Promise<void> {
     const { lease } = this;
     if (!OF_THE_REQUEST.includes(reason)) return say({ case: 'giveBack', value: { lease, reason: message } });
@@ -168,7 +171,7 @@ export class LeasedJob {
     }
   }
 
-  /** What the gateway compiled; what can't be had is compiled here. */
+  /** Fetches the gateway's compilations. Those that can't be fetched are compiled here. */
   async #fetchBuilds({ compilations }: Assignment): Promise<void> {
     const { assigned, artifacts, call, logger } = this.#options;
     if (!assigned) return;
@@ -188,7 +191,7 @@ export class LeasedJob {
     assigned.replace(compilations.map(assignedBuild));
   }
 
-  /** What an event names is at the gateway before the event is. */
+  /** Stores an event's artifacts at the gateway before the event is sent. */
   async #storeArtifacts(event: JobEvent, signal: AbortSignal): Promise<void> {
     const { artifacts, call } = this.#options;
     for (const { sha256: name, sizeBytes } of artifactsIn(event)) {
@@ -214,7 +217,7 @@ const assignedBuild = (compilation: Compilation): AssignedBuild => {
   return { compiler, version, record: { key, host, seconds, exitCode, timedOut, lines, outputs } };
 };
 
-/** The artifacts that a message names, wherever they stand in it. */
+/** All artifacts anywhere inside a message. */
 export function artifactsIn(message: unknown): Artifact[] {
   if (message === null || typeof message !== 'object' || message instanceof Uint8Array) return [];
   if ((message as Artifact).$typeName === 'flashcore.runner.v1.Artifact') return [message as Artifact];

@@ -6,25 +6,25 @@ import { lacksOf, missingOf } from './pilot-admission.ts';
 import type { PilotLink } from './pilot-link.ts';
 import type { PilotWork } from './pilot-work.ts';
 
-/** A pilot that has registered, or that had before the gateway was started again. */
+/** A pilot that has registered with this gateway or an earlier one. */
 export interface LivePilot extends PilotRow {
-  /** Undefined: it is away, and may come back. */
+  /** undefined if the pilot is away and may come back. */
   link: PilotLink | undefined;
   node: string;
   device: Device;
   lacks: string;
-  /** Names of the tools that the node does not have. */
+  /** Names of the tools that the node lacks. */
   missing: ReadonlySet<string>;
   startMs: number;
   idleSinceMs: number;
   secondsLeft: number | undefined;
   leaving: boolean;
   work: PilotWork | undefined;
-  /** Ends the wait for one that is away. */
+  /** Timer that ends the wait for a pilot that is away. */
   givenUp?: NodeJS.Timeout | undefined;
 }
 
-/** A pilot whose scheduler ends it sooner takes no further job. */
+/** A pilot with less time left takes no further job. */
 const LEAST_SECONDS_LEFT = 60;
 
 /** Whether a pilot has time for another job. */
@@ -32,12 +32,12 @@ export const hasTime = ({ secondsLeft = Infinity }: LivePilot): boolean => secon
 
 const MOST_NODE = 64;
 
-/** Where a pilot says that it is. */
+/** The node that a pilot reports. */
 export const nodeOf = ({ node }: Register): string => plainLine(node).slice(0, MOST_NODE);
 
 interface Absence {
   node: string;
-  /** What its partition is expected to have. */
+  /** The device that the partition is expected to have. */
   device: Device;
   nowMs: number;
 }
@@ -46,14 +46,14 @@ interface Arrival {
   asked: Register;
   link: PilotLink;
   device: Device;
-  /** That it comes back with. */
+  /** The work that the pilot comes back with. */
   work: PilotWork | undefined;
-  /** When it came first. */
+  /** When the pilot first registered. */
   startMs: number | undefined;
   nowMs: number;
 }
 
-/** A pilot that registers. */
+/** The object for a pilot that registers. */
 export function arrivedPilot(row: PilotRow, { asked, link, device, work, startMs, nowMs }: Arrival): LivePilot {
   return {
     ...row,
@@ -70,7 +70,7 @@ export function arrivedPilot(row: PilotRow, { asked, link, device, work, startMs
   };
 }
 
-/** A pilot that an earlier gateway let in: it is away. */
+/** The object for a pilot that registered with an earlier gateway; it is away. */
 export function awayPilot(row: PilotRow, { node, device, nowMs }: Absence): LivePilot {
   return {
     ...row,

@@ -1,18 +1,18 @@
 import { FlashcoreError } from '@flashcore/shared/contract';
 import type { JobSpec } from '../spec/job-spec.ts';
 
-/** What a job wants of its node, by the names of tools. */
+/** What a job wants from its node, as names of tools. */
 export interface NodeWants {
-  /** Without one of these it can't run there. */
+  /** Tools without which the job can't run on the node. */
   needs: readonly string[];
-  /** Without one of these it runs, and says what was not measured. */
+  /** Tools without which the job runs but reports some data as not measured. */
   likes: readonly string[];
 }
 
-/** Of a job that runs anywhere. */
+/** For a job that can run anywhere. */
 export const NO_WANTS: NodeWants = { needs: [], likes: [] };
 
-/** What a job wants; `built`: its kernel is there already. */
+/** The tools that a job wants; `built`: the gateway has already built its kernel. */
 export function wantsOf({ device, profile, verify, fallback, resolved }: JobSpec, built: boolean): NodeWants {
   if (device.simulated) return { needs: built ? [] : ['g++'], likes: [] };
   return {
@@ -21,7 +21,7 @@ export function wantsOf({ device, profile, verify, fallback, resolved }: JobSpec
       ...(profile ? ['ncu'] : []),
       ...(verify?.sanitize ? ['compute-sanitizer'] : []),
       ...(resolved.keepSass ? ['cuobjdump'] : []),
-      // It is built where the first variant fails on the node.
+      // The fallback is built on the node if the first variant fails there.
       ...(built && fallback ? ['nvcc'] : []),
     ],
   };
@@ -29,7 +29,7 @@ export function wantsOf({ device, profile, verify, fallback, resolved }: JobSpec
 
 interface Node {
   node: string;
-  /** Names of the tools that it does not have. */
+  /** Names of the tools that the node lacks. */
   missing: ReadonlySet<string>;
 }
 
@@ -40,9 +40,9 @@ interface PartitionPilots<Pilot extends Node> {
 }
 
 /**
- * The free pilot that a job is to have: on a node that lacks no more of what the job likes than any that could have it,
- * and of those alike the one that can least for others. Undefined: it waits. Errors: COMPILER_MISSING where no node can
- * run it.
+ * The free pilot for a job. Its node lacks no more of the liked tools than any other able node, and among equal nodes
+ * it is the one that has the fewest other tools. undefined if the job must wait. Errors: COMPILER_MISSING if no node
+ * can run it.
  */
 export function fittest<Pilot extends Node>(
   wants: NodeWants,

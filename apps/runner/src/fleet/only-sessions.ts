@@ -2,10 +2,10 @@ import { ServerInterceptingCall, ServerListenerBuilder, type Metadata, type Serv
 import { FlashcoreError, statusFromError } from '@flashcore/shared/contract';
 import type { FleetTable } from '../store/fleet-table.ts';
 
-/** Registers a pilot, and so can't have a session yet. */
+/** The method that registers a pilot, which can't have a session yet. */
 const ATTACH = /\/Attach$/;
 
-/** Refuses every call but Attach that has no pilot's session, before its message, which may be large, is read. */
+/** Refuses calls other than Attach without a pilot's session, before their message, which may be large, is read. */
 export const onlySessions =
   (table: FleetTable): ServerInterceptor =>
   (method, call) => {
@@ -24,6 +24,6 @@ function hasSession(metadata: Metadata, table: FleetTable): boolean {
   return session !== '' && table.pilotOf(session) !== undefined;
 }
 
-/** The session that a call carries; "" for none. */
+/** The session that a call carries; "" if none. */
 export const sessionIn = (metadata: Metadata): string =>
   /^Bearer ([\w-]{1,64})$/.exec(String(metadata.get('authorization')[0] ?? ''))?.[1] ?? '';

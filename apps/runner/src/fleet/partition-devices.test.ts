@@ -15,7 +15,7 @@ partitions:
 `,
   'fleet.yaml',
 );
-/** Jobs of each partition. */
+/** Number of jobs of each partition. */
 const LOAD: Readonly<Record<string, number>> = { 'slurm:gpu': 5, 'slurm:night': 2, 'slurm:small': 0 };
 
 test.each([
@@ -23,15 +23,15 @@ test.each([
   ['slurm:Night', 'slurm:night'],
   ['h200', 'slurm:night'],
   ['NVIDIA L4', 'slurm:small'],
-  // Of those like the first: what a job is judged by follows from its device.
+  // One of the partitions with the same device as the first, because a job's device decides what it is judged by.
   ['any', 'slurm:night'],
   ['', 'slurm:gpu'],
-])('--device "%s" is the partition %s, of several the one with the fewest jobs', (asked, wanted) => {
+])('--device "%s" selects the partition %s, the least loaded if several match', (asked, wanted) => {
   const devices = partitions.map(expectedDevice);
   expect(chooseDevice({ devices, load: (id) => LOAD[id]! }, asked).deviceId).toBe(wanted);
 });
 
-test('a partition or a model that the cluster does not have is refused with those that it has', () => {
+test('an unknown partition or model is refused with the known ones', () => {
   const devices = partitions.map(expectedDevice);
   for (const asked of ['slurm:gpux', 'h100'])
     expect(() => chooseDevice({ devices, load: () => 0 }, asked)).toThrow(

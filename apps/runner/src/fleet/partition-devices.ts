@@ -6,12 +6,12 @@ import { describeEmulator } from '../device/devices.ts';
 import { EMULATOR_ID } from '../spec/device-id.ts';
 import type { PartitionSettings } from './fleet-file.ts';
 
-/** A partition's name as a device of the gateway. */
+/** The device id of a partition. */
 export const deviceIdOf = (partition: string): string => `slurm:${partition.toLowerCase()}`;
 
 /**
- * A partition as jobs see it before a pilot was there to tell: by the data sheet of its GPUs. Errors: UsageError for a
- * model that has none.
+ * A partition's device before any pilot has reported one, from the data sheet of its GPUs. Errors: UsageError for a
+ * model without a data sheet.
  */
 export function expectedDevice({ partition, device }: PartitionSettings): Device {
   if (device === EMULATOR_ID) return asPartition(describeEmulator(0), partition);
@@ -39,7 +39,7 @@ export function expectedDevice({ partition, device }: PartitionSettings): Device
   });
 }
 
-/** The device that a pilot found on its node, as the partition's. */
+/** The device that a pilot found on its node, as the partition's device. */
 export function asPartition(found: Device, partition: string): Device {
   const device = clone(DeviceSchema, found);
   device.deviceId = deviceIdOf(partition);
@@ -48,7 +48,7 @@ export function asPartition(found: Device, partition: string): Device {
   return device;
 }
 
-/** The partitions of a gateway as its devices: as expected, then as the last pilot found it on its node. */
+/** The devices of a gateway's partitions: the expected ones at first, then what the last pilot found on its node. */
 export class PartitionDevices {
   readonly #devices: Map<string, Device>;
 
@@ -61,12 +61,12 @@ export class PartitionDevices {
     return [...this.#devices.values()];
   }
 
-  /** Undefined: the fleet file has no such partition. */
+  /** undefined if the fleet file has no such partition. */
   of(partition: string): Device | undefined {
     return this.#devices.get(partition);
   }
 
-  /** The partition that is a device. Errors: DEVICE_UNAVAILABLE. */
+  /** The partition of a device id. Errors: DEVICE_UNAVAILABLE. */
   partitionOf(deviceId: string): string {
     const found = [...this.#devices].find(([, device]) => device.deviceId === deviceId);
     if (found) return found[0];
@@ -77,7 +77,7 @@ export class PartitionDevices {
     );
   }
 
-  /** Notes what a pilot found, and gives it as the partition's. */
+  /** Records a pilot's device and returns it as the partition's device. */
   found(partition: string, onNode: Device): Device {
     const device = asPartition(onNode, partition);
     this.#devices.set(partition, device);

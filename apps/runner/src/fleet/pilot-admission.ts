@@ -10,9 +10,9 @@ import { expectedDevice } from './partition-devices.ts';
 
 const SESSION = /^[\w-]{43}$/;
 const MOST_LACKS = 300;
-/** The device is part of every client's GetHost. */
+/** Limit for a registration, because its device is part of every client's GetHost. */
 const MOST_REGISTER_BYTES = 64 * 1024;
-/** Clocks that differ by more are named in the pilot's lacks. */
+/** A larger difference between clocks is named in the pilot's lacks. */
 const CLOCK_SKEW_MS = 5_000;
 
 export interface AdmissionRules {
@@ -23,8 +23,8 @@ export interface AdmissionRules {
 }
 
 /**
- * Lets a pilot in that shows a token, once, or a session of its own, has the gateway's code, and whose node has the
- * device of its partition. Errors: UNAUTHENTICATED, INVALID_REQUEST, VERSION_MISMATCH, DEVICE_UNAVAILABLE.
+ * Admits a pilot that shows its token for the first time, or its session, if it has the gateway's code and its node has
+ * the partition's device. Errors: UNAUTHENTICATED, INVALID_REQUEST, VERSION_MISMATCH, DEVICE_UNAVAILABLE.
  */
 export function letIn(
   asked: Register,
@@ -67,7 +67,7 @@ const NOT_ADMITTED = {
   unknown: 'Let the gateway submit pilots: it gave out no such token, or its pilot has ended',
 };
 
-/** Times of another model, or of the emulator in a GPU's place, must never stand for the partition's. */
+/** Times of another model, or of the emulator instead of a GPU, must never count as the partition's. */
 function requireModel(found: Device, settings: PartitionSettings): void {
   const wanted = expectedDevice(settings);
   const model = (device: Device): string | undefined => findDataSheet(device.name)?.name;
@@ -79,11 +79,14 @@ function requireModel(found: Device, settings: PartitionSettings): void {
   );
 }
 
-/** Names of the tools that a node does not have. */
+/** Names of the tools that the node lacks. */
 export const missingOf = ({ tools }: Register): ReadonlySet<string> =>
   new Set(tools.filter(({ missing }) => missing !== undefined).map(({ name }) => name));
 
-/** What a node can't do, and a clock that is wrong: events carry the gateway's time, results the node's. */
+/**
+ * The tools that a node lacks, and a wrong clock. Clocks matter because events carry the gateway's time and results the
+ * node's.
+ */
 export function lacksOf({ tools, clockMs }: Register, nowMs: number): string {
   const missing = tools.filter((tool) => tool.missing !== undefined).map((tool) => plainLine(tool.name));
   const skewMs = Number(clockMs) - nowMs;

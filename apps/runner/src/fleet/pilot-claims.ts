@@ -1,4 +1,4 @@
-/** What a pilot's events say of the device and the runner, held against what it was let in with. */
+/** Compares what a pilot's events say about device and runner with its registration. */
 import { ScalarType, type DescMessage } from '@bufbuild/protobuf';
 import {
   JobEventSchema,
@@ -11,31 +11,34 @@ import {
 } from '@flashcore/shared/contract';
 
 export interface KnownOfPilot {
-  /** That it registered with. */
+  /** The device that the pilot registered. */
   device: Device;
-  /** Of the gateway, which lets no other in. */
+  /** The gateway's build; pilots of other builds are refused. */
   buildId: string;
 }
 
-/** Of its own queue: a gateway passes none of them on. */
+/** Events of the pilot's own queue, which the gateway never passes on. */
 const OF_ITS_QUEUE: readonly JobEvent['payload']['case'][] = ['created', 'started', 'attemptStarted'];
-/** A job's limit, and some time to end in. */
+/** A job's time limit, plus some time to end. */
 const MOST_SECONDS = 8 * 24 * 3600;
-/** Where NaN and Infinity say what a wrong kernel gave, or a profiler could not count. */
+/** Messages in which NaN and Infinity are allowed, for a wrong kernel's values or a profiler's missing counts. */
 const MAY_BE_NO_NUMBER: readonly string[] = [
   ...['CaseResult', 'OutputResult', 'InputResult', 'SdpaComparison', 'ElementError', 'RoundingError', 'ErrorMap'],
   ...['Metric', 'GateResult'],
 ].map((name) => `flashcore.runner.v1.${name}`);
 const SAME = ['name', 'arch', 'multiprocessors', 'simulated'] as const;
 
-/** What contradicts it, in words; undefined: nothing does. A time of another device must never stand for this one's. */
+/**
+ * The contradiction between an event and the registration, in words; undefined if there is none. A time of another
+ * device must never count as this device's.
+ */
 export function contradictionIn({ payload }: JobEvent, known: KnownOfPilot): string | undefined {
   if (OF_ITS_QUEUE.includes(payload.case)) return undefined;
   if (payload.case === 'finished') {
     const { outcome, result } = payload.value;
     if (outcome === Outcome.UNSPECIFIED || Outcome[outcome] === undefined)
       return `it tells of an end with outcome ${outcome}, which is none`;
-    // NaN is neither.
+    // The comparison is written so that NaN fails it.
     if (result && !(result.deviceSeconds >= 0 && result.deviceSeconds <= MOST_SECONDS))
       return `it tells of ${result.deviceSeconds} seconds of its device`;
   }
@@ -62,12 +65,12 @@ function contradictionOf(message: object, { device, buildId }: KnownOfPilot): st
   return undefined;
 }
 
-/** A figure of a device that is no number; undefined: there is none. */
+/** The first figure of a device that is not a finite number, in words; undefined if there is none. */
 export function noNumberOf(device: Device): string | undefined {
   return [...messagesIn(device)].map(noNumberIn).find((found) => found !== undefined);
 }
 
-/** A figure that is no number would be compared, summed or charged. */
+/** Figures are compared, summed and charged, so they must be finite numbers. */
 function noNumberIn(message: object): string | undefined {
   const desc = NUMBERS.get((message as { $typeName?: string }).$typeName ?? '');
   const wrong = desc?.find((field) => !values(message, field).every(Number.isFinite));
@@ -77,12 +80,12 @@ function noNumberIn(message: object): string | undefined {
 function values(message: object, field: string): unknown[] {
   const value: unknown = Reflect.get(message, field);
   if (value === undefined) return [];
-  // A list, a map of numbers by name, or one.
+  // The field is a list, a map of numbers by name, or a single number.
   if (Array.isArray(value)) return value;
   return typeof value === 'object' && value !== null ? Object.values(value) : [value];
 }
 
-/** The fields of each message of an event that are doubles or floats. */
+/** The fields with doubles or floats of each message in an event. */
 const NUMBERS = new Map<string, string[]>();
 (function note(desc: DescMessage): void {
   if (NUMBERS.has(desc.typeName)) return;

@@ -12,10 +12,10 @@ import {
   type Registered,
 } from '@flashcore/shared/fleet';
 
-/** Says something to the gateway; waits where the connection has no room. */
+/** Sends a message to the gateway; waits while the connection has no room. */
 export type Say = (message: MessageInitShape<typeof AttachRequestSchema>['message']) => Promise<void>;
 
-/** What the gateway says, and what becomes of it. */
+/** Handles the gateway's messages. */
 export interface GatewayListener {
   registered(goesOn: Registered): void;
   assigned(assignment: Assignment): void;
@@ -23,15 +23,15 @@ export interface GatewayListener {
 }
 
 export interface ConnectionEnd {
-  /** It was let in. */
+  /** Whether the gateway registered the pilot. */
   registered: boolean;
-  /** The gateway does not need the pilot any more. */
+  /** The reason why the gateway dismissed the pilot. */
   dismissed?: string;
-  /** The gateway does not let it in. */
+  /** The gateway's refusal to register the pilot. */
   refused?: Error;
-  /** The error that ended it, where neither side closed it. */
+  /** The error that ended the connection, if neither side closed it. */
   failure?: Error;
-  /** The error is the gateway's own: it is there, and can't let a pilot in now. */
+  /** Whether the error came from the gateway itself, which is then reachable but can't register a pilot now. */
   answered?: boolean;
 }
 
@@ -58,7 +58,7 @@ export class PilotConnection {
     return this.#over.signal;
   }
 
-  /** Registers, and listens until either side ends it. */
+  /** Registers, and listens until either side ends the connection. */
   async run(register: Register, secondsLeft: () => bigint): Promise<ConnectionEnd> {
     const link = this.#link;
     const ended = Promise.withResolvers<ServiceError | undefined>();
@@ -85,7 +85,7 @@ export class PilotConnection {
     }
   }
 
-  /** Says nothing more. */
+  /** Ends the connection; nothing more is sent. */
   close(): void {
     this.#over.abort();
   }
@@ -115,7 +115,7 @@ export class PilotConnection {
   }
 }
 
-/** Only the gateway's own word ends a pilot; a network or a gateway that is away may come back. */
+/** Only the gateway's own refusal ends a pilot, because a broken network or an unreachable gateway may come back. */
 function refusalIn(error: ServiceError): FlashcoreError | undefined {
   if (!REFUSALS.includes(error.code)) return undefined;
   const { reason, metadata, message } = errorFromStatus(error);

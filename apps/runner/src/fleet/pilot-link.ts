@@ -1,9 +1,9 @@
 import type { Device, JobEvent, JobFinished } from '@flashcore/shared/contract';
 import type { Assignment } from '@flashcore/shared/fleet';
 
-/** What the gateway says to a pilot. */
+/** Messages from the gateway to a pilot. */
 export interface PilotLink {
-  /** It is let in. `lease`: the one that goes on, after its event of that number; 0: none does. */
+  /** The pilot is registered. `lease` is the one that continues after its event `afterSequence`; 0 if none does. */
   registered(goesOn: { lease: number; afterSequence: number }): void;
   assign(assignment: Assignment): void;
   stop(lease: number): void;
@@ -13,35 +13,35 @@ export interface PilotLink {
   cut(reason: string): void;
 }
 
-/** What a pilot says to the gateway. */
+/** Messages from a pilot to the gateway. */
 export interface PilotSession {
   event(lease: number, event: JobEvent): void;
   giveBack(lease: number, reason: string): void;
   alive(secondsLeft: number): void;
   leaving(reason: string): void;
-  /** The link has ended, whoever ended it. */
+  /** The link has ended, from either side. */
   lost(reason: string): void;
 }
 
-/** A job's pilot did not bring it to its end: another may. */
+/** A job's pilot did not finish the job; another pilot may. */
 export class LeaseLost extends Error {
   override readonly name = 'LeaseLost';
 }
 
-/** A pilot that a job has. */
+/** A job's right to a pilot. */
 export interface Lease {
   number: number;
   node: string;
-  /** The scheduler's number of it. */
+  /** The scheduler's id for the pilot. */
   schedulerJob: string;
   device: Device;
-  /** Runs a job to its end, and gives it back; one that its pilot has already goes on. Errors: LeaseLost. */
+  /** Runs a job to its end and releases the pilot. A job that the pilot already has continues. Errors: LeaseLost. */
   run(assignment: Omit<Assignment, 'lease' | '$typeName' | '$unknown'>, options: LeaseOptions): Promise<JobFinished>;
 }
 
 export interface LeaseOptions {
-  /** `noted`: to be done in the transaction that stores what comes of the event. */
+  /** `noted` must run in the transaction that stores the event's effects. */
   onEvent: (event: JobEvent, noted: () => void) => void;
-  /** Asks the pilot to stop the job; its end is then the job's. */
+  /** Asks the pilot to stop the job; the job's own end then counts. */
   signal: AbortSignal;
 }

@@ -47,7 +47,7 @@ interface Changes {
   buildId?: string;
   token?: string;
   session?: string;
-  /** Of the job that it has. */
+  /** The lease of the job that the pilot has. */
   lease?: number;
   secondsLeft?: number;
   device?: Device;
@@ -71,7 +71,7 @@ function fixture({ awayMs = 30_000 } = {}) {
       nowMs: () => clock.ms,
       awayMs,
     });
-    /** A pilot that was submitted and comes; `said` is what the gateway said to it. */
+    /** Registers a pilot, after submitting it if it is new; `said` collects the gateway's messages to it. */
     const pilot = (schedulerJob: string, changes: Changes = {}) => {
       const token = `token-${schedulerJob}`;
       if (!table.pilots().some((row) => row.schedulerJob === schedulerJob))
@@ -112,7 +112,7 @@ const finished = (): JobEvent =>
     payload: { case: 'finished', value: create(JobFinishedSchema, { outcome: Outcome.PASSED }) },
   });
 
-test('a token lets in once, its session again, and nothing else does', () => {
+test('a token registers a pilot once, its session registers it again, and nothing else registers it', () => {
   const { pilot, pool } = fixture();
   const { said } = pilot('1');
   expect(() => pilot('1', { session: sessionOf('another') })).toThrow('its token was used before');
@@ -124,13 +124,13 @@ test('a token lets in once, its session again, and nothing else does', () => {
   expect(pool.roster.connected('gpu')).toBe(1);
 });
 
-test('a pilot of another build is refused', () => {
+test('a pilot from a different build is refused', () => {
   const { pilot, pool } = fixture();
   expect(() => pilot('1', { buildId: 'b2' })).toThrow("Put the gateway's own bundle on the nodes");
   expect(pool.roster.connected('gpu')).toBe(0);
 });
 
-test('a job runs under a lease; what comes under another number is refused and counted', async () => {
+test('a job runs under a lease; events under another lease number are refused and counted', async () => {
   const { pool, pilot, table } = fixture();
   const { session, said } = pilot('1');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
@@ -150,7 +150,7 @@ test('a job runs under a lease; what comes under another number is refused and c
   });
 });
 
-test('a job whose pilot is lost is told so, and its next lease has a higher number', async () => {
+test('a job whose pilot is lost gets an error, and its next lease has a higher number', async () => {
   const { pool, pilot } = fixture();
   const first = pilot('1');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
@@ -164,7 +164,7 @@ test('a job whose pilot is lost is told so, and its next lease has a higher numb
   expect((await next).node).toBe('node-2');
 });
 
-/** A pilot that runs a job; `heard` is what came of it at the gateway. */
+/** A pilot that runs a job; `heard` lists the sequence numbers of the events that the gateway passed on. */
 async function running({ pool, pilot }: ReturnType<typeof fixture>, signal = NEVER) {
   const { session, said } = pilot('1');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
@@ -176,7 +176,7 @@ async function running({ pool, pilot }: ReturnType<typeof fixture>, signal = NEV
 
 const numbered = (sequence: number, event = warning('')): JobEvent => ({ ...event, sequence: BigInt(sequence) });
 
-test('a pilot whose link broke comes back with its job: no event is missed or taken twice', async () => {
+test('a pilot whose link broke resumes its job without missing or repeating an event', async () => {
   const all = fixture();
   const { session, heard, end, lease } = await running(all);
   session.event(lease, numbered(1));
@@ -185,7 +185,7 @@ test('a pilot whose link broke comes back with its job: no event is missed or ta
   expect(all.pool.describe(all.table.pilots(), { queued: () => 0, clients: () => [] }).pilots[0]!.state).toBe(
     PilotState.AWAY,
   );
-  // What was under way when the link broke.
+  // An event that was in transit when the link broke.
   session.event(lease, numbered(3));
   const again = all.pilot('1', { lease });
   expect(again.said).toEqual([`registered ${lease} 2`]);
@@ -199,7 +199,7 @@ test('a pilot whose link broke comes back with its job: no event is missed or ta
   });
 });
 
-test('an event that does not follow is not taken: the pilot tells again from where the gateway is', async () => {
+test('an event after a gap is refused, and the pilot sends again from the last event that the gateway has', async () => {
   const all = fixture();
   const { session, said, heard, lease } = await running(all);
   session.event(lease, numbered(1));
@@ -209,7 +209,7 @@ test('an event that does not follow is not taken: the pilot tells again from whe
   expect(heard).toEqual([1]);
 });
 
-test('a pilot that comes back without its job, or too late for it, has lost it', async () => {
+test('a pilot that comes back without its job, or too late, has lost the job', async () => {
   const all = fixture();
   const { session, end, lease } = await running(all);
   session.lost('the network');
@@ -220,7 +220,7 @@ test('a pilot that comes back without its job, or too late for it, has lost it',
   again.session.lost('the network');
   all.pool.gone(1);
   await expect(gone).rejects.toThrow('its Slurm job has ended');
-  // Its process goes on, with the lease that is nobody's now.
+  // The pilot's process is still running and names the lease that has ended.
   const late = all.pilot('1', { lease: second.number });
   expect(late.said).toEqual(['registered 0 0']);
   late.session.event(second.number, numbered(1, finished()));
@@ -238,7 +238,7 @@ test('a pilot that stays away loses its job', async () => {
   await expect(end).rejects.toEqual(new LeaseLost('the network'));
 });
 
-test('a job that is stopped while its pilot is away: the pilot is told once it is back', async () => {
+test('a job that is stopped while its pilot is away is stopped when the pilot comes back', async () => {
   const all = fixture();
   const cancelled = new AbortController();
   const { session, end, lease } = await running(all, cancelled.signal);
@@ -250,7 +250,7 @@ test('a job that is stopped while its pilot is away: the pilot is told once it i
   await end;
 });
 
-test('a gateway that is started again takes up the lease of a pilot that comes back with it', async () => {
+test('a restarted gateway resumes the lease of a pilot that comes back with it', async () => {
   const all = fixture();
   const { session, lease } = await running(all);
   session.event(lease, numbered(1));
@@ -274,7 +274,7 @@ test('a gateway that is started again takes up the lease of a pilot that comes b
   expect((await second.pool.take('gpu', 'jobs/2', { signal: NEVER })).number).toBeGreaterThan(lease);
 });
 
-test('a job is given back and its pilot takes no other', async () => {
+test('a pilot that gives its job back gets no other job', async () => {
   const { pool, pilot, table } = fixture();
   const { session } = pilot('1');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
@@ -288,7 +288,7 @@ test('a job is given back and its pilot takes no other', async () => {
   );
 });
 
-test('a pilot that has less than a minute left gets no job and is let go', async () => {
+test('a pilot with less than a minute left gets no job and is dismissed', async () => {
   const { pool, pilot } = fixture();
   const { session, said } = pilot('1', { secondsLeft: 61 });
   session.alive(59);
@@ -299,7 +299,7 @@ test('a pilot that has less than a minute left gets no job and is let go', async
   expect((await waiting).node).toBe('node-2');
 });
 
-test('a pilot that could not run a job gets no other: the next is tried elsewhere', async () => {
+test('a pilot that could not run a job gets no other, and the next attempt runs on another pilot', async () => {
   const { pool, pilot } = fixture();
   const { session, said } = pilot('1');
   pilot('2');
@@ -311,7 +311,7 @@ test('a pilot that could not run a job gets no other: the next is tried elsewher
   expect((await pool.take('gpu', 'jobs/1', { signal: NEVER })).node).toBe('node-2');
 });
 
-test('a node with another device than its partition has is refused', () => {
+test("a node whose device differs from its partition's device is refused", () => {
   const { pilot, pool } = fixture();
   const emulator = create(DeviceSchema, {
     ...FAKE_DEVICE,
@@ -355,7 +355,7 @@ test.each([
     create(JobEventSchema, { payload: { case: 'finished', value: { outcome: 99 as Outcome } } }),
     /outcome 99/,
   ],
-])('a pilot that tells of %s loses its job, and nothing of that is passed on', async (_, event, reason) => {
+])('a pilot that sends %s loses its job, and the event is not passed on', async (_, event, reason) => {
   const { pool, pilot } = fixture();
   const { session, said } = pilot('1');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
@@ -368,7 +368,7 @@ test.each([
   expect(said.at(-1)).toMatch(/^dismissed: /);
 });
 
-test('a pilot has the files of its job while it has it', async () => {
+test('a pilot can read the files of its job only while it has the job', async () => {
   const { pool, pilot } = fixture();
   const { session } = pilot('1');
   const sha256 = sha256Of('a source');
@@ -384,7 +384,7 @@ test('a pilot has the files of its job while it has it', async () => {
   expect(() => pool.workOf(sessionOf('1'))).toThrow(none);
 });
 
-test('an event that can not be stored ends its job, not its pilot', async () => {
+test('an event that cannot be stored ends its job but not its pilot', async () => {
   const { pool, pilot } = fixture();
   const { session, said } = pilot('1');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
@@ -428,13 +428,13 @@ test('a job that is stopped while it waits leaves no trace', async () => {
   expect(pool.roster.runningJobs('gpu')).toBe(0);
 });
 
-test('held and used seconds', async () => {
+test('held seconds and used seconds are counted separately', async () => {
   const { pool, pilot, table, clock } = fixture();
   const { session } = pilot('1');
   clock.ms += 10_000;
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
   const end = lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER });
-  // It fetches sources and builds.
+  // The pilot fetches sources and builds before the job starts.
   clock.ms += 5_000;
   session.event(lease.number, started(1));
   clock.ms += 25_000;
@@ -448,7 +448,7 @@ test('held and used seconds', async () => {
   });
 });
 
-test('what a node lacks, and a clock that is an hour off, are told; its time counts by the gateway', () => {
+test("missing tools and a clock that is an hour off are reported, and held time counts by the gateway's clock", () => {
   const { pool, pilot, table, clock } = fixture();
   pilot('1', { clockOffMs: 3_600_000, missing: ['nvcc', 'ncu', 'bwrap'] });
   clock.ms += 10_000;
@@ -457,7 +457,7 @@ test('what a node lacks, and a clock that is an hour off, are told; its time cou
   expect(partitions[0]!.heldSeconds).toBe(10);
 });
 
-test('a result that was under way when the scheduler ended its pilot counts; the job is not given back twice', async () => {
+test('a result that was in transit when the scheduler ended the pilot counts, and the job is not given back as well', async () => {
   const all = fixture();
   const { session, end, lease } = await running(all);
   session.leaving('preempted');
@@ -470,7 +470,7 @@ test('a result that was under way when the scheduler ended its pilot counts; the
   });
 });
 
-test('a job that is stopped between its lease and its start is told to its pilot, which ends it', async () => {
+test('a job that is stopped between its lease and its start is assigned and stopped on its pilot', async () => {
   const { pool, pilot } = fixture();
   const { session, said } = pilot('1');
   const cancelled = new AbortController();
@@ -483,7 +483,7 @@ test('a job that is stopped between its lease and its start is told to its pilot
   expect(pool.roster.connected('gpu')).toBe(1);
 });
 
-test('a pilot that is lost between the lease and the start of its job: the job is told', async () => {
+test('a job gets an error if its pilot is lost between the lease and the start', async () => {
   const { pool, pilot } = fixture();
   const { session } = pilot('1');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
@@ -492,7 +492,7 @@ test('a pilot that is lost between the lease and the start of its job: the job i
   await expect(lease.run(ASSIGNMENT, { onEvent: () => undefined, signal: NEVER })).rejects.toThrow(LeaseLost);
 });
 
-test('a pilot can not be let in while nothing can be stored, and comes again', () => {
+test('a pilot cannot register while the store is full, and can once it has space', () => {
   const { pilot, table, pool } = fixture();
   const full = vi.spyOn(table, 'beginSession').mockImplementation(() => {
     throw new Error('disk full');
@@ -507,7 +507,7 @@ test('a pilot can not be let in while nothing can be stored, and comes again', (
 const PROFILES = () => ({ needs: [], likes: ['ncu'] });
 const COMPILES = () => ({ needs: ['nvcc'], likes: [] });
 
-test('a job that wants a profile waits for a node that has ncu; one that does not leaves that node free', async () => {
+test('a job that wants a profile waits for a node with ncu, and other jobs leave that node free', async () => {
   const { pool, pilot } = fixture();
   pilot('1');
   pilot('2', { missing: ['ncu'] });
@@ -527,7 +527,7 @@ test('a job that wants a profile waits for a node that has ncu; one that does no
   expect((await waits).node).toBe('node-1');
 });
 
-test('where no node has ncu the job runs all the same, also once the one that had it has gone', async () => {
+test('a job that wants a profile runs without ncu if no node has it, even if the only node with ncu has gone', async () => {
   const { pool, pilot } = fixture();
   const able = pilot('1');
   await pool.take('gpu', 'jobs/1', { signal: NEVER });
@@ -538,7 +538,7 @@ test('where no node has ncu the job runs all the same, also once the one that ha
   expect((await waits).node).toBe('node-2');
 });
 
-test('a job that no node can run is refused, with what to install; one that some can run goes there', async () => {
+test('a job that no node can run is refused with the tools to install; a job that some nodes can run goes to one of them', async () => {
   const { pool, pilot } = fixture();
   const waits = pool.take('gpu', 'jobs/1', { signal: NEVER, wants: COMPILES });
   pilot('1', { missing: ['nvcc', 'ncu'] });
@@ -551,7 +551,7 @@ test('a job that no node can run is refused, with what to install; one that some
   expect((await pool.take('gpu', 'jobs/2', { signal: NEVER, wants: COMPILES })).node).toBe('node-2');
 });
 
-test('a pilot whose job was taken from it is not let in again, and its session reads nothing', async () => {
+test('a pilot whose job was taken away cannot register again, and its session is closed', async () => {
   const { pool, pilot, table } = fixture();
   const { session } = pilot('1');
   const lease = await pool.take('gpu', 'jobs/1', { signal: NEVER });
@@ -564,7 +564,7 @@ test('a pilot whose job was taken from it is not let in again, and its session r
   expect(table.pilotOf(sessionOf('1'))).toBeUndefined();
 });
 
-test('the bytes that a pilot sends for a job are limited, without its log lines, and so is each event', async () => {
+test("the bytes of a job's events are limited, log lines excepted, and so is the size of each event", async () => {
   const mebibytes = (count: number) =>
     create(JobEventSchema, {
       payload: {
@@ -584,7 +584,7 @@ test('the bytes that a pilot sends for a job are limited, without its log lines,
   }
 });
 
-test('a pilot cannot send long texts: device, tools, events, and reasons for giving a job back are bounded', async () => {
+test('long texts from a pilot are cut: device, tools, events, and reasons for giving a job back', async () => {
   const long = 'x'.repeat(1024 ** 2);
   const { pool, pilot } = fixture();
   const device = create(DeviceSchema, { ...OWN_DEVICE, driverVersion: long });

@@ -25,17 +25,17 @@ import { WaitingJobs, type WaitingJob } from './waiting-jobs.ts';
 
 interface TakeOptions {
   signal: AbortSignal;
-  /** What the job wants of a node; asked where nodes lack something. Default: nothing. */
+  /** What the job wants from a node; called only if nodes lack something. Default: nothing. */
   wants?: () => NodeWants;
-  /** Called in every round in which the job waits, with the reason why no pilot comes. */
+  /** Called in every round in which the job still waits, with the reason why no pilot comes. */
   onProblem?: (problem: string) => void;
 }
 
-/** The jobs before the pool, by partition. */
+/** The jobs that have not reached the pool yet, by partition. */
 export interface QueueState {
   queued: (partition: string) => number;
   clients: (partition: string) => ClientLoad[];
-  /** Undefined: pilots build. */
+  /** undefined if pilots build. */
   builds?: FleetBuilds | undefined;
 }
 
@@ -47,11 +47,11 @@ export interface PoolOptions extends AdmissionRules {
 }
 
 const AWAY_MS = 30_000;
-/** Most characters that a job keeps of its pilot's reason, and of each text in its pilot's events. */
+/** Maximum characters of a pilot's reason that a job keeps, and of each text in its pilot's events. */
 const MOST_REASON = 500;
 const MOST_TEXT = 16_384;
 
-/** The pilots of a gateway: which is let in, which has which job, and what becomes of a job whose pilot is lost. */
+/** The pilots of a gateway: which may register, which job each has, and what happens to a job whose pilot is lost. */
 export class PilotPool {
   readonly #options: PoolOptions;
   readonly #nowMs: () => number;
@@ -66,28 +66,28 @@ export class PilotPool {
     this.devices = new PartitionDevices(options.partitions);
   }
 
-  /** Who is there. */
+  /** The known pilots. */
   get roster(): Pick<PilotRoster, 'connected' | 'runningJobs' | 'isConnected' | 'stays' | 'idleSince'> {
     return this.#roster;
   }
 
-  /** Told when a pilot is free or has gone. */
+  /** Called when a pilot becomes free or has gone. */
   onChange: () => void = () => undefined;
 
-  /** Why nothing can be stored; undefined: it can. Pilots that are away come back once it can. */
+  /** Why nothing can be stored; undefined if the store works. Pilots that are away cannot come back while it fails. */
   storeFailure: () => FlashcoreError | undefined = () => undefined;
 
-  /** Jobs of a partition that wait for a pilot. */
+  /** The number of a partition's jobs that wait for a pilot. */
   waitingJobs(partition: string): number {
     return this.#waiting.count(partition);
   }
 
-  /** Tells the jobs that wait why no pilot comes. */
+  /** Tells the waiting jobs why no pilot comes. */
   tellWaiting(partition: string, problem: string): void {
     this.#waiting.tell(partition, problem);
   }
 
-  /** Lets a pilot go that has no job. */
+  /** Dismisses a pilot that has no job. */
   dismiss(id: number, reason: string): void {
     const pilot = this.#roster.get(id);
     if (!pilot?.link || pilot.work) return;
@@ -95,20 +95,20 @@ export class PilotPool {
     pilot.link.dismiss(reason);
   }
 
-  /** Waits for pilots that an earlier gateway let in. */
+  /** Starts waiting for pilots that an earlier gateway registered. */
   expect(rows: readonly PilotRow[]): void {
     for (const row of rows.filter(({ registered }) => registered)) this.#expected(row, '');
   }
 
-  /** What the scheduler says of a pilot that is not connected: it has ended. */
+  /** The scheduler says that a pilot has ended. Ignored while the pilot is connected. */
   gone(id: number): void {
     if (!this.#roster.isConnected(id)) this.#lost(id, 'its Slurm job has ended');
   }
 
   /**
-   * Lets a pilot in by its one-time token, or again by its session too; a job that it has goes on, if it is still its
-   * own. Errors: UNAUTHENTICATED, INVALID_REQUEST, VERSION_MISMATCH: it is then to be dismissed; DISK_FULL,
-   * STORE_UNAVAILABLE: it is to come back.
+   * Registers a pilot by its one-time token, or again by its session as well. A job that it comes back with continues
+   * if the pilot still holds the lease. Errors: UNAUTHENTICATED, INVALID_REQUEST, VERSION_MISMATCH: dismiss the pilot;
+   * DISK_FULL, STORE_UNAVAILABLE: the pilot may try again.
    */
   register(asked: Register, link: PilotLink): PilotSession {
     const { logger } = this.#options;
@@ -117,7 +117,7 @@ export class PilotPool {
     const { row, device } = this.#welcome(asked);
     const { id, schedulerJob, partition } = row;
     const before = this.#roster.get(id);
-    // A half-open connection of the same pilot: the younger one counts.
+    // The previous connection of the same pilot may be half open, so the new connection replaces it.
     before?.link?.cut('the same pilot has registered again');
     const work = this.#workThatGoesOn(id, Number(asked.lease));
     const pilot = arrivedPilot(row, {
@@ -138,7 +138,7 @@ export class PilotPool {
     return this.#sessionOf(pilot);
   }
 
-  /** The job of the pilot whose session this is. Errors: PERMISSION_DENIED where it has none. */
+  /** The job of the pilot whose session this is. Errors: PERMISSION_DENIED if it has none. */
   workOf(session: string): PilotWork {
     const id = this.#options.table.pilotOf(session);
     const work = id === undefined ? undefined : this.#roster.get(id)?.work;
@@ -157,7 +157,7 @@ export class PilotPool {
     }
   }
 
-  /** For GetHost and the jobs that wait. Somebody without a pilot's token is in the log alone. */
+  /** Notes a refusal for GetHost and the waiting jobs. A caller without a pilot's token only appears in the log. */
   #noteRefusal(asked: Register, { message }: Error): void {
     const row = this.#options.table.admit(asked);
     if (typeof row !== 'object') return;
@@ -166,7 +166,7 @@ export class PilotPool {
     this.account.refusals.set(id, { partition, text });
   }
 
-  /** The work of a pilot that comes back with it. A lease that it names and does not have any more is refused. */
+  /** The work that a returning pilot still holds. A lease that the pilot names but no longer holds is refused. */
   #workThatGoesOn(id: number, lease: number): PilotWork | undefined {
     const pilot = this.#roster.get(id);
     clearTimeout(pilot?.givenUp);
@@ -231,7 +231,7 @@ export class PilotPool {
     this.#free(pilot, () => work.finish(result));
   }
 
-  /** Whatever went wrong with this job would go wrong with the next, so the pilot is not let in again. */
+  /** Takes a job from its pilot. The next job would probably fail the same way, so the pilot may not register again. */
   #takeBack(pilot: LivePilot, work: PilotWork, words: string): void {
     const reason = plainLine(words).slice(0, MOST_REASON);
     this.#options.logger.warn(
@@ -244,7 +244,7 @@ export class PilotPool {
     this.#options.table.endSession(pilot.id);
   }
 
-  /** Where an event can't be stored the job is the one that ends, not its pilot. */
+  /** Passes an event on. If it can't be stored, the job ends but its pilot stays. */
   #relay(pilot: LivePilot, work: PilotWork, event: JobEvent): void {
     try {
       work.relay(event);
@@ -254,12 +254,12 @@ export class PilotPool {
     }
   }
 
-  /** A pilot whose time is nearly over takes no further job, and its GPU is another's. */
+  /** Dismisses a pilot whose time is nearly over, so that it takes no further job and its GPU becomes free. */
   #dismissExpiring(pilot: LivePilot): void {
     if (!hasTime(pilot)) this.dismiss(pilot.id, 'its time is nearly over');
   }
 
-  /** A pilot for a job; waits for one that is free. Errors: COMPILER_MISSING, the signal's reason. */
+  /** Takes a pilot for a job, after waiting for a free one. Errors: COMPILER_MISSING, the signal's reason. */
   async take(
     partition: string,
     job: string,
@@ -271,15 +271,15 @@ export class PilotPool {
     );
   }
 
-  /** Undefined: no pilot is free for it. Errors: COMPILER_MISSING. */
+  /** undefined if no pilot is free for the job. Errors: COMPILER_MISSING. */
   #leaseFor({ partition, job, wants }: WaitingJob): Lease | undefined {
     const pilot = this.#roster.freeFor(partition, wants);
     return pilot && this.#leaseOf(pilot, { number: this.#options.table.lease(job, pilot), job, heard: 0 });
   }
 
   /**
-   * The lease that a job had when an earlier gateway ended: its pilot is given some time to come back with it.
-   * Undefined where the pilot has ended.
+   * The lease that a job had when an earlier gateway ended; its pilot gets some time to come back. undefined if the
+   * pilot has ended.
    */
   leaseBefore(row: LeaseRow): Lease | undefined {
     const submitted = this.#options.table.pilots().find(({ id }) => id === row.pilot);
@@ -288,7 +288,7 @@ export class PilotPool {
     return this.#leaseOf(pilot, row);
   }
 
-  /** Gives a pilot that an earlier gateway let in some time to come back. */
+  /** Gives a pilot that an earlier gateway registered some time to come back. */
   #expected(row: PilotRow, node: string): LivePilot | undefined {
     const device = this.devices.of(row.partition);
     const before = this.#roster.get(row.id);
@@ -302,16 +302,16 @@ export class PilotPool {
   #waitFor(pilot: LivePilot, reason: string): void {
     pilot.givenUp = setTimeout(() => {
       if (!this.#roster.has(pilot)) return;
-      // It can't come back before.
+      // The pilot can't register while nothing can be stored.
       if (this.storeFailure()) this.#waitFor(pilot, reason);
       else this.#lost(pilot.id, reason);
     }, this.#options.awayMs ?? AWAY_MS).unref();
   }
 
-  /** Leaves all pilots, with their jobs, to a gateway that is started again. */
+  /** Disconnects all pilots, which keep their jobs for the restarted gateway. */
   leave(): void {
     const pilots = this.#roster.all();
-    // Nothing that is still said here is told a pilot.
+    // With an empty roster, nothing that happens from here on reaches a pilot.
     this.#roster.clear();
     for (const { link, givenUp } of pilots) {
       clearTimeout(givenUp);
@@ -319,7 +319,7 @@ export class PilotPool {
     }
   }
 
-  /** What GetHost says of the cluster. `submitted`: all pilots that have not ended. */
+  /** The cluster for GetHost. `submitted`: all pilots that have not ended. */
   describe(submitted: readonly PilotRow[], { queued, clients, builds }: QueueState): Fleet {
     return this.account.describe({
       partitions: this.#options.partitions,
@@ -341,7 +341,7 @@ export class PilotPool {
       note: (heard) => this.#options.table.heard(number, heard),
     });
     pilot.work = work;
-    // Another object stands for the pilot once it has come back.
+    // A pilot that came back is represented by another object.
     const holder = (): LivePilot | undefined => {
       const one = this.#roster.get(pilot.id);
       return one?.work === work ? one : undefined;
@@ -362,7 +362,7 @@ export class PilotPool {
     };
   }
 
-  /** A node that does not end its job within what a stopped job has is lost, with its pilot. */
+  /** Gives up a node that does not end a stopped job in time, along with its pilot. */
   #giveUp(pilot: LivePilot | undefined): void {
     if (!pilot) return;
     pilot.link?.dismiss('it did not stop its job');
@@ -387,7 +387,7 @@ export class PilotPool {
     });
   }
 
-  /** A pilot with a job has some time to come back with it; one without is as good as another. */
+  /** A pilot with a job gets some time to come back with it; a pilot without one can be replaced by any other. */
   #linkBroke(pilot: LivePilot, reason: string): void {
     if (!pilot.link) return;
     if (!pilot.work || pilot.leaving) return this.#lost(pilot.id, reason);
@@ -405,7 +405,7 @@ export class PilotPool {
     const now = this.#nowMs();
     this.account.spend(pilot.partition, { heldMs: now - pilot.startMs });
     const { work } = pilot;
-    // Who waited for it may not have to any more.
+    // A job that waited for this node's tools may no longer have to wait.
     queueMicrotask(() => this.#serveWaiting(pilot.partition));
     if (!work) return;
     this.account.spend(pilot.partition, { usedMs: work.usedMs(now) });

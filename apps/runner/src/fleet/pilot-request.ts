@@ -19,15 +19,15 @@ import type { SourceStore } from '../store/sources.ts';
 export interface PilotRequestParts {
   kernels: KernelCatalog;
   sources: SourceStore;
-  /** The kernel of the request, where it has one. */
+  /** The request's kernel, if it has one. */
   kernel: ResolvedKernel | undefined;
-  /** Build of the device's champion, to compare an experiment with; undefined: with none but the request's. */
+  /** Build id of the device's champion for the comparison; undefined: only a champion of the request is compared. */
   championBuild: string | undefined;
-  /** What the gateway decided about the run; undefined: it is no experiment. */
+  /** The gateway's decisions about the run; undefined if it is not an experiment. */
   assigned: AssignedRun | undefined;
 }
 
-/** What a request may have of a kernel to build. */
+/** The fields about kernels that a request may have. */
 interface Named {
   kernel?: KernelReference | undefined;
   variant?: Variant | undefined;
@@ -38,8 +38,8 @@ interface Named {
 }
 
 /**
- * A client's request as a pilot gets it, in protobuf's binary form: kernels and builds of the gateway are source trees,
- * so that any node can carry it out, and what is about this gateway's queue is left out. Errors: as for the kernels.
+ * A client's request in the binary form that a pilot gets. The gateway's kernels and builds become source trees, so
+ * that any node can run the request, and options about this gateway's queue are left out. Errors: as for the kernels.
  */
 export function pilotRequest<Method extends JobMethod>(
   method: Method,
@@ -71,21 +71,21 @@ export function pilotRequest<Method extends JobMethod>(
   const settings = copy[measured];
   if (settings?.champion) settings.champion = asTree(settings.champion);
   if (assigned) copy.assigned = assigned;
-  // The gateway keeps the time and the queue, and each attempt is a job of its own there.
+  // The gateway enforces time limits and the queue, and each attempt is a separate job of the pilot's runner.
   copy.options = create(JobOptionsSchema);
   return toBinary(schema, copy as never);
 }
 
-/** What a pilot is asked to do: its request, and the files of all its source trees. */
+/** A pilot's request, with the files of all its source trees. */
 export interface Asked {
   request: Uint8Array;
   files: SourceFile[];
-  /** What it builds, where it names a kernel. */
+  /** The kernel to build, if the request names one. */
   kernel: KernelVariant | undefined;
   assigned: AssignedRun | undefined;
 }
 
-/** Reads a request that pilotRequest() made. */
+/** Parses a request that pilotRequest() made. */
 export function readPilotRequest({ method, request }: KeptRequest): Asked {
   const schema: DescMessage = KernelRunnerService.method[method].input;
   const { kernel, variant, champion, settings, benchmark, assigned } = fromBinary(schema, request) as unknown as Named;

@@ -1,9 +1,9 @@
 import { hasTime, type LivePilot } from './live-pilot.ts';
 import { fittest, type NodeWants } from './node-wants.ts';
 
-/** Who is there: the pilots that have not ended, connected or away, and which of them are free. */
+/** The pilots that have not ended, connected or away, and which of them are free. */
 export class PilotRoster {
-  /** By their number in the store: Slurm may give a job number again. */
+  /** By id in the store, because Slurm may reuse a job number. */
   readonly #live = new Map<number, LivePilot>();
 
   all(): LivePilot[] {
@@ -14,7 +14,7 @@ export class PilotRoster {
     return this.#live.get(id);
   }
 
-  /** Whether this is the pilot's present object: another stands for it once it has come back. */
+  /** Whether this is the pilot's current object; a pilot that comes back gets a new one. */
   has(pilot: LivePilot): boolean {
     return this.#live.get(pilot.id) === pilot;
   }
@@ -31,15 +31,15 @@ export class PilotRoster {
     this.#live.clear();
   }
 
-  /** Pilots of a partition that are connected and stay. */
+  /** The number of a partition's connected pilots that are not leaving. */
   connected(partition: string): number {
-    // Asked with each job: no list is made of thousands.
+    // Called for each job, so it builds no list of thousands.
     let count = 0;
     for (const one of this.#live.values()) if (one.partition === partition && one.link && !one.leaving) count += 1;
     return count;
   }
 
-  /** Jobs of a partition that have a pilot. */
+  /** The number of a partition's jobs that have a pilot. */
   runningJobs(partition: string): number {
     return this.all().filter((one) => one.partition === partition && one.work).length;
   }
@@ -49,12 +49,12 @@ export class PilotRoster {
     return this.get(id)?.link !== undefined;
   }
 
-  /** Whether a pilot takes jobs, or will when it is back. */
+  /** Whether a pilot takes jobs, now or when it is back. */
   stays(id: number): boolean {
     return this.get(id)?.leaving === false;
   }
 
-  /** The partition's pilots that had no job since then, the longest idle first. */
+  /** The partition's pilots that have been idle since then, longest idle first. */
   idleSince(partition: string, beforeMs: number): number[] {
     return this.#idle(partition)
       .filter(({ idleSinceMs }) => idleSinceMs <= beforeMs)
@@ -62,16 +62,16 @@ export class PilotRoster {
       .map(({ id }) => id);
   }
 
-  /** Whether a pilot has no job; one that has no time for another counts too. */
+  /** Whether some pilot has no job, even if it has no time left for another. */
   hasIdle(partition: string): boolean {
     return this.#idle(partition).length > 0;
   }
 
-  /** The free pilot for a job; undefined: it waits. Errors: COMPILER_MISSING. */
+  /** The free pilot for a job; undefined if the job must wait. Errors: COMPILER_MISSING. */
   freeFor(partition: string, wants: () => NodeWants): LivePilot | undefined {
     const free = this.#idle(partition).filter(hasTime);
     if (free.every(({ missing }) => missing.size === 0)) return free[0];
-    // One that is away may come back.
+    // Includes pilots that are away, because they may come back.
     const all = this.all().filter((one) => one.partition === partition && !one.leaving);
     return fittest(wants(), { free, all, partition });
   }

@@ -11,48 +11,48 @@ import { JobHeld } from '../jobs/job-run.ts';
 import type { LeaseRow } from '../store/fleet-table.ts';
 import type { LeaseOptions, PilotLink } from './pilot-link.ts';
 
-/** Less than a stopped job has (STOP_GRACE_MS), so that the partition never counts as held. */
+/** Shorter than STOP_GRACE_MS of a stopped job, so that the partition never counts as held. */
 const STOP_WITHIN_MS = 4_000;
 
-/** Most bytes of files and events that a pilot may store for one job. The largest experiments need 40 MiB. */
+/** Maximum bytes of files and events that a pilot may store for one job. The largest experiments need 40 MiB. */
 const MOST_STORED_BYTES = 256 * 1024 ** 2;
-/** An answer to a client can hold four events of this size. */
+/** A message to a client has room for four events of this size. */
 const MOST_EVENT_BYTES = 16 * 1024 ** 2;
 
-/** What the files that a pilot reads are. */
+/** The files that a pilot may read for its job. */
 export type AssignedFiles = Pick<Assignment, 'files' | 'compilations'>;
 
 interface WorkOptions {
   nowMs: () => number;
-  /** Notes in the store how far the pilot's events are. */
+  /** Records in the store up to which event the pilot was heard. */
   note: (heard: number) => void;
 }
 
-/** The pilot that has it. */
+/** The pilot that has the job. */
 interface Holder {
-  /** Undefined: it is away, or lost. */
+  /** undefined if the pilot is away or lost. */
   link: () => PilotLink | undefined;
-  /** Told when it does not stop. */
+  /** Called if the pilot does not stop the job. */
   onUnstopped: () => void;
-  /** Undefined: the pilot has the job already. */
+  /** undefined if the pilot already has the job. */
   assignment: Assignment | undefined;
 }
 
-/** A job that a pilot has under a lease: how far its events are, and how it ends. */
+/** A job that a pilot has under a lease: which events were heard, and how the job ends. */
 export class PilotWork {
   readonly lease: number;
   readonly job: string;
   readonly #nowMs: WorkOptions['nowMs'];
-  /** When the pilot began to run it; undefined: it was assigned. */
+  /** When the pilot began to run the job; undefined until then. */
   #runsSinceMs: number | undefined;
   readonly #note: WorkOptions['note'];
   readonly #end = Promise.withResolvers<JobFinished>();
   #onEvent: LeaseOptions['onEvent'] = () => undefined;
-  /** The pilot's number of the last event. */
+  /** The pilot's number for the last event heard. */
   #heard: number;
   #stopping = false;
   #isOver = false;
-  /** Undefined: the job was not taken up yet since the gateway was started again. */
+  /** The files that the pilot may read; undefined if a restarted gateway has not resumed the job yet. */
   #readable: Record<'source' | 'build', ReadonlySet<string>> | undefined;
   #storedBytes = 0;
 
@@ -60,11 +60,11 @@ export class PilotWork {
     this.lease = number;
     this.job = job;
     this.#nowMs = nowMs;
-    // It ran when an earlier gateway heard of it.
+    // An earlier gateway heard events, so the job is running.
     if (heard > 0) this.#runsSinceMs = nowMs();
     this.#heard = heard;
     this.#note = note;
-    // The pilot may be lost before its job runs.
+    // Prevents an unhandled rejection if the pilot is lost before run() is called.
     this.#end.promise.catch(() => undefined);
   }
 
@@ -72,22 +72,22 @@ export class PilotWork {
     return this.#heard;
   }
 
-  /** The pilot was told to stop it, or is to be once it is back. */
+  /** True if the pilot was told to stop the job, or will be told when it is back. */
   get stopping(): boolean {
     return this.#stopping;
   }
 
-  /** Its job goes on under the same lease, as another work. */
+  /** True once another PilotWork continues the job under the same lease. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** How long the pilot has run it: while it fetches what the job is made of, its GPU is idle. */
+  /** How long the pilot has run the job, without the time to fetch its files, during which the GPU is idle. */
   usedMs(nowMs: number): number {
     return this.#runsSinceMs === undefined ? 0 : nowMs - this.#runsSinceMs;
   }
 
-  /** Lets its pilot read what the job is made of. */
+  /** Lets the pilot read the job's files. */
   assigned({ files, compilations }: AssignedFiles): void {
     this.#readable = {
       source: new Set(files.map(({ sha256 }) => sha256)),
@@ -95,7 +95,7 @@ export class PilotWork {
     };
   }
 
-  /** Errors: PERMISSION_DENIED for a file that is no part of the job, STORE_UNAVAILABLE: ask again. */
+  /** Errors: PERMISSION_DENIED for a file of another job, STORE_UNAVAILABLE: ask again. */
   requireReadable(kind: 'source' | 'build', sha256: Sha256): void {
     if (!this.#readable)
       throw new FlashcoreError('STORE_UNAVAILABLE', {}, 'The gateway takes the job up again: ask again in a moment');
@@ -107,7 +107,7 @@ export class PilotWork {
     );
   }
 
-  /** Counts what its pilot stores. Errors: PERMISSION_DENIED beyond what a job may have. */
+  /** Counts the bytes that the pilot stores. Errors: PERMISSION_DENIED beyond a job's limit. */
   takeStored(bytes: number): void {
     const stored = this.#storedBytes + bytes;
     if (stored > MOST_STORED_BYTES)
@@ -119,9 +119,9 @@ export class PilotWork {
     this.#storedBytes = stored;
   }
 
-  /** Counts the bytes of an event. Returns the reason where they exceed a limit, else undefined. */
+  /** Counts the bytes of an event. Returns the reason if they exceed a limit, else undefined. */
   tooMuch(event: JobEvent): string | undefined {
-    // The job's log has its own limit on lines, since a kernel may print any number.
+    // The job's log has its own limit on lines, because a kernel may print any number.
     if (event.payload.case === 'logLine') return undefined;
     const { byteLength } = toBinary(JobEventSchema, event);
     if (byteLength > MOST_EVENT_BYTES)
@@ -133,7 +133,10 @@ export class PilotWork {
     return undefined;
   }
 
-  /** Has the pilot do it, or go on with it, until it ends. Errors: those of fail(). */
+  /**
+   * Assigns the job to the pilot, or waits for a pilot that already has it, until the job ends. Errors: those of
+   * fail().
+   */
   async run({ onEvent, signal }: LeaseOptions, { link, onUnstopped, assignment }: Holder): Promise<JobFinished> {
     this.#onEvent = onEvent;
     let unanswered: NodeJS.Timeout | undefined;
@@ -155,17 +158,22 @@ export class PilotWork {
     }
   }
 
-  /** The gateway can't store what the pilot tells: cut off, it runs on, and tells the rest when it comes back. */
+  /**
+   * Used if the gateway can't store the pilot's events: disconnects the pilot, which continues and sends the rest when
+   * it is back.
+   */
   #letGo(held: JobHeld, link: PilotLink | undefined): void {
     this.#isOver = true;
     this.fail(held);
     link?.cut(held.message);
   }
 
-  /** Where an event stands after those that were heard; one that was told before, ahead of a cut, is passed over. */
+  /**
+   * The place of an event relative to those heard. An event that was already sent before a disconnection is ignored.
+   */
   placeOf({ sequence }: JobEvent): 'next' | 'heard before' | 'after a gap' {
     const number = Number(sequence);
-    // The pilot's own word, where its runner has none.
+    // The event comes from the pilot itself and not from its runner.
     if (number === 0) return 'next';
     if (number <= this.#heard) return 'heard before';
     return number === this.#heard + 1 ? 'next' : 'after a gap';
@@ -176,7 +184,7 @@ export class PilotWork {
     this.#heard = Math.max(this.#heard, Number(sequence));
   }
 
-  /** Passes an event on that was heard. Errors: it can't be stored. */
+  /** Passes a heard event on. Errors: the event can't be stored. */
   relay(event: JobEvent): void {
     this.#onEvent(event, () => this.#note(this.#heard));
   }

@@ -21,48 +21,48 @@ import { LeasedJob } from './leased-job.ts';
 import { PilotConnection, type ConnectionEnd } from './pilot-connection.ts';
 import { GatewayUnreachable } from './unreachable.ts';
 
-/** What a pilot needs of the runner in its own process. */
+/** What a pilot needs from the runner in its own process. */
 export interface PilotRunner {
-  /** Of the runner, in a folder of this user alone. */
+  /** Address of the runner, in a folder that only this user can enter. */
   address: string;
   buildId: string;
   device: Device;
   tools: readonly Tool[];
   sources: SourceStore;
   artifacts: ArtifactStore;
-  /** Whose jobs the runner's requests are, by request_id. */
+  /** The owners of the runner's requests, by request_id. */
   owners: Map<string, string>;
-  /** Where the runner looks for what the gateway compiled; undefined: it compiles everything itself. */
+  /** The gateway's compilations, for the runner to look up; undefined if the runner compiles everything itself. */
   assigned?: AssignedBuilds | undefined;
 }
 
 export interface PilotOptions {
-  /** "host:port" of the gateway. */
+  /** Address of the gateway, "host:port". */
   gateway: string;
   security: ClientSecurity | undefined;
-  /** The one-time token. */
+  /** The pilot's one-time token. */
   token: string;
-  /** When the scheduler ends it; Infinity: never. */
+  /** When the scheduler ends the pilot; Infinity: never. */
   endsAtMs: number;
   logger: Logger;
-  /** Aborted by TERM: the job is given back, and the pilot ends. */
+  /** Aborted by TERM; the pilot then gives its job back and ends. */
   signal: AbortSignal;
-  /** How long it may take to register at first; default 10 s. */
+  /** Time limit for the first registration; default 10 s. */
   firstReachMs?: number;
 }
 
-/** A pilot that has not registered by then holds a GPU for nothing. */
+/** A pilot that has not registered within this time holds a GPU for nothing. */
 const FIRST_REACH_MS = 10_000;
-/** A gateway that is started again is back by then; until then its job runs on. */
+/** A restarted gateway is back within this time. The pilot's job continues until then. */
 const AWAY_MS = 300_000;
-/** Between two tries to reach it; the last holds for all later ones. */
+/** Pauses between attempts to connect; the last one repeats. */
 const AGAIN_AFTER_MS = [200, 400, 800, 1_600, 3_200];
-/** Between two calls to a gateway that is away, or that can't store what it is given. */
+/** Pause between calls to a gateway that is unreachable or can't store anything. */
 const CALL_AGAIN_MS = 500;
 const CALL_LIMIT_MS = 120_000;
 
 /**
- * A pilot's life: registers, takes jobs until the gateway dismisses it or the signal aborts. Errors: the gateway's,
+ * Runs a pilot: registers, and takes jobs until the gateway dismisses it or the signal aborts. Errors: the gateway's,
  * GatewayUnreachable.
  */
 export async function flyPilot(runner: PilotRunner, options: PilotOptions): Promise<void> {
@@ -87,10 +87,10 @@ interface FlightParts {
   options: PilotOptions;
 }
 
-/** A pilot over all its connections: its job runs on while the gateway is away. */
+/** A pilot across all its connections. Its job continues while the gateway is unreachable. */
 class Flight {
   readonly #parts: FlightParts;
-  /** Shown with the token: whoever has both is this pilot. */
+  /** Sent along with the token; both together identify this pilot. */
   readonly #session = randomBytes(32).toString('base64url');
   #job: LeasedJob | undefined;
 
@@ -111,7 +111,7 @@ class Flight {
         if (dismissed !== undefined) return logger.info({ reason: dismissed }, 'dismissed');
         if (refused) throw refused;
         why = failure?.message ?? why;
-        // Its disk may be full: that is no address that nodes can't reach.
+        // A gateway that answers is reachable, even if it refuses because its disk is full.
         if (answered) everReached = true;
         if (registered) {
           everReached = true;
@@ -124,7 +124,7 @@ class Flight {
           throw new Error(`the gateway ${gateway} does not answer, or lets no pilot in (${why ?? 'no answer came'})`);
         const pauseMs = AGAIN_AFTER_MS[Math.min(failures, AGAIN_AFTER_MS.length - 1)]!;
         failures += 1;
-        // Not all pilots at once.
+        // A random pause, so that not all pilots try at the same moment.
         await sleep(pauseMs * (0.5 + Math.random()), undefined, { signal }).catch(() => undefined);
       }
     } finally {
@@ -132,7 +132,7 @@ class Flight {
     }
   }
 
-  /** `withinMs`: to be let in; undefined: the channel's own limits hold. */
+  /** `withinMs`: time limit for the registration; undefined: only the channel's own limits apply. */
   async #connect(withinMs: number | undefined): Promise<ConnectionEnd> {
     const { channel, options } = this.#parts;
     const connection: PilotConnection = new PilotConnection(channel, {
@@ -188,10 +188,10 @@ class Flight {
     this.#job = undefined;
   }
 
-  /** Gives the job back at once; nobody knows how long is left. */
+  /** Gives the job back at once, because the time left is unknown. */
   async #leave({ say }: PilotConnection): Promise<void> {
     const reason = 'the scheduler ends the pilot';
-    // First, or the gateway would give it the next job.
+    // Sent first, so that the gateway does not assign the next job.
     await say({ case: 'leaving', value: { reason } });
     const job = this.#job;
     if (!job) return;
@@ -199,7 +199,7 @@ class Flight {
     await say({ case: 'giveBack', value: { lease: job.lease, reason } });
   }
 
-  /** A call to the gateway; one that is away, or whose disk is full, is called again. */
+  /** Calls the gateway, and calls again while it is unreachable or its disk is full. */
   readonly #call = async <Response>(name: string, request: unknown, signal: AbortSignal): Promise<Response> => {
     for (;;) {
       signal.throwIfAborted();

@@ -34,10 +34,10 @@ function fixture(file = FILE) {
   const state = {
     queued: 0,
     building: 0,
-    /** The number that the scheduler gives next; default: one that it has not given yet. */
+    /** The job number that the scheduler gives next; default: an unused number. */
     gives: undefined as string | undefined,
     refused: undefined as Error | undefined,
-    /** Default: every partition. */
+    /** The partition that the scheduler refuses; default: every partition. */
     refusedFor: undefined as string | undefined,
     away: undefined as Error | undefined,
     why: undefined as string | undefined,
@@ -106,7 +106,7 @@ function fixture(file = FILE) {
   return { scaler, table, state, present, clock, pool, comes, dismissed, restarted };
 }
 
-test('a pilot for each job that waits, up to the most', async () => {
+test('submits one pilot per waiting job, up to the maximum', async () => {
   const { scaler, state, present } = fixture();
   await scaler.round();
   expect(present.size).toBe(0);
@@ -119,7 +119,7 @@ test('a pilot for each job that waits, up to the most', async () => {
   expect(present.size).toBe(3);
 });
 
-test('a pilot without a job is let go after its time, and no sooner', async () => {
+test('a pilot without a job is dismissed after its idle time and not before', async () => {
   const { scaler, state, clock, comes, dismissed } = fixture();
   state.queued = 1;
   await scaler.round();
@@ -133,7 +133,7 @@ test('a pilot without a job is let go after its time, and no sooner', async () =
   expect(dismissed).toEqual(['1: no job for 60 s']);
 });
 
-test('pilots that end before they register: others only now and then, and the reason is told', async () => {
+test('after pilots that end before they register, new ones are submitted only now and then, with the reason reported', async () => {
   const { scaler, state, present, clock, pool, table } = fixture();
   state.queued = 1;
   const problem = () => pool.describe(table.pilots(), { queued: () => 0, clients: () => [] }).schedulerProblem;
@@ -169,7 +169,7 @@ test('the reason why a pilot ended before it registered is shown at once, until 
   expect(pool.account.schedulerProblem).toBeUndefined();
 });
 
-test('a scheduler that is away is told, and asked again in the next round', async () => {
+test('an unreachable scheduler is reported and asked again in the next round', async () => {
   const { scaler, state, present, pool, table } = fixture();
   state.queued = 1;
   state.refused = new SchedulerError('Look at slurmctld: sbatch did not answer', { refused: false });
@@ -183,7 +183,7 @@ test('a scheduler that is away is told, and asked again in the next round', asyn
   expect(present.size).toBe(1);
 });
 
-test('a pilot that could not be noted, on a full disk say, is cancelled: it would hold a GPU for nothing', async () => {
+test('a pilot that cannot be recorded, for example on a full disk, is cancelled because it would hold a GPU for nothing', async () => {
   const { scaler, state, present, table } = fixture();
   state.queued = 1;
   const full = vi.spyOn(table, 'submitted').mockImplementation(() => {
@@ -196,7 +196,7 @@ test('a pilot that could not be noted, on a full disk say, is cancelled: it woul
   expect(present.size).toBe(1);
 });
 
-test('pilots of a gateway before this one that have ended are no failures', async () => {
+test('ended pilots of an earlier gateway do not count as failures', async () => {
   const { table, state, present, clock, comes, scaler, restarted } = fixture();
   state.queued = 3;
   await scaler.round();
@@ -209,7 +209,7 @@ test('pilots of a gateway before this one that have ended are no failures', asyn
   expect(present.size).toBe(3);
 });
 
-test('a scheduler that was away when the gateway began is asked although nothing waits', async () => {
+test('a scheduler that was unreachable when the gateway began is asked again even if no job waits', async () => {
   const { scaler, pool, state } = fixture();
   pool.account.schedulerProblem = 'Look at slurmctld: sinfo did not answer';
   state.away = new SchedulerError('Look at slurmctld: squeue did not answer', { refused: false });
@@ -220,14 +220,14 @@ test('a scheduler that was away when the gateway began is asked although nothing
   expect(pool.account.schedulerProblem).toBeUndefined();
 });
 
-test('a pilot that a gateway submitted and could not note before it was killed is cancelled by the next', async () => {
+test('a pilot that a killed gateway submitted but did not record is cancelled by the next gateway', async () => {
   const { scaler, present } = fixture();
   present.add('stray');
   await scaler.round();
   expect(present.size).toBe(0);
 });
 
-test('a job number that the scheduler gives again is another pilot: what the first had is lost once it is away', async () => {
+test("a reused job number is a new pilot, and the old pilot's job is lost once the old pilot disconnects", async () => {
   const { scaler, state, table, pool, comes } = fixture();
   const signal = new AbortController().signal;
   state.queued = 1;
@@ -255,7 +255,7 @@ test('a job number that the scheduler gives again is another pilot: what the fir
   expect([pool.roster.connected('gpu'), pool.roster.runningJobs('gpu')]).toEqual([1, 0]);
 });
 
-test('why a pilot is not let in is told at once, and until one registers', async () => {
+test('the reason why a pilot was refused is reported at once, until a pilot registers', async () => {
   const { scaler, state, present, clock, pool, comes } = fixture();
   state.queued = 1;
   await scaler.round();
@@ -273,7 +273,7 @@ test('why a pilot is not let in is told at once, and until one registers', async
   expect([pool.account.schedulerProblem, pool.account.refusals.size]).toEqual([undefined, 0]);
 });
 
-test('a pilot that the scheduler can never start is told of, until it can', async () => {
+test('a pilot that the scheduler can never start is reported until it can start', async () => {
   const { scaler, state, pool } = fixture();
   state.queued = 1;
   state.stuck = 'pilot 1 waits, Slurm says PartitionTimeLimit';
@@ -284,7 +284,7 @@ test('a pilot that the scheduler can never start is told of, until it can', asyn
   expect(pool.account.schedulerProblem).toBeUndefined();
 });
 
-test('a partition that the scheduler refuses keeps no other without pilots, and only its jobs are told', async () => {
+test('a partition that the scheduler refuses leaves the others their pilots, and only its own jobs hear about it', async () => {
   const bad = { ...FILE.partitions[0]!, partition: 'bad' };
   const { scaler, state, present, pool } = fixture({ ...FILE, partitions: [bad, ...FILE.partitions] });
   const heard: string[] = [];
@@ -301,7 +301,7 @@ test('a partition that the scheduler refuses keeps no other without pilots, and 
   expect([present.size, pool.account.schedulerProblem, heard]).toEqual([1, told, [`bad: ${told}`]]);
 });
 
-test("the cluster's GPUs are told, a node of two partitions once; a scheduler that can't say is no problem", async () => {
+test("the cluster's GPUs are reported, counting nodes of two partitions once; a scheduler that cannot count them is no problem", async () => {
   const { scaler, state, pool, table, clock } = fixture();
   const told = () => {
     const { gpus, partitions, schedulerProblem } = pool.describe(table.pilots(), {

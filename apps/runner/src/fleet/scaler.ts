@@ -9,28 +9,31 @@ export interface ScalerOptions {
   pool: PilotPool;
   table: FleetTable;
   scheduler: Scheduler;
-  /** Jobs of a partition that no pilot was asked for yet: they wait in the gateway's queue. */
+  /** Jobs of a partition that wait in the gateway's queue; no pilot has been requested for them yet. */
   queued: (partition: string) => number;
-  /** Jobs of a partition that are being built: they may not need a pilot, but keep those that are there. */
+  /** Jobs of a partition that are being built. They may not need a pilot, but idle pilots are kept for them. */
   building: (partition: string) => number;
   logger: Logger;
   nowMs?: () => number;
 }
 
-/** Pilots submitted in a first round, and at most: where they end early, that is known before many are lost. */
+/**
+ * Pilots submitted in the first round, and the maximum per round. The first rounds are small, so that early failures
+ * are noticed before many pilots are lost.
+ */
 const FIRST_AT_ONCE = 16;
 const MOST_AT_ONCE = 256;
-/** Calls of sbatch; a controller takes some hundred a second. */
+/** Parallel calls of sbatch; a controller handles some hundred per second. */
 const SIDE_BY_SIDE = 8;
-/** A pilot that was not seen in the scheduler's list may not be in it yet. */
+/** A pilot may be missing from the scheduler's list for this long after it was submitted. */
 const UNSEEN_MS = 10_000;
-/** After so many pilots that ended before they registered, others are submitted only now and then. */
+/** After this many pilots in a row that ended before they registered, new ones are submitted only now and then. */
 const MOST_FAILURES = 3;
 const AFTER_FAILURES_MS = 60_000;
-/** Between two looks at the cluster's GPUs. */
+/** The interval between two counts of the cluster's GPUs. */
 const COUNT_EVERY_MS = 15_000;
 
-/** Submits pilots as the queue grows, lets idle ones go, and notes which have ended. */
+/** Submits pilots as the queue grows, dismisses idle ones, and records which have ended. */
 export class Scaler {
   readonly #options: ScalerOptions;
   readonly #nowMs: () => number;
@@ -38,7 +41,7 @@ export class Scaler {
   #stopped = false;
   #asked = false;
   #countedMs = -Infinity;
-  /** By partition: pilots that were to be submitted in the last round at most. */
+  /** By partition: the limit on submitted pilots in the last round. */
   readonly #mostBefore = new Map<string, number>();
   /** By partition: pilots in a row that ended before they registered. */
   readonly #failures = new Map<string, { count: number; lastMs: number; why: string | undefined }>();
@@ -48,7 +51,7 @@ export class Scaler {
     this.#nowMs = options.nowMs ?? Date.now;
   }
 
-  /** One round. What the scheduler can't do now is tried in the next, and GetHost says so meanwhile. */
+  /** Runs one round. If the scheduler fails, the next round tries again, and GetHost reports the problem until then. */
   async round(): Promise<void> {
     const { file, logger } = this.#options;
     try {
@@ -57,7 +60,7 @@ export class Scaler {
       for (const settings of file.partitions) {
         this.#dismissIdle(settings);
         await this.#submitMissing(settings).catch((error: unknown) => {
-          // What is wrong with one partition is no reason to leave the others without pilots.
+          // A problem with one partition must not leave the others without pilots.
           if (!(error instanceof SchedulerError) || !error.refused) throw error;
           refused.set(settings.partition, `partition ${settings.partition}: ${error.message}`);
           logger.warn({ partition: settings.partition, reason: error.message }, 'a pilot could not be submitted');
@@ -67,7 +70,7 @@ export class Scaler {
       await this.#countGpus();
     } catch (error) {
       this.#tellProblems(() => (error as Error).message);
-      // What the scheduler says is the cause; where in our code it was heard says nothing.
+      // The scheduler's message is the cause; our stack trace would add nothing.
       const cause = error instanceof SchedulerError ? { reason: error.message } : { err: error };
       logger.warn(cause, 'the scheduler does not do what it is asked');
     }
@@ -77,23 +80,26 @@ export class Scaler {
     const { scheduler, file, pool, logger } = this.#options;
     if (!scheduler.gpus || this.#nowMs() - this.#countedMs < COUNT_EVERY_MS) return;
     this.#countedMs = this.#nowMs();
-    // What was said before may be wrong by now.
+    // The previous counts may be wrong by now.
     pool.account.gpus = [];
     try {
       pool.account.gpus = await scheduler.gpus(file.partitions);
     } catch (error) {
-      // A scheduler that does not know the question runs pilots all the same; one that is away is asked again.
+      // A scheduler without this query can still run pilots, but an unreachable one must be asked again.
       if (!(error instanceof SchedulerError) || !error.refused) throw error;
       logger.warn({ reason: error.message }, "the cluster's GPUs are not counted");
     }
   }
 
-  /** Submits nothing more. */
+  /** Stops submitting pilots. */
   stop(): void {
     this.#stopped = true;
   }
 
-  /** Where it can't be stored the pilot could not register: it would only hold a GPU. */
+  /**
+   * Records a submitted pilot. A pilot that can't be recorded could not register and would only hold a GPU, so it is
+   * cancelled.
+   */
   async #note(row: Omit<PilotRow, 'id'>, token: string): Promise<void> {
     try {
       this.#options.table.submitted(row, token);
@@ -109,10 +115,10 @@ export class Scaler {
     if (rows.length === 0 && this.#asked && pool.account.schedulerProblem === undefined) return;
     const present = await scheduler.pilots();
     this.#asked = true;
-    // The gateway was killed before it could note them: they can't register.
+    // A gateway was killed before it could record these pilots, so they can't register.
     const strays = [...present].filter((id) => !rows.some(({ schedulerJob }) => schedulerJob === id));
     if (strays.length > 0) await scheduler.cancel(strays);
-    // Of a number that was given twice the job in the list is the younger one.
+    // If a job number was reused, the job in the scheduler's list is the younger one.
     const youngest = new Map(rows.map(({ id, schedulerJob }) => [schedulerJob, id]));
     for (const { id, schedulerJob, partition, submitMs, registered } of rows) {
       if (registered) this.#registered.add(id);
@@ -134,7 +140,7 @@ export class Scaler {
   async #failed(partition: string, schedulerJob: string, refusal: string | undefined): Promise<void> {
     const { scheduler, logger } = this.#options;
     const { count, why: before } = this.#failures.get(partition) ?? { count: 0 };
-    // Where the scheduler does not answer, the next round reports that.
+    // If the scheduler does not answer, the next round reports that.
     const why = refusal ?? (await scheduler.whyEnded(schedulerJob).catch(() => undefined)) ?? before;
     this.#failures.set(partition, { count: count + 1, lastMs: this.#nowMs(), why });
     logger.warn({ pilot: schedulerJob, partition, why }, 'a pilot ended before it registered');
@@ -142,7 +148,7 @@ export class Scaler {
 
   /** Why the pilots of a partition are refused, or end before they register. */
   #failureText(partition: string): string | undefined {
-    // It is told before the pilot has ended, and its end been seen.
+    // A refusal is known before the pilot has ended and its end has been noticed.
     const refusals = [...this.#options.pool.account.refusals.values()];
     const refused = refusals.findLast((one) => one.partition === partition)?.text;
     const { count = 0, why } = this.#failures.get(partition) ?? {};
@@ -163,7 +169,7 @@ export class Scaler {
     return undefined;
   }
 
-  /** For GetHost and for the jobs that wait. */
+  /** Reports problems to GetHost and to the waiting jobs. */
   #tellProblems(textOf: (partition: string) => string | undefined): void {
     const { pool, file } = this.#options;
     const texts = new Set<string>();
@@ -187,16 +193,16 @@ export class Scaler {
   async #submitMissing(settings: PartitionSettings): Promise<void> {
     const { pool, table, scheduler, queued, logger } = this.#options;
     const { partition, min, max } = settings;
-    // A pilot that can't be noted would be cancelled at once.
+    // A pilot that can't be recorded would be cancelled at once.
     if (pool.storeFailure()) return;
     const failures = this.#failures.get(partition);
     if (failures && failures.count >= MOST_FAILURES && this.#nowMs() - failures.lastMs < AFTER_FAILURES_MS) return;
-    // One that was there and is gone may come back, but no job waits for it.
+    // A registered pilot that is away may come back, but no job should have to wait for it.
     const there = table
       .pilots()
       .filter((row) => row.partition === partition)
       .filter(({ id }) => pool.roster.stays(id) || !this.#registered.has(id)).length;
-    // Those that are gone for the moment still have their GPUs.
+    // Pilots that are away still hold their GPUs.
     const room = max - table.pilots().filter((row) => row.partition === partition).length;
     const wanted = Math.min(
       max,
@@ -215,7 +221,7 @@ export class Scaler {
     };
     const submitting = Array.from({ length: SIDE_BY_SIDE }, () =>
       submitOne().catch((error: unknown) => {
-        // What one is refused the others would be.
+        // The scheduler would refuse the other pilots too.
         missing = 0;
         throw error;
       }),
@@ -224,7 +230,7 @@ export class Scaler {
     if (refused?.status === 'rejected') throw refused.reason;
   }
 
-  /** Twice as many as in the round before, while none ends early. */
+  /** Twice the previous round's limit; back to the first round's limit if pilots ended early. */
   #mostNow(partition: string): number {
     const before = this.#failures.has(partition) ? undefined : this.#mostBefore.get(partition);
     const most = Math.min(MOST_AT_ONCE, before === undefined ? FIRST_AT_ONCE : 2 * before);

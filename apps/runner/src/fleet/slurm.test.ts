@@ -1,4 +1,4 @@
-/** Slurm's commands as scripts that say what Slurm would. */
+/** Slurm's commands are shell scripts that answer as Slurm does. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ const VERSION = 'slurm 22.05.8';
 
 afterEach(() => vi.unstubAllEnvs());
 
-/** Commands that write down what they are asked, and answer with a line of shell. */
+/** Puts commands into PATH that record their arguments and run a line of shell as their answer. */
 function fakeSlurm(answers: Record<string, string>) {
   const folder = temporaryFolder();
   const bin = join(folder.path, 'bin');
@@ -53,7 +53,7 @@ const sinfo = (partitions: string, version = VERSION): Record<string, string> =>
   sinfo: `if [ "$1" = --version ]; then echo '${version}'; else ${partitions}; fi`,
 });
 
-test('no Slurm, one that is too old, a partition or a GRES that it does not have: refused, with what to do', async () => {
+test('a missing or old Slurm and an unknown partition or GRES are refused with what to do', async () => {
   vi.stubEnv('PATH', '/nowhere');
   await expect(checkSlurm(FILE)).rejects.toThrow('Install Slurm’s commands');
   for (const [partitions, version, message] of [
@@ -80,7 +80,7 @@ test.each([
   ['gpu:4', 'gpu:h200:2', false],
   ['gpu:2', 'gpu:h200:2(S:0)', true],
   ['gpu', 'gpu:h200:2', true],
-])('a partition that asks for %s on nodes with %s: taken is %s', async (gres, offered, taken) => {
+])('whether a partition that asks for %s on nodes with %s is accepted: %s', async (gres, offered, taken) => {
   using fake = fakeSlurm(sinfo(`echo 'gpu|${offered}'`));
   const file = { ...FILE, partitions: FILE.partitions.map((one) => ({ ...one, gres })) };
   const checked = await checkSlurm(file).catch((error: unknown) => (error as Error).message);
@@ -89,7 +89,7 @@ test.each([
   else expect(checked).toContain(`found ${gres}: its nodes have ${offered}`);
 });
 
-test('why a pilot can not start until somebody changes something is told; a queue passes by itself', async () => {
+test('reports why a pilot cannot start until somebody changes something, and ignores a mere queue', async () => {
   using fake = fakeSlurm({
     squeue: `printf '7|PENDING|PartitionTimeLimit\n8|PENDING|Priority\n9|RUNNING|None\n10|PENDING|ReqNodeNotAvail, UnavailableNodes:n1\n'`,
   });
@@ -103,7 +103,7 @@ test('why a pilot can not start until somebody changes something is told; a queu
   ]);
 });
 
-test('GPUs of nodes that take jobs are counted, of the kind that pilots ask for', async () => {
+test('counts GPUs of the kind that pilots ask for, on nodes that accept jobs', async () => {
   const rows = [
     ['gpu', 'n1', 'gpu:l4:8(S:0-1)', 'gpu:l4:3(IDX:0-2)', 'mix'],
     ['gpu', 'n2', 'gpu:l4:8,gpu:t4:2', 'gpu:l4:0(IDX:N/A),gpu:t4:1(IDX:0)', 'idle'],
@@ -123,7 +123,7 @@ test('GPUs of nodes that take jobs are counted, of the kind that pilots ask for'
   ]);
 });
 
-test('a controller that is away is told, not refused', async () => {
+test('an unreachable controller is reported and not refused', async () => {
   using fake = fakeSlurm(
     sinfo(`echo 'slurm_load_partitions: Unable to contact slurm controller (connect failure)' >&2; exit 1`),
   );
@@ -131,7 +131,7 @@ test('a controller that is away is told, not refused', async () => {
   expect(fake.asked()).toHaveLength(2);
 });
 
-test('gateways of one cluster tell their pilots apart, and one that is started again finds its own', async () => {
+test('gateways on one cluster tell their pilots apart, and a restarted gateway finds its own', async () => {
   using fake = fakeSlurm({ sbatch: 'echo 7', squeue: `echo '7|RUNNING'`, scancel: 'true' });
   const nameOf = async (folder: string): Promise<string> => {
     const slurm = new Slurm(FILE, join(fake.path, folder), 'auto');
@@ -150,7 +150,7 @@ test('gateways of one cluster tell their pilots apart, and one that is started a
   expect(fake.asked().at(-1)).toBe('scancel --quiet 7 8');
 });
 
-test('what sbatch refuses, and a controller that does not answer it, are told with what to do', async () => {
+test('an error of sbatch and an unreachable controller are reported with what to do', async () => {
   for (const [said, message] of [
     ['sbatch: error: Batch job submission failed: Invalid account', "Change the fleet file or Slurm's limits"],
     ['sbatch: error: Unable to contact slurm controller', 'Look at slurmctld'],
@@ -161,7 +161,7 @@ test('what sbatch refuses, and a controller that does not answer it, are told wi
   }
 });
 
-test('pilots box what clients send as the gateway is told to: where its clients authenticate, or not at all', () => {
+test("the pilots' script passes on the gateway's isolation and certificate", () => {
   expect(pilotScript(parseFleet(BOXED, 'fleet.yaml'), 'required')).toBe(
     `#!/bin/sh
 umask 077
@@ -174,7 +174,7 @@ exec /opt/flashcore/flashcore-runner pilot --gateway head:7000 --data /scratch/f
   );
 });
 
-test('folders of any name reach the script; its log is in the scratch folder, for nodes may not see the data', async () => {
+test('the script accepts any folder name, and its log is in the scratch folder, because nodes may not see the data folder', async () => {
   using fake = fakeSlurm({ sbatch: 'echo 1' });
   const folder = join(fake.path, `it's 100% "ö"`);
   const bundle = join(folder, 'bundle');
@@ -196,7 +196,7 @@ test('folders of any name reach the script; its log is in the scratch folder, fo
   ]);
 });
 
-test('what else sbatch is to be given, and a script that nodes read before a pilot', async () => {
+test("sbatch gets the partition's extra options, and nodes read a set-up script before the pilot starts", async () => {
   using fake = fakeSlurm({ sbatch: 'echo 1' });
   const bundle = join(fake.path, 'bundle');
   const setup = join(fake.path, 'set up.sh');
@@ -214,7 +214,7 @@ test('what else sbatch is to be given, and a script that nodes read before a pil
   expect([start(), readFileSync(join(fake.path, 'seen'), 'utf8')]).toEqual([0, 'module: cuda-13\n']);
 });
 
-test('the reason names the node, the remedy and the log of a pilot that never registered; a cancelled pilot has none', async () => {
+test('a pilot that never registered has a reason with node, remedy and log; a cancelled pilot has none', async () => {
   const why = async (shown: string): Promise<string | undefined> => {
     using fake = fakeSlurm({ scontrol: `echo '${shown}'` });
     const cause = await new Slurm(FILE, join(fake.path, 'one'), 'auto').whyEnded('7');
@@ -241,7 +241,7 @@ test('the reason names the node, the remedy and the log of a pilot that never re
   expect(await why('slurm_load_jobs error: Invalid job id specified')).toBeUndefined();
 });
 
-test("a node's scratch folder has a limit, which the pilot takes from its command line", () => {
+test("the size limit of a node's scratch folder is on the pilot's command line", () => {
   const script = pilotScript(parseFleet(`${BOXED}scratch_gib: 7\n`, 'fleet.yaml'), 'required');
   const [, command = ''] = /flashcore-runner (.*)\n/.exec(script) ?? [];
   const environment = { version: '1.2.3', repositoryRoot: '/repo', environment: {} };

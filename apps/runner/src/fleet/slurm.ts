@@ -11,24 +11,24 @@ import { UNREACHABLE_EXITS } from './unreachable.ts';
 
 /** A cluster's scheduler, as the gateway needs it. */
 export interface Scheduler {
-  /** Submits a pilot and gives the scheduler's id of it. Errors: SchedulerError. */
+  /** Submits a pilot and returns the scheduler's id for it. Errors: SchedulerError. */
   submit(settings: PartitionSettings, token: string): Promise<string>;
-  /** The pilots that have not ended, by id. Errors: SchedulerError. */
+  /** The ids of the pilots that have not ended. Errors: SchedulerError. */
   pilots(): Promise<ReadonlySet<string>>;
-  /** Ends pilots; those that have ended already are none of its business. Errors: SchedulerError. */
+  /** Ends pilots; ids of pilots that have already ended are ignored. Errors: SchedulerError. */
   cancel(schedulerJobs: readonly string[]): Promise<void>;
   /**
-   * Why a pilot ended before it registered, where, and what to do; undefined: the reason is not known, or somebody
+   * Why and where a pilot ended before it registered, and what to do; undefined if the reason is unknown or somebody
    * cancelled the pilot.
    */
   whyEnded(schedulerJob: string): Promise<string | undefined>;
-  /** Why a pilot can't start until somebody changes something, when pilots() was last asked; undefined: it can. */
+  /** Why a pilot can't start until somebody changes something, as of the last call of pilots(); undefined if it can. */
   whyStuck?(schedulerJob: string): string | undefined;
-  /** GPUs of the partitions' nodes that take jobs. Errors: SchedulerError. */
+  /** GPUs of the partitions' nodes that accept jobs. Errors: SchedulerError. */
   gpus?(partitions: readonly PartitionSettings[]): Promise<NodeGpus[]>;
 }
 
-/** GPUs of a node, of the kind that a partition's pilots ask for. */
+/** A node's GPUs of the kind that a partition's pilots ask for. */
 export interface NodeGpus {
   partition: string;
   node: string;
@@ -36,9 +36,9 @@ export interface NodeGpus {
   free: number;
 }
 
-/** The scheduler refused something, or does not answer: the message says what to do. */
+/** The scheduler refused a request or does not answer; the message says what to do. */
 export class SchedulerError extends FlashcoreError {
-  /** `refused`: the same again is refused again. */
+  /** True if the same request would be refused again. */
   readonly refused: boolean;
 
   constructor(message: string, { refused }: { refused: boolean }) {
@@ -47,12 +47,12 @@ export class SchedulerError extends FlashcoreError {
   }
 }
 
-/** Slurm's own limit for its commands is a minute; a controller that is gone answers after some seconds. */
+/** Slurm's own limit for its commands is a minute; without a controller they fail after some seconds. */
 const LIMIT_MS = 30_000;
 const MAX_OUTPUT_BYTES = 8 * 1024 * 1024;
-/** sbatch's --signal and squeue's formats, as used here, are those of this version on. */
+/** The first major version with sbatch's --signal and squeue's formats as used here. */
 const LEAST_VERSION = 20;
-/** Before Slurm kills a pilot it is told so many seconds ahead, to give its job back. */
+/** How long before Slurm kills a pilot the pilot gets a signal, so that it can give its job back. */
 const WARNING_SECONDS = 30;
 
 const ENVIRONMENT = ['PATH', 'HOME', 'SLURM_CONF', 'LD_LIBRARY_PATH'];
@@ -69,20 +69,20 @@ const PILOT_ENVIRONMENT = [
 ];
 
 /**
- * Slurm by its commands: its REST service has another version with each release. Pilots are never requeued by Slurm,
- * because a token lets in once; the gateway submits others.
+ * Slurm through its commands, because its REST service changes its version with each release. Slurm never requeues
+ * pilots, because a token registers only once; the gateway submits new pilots instead.
  */
 export class Slurm implements Scheduler {
   readonly #file: FleetFile;
   readonly #folder: string;
-  /** Of its pilots: those of other gateways on the cluster are none of its business. */
+  /** Job name of this gateway's pilots; it tells them from other gateways' pilots on the cluster. */
   readonly #jobName: string;
-  /** Slurm's reasons for those that wait. */
+  /** Slurm's reasons for pilots that are waiting. */
   #reasons = new Map<string, string>();
 
   /**
-   * `folder`: for the pilots' script, which sbatch takes along: nodes need not see the folder.
-   * `isolation`: how pilots box what clients send.
+   * `folder` holds the pilots' script. sbatch copies the script, so nodes need not see the folder. `isolation` says how
+   * pilots sandbox what clients send.
    */
   constructor(file: FleetFile, folder: string, isolation: IsolationWanted) {
     this.#file = file;
@@ -112,10 +112,11 @@ export class Slurm implements Scheduler {
         `--gres=${settings.gres}`,
         `--time=${settings.time_limit_minutes}`,
         `--signal=B:TERM@${WARNING_SECONDS}`,
-        // Slurm fails a job whose output its node can't open: the script keeps a log in the node's scratch folder.
+        // Slurm fails a job whose output its node can't open, so the script keeps a log in the node's scratch folder
+        // instead.
         '--output=/dev/null',
         '--chdir=/',
-        // What is named here is all that the pilot sees of this environment, and no other user sees its values.
+        // The pilot gets only these environment variables, and their values are hidden from other users.
         `--export=${[...ENVIRONMENT, ...PILOT_ENVIRONMENT].join(',')}`,
         ...Object.entries(optional).flatMap(([option, value]) => (value === undefined ? [] : [`--${option}=${value}`])),
         ...(settings.sbatch ?? []),
@@ -182,7 +183,7 @@ export class Slurm implements Scheduler {
   }
 }
 
-/** Of sinfo, with widths that no text should reach. */
+/** Columns of sinfo, with widths that no text should reach. */
 const NODE_COLUMNS = { PartitionName: 64, NodeList: 128, Gres: 512, GresUsed: 512, StateCompact: 32 };
 
 function nodeColumns(line: string): string[] {
@@ -190,25 +191,26 @@ function nodeColumns(line: string): string[] {
   return Object.values(NODE_COLUMNS).map((width) => line.slice(from, (from += width)).trim());
 }
 
-/** Nodes that are down, drained, reserved or do not answer ("idle*") take none. */
+/** Nodes that are down, drained or reserved, or do not answer ("idle*"), accept no jobs. */
 const TAKES_JOBS = /^(?:idle|mix|alloc|comp|plnd)[~#+-]?$/;
 
 /**
- * Reasons of Slurm's (squeue's %r) that do not pass by themselves. Those about what others use are left out: jobs that
- * end change them.
+ * Slurm's reasons (squeue's %r) that do not pass by themselves. Reasons about resources in use are left out, because
+ * they pass when jobs end.
  */
 const STUCK =
   /^(?:BadConstraints|Partition(?:Down|Inactive|NodeLimit|TimeLimit)|\w*TimeLimit|Invalid\w+|\w+NotAllowed|Reservation\w*|JobHeld\w+|ReqNodeNotAvail|MaxMemPerLimit)/;
 
-/** What tells a gateway's pilots from those of others; a gateway that is started again is the same. */
+/** An id that tells this gateway's pilots from others'; it survives a restart of the gateway. */
 function gatewayId(path: string): string {
   if (!existsSync(path)) writeFileSync(path, randomBytes(4).toString('hex'), { mode: 0o600 });
   return readFileSync(path, 'utf8').replace(/[^0-9a-f]/g, '');
 }
 
 /**
- * Why its controller does not answer, if it does not: it is asked again. Errors: UsageError where there is no Slurm,
- * where it is too old, or where a partition of the file is none of its own.
+ * Checks Slurm and the file's partitions. Returns why the controller does not answer, or undefined; jobs wait until it
+ * answers. Errors: UsageError if there is no Slurm, if it is too old, or if it does not have one of the file's
+ * partitions or its GPUs.
  */
 export async function checkSlurm(file: FleetFile): Promise<string | undefined> {
   const { exitCode, output = '' } = await ask('sinfo', ['--version']);
@@ -242,15 +244,15 @@ export async function checkSlurm(file: FleetFile): Promise<string | undefined> {
   return undefined;
 }
 
-/** A generic resource, as sinfo's %G and a fleet file have it. */
+/** A generic resource, as in sinfo's %G and a fleet file. */
 interface Gres {
   name: string;
-  /** Empty: of any. */
+  /** Empty if any type is accepted. */
   type: string;
   count: number;
 }
 
-/** Of "gpu:h200:4(S:0-1),shard:8"; none of "(null)". */
+/** Parses a list such as "gpu:h200:4(S:0-1),shard:8"; "(null)" gives no resources. */
 function gresOf(text: string): Gres[] {
   const parts = text
     .replaceAll(/\([^)]*\)/g, '')
@@ -264,11 +266,11 @@ function gresOf(text: string): Gres[] {
   });
 }
 
-/** Whether a node that has the one can run a job that asks for the other. */
+/** Whether a node that offers one resource can run a job that asks for the other. */
 const covers = (offered: Gres, wanted: Gres): boolean =>
   offered.name === wanted.name && (wanted.type === '' || offered.type === wanted.type) && offered.count >= wanted.count;
 
-/** Asks one of Slurm's commands, which gets of this environment what it needs. */
+/** Runs one of Slurm's commands with only the environment variables that it needs. */
 function ask(
   program: string,
   args: readonly string[],
@@ -283,7 +285,7 @@ function ask(
   });
 }
 
-/** The remedy that an exit code stands for, the only word of a pilot that never registered. */
+/** The remedy for an exit code, which is all that is known of a pilot that never registered. */
 function remedyOf(exitCode: string, { bundle, reach, scratch, setup, tls_ca: authority }: FleetFile): string {
   switch (exitCode.split(':')[0]) {
     case String(EXIT_NO_LOG):
@@ -306,14 +308,14 @@ function remedyOf(exitCode: string, { bundle, reach, scratch, setup, tls_ca: aut
 
 const logOf = ({ scratch }: FleetFile, schedulerJob: string): string => join(scratch, `pilot-${schedulerJob}.log`);
 
-/** The script's own: the node can't keep the pilot's log, or has no set-up script. */
+/** Exit codes of the script itself: the node can't keep the pilot's log, or the set-up script is missing. */
 const EXIT_NO_LOG = 73;
 const EXIT_NO_SETUP = 74;
 const LOG_DAYS = 7;
 
 /**
- * What every pilot runs. The log goes to the scratch folder, which every node has, unless it is another user's. The
- * shell is replaced, so that Slurm's TERM reaches the pilot itself.
+ * The script that every pilot runs. Its log is in the scratch folder, which every node has; the script exits if another
+ * user owns that folder. `exec` replaces the shell, so that Slurm's TERM reaches the pilot itself.
  */
 export function pilotScript(
   { bundle, reach, scratch, scratch_gib: gib, setup, tls_ca: authority }: FleetFile,
@@ -350,7 +352,7 @@ function problem(program: string, end: CommandEnd): SchedulerError {
   if (end.exitCode === 127)
     return new SchedulerError(`Install Slurm's commands: there is no ${program}`, { refused: true });
   const what = end.timedOut ? `did not answer within ${LIMIT_MS / 1000} s` : `said: ${said(end.lines)}`;
-  // A controller that is away says so; all else is about the request.
+  // Slurm's commands say so if the controller is unreachable; any other error is about the request.
   const away =
     end.timedOut || end.lines.some((line) => /unable to contact|connection|timed out|communication/i.test(line));
   return new SchedulerError(

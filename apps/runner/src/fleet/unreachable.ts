@@ -1,4 +1,6 @@
-/** Exit codes of a pilot that could not reach its gateway. Slurm hands them to the gateway, which names the remedy. */
+/**
+ * Exit codes of a pilot that could not reach its gateway. Slurm reports them to the gateway, which shows the remedy.
+ */
 export const UNREACHABLE_EXITS = { noHost: 68, noAnswer: 69, noTrust: 76 };
 
 /** A pilot never reached its gateway. */
@@ -6,7 +8,7 @@ export class GatewayUnreachable extends Error {
   override readonly name = 'GatewayUnreachable';
   readonly exitCode: number;
 
-  /** `why`: the error of the last try; undefined: no answer came. */
+  /** `why`: the error of the last attempt; undefined if no answer came. */
   constructor(gateway: string, { seconds, why }: { seconds: number; why: string | undefined }) {
     const kind = kindOf(why ?? '');
     super(`${REMEDIES[kind]}: ${gateway} was not reached within ${seconds} s (${why ?? 'no answer came'})`);
@@ -22,7 +24,7 @@ const REMEDIES: Record<Kind, string> = {
   noTrust: 'Make the gateway\'s certificate one for the name in "reach", signed by tls_ca, and set the node\'s clock',
 };
 
-/** By the words of gRPC's error, which quotes Node's sockets, the name service and OpenSSL. */
+/** Classifies gRPC's error text, which quotes Node's sockets, the name service and OpenSSL. */
 function kindOf(why: string): Kind {
   if (/name resolution|ENOTFOUND|EAI_AGAIN/i.test(why)) return 'noHost';
   if (/certificate|altname|self.signed|CERT_|SSL|EPROTO|issuer/i.test(why)) return 'noTrust';

@@ -10,13 +10,13 @@ export interface WaitingJob {
 }
 
 interface PilotOffer {
-  /** Whether there is any pilot to have. */
+  /** Whether the partition has an idle pilot. */
   isOpen: () => boolean;
-  /** Undefined: the job waits for a better node. What it throws ends the job's wait. */
+  /** undefined if the job waits for a better node. An error ends the job's wait. */
   leaseFor: (job: WaitingJob) => Lease | undefined;
 }
 
-/** Jobs that wait for a pilot, in the order in which they came. */
+/** Jobs that wait for a pilot, in order of arrival. */
 export class WaitingJobs {
   #waiting: (WaitingJob & { promise: PromiseWithResolvers<Lease> })[] = [];
 
@@ -44,7 +44,7 @@ export class WaitingJobs {
     for (const one of this.#waiting) if (one.partition === partition) one.onProblem?.(problem);
   }
 
-  /** Who waits for a better node keeps nobody. */
+  /** A job that waits for a better node does not hold up the others. */
   serve(partition: string, { isOpen, leaseFor }: PilotOffer): void {
     for (const waiting of this.#waiting.filter((one) => one.partition === partition)) {
       if (!isOpen()) return;

@@ -39,7 +39,7 @@ const repositoryRoot = fileURLToPath(new URL('../../../../../', import.meta.url)
 export interface RunOptions {
   signal?: AbortSignal;
   onEvent?: (payload: JobPayload) => void;
-  /** Told what a body has found out that comes to no end. */
+  /** Receives the partial result of a body that throws. */
   onKept?: (found: JobResult) => void;
 }
 
@@ -61,8 +61,8 @@ export interface TestPlanner {
 type KernelInit = MessageInitShape<typeof KernelReferenceSchema>;
 
 /**
- * A planner on the repository's kernels, without jobs and network around it. The data directory can be given, to find
- * its cache again.
+ * A planner on the repository's kernels, without jobs and network around it. With `dataDirectory` a test can reuse a
+ * cache.
  */
 export function openTestPlanner(
   keptDirectory?: string,
@@ -145,6 +145,6 @@ export function openTestPlanner(
   };
 }
 
-/** Events apart from the warning that each job gets where the host has no box. */
+/** The events without the warning that each job gets on a host without a sandbox. */
 export const withoutBoxWarning = (events: readonly JobPayload[]): JobPayload[] =>
   events.filter((event) => event.case !== 'warning' || !event.value.message.startsWith('No box: '));
