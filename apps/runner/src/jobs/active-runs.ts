@@ -4,11 +4,11 @@ import type { JobRun } from './job-run.ts';
 
 const NO_JOBS: OwnJobs = { count: 0, promisedSeconds: 0 };
 
-/** The jobs that wait and run, and what each client has of them. */
+/** The waiting and running jobs, and each client's count and promised seconds. */
 export class ActiveRuns {
   readonly #runs = new Map<number, JobRun>();
   readonly #byOwner = new Map<string, OwnJobs>();
-  /** Told when no job waits or runs. */
+  /** Called when no job waits or runs any more. */
   #onNone: (() => void) | undefined;
 
   get size(): number {
@@ -45,7 +45,7 @@ export class ActiveRuns {
     if (this.#runs.size === 0) this.#onNone?.();
   }
 
-  /** Resolves when all have ended, or the time is over. */
+  /** Resolves when all jobs have ended or the time is up. */
   async allEnded(withinMs: number): Promise<void> {
     if (this.#runs.size === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();

@@ -1,43 +1,43 @@
-/** Whether one more job is taken: the queue's limit, and each owner's share of jobs and of device time. */
+/** Decides if one more job is accepted: limits of the queue, and each owner's share of jobs and of device time. */
 import { FlashcoreError } from '@flashcore/shared/contract';
 
-/** When to try again after QUEUE_FULL: about what a short job takes. */
+/** When to try again after QUEUE_FULL: about the length of a short job. */
 const RETRY_AFTER_SECONDS = 5;
 const DAY_MS = 24 * 3_600_000;
-/** Device time comes back as the day moves on. */
+/** Used device time drops out of the 24-hour window gradually. */
 const DEVICE_TIME_RETRY_SECONDS = 600;
 
-/** Who asks for a job, and how much they may have. */
+/** The client that asks for a job, and its limits. */
 export interface OwnerShare {
   /** Name of the client. */
   owner: string;
-  /** By the client's role: a job of a client of weight 4 counts a quarter in the queue; default: 1. */
+  /** Weight of the client's role: a job of a client of weight 4 counts a quarter in the queue; default: 1. */
   weight?: number;
-  /** Most jobs of this owner that may wait and run at once; undefined: no limit but the queue's. */
+  /** Most jobs of this owner that may wait and run at once; undefined: only the queue's limit applies. */
   maxJobsOfOwner: number | undefined;
-  /** Most seconds of devices in a day for this owner's jobs; undefined: no limit. */
+  /** Most device seconds a day for this owner's jobs; undefined: no limit. */
   maxDeviceSecondsOfOwner?: number | undefined;
-  /** Of the job asked for. */
+  /** Run limit of the new job. */
   maxRunSeconds: number;
 }
 
 interface QueueLoad {
   draining: boolean;
-  /** Jobs that wait, over all devices. */
+  /** Waiting jobs, over all devices. */
   waiting: number;
   maxQueued: number;
 }
 
-/** What an owner's jobs that wait or run come to. */
+/** Totals of an owner's waiting and running jobs. */
 export interface OwnJobs {
   count: number;
-  /** The most that they may run. */
+  /** Sum of their run limits. */
   promisedSeconds: number;
 }
 
 interface OwnerLoad {
   jobs: OwnJobs;
-  /** Seconds that the owner's jobs have had a device for. */
+  /** Device seconds that the owner's jobs have used since a time. */
   usedSeconds: (sinceMs: number) => number;
 }
 
@@ -72,7 +72,7 @@ export function requireShare(share: OwnerShare, load: OwnerLoad): void {
   );
 }
 
-/** Time that was used and time that was promised count alike: a queue of week-long jobs keeps others out too. */
+/** Used and promised time count alike, so a queue of week-long jobs also keeps other jobs out. */
 function requireDeviceTime(share: OwnerShare, { jobs, usedSeconds }: OwnerLoad): void {
   const { owner, maxDeviceSecondsOfOwner: most = Infinity, maxRunSeconds } = share;
   if (most === Infinity) return;

@@ -6,20 +6,20 @@ import type { JobRun } from './job-run.ts';
 import { RunningCost } from './running-cost.ts';
 import { WaitingList } from './waiting-list.ts';
 
-/** What a queue asks about its device. */
+/** Callbacks through which a queue asks about its device. */
 export interface QueuedDevice {
   describe: () => DeviceDescription;
-  /** Whether what a job finds out could be stored now; default: always. */
+  /** Whether a job's findings could be stored now; default: always. */
   mayStart?: () => boolean;
-  /** Jobs that it runs side by side; default: one. A gateway's device is a partition of a cluster. */
+  /** How many jobs run side by side; default: one. A gateway's device is a partition of a cluster. */
   capacity?: (() => number) | undefined;
   elapsedMs?: (() => number) | undefined;
 }
 
-/** Whose job it is, and how much of a device counts as one second of it. */
+/** A job's owner, and how much device time counts as one second for this owner. */
 type Client = Pick<JobRun, 'owner' | 'weight'>;
 
-/** A client whose jobs wait. */
+/** A client with waiting jobs. */
 interface Waiting {
   runs: WaitingList<JobRun>;
   /** A job of a client of weight 4 costs it a quarter. */
@@ -27,9 +27,9 @@ interface Waiting {
 }
 
 /**
- * The jobs of one device: those that wait and those that have it. Next comes the client that has used least of the
- * device lately by its weight, and of those alike the one that waits longest for its turn; the jobs of one client start
- * in the order in which they came.
+ * The jobs of one device: those that wait and those that have the device. The next job belongs to the client that has
+ * used the device least lately, relative to its weight; between equal clients, the one that has waited longest for its
+ * turn goes first. The jobs of one client start in the order in which they came.
  */
 export class DeviceQueue {
   readonly #describe: () => DeviceDescription;
@@ -37,7 +37,7 @@ export class DeviceQueue {
   readonly #capacity: () => number;
   readonly #elapsedMs: () => number;
   readonly #share: FairShare;
-  /** By client; who had a turn comes last. No client's list is empty. */
+  /** Keyed by client; a client that had a turn moves to the end. No client's list is empty. */
   readonly #waiting = new Map<string, Waiting>();
   readonly #holders = new Set<JobRun>();
   readonly #running: RunningCost;
@@ -52,12 +52,12 @@ export class DeviceQueue {
     this.#running = new RunningCost(elapsedMs);
   }
 
-  /** Jobs that wait. */
+  /** Number of waiting jobs. */
   get length(): number {
     return this.#length;
   }
 
-  /** With those that have the device. */
+  /** Waiting jobs and those that have the device. */
   get jobs(): number {
     return this.#length + this.#holders.size;
   }
@@ -71,12 +71,12 @@ export class DeviceQueue {
     this.resume();
   }
 
-  /** Goes on with a job that had the device when an earlier runner ended, whether or not there is room for it. */
+  /** Resumes a job that had the device when an earlier runner ended, whether or not there is room for it. */
   adopt(run: JobRun): void {
     queueMicrotask(() => this.#hold(run));
   }
 
-  /** Starts the next jobs, if there are any: what `mayStart` or `capacity` says has changed. */
+  /** Starts the next jobs, if any, after the answer of `mayStart` or `capacity` has changed. */
   resume(): void {
     queueMicrotask(() => this.#startNext());
   }
@@ -88,18 +88,18 @@ export class DeviceQueue {
     if (waiting.runs.length === 0) this.#waiting.delete(run.owner);
   }
 
-  /** Jobs before this one if no other comes, with those that have the device; 0 when it does not wait. */
+  /** Jobs ahead of this one if no other comes, including those that have the device; 0 if the job does not wait. */
   position(run: JobRun): number {
     const index = this.#waiting.get(run.owner)?.runs.indexOf(run) ?? -1;
     return index < 0 ? 0 : this.#before(run, index);
   }
 
-  /** Jobs that would come before the next one of a client. */
+  /** Jobs that would come before a client's next job. */
   positionOfNext(client: Client): number {
     return this.#before(client, this.#waiting.get(client.owner)?.runs.length ?? 0);
   }
 
-  /** Clients whose jobs wait or run, the next one first. */
+  /** Clients with waiting or running jobs, the next one first. */
   clients(): ClientLoad[] {
     const using = this.#using();
     const held = Map.groupBy(this.#holders, ({ owner }) => owner);
@@ -108,7 +108,7 @@ export class DeviceQueue {
     return [...owners]
       .map((owner) => ({
         client: owner,
-        // A job that is built, or to which a pilot comes, has no device yet.
+        // A job that is still being built, or whose pilot is still on its way, has no device yet.
         waiting: (this.#waiting.get(owner)?.runs.length ?? 0) + (held.get(owner)?.length ?? 0) - running(owner),
         running: running(owner),
         used: using(owner),
@@ -118,8 +118,8 @@ export class DeviceQueue {
   }
 
   /**
-   * Jobs before the one at a place in its client's list, if each costs as much as they usually do: those whose clients
-   * will then have used less.
+   * Number of jobs ahead of the one at `place` in its client's list, if every job costs the usual amount: the jobs of
+   * clients that will have used less by then.
    */
   #before({ owner, weight }: Client, place: number): number {
     const using = this.#using();
@@ -136,12 +136,12 @@ export class DeviceQueue {
     }, place + this.#holders.size);
   }
 
-  /** What a client has used lately, with what its jobs use now. */
+  /** A client's recent use, including that of its running jobs. */
   #using(): (client: string) => number {
     return (client) => this.#share.used(client) + this.#running.of(client);
   }
 
-  /** The device with the state that jobs give it: BUSY; QUARANTINED while a job that was given up still holds it. */
+  /** The device with the state that jobs give it: BUSY, or QUARANTINED while an abandoned job still holds it. */
   device(): DeviceDescription {
     const device = this.#describe();
     const [holder] = this.#holders;
@@ -171,7 +171,7 @@ export class DeviceQueue {
     });
   }
 
-  /** The first job of the client whose turn it is, who then comes after those that have used as much. */
+  /** The first job of the client whose turn it is; the client then comes after those that have used as much. */
   #takeNext(): JobRun {
     const using = this.#using();
     let next: { owner: string; waiting: Waiting; used: number } | undefined;

@@ -7,14 +7,14 @@ import type { JobRun } from './job-run.ts';
 export interface DeviceQueuesOptions {
   /** The host's devices, the default first. */
   devices: () => DeviceDescription[];
-  /** Jobs that a device runs side by side; default: one. */
+  /** How many jobs a device runs side by side; default: one. */
   capacity?: ((deviceId: string) => number) | undefined;
   /** Whether jobs may start now. */
   mayStart: () => boolean;
   elapsedMs: () => number;
 }
 
-/** The queue of each device; one is made for the first job that wants it. */
+/** The queue of each device; a queue is created for the first job that wants the device. */
 export class DeviceQueues {
   readonly #options: DeviceQueuesOptions;
   readonly #queues = new Map<string, DeviceQueue>();
@@ -23,17 +23,17 @@ export class DeviceQueues {
     this.#options = options;
   }
 
-  /** Jobs that wait, over all devices. */
+  /** Waiting jobs, over all devices. */
   get waiting(): number {
     return [...this.#queues.values()].reduce((sum, queue) => sum + queue.length, 0);
   }
 
-  /** Undefined: no job has wanted the device yet. */
+  /** Undefined if no job has wanted the device yet. */
   get(deviceId: string): DeviceQueue | undefined {
     return this.#queues.get(deviceId);
   }
 
-  /** The queue for one more job. Errors: INVALID_REQUEST where there is no such device; DEVICE_UNAVAILABLE. */
+  /** The queue for one more job. Errors: INVALID_REQUEST if there is no such device; DEVICE_UNAVAILABLE. */
   open(deviceId: string): DeviceQueue {
     const device = this.#require(deviceId);
     const queue = this.#queues.get(deviceId) ?? this.#queueFor(device);
@@ -46,7 +46,7 @@ export class DeviceQueues {
     );
   }
 
-  /** Jobs before this one; 0 when it does not wait. */
+  /** Jobs ahead of this one; 0 if it does not wait. */
   position(run: JobRun): number {
     return this.#queues.get(run.deviceId)?.position(run) ?? 0;
   }
@@ -56,12 +56,12 @@ export class DeviceQueues {
     return this.#options.devices().map((device) => this.#queues.get(device.deviceId)?.device() ?? device);
   }
 
-  /** Who has what of a device, the next one first. */
+  /** Each client's use of a device, the next client first. */
   clientsOf(deviceId: string): ClientLoad[] {
     return this.#queues.get(deviceId)?.clients() ?? [];
   }
 
-  /** Starts the jobs whose devices have room for them now. */
+  /** Starts the jobs whose devices now have room. */
   resume(): void {
     for (const queue of this.#queues.values()) queue.resume();
   }

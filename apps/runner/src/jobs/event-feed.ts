@@ -1,11 +1,11 @@
 /**
- * Wakes those who wait for a job's next event. It carries no events: watchers read them from the log, so a slow one
- * costs no memory.
+ * Wakes callers that wait for a job's next event. The feed carries no events: watchers read them from the log, so a
+ * slow watcher costs no memory.
  */
 export class EventFeed {
   readonly #waiting = new Map<number, Set<() => void>>();
 
-  /** Says that a job's log has grown. */
+  /** Wakes the waiters because the job's log has grown. */
   notify(jobId: number): void {
     const waiting = this.#waiting.get(jobId);
     if (!waiting) return;
@@ -13,7 +13,7 @@ export class EventFeed {
     for (const wake of waiting) wake();
   }
 
-  /** Resolves at the next notify() of the job, or when the signal is aborted. */
+  /** Resolves at the job's next notify(), or when the signal is aborted. */
   next(jobId: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return Promise.resolve();
     return new Promise((resolve) => {

@@ -4,7 +4,7 @@ import type { JobRow, JobTable } from '../store/job-table.ts';
 import { EventFeed } from './event-feed.ts';
 import { StreamShare } from './stream-share.ts';
 
-/** A stream of a job's events, and how far it has got. */
+/** A stream of a job's events and its position. */
 interface Watcher {
   readonly jobId: number;
   sequence: number;
@@ -15,14 +15,14 @@ export interface WatchOptions {
   signal: AbortSignal;
 }
 
-/** The streams of jobs' events to those who watch. */
+/** Streams job events to watchers. */
 export class EventStreams {
   readonly feed = new EventFeed();
   readonly #table: JobTable;
   readonly #log: EventLog;
   readonly #share = new StreamShare();
   readonly #watchers = new Set<Watcher>();
-  /** Why the end of a job is not in the log yet. */
+  /** Why a job's end is not in the log yet. */
   readonly #held = new Map<number, FlashcoreError>();
 
   constructor(table: JobTable, log: EventLog) {
@@ -30,18 +30,18 @@ export class EventStreams {
     this.#log = log;
   }
 
-  /** The end of a job can't be stored: its streams end with this, after what is in the log, until release(). */
+  /** The job's end can't be stored: until release(), its streams end with this error after the logged events. */
   hold(jobId: number, error: FlashcoreError): void {
     this.#held.set(jobId, error);
     this.feed.notify(jobId);
   }
 
-  /** The end of a job is stored. */
+  /** The job's end is stored. */
   release(jobId: number): void {
     this.#held.delete(jobId);
   }
 
-  /** Told of events that were stored. */
+  /** Counts events that were stored. */
   stored(events: number): void {
     this.#share.stored(events);
   }
@@ -54,10 +54,10 @@ export class EventStreams {
   }
 
   /**
-   * The events of a job after a number (JobEvent in protobuf's binary form), in batches, then those to come, until the
-   * job's end. They are read from the log when the reader asks, so that a slow one costs no memory. Errors:
-   * EVENTS_EXPIRED, INVALID_REQUEST for a number not reached yet; DISK_FULL, STORE_UNAVAILABLE where the job's end
-   * can't be stored.
+   * A job's events after `afterSequence` (JobEvent in protobuf's binary form), in batches, then new events until the
+   * job ends. Events are read from the log when the reader asks, so a slow reader costs no memory. Errors:
+   * EVENTS_EXPIRED, INVALID_REQUEST for a number not reached yet; DISK_FULL, STORE_UNAVAILABLE if the job's end can't
+   * be stored.
    */
   async *watch(row: JobRow, { afterSequence, signal }: WatchOptions): AsyncGenerator<Uint8Array[]> {
     checkAfterSequence(row, afterSequence);
@@ -80,7 +80,7 @@ export class EventStreams {
         yield batch.map(({ event }) => event);
         watcher.sequence = last.sequence;
       } else if (this.#table.hasEnded(jobId)) {
-        // Rather an error than a shorter history that looks whole.
+        // An error is better than a shorter history that looks whole.
         const { last_sequence: expected } = this.#table.byId(jobId)!;
         if (watcher.sequence !== expected) throw damaged(jobId, watcher.sequence + 1);
         return;

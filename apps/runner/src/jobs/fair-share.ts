@@ -1,14 +1,14 @@
-/** The process's own clock, in whole milliseconds: nobody sets it back, or ahead. */
+/** The process's monotonic clock, in whole milliseconds: it can't be set back or ahead. */
 export const processMs = (): number => Math.round(performance.now());
 
-/** What a client used of a device counts half after so long. */
+/** A client's use of a device counts half after this time. */
 const HALF_LIFE_MS = 15 * 60_000;
-/** Less than this is forgotten; a job costs 1 at least. */
+/** Smaller amounts are forgotten; a job costs at least 1. */
 const NEGLIGIBLE = 0.01;
-/** How much the last job says of what the next one will cost. */
+/** Weight of the newest job in the moving average of job costs. */
 const NEWEST = 0.1;
 
-/** What clients have used of a device lately, in seconds and one more for each job. */
+/** Each client's recent use of a device: seconds, plus one for each job. */
 export class FairShare {
   readonly #used = new Map<string, { cost: number; atMs: number }>();
   readonly #nowMs: () => number;
@@ -18,7 +18,7 @@ export class FairShare {
     this.#nowMs = nowMs;
   }
 
-  /** What a job of the device costs, by those before. */
+  /** Usual cost of a job on the device: a moving average. */
   get usual(): number {
     return this.#usual;
   }
@@ -29,7 +29,7 @@ export class FairShare {
     return left < NEGLIGIBLE ? 0 : left;
   }
 
-  /** A job of a client has ended. */
+  /** Charges a client for a job that has ended. */
   charge(client: string, cost: number): void {
     for (const other of this.#used.keys()) if (this.used(other) === 0) this.#used.delete(other);
     this.#used.set(client, { cost: this.used(client) + cost, atMs: this.#nowMs() });
@@ -37,5 +37,5 @@ export class FairShare {
   }
 }
 
-/** Whole seconds, so that jobs of moments cost alike and clients take turns. */
+/** Whole seconds, so very short jobs cost the same and clients take turns. */
 export const costOf = (deviceMs: number): number => 1 + Math.floor(deviceMs / 1000);

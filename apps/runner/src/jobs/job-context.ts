@@ -20,44 +20,41 @@ import {
   type VerifyRequest,
 } from '@flashcore/shared/contract';
 
-/** A device that jobs run on; `state` and `stateReason` say what its owner knows, the job queue adds BUSY. */
+/** A device that jobs run on. Its owner sets `state` and `stateReason`; the job queue adds BUSY. */
 export type DeviceDescription = Device;
 
 export type JobPayload = JobEvent['payload'];
 
-/** What a running job sees of the daemon. */
+/** The part of the daemon that a running job sees. */
 export interface JobContext {
   /** "jobs/" and a UUID. */
   readonly name: string;
-  /** The client whose job it is. */
+  /** The client that owns the job. */
   readonly owner: string;
   /**
-   * Aborted by CancelJob, by the run limit and by the end of the daemon; the body then stops what it started, within
-   * two seconds, and settles.
+   * Aborted by CancelJob, by the run limit and by the end of the daemon; the body must then stop everything it started
+   * and settle, within two seconds.
    */
   readonly signal: AbortSignal;
   readonly device: DeviceDescription;
   /**
-   * Appends an event. It is stored when this returns, before any watcher can see it; log lines alone are stored in
-   * batches, at the latest at the end of this turn of the event loop or with the next event of another kind. `created`,
-   * `started` and `finished` are the queue's own. Never throws because of the store: where that takes no writes the job
-   * is stopped. Does nothing once the job has ended. `alongside` is done in the transaction that stores the event, the
-   * same function once for all events that one transaction stores.
+   * Appends an event. The event is stored when this returns, before any watcher can see it. Only log lines are stored
+   * in batches, at the latest at the end of this turn of the event loop or with the next event of another kind.
+   * `created`, `started` and `finished` are reserved for the queue. Never throws because of the store: if the store
+   * takes no writes, the job is stopped. Does nothing once the job has ended. `alongside` runs in the transaction that
+   * stores the event; the same function runs once for all events of a transaction.
    */
   readonly emit: (payload: JobPayload, alongside?: () => void) => void;
-  /** Of a body that takes its device itself: whether the job has it from now on. */
+  /** For a body that takes its device itself: reports whether the job has the device from now on. */
   readonly hasDevice: (has: boolean) => void;
-  /**
-   * Takes what a body has found out that comes to no end: it throws, and the job's result, whatever its outcome, has
-   * this.
-   */
+  /** Records partial results. If the body throws, they become the job's result, whatever its outcome. */
   readonly keep: (found: JobResult) => void;
 }
 
-/** How a body ended. Throwing a FlashcoreError instead means Outcome.ERROR: the runner could not find out. */
+/** How a body ended. A thrown FlashcoreError means Outcome.ERROR instead: the runner has no answer. */
 export interface JobOutcome {
   outcome: Outcome;
-  /** One line for people. */
+  /** One readable line. */
   summary: string;
   result: JobResult;
   /** Set when outcome is ERROR. */
@@ -78,7 +75,7 @@ export interface JobRequests {
 
 export type JobMethod = keyof JobRequests;
 
-/** The kind of job that each starts. */
+/** The job kind that each RPC starts. */
 export const JOB_KINDS: Readonly<Record<JobMethod, JobKind>> = {
   build: JobKind.BUILD,
   verify: JobKind.VERIFY,
@@ -88,14 +85,14 @@ export const JOB_KINDS: Readonly<Record<JobMethod, JobKind>> = {
   tune: JobKind.TUNE,
 };
 
-/** A request that says all of its job, whatever becomes of the host's kernels. */
+/** A request that describes its job completely, even if the host's kernels change later. */
 export interface KeptRequest {
   method: JobMethod;
   /** In protobuf's binary form. */
   request: Uint8Array;
 }
 
-/** A request that was found good, ready to be queued, and what carries it out. */
+/** A checked request, ready to be queued, with the body that carries it out. */
 export type PlannedJob = AboutJob & (OwnBody | OfKeptRequest);
 
 interface AboutJob {
@@ -103,58 +100,58 @@ interface AboutJob {
   /** Kernel and variant, for example "flashcore_v6 USE_WMMA=0". */
   label: string;
   kernelId: string;
-  /** One of devices(); the request's, or the first. */
+  /** One of devices(): the one that the request names, or the first. */
   deviceId: string;
 }
 
-/** A job that ends with its runner: INTERRUPTED. */
+/** A job that ends as INTERRUPTED when its runner ends. */
 interface OwnBody {
   body: JobBody;
-  /** The body takes and leaves its device itself, and says when; else it has it from its start to its end. */
+  /** The body takes and leaves its device itself and reports this; otherwise it has the device from start to end. */
   takesDevice?: boolean;
   kept?: undefined;
 }
 
 /**
- * A job that waits in the store: a body, which takes and leaves its device itself, is made when it runs, also by a
- * runner that is started again.
+ * A job whose request waits in the store. Its body, which takes and leaves its device itself, is made when the job
+ * runs, even after a restart of the runner.
  */
 interface OfKeptRequest {
   kept: KeptRequest;
   body?: undefined;
 }
 
-/** Jobs that a device has: those that wait for it, and the one that holds it. */
+/** Number of jobs that wait for a device or hold it. */
 export type DeviceLoad = (deviceId: string) => number;
 
-/** Of a problem's cases.yaml. */
+/** From a problem's cases.yaml. */
 export interface RankedCases {
-  /** What a leaderboard is about where nobody names a shape. */
+  /** The leaderboard's shape if the request names none. */
   canonicalShape: Shape;
   caseSets: CaseSet[];
 }
 
-/** Turns requests into jobs, and holds what they run on. */
+/** Turns requests into jobs, and owns the devices and tools that jobs run on. */
 export interface JobPlanner {
-  /** The host's devices, the default first. Cheap: no process is started and no driver is asked. */
+  /** The host's devices, the default first. Cheap: starts no process and asks no driver. */
   devices(): DeviceDescription[];
-  /** What a leaderboard of a problem is about. Errors: INVALID_MANIFEST. */
+  /** The shapes that a problem's leaderboard is about. Errors: INVALID_MANIFEST. */
   rankedCases(problem: string): RankedCases;
   /** Compilers and tools, found or not; may start processes. */
   describeTools(): Promise<Tool[]>;
-  /** How foreign source is boxed. */
+  /** How foreign source is sandboxed. */
   isolation(): Promise<{ kind: 'bubblewrap' | 'none'; detail: string }>;
-  /** Asks compilers that are new or changed what they are: to be awaited before planJob(). Never rejects. */
+  /** Identifies compilers that are new or changed; must be awaited before planJob(). Never rejects. */
   prepare(): Promise<void>;
   /**
-   * Checks a request and makes its job, on the device with the fewest jobs where it may be any. Starts nothing. Errors:
-   * all that bad input can give, at once, as FlashcoreError.
+   * Checks a request and makes its job; if the request allows several devices, on the one with the fewest jobs. Starts
+   * nothing. Errors: every error that bad input can cause is thrown here, as FlashcoreError.
    */
   planJob<Method extends JobMethod>(method: Method, request: JobRequests[Method], load: DeviceLoad): PlannedJob;
   /**
-   * The plans that experiments are judged by, the default first, and the case sets; none where a file can't be read. Of
-   * the shapes that the host keeps to itself the number. The digest changes when one of all these does, or the
-   * emulator's engine; it is empty where a file can't be read.
+   * The plans that experiments are judged by, the default first, and the case sets; both are empty if a file can't be
+   * read. Of the shapes that the host keeps secret, only the number is given. The digest changes when any of these or
+   * the emulator's engine changes; it is empty if a file can't be read.
    */
   judging(): {
     plans: GatePlan[];
@@ -163,26 +160,26 @@ export interface JobPlanner {
     heldOutShapes: number;
     judgingDigest: string;
   };
-  /** Compilations asked for since the start, found in the cache or not. */
+  /** Compilations requested since the start, split by cache hit and miss. */
   cacheUse(): { hits: number; misses: number };
-  /** Jobs that a device runs side by side; absent: one. */
+  /** How many jobs a device runs side by side; absent: one. */
   capacity?(deviceId: string): number;
-  /** The body of a job of which planJob() gave what is kept; absent: it gives none. */
+  /** Makes the body of a job whose planJob() returned a kept request; absent: no request is kept. */
   keptBody?(kept: KeptRequest, deviceId: string): JobBody;
   /** The cluster behind a gateway; absent: there is none. */
   fleet?(): Fleet;
-  /** Begins what needs the queues; absent: nothing does. */
+  /** Starts the work that needs the queues; absent: there is none. */
   begin?(queues: JobQueues): Promise<void>;
-  /** Ends worker processes. */
+  /** Stops the worker processes. */
   close(): Promise<void>;
 }
 
-/** What a client has of a device. */
+/** A client's jobs on a device, and its use of it. */
 export interface ClientLoad {
   client: string;
   waiting: number;
   running: number;
-  /** Seconds lately, and one for each job. */
+  /** Recent seconds, plus one for each job. */
   used: number;
   weight: number;
 }
@@ -192,6 +189,6 @@ export interface JobQueues {
   waitingFor(deviceId: string): number;
   clientsOf(deviceId: string): ClientLoad[];
   startWaiting(): void;
-  /** Why nothing can be stored; undefined: it can. */
+  /** Why nothing can be stored; undefined if the store takes writes. */
   readonly storeFailure: FlashcoreError | undefined;
 }

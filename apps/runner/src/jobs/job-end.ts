@@ -9,7 +9,7 @@ import {
 } from '@flashcore/shared/contract';
 import type { JobOutcome } from './job-context.ts';
 
-/** Why a job is ended from outside its body. */
+/** Why a job is stopped from outside its body. */
 export type StopCause =
   | { type: 'cancelled' }
   | { type: 'run-limit'; seconds: number }
@@ -17,7 +17,7 @@ export type StopCause =
   | { type: 'runner-stopped' }
   | { type: 'failed'; error: FlashcoreError };
 
-/** The end of a job that was stopped; `result` is what its body had found out by then. */
+/** The end of a job that was stopped; `result` has the body's findings so far. */
 export function endByStop(
   cause: StopCause,
   phase: 'queued' | 'running',
@@ -49,8 +49,8 @@ export function endByStop(
 }
 
 /**
- * The end of a job whose body threw: the runner could not find out. A foreign error keeps its text for the log; clients
- * get an incident number.
+ * The end of a job whose body threw, so the runner has no answer. Errors other than FlashcoreError go to the log with
+ * their text; clients get an incident number.
  */
 export function endByError(thrown: unknown, result: JobResult = create(JobResultSchema)): JobOutcome {
   const { reason, message } = asFlashcoreError(thrown);

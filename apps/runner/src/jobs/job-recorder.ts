@@ -8,12 +8,12 @@ import type { EventFeed } from './event-feed.ts';
 import type { JobPayload } from './job-context.ts';
 import { cleanLogLine } from './log-text.ts';
 
-// Log lines stored in one transaction at most; one transaction costs about 0.3 ms, one line about 5 us.
+// Most log lines stored in one transaction; a transaction costs about 0.3 ms, a line about 5 us.
 const MAX_PENDING = 512;
 // A kernel's printf can flood: enough lines for any compiler, few enough for the disk (about 25 MB at 100 bytes a
 // line).
 const MAX_LOG_LINES = 250_000;
-/** What another process's lock may keep from the disk: events in memory, some MiB; and how soon it is tried again. */
+/** Most events held in memory (some MiB) while another process locks the database, and the retry interval. */
 const MAX_HELD = 8_192;
 const TRY_AGAIN_MS = 200;
 
@@ -21,13 +21,13 @@ export interface RecorderOptions {
   database: Database;
   log: EventLog;
   feed: EventFeed;
-  /** Told how many events were stored. */
+  /** Called with the number of events stored. */
   onStored?: (events: number) => void;
   jobId: number;
   jobName: string;
   /** Number of the job's last event so far. */
   lastSequence: number;
-  /** What is taken out of all texts; default: what would steer a terminal. */
+  /** Cleans all texts; default: removes control sequences that could steer a terminal. */
   cleanText?: CleanText | undefined;
   /** Called when batched log lines could not be stored. */
   onFailure: (error: unknown) => void;
@@ -38,7 +38,7 @@ export class JobRecorder {
   readonly #options: RecorderOptions;
   #sequence: number;
   #pending: StoredEvent[] = [];
-  /** What is to be done in the transaction that stores them. */
+  /** Work to do in the transaction that stores the pending events. */
   readonly #alongside = new Set<() => void>();
   #flushSoon: NodeJS.Immediate | undefined;
   #tryAgain: NodeJS.Timeout | undefined;
@@ -50,8 +50,8 @@ export class JobRecorder {
   }
 
   /**
-   * Stores an event, and in the same transaction what `alongside` does. Errors: DISK_FULL, STORE_UNAVAILABLE; the event
-   * is then not in the log.
+   * Stores an event, and runs `alongside` in the same transaction. Errors: DISK_FULL, STORE_UNAVAILABLE; the event is
+   * then not in the log.
    */
   record(payload: JobPayload, alongside?: () => void): void {
     this.#enqueue(payload);
@@ -59,7 +59,7 @@ export class JobRecorder {
     try {
       this.#flush();
     } catch (error) {
-      // What came before it is held; it is not.
+      // The events before this one stay pending; only this one is dropped.
       if (isBusy(error)) {
         this.#pending.pop();
         this.#sequence -= 1;
@@ -70,8 +70,9 @@ export class JobRecorder {
   }
 
   /**
-   * Stores an event as record() does; while another process holds the database's lock, it and those after it are held
-   * in memory, and stored when the lock is free. Nobody is told of them before. Errors: as record(), for other reasons.
+   * Stores an event as record() does. While another process holds the database's lock, this event and later ones are
+   * held in memory and stored when the lock is free; watchers see none of them before. Errors: as record(), but not for
+   * a lock.
    */
   recordWhenFree(payload: JobPayload, alongside?: () => void): void {
     this.#enqueue(payload);
@@ -80,7 +81,8 @@ export class JobRecorder {
   }
 
   /**
-   * Appends a log line, stored with others at the end of this turn of the event loop, or at once when many are waiting.
+   * Appends a log line. It is stored with others at the end of this turn of the event loop, or at once if many are
+   * waiting.
    */
   recordLogLine(source: string, text: string, alongside?: () => void): void {
     if (alongside) this.#alongside.add(alongside);
@@ -96,7 +98,7 @@ export class JobRecorder {
     else this.#flushSoon ??= setImmediate(() => this.#flushBatch());
   }
 
-  /** Forgets what is not stored yet. */
+  /** Drops the events that are not stored yet. */
   drop(): void {
     if (this.#flushSoon) clearImmediate(this.#flushSoon);
     clearTimeout(this.#tryAgain);
@@ -114,7 +116,7 @@ export class JobRecorder {
       time: timestampFromMs(Date.now()),
       payload,
     });
-    // What compilers, kernels and tools wrote is in most of them; no terminal must ever be steered by it.
+    // Most events contain output of compilers, kernels or tools, which must never steer a terminal.
     const plain = plainMessage(JobEventSchema, event, this.#options.cleanText);
     this.#pending.push({ sequence, event: toBinary(JobEventSchema, plain) });
     this.#sequence = sequence;
@@ -158,7 +160,7 @@ export class JobRecorder {
       if (isBusy(error)) {
         this.#pending = events;
         alongside.forEach((work) => this.#alongside.add(work));
-      } else this.#sequence -= events.length; // None was stored: their numbers are still free.
+      } else this.#sequence -= events.length; // None was stored, so their numbers are still free.
       throw error;
     }
     clearTimeout(this.#tryAgain);

@@ -15,53 +15,53 @@ import { isStorageFailure, storageError } from '../store/storage-error.ts';
 import type { JobRecorder } from './job-recorder.ts';
 
 /**
- * A stopped body has this long to settle; after it the job ends without it, and its device stays held until the body
- * does settle.
+ * A stopped body has this long to settle. After that the job ends without the body, and its device stays held until the
+ * body settles.
  */
 export const STOP_GRACE_MS = 5_000;
-/** How long to wait before a job's end, which the store refused, is stored again. */
+/** Delay before storing a job's end again after the store refused it. */
 const STORE_AGAIN_MS = 1_000;
-/** How long its watchers wait for an end that the store refuses, before they are told why it does not come. */
+/** How long watchers wait for an end that the store refuses before they get the reason. */
 const TELL_AFTER_MS = 5_000;
 
 export interface JobRunOptions {
   jobId: number;
   name: string;
-  /** The client whose job it is. */
+  /** The client that owns the job. */
   owner: string;
-  /** Of the client: how much of a device counts as one second of it. */
+  /** The client's weight: how much device time counts as one second. */
   weight: number;
   deviceId: string;
-  /** Undefined: it is made of the job's kept request when it runs. */
+  /** Undefined: the body is made from the job's kept request when it runs. */
   body: JobBody | undefined;
   /** The body takes and leaves its device itself. */
   takesDevice: boolean;
   maxQueueSeconds: number;
   maxRunSeconds: number;
-  /** Of a job that an earlier runner left: when it was made, and when it began to run, if it did. */
+  /** For a job left by an earlier runner: when it was created, and when it began to run, if it did. */
   before?: { createMs: number; startMs: number | null } | undefined;
 }
 
-/** What all jobs share; thousands may wait, and each holds little more than its name. */
+/** Shared by all jobs. Thousands may wait, so each job holds little more than its name. */
 export interface JobRunHost {
   logger: Logger;
-  /** Of the job's events from now on. */
+  /** Makes the recorder of the job's further events. */
   recorderOf: (run: JobRun) => JobRecorder;
-  /** Of a job whose request was kept. */
+  /** Makes the body of a job whose request was kept. */
   keptBodyOf: (run: JobRun) => JobBody;
-  /** Stores that the job runs; part of a transaction. */
+  /** Stores that the job is running; part of a transaction. */
   markStarted: (run: JobRun, startMs: number) => void;
   /** Stores the job's outcome; part of a transaction. */
   markEnded: (run: JobRun, end: JobOutcome, times: EndTimes) => void;
-  /** Told of errors that may say that the store takes no writes. */
+  /** Called with errors that may mean that the store takes no writes. */
   onStoreFailure: (thrown: unknown) => void;
   /** Resolves when the store may take writes again. */
   whenWritable: () => Promise<void>;
-  /** The job waits no longer: it was stopped while it was queued. */
+  /** The job left the queue because it was stopped while it waited. */
   onLeftQueue: (run: JobRun) => void;
-  /** The store has refused the job's end for a while. */
+  /** Called when the store has refused the job's end for a while. */
   onEndHeld: (run: JobRun, error: FlashcoreError) => void;
-  /** The job's end is stored. */
+  /** Called when the job's end is stored. */
   onEnded: (run: JobRun) => void;
   nowMs: () => number;
   elapsedMs: () => number;
@@ -70,22 +70,22 @@ export interface JobRunHost {
 /** When a job ended, and how long it had its device. */
 export interface EndTimes {
   endMs: number;
-  /** Undefined: not known. */
+  /** Undefined if not known. */
   deviceMs?: number;
 }
 
-/** What a job has only while it runs; a kept one that the store held up has another then. */
+/** State of one run of the body; a kept job that the store held up gets a new one for its next run. */
 interface Running {
   controller: AbortController;
-  /** Resolves when it is stopped. */
+  /** Resolves when the run is stopped. */
   stopped: PromiseWithResolvers<void>;
-  /** The store refused something of a kept job. */
+  /** The store refused an event of a kept job. */
   isHeld: boolean;
 }
 
 /**
- * Why the body of a kept job is aborted when the store takes no writes: the job was accepted, so it is gone on with
- * once they can be stored, as after the runner's end.
+ * Abort reason for a kept job's body when the store takes no writes. The job was accepted, so it resumes once the store
+ * takes writes again, as it would after a restart of the runner.
  */
 export class JobHeld extends Error {
   override readonly name = 'JobHeld';
@@ -93,7 +93,7 @@ export class JobHeld extends Error {
 
 type State = 'queued' | 'running' | 'ending' | 'ended';
 
-/** One job on its way from the queue to its one end: queued → running → ending → ended, or queued → ending → ended. */
+/** One job from the queue to its end: queued → running → ending → ended, or queued → ending → ended. */
 export class JobRun {
   readonly jobId: number;
   readonly name: string;
@@ -103,23 +103,23 @@ export class JobRun {
   readonly deviceId: string;
   readonly #host: JobRunHost;
   readonly #takesDevice: boolean;
-  /** When an earlier runner began it. */
+  /** When an earlier runner started the job. */
   readonly #startedMs: number | undefined;
   readonly #body: JobBody | undefined;
-  /** Its events say so already. */
+  /** The log already has the job's `started` event. */
   #toldStart: boolean;
   #queueTimer: NodeJS.Timeout | undefined;
   #recorder: JobRecorder | undefined;
   #running: Running | undefined;
   #state: State = 'queued';
   #stopCause: StopCause | undefined;
-  /** What the body had found out when it came to no end. */
+  /** Partial results of the body, used if it throws. */
   #kept: JobResult | undefined;
-  /** How long it has had its device, without the time since #deviceSinceMs. */
+  /** Device time so far, without the time since #deviceSinceMs. */
   #deviceMs = 0;
   #deviceSinceMs: number | undefined;
   #runTimer: NodeJS.Timeout | undefined;
-  /** Another runner goes on with it. */
+  /** The job is left to another runner. */
   #left = false;
 
   constructor({ maxQueueSeconds, before, ...options }: JobRunOptions, host: JobRunHost) {
@@ -152,12 +152,12 @@ export class JobRun {
     return (this.#recorder ??= this.#host.recorderOf(this));
   }
 
-  /** How long it has had its device until a time of the clock that only grows. */
+  /** Total device time up to a time of the monotonic clock. */
   deviceMs(elapsedMs: number): number {
     return this.#deviceMs + (this.#deviceSinceMs === undefined ? 0 : elapsedMs - this.#deviceSinceMs);
   }
 
-  /** Its limits begin with its first device: what is waited for until then is the queue's. */
+  /** The run limit begins with the first device; waiting before that counts towards the queue limit. */
   get hasDevice(): boolean {
     return this.#deviceSinceMs !== undefined;
   }
@@ -174,7 +174,7 @@ export class JobRun {
     this.#deviceSinceMs = has ? now : undefined;
   }
 
-  /** Ends the job from outside; the first cause counts, and none does once the body has settled. */
+  /** Stops the job from outside. The first cause counts; stopping has no effect once the body has settled. */
   stop(cause: StopCause): void {
     if (this.#left || this.#stopCause || this.#state === 'ending' || this.#state === 'ended') return;
     if (cause.type === 'queue-limit' && this.#runTimer) return;
@@ -188,7 +188,7 @@ export class JobRun {
     this.#running?.stopped.resolve();
   }
 
-  /** Leaves the job as it is stored, for a runner that goes on with it: nothing more of it is stored here. */
+  /** Leaves the stored job to another runner; this one stores nothing more of it. */
   leave(): void {
     this.#left = true;
     this.#leaveQueue();
@@ -198,7 +198,7 @@ export class JobRun {
   }
 
   /**
-   * Runs the body on its device; resolves when the body has settled, that is, when the device is free. Never rejects.
+   * Runs the body on its device. Resolves when the body has settled, that is, when the device is free. Never rejects.
    */
   async run(device: DeviceDescription): Promise<void> {
     this.#state = 'running';
@@ -230,7 +230,7 @@ export class JobRun {
     }
   }
 
-  /** How the body ends; 'held': the store refused something, and it is to be run again. */
+  /** How the body ends; 'held' if the store refused an event and the body must run again. */
   async #runBody(device: DeviceDescription, running: Running): Promise<JobOutcome | 'held'> {
     try {
       if (!this.#toldStart)
@@ -259,11 +259,11 @@ export class JobRun {
     }
   }
 
-  /** Whether the job waits for the store: a kept one, whose request is carried out again from what is stored. */
+  /** Whether the job waits for the store. Only kept jobs do, because their request can be run again from the store. */
   #hold(running: Running, error: unknown): boolean {
     if (this.#body || this.#stopCause || !isStorageFailure(error)) return false;
     running.isHeld = true;
-    // What was not stored is told again by the body.
+    // The next run of the body emits the unstored events again.
     this.#recorder?.drop();
     this.#recorder = undefined;
     this.#host.logger.warn({ job: this.name, reason: error.reason }, 'the job waits until the store takes writes');
@@ -302,12 +302,12 @@ export class JobRun {
       if (payload.case === 'logLine') recorder.recordLogLine(payload.value.source, payload.value.text, alongside);
       else recorder.recordWhenFree(payload, alongside);
     } catch (thrown) {
-      // Bodies emit from event handlers too, where nothing would catch it and the daemon would end with all its jobs.
+      // Bodies also emit from event handlers, where an uncaught error would end the daemon with all its jobs.
       this.failed(thrown);
     }
   }
 
-  /** Stops the job, or holds a kept one up, because something of it could not be stored. */
+  /** Stops the job, or holds a kept job, because one of its events could not be stored. */
   failed(thrown: unknown): void {
     this.#host.onStoreFailure(thrown);
     const running = this.#running;
@@ -315,7 +315,7 @@ export class JobRun {
     this.stop({ type: 'failed', error: asFlashcoreError(thrown) });
   }
 
-  /** Stores the job's end, again and again while the store takes no writes. */
+  /** Stores the job's end, retrying while the store takes no writes. */
   async #finish(end: JobOutcome): Promise<void> {
     this.#leaveQueue();
     this.#state = 'ending';
@@ -333,7 +333,7 @@ export class JobRun {
     this.#queueTimer = undefined;
   }
 
-  /** Why it could not be stored; undefined when it was. */
+  /** Stores the job's end; returns the failure, or undefined if it was stored. */
   #storeEnd(end: JobOutcome): FlashcoreError | undefined {
     const { markEnded, logger } = this.#host;
     const { outcome, summary, result, error } = end;
@@ -353,7 +353,7 @@ export class JobRun {
         { job: this.name, reason: failure.reason, ...failure.metadata, err: thrown },
         "the job's end could not be stored",
       );
-      // A result that can't be encoded would fail for ever: the job ends with the runner's own fault instead.
+      // A result that can't be encoded would fail forever, so the job ends with an internal error instead.
       return isStorageFailure(failure) || end.error?.reason === 'INTERNAL'
         ? failure
         : this.#storeEnd(endByError(failure));
@@ -374,8 +374,8 @@ const endHeld = (name: string, { reason, message, metadata }: FlashcoreError): F
     `${name} is over, and its end is stored as soon as that is possible: then watch it again. ${message}`,
   );
 
-/** What is left of a time that began then; a limit that passed while no runner was there counts at once. */
+/** Rest of a time limit that began at `sinceMs`; if it passed while no runner was up, it expires at once. */
 function leftMs(seconds: number, sinceMs: number | null | undefined): number {
-  // A clock that was set back must not add to it.
+  // If the clock was set back, the limit must not grow.
   return Math.max(0, seconds * 1000 - (sinceMs == null ? 0 : Math.max(0, Date.now() - sinceMs)));
 }

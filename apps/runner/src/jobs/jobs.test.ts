@@ -32,7 +32,7 @@ afterEach(() => {
 
 type FixtureOptions = FakeOptions & Pick<JobsOptions, 'cleanText'> & { maxQueued?: number };
 
-/** Jobs over a database in memory, on a clock that the test moves. */
+/** Jobs over an in-memory database, on a clock that the test moves. */
 function fixture(options: FixtureOptions = {}) {
   const database = openDatabase(':memory:');
   const history = new HistoryStore(database);
@@ -107,7 +107,7 @@ test('a job whose body ignores the cancellation ends after the grace; its device
   expect(jobs.devices()[0]?.state).toBe(DeviceState.READY);
 });
 
-test('what a body had found out when it was stopped, or could not go on, stands in the result and in the history', async () => {
+test('partial results of a body that was stopped or threw are in the result and in the history', async () => {
   const found = create(JobResultSchema, {
     provenance: { device: { name: 'Fake GPU' } },
     variants: [{ label: 'default', verify: { passedCases: 1, cases: [{}] } }],
@@ -147,7 +147,7 @@ test('what a body had found out when it was stopped, or could not go on, stands 
   ]);
 });
 
-test('after a crash, experiments that ran or waited are ended and stand in the history, as after a stop', async () => {
+test('after a crash, experiments that ran or waited are ended and appear in the history, as after a stop', async () => {
   const { database, history, jobs, start } = fixture();
   const [running, waiting, build] = [
     start('hang', { method: 'runExperiment' }),
@@ -156,7 +156,7 @@ test('after a crash, experiments that ran or waited are ended and stand in the h
   ];
   await settle();
   expect(jobs.get(running.name).job.state).toBe(JobState.RUNNING);
-  // Another runner on the same database: the first was killed.
+  // A second runner on the same database, as if the first was killed.
   const again = jobsOn(database, history).jobs;
   expect([running, waiting, build].map(({ name }) => Outcome[again.get(name).job.outcome])).toEqual([
     'INTERRUPTED',
@@ -170,7 +170,7 @@ test('after a crash, experiments that ran or waited are ended and stand in the h
   ]);
 });
 
-test('the hours in which a killed runner was not there are no device time of the job that it left', async () => {
+test("time between a runner's crash and its restart is not charged as device time to its job", async () => {
   const { database, history, start } = fixture();
   const left = start('hang', { owner: 'ada' });
   await settle();
@@ -182,7 +182,7 @@ test('the hours in which a killed runner was not there are no device time of the
   expect(after.start('ok', again).owner).toBe('ada');
 });
 
-test('the limits on waiting and on running are apart: a job may wait long and then run long', async () => {
+test('the queue limit and the run limit are separate: a job may wait long and then run long', async () => {
   const { jobs, start } = fixture({
     bodies: {
       long: ({ signal }) =>
@@ -207,7 +207,7 @@ test('the limits on waiting and on running are apart: a job may wait long and th
   expect(jobs.get(second.name).job.outcome).toBe(Outcome.TIMED_OUT);
 });
 
-test("clients take turns on a device, a job each; one client's jobs keep their order, and positions say so", async () => {
+test("clients take turns on a device, one job each; a client's jobs keep their order, also in positions", async () => {
   const { jobs, start } = fixture();
   const order: string[] = [];
   const running = start('hang', { owner: 'ada' });
@@ -223,9 +223,9 @@ test("clients take turns on a device, a job each; one client's jobs keep their o
       .filter(({ state }) => state === JobState.QUEUED)
       .toSorted((a, b) => a.queuePosition - b.queuePosition)
       .map(({ name, queuePosition }) => `${queuePosition} ${names.get(name)}`);
-  // ada has the device: the others' turn comes first.
+  // ada has the device, so the other clients come first.
   expect(queued()).toEqual(['1 b3', '2 e5', '3 a0', '4 b4', '5 a1', '6 a2']);
-  // What each was told when it was made: e comes second although five were there before.
+  // Position given when each job was created: e is second although five jobs were already waiting.
   const told = await Promise.all(
     waiting.map(async ({ name }) => {
       const stream = jobs.watch(name, { afterSequence: 0, signal: new AbortController().signal });
@@ -245,7 +245,7 @@ test("clients take turns on a device, a job each; one client's jobs keep their o
   expect(order).toEqual(['b3', 'e5', 'a0', 'b4', 'a1', 'a2']);
 });
 
-/** Runs jobs of so many seconds by client, one after another, and says whose they were. */
+/** Runs jobs of the given seconds by client, one after another, and returns their owners in order. */
 async function share(
   { jobs, start }: ReturnType<typeof fixture>,
   clients: Record<string, { seconds: number; weight?: number }>,
@@ -265,18 +265,18 @@ async function share(
   return order;
 }
 
-test('clients share a device by the time that they used: short jobs have more turns than long ones', async () => {
+test('clients share a device by time used: short jobs get more turns than long ones', async () => {
   expect(await share(fixture({ maxQueued: 64 }), { long: { seconds: 59 }, short: { seconds: 19 } })).toBe(
     'lssslssslss'.slice(0, 10),
   );
 });
 
-test("a client's weight is its priority: nobody is kept out for good", async () => {
+test("a client's weight is its priority, and no client is starved", async () => {
   const order = await share(fixture({ maxQueued: 64 }), { user: { seconds: 9 }, boss: { seconds: 9, weight: 4 } });
   expect([...order].filter((who) => who === 'b')).toHaveLength(8);
 });
 
-test('what was used long ago does not count', async () => {
+test('old usage does not count', async () => {
   const { jobs, start } = fixture();
   const before = start('hang', { owner: 'ada' });
   await settle();
@@ -290,7 +290,7 @@ test('what was used long ago does not count', async () => {
   for (const job of [first, ada, bob]) jobs.cancel(job!.name);
 });
 
-test('a body that takes its device itself is charged for that time alone', async () => {
+test('a body that takes its device itself is charged only for the time it has it', async () => {
   const takes: JobBody = ({ hasDevice }) => {
     vi.advanceTimersByTime(100_000);
     hasDevice(true);
@@ -304,7 +304,7 @@ test('a body that takes its device itself is charged for that time alone', async
   expect(new JobTable(database).deviceSeconds('ada', 0)).toBe(2);
 });
 
-test('a job that has no device yet waits, although its body runs; with it, it runs', async () => {
+test('a job whose body runs without a device counts as waiting; with a device, as running', async () => {
   let take: () => void = () => undefined;
   const takes: JobBody = ({ hasDevice }) => {
     take = () => hasDevice(true);
@@ -319,7 +319,7 @@ test('a job that has no device yet waits, although its body runs; with it, it ru
   expect(load()).toEqual([{ client: 'ada', waiting: 0, running: 1 }]);
 });
 
-test("a job that the runner's end cut off is queued again by its request_id where the client asks so, once", async () => {
+test("a job that the runner's end interrupted is queued again by its request_id, once, if asked", async () => {
   const { database, history, jobs, start } = fixture();
   const request = { requestId: 'r', requestDigest: 'd' };
   const first = start('hang', request);
@@ -327,7 +327,7 @@ test("a job that the runner's end cut off is queued again by its request_id wher
   expect(start('hang', { ...request, resumable: true }).name).toBe(first.name);
   const after = jobsOn(database, history);
   expect(after.start('hang', request)).toMatchObject({ name: first.name, outcome: Outcome.INTERRUPTED });
-  // One that is refused changes nothing: the id still names the job that was cut off.
+  // A refused request changes nothing: the id still names the interrupted job.
   expect(() => after.start('hang', { ...request, resumable: true, maxJobsOfOwner: 0 })).toThrow(
     /jobs waiting or running/,
   );
@@ -339,7 +339,7 @@ test("a job that the runner's end cut off is queued again by its request_id wher
   jobs.stopAll();
 });
 
-test("a machine's clock that is set back, or ahead, is nobody's device time, and no job ends before it began", async () => {
+test("setting the machine's clock back or ahead adds no device time, and no job ends before it began", async () => {
   const { promise: over, resolve } = Promise.withResolvers<void>();
   const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
   const body: JobBody = async () => {
@@ -365,7 +365,7 @@ test("a machine's clock that is set back, or ahead, is nobody's device time, and
   expect(used.map((row) => row['device_ms'])).toEqual([2_000, 0]);
 });
 
-test('what is stored of a job does not say where the runner keeps its files', async () => {
+test('the stored data of a job does not reveal where the runner keeps its files', async () => {
   const path = '/srv/flashcore';
   const { jobs, start } = fixture({
     bodies: {
@@ -385,7 +385,7 @@ test('what is stored of a job does not say where the runner keeps its files', as
   expect(jobs.get(name).job.summary).toBe('in <data folder>');
 });
 
-test('a job that runs into a full disk ends as DISK_FULL, without a gap in its log', async () => {
+test('a job that hits a full disk ends as DISK_FULL, without a gap in its log', async () => {
   const fill = { now: () => {} };
   const { database, jobs, start } = fixture({
     bodies: {
@@ -443,7 +443,7 @@ test('a new job is refused with DISK_FULL on a full disk, and leaves no trace', 
   expect(jobs.active).toBe(0);
 });
 
-test('a job whose commit fails leaves no trace: the job that is given its id afterwards runs to its own end', async () => {
+test('a job whose commit fails leaves no trace: the next job with its id runs to its own end', async () => {
   const { promise, resolve } = Promise.withResolvers<JobOutcome>();
   const { database, jobs, start } = fixture({ bodies: { long: () => promise } });
   start('long');
@@ -461,7 +461,7 @@ test('a job whose commit fails leaves no trace: the job that is given its id aft
   expect([jobs.active, jobs.devices()[0]?.state]).toEqual([0, DeviceState.READY]);
 });
 
-test("a result that can't be stored ends the job as a fault of the runner", async () => {
+test("a result that can't be stored ends the job as an internal error", async () => {
   const bodies = {
     wrong: () =>
       Promise.resolve({
@@ -476,7 +476,7 @@ test("a result that can't be stored ends the job as a fault of the runner", asyn
   expect(jobs.get(job.name).job).toMatchObject({ state: JobState.ENDED, outcome: Outcome.ERROR });
 });
 
-test('what is stored of a job steers no terminal: lines, warnings, findings, summary', async () => {
+test("the stored texts of a job can't steer a terminal: lines, warnings, findings, summary", async () => {
   const hostile = 'safe\x1b]52;c;ZXZpbA==\x07\x1b[2J\u202etext';
   const bodies = {
     hostile: ({ emit }: JobContext) => {
@@ -497,7 +497,7 @@ test('what is stored of a job steers no terminal: lines, warnings, findings, sum
   expect(jobs.get(job.name).job.summary).toBe('safetext');
 });
 
-test('a log line has a bounded text and a bounded source', async () => {
+test('text and source of a log line are limited in length', async () => {
   const long = 'x'.repeat(100_000);
   const bodies = {
     long: ({ emit }: JobContext) => {
@@ -513,14 +513,14 @@ test('a log line has a bounded text and a bounded source', async () => {
   expect([source.length, text.length]).toEqual([4096, 4096]);
 });
 
-/** Lets promises and immediates run that are ready. */
+/** Lets ready promises and immediates run. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
 }
 
 /**
- * Lets every statement of a new job succeed and its commit fail, as a disk does that fills up at the wrong moment:
- * SQLite checks deferred references at the commit.
+ * Lets every statement of a new job succeed but its commit fail, like a disk that fills up at the wrong moment: SQLite
+ * checks deferred references at the commit.
  */
 function failCommits(database: Database): void {
   database.prepare('CREATE TABLE deferred (job_id INTEGER REFERENCES jobs (id) DEFERRABLE INITIALLY DEFERRED)').run();
@@ -529,7 +529,7 @@ function failCommits(database: Database): void {
     .run();
 }
 
-/** Lets the database grow by so many pages and no more, as a disk does that is nearly full. */
+/** Lets the database grow by at most `more` pages, like a nearly full disk. */
 function limitPages(database: Database, more: number): void {
   const pages = Number(Object.values(database.prepare('PRAGMA page_count').get()!)[0]);
   database.prepare(`PRAGMA max_page_count = ${pages + more}`).get();

@@ -26,7 +26,7 @@ import { JobRun, STOP_GRACE_MS, type JobRunHost } from './job-run.ts';
 import { recoverJobs } from './recovery.ts';
 import { StoredJobs } from './stored-jobs.ts';
 
-/** How long a job waits that the store refused, where nobody knows whether it takes writes. */
+/** Retry interval for a job that the store refused, if nothing reports whether the store takes writes. */
 const TRY_AGAIN_MS = 1_000;
 
 export interface JobsOptions {
@@ -34,20 +34,22 @@ export interface JobsOptions {
   history: HistoryStore;
   /** The host's devices, the default first. */
   devices: () => DeviceDescription[];
-  /** Jobs that a device runs side by side; default: one. */
+  /** How many jobs a device runs side by side; default: one. */
   capacity?: ((deviceId: string) => number) | undefined;
-  /** The body of a job whose request was kept; default: none is, and jobs that a runner left are INTERRUPTED. */
+  /**
+   * Makes the body of a job whose request was kept; default: none is kept, and jobs left by a runner are INTERRUPTED.
+   */
   keptBody?: JobPlanner['keptBody'] | undefined;
   /** Most jobs that wait at once, over all devices. */
   maxQueued: number;
   logger: Logger;
-  /** What is taken out of all texts of events. */
+  /** Cleans all texts of events. */
   cleanText?: CleanText;
-  /** Told of each job that has ended. */
+  /** Called for each job that has ended. */
   onEnded?: ((name: string) => void) | undefined;
   /** The time of day; default: the machine's, which may be set back. */
   nowMs?: () => number;
-  /** A clock that only grows, whole; default: `nowMs` where that is given, else the process's. */
+  /** A monotonic clock in whole milliseconds; default: `nowMs` if given, else the process's clock. */
   elapsedMs?: () => number;
   /** Whether the store takes writes; default: always. */
   writes?: Pick<WriteState, 'failure' | 'failed' | 'onChange'>;
@@ -57,31 +59,31 @@ export interface JobsOptions {
 export interface StartOptions extends OwnerShare {
   /** The client's id for the request; empty: always a new job. */
   requestId: string;
-  /** Of method and body. */
+  /** Digest of method and body. */
   requestDigest: string;
-  /** Whether the same request makes another job where the runner's end cut the former off. */
+  /** Whether the same request starts a new job if the runner's end interrupted the former one. */
   resumable?: boolean;
   /** Labels of the job. */
   labels: Labels;
   maxQueueSeconds: number;
-  /** Checks the request and makes its job; not called for a request that was made before. */
+  /** Checks the request and makes its job; not called for a repeated request. */
   plan: (load: DeviceLoad) => PlannedJob;
 }
 
-/** What goes on, in numbers. */
+/** Numbers about the running jobs. */
 export interface JobStatistics {
   waiting: number;
   running: number;
   watchers: number;
-  /** Events stored that the slowest watcher was not sent yet. */
+  /** Stored events that the slowest watcher has not received yet. */
   eventLag: number;
-  /** Since the start. */
+  /** Since the runner's start. */
   eventsStored: number;
-  /** Of all jobs in the store. */
+  /** Over all jobs in the store. */
   outcomes: { outcome: Outcome; count: number }[];
 }
 
-/** All jobs: started, watched, cancelled, found again. What was said to a client about a job is on disk. */
+/** All jobs: started, watched, cancelled, looked up. Anything a client was told about a job is on disk. */
 export class Jobs {
   readonly #options: JobsOptions;
   readonly #nowMs: () => number;
@@ -93,10 +95,10 @@ export class Jobs {
   #draining = false;
   #left = false;
   #recovered = false;
-  /** What goes on when the store takes writes again. */
+  /** Callbacks for when the store takes writes again. */
   readonly #onWritable: (() => void)[] = [];
 
-  /** Also ends the jobs that an earlier runner left unfinished. */
+  /** Also ends unfinished jobs of an earlier runner. */
   constructor(options: JobsOptions) {
     const { database, history, cleanText, devices, capacity, writes, nowMs = Date.now } = options;
     const { elapsedMs = options.nowMs ?? processMs } = options;
@@ -114,7 +116,7 @@ export class Jobs {
     this.#recover();
   }
 
-  /** Ends what an earlier runner left unfinished; where the store takes no writes, once it does. */
+  /** Ends unfinished jobs of an earlier runner; if the store takes no writes, as soon as it does. */
   #recover(): void {
     if (this.#recovered) return;
     try {
@@ -134,7 +136,7 @@ export class Jobs {
     }
   }
 
-  /** Goes on with a job that an earlier runner left, where it was kept; one that ran has its place without waiting. */
+  /** Resumes a kept job of an earlier runner; a job that was running gets its device without waiting. */
   #takeUp(row: JobRow): boolean {
     const { keptBody, logger } = this.#options;
     const kept = this.#stored.table.keptRequest(row.id);
@@ -173,32 +175,32 @@ export class Jobs {
     return promise;
   }
 
-  /** Why nothing can be stored; undefined: it can. */
+  /** Why nothing can be stored; undefined if the store takes writes. */
   get storeFailure(): FlashcoreError | undefined {
     return this.#options.writes?.failure;
   }
 
-  /** Starts the jobs whose devices have room for them now. */
+  /** Starts the jobs whose devices now have room. */
   startWaiting(): void {
     this.#queues.resume();
   }
 
-  /** Jobs that wait for a device. */
+  /** Number of jobs that wait for a device. */
   waitingFor(deviceId: string): number {
     return this.#queues.get(deviceId)?.length ?? 0;
   }
 
-  /** Who has what of a device, the next one first. */
+  /** Each client's use of a device, the next client first. */
   clientsOf(deviceId: string): ClientLoad[] {
     return this.#queues.clientsOf(deviceId);
   }
 
-  /** Jobs waiting and running. */
+  /** Number of waiting and running jobs. */
   get active(): number {
     return this.#runs.size;
   }
 
-  /** When the oldest job that has not ended was made; undefined when all have. */
+  /** When the oldest unfinished job was created; undefined if all have ended. */
   get oldestActiveMs(): number | undefined {
     return this.#stored.table.oldestUnfinishedMs();
   }
@@ -220,8 +222,8 @@ export class Jobs {
   }
 
   /**
-   * Stores and queues a job, or gives the one that the same request made before. Errors: REQUEST_ID_REUSED, DRAINING,
-   * QUEUE_FULL, QUOTA_EXCEEDED, DEVICE_UNAVAILABLE, DISK_FULL, and those of plan().
+   * Stores and queues a job, or returns the job that the same request started before. Errors: REQUEST_ID_REUSED,
+   * DRAINING, QUEUE_FULL, QUOTA_EXCEEDED, DEVICE_UNAVAILABLE, DISK_FULL, and those of plan().
    */
   start(options: StartOptions): Job {
     const before = this.#findRepeated(options);
@@ -256,7 +258,7 @@ export class Jobs {
     return { job: this.#message(row), ...(result && { result }) };
   }
 
-  /** A job that has ended, with its number in the store. Errors: JOB_NOT_FOUND, NOT_ACCEPTABLE for one that goes on. */
+  /** A job that has ended, with its number in the store. Errors: JOB_NOT_FOUND, NOT_ACCEPTABLE if it has not ended. */
   ended(name: string): { id: number; job: Job; result: JobResult | undefined } {
     const row = this.#stored.find(name);
     if (row.state === JobState.ENDED)
@@ -264,25 +266,25 @@ export class Jobs {
     throw new FlashcoreError('NOT_ACCEPTABLE', { job: name }, `${name} has not ended: wait for its end, then decide`);
   }
 
-  /** The job that the store knows by a number. Errors: JOB_NOT_FOUND. */
+  /** The job with a number in the store. Errors: JOB_NOT_FOUND. */
   byId(id: number): Job {
     return this.#message(this.#stored.byId(id));
   }
 
-  /** Jobs, newest first, with the id to continue before. */
+  /** Jobs, newest first, with the id for the next page. */
   list(query: JobQuery): { id: number; job: Job }[] {
     return this.#stored.table.list(query).map((row) => ({ id: row.id, job: this.#message(row) }));
   }
 
   /**
-   * The events of a job after a number, as EventStreams gives them. Errors: JOB_NOT_FOUND, EVENTS_EXPIRED,
-   * INVALID_REQUEST for a number not reached yet.
+   * A job's events after a number, as EventStreams yields them. Errors: JOB_NOT_FOUND, EVENTS_EXPIRED, INVALID_REQUEST
+   * for a number not reached yet.
    */
   async *watch(name: string, options: WatchOptions): AsyncGenerator<Uint8Array[]> {
     yield* this.#stored.streams.watch(this.#stored.find(name), options);
   }
 
-  /** Ends a job; one that has ended stays as it is. Errors: JOB_NOT_FOUND. */
+  /** Ends a job; a job that has ended stays unchanged. Errors: JOB_NOT_FOUND. */
   cancel(name: string): Job {
     const { id } = this.#stored.find(name);
     this.#runs.get(id)?.stop({ type: 'cancelled' });
@@ -290,8 +292,8 @@ export class Jobs {
   }
 
   /**
-   * Takes no new job, ends those that wait, and gives the running ones some time to end. Resolves when all have ended,
-   * or have had their time.
+   * Accepts no new job, ends the waiting ones, and gives the running ones `graceMs` to end. Resolves when all have
+   * ended or the time is up.
    */
   async drain(graceMs: number): Promise<void> {
     this.#draining = true;
@@ -301,14 +303,14 @@ export class Jobs {
     await this.#runs.allEnded(STOP_GRACE_MS + 1_000);
   }
 
-  /** Leaves all jobs as they are stored, for a runner that goes on with them. */
+  /** Leaves all stored jobs to another runner. */
   leave(): void {
     this.#draining = true;
     this.#left = true;
     for (const run of this.#runs.all()) run.leave();
   }
 
-  /** Ends all jobs as the runner ends, without more grace. */
+  /** Stops all jobs at the end of the runner, without more grace. */
   stopAll(): void {
     this.#draining = true;
     for (const run of this.#runs.all()) run.stop({ type: 'runner-stopped' });
@@ -329,11 +331,10 @@ export class Jobs {
     const { owner, weight = 1, maxQueueSeconds, maxRunSeconds } = options;
     const { deviceId, body } = planned;
     const name = `jobs/${randomUUID()}`;
-    // It is not in the queue yet: all that are there come before it.
+    // The job is not in the queue yet, so every queued job comes before it.
     const ahead = this.#queues.get(deviceId)?.positionOfNext({ owner, weight }) ?? 0;
     const jobId = this.#noting(() => this.#stored.add({ ...options, name, planned, weight, ahead, interrupted }));
-    // Made once the commit has succeeded: a job that was undone must leave no timer behind, because its id is given to
-    // the next.
+    // Made after the commit: a rolled-back job must leave no timer behind, because its id goes to the next job.
     const takesDevice = body ? (planned.takesDevice ?? false) : true;
     return new JobRun(
       { jobId, name, owner, weight, deviceId, body, takesDevice, maxQueueSeconds, maxRunSeconds },
@@ -367,7 +368,7 @@ export class Jobs {
     };
   }
 
-  /** Does what stores something, and tells the store's guard when that fails. */
+  /** Runs work that writes to the store, and reports a failure to the store's guard. */
   #noting<Result>(work: () => Result): Result {
     try {
       return work();
@@ -383,6 +384,6 @@ export class Jobs {
   }
 }
 
-/** Whether the job that a request made before is one that the runner's end cut off, and that is to go on. */
+/** Whether a repeated request's job was interrupted by the runner's end and should run again. */
 const goesOn = ({ outcome }: JobRow, { resumable = false }: StartOptions): boolean =>
   resumable && outcome === Outcome.INTERRUPTED;

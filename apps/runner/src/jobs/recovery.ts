@@ -21,13 +21,13 @@ interface RecoveryOptions {
   log: EventLog;
   /** Stores a job's outcome, as that of any job; part of a transaction. */
   markEnded: (row: JobRow, end: JobOutcome, endMs: number) => void;
-  /** Goes on with a job, and says whether it does. */
+  /** Resumes a job; returns whether it did. */
   takeUp: (row: JobRow) => boolean;
 }
 
 /**
- * Ends the jobs that an earlier runner left queued or running when it was killed and that this one can't go on with,
- * and says how many. Before any client is served.
+ * Ends the jobs that a killed runner left queued or running and that this one can't resume; returns their number. Runs
+ * before any client is served.
  */
 export function recoverJobs({ database, table, log, markEnded, takeUp }: RecoveryOptions): number {
   const rows = table.unfinished().filter((row) => !takeUp(row));
@@ -56,15 +56,15 @@ export function recoverJobs({ database, table, log, markEnded, takeUp }: Recover
   return rows.length;
 }
 
-/** When a job was last heard of: while the runner was not there it had no device, and its owner pays for none. */
+/** Time of a job's last event. While no runner was up the job had no device, so its owner is not charged. */
 function lastHeardMs(log: EventLog, { id, start_ms: started, last_sequence: last }: JobRow): number {
   const stored = log.read(id, last);
   const { time } = stored ? fromBinary(JobEventSchema, stored.event) : {};
-  // The event that it started was made a moment before its start was noted.
+  // The `started` event was created a moment before the start was recorded.
   return time ? Math.max(timestampMs(time), started ?? 0) : Date.now();
 }
 
-/** Where a job ran: its second event says so. Undefined: it waited. */
+/** The device that a job ran on, from its second event; undefined if the job was still waiting. */
 function deviceOf(log: EventLog, { id, last_sequence: last }: JobRow): Device | undefined {
   const started = last >= 2 ? log.read(id, 2) : undefined;
   const payload = started && fromBinary(JobEventSchema, started.event).payload;

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { toJson, type DescMessage, type JsonValue, type MessageShape } from '@bufbuild/protobuf';
 
 /**
- * Digest of a method and a request, the same for the same content: clients may order the entries of a map differently,
- * so not of the bytes they sent.
+ * Digest of a method and a request, equal for equal content. It is not computed from the received bytes, because
+ * clients may order the entries of a map differently.
  */
 export function requestDigest<Desc extends DescMessage>(
   method: string,

@@ -3,17 +3,17 @@ import { costOf } from './fair-share.ts';
 /** A job that has its device. */
 interface Running {
   readonly owner: string;
-  /** How long it has had its device until a time. */
+  /** Device time up to a time. */
   deviceMs(nowMs: number): number;
 }
 
-/** Costs count whole seconds: between two looks at all that run, nobody's is far off. */
+/** Costs count whole seconds, so between two updates no client's cost is far off. */
 const LOOK_EVERY_MS = 250;
 
-/** What clients use by the jobs that run: asked for each job anew, and so without a look at all that run. */
+/** Use of each client by its running jobs. Read for every waiting job, so it is not recomputed at every read. */
 export class RunningCost {
   readonly #nowMs: () => number;
-  /** At the last look, or when it began. */
+  /** Cost at the last update, or when the job began. */
   readonly #costs = new Map<Running, number>();
   readonly #byOwner = new Map<string, number>();
   #lookedMs = 0;

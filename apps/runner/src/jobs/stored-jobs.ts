@@ -22,18 +22,18 @@ import type { EndTimes } from './job-run.ts';
 export interface StoredJobsOptions {
   database: Database;
   history: HistoryStore;
-  /** What is taken out of all texts of events. */
+  /** Cleans all texts of events. */
   cleanText?: CleanText | undefined;
-  /** Told of a job whose events can't be stored. */
+  /** Called for a job whose events can't be stored. */
   onFailure: (jobId: number, error: unknown) => void;
   nowMs: () => number;
 }
 
-/** A job that was planned, and what is kept of its request. */
+/** A planned job, and the stored part of its request. */
 export interface AcceptedJob {
   name: string;
   planned: PlannedJob;
-  /** Empty: none. */
+  /** Empty if the client gave none. */
   requestId: string;
   requestDigest: string;
   owner: string;
@@ -41,13 +41,13 @@ export interface AcceptedJob {
   labels: Labels;
   maxQueueSeconds: number;
   maxRunSeconds: number;
-  /** Jobs before it. */
+  /** Number of jobs ahead of it. */
   ahead: number;
-  /** The job that this one goes on with. */
+  /** The interrupted job that this one replaces. */
   interrupted: JobRow | undefined;
 }
 
-/** Jobs as the store has them: their rows, their events with who watches them, and their place in the history. */
+/** The stored form of jobs: rows, events with their watchers, and history entries. */
 export class StoredJobs {
   readonly table: JobTable;
   readonly log: EventLog;
@@ -61,17 +61,17 @@ export class StoredJobs {
     this.streams = new EventStreams(this.table, this.log);
   }
 
-  /** Errors: JOB_NOT_FOUND, here as below. */
+  /** Errors: JOB_NOT_FOUND, like the method below. */
   find(name: string): JobRow {
     return this.table.byName(name) ?? jobNotFound(name);
   }
 
-  /** By its number in the store. */
+  /** Finds a job by its number in the store. */
   byId(id: number): JobRow {
     return this.table.byId(id) ?? jobNotFound(String(id));
   }
 
-  /** The result stands in the job's last event. */
+  /** The result is in the job's last event. */
   resultOf(row: JobRow): JobResult | undefined {
     const last = this.log.read(row.id, row.last_sequence);
     const payload = last && fromBinary(JobEventSchema, last.event).payload;
@@ -79,8 +79,8 @@ export class StoredJobs {
   }
 
   /**
-   * Stores a job and its first event in one transaction, in which the request_id leaves the job that this one goes on
-   * with: one that is refused leaves all as it was. Gives its number.
+   * Stores a job and its first event in one transaction, which also takes the request_id from the interrupted job that
+   * this one replaces; a refused job therefore changes nothing. Returns its number.
    */
   add(job: AcceptedJob): number {
     return this.#options.database.transaction(() => {
@@ -113,7 +113,7 @@ export class StoredJobs {
     return jobId;
   }
 
-  /** Of the job's events from now on. */
+  /** Recorder of the job's further events. */
   recorderOf({ id: jobId, name: jobName, last_sequence: lastSequence }: JobRow): JobRecorder {
     const { database, cleanText, onFailure } = this.#options;
     return new JobRecorder({

@@ -3,14 +3,14 @@ import { StreamShare } from './stream-share.ts';
 
 afterEach(() => void vi.useRealTimers());
 
-test('nobody waits while no job floods', async () => {
+test('watchers never wait while no job floods', async () => {
   const share = new StreamShare();
   share.stored(100);
   const turn = share.watcher(256);
   expect(await Promise.all([turn(), turn(), turn(), turn(), turn(), turn()])).toEqual([16, 32, 64, 128, 256, 256]);
 });
 
-test('in a flood all watchers together get what was saved up and then a fixed share, in turns; afterwards none waits', async () => {
+test('in a flood all watchers share what was saved, then a fixed rate, in turns; afterwards none waits', async () => {
   vi.useFakeTimers();
   const share = new StreamShare();
   const got = [0, 0, 0, 0];

@@ -1,15 +1,15 @@
-/** Above this many events a second a job floods. */
+/** A job that stores more events a second than this floods. */
 const FLOOD_PER_SECOND = 5_000;
-/** Over which the rate is averaged. */
+/** Averaging window of the rate. */
 const WINDOW_MS = 50;
 /**
- * What all watchers together get a second while a job floods: a turn of 16 events costs about half a millisecond, so
- * these cost 1 % of the time. A screen shows fewer lines.
+ * Events that all watchers together get each second while a job floods. A turn of 16 events costs about half a
+ * millisecond, so these cost 1 % of the time. A screen shows fewer lines.
  */
 const SHARE_PER_SECOND = 250;
 /**
- * Saved up in quiet times. An ordinary compiler's output is no flood for longer than some milliseconds, and all of it
- * goes through after that.
+ * Most events that quiet times can save up. An ordinary compiler's output floods for only some milliseconds, and all of
+ * it goes through after that.
  */
 const MOST_SAVED = 64;
 /** One watcher's part of the share. */
@@ -17,10 +17,9 @@ const PART = 16;
 const LOOK_EVERY_MS = 10;
 
 /**
- * Puts jobs before their watchers: storing and streaming share one thread, and fifty streams that fill up, although
- * nobody reads them, would slow a job that floods its
- * log by half. While one floods, all watchers together get a fixed share, in turns; they catch up when it is over. At
- * any other time nobody waits.
+ * Gives jobs priority over their watchers. Storing and streaming share one thread, and fifty streams that fill up
+ * without a reader would slow a job that floods its log by half. While a job floods, all watchers together get a fixed
+ * share, in turns, and catch up afterwards. At any other time no watcher waits.
  */
 export class StreamShare {
   readonly #now: () => number;
@@ -36,15 +35,15 @@ export class StreamShare {
     this.#rateAt = this.#savedAt = now();
   }
 
-  /** Says that a job stored events. */
+  /** Counts events that jobs stored. */
   stored(events: number): void {
     this.#rate = this.#currentRate() + (events * 1000) / WINDOW_MS;
     this.#rateAt = this.#now();
   }
 
   /**
-   * A watcher's turns. Each resolves when it may go on, with the most events that it may then take: few at first, for
-   * nobody knows yet whether it reads, then up to `most`.
+   * A watcher's turns. Each promise resolves when the watcher may continue, with the most events it may then take: few
+   * at first, because it may not be reading, then up to `most`.
    */
   watcher(most: number): () => Promise<number> {
     let next = PART;

@@ -1,6 +1,6 @@
-/** Jobs of one client that wait, in the order in which they came; none is looked for one by one. */
+/** Waiting jobs of one client, in order of arrival; looked up by binary search. */
 export class WaitingList<Run extends { jobId: number }> {
-  /** By rising id. Those before #first are gone. */
+  /** By ascending id. Entries before #first are gone. */
   #runs: Run[] = [];
   #first = 0;
 
@@ -12,12 +12,12 @@ export class WaitingList<Run extends { jobId: number }> {
     this.#runs.push(run);
   }
 
-  /** Takes the first. */
+  /** Removes and returns the first job. */
   shift(): Run | undefined {
     const run = this.#runs[this.#first];
     if (!run) return undefined;
     this.#first += 1;
-    // Now and then, so that each costs the same in the long run.
+    // Compacts only now and then, so the amortized cost is constant.
     if (this.#first > this.#runs.length / 2) {
       this.#runs = this.#runs.slice(this.#first);
       this.#first = 0;
@@ -25,7 +25,7 @@ export class WaitingList<Run extends { jobId: number }> {
     return run;
   }
 
-  /** How many come before a run; -1 when it is not here. */
+  /** How many jobs come before a run; -1 if it is not in the list. */
   indexOf({ jobId }: Run): number {
     let [low, high] = [this.#first, this.#runs.length];
     while (low < high) {
@@ -36,7 +36,7 @@ export class WaitingList<Run extends { jobId: number }> {
     return this.#runs[low]?.jobId === jobId ? low - this.#first : -1;
   }
 
-  /** Whether it was here. */
+  /** Removes a run; returns whether it was in the list. */
   remove(run: Run): boolean {
     const index = this.indexOf(run);
     if (index >= 0) this.#runs.splice(this.#first + index, 1);

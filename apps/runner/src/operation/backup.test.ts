@@ -7,7 +7,7 @@ import { DirectoryInUse } from '../store/directory-lock.ts';
 import { collect, finished, firstEvent, kernel, startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
 import { backUp, restore } from './backup.ts';
 
-test('a backup made while jobs write is whole; restored, the runner has the jobs of that moment and goes on', async () => {
+test('a backup made while jobs write is complete; a restored runner has the jobs of that moment', async () => {
   using folder = temporaryFolder();
   const dataDirectory = join(folder.path, 'data');
   const file = join(folder.path, 'backup.db');
@@ -35,14 +35,14 @@ test('a backup made while jobs write is whole; restored, the runner has the jobs
   const listed = (await fixture.client.listJobs()).jobs;
   expect(listed).toHaveLength(2);
   expect(await collect(fixture.client.watch(listed[1]!.name))).toEqual(before);
-  // The one that ran when the backup was made ends as after a crash.
+  // The job that was running during the backup ends as after a crash.
   expect(finished(await collect(fixture.client.watch(listed[0]!.name))).summary).toBe(
     'The runner ended while the job was running',
   );
   await firstEvent(fixture.client.start('build', kernel('ok')));
 });
 
-test('what is not a backup, or damaged, is refused before anything is touched', () => {
+test('a file that is not a backup, or is damaged, is refused before anything is changed', () => {
   using folder = temporaryFolder();
   const at = (name: string) => join(folder.path, name);
   expect(() => backUp(folder.path, at('b.db'))).toThrow('has no flashcore.db');
@@ -56,7 +56,7 @@ test('what is not a backup, or damaged, is refused before anything is touched', 
   );
 });
 
-test('a backup that lost its end, or has flipped bytes, is refused', async () => {
+test('a truncated or corrupted backup is refused', async () => {
   using folder = temporaryFolder();
   const file = join(folder.path, 'b.db');
   {

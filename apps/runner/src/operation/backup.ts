@@ -5,16 +5,15 @@ import { UsageError } from '../usage-error.ts';
 import { lockDirectory } from '../store/directory-lock.ts';
 import { SCHEMA_VERSION, SchemaTooNew } from '../store/migrations.ts';
 
-/** A backup that was found good. */
+/** A backup that passed the check. */
 export interface Backup {
   jobs: number;
   schemaVersion: number;
 }
 
 /**
- * Copies the database of a data directory as it is at this moment, also while its runner works: SQLite's VACUUM INTO
- * reads one snapshot and holds up no writer. The copy is checked before it gets
- * its name. Throws UsageError.
+ * Copies the database of a data directory as it is at this moment, even while its runner works: SQLite's VACUUM INTO
+ * reads one snapshot and blocks no writer. The copy is checked before it gets its final name. Throws UsageError.
  */
 export function backUp(dataDirectory: string, file: string): Backup {
   const source = join(dataDirectory, 'flashcore.db');
@@ -24,7 +23,7 @@ export function backUp(dataDirectory: string, file: string): Backup {
   const folder = dirname(resolve(file));
   if (!existsSync(folder)) throw new UsageError(`${folder} is not a folder: give a file in one that exists`);
   const temporary = `${resolve(file)}.new`;
-  // Nobody else's from its first byte; SQLite takes an empty file.
+  // Private from its first byte; SQLite accepts an empty file.
   writeFileSync(temporary, '', { mode: 0o600 });
   const database = new DatabaseSync(source, { readOnly: true, timeout: 10_000 });
   try {
@@ -40,7 +39,7 @@ export function backUp(dataDirectory: string, file: string): Backup {
 }
 
 /**
- * Puts a backup in the place of a stopped runner's database, which is kept beside it under the name that is given back.
+ * Replaces a stopped runner's database with a backup. The old database is kept next to it, under the returned name.
  * Throws UsageError, DirectoryInUse, SchemaTooNew.
  */
 export function restore(dataDirectory: string, file: string): Backup & { before: string | undefined } {
@@ -53,7 +52,7 @@ export function restore(dataDirectory: string, file: string): Backup & { before:
     copyFileSync(file, temporary);
     sync(temporary);
     const before = existsSync(place) ? `${place}.before-${new Date().toISOString().replaceAll(':', '')}` : undefined;
-    // What the write-ahead log has belongs to the old database: it goes with it.
+    // The write-ahead log belongs to the old database, so it moves with it.
     for (const suffix of ['', '-wal', '-shm'])
       if (before !== undefined && existsSync(place + suffix)) renameSync(place + suffix, before + suffix);
     renameSync(temporary, place);
@@ -63,7 +62,7 @@ export function restore(dataDirectory: string, file: string): Backup & { before:
   }
 }
 
-/** Opens a copy and lets SQLite read all of it. Throws UsageError. */
+/** Opens a copy and lets SQLite check all of it. Throws UsageError. */
 function check(file: string): Backup {
   if (!existsSync(file))
     throw new UsageError(`${file} is not there: name a backup that "flashcore-runner backup" made`);

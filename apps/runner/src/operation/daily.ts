@@ -4,7 +4,7 @@ import { applyRetention, type RetentionOptions, type RetentionPolicy } from './r
 
 const DAY_MS = 24 * 3600 * 1000;
 
-/** Applies the policy at once and then daily, unless it keeps everything. Gives a function that ends it. */
+/** Applies the policy at once, then daily, unless it keeps everything. Returns a function that stops this. */
 export function retainDaily(
   options: Omit<RetentionOptions, 'dryRun' | 'inUseSinceMs' | 'nowMs'>,
   { inUseSinceMs, logger }: { inUseSinceMs: () => number | undefined; logger: Logger },

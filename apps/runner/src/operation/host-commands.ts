@@ -12,11 +12,11 @@ import { applyRetention, type Retention, type RetentionPolicy, type Share } from
 interface Surroundings {
   defaultData: string;
   say: (line: string) => void;
-  /** Takes what is to be done after the command line was read. */
+  /** Takes the work to do after the command line was parsed. */
   defer: (work: () => Promise<void>) => void;
 }
 
-/** Commands of a host's administrator: gc, backup, restore, purge. Each ends by itself. */
+/** Commands of a host's administrator: gc, backup, restore, purge. Each runs to its end. */
 export function addOperationCommands(program: Command, { defaultData, say, defer }: Surroundings): void {
   const ofData = (command: Command): Command => command.option('--data <folder>', 'of the runner', defaultData);
   const gc = ofData(program.command('gc'))

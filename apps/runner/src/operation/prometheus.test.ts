@@ -15,8 +15,8 @@ interface Parsed {
 }
 
 /**
- * Reads the text format strictly, as https://prometheus.io/docs/instrumenting/exposition_formats/ gives it. Throws for
- * any line that is none.
+ * Parses the text format strictly, as specified in https://prometheus.io/docs/instrumenting/exposition_formats/. Throws
+ * for any line outside the format.
  */
 function parse(text: string): Parsed {
   const parsed: Parsed = { types: {}, samples: [] };
@@ -62,7 +62,7 @@ test('labels are escaped so that a strict reader gets them back', () => {
   ]);
 });
 
-test('a scrape tells of the queue, outcomes, cache, devices, watchers and the process', async () => {
+test('a scrape reports queue, outcomes, cache, devices, watchers and the process', async () => {
   let address = '';
   const logger = Object.assign(createLogger('silent'), {
     info: (facts: { address?: string }, text?: string) => {
@@ -117,7 +117,7 @@ test('a scrape tells of the queue, outcomes, cache, devices, watchers and the pr
   await running.return();
 });
 
-test('a gateway tells of its queue, its pilots by state, lost leases, requeues, and of seconds held and used', () => {
+test('a gateway reports its queue, its pilots by state, lost leases, requeues, and seconds held and used', () => {
   const pilots = [PilotState.BUSY, PilotState.AWAY, PilotState.PENDING].map((state) => ({ partition: 'gpu', state }));
   const fleet = create(FleetSchema, {
     partitions: [{ name: 'gpu', waitingJobs: 41, heldSeconds: 7200, usedSeconds: 5400 }],

@@ -8,8 +8,8 @@ import type { Jobs } from '../jobs/jobs.ts';
 import { AddressInUse } from '../rpc/listen.ts';
 import { formatAddress, type ListenAddress } from '../rpc/address.ts';
 
-// The text format by hand: some fifty lines, where the usual library had no release for two years and brings
-// OpenTelemetry along.
+// Writes the text format by hand, in some fifty lines: the usual library has had no release for two years and depends
+// on OpenTelemetry.
 // https://prometheus.io/docs/instrumenting/exposition_formats/
 const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
@@ -38,7 +38,7 @@ export async function serveMetrics(
   address: ListenAddress & { kind: 'tcp' },
   observed: Observed,
 ): Promise<MetricsServer> {
-  // Imported here: Node loads its whole HTTP client with it.
+  // Imported lazily, because it makes Node load its whole HTTP client.
   const { createServer } = await import('node:http');
   const delay = monitorEventLoopDelay({ resolution: 20 });
   delay.enable();
@@ -72,7 +72,7 @@ const one = (name: string, type: Metric['type'], help: string, value: number): M
   samples: [{ value }],
 });
 
-/** What a runner does: names say the unit, https://prometheus.io/docs/practices/naming/. */
+/** Metrics of a runner; names contain the unit, https://prometheus.io/docs/practices/naming/. */
 export function runnerMetrics({ jobs, planner, connections }: Observed): Metric[] {
   const { waiting, running, watchers, eventLag, outcomes, eventsStored } = jobs.statistics();
   const { hits, misses } = planner.cacheUse();
@@ -115,7 +115,7 @@ export function runnerMetrics({ jobs, planner, connections }: Observed): Metric[
   ];
 }
 
-/** Of the cluster behind a gateway. */
+/** Metrics of the cluster behind a gateway. */
 function fleetMetrics(fleet: Fleet | undefined): Metric[] {
   if (!fleet) return [];
   const states = [PilotState.PENDING, PilotState.IDLE, PilotState.BUSY, PilotState.AWAY, PilotState.LEAVING];

@@ -7,7 +7,7 @@ import { purge } from './purge.ts';
 
 afterEach(() => vi.unstubAllEnvs());
 
-test('a home that is also the data folder is not purged: "sources" there may be its user\'s', () => {
+test('a home that is also the data folder is not purged, because "sources" may be the user\'s', () => {
   using home = temporaryFolder();
   writeFileSync(join(home.path, 'flashcore.db'), '');
   mkdirSync(join(home.path, 'sources'));

@@ -6,8 +6,8 @@ import { lockDirectory } from '../store/directory-lock.ts';
 import { UsageError } from '../usage-error.ts';
 
 /**
- * Removes what a runner keeps in its data folder, and gives the names of the user's files there, which stay. Throws
- * UsageError for a folder that no runner used, or that is the user's home, DirectoryInUse while one runs.
+ * Removes a runner's files from its data folder, and returns the names of the user's files there, which stay. Throws
+ * UsageError for a folder that no runner has used or that is the user's home, DirectoryInUse while a runner uses it.
  */
 export function purge(dataDirectory: string): string[] {
   if (!isDataFolder(dataDirectory))

@@ -31,7 +31,7 @@ function put(path: string, bytes: number, days: number): string {
   return path;
 }
 
-/** A data directory without jobs, with artifacts of 100 bytes by the days since their last use. */
+/** A data directory without jobs; each artifact has 100 bytes and a given number of days since its last use. */
 function dataWith(folder: string, artifacts: Record<string, number>) {
   const database = openDatabase(join(folder, 'flashcore.db'));
   for (const [name, days] of Object.entries(artifacts))
@@ -45,7 +45,7 @@ function dataWith(folder: string, artifacts: Record<string, number>) {
   return { database, left };
 }
 
-test('files that nobody used go by age; artifacts also by size, those unused the longest first; a dry run says the same and removes nothing', async () => {
+test('files expire by age, artifacts also by size; a dry run reports the same and removes nothing', async () => {
   using folder = temporaryFolder();
   const { database, left } = dataWith(folder.path, { aa1: 40, aa2: 20, bb3: 10, bb4: 5, cc5: 0 });
   put(join(folder.path, 'sources/files/ab/c'), 7, 40);
@@ -76,7 +76,7 @@ test('files that nobody used go by age; artifacts also by size, those unused the
   database.close();
 });
 
-test('links in a quarantine go as any other file, and not what they lead to', async () => {
+test('links in a quarantine are removed like other files, but not their targets', async () => {
   using folder = temporaryFolder();
   const { database } = dataWith(folder.path, {});
   const quarantine = join(folder.path, 'artifacts', 'quarantine');
@@ -96,7 +96,7 @@ test('links in a quarantine go as any other file, and not what they lead to', as
   database.close();
 });
 
-test('what a job that has not ended may use stays, and so does what was used within the hour, whatever the size', async () => {
+test('files that an unfinished job may use, or that were used within the hour, stay, whatever the size', async () => {
   using folder = temporaryFolder();
   const { database, left } = dataWith(folder.path, { aa1: 40, aa2: 2, bb3: 0 });
   await applyRetention({
@@ -117,7 +117,7 @@ test('what a job that has not ended may use stays, and so does what was used wit
   database.close();
 });
 
-test('what a job comes to need while retention works stays: an artifact that is made again, a source that is uploaded already', async () => {
+test('files needed by a new job during retention stay: a recreated artifact, a source uploaded again', async () => {
   using folder = temporaryFolder();
   const database = openDatabase(join(folder.path, 'flashcore.db'));
   const artifacts = new ArtifactStore(join(folder.path, 'artifacts'));
@@ -134,7 +134,7 @@ test('what a job comes to need while retention works stays: an artifact that is 
       [],
     );
   };
-  // Events are trimmed when all files were listed and none was removed yet.
+  // Trims events after all files were listed and before any is removed.
   const between: Database = {
     ...database,
     prepare: (sql) => {
@@ -162,7 +162,7 @@ test('an artifact that a client reads counts as used', async () => {
   expect(Date.now() - statSync(artifacts.path(sha256)).mtimeMs).toBeLessThan(60_000);
 });
 
-test('an artifact that is read, or made again, counts as used', () => {
+test('reading or recreating an artifact counts as use', () => {
   using folder = temporaryFolder();
   const artifacts = new ArtifactStore(folder.path);
   const sha256 = artifacts.put(Buffer.from('a'));
@@ -173,7 +173,7 @@ test('an artifact that is read, or made again, counts as used', () => {
   }
 });
 
-test('a runner with a policy trims at its start; watchers of a trimmed job are told the first event, and may start there; the result stays', async () => {
+test('a runner with a policy trims at its start; watchers learn the first event and may start there', async () => {
   using folder = temporaryFolder();
   const dataDirectory = join(folder.path, 'data');
   let name = '';

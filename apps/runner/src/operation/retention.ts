@@ -8,16 +8,16 @@ import type { Database } from '../store/database.ts';
 import { DecisionStore } from '../store/decisions.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
-/** What was used within this time is never removed: a request that is about to start may name it. */
+/** Files used within this time are never removed, because a request that is about to start may name them. */
 const FRESH_MS = 3600 * 1000;
 
-/** What a runner keeps. Infinity: for ever, without limit. Jobs, results and the history are always kept. */
+/** What a runner keeps. Infinity: forever, without limit. Jobs, results and the history are always kept. */
 export interface RetentionPolicy {
-  /** Events of ended jobs but the last, which has the result. */
+  /** Days to keep the events of ended jobs, except the last event, which has the result. */
   eventsDays: number;
-  /** Artifacts, uploaded sources and cached builds since their last use. */
+  /** Days to keep artifacts, uploaded sources and cached builds after their last use. */
   filesDays: number;
-  /** Artifacts in all, GiB; those unused for the longest time go first. */
+  /** Total size of artifacts, GiB; the least recently used go first. */
   artifactsGib: number;
 }
 
@@ -28,7 +28,7 @@ export interface Share {
   bytes: number;
 }
 
-/** What would go, or went. */
+/** Amounts that were removed, or would be in a dry run. */
 export interface Retention {
   events: Share & { jobs: number };
   artifacts: Share;
@@ -40,9 +40,9 @@ export interface RetentionOptions {
   dataDirectory: string;
   database: Database;
   policy: RetentionPolicy;
-  /** Says what would go, and removes nothing. */
+  /** Reports what would be removed, and removes nothing. */
   dryRun: boolean;
-  /** What was used since then is in use: when the oldest job that has not ended was made. */
+  /** Files used since this time are kept: the creation time of the oldest unfinished job. */
   inUseSinceMs?: number | undefined;
   nowMs?: number;
 }
@@ -53,7 +53,7 @@ interface StoredFile {
   usedMs: number;
 }
 
-/** Removes what the policy does not keep, a little at a time, so that a runner goes on serving. */
+/** Removes everything that the policy does not keep, in small steps, so that the runner keeps serving. */
 export async function applyRetention({
   dataDirectory,
   database,
@@ -97,7 +97,7 @@ export async function applyRetention({
   };
 }
 
-/** Digests of the files that a champion is built from: without them nothing could be compared with it any more. */
+/** Digests of the files that champions are built from: without them nothing could be compared with a champion. */
 function championSources(database: Database): Set<string> {
   const builds = new BuildStore(database);
   const champions = new DecisionStore(database).champions();
@@ -106,12 +106,12 @@ function championSources(database: Database): Set<string> {
   );
 }
 
-/** Files lie under the digest of their content, its first two digits being the folder's name. */
+/** A file is stored under the digest of its content; the first two digits are the folder's name. */
 const digestOf = (path: string): string => `${basename(dirname(path))}${basename(path)}`;
 
 /**
- * Looks at a file's time once more and removes it in the same turn of the event loop: a job may have come to need it
- * since it was listed.
+ * Checks a file's time again and removes it in the same turn of the event loop, because a job may have started to need
+ * it since it was listed.
  */
 function removeUnused({ path, usedMs }: StoredFile): boolean {
   if (lstatSync(path, { throwIfNoEntry: false })?.mtimeMs !== usedMs) return false;
@@ -119,7 +119,7 @@ function removeUnused({ path, usedMs }: StoredFile): boolean {
   return true;
 }
 
-/** The files unused for the longest time, as many as it takes to have at most so many bytes. */
+/** The least recently used files whose removal brings the total down to `maxBytes`. */
 function overSize(files: StoredFile[], maxBytes: number, keepSinceMs: number): StoredFile[] {
   let bytes = files.reduce((sum, file) => sum + file.bytes, 0);
   const going: StoredFile[] = [];
@@ -131,7 +131,7 @@ function overSize(files: StoredFile[], maxBytes: number, keepSinceMs: number): S
   return going;
 }
 
-/** Leaves of ended jobs the last event alone, which carries the result; first_sequence then says so to watchers. */
+/** Keeps only the last event of ended jobs, which has the result; first_sequence then tells watchers. */
 async function trimEvents(
   database: Database,
   { endedBeforeMs, dryRun }: { endedBeforeMs: number; dryRun: boolean },
@@ -159,15 +159,15 @@ async function trimEvents(
 }
 
 /**
- * Files, and folders as wholes, at a depth below a folder. Those that go meanwhile are left out; a link, which a
- * quarantine may have, is not followed.
+ * Lists files, or whole folders, at a depth below a folder. Entries that disappear meanwhile are left out; a link,
+ * which a quarantine may have, is not followed.
  */
 async function listFiles(folder: string, { depth }: { depth: number }): Promise<StoredFile[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch(ignoreMissing);
   const files: StoredFile[] = [];
   for (const entry of entries ?? []) {
     const path = join(folder, entry.name);
-    // Uploads on their way in are younger than any limit, and cleared at start.
+    // Unfinished uploads are younger than any limit, and removed at start.
     if (entry.name === 'incoming') continue;
     if (depth > 1 && entry.isDirectory()) files.push(...(await listFiles(path, { depth: depth - 1 })));
     else if (depth === 1) files.push(...(await describe(path)));

@@ -1,4 +1,4 @@
-/** Spans of ended jobs, as a receiver of OTLP over HTTP on this machine gets them. */
+/** Spans of ended jobs, as a local receiver of OTLP over HTTP gets them. */
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -40,7 +40,7 @@ async function receiver(status = 200) {
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 
-test('an ended job’s spans are sent, in the trace that the client’s metadata names', async () => {
+test('an ended job’s spans are sent, in the trace named by the client’s metadata', async () => {
   using collector = await receiver();
   const traces = traceTarget({
     OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.address}/`,
@@ -50,7 +50,7 @@ test('an ended job’s spans are sent, in the trace that the client’s metadata
   await using runner = await startTestRunner({ traces });
   const client = new Client(runner.runner.address, credentials.createInsecure());
   const metadata = new Metadata();
-  // What a later version of the standard may have behind it is not kept.
+  // Fields that a later version of the standard may append are not kept.
   metadata.set('traceparent', `01-${TRACE}-00f067aa0ba902b7-01-${'x'.repeat(5_000)}`);
   const call = client.makeServerStreamRequest(
     '/flashcore.runner.v1.KernelRunnerService/Build',
@@ -79,7 +79,7 @@ test('an ended job’s spans are sent, in the trace that the client’s metadata
   expect(spans.map(({ name }) => name)).toEqual(expect.arrayContaining(['waits for the device', 'has the device']));
 });
 
-test('a receiver that refuses costs the trace alone: the job has ended and the runner ends', async () => {
+test('a receiver that refuses only loses the trace: the job ends, and so does the runner', async () => {
   using collector = await receiver(503);
   const traces = traceTarget({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${collector.address}/own/path` });
   await using runner = await startTestRunner({ traces });
@@ -97,7 +97,7 @@ test.each([
   expect(traceTarget(environment)?.url.href).toBe(url);
 });
 
-test('an address that is none is refused with its variable', () => {
+test('an invalid address is refused, and the error names its variable', () => {
   expect(() => traceTarget({ OTEL_EXPORTER_OTLP_ENDPOINT: 'localhost:4318' })).toThrow(
     'OTEL_EXPORTER_OTLP_ENDPOINT=localhost:4318: must be an http or https address',
   );

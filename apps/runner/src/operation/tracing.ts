@@ -1,4 +1,4 @@
-/** Sends the spans of ended jobs by OTLP over HTTP, where OpenTelemetry's variables name a receiver. */
+/** Sends the spans of ended jobs by OTLP over HTTP, if OpenTelemetry's variables name a receiver. */
 import { fromBinary } from '@bufbuild/protobuf';
 import { JobEventSchema, type JobEvent } from '@flashcore/shared/contract';
 import { jobSpans, otlpTraces, parseTraceParent } from '@flashcore/shared/trace';
@@ -14,7 +14,7 @@ export interface TraceTarget {
   readonly resource: Readonly<Record<string, string>>;
 }
 
-/** Undefined where none is named. Errors: UsageError for an address that is none. */
+/** Undefined if no receiver is named. Errors: UsageError for an invalid address. */
 export function traceTarget(environment: NodeJS.ProcessEnv): TraceTarget | undefined {
   const { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: whole, OTEL_EXPORTER_OTLP_ENDPOINT: base } = environment;
   const text = whole || (base && `${base.replace(/\/+$/, '')}/v1/traces`);
@@ -61,10 +61,10 @@ export interface TracingOptions {
 
 const SEND_MS = 10_000;
 const CLOSE_MS = 2_000;
-/** A receiver that does not answer must not make a heap of traces. */
+/** Most unsent traces; without a limit, a receiver that does not answer would fill the memory. */
 const MOST_WAITING = 64;
 
-/** Traces are for the eye: one that can't be sent is told of and dropped, and no job waits for it. */
+/** Traces are optional: a trace that can't be sent is logged and dropped, and no job waits for it. */
 export class Tracing {
   readonly #options: TracingOptions;
   readonly #waiting = new Set<Promise<void>>();
@@ -73,7 +73,7 @@ export class Tracing {
     this.#options = options;
   }
 
-  /** An ended job. */
+  /** Sends the spans of an ended job. */
   send(name: string): void {
     const { logger } = this.#options;
     if (this.#waiting.size >= MOST_WAITING) {
@@ -86,7 +86,7 @@ export class Tracing {
     this.#waiting.add(sending);
   }
 
-  /** What is on its way gets a moment. */
+  /** Waits a moment for traces that are being sent. */
   async close(): Promise<void> {
     await endsWithin(Promise.all(this.#waiting), CLOSE_MS);
   }

@@ -3,7 +3,7 @@ import { BenchmarkResultSchema } from '@flashcore/shared/contract';
 import { expect, test } from 'vitest';
 import { busyHost } from './benchmark-phase.ts';
 
-test('a host with far more to do than it has CPUs is told; a GPU, and an emulator that fills its host, are not', () => {
+test('a host with far more work than CPUs is reported; a GPU, or an emulator that fills its host, is not', () => {
   const result = (conditions: { hostLoad?: number; hostCpus?: number }) =>
     create(BenchmarkResultSchema, { conditions });
   expect(busyHost([result({ hostLoad: 7.94, hostCpus: 2 })])).toBe(

@@ -34,7 +34,7 @@ interface Benchmarking {
   findings: Finding[];
 }
 
-/** Times the candidate, beside SDPA where the device can run it. */
+/** Times the candidate, along with SDPA if the device can run it. */
 export const benchmarkPhase: VariantPhase = {
   phase: Phase.BENCHMARK,
   wants: ({ spec }, { build }) => spec.benchmark !== undefined && build?.image !== undefined,
@@ -58,18 +58,15 @@ const LEGACY_WARNING =
 
 interface BenchmarkOptions {
   spec: BenchmarkSpec;
-  /** What the device loads. */
+  /** The module that the device loads. */
   image: DeviceImage;
-  /** Told what inputs are drawn by, before each shape. */
+  /** Called with the seeds of the inputs, before each shape. */
   onSeeds: (seeds: readonly string[]) => void;
-  /** Told the results of each shape. */
+  /** Called with the results of each shape. */
   onResults: (results: readonly BenchmarkResult[]) => void;
 }
 
-/**
- * Measures every shape in every mode, streaming samples as they come. Gives what the timed launches tell against the
- * kernel.
- */
+/** Measures every shape in every mode, streaming samples as they come. Returns the findings of the timed launches. */
 async function runBenchmark(
   services: VariantServices,
   { spec, image, onSeeds, onResults }: BenchmarkOptions,
@@ -84,17 +81,17 @@ async function runBenchmark(
     const busy = busyHost(measured.results);
     if (busy !== undefined) emitWarning(job, busy);
     findings.push(...measured.findings);
-    // A kernel that faults on one shape is not run on the next.
+    // If a kernel faults on one shape, it does not run on the next.
     if (measured.results.length === 0) break;
   }
   emitFindings(services, findings);
   return findings;
 }
 
-// The emulator's own threads fill the CPUs, and a build before it is in the average.
+// Above 1, because the emulator's own threads fill the CPUs and the average includes the build before it.
 const BUSY_LOAD = 1.5;
 
-/** Why the emulator's times are worth little; undefined: the host had room for it. */
+/** Why the emulator's times mean little; undefined if the host had enough CPUs. */
 export function busyHost(results: readonly Pick<BenchmarkResult, 'conditions'>[]): string | undefined {
   const { hostLoad = 0, hostCpus = 0 } = results.at(-1)?.conditions ?? {};
   return hostLoad > BUSY_LOAD * hostCpus

@@ -13,13 +13,13 @@ import { comingVerification } from './coming-verification.ts';
 import { launchedEntries } from './rest-of-build-phase.ts';
 import { describeOutcome } from '../workers/device-worker.ts';
 
-/** A wait for the device that is longer is told. */
+/** Longer waits for the device are reported. */
 const TELL_WAIT_MS = 500;
 
-/** Findings of a build that can run all the same. */
+/** Findings of a build that can run anyway. */
 const HARMLESS: readonly FindingKind[] = [FindingKind.REGISTER_SPILLS];
 
-/** Compiles the variant; with it the device's worker starts. */
+/** Compiles the variant while the device's worker starts. */
 export const buildPhase: VariantPhase = {
   phase: Phase.BUILD,
   wants: () => true,
@@ -37,8 +37,8 @@ export const buildPhase: VariantPhase = {
 };
 
 /**
- * Compiles the kernel while the profiler gets ready and the device's worker starts, which on first use means compiling
- * the emulator.
+ * Compiles the kernel while the profiler gets ready and the device's worker starts. The worker's first start includes
+ * compiling the emulator.
  */
 async function buildOnWarmDevice(services: VariantServices, found: VariantFound): Promise<KernelBuild> {
   const { job, runtime, spec } = services;
@@ -57,7 +57,7 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
   );
   const profiling = profileBeside(services);
   if (profiling) found.profiling = profiling;
-  // A build for another host is whole before that host begins.
+  // A build for another host must be complete before that host starts.
   const first = services.compiling ? undefined : launchedEntries(services);
   const build = await runBuild(services, first).catch(async (error: unknown) => {
     notNeeded.abort();
@@ -65,11 +65,11 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
     throw error;
   });
   withBuild(found, build);
-  // The device may take half a minute to open: what the build decides is told now.
+  // The device may take half a minute to open, so gates that the build decides are reported now.
   found.judging?.look();
   const stops = stopsAfterBuild(build);
   if (stops) notNeeded.abort();
-  // The emulator takes half a minute to compile, once a host: nobody should wonder what the job waits for.
+  // On a host's first job the emulator takes half a minute to compile; the message says why the job waits.
   const firstTime = spec.device.simulated
     ? ': the first time, the emulator and the CPU reference are compiled for it'
     : '';
@@ -85,14 +85,16 @@ async function buildOnWarmDevice(services: VariantServices, found: VariantFound)
   return build;
 }
 
-/** Opens the device, notes its state, and has a GPU's host compute what the verification will need. */
+/**
+ * Opens the device, records its state, and lets a GPU's host compute the references that the verification will need.
+ */
 async function warmUp(services: VariantServices, found: VariantFound, signal: AbortSignal): Promise<void> {
   const { job, runtime, spec } = services;
   await runtime.warmUp(signal);
-  // From here on the job's own signal: what is asked of a worker and given up ends it.
+  // From here on use the job's own signal: an abandoned request would end the worker.
   signal.throwIfAborted();
   found.job.birth.conditions ??= await runtime.conditions(job.signal);
-  // The emulator's kernels and their compilers want the processors themselves.
+  // On the emulator, the kernels and their compilers need the CPUs.
   if (!spec.verify || spec.device.simulated || signal.aborted) return;
   const coming = comingVerification(services, spec.verify);
   found.inputs = coming.inputs;
@@ -107,12 +109,12 @@ function withBuild(found: VariantFound, build: KernelBuild): KernelBuild {
   return build;
 }
 
-/** Whether there is nothing to run: it does not compile, lacks its entry, or could not be launched. */
+/** Whether nothing can run: the build failed, lacks its entry, or could not be launched. */
 export function stopsAfterBuild({ image, findings }: KernelBuild): boolean {
   return image === undefined || findings.some(({ kind }) => !HARMLESS.includes(kind));
 }
 
-/** Compiles a variant, streaming what the compilers say; `first`: entries that are waited for. */
+/** Compiles a variant, streaming the compilers' output; `first`: entries to wait for. */
 export async function runBuild(services: VariantServices, first?: readonly string[]): Promise<KernelBuild> {
   const { job, tools } = services;
   startPhase(services, Phase.BUILD, 0);
@@ -137,8 +139,8 @@ function restText(first: readonly string[], entries: readonly string[]): string 
 }
 
 /**
- * Notes what the build was made of, so that its id can be asked for. Errors: BUILD_NOT_FOUND where it was asked for and
- * became another: nothing may be told about it then.
+ * Stores the build's sources and variant, so that the build can be requested by id. Errors: BUILD_NOT_FOUND if the
+ * request named a build and compiling gave another: nothing may be reported about it then.
  */
 function keepBuild({ spec: { kernel, fallback }, kernels, resolved }: VariantServices, buildId: string): void {
   const wanted = resolved === fallback ? undefined : kernel.build?.id;

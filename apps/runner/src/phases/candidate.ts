@@ -11,7 +11,7 @@ interface CandidateOptions {
   instrumented?: boolean;
 }
 
-/** What the worker is to load and launch for a shape. */
+/** The module and the launches of a shape, for the worker. */
 export function candidateFor(services: VariantServices, options: CandidateOptions): Candidate {
   const { spec, resolved } = services;
   const { image, shape, instrumented = false } = options;
@@ -23,6 +23,6 @@ export function candidateFor(services: VariantServices, options: CandidateOption
   };
 }
 
-/** A device without clusters runs the same CTAs one by one; the daemon says so. */
+/** A device without clusters runs the same CTAs one by one; a warning of the job says so. */
 const withClusters = (plan: LaunchPlan, has: boolean): LaunchPlan =>
   has ? plan : { ...plan, launches: plan.launches.map(({ cluster: _, ...launch }) => launch) };

@@ -20,7 +20,7 @@ import type { WorkerOutcome } from '../workers/worker-process.ts';
 export interface CaseRun {
   result: CaseResult;
   findings: Finding[];
-  /** The kernel did not come to an end: running it on larger shapes would only take longer. */
+  /** False if the kernel did not finish: larger shapes would only take longer. */
   ends: boolean;
 }
 
@@ -28,11 +28,11 @@ interface JudgedCase {
   readonly shape: Shape;
   readonly plan: LaunchPlan;
   readonly tolerance: VerifySpec['tolerance'];
-  /** Of outputs that name one. */
+  /** Tolerances of outputs that declare one. */
   readonly ownTolerances: VerifyRequest['ownTolerances'];
 }
 
-/** What a run of a case says. Errors: INTERNAL where the worker could not verify it. */
+/** Result and findings of a case's run. Errors: INTERNAL if the worker could not verify the case. */
 export function judge(outcome: WorkerOutcome<CaseReport>, judged: JudgedCase): CaseRun {
   const { shape } = judged;
   if (outcome.status === 'done') {
@@ -50,7 +50,7 @@ export function judge(outcome: WorkerOutcome<CaseReport>, judged: JudgedCase): C
   return { result, findings: [finding], ends: true };
 }
 
-/** "NAN_OUTPUT: 8192 of 8192 elements are NaN": findings of a case, whose shape stands beside them. */
+/** "NAN_OUTPUT: 8192 of 8192 elements are NaN": findings of a case, without its shape, which is shown next to them. */
 const reasonOf = (findings: readonly Finding[], shape: Shape): string =>
   findings
     .map(({ kind, message }) => `${FindingKind[kind]}: ${message.replace(`${formatShape(shape)}: `, '')}`)
@@ -93,7 +93,7 @@ const toleranceOf = (
   return { absolute, relative };
 };
 
-/** Which head is wrong says where to look; of an output that is right nobody asks. */
+/** Head figures show where to look for an error, so they are kept only for a wrong output. */
 const outputFigures = (output: OutputReport, judged: JudgedCase, right: boolean) => ({
   ...output.figures,
   ...worstOfLimit(output.figures.worst, toleranceOf(output, judged)),
@@ -109,7 +109,7 @@ function ruleVerdict(holds: boolean | undefined): Verdict {
   return holds ? Verdict.PASS : Verdict.FAIL;
 }
 
-/** Where the reference or the output is not finite there is no share to tell. */
+/** No share of the limit if the reference or the output is not finite. */
 function worstOfLimit(
   worst: OutputReport['figures']['worst'],
   { absolute, relative }: VerifyRequest['tolerance'],
@@ -119,7 +119,7 @@ function worstOfLimit(
   return Number.isFinite(share) ? { worstOfLimit: share } : {};
 }
 
-/** A case that did not run, and why. */
+/** The result of a case that did not run, with the reason. */
 export const notRun = (shape: Shape, reason: string): CaseRun => ({
   result: create(CaseResultSchema, { shape, verdict: Verdict.NOT_MEASURED, reason }),
   findings: [],

@@ -68,7 +68,7 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
     const ended = seed === 0 && endedByWatching(outcome, shape);
     watching.outcomes.set(shape, ended ? outcome : { status: 'done', value: null });
     if (ended) {
-      // What it does when nobody watches is another question. The cases to come are watched if that is asked for.
+      // Without watching it may behave differently, so it runs again; later cases are watched only on request.
       watching.image = undefined;
       outcome = await verify();
     }
@@ -78,7 +78,7 @@ export async function runCase(services: VariantServices, options: CaseOptions): 
   return run;
 }
 
-/** On the emulator a second run of every case would take as long as the first. */
+/** On the emulator larger cases run only once, because a second run would take as long as the first. */
 const SIMULATED_TWICE_FLOPS = 3e8;
 
 function isCheapTwice({ spec: { device, kernel } }: VariantServices, shape: Shape): boolean {
@@ -91,7 +91,7 @@ interface ProbeOptions {
   seed: string;
 }
 
-/** Runs probes up to one that does not come to an end. */
+/** Runs probes until one does not finish. */
 export async function runProbes(services: VariantServices, { spec, image, seed }: ProbeOptions): Promise<CaseRun[]> {
   const { job, runtime } = services;
   const runs: CaseRun[] = [];
@@ -127,7 +127,7 @@ interface ProbedInputs {
   found: CaseReport['inputs'];
 }
 
-/** Says of each input what was found on it, and in texts on which the kernel was wrong. */
+/** Records the findings of each input, and names in texts the inputs on which the kernel was wrong. */
 export function withInputs(run: CaseRun, { shape, inputs, found }: ProbedInputs): CaseRun {
   run.result.inputs = inputs.map(({ rule }, index) =>
     create(InputResultSchema, {

@@ -22,7 +22,7 @@ type Figure = MessageInitShape<typeof FigureDifferenceSchema>;
 type Parameter = MessageInitShape<typeof ParameterDifferenceSchema>;
 type Source = MessageInitShape<typeof SourceDifferenceSchema>;
 
-/** One of the two builds. */
+/** Candidate or champion. */
 export interface DifferenceSide {
   label: string;
   kernel: ResolvedKernel;
@@ -34,19 +34,19 @@ export interface DifferenceSide {
 export interface Differing {
   champion: DifferenceSide;
   candidate: DifferenceSide;
-  /** Job that the champion was accepted from; undefined: the request named it. */
+  /** The job from which the champion was accepted; undefined if the request named the champion. */
   championJob: string | undefined;
   comparison: ComparisonResult | undefined;
 }
 
-/** Steps of the ladder name their main file after themselves: it is compared whatever it is called. */
+/** Steps of the ladder name their main file after themselves, so main files are compared whatever their names. */
 const MAIN_SOURCE = 'kernel.cu';
 const MAX_FILE_BYTES = 512 * 1024;
 const MAX_DIFF_CHARACTERS = 16 * 1024;
-/** What a patch may cost; beyond it the files count as changed all over. */
+/** Limit of the patch search; beyond it a file counts as completely changed. */
 const MAX_EDITS = 5_000;
 
-/** What a candidate changes against the champion: figures, parameters, source lines. */
+/** How a candidate differs from the champion: figures, parameters, source lines. */
 export function championDifference(sides: Differing): ChampionDifference {
   const { champion, candidate, championJob } = sides;
   const parameters = parameterDifferences(champion.resolved, candidate.resolved);
@@ -74,7 +74,7 @@ function changesText(parameters: readonly Parameter[], sources: readonly Source[
   ].join(', ');
 }
 
-/** The highest of what a build's launched entries need, the lowest of the CTAs that fit. */
+/** Resources of a build's launched entries: the maximum of each, but the minimum for CTAs that fit. */
 const BUILD_FIGURES: readonly [string, string, (entries: readonly EntryResources[]) => number][] = [
   ['registers_per_thread', 'registers', (entries) => Math.max(...entries.map((each) => each.registersPerThread))],
   [
@@ -110,13 +110,13 @@ function buildFigures({ champion, candidate }: Differing): Figure[] {
   }));
 }
 
-/** Entries that the job's shapes launch; all where nobody knows. */
+/** Entries that the job's shapes launch; all entries if that is not known. */
 function launched(build: BuildResult | undefined): readonly EntryResources[] {
   const used = build?.entries.filter(({ shapes }) => shapes.length > 0) ?? [];
   return used.length > 0 ? used : (build?.entries ?? []);
 }
 
-/** Counters of both, where one differs or is known of one alone; the champion's are those of its own experiment. */
+/** Counters that differ or are known for only one side; the champion's come from its own experiment. */
 function counterFigures({ champion, candidate, championJob }: Differing): Figure[] {
   const of = (side: DifferenceSide): readonly Metric[] => side.profile?.metrics ?? [];
   const before = new Map(of(champion).map((metric) => [metric.name, metric]));
@@ -127,7 +127,7 @@ function counterFigures({ champion, candidate, championJob }: Differing): Figure
   });
 }
 
-/** Ratios in cycles of the interleaved comparison: the champion's over the candidate's 1. */
+/** Cycle ratios of the interleaved comparison: the champion's cycles, with the candidate's as 1. */
 function cycleFigures(comparison: ComparisonResult | undefined): Figure[] {
   return (comparison?.shapes ?? []).flatMap(({ shape, cycles }) =>
     cycles && shape
@@ -164,7 +164,7 @@ function valuesOf({ parameters, maxRegisters, fastMath, flags }: ResolvedVariant
   ]);
 }
 
-/** Files of either folder that are not the same in both; notes and the manifest's prose are no change of the kernel. */
+/** Files that differ between the two folders; notes and the manifest's prose do not count as changes of the kernel. */
 function sourceDifferences(champion: ResolvedKernel, candidate: ResolvedKernel): Source[] {
   const [a, b] = [digestsOf(champion), digestsOf(candidate)];
   return [...new Set([...a.keys(), ...b.keys()])]
@@ -198,7 +198,7 @@ function sourceDifference(path: string, before: string, after: string): Source {
 
 const lines = (text: string): number => (text === '' ? 0 : text.split('\n').length);
 
-/** Empty where there is no such file, or it is no source that anybody reads. */
+/** Empty if the file does not exist or is not readable source text. */
 function read({ folder, manifest }: ResolvedKernel, path: string): string {
   const file = join(folder, path === MAIN_SOURCE ? manifest.source : path);
   if (!existsSync(file)) return '';
@@ -206,6 +206,6 @@ function read({ folder, manifest }: ResolvedKernel, path: string): string {
   return bytes.length > MAX_FILE_BYTES ? '' : bytes.toString('utf8');
 }
 
-/** The profile of the variant that was asked for in an experiment's result. */
+/** The profile of the requested variant in an experiment's result. */
 export const profileOf = (result: JobResult | undefined): ProfileResult | undefined =>
   result?.variants.find(({ fallback }) => !fallback)?.profile;

@@ -8,7 +8,7 @@ import { takesShape } from '../spec/drawn-shapes.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import type { VariantServices } from './job-services.ts';
 
-/** What a verification will run, in its order. */
+/** What a verification will run, in order. */
 export interface ComingVerification {
   inputs: SeededInput[];
   cases: PreparedCase[];
@@ -50,8 +50,9 @@ interface Probe {
 }
 
 /**
- * Chooses probe shapes: of each combination of attributes (for attention, without a mask and with one) the first that
- * the kernel takes. Each runs on every distribution that reveals a known mistake. Long probes are added where wanted.
+ * Chooses probe shapes: for each combination of attributes (for attention, without a mask and with one), the first
+ * shape that the kernel takes. Each runs on every distribution that reveals a known mistake. Long probes are added on
+ * request.
  */
 export function probesOf(
   { resolved, cases: { probes }, spec: { kernel } }: VariantServices,
@@ -76,18 +77,17 @@ function attributesText({ attributes }: Problem, shape: Shape): string {
   return attributes.map(({ name }) => entryOf(values, name) ?? '').join();
 }
 
-/** Of the variant that runs: its limits may be narrower than those of the variant that was asked for. */
+/** The drawn shapes that the running variant takes: its limits may be narrower than those of the requested one. */
 export const drawnShapes = ({ spec: { kernel }, resolved, cases }: VariantServices, { drawn }: VerifySpec): Shape[] =>
   drawn?.shapes.filter((shape) => takesShape({ manifest: kernel.manifest, resolved, cases }, shape)) ?? [];
 
-/** N(0, 1), and the distribution after it. */
+/** N(0, 1), and the next distribution. */
 export const drawnInputs = (services: VariantServices, { drawn }: VerifySpec): SeededInput[] =>
   drawn ? drawSeeds(services, { seeds: [...drawn.seeds], seedCount: 0 }) : [];
 
 /**
- * The first input is N(0, 1); those after it walk through the other distributions of cases.yaml. Seeds are drawn here,
- * where no kernel can know them, and are
- * reported afterwards.
+ * The first input is N(0, 1); the next ones use the other distributions of cases.yaml in turn. Seeds are drawn here,
+ * where no kernel can know them, and are reported afterwards.
  */
 export function drawSeeds(
   { cases }: VariantServices,

@@ -35,8 +35,8 @@ import { referenceProcess } from './reference-process.ts';
 import { noteSeeds, runVerify } from './verify-phase.ts';
 
 /**
- * Compares the candidate with the champion; a fallback is not compared. The device's own champion is built alone where
- * times say nothing, so that what differs is known.
+ * Compares the candidate with the champion; a fallback is not compared. If times mean nothing on the device, its own
+ * champion is only built, to show what differs.
  */
 export const comparisonPhase: VariantPhase = {
   phase: Phase.COMPARE,
@@ -62,7 +62,7 @@ export const comparisonPhase: VariantPhase = {
   },
 };
 
-/** What builds and runs the champion: its lines are the job's, its results are not. */
+/** Services that build and run the champion. Its log lines go to the job; its results do not. */
 export function championServices(services: VariantServices, champion: ChampionSpec): VariantServices {
   return variantServices(
     {
@@ -95,8 +95,8 @@ interface Pairing {
 }
 
 /**
- * Builds and verifies the champion, then measures both in interleaved blocks, shape by shape. The champion's own build
- * and cases are told in the result, not as the job's.
+ * Builds and verifies the champion, then measures both builds in interleaved blocks, shape by shape. The champion's own
+ * build and cases are part of the comparison's result, not of the job's.
  */
 async function runComparison(
   services: VariantServices,
@@ -148,12 +148,12 @@ async function runComparison(
   return { comparison, findings };
 }
 
-/** The champion's compiler and printf lines go to the job's log; its results are not the job's. */
+/** Passes the champion's compiler and printf lines to the job's log, and drops its results. */
 function onlyLogs(job: JobContext): JobContext {
   return { ...job, emit: (payload) => payload.case === 'logLine' && job.emit(payload) };
 }
 
-/** Whether all of the shapes were verified, and right. */
+/** Whether all shapes were verified and passed. */
 function verification(
   verify: VerifyResult | undefined,
   shapes: readonly Shape[],
@@ -191,9 +191,7 @@ function comparedBuild(
   } satisfies Partial<ComparedBuild>;
 }
 
-/**
- * Why two builds are not compared; undefined: they are. One that nobody verified is compared, and the result says so.
- */
+/** Why two builds are not compared; undefined if they are. An unverified build is compared, and the result says so. */
 function refusalOf(
   { champion, candidate }: Record<'champion' | 'candidate', MessageInitShape<typeof ComparedBuildSchema>>,
   build: KernelBuild,
@@ -230,7 +228,7 @@ async function compareShapes(
   return { shapes, findings };
 }
 
-/** Measures candidate and champion on a shape, in each mode; with findings where one of them failed. */
+/** Measures candidate and champion on a shape in each mode; returns findings if one of them failed. */
 export async function compareShape(
   services: VariantServices,
   championSide: VariantServices,
@@ -273,7 +271,7 @@ export async function compareShape(
   return { shapes, findings: [] };
 }
 
-/** Blocks as they come, with the running ratio. */
+/** Streams blocks as they come, with the running ratio. */
 class LivePairs {
   readonly #services: VariantServices;
   readonly #shape: Shape;

@@ -13,12 +13,12 @@ const RIGHT = { passed: true, detail: 'right' };
 
 interface Series {
   candidateUs: number;
-  /** What the candidate takes in dropped blocks. */
+  /** The candidate's time in dropped blocks. */
   droppedUs?: number;
   droppedBlocks?: number;
 }
 
-/** Two samples a block, with a jitter that no two neighbours share; the champion takes 20 us. */
+/** Two samples a block, with a jitter that differs between neighbors; the champion takes 20 us. */
 function series({ candidateUs, droppedUs = candidateUs, droppedBlocks = 0 }: Series): PairedSamples {
   const of = (us: number, slowUs: number): Float32Array =>
     Float32Array.from({ length: 2 * BLOCKS }, (_, index) => {
@@ -57,13 +57,13 @@ function judged(pairs: Series, checks: Partial<ComparisonReport> = {}): [verdict
   return [ComparisonVerdict[verdict], reason];
 }
 
-test('a few dropped blocks say nothing', () => {
+test('a few dropped blocks do not change the answer', () => {
   const [verdict, reason] = judged({ candidateUs: 10, droppedUs: 30, droppedBlocks: 10 });
   expect(verdict).toBe('FASTER');
   expect(reason).not.toContain('dropped');
 });
 
-test('with many dropped blocks the answer stands where it is the same with them', () => {
+test('with many dropped blocks the answer holds if it is the same with them', () => {
   const [verdict, reason] = judged({ candidateUs: 10, droppedBlocks: 24 });
   expect(verdict).toBe('FASTER');
   expect(reason).toContain('48 of 240 samples of each build were dropped, because the device slowed down; with them');
@@ -78,7 +78,7 @@ test.each<[what: string, droppedUs: number, droppedBlocks: number]>([
   expect(reason).toMatch(/^62 of 240 samples .* and with them the answer is another: /);
 });
 
-test('a wrong output is named before dropped samples', () => {
+test('a wrong output is reported before dropped samples', () => {
   const [verdict, reason] = judged(
     { candidateUs: 10, droppedBlocks: 31 },
     { candidateCheck: { passed: false, detail: 'at 1x2x64x64' } },

@@ -22,11 +22,11 @@ import { storeRaw } from './raw-samples.ts';
 
 /** Samples of each build in a block. */
 export const PER_BLOCK = 2;
-/** While it runs; the result is calculated from more. */
+/** Resamples for the running ratio; the final result uses more. */
 const RUNNING_RESAMPLES = 500;
 const LEAST_BLOCKS = 4;
 
-/** Champion over candidate so far; undefined while there are too few blocks. */
+/** Ratio of champion to candidate so far; undefined while there are too few blocks. */
 export function runningRatio(champion: readonly number[], candidate: readonly number[]): BlockRatio | undefined {
   return champion.length < LEAST_BLOCKS * PER_BLOCK
     ? undefined
@@ -39,7 +39,7 @@ interface MeasuredShape {
   simulated: boolean;
 }
 
-/** What the raw samples of a shape say, with the samples kept. */
+/** Evaluates the raw samples of a shape and stores them. */
 export function shapeComparison(
   artifacts: ArtifactStore,
   { report, shape, simulated }: MeasuredShape,
@@ -84,7 +84,7 @@ export function shapeComparison(
   return Object.assign(comparison, heldWith(judged, judgeShape({ ...comparison, ...all }), { dropped, taken }));
 }
 
-/** Where many samples were dropped, an answer holds if it is the same with them. */
+/** If many samples were dropped, the answer holds only if it is the same with them. */
 function heldWith(
   judged: Judgement,
   withDropped: Judgement,
@@ -103,10 +103,10 @@ function heldWith(
 interface Chosen {
   championUs: number[];
   candidateUs: number[];
-  /** Empty where a clock of a chosen sample is not known. */
+  /** Empty if the clock of a chosen sample is unknown. */
   championCycles: number[];
   candidateCycles: number[];
-  /** Samples of each build. */
+  /** Number of dropped samples of each build. */
   dropped: number;
 }
 
@@ -117,7 +117,7 @@ function chosen({ championUs, candidateUs, championMhz, candidateMhz }: PairedSa
     (_, block) => [PER_BLOCK * block, PER_BLOCK * block + 1] as const,
   );
   const kept = which === 'all' ? blocks : blocks.filter(([first]) => championUs[first]! > 0);
-  // Dropped ones are below zero.
+  // Dropped samples are negative.
   const us = (times: Float32Array, place: number): number => Math.abs(times[place]!);
   const clocked = kept.filter((places) => places.every((place) => championMhz[place]! > 0 && candidateMhz[place]! > 0));
   const pick = (from: readonly (readonly [number, number])[], value: (place: number) => number): number[] =>
@@ -134,7 +134,7 @@ function chosen({ championUs, candidateUs, championMhz, candidateMhz }: PairedSa
 
 type Ratios = Partial<Record<'time' | 'cycles' | 'selfTime' | 'selfCycles', BlockRatio>>;
 
-/** Only those that were measured. */
+/** Only the ratios that were measured. */
 function ratiosOf(pairs: Chosen, self: Chosen): Ratios {
   const ratios = {
     time: ratioOf(pairs.championUs, pairs.candidateUs),

@@ -2,7 +2,7 @@ import { Phase } from '@flashcore/shared/contract';
 import { championDifference, profileOf } from './champion-difference.ts';
 import type { VariantPhase } from './phase.ts';
 
-/** Says what is different from the champion, once both are built and the candidate is profiled. */
+/** Reports how the candidate differs from the champion, once both are built and the candidate is profiled. */
 export const differencePhase: VariantPhase = {
   phase: Phase.COMPARE,
   wants: (_services, { championBuild, result }) => championBuild !== undefined && !result.fallback,

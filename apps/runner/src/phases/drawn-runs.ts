@@ -18,8 +18,8 @@ interface DrawnOptions {
 }
 
 /**
- * Runs the drawn shapes, the smallest first, up to one that fails; then looks for the smallest shape that does, which
- * is the last of the runs and has the findings.
+ * Runs the drawn shapes, the smallest first, until one fails; then searches for the smallest failing shape. That
+ * shape's run comes last and has the findings.
  */
 export async function runDrawn(services: VariantServices, { spec, image }: DrawnOptions): Promise<CaseRun[]> {
   const runs: CaseRun[] = [];
@@ -47,7 +47,7 @@ async function runShape(services: VariantServices, { spec, image, shape }: Drawn
       ownTolerances,
       judgeRounding: judgesRounding(spec),
       ownReference,
-      // On the emulator it would take as long again, and what is read beyond a tensor faults there.
+      // On the emulator a second run would take as long again, and reads beyond a tensor fault there anyway.
       checkDeterminism: !services.spec.device.simulated,
       allInputs: true,
       tellOutputs: 0,
@@ -60,7 +60,7 @@ async function runShape(services: VariantServices, { spec, image, shape }: Drawn
   return told;
 }
 
-/** The smallest failing shape, where it is another; what it says takes the place of what `run` says. */
+/** The run of the smallest failing shape, if it is another; its findings replace those of `run`. */
 async function shrunk(
   services: VariantServices,
   { spec, image, run }: DrawnOptions & { run: CaseRun },
@@ -68,7 +68,7 @@ async function shrunk(
   const { kernel, device } = services.spec;
   const from = run.result.shape!;
   const found = new Map<string, CaseRun>([[formatShape(from), run]]);
-  // A launch without an end takes its whole time at each try.
+  // A launch that never ends would use its whole time limit at each try.
   const smallest = run.findings.some(({ kind }) => kind === FindingKind.TIMED_OUT)
     ? from
     : await smallestFailing(from, {
@@ -95,7 +95,7 @@ async function shrunk(
     finding.remedy = `${finding.remedy === '' ? '' : `${finding.remedy}. `}To repeat it: ${repeat}`;
   }
   if (isFirst) return [];
-  // Only the smallest says what is wrong.
+  // Only the smallest shape reports the findings.
   run.findings.length = 0;
   last.result.foundFrom = from;
   return [last];

@@ -4,8 +4,8 @@ import type { SamplingProtocol } from '../../worker/messages/measuring.ts';
 export type StopRule = Pick<SamplingProtocol, 'minSamples' | 'maxSamples' | 'maxSeconds' | 'targetRelativeHalfWidth'>;
 
 /**
- * About how many samples a mode will take: until the median's interval is narrow enough (its width falls with the
- * square root of the number), at least and at most as many as the protocol says, and no longer than its time.
+ * Estimate of how many samples a mode will take: until the median's interval is narrow enough (its width falls with the
+ * square root of the number), within the protocol's minimum, maximum and time limit.
  */
 export function expectedSamples(
   { samples, p50Us, p50LowUs, p50HighUs }: LatencyStatistics,

@@ -1,4 +1,4 @@
-/** What is compiled beside a variant for the case that it fails. */
+/** The fallback that is compiled in the background, in case its variant fails. */
 import { create } from '@bufbuild/protobuf';
 import { DeviceSchema } from '@flashcore/shared/contract';
 import { parseManifest, resolveVariant } from '@flashcore/shared/kernels';
@@ -43,7 +43,7 @@ function servicesOn(parts: Job) {
   return { services, asked };
 }
 
-test('the fallback is compiled aside, and ended when it is not wanted', async () => {
+test('the fallback is compiled in the background, and stopped if it is not needed', async () => {
   const { services, asked } = servicesOn({});
   const beside = compileFallback(services)!;
   expect(asked.map(({ spec, listener }) => [spec.resolved.label, listener.aside, listener.signal.aborted])).toEqual([
@@ -57,7 +57,7 @@ test.each([
   ['without a fallback', { hasFallback: false }],
   ['on the emulator', { simulated: true }],
   ['for another host', { compiling: {} }],
-])('nothing is compiled beside %s', (_, parts) => {
+])('compileFallback() compiles nothing %s', (_, parts) => {
   const { services, asked } = servicesOn(parts);
   expect([compileFallback(services), asked]).toEqual([undefined, []]);
 });

@@ -1,15 +1,15 @@
 import { variantServices, type JobServices } from './job-services.ts';
 
-/** A build that nobody waits for. */
+/** A build in the background. */
 export interface BuildBeside {
-  /** Ends it, where it still runs. */
+  /** Stops the build if it is still running. */
   drop(): Promise<void>;
 }
 
 /**
- * Compiles a job's fallback while its variant is verified and timed, at the lowest priority: where it is needed, it is
- * in the cache. Undefined where there is none; on the emulator too, whose kernels want the processors themselves, and
- * where the build is for another host.
+ * Compiles a job's fallback at the lowest priority while its variant is verified and timed; if the fallback is needed,
+ * it is in the cache. Undefined if there is none, on the emulator, whose kernels need the CPUs, and if the build is for
+ * another host.
  */
 export function compileFallback(services: JobServices): BuildBeside | undefined {
   const { spec, tools, job, compiling } = services;
@@ -18,7 +18,7 @@ export function compileFallback(services: JobServices): BuildBeside | undefined 
   const { build } = variantServices(services, spec.fallback);
   const over = tools.kernels.build(build, { signal: AbortSignal.any([job.signal, dropped.signal]), aside: true }).then(
     () => undefined,
-    // The fallback's own build says what is wrong, if it comes to that.
+    // If the fallback is needed, its own build reports the error.
     () => undefined,
   );
   return {

@@ -23,8 +23,9 @@ import type { VariantPhase } from './phase.ts';
 import { runVerify } from './verify-phase.ts';
 
 /**
- * A candidate that leads a search is verified, and timed against the champion, on shapes that no client sees: a search
- * can't fit to them. All that leaves it is a word: no shape, no figure, and no line that the kernel prints meanwhile.
+ * A candidate that leads a search is verified, and timed against the champion, on shapes that no client sees, so a
+ * search can't overfit to them. Only a verdict comes out: no shape, no figure, and no line that the kernel prints
+ * meanwhile.
  */
 export const heldOutPhase: VariantPhase = {
   phase: Phase.COMPARE,
@@ -40,11 +41,11 @@ export const heldOutPhase: VariantPhase = {
       emitLog(job, 'runner', heldOut.detail);
     } catch (thrown) {
       job.signal.throwIfAborted();
-      // The error's own text may name a shape: it is the runner's log that has it.
+      // The error's text may name a shape, so only the runner's log gets it.
       const { reason } = asFlashcoreError(thrown);
       throw new FlashcoreError(reason, {}, 'The runner could not try the held-out shapes', { cause: thrown });
     } finally {
-      // A line that a kernel printed may come later than the answer.
+      // A line that a kernel printed may arrive after the answer.
       runtime.retireWorker();
       runtime.hold(job);
     }
@@ -52,7 +53,7 @@ export const heldOutPhase: VariantPhase = {
   },
 };
 
-/** The emulator judges no times: there a candidate that is right may lead. */
+/** The emulator judges no times, so any correct candidate may lead there. */
 const leads = (comparison: ComparisonResult | undefined): boolean =>
   comparison !== undefined &&
   (comparison.verdict === ComparisonVerdict.FASTER ||
@@ -70,10 +71,11 @@ const TEXTS = {
 async function judgeHeldOut(services: VariantServices, image: DeviceImage): Promise<HeldOutResult> {
   const { champion, device, heldOut } = services.spec;
   const championSide = championServices(services, champion!);
-  // What the champion takes must be computed: a candidate can't narrow its manifest to what it is shown.
+  // Every shape that the champion takes must be computed: narrowing the candidate's manifest must not hide shapes.
   const shapes = heldOut.filter((shape) => !checkShape(champion!.kernel.manifest, champion!.resolved, shape));
   const answer = (verdict: keyof typeof TEXTS, why = ''): HeldOutResult =>
-    // Not how many the champion takes: its manifest may be the client's, whose limits would count shapes by length.
+    // The number of shapes that the champion takes stays secret: its manifest may be the client's, and its limits would
+    // count shapes by length.
     create(HeldOutResultSchema, { verdict, detail: `${TEXTS[verdict]}${why}`, shapes: heldOut.length });
   if (shapes.length === 0) return answer(HeldOutVerdict.NOT_JUDGED, ': the champion takes none of the shapes');
   const verified = await verifiedOn(services, shapes, image);
@@ -107,7 +109,7 @@ interface Timed {
   image: DeviceImage;
 }
 
-/** Slower where one shape is. One that fails while it is timed is wrong, whichever of the two it was. */
+/** Slower if one shape is slower. If either build fails while it is timed, the verdict is WRONG. */
 async function timedOn(services: VariantServices, { championSide, shapes, image }: Timed): Promise<keyof typeof TEXTS> {
   const { benchmark, champion } = services.spec;
   const build = await runBuild(championSide);

@@ -15,60 +15,60 @@ import type { KernelBuild } from '../build/compiled-kernel.ts';
 import type { BuildBeside } from './fallback-build.ts';
 import type { Judging } from './judging.ts';
 
-/** What a job has found out so far; its phases fill it in, and a job that is stopped keeps it. */
+/** A job's findings so far, filled in by its phases; a stopped job keeps them. */
 export interface JobFound {
   prechecks: PrecheckItem[];
   variants: VariantResult[];
-  /** How long each phase took, and since when they are told, as performance.now() gives it. */
+  /** When and how long each phase ran; starts are relative to `started`, a time of performance.now(). */
   phaseTimes: PhaseTime[];
   started: number;
   /** Seeds of the inputs, in the order of use. */
   seeds: string[];
-  /** What the phases learn for the result's birth certificate. */
+  /** Facts from the phases for the result's birth certificate. */
   birth: BirthFacts;
-  /** The fallback's, while the variant before it is measured. */
+  /** The fallback's build, while the variant before it is measured. */
   fallbackBuild?: BuildBeside | undefined;
-  /** Why the plan went on with the fallback. */
+  /** Why the job continued with the fallback. */
   fellBack?: string;
 }
 
 export interface BirthFacts {
-  /** Of the variant asked for: SHA-256 over all sources that went into the build. */
+  /** Of the requested variant: SHA-256 over all sources of the build. */
   buildSources?: string;
   flagsDigest?: string;
-  /** The device's state when the job had it ready. */
+  /** The device's state when it was ready for the job. */
   conditions?: Plain<DeviceConditions>;
 }
 
-/** A profiler that was started beside the build and waits. */
+/** A profiler that started during the build and waits for it. */
 export interface Profiling {
-  /** Lets it launch the kernel; settles when the device is free again, or the profile is there. */
+  /** Lets the profiler launch the kernel; settles when the device is free again, or the profile is complete. */
   go(build: KernelBuild): Promise<void>;
-  /** What it has read. */
+  /** The counters that were read. */
   readonly result: Promise<ProfileResult>;
-  /** Ends it, where it still waits; nothing of it is kept. */
+  /** Ends a profiler that still waits, and discards its results. */
   drop(): Promise<void>;
 }
 
-/** The same for one variant of the job's kernel. */
+/** Findings about one variant of the job's kernel. */
 export interface VariantFound {
   job: JobFound;
   result: VariantResult;
-  /** Once it was built. */
+  /** Set once the variant is built. */
   build?: KernelBuild;
-  /** The champion's, once it was built. */
+  /** The champion's build, once it is built. */
   championBuild?: BuildResult | undefined;
-  /** An experiment's gates, which are decided while it is measured. */
+  /** An experiment's gates, which are decided during the measurement. */
   judging?: Judging | undefined;
-  /** What its verification will draw, decided while it is built. */
+  /** Inputs of the coming verification, drawn during the build. */
   inputs?: readonly SeededInput[];
-  /** Counters that are read as soon as the kernel is known to be right. */
+  /** Reads counters as soon as the kernel is known to be correct. */
   profiling?: Profiling;
-  /** Settles when the counters are noted, which the profiler evaluates beside the phases after it. */
+  /** Settles when the counters are recorded; the profiler evaluates them during the next phases. */
   profiled?: Promise<void>;
-  /** What the phase that runs has waited for the device to open, seconds. */
+  /** Seconds that the running phase has waited for the device to open. */
   waitSeconds?: number;
-  /** Why the phases after the one that stopped are not run: 'verification failed'. */
+  /** Why phases after the stopping one do not run, for example 'verification failed'. */
   stopped?: string;
 }
 

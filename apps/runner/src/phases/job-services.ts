@@ -23,7 +23,7 @@ import type { JobSpec } from '../spec/job-spec.ts';
 import type { ArtifactStore } from '../store/artifacts.ts';
 import type { DecisionStore } from '../store/decisions.ts';
 
-/** What the phases of a job work with; it does not change while the job runs. What they find out is JobFound. */
+/** The fixed inputs of a job's phases. Their findings go to JobFound. */
 export interface JobServices {
   job: JobContext;
   spec: JobSpec;
@@ -33,13 +33,13 @@ export interface JobServices {
   kernels: KernelCatalog;
   decisions: DecisionStore;
   cases: Cases;
-  /** Told what is compiled for the job. */
+  /** Called when compilations for the job start and end. */
   compiling?: Pick<BuildListener, 'onStart' | 'onCompiled'>;
 }
 
 /** The same for one variant of the job's kernel. */
 export interface VariantServices extends JobServices {
-  /** Its sources as they were compiled, once they were. */
+  /** The sources as compiled, once they are. */
   frames: FrameBook;
   resolved: ResolvedVariant;
   build: BuildSpec;
@@ -63,7 +63,7 @@ export function variantServices(services: JobServices, resolved: ResolvedVariant
   return { ...services, resolved, build, frames: new FrameBook() };
 }
 
-/** "sm_90a" is sm_90's. */
+/** Treats "sm_90a" as sm_90. */
 const sameFamily = (a: string, b: string): boolean => a.replace(/[af]$/, '') === b.replace(/[af]$/, '');
 
 export function startPhase(
@@ -74,7 +74,7 @@ export function startPhase(
   job.emit({ case: 'phaseStarted', value: create(PhaseStartedSchema, { phase, variant: resolved.label, steps }) });
 }
 
-/** Each with the source that it points at. */
+/** Emits findings, each with the source line that it points to. */
 export function emitFindings({ job, frames }: Pick<VariantServices, 'job' | 'frames'>, findings: Finding[]): void {
   for (const finding of findings) finding.frame ??= frames.ofFinding(finding);
   for (const finding of findings) job.emit({ case: 'finding', value: create(FindingSchema, finding) });
@@ -84,7 +84,7 @@ export function emitLog(job: JobContext, source: string, text: string): void {
   job.emit({ case: 'logLine', value: create(LogLineSchema, { source, text }) });
 }
 
-/** The device's state that the worker tells; the emulator has none. */
+/** Emits the device's state that the worker reports; the emulator has none. */
 export function emitConditions({ job, spec }: Pick<VariantServices, 'job' | 'spec'>, notice: WorkerNotice): void {
   if (notice.type === 'conditions' && !spec.device.simulated)
     job.emit({ case: 'deviceConditions', value: create(DeviceConditionsSchema, notice.conditions) });

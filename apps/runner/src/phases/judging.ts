@@ -19,12 +19,12 @@ import type { JudgedBy } from '../spec/judged-by.ts';
 import { rankingMessage } from '../spec/ranked-run.ts';
 import type { VariantServices } from './job-services.ts';
 
-/** Who measures what a stopped variant did not come to. */
+/** Gates of these phases stay unmeasured when a variant is stopped early. */
 const LATER: readonly string[] = ['benchmark', 'profile', 'history'];
 
 /**
- * The gates of one variant while it is measured: announced before the first phase, each decided and told as soon as
- * what it asks for is there.
+ * The gates of one variant during its measurement: announced before the first phase, each decided and reported as soon
+ * as its data is there.
  */
 export class Judging {
   readonly #services: VariantServices;
@@ -51,7 +51,7 @@ export class Judging {
     });
   }
 
-  /** Decides what the data so far decides. */
+  /** Decides the gates whose data is complete. */
   look(): void {
     const context = this.#context();
     const known = new Map<string, GateResult>(this.#told);
@@ -68,7 +68,7 @@ export class Judging {
     }
   }
 
-  /** Every gate's last answer, in the order of the plan; `stopped`: why later phases were not run. */
+  /** The final answer of every gate, in the order of the plan; `stopped`: why later phases did not run. */
   finish(stopped: string | undefined): GateResult[] {
     const context = this.#context();
     const answers = new Map<string, GateResult>();
@@ -83,13 +83,13 @@ export class Judging {
 
   #last(gate: PlannedGate, context: GateContext, stopped: string | undefined): GateResult {
     const { result } = evaluateGate(gate, context);
-    // A phase that was skipped because the output is wrong is said to be that, not just missing.
+    // For a phase skipped because the output is wrong, report that reason rather than just "not measured".
     if (stopped !== undefined && result.verdict === Verdict.NOT_MEASURED && LATER.includes(gate.phase))
       result.detail = stopped;
     return result;
   }
 
-  /** A later answer is told again where it differs. */
+  /** Reports an answer; a later one only if it differs. */
   #tell(result: GateResult): void {
     const before = this.#told.get(result.gateId);
     if (before && equals(GateResultSchema, before, result)) return;

@@ -3,8 +3,8 @@ import { planLaunches, type LaunchPlan } from '@flashcore/shared/kernels';
 import { emitWarning, type VariantServices } from '../phases/job-services.ts';
 
 /**
- * Says what a job does otherwise than its request or its kernel would suggest: default shapes with another head
- * dimension, and launch options that the device does not have, without which the launches are the same CTAs.
+ * Warns if a job differs from its request or kernel: default shapes with another head dimension, and launch options
+ * that the device lacks, without which the launches run the same CTAs.
  */
 export function warnOfPlan(services: VariantServices): void {
   const { job, spec, resolved } = services;
@@ -21,7 +21,7 @@ export function warnOfPlan(services: VariantServices): void {
     emitWarning(job, warning);
 }
 
-/** The emulator has what the code is compiled for: with the PTX engine, and for sm_90 or later. */
+/** The emulator has clusters with the PTX engine, for code compiled for sm_90 or later. */
 export const hasClusters = ({ spec: { device, arch }, tools }: Pick<VariantServices, 'spec' | 'tools'>): boolean =>
   device.simulated ? tools.emulation().engine === 'ptx' && parseInt(arch.slice(3), 10) >= 90 : device.clusters;
 

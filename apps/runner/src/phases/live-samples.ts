@@ -6,10 +6,10 @@ import type { JobContext } from '../jobs/job-context.ts';
 import { expectedSamples } from './expected-samples.ts';
 import { MODES } from './timing-modes.ts';
 
-/** Each subject's samples are told about four times a second. */
+/** Each subject's samples are sent about four times a second. */
 const TELL_EVERY_MS = 250;
 
-/** Samples of one mode and subject so far. */
+/** The samples so far of one mode and subject. */
 interface SubjectSamples {
   readonly mode: TimingModeName;
   readonly subject: string;
@@ -19,7 +19,7 @@ interface SubjectSamples {
   toldAt: number;
 }
 
-/** Whose samples are told, and of what. */
+/** The shape whose samples are sent. */
 export interface LiveShape {
   readonly job: Pick<JobContext, 'emit'>;
   readonly device: Device;
@@ -43,7 +43,7 @@ interface ToldSamples {
   warmUp: boolean;
 }
 
-/** New samples of a mode. `subject`: "candidate", or what is measured beside it, for example "sdpa/flash". */
+/** New samples of a mode. `subject`: "candidate", or an alternative timed with it, for example "sdpa/flash". */
 export interface NewSamples {
   mode: TimingModeName;
   subject: string;
@@ -52,7 +52,7 @@ export interface NewSamples {
 }
 
 /**
- * Samples of the modes as they come, of the candidate and of what is measured in turns with it, with running
+ * Streams samples of the modes, of the candidate and of the alternatives timed in turns with it, with running
  * statistics.
  */
 export class LiveSamples {
@@ -63,7 +63,7 @@ export class LiveSamples {
     this.#of = of;
   }
 
-  /** A sample of 0 was dropped. */
+  /** A sample of 0 is one that was dropped. */
   add({ mode, subject, samplesUs, warmUp }: NewSamples): void {
     if (warmUp) return this.#tell({ mode, subject, samplesUs: Array.from(samplesUs), warmUp });
     const key = `${mode} ${subject}`;
@@ -73,12 +73,12 @@ export class LiveSamples {
     if (performance.now() - known.toldAt >= TELL_EVERY_MS) this.#tellPending(known);
   }
 
-  /** What was not told yet. */
+  /** Sends the remaining samples. */
   flush(): void {
     for (const known of this.#subjects.values()) if (known.pending.length > 0) this.#tellPending(known);
   }
 
-  // The running interval is a bootstrap, and in turns nothing is measured while it is calculated.
+  // Throttled: the running interval is a bootstrap, and calculating it delays the next turn of the measurement.
   #tellPending(known: SubjectSamples): void {
     known.all.push(...known.pending.filter((us) => us > 0));
     this.#tell({ mode: known.mode, subject: known.subject, samplesUs: known.pending, warmUp: false }, known);

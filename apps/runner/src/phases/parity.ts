@@ -4,7 +4,7 @@ import type { SeededInput } from '../../worker/messages/launchable.ts';
 import { MAX_COMPARED_ELEMENTS, SdpaParity } from '../sdpa/sdpa-parity.ts';
 import type { VariantServices } from './job-services.ts';
 
-/** What sets a case's outputs beside PyTorch's SDPA; why there is none where it can't be. */
+/** Compares a case's outputs with PyTorch's SDPA; or the reason why it can't. */
 export function openParity(
   { job, runtime, spec, resolved }: VariantServices,
   shape: Shape,
@@ -23,8 +23,8 @@ export function openParity(
 }
 
 /**
- * An experiment compares each case's first input, N(0, 1): it is waited for at every save of a source. A verification
- * compares all.
+ * Number of inputs compared with SDPA. An experiment compares only each case's first input, N(0, 1), because a user
+ * waits for it at every save of a source. A verification compares all.
  */
 export function comparedInputs({ spec }: VariantServices, inputs: readonly SeededInput[]): number {
   return spec.method === 'verify' ? inputs.length : 1;

@@ -3,22 +3,22 @@ import { PhaseTimeSchema, type Phase } from '@flashcore/shared/contract';
 import type { VariantFound } from './job-found.ts';
 import type { VariantServices } from './job-services.ts';
 
-/** A step that a variant goes through: build, verify, benchmark … */
+/** A step of a variant: build, verify, benchmark … */
 export interface VariantPhase {
-  /** What its time counts as. */
+  /** The phase that its time counts towards. */
   readonly phase: Phase;
-  /** Whether the job's spec asks for it, of this variant. */
+  /** Whether the job's spec asks for this step, for this variant. */
   wants(services: VariantServices, found: VariantFound): boolean;
-  /** Runs also after a phase that stopped the others. */
+  /** Also runs after a phase that stopped the others. */
   readonly evenStopped?: boolean;
   /**
-   * Does the work and writes what it finds out into `found`; answers why the phases after it make no sense, or
-   * undefined. Errors: what the runner could not find out, and the signal's reason.
+   * Does the work and writes its findings into `found`. Returns why later phases would be pointless, or undefined.
+   * Errors: reasons why the runner has no answer, and the signal's reason.
    */
   run(services: VariantServices, found: VariantFound): Promise<string | undefined>;
 }
 
-/** Takes a variant through the phases, in their order. */
+/** Runs the phases of a variant in order. */
 export async function runPhases(
   phases: readonly VariantPhase[],
   services: VariantServices,
@@ -33,7 +33,7 @@ export async function runPhases(
   }
 }
 
-/** Runs a phase and notes how long it took, also where it throws. */
+/** Runs a phase and records its duration, also if it throws. */
 async function timed(phase: VariantPhase, services: VariantServices, found: VariantFound): Promise<string | undefined> {
   const started = performance.now();
   try {

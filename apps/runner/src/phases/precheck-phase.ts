@@ -7,8 +7,7 @@ import type { JobSpec } from '../spec/job-spec.ts';
 import { WMMA_TOGGLE } from '../spec/plan-spec.ts';
 
 /**
- * The check before the build: what the manifest says of this variant must be what the plan requires. A fallback has
- * passed it.
+ * Compares the manifest of this variant with the plan's requirements before the build. A fallback is not checked again.
  */
 export const precheckPhase: VariantPhase = {
   phase: Phase.PRECHECK,
@@ -23,7 +22,7 @@ export const precheckPhase: VariantPhase = {
   },
 };
 
-/** Those that the plan asks for; head dimensions and masks are attention's alone. */
+/** The checks that the plan asks for; head dimensions and masks are checked only for attention. */
 function checks(spec: JobSpec, required: Requirements): PrecheckItem[] {
   const isAttention = spec.kernel.manifest.problem.id === DEFAULT_PROBLEM;
   return [
@@ -43,7 +42,7 @@ function inputs({ resolved: { dtype: found } }: JobSpec, wanted: readonly string
   return item('inputs', wanted.includes(found), `the manifest says ${found}, ${wanted.join(' or ')} is required`);
 }
 
-/** Of these parameters: a toggle may change what the tensor cores add up in. */
+/** Checks the accumulator type for these parameters, because a toggle may change it. */
 function accumulate({ kernel: { manifest }, resolved }: JobSpec, wanted: string): PrecheckItem {
   const found = accumulateOf(manifest, resolved.parameters);
   const { accumulate: declared } = manifest.math;
@@ -52,8 +51,8 @@ function accumulate({ kernel: { manifest }, resolved }: JobSpec, wanted: string)
 }
 
 /**
- * Head dimensions must fit the tensor cores; a length that does not is the kernel's to mask, and its limits say whether
- * it does.
+ * Head dimensions must fit the tensor cores. A length that does not fit is for the kernel to mask; its limits say
+ * whether it does.
  */
 function shapes({ shapes: asked }: JobSpec, multipleOf: number): PrecheckItem {
   const wrong = asked.filter((shape) => valuesOf(shape)['D']! % multipleOf !== 0);
@@ -73,7 +72,7 @@ function shapes({ shapes: asked }: JobSpec, multipleOf: number): PrecheckItem {
   );
 }
 
-/** Whether there is a way to go on without tensor cores, or a reason why there is none. */
+/** Whether the kernel can run without tensor cores, or says why not. */
 function toggle({ kernel: { manifest }, resolved }: JobSpec): PrecheckItem {
   if (manifest.parameters[WMMA_TOGGLE] !== undefined)
     return item('toggle', true, `${WMMA_TOGGLE}=${resolved.parameters[WMMA_TOGGLE]}`);

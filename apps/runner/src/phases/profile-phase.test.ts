@@ -1,4 +1,4 @@
-/** The profiler that is started beside the build. */
+/** The profiler that starts during the build. */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { create } from '@bufbuild/protobuf';
@@ -13,7 +13,7 @@ import { profileBeside, profilePhase, profileReadPhase, profileVerifiedPhase } f
 const KERNEL = new URL('../../../../kernels/flashcore_v6/kernel.yaml', import.meta.url);
 const manifest = parseManifest(readFileSync(KERNEL, 'utf8'), fileURLToPath(KERNEL));
 
-/** A job on a device whose profiler notes what becomes of it. */
+/** A job on a device whose profiler records its calls. */
 function jobOn(device: { simulated?: boolean }) {
   const said: string[] = [];
   const evaluated = Promise.withResolvers<void>();
@@ -55,12 +55,12 @@ function jobOn(device: { simulated?: boolean }) {
   return { services, found, said, evaluated };
 }
 
-test('it is ready before the kernel is built, launches it when that is verified, and no other profile is taken', async () => {
+test('it is ready before the kernel is built, launches it once verified, and no other profile is taken', async () => {
   const { services, found, said, evaluated } = jobOn({});
   expect(said).toEqual(['ready']);
   expect(profileVerifiedPhase.wants(services, found)).toBe(true);
   await profileVerifiedPhase.run(services, found);
-  // The device is free: what is timed next does not wait for the counters.
+  // The device is free: the next timing does not wait for the counters.
   expect([said.at(-1), found.result.profile]).toEqual(['launched kernel.cubin', undefined]);
   evaluated.resolve();
   expect(profileReadPhase.wants(services, found)).toBe(true);
@@ -70,7 +70,7 @@ test('it is ready before the kernel is built, launches it when that is verified,
   await found.profiling!.drop();
 });
 
-test('a profile that is dropped while it is evaluated is no result, and whoever waits for it is told', async () => {
+test('a profile dropped during its evaluation gives no result, and its waiter gets an error', async () => {
   const { services, found } = jobOn({});
   await profileVerifiedPhase.run(services, found);
   await found.profiling!.drop();
@@ -78,14 +78,14 @@ test('a profile that is dropped while it is evaluated is no result, and whoever 
   expect(found.result.profile).toBeUndefined();
 });
 
-test('of a kernel that is wrong nothing is launched: it is dropped', async () => {
+test('a wrong kernel is not launched, and its profile is dropped', async () => {
   const { found, said } = jobOn({});
   await found.profiling!.drop();
   expect(said).toEqual(['ready', 'dropped']);
   expect(found.result.profile).toBeUndefined();
 });
 
-test('the emulator counts after the benchmark, as it did', () => {
+test('the emulator still counts after the benchmark', () => {
   const { services, found, said } = jobOn({ simulated: true });
   expect([said, profileVerifiedPhase.wants(services, found), profilePhase.wants(services, found)]).toEqual([
     [],

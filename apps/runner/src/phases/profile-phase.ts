@@ -18,8 +18,9 @@ import { emitFindings, startPhase, type VariantServices } from './job-services.t
 import type { VariantPhase } from './phase.ts';
 
 /**
- * Starts the profiler while a kernel is built and verified: ncu and a process with a context of its own take a second
- * to be ready. Nothing is launched, and no counter read, before profileVerifiedPhase. On the emulator there is no ncu.
+ * Starts the profiler while a kernel is built and verified, because ncu and a process with its own context take a
+ * second to be ready. No kernel is launched and no counter read before profileVerifiedPhase. There is no ncu on the
+ * emulator.
  */
 export function profileBeside(services: VariantServices): Profiling | undefined {
   const { profile, device, verify } = services.spec;
@@ -35,7 +36,7 @@ export function profileBeside(services: VariantServices): Profiling | undefined 
   });
   const over = result.then(
     () => undefined,
-    // Told to whoever let it go; nobody wants to know why one ended that was dropped.
+    // Errors of an abandoned profile are dropped; others go to the caller.
     () => undefined,
   );
   return {
@@ -51,7 +52,7 @@ export function profileBeside(services: VariantServices): Profiling | undefined 
   };
 }
 
-/** Reads the counters of a kernel that was found right, where its profiler waits already: before it is timed. */
+/** Reads the counters of a kernel that passed verification, before it is timed, if its profiler is already waiting. */
 export const profileVerifiedPhase: VariantPhase = {
   phase: Phase.PROFILE,
   wants: (_, { profiling }) => profiling !== undefined,
@@ -63,13 +64,13 @@ export const profileVerifiedPhase: VariantPhase = {
       keep(services, found, profile);
       found.judging?.look();
     });
-    // Whoever waits for it is told.
+    // The error reaches the phase that awaits the profile.
     found.profiled.catch(() => undefined);
     return undefined;
   },
 };
 
-/** The counters of a profiler that evaluates them beside what was timed meanwhile. */
+/** Collects the counters that the profiler evaluated during the timing. */
 export const profileReadPhase: VariantPhase = {
   phase: Phase.PROFILE,
   wants: (_, { profiled }) => profiled !== undefined,
@@ -81,7 +82,7 @@ export const profileReadPhase: VariantPhase = {
   },
 };
 
-/** Reads the hardware counters of one shape. What they show to be wrong stops nothing: gates decide about it. */
+/** Reads the hardware counters of one shape. Bad counters stop nothing here, because gates decide about them. */
 export const profilePhase: VariantPhase = {
   phase: Phase.PROFILE,
   wants: ({ spec }, { build, result }) =>
@@ -113,7 +114,7 @@ const profiledBuild = ({ image, result }: KernelBuild, { shape }: ProfileSpec): 
   waves: wavesFor(result, shape),
 });
 
-/** Of the entry with the most CTAs. */
+/** Waves of the entry with the most CTAs. */
 function wavesFor({ entries }: BuildResult, shape: Shape): LaunchWaves | undefined {
   const own = entries.flatMap(({ waves }) => waves.filter((each) => each.shape === formatShape(shape)));
   return own.toSorted((a, b) => Number(b.ctas - a.ctas))[0];
@@ -136,7 +137,7 @@ function readCounters(
   const { shape, metricSet, counters } = spec;
   const plan = planLaunches(kernel.manifest, resolved, shape);
   const accumulate = accumulateOf(kernel.manifest, resolved.parameters);
-  // One that waits says nothing: another phase runs.
+  // A profiler that waits for its build reports no progress, because another phase is running.
   let tells = !(built instanceof Promise);
   if (built instanceof Promise) void built.then(() => (tells = true));
   return runtime.instruments.profiler().profile(

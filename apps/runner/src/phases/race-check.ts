@@ -9,9 +9,7 @@ import { emitLog, emitWarning, type VariantServices } from './job-services.ts';
 /** The module with the race hooks, or why there is none. */
 type InstrumentedBuild = Promise<{ image: DeviceImage | undefined } | { error: unknown }>;
 
-/**
- * Compiles the module with the race hooks while the cases run; settles without rejecting, for its user may come late.
- */
+/** Compiles the module with the race hooks while the cases run. Never rejects, because the result may be used late. */
 export function startInstrumentedBuild({ tools, build, job }: VariantServices): InstrumentedBuild {
   return tools.kernels.buildInstrumented(build, { signal: job.signal }).then(
     (image) => ({ image }),
@@ -20,8 +18,8 @@ export function startInstrumentedBuild({ tools, build, job }: VariantServices): 
 }
 
 /**
- * What the hooks that every memory access goes through find; they may also find what the plain module hides, a
- * misaligned scalar access for one.
+ * Findings of the hooks on memory accesses. The hooks may also find errors that the plain module hides, such as a
+ * misaligned scalar access.
  */
 const TOLD: readonly FindingKind[] = [
   FindingKind.RACE,
@@ -30,20 +28,20 @@ const TOLD: readonly FindingKind[] = [
   FindingKind.OUT_OF_BOUNDS,
 ];
 
-/** Whether a run that looks for races is fast enough for every case. */
+/** Whether race checking is fast enough for every case. */
 export const watchesEveryCase = ({ tools }: Pick<VariantServices, 'tools'>): boolean =>
   tools.emulation().engine === 'ptx';
 
-/** A verification whose cases have their first input watched in passing, until one of them faults. */
+/** A verification that also race-checks the first input of its cases, until one of them faults. */
 export interface Watching {
   image: DeviceImage | undefined;
-  /** How these runs ended. */
+  /** How the watched runs ended. */
   outcomes: Map<Shape, WorkerOutcome<unknown>>;
 }
 
 /**
- * Whether a watched run ended for another reason than one that it ends for when nobody watches: a deadlock, say, or a
- * process that died.
+ * True if the run failed because of the race hooks, rather than for a reason that also ends unwatched runs, such as a
+ * deadlock or a dead process.
  */
 export function endedByWatching(outcome: WorkerOutcome<unknown>, shape: Shape): boolean {
   if (outcome.status === 'done' || outcome.status === 'crashed') return false;
@@ -58,14 +56,14 @@ export async function watchFirstInputs(instrumented: InstrumentedBuild): Promise
 
 interface RaceCheckOptions {
   instrumented: InstrumentedBuild;
-  /** Tried in this order, up to the first finding. */
+  /** Tried in this order until the first finding. */
   shapes: readonly Shape[];
   input: SeededInput;
-  /** How runs ended that were watched already. */
+  /** Outcomes of runs that were already watched. */
   watched?: ReadonlyMap<Shape, WorkerOutcome<unknown>> | undefined;
 }
 
-/** Runs cases on the emulator with every access to memory watched. */
+/** Runs cases on the emulator with race hooks on every memory access. */
 export async function checkRaces(services: VariantServices, options: RaceCheckOptions): Promise<Finding[]> {
   const { job, runtime } = services;
   const built = await options.instrumented;
@@ -96,14 +94,14 @@ export async function checkRaces(services: VariantServices, options: RaceCheckOp
   return [];
 }
 
-/** The smallest shape that fails, else the smallest that ran; undefined when a fault already says what is wrong. */
+/** The smallest shape that fails, else the smallest that ran; undefined if a fault already shows the error. */
 export function raceShape(results: readonly CaseResult[]): Shape | undefined {
   const ran = results.filter(({ verdict }) => verdict !== Verdict.NOT_MEASURED);
   if (ran.some(({ verdict, elements }) => verdict === Verdict.FAIL && elements === 0n)) return undefined;
   return (ran.find(({ verdict }) => verdict === Verdict.FAIL) ?? ran[0])?.shape;
 }
 
-/** Every shape that ran, the one that says most first; only that one where watching is slow. */
+/** Every shape that ran, the most informative first; only that one if race checking is slow. */
 export function raceShapes(results: readonly CaseResult[], all: boolean): Shape[] {
   const first = raceShape(results);
   if (!first) return [];

@@ -1,7 +1,7 @@
 import type { Device, SdpaResult } from '@flashcore/shared/contract';
 import { findDataSheet, rooflineSeconds, type Work } from '@flashcore/shared/kernels';
 
-/** Absent on the emulator: rates of its times would be taken for a GPU's. */
+/** Absent on the emulator, because rates of its times could be mistaken for a GPU's. */
 export function ratesOf(
   device: Device,
   { seconds, ...work }: TimedWork,

@@ -1,4 +1,4 @@
-/** Which entries are compiled first, and what becomes of them when the others are there. */
+/** Entries that are compiled first, and how the others join them. */
 import { readFileSync } from 'node:fs';
 import { create } from '@bufbuild/protobuf';
 import { BuildResultSchema, DeviceSchema, FindingSchema, VariantResultSchema } from '@flashcore/shared/contract';
@@ -32,7 +32,7 @@ function servicesOn(device: { simulated?: boolean }, verify: { probes: boolean; 
   return { services, told };
 }
 
-test('all that a job launches is first, its probes too; where that is everything, or on the emulator, nothing is', () => {
+test('all launched entries come first, also of probes; none if those are all entries, or on the emulator', () => {
   const entries = (device: object, verify = { probes: true, longProbes: true }) =>
     launchedEntries(servicesOn(device, verify).services);
   const named = (...cuts: string[]) => cuts.map((cut) => `flashcore_v12_d64_${cut}`);
@@ -65,7 +65,7 @@ const foundWith = (part: KernelBuild, all: KernelBuild): VariantFound => ({
   build: { ...part, complete: Promise.resolve(all) },
 });
 
-test('the build with all entries takes the place of that with the first, and brings its own findings', async () => {
+test('the build with all entries replaces the build with the first ones, and adds its own findings', async () => {
   const { services, told } = servicesOn({}, { probes: false, longProbes: false });
   const all = buildOf({ k: '/k', other: '/other' }, ['k spills', 'other spills'], 2);
   const found = foundWith(buildOf({ k: '/k' }, ['k spills'], 1), all);
@@ -77,7 +77,7 @@ test('the build with all entries takes the place of that with the first, and bri
   expect(restOfBuildPhase.wants(services, found)).toBe(false);
 });
 
-test('where another entry does not compile, the kernel was not built', async () => {
+test('if another entry does not compile, the build fails', async () => {
   const { services } = servicesOn({}, { probes: false, longProbes: false });
   const found = foundWith(buildOf({ k: '/k' }, [], 1), buildOf(undefined, ['other does not compile'], 2));
   expect(await restOfBuildPhase.run(services, found)).toBe('the kernel was not built');

@@ -6,8 +6,8 @@ import type { VariantPhase } from './phase.ts';
 import { verifiedShapes } from './coming-verification.ts';
 
 /**
- * Entries that a job launches on a GPU, where the kernel has others too: they are compiled first, the others beside
- * what is done with them. Undefined: all are compiled first.
+ * Entries that a job launches on a GPU, if the kernel also has others. They are compiled first; the others are compiled
+ * while these are verified and timed. Undefined: all entries are compiled together.
  */
 export function launchedEntries(services: VariantServices): string[] | undefined {
   const { spec, resolved, build } = services;
@@ -28,7 +28,7 @@ export function launchedEntries(services: VariantServices): string[] | undefined
   return entries.length < build.entries.length ? entries : undefined;
 }
 
-/** Takes the build with all entries in place of that with the first, which stay what they are. */
+/** Replaces the build with the first entries by the build with all; the first entries stay unchanged. */
 export const restOfBuildPhase: VariantPhase = {
   phase: Phase.BUILD,
   wants: (_services, { build }) => build?.complete !== undefined,

@@ -6,7 +6,7 @@ import type { SanitizerError } from '../profile/sanitizer-report.ts';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 import { emitLog, emitWarning, type VariantServices } from './job-services.ts';
 
-/** Runs a case under each tool of compute-sanitizer; what it finds becomes findings, with thread and line. */
+/** Runs a case under each tool of compute-sanitizer; errors become findings, with thread and line. */
 export async function sanitize(
   services: VariantServices,
   { image, shape }: { image: DeviceImage; shape: Shape | undefined },

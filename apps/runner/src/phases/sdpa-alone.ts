@@ -17,19 +17,19 @@ import { LiveSamples } from './live-samples.ts';
 import { withRates } from './rates.ts';
 import { MODES } from './timing-modes.ts';
 
-/** Turns before what is kept: the device's clock rises within them. */
+/** Turns during this time are discarded, because the device's clock is still rising. */
 const WARM_UP_SECONDS = 1;
-/** The interval of the median is looked at again when there are so many times as many samples. */
+/** The median's interval is checked again when the number of samples has grown by this factor. */
 const LOOK_AGAIN_AFTER = 1.25;
 
-/** What SDPA is measured with. */
+/** The parts needed to measure SDPA. */
 export interface SdpaAlone {
   job: Pick<JobContext, 'emit' | 'signal'>;
   spec: SdpaSpec;
   sdpa: SdpaProcesses;
 }
 
-/** SDPA on every shape in every mode, its backends in turns. Errors: the signal's reason. */
+/** Times SDPA on every shape in every mode, its backends in turns. Errors: the signal's reason. */
 export async function measureSdpaAlone(parts: SdpaAlone): Promise<SdpaBenchmark[]> {
   const { job, spec } = parts;
   const steps = spec.shapes.length * spec.modes.length;
@@ -61,7 +61,7 @@ function openShape({ job, spec, sdpa }: SdpaAlone, shape: Shape): Promise<SdpaSh
   });
 }
 
-/** Turns until every backend's interval is narrow, there are samples enough, or the time is over. */
+/** Takes turns until every backend's interval is narrow, the maximum of samples is reached, or the time is over. */
 async function takeSamples(shape: SdpaShape, mode: TimingModeName, protocol: SamplingProtocol): Promise<void> {
   const warmUpUntil = performance.now() + 1000 * Math.min(WARM_UP_SECONDS, protocol.maxSeconds);
   while (shape.failure === undefined && performance.now() < warmUpUntil) await shape.turn(mode);

@@ -41,7 +41,7 @@ test.each<[string, string, (shape: Shape) => boolean, string]>([
   expect((await shrunk(from, wrong)).smallest).toBe(wanted);
 });
 
-test('only shapes that the limits allow are tried', async () => {
+test('tries only shapes that the limits allow', async () => {
   const takes = ({ sequenceLength, headDim }: Shape): boolean =>
     sequenceLength % 16 === 0 && [64, 96].includes(headDim);
   const { smallest, tried } = await shrunk('2x3x1024x96', ({ sequenceLength }) => sequenceLength > 500, takes);
@@ -49,7 +49,7 @@ test('only shapes that the limits allow are tried', async () => {
   expect(tried.filter((shape) => !takes(parseShape(shape)))).toEqual([]);
 });
 
-test('tries are the same each time, none twice, and at most 48', async () => {
+test('tries are the same each time, without repetition, and at most 48', async () => {
   const wrong = ({ batch, heads, sequenceLength }: Shape): boolean => batch > 70 && heads > 90 && sequenceLength > 300;
   const runs = [await shrunk('200x300x500x64c', wrong), await shrunk('200x300x500x64c', wrong)];
   expect(runs[0]).toEqual(runs[1]);

@@ -2,21 +2,21 @@ import type { Shape } from '@flashcore/shared/contract';
 import { type CaseValues, type Problem, formatShape, scopeOfShape, shapeOf, valuesOf } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 
-/** Most launches that look for a smaller shape: a binary search over a length of 2^14 takes 15. */
+/** Limit of launches in the search for a smaller shape: a binary search over a length of 2^14 takes 15. */
 const MOST_TRIES = 48;
 
 interface Shrinking {
   problem: Problem;
   /** Whether the kernel's limits allow a shape. */
   takes: (shape: Shape) => boolean;
-  /** Whether the kernel is wrong on it. */
+  /** Whether the kernel is wrong on a shape. */
   fails: (shape: Shape) => Promise<boolean>;
 }
 
 /**
- * The smallest shape that fails: optional axes and attributes get their defaults where that fails too, then each axis
- * is set to 1, and else searched for the least that fails; then attributes again. Always the same tries for the same
- * answers.
+ * Finds the smallest failing shape. Optional axes and attributes are set to their defaults if the kernel still fails;
+ * then each axis is set to 1, or else to the smallest failing extent; then attributes are tried again. The same answers
+ * always give the same tries.
  */
 export async function smallestFailing(from: Shape, { problem, takes, fails }: Shrinking): Promise<Shape> {
   let smallest = from;
@@ -37,7 +37,7 @@ export async function smallestFailing(from: Shape, { problem, takes, fails }: Sh
   const shrink = async (axis: string): Promise<void> => {
     const extentOf = (shape: Shape): number => entryOf(scopeOfShape(problem, shape), axis)!;
     const at = (extent: number): Shape => shapeOf({ ...valuesOf(smallest), [axis]: extent } satisfies CaseValues);
-    /** The first from `least` on, below `end`, that the kernel takes. */
+    /** The first extent from `least` up to `end` (exclusive) that the kernel takes. */
     const firstTaken = (least: number, end: number): Shape | undefined => {
       for (let extent = least; extent < end; extent += 1) {
         const shape = at(extent);

@@ -13,7 +13,7 @@ import type { SeededInput } from '../../worker/messages/launchable.ts';
 import type { VerifySpec } from '../spec/job-spec.ts';
 import { notRun, type CaseRun } from './case-judgement.ts';
 
-/** What the probes and cases of a verification have found out. */
+/** Results of the probes and cases of a verification so far. */
 export class VerificationSoFar {
   readonly findings: Finding[] = [];
   readonly #spec: VerifySpec;
@@ -21,7 +21,7 @@ export class VerificationSoFar {
   readonly #started = performance.now();
   readonly #probes: CaseResult[] = [];
   readonly #drawn: CaseResult[] = [];
-  /** In the order in which they ran. */
+  /** In order of execution. */
   readonly #cases = new Map<Shape, CaseResult>();
   #stopped: string | undefined;
 
@@ -30,12 +30,12 @@ export class VerificationSoFar {
     this.#inputs = inputs;
   }
 
-  /** Why no further case is to run; undefined: one may. */
+  /** Why no further case should run; undefined if one may. */
   get stopped(): string | undefined {
     return this.#stopped;
   }
 
-  /** In the order in which they ran. */
+  /** In order of execution. */
   get cases(): CaseResult[] {
     return [...this.#cases.values()];
   }
@@ -60,7 +60,7 @@ export class VerificationSoFar {
     if (ends) this.#stopped = `${FindingKind[findings[0]?.kind ?? 0]} on ${formatShape(shape)} stopped the run`;
   }
 
-  /** With the cases in the order asked for. */
+  /** The result, with the cases in the requested order. */
   result(): VerifyResult {
     const { shapes, tolerance } = this.#spec;
     return create(VerifyResultSchema, {

@@ -58,21 +58,21 @@ export interface Verification {
 
 interface VerifyOptions {
   spec: VerifySpec;
-  /** What the device loads. */
+  /** The module that the device loads. */
   image: DeviceImage;
-  /** Default: new ones. */
+  /** Default: newly drawn inputs. */
   inputs?: readonly SeededInput[] | undefined;
-  /** Look for data races too, on the emulator. */
+  /** Also look for data races, on the emulator. */
   races: boolean;
-  /** Told the seeds before the first case. */
+  /** Called with the seeds before the first case. */
   onSeeds: (seeds: readonly string[]) => void;
-  /** Told after each case what is known so far. */
+  /** Called after each case with the result so far. */
   onCase?: (soFar: VerifyResult) => void;
 }
 
 /**
- * Runs every case that the kernel takes, the smallest first, so that what is wrong shows soon; the result has them in
- * the order asked for.
+ * Runs every case that the kernel takes, the smallest first, so that errors show early. The result has the cases in the
+ * requested order.
  */
 export async function runVerify(services: VariantServices, options: VerifyOptions): Promise<Verification> {
   const { job } = services;
@@ -95,7 +95,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
     job.emit({ case: 'caseResult', value: run.result });
     options.onCase?.(soFar.result());
   }
-  // A kernel that is wrong on a case is wrong: nobody waits for more.
+  // After a failed case the kernel is already wrong, so drawn shapes are skipped.
   if (soFar.findings.length === 0) for (const run of await runDrawn(services, { spec, image })) soFar.addDrawn(run);
   const { cases } = soFar;
   const raced = instrumented
@@ -115,7 +115,7 @@ export async function runVerify(services: VariantServices, options: VerifyOption
   return { result, findings: distinct, passed: distinct.length === 0 && result.passedCases > 0 };
 }
 
-/** Why the kernel does not take a shape; undefined: it does. */
+/** Why the kernel does not take a shape; undefined if it does. */
 function refusalOf({ spec: { kernel }, resolved }: VariantServices, shape: Shape): string | undefined {
   const refused = checkShape(kernel.manifest, resolved, shape);
   return refused && `the kernel does not take it: it requires ${refused.require}, because ${refused.because}`;

@@ -26,7 +26,7 @@ let folder: string;
 beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), 'flashcore-check-'))));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-// The others take minutes.
+// The other problems take minutes.
 test.each(inFull(['attention', 'rmsnorm', 'softmax', 'gemm'], (id) => id === 'gemm'))(
   'the cases of %s find all of its mutants',
   { timeout: MINUTES_MS },
@@ -80,7 +80,7 @@ test('a mutant that no case finds, or that changes nothing, is refused', { timeo
   expect(matrixLines(found)).toEqual(['', 'parity   case       normal', 'mistake  1x2x33x32  x']);
 });
 
-test('a right answer that the tolerance calls wrong refuses the problem', () => {
+test('a problem whose tolerance rejects a correct answer is refused', () => {
   const group = { name: 'parity' as const, cases: ['a'], distributions: ['normal'] };
   const wronged = [{ case: 'a', distribution: 'normal' }];
   expect(

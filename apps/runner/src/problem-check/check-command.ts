@@ -29,7 +29,7 @@ interface Surroundings {
   defaultData: string;
   environment: NodeJS.ProcessEnv;
   say: (line: string) => void;
-  /** Takes what is to be done after the command line was read. */
+  /** Takes the work to do after the command line was parsed. */
   defer: (work: () => Promise<void>) => void;
 }
 
@@ -44,7 +44,7 @@ const SEED = 'c0ffee';
 const LIMIT_MS = 3_600_000;
 const MAX_OUTPUT_BYTES = 16 * 1024 ** 2;
 
-/** `check-problem`: whether the cases of problems find their mutants. Exit status 1: a problem is refused. */
+/** `check-problem`: checks if the cases of problems find their mutants. Exit status 1: a problem is refused. */
 export function addCheckCommand(program: Command, surroundings: Surroundings): void {
   program
     .command('check-problem')
@@ -133,7 +133,7 @@ export async function checkOne(
   }
 }
 
-/** Attention's cases lie among the kernels. */
+/** Attention's cases are in the kernels folder. */
 function casesOf(id: string, kernelsFolder: string): { text: string; path: string } {
   if (id !== DEFAULT_PROBLEM) return casesSource({ id });
   return { text: readFileSync(join(kernelsFolder, 'cases.yaml'), 'utf8'), path: 'kernels/cases.yaml' };

@@ -1,7 +1,7 @@
-/** The matrix of a problem's mutants as text, and why the problem is refused. */
+/** Formats the matrix of a problem's mutants, and the reasons to refuse the problem. */
 import type { CheckedGroup, MutantCell, ProblemCheck } from '../../worker/messages/checking.ts';
 
-/** Why the problem is refused, one mutant or right answer a line; none: it passes. */
+/** Reasons to refuse the problem, one line per mutant or correct answer; empty if it passes. */
 export function refusals({ problem, mutants, groups }: ProblemCheck): string[] {
   if (mutants.length === 0) return [`${problem} has no mutants: add \`mutants\` to problem.yaml`];
   const wronged = groups.flatMap((group) =>
@@ -22,7 +22,7 @@ export function refusals({ problem, mutants, groups }: ProblemCheck): string[] {
 const MARKS: Readonly<Record<MutantCell, string>> = { found: 'x', missed: '.', same: ' ' };
 export const LEGEND = 'x found, . missed, blank unchanged';
 
-/** A table for each group of cases: a line for each mutant and case, a column for each distribution. */
+/** One table per group of cases: a line for each mutant and case, a column for each distribution. */
 export function matrixLines(check: ProblemCheck): string[] {
   return check.groups.flatMap((group) => (group.cases.length === 0 ? [] : ['', ...groupLines(check, group)]));
 }

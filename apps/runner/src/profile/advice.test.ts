@@ -18,7 +18,7 @@ interface Stored {
 
 const RESULTS = join(import.meta.dirname, '../../../../docs/results/h200-2026-11-21');
 
-/** What was measured of each kernel on an H200, as advice is given on it. */
+/** Figures measured for each kernel on an H200, in the form that advice needs. */
 function measured(): [string, Figures][] {
   return globSync(join(RESULTS, 'run.*.json'))
     .sort()
@@ -38,7 +38,7 @@ function measured(): [string, Figures][] {
     });
 }
 
-test('the advice for what was measured on an H200, rule by kernel', () => {
+test('the advice for figures measured on an H200, rule by kernel', () => {
   const rules = measured().map(([kernel, figures]) => [kernel, adviceFor(figures).map(({ rule }) => rule)]);
   expect(Object.fromEntries(rules)).toMatchInlineSnapshot(`
     {
@@ -127,7 +127,7 @@ test('no rule contradicts a counter', () => {
   }
 });
 
-test('conflicts of 5 % are told, more wavefronts a request are not: ldmatrix takes several without any conflict', () => {
+test('conflicts of 5 % are reported, more wavefronts per request are not: ldmatrix needs several', () => {
   const rulesOf = (conflicts: number, wavefronts: number): string[] =>
     adviceFor({
       metric: (name) => ({ smem_bank_conflict_percent: conflicts, smem_wavefronts_per_request: wavefronts })[name],

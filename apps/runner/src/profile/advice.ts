@@ -1,4 +1,4 @@
-/** What bounds a kernel and what to try next: rules over measured figures, each with the figures that made it apply. */
+/** What bounds a kernel and what to try next: rules over measured figures, each with the figures that triggered it. */
 import type { LaunchWaves } from '@flashcore/shared/contract';
 import { entryOf } from '@flashcore/shared/text';
 
@@ -7,12 +7,12 @@ export interface Figures {
   metric: (name: string) => number | undefined;
   /** Stall reasons, largest first, in warp cycles per issued instruction. */
   stalls: readonly { name: string; value: number }[];
-  /** What bounds the CTAs on a multiprocessor, for example "registers". */
+  /** The resource that limits CTAs per multiprocessor, for example "registers". */
   occupancyLimiter: string | undefined;
   arch: string;
-  /** What the tensor cores add up in: "fp32" or "fp16"; undefined when not known. */
+  /** Accumulator type of the tensor cores: "fp32" or "fp16"; undefined if not known. */
   accumulate: string | undefined;
-  /** How the launch's CTAs fill the device; undefined when not known. */
+  /** How well the launch's CTAs fill the device; undefined if not known. */
   waves?: Pick<LaunchWaves, 'tailEfficiencyPercent' | 'text'> | undefined;
 }
 
@@ -24,14 +24,14 @@ export interface AdviceText {
 const MAX_REGISTERS = 64;
 const MIN_CTAS = 4;
 const MAX_CONFLICT_PERCENT = 5;
-/** What the gate `tail` asks. */
+/** The limit of the gate `tail`. */
 const MIN_TAIL_PERCENT = 80;
 const LOW_TENSOR_PERCENT = 40;
 const HIGH_PERCENT = 60;
 const MEMORY_BOUND_PERCENT = 80;
-/** A stall reason is worth a word when it makes up this share of a warp's time between two of its instructions. */
+/** A stall reason is mentioned if it makes up this share of a warp's time between two of its instructions. */
 const STALL_SHARE = 0.2;
-/** These are no waiting: the warp issued, or another one was chosen before it. */
+/** These are not stalls: the warp issued, or another warp was selected before it. */
 const NO_STALL = ['selected', 'not_selected'];
 
 const STALL_ADVICE: Record<string, string> = {
@@ -53,7 +53,7 @@ const STALL_ADVICE: Record<string, string> = {
   membar: 'Warps wait at a memory fence: narrow its scope',
 };
 
-/** What bounds the kernel, in a few words with the figures. */
+/** The kernel's bottleneck in a few words, with the figures. */
 export function bottleneckOf({ metric, stalls }: Figures): string {
   const tensor = metric('tensor_pipe_percent');
   const dram = metric('dram_throughput_percent');
@@ -110,7 +110,7 @@ function registersOrOccupancy({ metric, occupancyLimiter }: Figures): AdviceText
           `${ctas} CTA${ctas === 1 ? '' : 's'}/SM (wanted ${MIN_CTAS})${occupancyLimiter ? `, bound by ${occupancyLimiter}` : ''}`,
         ]),
   ].join(', ');
-  // A CTA that fills the warps of a multiprocessor leaves room for no other: there is nothing to gain.
+  // A CTA that fills a multiprocessor's warps leaves no room for another, so nothing can be gained.
   if (!many && (occupancyLimiter === 'warps' || occupancyLimiter === 'CTA slots')) return undefined;
   if (few && occupancyLimiter === 'shared memory')
     return {
@@ -124,7 +124,7 @@ function registersOrOccupancy({ metric, occupancyLimiter }: Figures): AdviceText
 }
 
 function bankConflicts({ metric }: Figures): AdviceText | undefined {
-  // Wavefronts a request decide nothing: ldmatrix takes several without any conflict.
+  // Wavefronts per request alone prove nothing: ldmatrix takes several without any conflict.
   const [share, wavefronts] = [metric('smem_bank_conflict_percent'), metric('smem_wavefronts_per_request')];
   if (share === undefined || share < MAX_CONFLICT_PERCENT) return undefined;
   const evidence = [
@@ -134,7 +134,7 @@ function bankConflicts({ metric }: Figures): AdviceText | undefined {
   return { text: 'Swizzle the rows of shared-memory tiles by XOR, or pad them (72 instead of 64 halves)', evidence };
 }
 
-/** A last wave that leaves multiprocessors without work. */
+/** A last wave that leaves multiprocessors idle. */
 function wavesOf({ waves }: Figures): AdviceText | undefined {
   if (!waves || waves.tailEfficiencyPercent >= MIN_TAIL_PERCENT) return undefined;
   return {
@@ -178,7 +178,7 @@ function latencyBound({ metric }: Figures): AdviceText | undefined {
   };
 }
 
-/** The two largest stalls that take a fifth of the time or more. */
+/** The two largest stalls that each take at least a fifth of the time. */
 function stallRulesOf({ stalls }: Figures): [string, () => AdviceText | undefined][] {
   const total = stalls.reduce((sum, { value }) => sum + value, 0);
   const large = stalls
@@ -192,8 +192,8 @@ function stallRulesOf({ stalls }: Figures): [string, () => AdviceText | undefine
 }
 
 /**
- * GeForce Ada runs fp32 accumulation at half rate; the L4's data sheet gives 121 TFLOP/s dense for it, so that half
- * instead of float would gain nothing there.
+ * GeForce Ada runs fp32 accumulation at half rate. The L4 does not: its data sheet gives 121 TFLOP/s dense for it, so
+ * half instead of float would gain nothing there.
  */
 function accumulation({ metric, arch, accumulate }: Figures): AdviceText | undefined {
   const tensor = metric('tensor_pipe_percent');

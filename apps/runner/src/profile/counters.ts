@@ -1,4 +1,4 @@
-/** The counters that are asked for, by architecture: Nsight Compute's names, and what flashcore makes of them. */
+/** The counters to read, by architecture: Nsight Compute's names, and flashcore's metrics from them. */
 
 /**
  * Values of a launch by Nsight Compute's names, in base units (bytes, nanoseconds, percent); a counter that was not
@@ -7,17 +7,20 @@
 export type CounterValues = ReadonlyMap<string, number>;
 
 export interface MetricRule {
-  /** flashcore's name; gates.yaml asks for it. */
+  /** flashcore's name, as used in gates.yaml. */
   name: string;
   unit: string;
-  /** Nsight Compute's names that it needs: when one is absent, so is the metric. */
+  /** The Nsight Compute counters that the metric needs; if one is absent, so is the metric. */
   counters: readonly string[];
   value: (of: (counter: string) => number) => number;
-  /** No more is possible. ncu reads hits and accesses in different passes, and of a short launch they may not fit. */
+  /**
+   * Upper bound of a valid value. ncu reads hits and accesses in different passes, which may disagree for a short
+   * launch.
+   */
   most?: number;
 }
 
-/** A resource that bounds the CTAs on a multiprocessor, with the counter that says at how many. */
+/** A resource that limits CTAs per multiprocessor, with the counter that gives the limit. */
 export const OCCUPANCY_LIMITS = [
   ['registers', 'launch__occupancy_limit_registers'],
   ['shared memory', 'launch__occupancy_limit_shared_mem'],
@@ -55,7 +58,7 @@ const both = (name: (op: string) => string): string[] => ['ld', 'st'].map(name);
 const sumOf = (of: (counter: string) => number, names: readonly string[]): number =>
   names.reduce((sum, name) => sum + of(name), 0);
 
-/** One counter as it is. */
+/** A metric that is one counter, scaled. */
 const plain = (name: string, unit: string, counter: string, scale = 1): MetricRule => ({
   name,
   unit,
@@ -63,13 +66,12 @@ const plain = (name: string, unit: string, counter: string, scale = 1): MetricRu
   value: (of) => of(counter) * scale,
 });
 
-/** "sm_90a" is sm_90's. */
+/** Treats "sm_90a" as sm_90. */
 const family = (arch: string): string => arch.replace(/[af]$/, '');
 
 /**
- * The tensor pipe's counter: on Ada (sm_89) the one ending in _v2, elsewhere without (on sm_90 it covers wgmma). By the
- * metric lists of Nsight Compute; sm_90's names were
- * all accepted by ncu 2025.3 on an H200.
+ * The tensor pipe's counter: on Ada (sm_89) the one ending in _v2, elsewhere without (on sm_90 it covers wgmma). From
+ * Nsight Compute's metric lists; ncu 2025.3 on an H200 accepted all names of sm_90.
  */
 function tensorCounter(arch: string): string {
   return `sm__pipe_tensor_cycles_active${family(arch) === 'sm_89' ? '_v2' : ''}.avg.pct_of_peak_sustained_active`;
@@ -87,7 +89,7 @@ export function metricRules(arch: string): MetricRule[] {
       name: 'smem_bank_conflict_percent',
       unit: '%',
       counters: [...both(bankConflicts), ...both(wavefronts)],
-      // A kernel that does not touch shared memory has no conflict.
+      // A kernel that does not use shared memory has no conflicts.
       value: (of) => (100 * sumOf(of, both(bankConflicts))) / Math.max(1, sumOf(of, both(wavefronts))),
     },
     {
@@ -112,7 +114,7 @@ export function metricRules(arch: string): MetricRule[] {
   ];
 }
 
-/** Why warps wait, in warp cycles an issued instruction. */
+/** Stall reasons of warps, in warp cycles per issued instruction. */
 export function stallRules(arch: string): MetricRule[] {
   const reasons = family(arch) === 'sm_90' ? [...STALLS, 'gmma'] : STALLS;
   return reasons.map((reason) =>
@@ -129,7 +131,9 @@ const ROOFLINE = [
   'sm_busy_percent',
 ];
 
-/** What ncu is asked for: only that, for every further counter may cost a pass. `full` adds ncu's own full set. */
+/**
+ * The counters to request from ncu, and no more, because each further one may cost a pass. `full` adds ncu's full set.
+ */
 export function countersOf(metricSet: string, arch: string): string[] {
   const metrics = metricRules(arch).filter(({ name }) => metricSet !== 'roofline' || ROOFLINE.includes(name));
   const stalls = metricSet === 'roofline' ? [] : stallRules(arch);
@@ -140,14 +144,14 @@ export function countersOf(metricSet: string, arch: string): string[] {
   return [...new Set(wanted.flatMap(({ counters }) => counters))];
 }
 
-/** A rule's value from a launch's counters; undefined when one that it needs was not read, or they contradict. */
+/** A rule's value from a launch's counters; undefined if a needed counter was not read, or counters contradict. */
 export function evaluateRule(rule: MetricRule, values: CounterValues): number | undefined {
   if (!rule.counters.every((counter) => values.has(counter))) return undefined;
   const value = rule.value((counter) => values.get(counter)!);
   return rule.most !== undefined && value > rule.most ? undefined : value;
 }
 
-/** Why metrics and counters that were asked for are missing from a profile; empty: none is. */
+/** Why requested metrics and counters are missing from a profile; empty if none is. */
 export function missingText(rules: readonly MetricRule[], counters: readonly string[], values: CounterValues): string {
   const impossible = rules.filter(
     (rule) => rule.counters.every((counter) => values.has(counter)) && evaluateRule(rule, values) === undefined,

@@ -48,7 +48,7 @@ const COUNTED: CountedKernel = {
 const result = modelledResult(COUNTED);
 const metric = (name: string) => result.metrics.find((each) => each.name === name);
 
-test('counters by the definitions of ncu carry its names and say that they are modelled', () => {
+test('counters defined as in ncu carry its names and are marked as modelled', () => {
   expect([
     metric('smem_bank_conflict_percent')?.value,
     metric('smem_wavefronts_per_request')?.value,
@@ -65,7 +65,7 @@ test('counters by the definitions of ncu carry its names and say that they are m
   expect([metric('global_load_sectors_per_request')?.value, metric('resident_ctas_per_sm')?.value]).toEqual([3, 3]);
 });
 
-test('what only a GPU has is absent, and why is said', () => {
+test('figures that only a GPU has are absent, with the reason', () => {
   expect([result.verdict, result.modelled, result.stalls, metric('gpu_time_us'), metric('dram__bytes.sum')]).toEqual([
     Verdict.PASS,
     true,
@@ -77,13 +77,13 @@ test('what only a GPU has is absent, and why is said', () => {
   expect(result.reason).toContain('not read: dram__bytes.sum');
 });
 
-test('whatever a profile shows can be gated', () => {
+test('every figure of a profile can be gated', () => {
   const shown = [...result.metrics.map(({ name }) => name), ...metricRules('sm_90').map(({ name }) => name)];
   expect(shown).toContain('barrier_instructions');
   expect(shown.filter((name) => !isCounter(name) && !Object.hasOwn(METRICS, name))).toEqual([]);
 });
 
-test('lines come in the order of the source, with their text; bank conflicts are found at the worst', () => {
+test('lines come in source order, with their text; the worst line for bank conflicts is found', () => {
   expect(result.lines.map((each) => [each.line, each.text, each.sharedRequests, each.activeLanes])).toEqual([
     [7, 'attend.cu, line 7', 20n, 16],
     [34, 'attend.cu, line 34', 80n, 32],
@@ -93,7 +93,7 @@ test('lines come in the order of the source, with their text; bank conflicts are
   ]);
 });
 
-test("no counter of code that clang made carries ncu's name, and the result says why", () => {
+test("no counter of clang's code carries ncu's name, and the result says why", () => {
   const { metrics, reason } = modelledResult({ ...COUNTED, frontEnd: 'clang' });
   const names = metrics.map(({ name }) => name);
   expect(names.filter((name) => name.startsWith('smem_') || name.includes('__'))).toEqual([]);

@@ -20,30 +20,30 @@ export interface CountedKernel {
   arch: string;
   deviceName: string;
   shape: Shape;
-  /** What arithmetic and traffic follow from. */
+  /** Inputs for arithmetic and traffic figures. */
   computed: Pick<ProblemCase, 'dtype' | 'flops' | 'bytes'>;
-  /** "fp32" or "fp16"; empty when not known. */
+  /** "fp32" or "fp16"; empty if not known. */
   accumulate: string;
-  /** Of one run of the plan, in order. */
+  /** Counts of one run of the plan, in order. */
   launches: readonly LaunchCounts[];
-  /** What made the PTX. The model of ncu's counters is of nvcc's code. */
+  /** Compiler that made the PTX. The model of ncu's counters holds for nvcc's code. */
   frontEnd: 'nvcc' | 'clang';
-  /** What ptxas says of the entries. */
+  /** ptxas's report on the entries. */
   entries: readonly EntryResources[];
   waves?: LaunchWaves | undefined;
-  /** Counters that were asked for by their own names. */
+  /** Counters requested by their own names. */
   counters?: readonly string[];
-  /** The source of a line. */
+  /** Returns the source text of a line. */
   textOf: (file: string, line: number) => string;
 }
 
-/** clang addresses shared memory otherwise than nvcc does, and ptxas joins other accesses. */
+/** clang and nvcc address shared memory differently, and ptxas merges different accesses. */
 const NOT_NCUS = "the shared-memory counters of ncu are modelled for nvcc's code, and clang made this";
 const NOT_TIMED = "the emulator counts what a kernel does; time, stalls and utilisation are a GPU's to measure";
 const SECTOR_BYTES = 32;
 const MODELLED = 'modelled';
 
-/** ncu's names of what the emulator counts by the same definition. */
+/** ncu's names for counts that the emulator defines in the same way. */
 const NCU_NAMES: Readonly<Record<string, string>> = Object.fromEntries(
   ['load', 'store'].flatMap((kind) => {
     const op = kind === 'load' ? 'ld' : 'st';
@@ -55,13 +55,13 @@ const NCU_NAMES: Readonly<Record<string, string>> = Object.fromEntries(
   }),
 );
 
-/** Instructions by family, as a share of all. */
+/** Instruction families, reported as shares of all instructions. */
 const FAMILIES = ['fma', 'float', 'integer', 'memory', 'control', 'warp'];
 
 /**
- * Counts of the emulator as a result. Where a plan has several launches, the figures are those of the one with the most
- * instructions, and say so. A counter of a GPU that the emulator does not have is absent, and its gate answers "not
- * measured"; one that was asked for by name is named in `reason`.
+ * Makes a result from the emulator's counts. For a plan of several launches, the figures are those of the launch with
+ * the most instructions, and say so. A GPU counter that the emulator lacks is absent, and its gate answers "not
+ * measured"; if it was requested by name, `reason` names it.
  */
 export function modelledResult(kernel: CountedKernel): ProfileResult {
   const { arch, shape, computed, accumulate, launches, entries, waves, counters = [] } = kernel;
@@ -151,7 +151,7 @@ function residency(entry: EntryResources, waves: LaunchWaves | undefined, metric
   ];
 }
 
-/** Where the roof bends: a kernel with fewer FLOPs a byte is bound by memory at best. */
+/** The roofline's ridge point: a kernel with fewer FLOPs per byte is bound by memory at best. */
 function ridge({ deviceName, computed }: CountedKernel, metric: NewMetric): Metric[] {
   const sheet = findDataSheet(deviceName);
   if (!sheet) return [];
@@ -195,7 +195,7 @@ function linesOf(
     });
 }
 
-/** "flashcore_v6.cu:43". */
+/** Splits a place such as "flashcore_v6.cu:43". */
 function splitPlace(place: string): { file: string; line: number } {
   const at = place.lastIndexOf(':');
   return { file: place.slice(0, at), line: Number(place.slice(at + 1)) };

@@ -13,7 +13,7 @@ const command = {
   program: ['node', 'profile-once.js', 'job.json'],
 };
 
-test('arguments leave clocks and caches alone, and choose the launches by name', () => {
+test('arguments leave clocks and caches unchanged, and select the launches by name', () => {
   const args = ncuArguments(command);
   const valueOf = (option: string): string | undefined => args[args.indexOf(option) + 1];
   expect([
@@ -27,13 +27,13 @@ test('arguments leave clocks and caches alone, and choose the launches by name',
   expect(args.slice(-3)).toEqual(command.program);
 });
 
-test('the full set is asked for on request only, with our counters beside it', () => {
+test('the full set is requested only on demand, along with our counters', () => {
   const args = ncuArguments({ ...command, metricSet: 'full' });
   expect(args[args.indexOf('--set') + 1]).toBe('full');
   expect(args[args.indexOf('--metrics') + 1]).toContain('gpu__time_duration.sum');
 });
 
-test('the counters of sm_89 that its metric lists are known to have are asked for by those names', () => {
+test('counters of sm_89 are requested by the names in its metric lists', () => {
   const known = readFileSync(new URL('recorded/sm_89.counter-names.txt', import.meta.url), 'utf8')
     .trim()
     .split('\n');
@@ -54,16 +54,16 @@ test('counters differ by architecture', () => {
   expect(countersOf('stalls', 'sm_89')).not.toContain('smsp__average_warps_issue_stalled_gmma_per_issue_active.ratio');
 });
 
-test('a smaller set asks for fewer counters', () => {
+test('a smaller set requests fewer counters', () => {
   expect(countersOf('roofline', 'sm_90').length).toBeLessThan(countersOf('gates', 'sm_90').length);
 });
 
-test('progress is read from what ncu says', () => {
+test("progress is parsed from ncu's output", () => {
   const lines = readFileSync(new URL('recorded/sm_90.progress.txt', import.meta.url), 'utf8').split('\n');
   expect(lines.flatMap((line) => parseProgress(line) ?? [])).toEqual([{ kernel: 'flashcore_v6', passes: 1 }]);
 });
 
-test('counters that are not permitted come with the remedy', () => {
+test('missing permission for counters is reported with the remedy', () => {
   const said =
     '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the target device 0.';
   expect(explainFailure(['==PROF== Connected to process 1 (node)', said], 0)).toMatch(

@@ -1,29 +1,29 @@
 import { countersOf } from './counters.ts';
 
-/** Printed wide; named with --export too, for without a page nothing is printed beside a report. */
+/** Wide CSV. `--page` is needed also with --export: without it ncu writes the report but prints nothing. */
 const AS_CSV = ['--csv', '--page', 'raw', '--print-units', 'base'] as const;
 
 export interface NcuCommand {
   arch: string;
   metricSet: string;
-  /** Counters by Nsight Compute's own names, besides those of the set. */
+  /** Counters by Nsight Compute's own names, in addition to those of the set. */
   counters?: readonly string[];
   /** Entry points to profile. */
   entries: readonly string[];
-  /** Launches of these entries before the ones that count. */
+  /** Number of launches of these entries before the measured ones. */
   skip: number;
-  /** Launches that count. */
+  /** Number of measured launches. */
   count: number;
   /** Path of the report, without ".ncu-rep". */
   report: string;
-  /** What launches the kernel. */
+  /** The program that launches the kernel. */
   program: readonly string[];
 }
 
 /**
- * Arguments of ncu. Clocks stay as they are: locking them changes a machine that others use. Caches stay as the launch
- * before left them, which is how a kernel that
- * is called in a loop finds them; each of ncu's passes is then like a launch of the hot mode.
+ * Arguments of ncu. Clocks stay as they are, because locking them changes a machine that others use. Caches stay as the
+ * previous launch left them, as for a kernel called in a loop; each of ncu's passes is therefore like a launch of the
+ * hot mode.
  */
 export function ncuArguments({
   arch,
@@ -65,7 +65,7 @@ export function ncuImportArguments(report: string): string[] {
 }
 
 /**
- * How far ncu is, from a line such as `==PROF== Profiling "flashcore_v6" - 1 (1/1): 0%....50%....100% - 12 passes`;
+ * ncu's progress from a line such as `==PROF== Profiling "flashcore_v6" - 1 (1/1): 0%....50%....100% - 12 passes`;
  * undefined for other lines.
  */
 export function parseProgress(line: string): { kernel: string; passes: number } | undefined {

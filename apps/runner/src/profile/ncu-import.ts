@@ -6,7 +6,7 @@ const IMPORT_LIMIT_MS = 60_000;
 const MAX_WORDS = 300;
 
 /**
- * What ncu prints of a stored report, or why it can't: the report of a launch that was cut short, a full disk, more
+ * ncu's output for a stored report, or why there is none: the report of an interrupted launch, a full disk, or more
  * than it prints in a minute. Errors: the signal's reason.
  */
 export async function readNcuReport(

@@ -20,7 +20,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 const RECORDED = shellWord(fileURLToPath(new URL('recorded/sm_90.raw.base.csv', import.meta.url)));
-/** Writes a report, as ncu does, and then `importing` is what it does when asked to print it. */
+/** A fake ncu that writes a report; asked to print it, it runs `importing`. */
 const fakeNcu = (importing: string): string => `#!/bin/sh
 if [ "$1" = --export ]; then echo "==PROF== Profiling \\"k\\" - 1 (1/1): 0%....100% - 8 passes"; echo report > "$2.ncu-rep"; echo "$2" > "\${0%/*}/told"; exit 0; fi
 ${importing}
@@ -70,7 +70,7 @@ test.each([
   ['whose ncu dies', 'kill -SEGV $$', 'ncu could not read its report: ended by SIGSEGV'],
   ['without a launch', 'exit 0', 'ncu ended with exit status 0 and read no counter'],
 ])(
-  'a report %s is no error of the job: not measured, with the reason, and the report is kept',
+  'a report %s does not fail the job: not measured, with the reason, and the report is kept',
   async (_, importing, reason) => {
     const { verdict, reason: told, artifacts } = await profile(importing);
     expect([verdict, told, artifacts.map(({ fileName, sizeBytes }) => [fileName, Number(sizeBytes)])]).toEqual([
@@ -81,17 +81,17 @@ test.each([
   },
 );
 
-test('a report that ncu reads is the result', async () => {
+test('a report that ncu can read becomes the result', async () => {
   const { verdict, metrics, artifacts } = await profile(`cat ${RECORDED}`);
   expect([verdict, metrics.length > 5, artifacts.length]).toEqual([Verdict.PASS, true, 1]);
-  // In the data folder, which the next runner clears of what a killed one left.
+  // In the data folder, where the next runner cleans up after a killed one.
   expect([
     readFileSync(join(folder, 'told'), 'utf8').startsWith(join(folder, 'tmp/ncu-')),
     readdirSync(join(folder, 'tmp')),
   ]).toEqual([true, []]);
 });
 
-test('what ncu prints beside its report is the result: it is not asked for it again', async () => {
+test('if ncu prints the report while writing it, that output is used, and ncu does not run again', async () => {
   const script = `#!/bin/sh
 case "$1" in --import) exit 7;; esac
 echo "==PROF== Connected to process 7"; cat ${RECORDED}; echo report > "$2.ncu-rep"
@@ -100,7 +100,7 @@ echo "==PROF== Connected to process 7"; cat ${RECORDED}; echo report > "$2.ncu-r
   expect([verdict, metrics.length > 5, artifacts.length]).toEqual([Verdict.PASS, true, 1]);
 });
 
-test('nothing is launched before the build is there, which is named then', async () => {
+test('nothing is launched before the build is there; the launch then names it', async () => {
   const { promise, resolve } = Promise.withResolvers<ProfiledBuild>();
   const script = `#!/bin/sh
 for job; do :; done
@@ -117,7 +117,7 @@ cp "$go" "\${0%/*}/launched"; cat ${RECORDED}; echo report > "$2.ncu-rep"
   expect(readFileSync(join(folder, 'launched'), 'utf8')).toBe('"kernel.cubin"');
 });
 
-test('that the device is free is told while ncu still writes', async () => {
+test('the device is reported free while ncu still writes', async () => {
   const script = `#!/bin/sh
 for job; do :; done
 touch "$(sed 's/.*"done":"\\([^"]*\\)".*/\\1/' "$job")"

@@ -18,23 +18,23 @@ import { profileResult } from './profile-result.ts';
 export interface NcuProfilerOptions {
   /** Path of ncu. */
   ncu: string;
-  /** The driver's library and the device's place among its devices. */
+  /** The driver's library, and the device's ordinal in it. */
   library: string;
   ordinal: number;
   artifacts: ArtifactStore;
   dataDirectory: string;
 }
 
-/** ncu's start takes seconds, its full set dozens of passes. */
+/** ncu takes seconds to start, and its full set takes dozens of passes. */
 const LIMIT_MS = { gates: 120_000, full: 300_000 };
-/** How long it waits for its build: as long as that and a verification may take. */
+/** How long ncu waits for its build: the longest time of a build and a verification. */
 const WAIT_LIMIT_MS = 30 * 60_000;
 const SEED = '666c617368';
 const LOOK_EVERY_MS = 5;
-/** A run that warms caches, then the one that counts. */
+/** One run to warm the caches, then the measured one. */
 const RUNS = 2;
 
-/** Reads counters with Nsight Compute while a process of its own launches the kernel. */
+/** Reads counters with Nsight Compute while a separate process launches the kernel. */
 export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }: NcuProfilerOptions): Profiler {
   return {
     async profile(request, { signal, onProgress, built, onLaunched }) {
@@ -77,7 +77,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
       if (waits)
         void built.then(({ image }) => {
           if (ended.signal.aborted) return;
-          // Whole when it is there.
+          // Renamed at the end, so the file is complete when it appears.
           writeFileSync(`${job.waitFor!}.part`, JSON.stringify(image));
           renameSync(`${job.waitFor!}.part`, job.waitFor!);
         });
@@ -100,7 +100,7 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
         fileName: `${plan.launches[0]!.entry}.${formatShape(shape)}.ncu-rep`,
         sizeBytes: BigInt(statSync(file).size),
       });
-      // An ncu that prints nothing beside a report is asked for it afterwards, which takes half a second.
+      // If ncu printed nothing while writing its report, it runs again to print it, which takes half a second.
       const printed =
         output !== undefined && parseNcuCsv(output).length > 0
           ? { csv: output }
@@ -119,14 +119,14 @@ export function ncuProfiler({ ncu, library, ordinal, artifacts, dataDirectory }:
               waves: (await built).waves,
             })
           : notMeasured({ shape, plan }, 'csv' in printed ? explainFailure(lines, exitCode) : printed.missing);
-      // Also of a report that ncu here can't read: another version may.
+      // Kept even if this ncu can't read the report, because another version may.
       result.artifacts.push(kept);
       return result;
     },
   };
 }
 
-/** Looks for a file until it is there; answers what ends that sooner. */
+/** Polls until a file exists; returns a function that stops the polling. */
 function onceThere(path: string | undefined, told: (() => void) | undefined): () => void {
   const looking = setInterval(() => {
     if (path === undefined || !existsSync(path)) return;

@@ -33,7 +33,7 @@ test.each(['sm_90.raw.base.csv', 'sm_90.details.base.csv'])(
   },
 );
 
-test('several launches, with what ncu says around them', () => {
+test("several launches, with ncu's own lines around them", () => {
   expect(
     recorded('sm_90.two-launches.csv').map(({ id, kernel, counters }) => [
       id,
@@ -46,7 +46,7 @@ test('several launches, with what ncu says around them', () => {
   ]);
 });
 
-test('nothing but messages is no launch', () => {
+test('output with only messages contains no launch', () => {
   expect(
     parseNcuCsv(
       '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n==WARNING== No kernels were profiled.\n',

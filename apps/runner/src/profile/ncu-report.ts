@@ -9,10 +9,9 @@ export interface ProfiledLaunch {
 }
 
 /**
- * Reads what `ncu --csv` prints, wide (`--page raw`: a row of names, one of units, a row a launch) or long (`--page
- * details`: a row a metric), with
- * ncu's own lines ("==PROF== …") before it. Numbers carry thousands separators; what is no number ("n/a", "(!) nan") is
- * absent.
+ * Parses the output of `ncu --csv` after ncu's own lines ("==PROF== …"): wide (`--page raw`: a row of names, a row of
+ * units, then a row per launch) or long (`--page details`: a row per metric). Numbers have thousands separators; values
+ * that are not numbers ("n/a", "(!) nan") are absent.
  */
 export function parseNcuCsv(text: string): ProfiledLaunch[] {
   const rows = parseCsv(
@@ -27,7 +26,8 @@ export function parseNcuCsv(text: string): ProfiledLaunch[] {
 }
 
 /**
- * To nanoseconds, bytes, percent: `--print-units base` gives these, and a report printed without it is read as well.
+ * Factors to nanoseconds, bytes and percent. `--print-units base` prints these units; reports printed without it are
+ * accepted too.
  */
 const UNIT_FACTORS: Record<string, number> = {
   s: 1e9,
@@ -63,14 +63,14 @@ function longLaunches(names: readonly string[], rows: readonly string[][]): Prof
   });
 }
 
-/** Counters have a double underscore in their names; the other columns say what was launched. */
+/** Counter names contain a double underscore; other columns describe the launch. */
 function addCounter(counters: Map<string, number>, name: string, unit: string, text: string): void {
   if (!name.includes('__')) return;
   const value = Number(text.replaceAll(',', ''));
   if (text.trim() !== '' && Number.isFinite(value)) counters.set(name, value * (entryOf(UNIT_FACTORS, unit) ?? 1));
 }
 
-/** RFC 4180, every field in quotes, as ncu writes it; a doubled quote is one. */
+/** RFC 4180 as ncu writes it: every field in quotes; a doubled quote stands for one. */
 function parseCsv(text: string): string[][] {
   return text
     .split('\n')
@@ -84,7 +84,7 @@ function fieldsOf(line: string): string[] {
     const parts: string[] = [];
     let begin = at + 1;
     let quote = line.indexOf('"', begin);
-    // Kernel's names are foreign: each character is looked at once.
+    // Kernel names are foreign input, so each character is read only once.
     while (quote >= 0 && line[quote + 1] === '"') {
       parts.push(line.slice(begin, quote + 1));
       begin = quote + 2;

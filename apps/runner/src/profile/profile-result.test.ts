@@ -9,7 +9,7 @@ import { profileResult } from './profile-result.ts';
 const recorded = (name: string) => parseNcuCsv(readFileSync(new URL(`recorded/${name}`, import.meta.url), 'utf8'));
 const of = (result: ProfileResult, name: string): number | undefined =>
   result.metrics.find((metric) => metric.name === name)?.value;
-/** flashcore_v10 at 2x8x512x64 on an H200, saved with all of our counters. */
+/** flashcore_v10 at 2x8x512x64 on an H200, recorded with all of our counters. */
 const SAVED = new URL('../../../../docs/results/h200-2026-11-21/profile.flashcore_v10.saved.csv', import.meta.url);
 const h200 = (launches = parseNcuCsv(readFileSync(SAVED, 'utf8'))): ProfileResult =>
   profileResult({
@@ -39,13 +39,13 @@ test('bank conflicts are a share of the wavefronts, loads and stores together', 
   expect(evaluateRule(rule, new Map(rule.counters.map((counter, index) => [counter, values[index]!])))).toBe(25);
 });
 
-test('a counter that was not read leaves its metric out, so that its gate is not measured', () => {
+test('a counter that was not read leaves its metric out, so its gate is not measured', () => {
   const result = h200(recorded('sm_90.raw.base.csv'));
   expect(of(result, 'l2_hit_percent')).toBeUndefined();
   expect(of(result, 'achieved_occupancy_percent')).toBeUndefined();
 });
 
-test('a hit rate above 100 % is no figure: it is left out, and the profile says why', () => {
+test('a hit rate above 100 % is left out as invalid, and the profile says why', () => {
   const [launch] = parseNcuCsv(readFileSync(SAVED, 'utf8'));
   const at = (percent: number) =>
     h200([{ ...launch!, counters: new Map(launch!.counters).set('lts__t_sector_hit_rate.pct', percent) }]);
@@ -56,7 +56,7 @@ test('a hit rate above 100 % is no figure: it is left out, and the profile says 
   ]);
 });
 
-test('where the time of one of two launches was not read, nobody knows the time of both, nor a rate by it', () => {
+test('if the time of one of two launches was not read, total time and rates are absent', () => {
   const [first, second] = recorded('sm_90.two-launches.csv');
   const untimed = new Map(second!.counters);
   untimed.delete('gpu__time_duration.sum');
@@ -66,7 +66,7 @@ test('where the time of one of two launches was not read, nobody knows the time 
   expect(of(h200([first!, second!]), 'achieved_tflops')).toBeGreaterThan(0);
 });
 
-test('stalls come largest first', () => {
+test('stalls are sorted, largest first', () => {
   expect(
     h200()
       .stalls.slice(0, 4)
@@ -79,7 +79,7 @@ test('stalls come largest first', () => {
   ]);
 });
 
-test('the bottleneck and the advice carry their figures', () => {
+test('the bottleneck and the advice contain their figures', () => {
   const result = h200();
   expect(result.bottleneck).toBe(
     'latency: tensor cores 30.5 %, device memory 0.5 %, busiest pipe 30.5 %; the most frequent stall is wait',

@@ -17,22 +17,22 @@ export interface ProfiledKernel {
   arch: string;
   deviceName: string;
   shape: Shape;
-  /** What arithmetic and traffic follow from. */
+  /** Inputs for arithmetic and traffic figures. */
   computed: Pick<ProblemCase, 'dtype' | 'flops' | 'bytes'>;
-  /** "fp32" or "fp16"; undefined when not known. */
+  /** "fp32" or "fp16"; undefined if not known. */
   accumulate: string | undefined;
-  /** Of one run of the plan, in order. */
+  /** Launches of one run of the plan, in order. */
   launches: readonly ProfiledLaunch[];
-  /** How the launch fills the device; undefined: not known. */
+  /** How well the launch fills the device; undefined if not known. */
   waves?: LaunchWaves | undefined;
-  /** Counters that were asked for by their own names. */
+  /** Counters requested by their own names. */
   counters?: readonly string[];
 }
 
 /**
- * Counters as a result. Where a plan has several launches, the figures are those of the longest one, and say so; the
- * time is that of all.
- * A metric that ncu did not give, or contradicts itself in, is absent, and `reason` names it.
+ * Makes a result from counters. For a plan of several launches, the figures are those of the longest launch, and say
+ * so; the time is the total.
+ * A metric that ncu did not give, or whose counters contradict each other, is absent, and `reason` names it.
  */
 export function profileResult({
   arch,
@@ -94,11 +94,11 @@ export function profileResult({
   });
 }
 
-/** Of all launches; NaN where ncu did not give the time of one. */
+/** Total time of all launches; NaN if ncu did not give the time of one. */
 const totalNs = (launches: readonly ProfiledLaunch[]): number =>
   launches.reduce((sum, { counters }) => sum + (counters.get(DURATION_COUNTER) ?? NaN), 0);
 
-/** The time of all launches instead of the longest one's; none where one is missing. */
+/** Replaces the longest launch's time by the total; removes it if a launch's time is missing. */
 function withTotalTime(metrics: readonly Metric[], launches: readonly ProfiledLaunch[]): Metric[] {
   if (launches.length === 1) return [...metrics];
   const value = totalNs(launches) / 1e3;
@@ -109,7 +109,7 @@ function withTotalTime(metrics: readonly Metric[], launches: readonly ProfiledLa
   });
 }
 
-/** Where the kernel stands under the device's roofline; nothing for a device without a data sheet. */
+/** The kernel's position under the device's roofline; nothing for a device without a data sheet. */
 function roofline(
   seconds: number,
   { deviceName, computed: { flops, bytes, dtype } }: Pick<ProfiledKernel, 'deviceName' | 'computed'>,

@@ -10,23 +10,23 @@ import {
 import type { LaunchPlan } from '@flashcore/shared/kernels';
 import type { DeviceImage } from '../../worker/messages/launchable.ts';
 
-/** What the profiler needs of a build. */
+/** The parts of a build that the profiler needs. */
 export interface ProfiledBuild {
   image: DeviceImage;
-  /** How the launch fills the device; undefined: not known. */
+  /** How well the launch fills the device; undefined if not known. */
   waves: LaunchWaves | undefined;
 }
 
-/** What to read hardware counters of. */
+/** What to profile, and which counters to read. */
 export interface ProfileRequest {
   device: Device;
   shape: Shape;
   plan: LaunchPlan;
   /** "gates", "roofline", "stalls" or "full". */
   metricSet: string;
-  /** Counters by Nsight Compute's own names, besides those of the set. */
+  /** Counters by Nsight Compute's own names, in addition to those of the set. */
   counters?: readonly string[];
-  /** What the kernel's tensor cores add up in, by its manifest. */
+  /** Accumulator type of the kernel's tensor cores, from its manifest. */
   accumulate?: string;
 }
 
@@ -39,25 +39,25 @@ interface ProfileProgress {
 export interface ProfileOptions {
   signal: AbortSignal;
   onProgress: (progress: ProfileProgress) => void;
-  /** A promise: the kernel is loaded and launched when it settles; until then everything else is made ready. */
+  /** If a promise, everything else is prepared first; the kernel is loaded and launched when the promise resolves. */
   built: ProfiledBuild | Promise<ProfiledBuild>;
-  /** Told when the device is used no more: what is left of the profile is work of the host. */
+  /** Called when the device is free: the rest of the profile is work for the host. */
   onLaunched?: () => void;
 }
 
 /** Reads hardware counters while a kernel runs. */
 export interface Profiler {
-  /** A result whose verdict is NOT_MEASURED, with the reason, where counters can't be read. */
+  /** If counters can't be read, the result has verdict NOT_MEASURED and the reason. */
   profile(request: ProfileRequest, options: ProfileOptions): Promise<ProfileResult>;
 }
 
-/** What arithmetic and traffic follow from. */
+/** Inputs for arithmetic and traffic figures. */
 export interface ProfiledTensors {
   shape: Shape;
   plan: LaunchPlan;
 }
 
-/** The profiler of a host where no counter can be read, and why. */
+/** The profiler of a host where no counter can be read; every result has the reason. */
 export function noProfiler(reason: string): Profiler {
   return { profile: ({ shape, plan }) => Promise.resolve(notMeasured({ shape, plan }, reason)) };
 }

@@ -17,7 +17,7 @@ test('memcheck: a write past a tensor, with thread and line', () => {
   ]);
 });
 
-test('memcheck: a misaligned read is told by its text', () => {
+test('memcheck: a misaligned read is recognized by its text', () => {
   const [first] = recorded('memcheck.misaligned_address');
   expect(plain(first!)).toEqual({
     title: 'Invalid __global__ read of size 4 bytes',
@@ -38,12 +38,12 @@ test('racecheck: both sides, each place once', () => {
   });
 });
 
-test('synccheck: a barrier that not all threads reach', () => {
+test('synccheck: a barrier that some threads do not reach', () => {
   const [first] = recorded('synccheck.divergent_barrier');
   expect(first!.title).toBe('Barrier error detected. Divergent thread(s) in warp.');
   expect(first!.places).toEqual([{ file: 'divergent_barrier.cu', line: 11 }]);
 });
 
-test('nothing found is no error', () => {
+test('no findings means no error', () => {
   expect(recorded('initcheck.unwritten_output')).toEqual([]);
 });

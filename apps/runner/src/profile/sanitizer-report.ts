@@ -1,12 +1,12 @@
 /** One error that compute-sanitizer reports. */
 export interface SanitizerError {
-  /** Its first line, for example "Invalid __global__ write of size 2 bytes". */
+  /** The first line, for example "Invalid __global__ write of size 2 bytes". */
   title: string;
-  /** Places in the source, each once, in the order named: both sides of a race. */
+  /** Places in the source, without duplicates, in the reported order: both sides of a race. */
   places: { file: string; line: number }[];
   thread?: [number, number, number];
   block?: [number, number, number];
-  /** All its lines, as one text. */
+  /** All lines as one text. */
   text: string;
 }
 
@@ -14,9 +14,7 @@ const PREFIX = /^=+ ?/;
 const TITLE =
   /^(Error: |Warning: )?(Race reported|Potential (RAW|WAR|WAW) hazard|Barrier error|Invalid |Uninitialized |Misaligned |Unused )/;
 
-/**
- * Reads what compute-sanitizer prints: blocks of lines that begin with "=========", an empty one between two errors.
- */
+/** Parses the output of compute-sanitizer: lines that begin with "=========", with an empty one between two errors. */
 export function parseSanitizerReport(lines: readonly string[]): SanitizerError[] {
   const blocks: string[][] = [[]];
   for (const line of lines) {
@@ -29,9 +27,9 @@ export function parseSanitizerReport(lines: readonly string[]): SanitizerError[]
 }
 
 function errorOf(block: string[]): SanitizerError {
-  // The place that a race's title ends with is among the places.
+  // The place at the end of a race's title is also among the places.
   const title = block[0]!.replace(/^(Error|Warning): /, '').replace(/ (?:at|by) [^ ]+\(.*$| at \S+\+0x.*$/, '');
-  // The host's call stack follows the device's, and says nothing about the kernel.
+  // The host's call stack after the device's says nothing about the kernel.
   const host = block.findIndex((line) => /^Saved host backtrace|^Host Frame/.test(line));
   const device = host < 0 ? block : block.slice(0, host);
   const named = device.flatMap((line) =>

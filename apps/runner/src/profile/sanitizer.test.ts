@@ -5,7 +5,7 @@ import { attentionCase, parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
 import { runSanitizer } from './sanitizer.ts';
 
-test("the job's file lies in the data folder while compute-sanitizer reads it, and nowhere after", async () => {
+test("the job's file is in the data folder while compute-sanitizer reads it, and is removed afterwards", async () => {
   const dataDirectory = mkdtempSync(join(tmpdir(), 'fc-sanitize-'));
   const program = join(dataDirectory, 'compute-sanitizer');
   writeFileSync(

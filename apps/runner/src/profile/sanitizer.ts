@@ -25,7 +25,7 @@ export type SanitizerAnswer = { errors: SanitizerError[] } | { missing: string }
 
 const LIMIT_MS = 120_000;
 const SEED = '666c617368';
-/** compute-sanitizer's exit status when it found something. */
+/** compute-sanitizer's exit status if it found an error. */
 const FOUND_STATUS = 86;
 
 interface SanitizerRun {

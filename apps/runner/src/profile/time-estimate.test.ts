@@ -18,7 +18,7 @@ interface Report {
   errors: { scale: number; builds: number; kernels: number; pairKernels: number; pairs: number }[];
 }
 
-test('its figures are those of the report, and good enough to be shown', () => {
+test("the model's figures match the report, and are good enough to show", () => {
   const report = JSON.parse(readFileSync(join(ROOT, ESTIMATE_MODEL.source), 'utf8')) as Report;
   const walked = report.errors[0]!;
   expect(ESTIMATE_MODEL).toMatchObject({
@@ -38,7 +38,7 @@ test('its figures are those of the report, and good enough to be shown', () => {
   expect(ESTIMATE_MODEL.ratioErrorPercent).toBeLessThan(10);
 });
 
-test('a latency never comes without its device, error and source', () => {
+test('a latency always comes with its device, error and source', () => {
   const filling = fillingOf([LAUNCH], [ENTRY]);
   expect(filling).toEqual({ ctas: 128, multiprocessors: 132, residents: 3, registers: 128 });
   const { device, latencyUs, meanErrorPercent, source, missing } = timeEstimate(filling, {
@@ -58,13 +58,13 @@ test.for([
   ['another architecture', [LAUNCH], { ...ENTRY, arch: 'sm_89' }, 'build for sm_90 with --arch sm_90'],
   ['no ptxas', [LAUNCH], { ...ENTRY, ctasPerSm: 0 }, 'known from nvcc only'],
   ['two launches', [LAUNCH, LAUNCH], ENTRY, 'this one has 2'],
-] as const)('%s: none, and why', ([, launches, entry, why]) => {
+] as const)('%s: no estimate, with the reason', ([, launches, entry, why]) => {
   const filling = fillingOf(launches, [entry]);
   expect(filling).toContain(why);
   expect(timeEstimate(filling, { launches: [] })).toMatchObject({ latencyUs: 0, missing: filling });
 });
 
-test('what the model has no time for is passed on', () => {
+test('the reason why the model has no time is passed on', () => {
   const noCycles = 'the model has no time for wgmma';
   expect(timeEstimate(fillingOf([LAUNCH], [ENTRY]), { launches: [], noCycles }).missing).toBe(noCycles);
 });

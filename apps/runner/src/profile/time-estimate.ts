@@ -1,24 +1,24 @@
-/** Cycles of a GPU's multiprocessor, walked on the emulator, as an estimate of time with its error. */
+/** Estimates a GPU's time, with its error, from multiprocessor cycles modelled on the emulator. */
 import { create } from '@bufbuild/protobuf';
 import { TimeEstimateSchema, type EntryResources, type TimeEstimate } from '@flashcore/shared/contract';
 import { findDataSheet, type PlannedLaunch } from '@flashcore/shared/kernels';
 import type { CountReport, Filling } from '../../worker/messages/profiling.ts';
 
-/** Where the errors are from: a test holds these figures against that file. */
+/** The report that the errors come from; a test checks these figures against it. */
 export const ESTIMATE_MODEL = {
   device: 'NVIDIA H200',
   arch: 'sm_90',
   clockMhz: 1980,
   source: 'docs/results/emulator-2026-11-22/estimates.json',
-  /** Of an empty launch in a graph. */
+  /** Time of an empty launch in a graph. */
   launchUs: 0.56,
-  /** What measured kernels take more than the cycles say. */
+  /** Measured time of kernels relative to the modelled cycles. */
   scale: 1.182,
   meanErrorPercent: 8.5,
   ratioErrorPercent: 8.4,
 };
 
-/** How a plan fills the GPU that the model is for; a text: why there is no estimate, and what to do. */
+/** How a plan fills the modelled GPU; or a text: why there is no estimate, and what to do. */
 export function fillingOf(launches: readonly PlannedLaunch[], entries: readonly EntryResources[]): Filling | string {
   const [launch, ...others] = launches;
   const { device, arch } = ESTIMATE_MODEL;
@@ -38,7 +38,7 @@ export function fillingOf(launches: readonly PlannedLaunch[], entries: readonly 
   };
 }
 
-/** `filling`: what fillingOf() answered. */
+/** `filling`: the result of fillingOf(). */
 export function timeEstimate(filling: Filling | string, { cycles, noCycles }: CountReport): TimeEstimate {
   const { device, clockMhz, launchUs, scale, source, meanErrorPercent, ratioErrorPercent } = ESTIMATE_MODEL;
   if (typeof filling === 'string') return create(TimeEstimateSchema, { device, missing: filling });

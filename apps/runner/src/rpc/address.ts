@@ -1,7 +1,7 @@
 import { isIPv4, isIPv6 } from 'node:net';
 import { UsageError } from '../usage-error.ts';
 
-/** Where to listen. */
+/** An address to listen on. */
 export type ListenAddress = { kind: 'tcp'; host: string; port: number } | { kind: 'unix'; path: string };
 
 // sun_path has 104 bytes on macOS and 108 on Linux, with a zero at the end.
@@ -28,13 +28,13 @@ function unixAddress(path: string): ListenAddress {
   return { kind: 'unix', path };
 }
 
-/** Whether other machines may reach it. */
+/** Whether other machines may reach the address. */
 export const isExposed = (address: ListenAddress): boolean => address.kind === 'tcp' && !isLoopback(address.host);
 
 const isLoopback = (host: string): boolean =>
   (isIPv4(host) && host.startsWith('127.')) || (isIPv6(host) && /^(0*:)*:?0*1$/.test(host));
 
-/** As clients are given it. */
+/** Formats an address as clients write it. */
 export function formatAddress(address: ListenAddress): string {
   if (address.kind === 'unix') return `unix:${address.path}`;
   return `${isIPv6(address.host) ? `[${address.host}]` : address.host}:${address.port}`;

@@ -4,7 +4,7 @@ import { startsJob } from './start-job.ts';
 import { checkKernelReference, checkVariant } from './validate/kernel.ts';
 import { checkBenchmarkSettings, checkSdpaAlone } from './validate/settings.ts';
 
-/** Compiles a kernel, if need be, checks it on one case, and measures its latency; or SDPA's, without a kernel. */
+/** Compiles a kernel if necessary, checks it on one case, and measures its latency; or SDPA's, without a kernel. */
 export const benchmark = (services: Services) =>
   startsJob(
     {

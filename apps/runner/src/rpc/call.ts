@@ -13,31 +13,31 @@ import { storageError } from '../store/storage-error.ts';
 import type { OpenStream, OpenStreams } from './open-streams.ts';
 import { transportOf } from './transport.ts';
 
-/** What a handler knows of its call. */
+/** A call as its handler sees it. */
 export interface CallContext {
-  /** Aborted when the client has gone, its deadline has passed, or the server ends. */
+  /** Aborted when the client has left, its deadline has passed, or the server stops. */
   readonly signal: AbortSignal;
-  /** Who makes it; allowed to, as access/roles.ts says. */
+  /** The caller, already authorized according to access/roles.ts. */
   readonly caller: Caller;
-  /** W3C trace context of the client's; undefined where it sent none. */
+  /** The client's W3C trace context; undefined if it sent none. */
   readonly traceparent: string | undefined;
 }
 
 export type UnaryHandler<Request, Response> = (request: Request, context: CallContext) => Response | Promise<Response>;
-/** Messages to send, in batches: the next one is asked for when the client has taken those before. */
+/** Messages to send, in batches; the next batch is requested when the client has taken the previous ones. */
 export type StreamHandler<Request, Response> = (request: Request, context: CallContext) => AsyncIterable<Response[]>;
 export type UploadHandler<Request, Response> = (
   requests: AsyncIterable<Request>,
   context: CallContext,
 ) => Promise<Response>;
 
-/** What the call's metadata says. */
+/** Reads caller and trace context from the call's metadata. */
 function callOf(metadata: Metadata): Pick<CallContext, 'caller' | 'traceparent'> {
   const [traceparent] = metadata.get('traceparent');
   return { caller: callerOf(metadata), traceparent: typeof traceparent === 'string' ? traceparent : undefined };
 }
 
-/** Where calls come from that grpc-js makes: an emitter of 'cancelled', which it also emits after a normal end. */
+/** The common part of grpc-js calls: an emitter of 'cancelled', which grpc-js also emits after a normal end. */
 interface AnyCall {
   readonly cancelled: boolean;
   readonly metadata: Metadata;
@@ -48,16 +48,16 @@ interface AnyCall {
 export interface CallWrapperOptions {
   logger: Logger;
   streams: OpenStreams;
-  /** What is taken out of all texts of errors. */
+  /** Cleans all texts of errors. */
   cleanText?: CleanText | undefined;
-  /** Resolves when all that was stored is on the disk: nobody is told of it before. */
+  /** Resolves when all stored data is on the disk; clients get no answer before. */
   synced: () => Promise<void>;
 }
 
 /**
- * Makes grpc-js handlers of ours. grpc-js hangs the client or ends the process when a handler rejects, settles a call
- * twice, writes after the end or destroys
- * a stream; each of these wrappers settles its call exactly once, and not at all when the client has gone.
+ * Makes grpc-js handlers from ours. grpc-js hangs the client or ends the process if a handler rejects, settles a call
+ * twice, writes after the end or destroys a stream. Each wrapper settles its call exactly once, and not at all if the
+ * client has left.
  */
 export function callWrappers({ logger, streams, cleanText, synced }: CallWrapperOptions) {
   const failed = (call: AnyCall, thrown: unknown) => {
@@ -77,11 +77,11 @@ export function callWrappers({ logger, streams, cleanText, synced }: CallWrapper
   const upload =
     <Request, Response>(handler: UploadHandler<Request, Response>): handleClientStreamingCall<Request, Response> =>
     (call, callback) => {
-      // Not destroyed when the handler stops reading: a destroyed stream could not carry the status any more.
+      // The stream is not destroyed when the handler stops reading: a destroyed stream could not carry the status.
       const requests = {
         [Symbol.asyncIterator]: () => call.iterator({ destroyOnReturn: false }) as AsyncIterableIterator<Request>,
       };
-      // A stream cut by the client also emits 'error' when nobody reads it; the cut is known from 'cancelled'.
+      // A stream cut by the client also emits 'error' without a reader; 'cancelled' already reports the cut.
       call.on('error', (error) => logger.debug({ rpc: call.getPath(), err: error }, 'an upload was cut'));
       void answer(call, callback, (context) => handler(requests, context));
     };
@@ -115,7 +115,7 @@ export function callWrappers({ logger, streams, cleanText, synced }: CallWrapper
     const gone = signalOf(call);
     const signal = eitherOf(gone, open.signal);
     try {
-      // At once, so that a client that watches a quiet job knows that it is connected.
+      // Sent at once, so that a client that watches a quiet job knows that it is connected.
       call.sendMetadata(new Metadata());
       for await (const batch of handler(call.request, { signal, ...callOf(call.metadata) })) {
         await synced();
@@ -124,7 +124,7 @@ export function callWrappers({ logger, streams, cleanText, synced }: CallWrapper
       open.signal.throwIfAborted();
       if (!gone.aborted) call.end();
     } catch (thrown) {
-      // grpc-js takes the status of an 'error' that is emitted, and ends the call with it.
+      // grpc-js takes the status from an emitted 'error', and ends the call with it.
       if (!gone.aborted) call.emit('error', failed(call, open.signal.aborted ? open.signal.reason : thrown));
     } finally {
       streams.close(open);
@@ -142,8 +142,8 @@ function signalOf(call: AnyCall): AbortSignal {
 }
 
 /**
- * Aborted with the first of two signals. AbortSignal.any() does the same by weak references, which outlive a call until
- * the next full collection, with all that the call had: 85 MiB after 10,000 calls.
+ * Aborted with the first of two signals. AbortSignal.any() does the same with weak references, but these keep
+ * everything a call had alive until the next full collection: 85 MiB after 10,000 calls.
  */
 function eitherOf(...signals: [AbortSignal, AbortSignal]): AbortSignal {
   const controller = new AbortController();
@@ -166,7 +166,7 @@ async function writeAll<Response>(
   batch: Response[],
   { signal, open, streams }: Writing,
 ): Promise<void> {
-  // Stored events go out as they are; other answers are few.
+  // Only stored events are counted; other answers are few.
   const bytes = batch.reduce((sum, message) => sum + (message instanceof Uint8Array ? message.byteLength : 0), 0);
   for (const message of batch) {
     if (signal.aborted) return;

@@ -6,7 +6,7 @@ import type { Services } from './services.ts';
 import { checkJobName } from './validate/names.ts';
 import { Violations } from './validate/violations.ts';
 
-/** Ends a job, one's own or, with the permission, another's; cancelling an ended job is no error. */
+/** Ends a job of the caller or, with permission, of another client; cancelling an ended job is no error. */
 export const cancelJob =
   ({ jobs }: Services): UnaryHandler<CancelJobRequest, CancelJobResponse> =>
   ({ name }, { caller }) => {

@@ -37,9 +37,9 @@ import { Violations } from './validate/violations.ts';
 const MAX_NOTE = 4096;
 
 /**
- * Makes the build of a ranked run that passed the champion of its kernel, device model, shapes, dtype and protocol, in
- * the place of the champion that it was compared with. Errors: NOT_ACCEPTABLE where it is champion already, or another
- * is by now; PERMISSION_DENIED where that one is not the caller's to replace.
+ * Accepts the build of a passed ranked run as champion of its kernel, device model, shapes, dtype and protocol,
+ * replacing the champion that it was compared with. Errors: NOT_ACCEPTABLE if the build is already champion, or if the
+ * champion has changed since; PERMISSION_DENIED if the caller may not replace that champion.
  */
 export const accept =
   (services: Services): UnaryHandler<AcceptRequest, AcceptResponse> =>
@@ -73,7 +73,7 @@ export const accept =
     });
   };
 
-/** Notes that a result is not wanted; what it made champion no longer is. Errors: NOT_ACCEPTABLE again. */
+/** Records that a result is not wanted, and ends its championship. Errors: NOT_ACCEPTABLE if rejected already. */
 export const reject =
   (services: Services): UnaryHandler<RejectRequest, RejectResponse> =>
   (request, context) => {
@@ -96,7 +96,7 @@ export const reject =
     });
   };
 
-/** Takes back the latest decision about an experiment. Errors: NOT_ACCEPTABLE where there is none. */
+/** Takes back the latest decision about an experiment. Errors: NOT_ACCEPTABLE if there is none. */
 export const undo =
   (services: Services): UnaryHandler<UndoRequest, UndoResponse> =>
   (request, context) => {
@@ -152,7 +152,7 @@ interface DecisionCall {
   schema: DescMessage;
 }
 
-/** Whether the caller may, and what the request says; a note must be one. */
+/** Checks permission and request; a note must have text. */
 function checkDecision(
   { jobs }: Services,
   request: DecisionMessage,
@@ -167,7 +167,7 @@ function checkDecision(
     );
   else if (schema === AcceptRequestSchema && request.over !== NO_CHAMPION)
     checkJobName('over', request.over ?? '', violations);
-  // A note may have several lines, and no other control character.
+  // A note may have several lines, but no other control characters.
   violations.text('note', request.note.replaceAll('\n', ' '), MAX_NOTE);
   if (schema === NoteRequestSchema && request.note.trim() === '') violations.add('note', 'must not be empty');
   const id = checkRequestId('request_id', request.requestId, violations);
@@ -175,12 +175,12 @@ function checkDecision(
   const { owner } = jobs.get(request.job).job;
   if (owner !== context.caller.name)
     requirePermission(context.caller, 'decide-any', `${what} a result of ${owner || 'nobody known'}`);
-  // The same id in upper case is the same request.
+  // The same id in upper case counts as the same request.
   request.requestId = id;
   return { id, client: context.caller.name, digest: requestDigest(schema.typeName, schema, request) };
 }
 
-/** A decision that would change nothing is no entry of the trail. */
+/** A decision that would change nothing is refused and not recorded. */
 function refuseAgain({ name }: Job, already: string | undefined): void {
   if (already === undefined) return;
   const short = name.replace(/^jobs\//, '').slice(0, 8);
@@ -188,6 +188,6 @@ function refuseAgain({ name }: Job, already: string | undefined): void {
   throw new FlashcoreError('NOT_ACCEPTABLE', { job: name }, text);
 }
 
-/** Whether a job holds every place that accepting it would give it; one replaced in some of them may have them back. */
+/** Whether a job already holds every place that accepting it would give; if it lost some, it may regain them. */
 const championEverywhere = (wanted: Champion, held: Champion): boolean =>
   held.job === wanted.job && held.shapes.length === wanted.shapes.length;

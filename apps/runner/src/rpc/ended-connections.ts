@@ -1,7 +1,9 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
-/** So many ended connections hold about 10 MB, which V8 does not know of: it is Node's HTTP/2, outside of the heap. */
+/**
+ * This many ended connections hold about 10 MB of Node's HTTP/2 memory, which is outside the heap and unknown to V8.
+ */
 const CONNECTIONS = 16;
 const SOON_MS = 100;
 
@@ -12,8 +14,8 @@ let ended = 0;
 let timer: NodeJS.Timeout | undefined;
 
 /**
- * Collects garbage after every few ended connections: their memory goes with small objects that nothing else would make
- * V8 collect soon. Takes about 20 ms.
+ * Collects garbage after every few ended connections. Their memory is freed with small objects that V8 alone would not
+ * collect soon. Takes about 20 ms.
  */
 export function connectionEnded(): void {
   ended += 1;

@@ -10,7 +10,7 @@ import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
 import { Violations } from './validate/violations.ts';
 
-/** Says which source files the runner does not have yet. */
+/** Returns the source files that the runner does not have yet. */
 export const findMissingSources =
   ({ sources }: Services): UnaryHandler<FindMissingSourcesRequest, FindMissingSourcesResponse> =>
   ({ files }) => {

@@ -1,10 +1,7 @@
-// Field 1, length-delimited: `JobEvent event = 1` of BuildResponse, WatchJobResponse and the others that carry an
-// event.
+// Field 1, length-delimited: `JobEvent event = 1` of BuildResponse, WatchJobResponse and other messages with an event.
 const EVENT_FIELD_TAG = 0x0a;
 
-/**
- * A response that carries a stored event, in protobuf's binary form: tag, length as a varint, the event's own bytes.
- */
+/** A response that carries a stored event, in protobuf's binary form: tag, length as a varint, the event's bytes. */
 export function frameEvent(event: Uint8Array): Buffer {
   const header = [EVENT_FIELD_TAG];
   let length = event.byteLength;

@@ -3,7 +3,7 @@ import { GetHostResponseSchema, type GetHostRequest, type GetHostResponse } from
 import type { UnaryHandler } from './call.ts';
 import type { Services } from './services.ts';
 
-/** Says what the host has and can do, and who asks. */
+/** Describes the host, its abilities and the caller. */
 export const getHost =
   ({ host, jobs, planner }: Services): UnaryHandler<GetHostRequest, GetHostResponse> =>
   async ({ readings }, { caller }) =>

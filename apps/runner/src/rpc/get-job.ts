@@ -5,7 +5,7 @@ import type { Services } from './services.ts';
 import { checkJobName } from './validate/names.ts';
 import { Violations } from './validate/violations.ts';
 
-/** Gives a job and, once it has ended, its result. */
+/** Returns a job and, once it has ended, its result. */
 export const getJob =
   ({ jobs }: Services): UnaryHandler<GetJobRequest, GetJobResponse> =>
   ({ name }) => {

@@ -13,8 +13,8 @@ import { checkKernelReference } from './validate/kernel.ts';
 import { Violations } from './validate/violations.ts';
 
 /**
- * Gives one kernel, or what a build was made of, with the files, whose bytes ReadArtifact then has. Errors:
- * KERNEL_NOT_FOUND, BUILD_NOT_FOUND, SOURCES_MISSING where a build's sources were removed.
+ * Returns a kernel, or the sources of a build, with the list of files; ReadArtifact then serves their bytes. Errors:
+ * KERNEL_NOT_FOUND, BUILD_NOT_FOUND, SOURCES_MISSING if a build's sources were removed.
  */
 export const getKernel =
   ({ kernels, artifacts }: Services): UnaryHandler<GetKernelRequest, GetKernelResponse> =>

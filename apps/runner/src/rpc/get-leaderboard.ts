@@ -49,10 +49,10 @@ export const getLeaderboard =
     const entries = found.map((entry) => ({
       ...entry,
       champion: entry.kernelId !== '' && champions.has(entry.job),
-      // As the run's own manifest had it; of one from before that was kept, as the runner's kernel of that id has it.
+      // From the run's own manifest; older results did not record it and use the runner's kernel of that id.
       lineage: entry.kernelId === '' || entry.lineage.length > 0 ? entry.lineage : kernels.lineageOf(entry.kernelId),
     }));
-    // What a table of means lacks, its shapes' own tables say.
+    // For a table of means, the tables of its shapes report what is left out.
     const leftOut = set ? undefined : leftOutText(leaderboard, place);
     const emptyReason = entries.length > 0 ? undefined : emptyText(place, services, set);
     return create(GetLeaderboardResponseSchema, {
@@ -71,9 +71,9 @@ export const getLeaderboard =
     });
   };
 
-/** Sets of several shapes that a plan measures whose results may be accepted: only they give means to rank. */
+/** Sets of several shapes that an acceptable plan measures: only they give means to rank. */
 function rankedSets({ planner }: Services, problem: string): CaseSet[] {
-  // Of a problem that is not installed any more there are results, and no sets.
+  // Results may be about a problem that is no longer installed, which has no sets.
   if (!installedProblems().includes(problem)) return [];
   const { plans } = planner.judging();
   const { caseSets } = planner.rankedCases(problem);
@@ -81,7 +81,7 @@ function rankedSets({ planner }: Services, problem: string): CaseSet[] {
   return caseSets.filter(({ name, shapes }) => shapes.length > 1 && measured.has(name));
 }
 
-/** A place for each set whose shapes all have results, before the places of its shapes. */
+/** Puts places for sets whose shapes all have results before the places of the shapes. */
 function withMeans(
   places: readonly LeaderboardPlace[],
   setsOf: (problem: string) => readonly CaseSet[],
@@ -107,7 +107,7 @@ function unknownSet(name: string, sets: readonly CaseSet[]): string {
   return `must be one of ${known.join(', ')}, is "${name}"${didYouMean(name, known)}`;
 }
 
-/** The request with every default filled in. A device's id stands for its name. */
+/** The request with every default filled in. A device's id is replaced by the device's name. */
 function placeOf(
   request: GetLeaderboardRequest,
   { jobs, leaderboard }: Services,

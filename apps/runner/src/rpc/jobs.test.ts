@@ -7,7 +7,7 @@ import type { JobContext } from '../jobs/job-context.ts';
 import { fakePlanner } from '../testing/fake-planner.ts';
 import { collect, finished, firstEvent, kernel, startTestRunner, type TestRunner } from '../testing/test-runner.ts';
 
-// One runner for all tests that leave it idle.
+// Shared by all tests that leave the runner idle.
 let fixture: TestRunner;
 beforeAll(async () => {
   fixture = await startTestRunner();
@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => fixture[Symbol.asyncDispose]());
 
 describe('events', () => {
-  test("are numbered from 1 without gaps: created, started, the body's own, finished", async () => {
+  test('are numbered from 1 without gaps: created, started, those of the body, finished', async () => {
     const events = await collect(fixture.client.start('build', kernel('flood_3')));
     expect(events.map(({ sequence, payload }) => [Number(sequence), payload.case])).toEqual([
       [1, 'created'],
@@ -28,7 +28,7 @@ describe('events', () => {
     expect(finished(events)).toMatchObject({ outcome: Outcome.PASSED, summary: 'passed' });
   });
 
-  test('watched again after any number are the rest of the log, while the job runs and after its end', async () => {
+  test('watched again after any number, are the rest of the log, during the job and after its end', async () => {
     const whole = await collect(fixture.client.start('build', kernel('flood_2000')));
     const job = whole[0]!.job;
     for (const after of [0, 1, 2, 255, 256, 257, 2001, 2002]) {
@@ -63,7 +63,7 @@ describe('events', () => {
 });
 
 describe('request_id', () => {
-  test('given again with the same body, also at once, is the same job', async () => {
+  test('repeated with the same body, even at once, gives the same job', async () => {
     const before = (await fixture.client.listJobs()).jobs.length;
     const request = { ...kernel('flood_50'), options: { requestId: randomUUID() } };
     const streams = await Promise.all(Array.from({ length: 8 }, () => collect(fixture.client.start('build', request))));
@@ -72,7 +72,7 @@ describe('request_id', () => {
     expect((await fixture.client.listJobs()).jobs).toHaveLength(before + 1);
   });
 
-  test('given again with another body, or to another method, is refused with the job it belongs to', async () => {
+  test('reused with another body or method is refused, naming the job it belongs to', async () => {
     const requestId = randomUUID();
     const events = await collect(fixture.client.start('build', { ...kernel('ok'), options: { requestId } }));
     const refusal = { reason: 'REQUEST_ID_REUSED', metadata: { request_id: requestId, job: events[0]!.job } };
@@ -89,7 +89,7 @@ describe('labels', () => {
   const search = { search: 'wide-tiles', thought: 'two stages "hide" the copy, $.x' };
   const labelled = (trial: string) => ({ ...kernel('ok'), options: { labels: { ...search, trial } } });
 
-  test('are in the job and its first event, and lists take only jobs that have all that are asked for', async () => {
+  test('are in the job and its first event, and lists match jobs that have all requested labels', async () => {
     const [first] = await collect(fixture.client.start('runExperiment', labelled('1')));
     const [second] = await collect(fixture.client.start('runExperiment', labelled('2')));
     await collect(fixture.client.start('runExperiment', kernel('ok')));
@@ -163,7 +163,7 @@ describe('limits', () => {
     });
   });
 
-  test('max_queue_seconds ends a job that its device did not come free for, apart from the limit on running', async () => {
+  test('max_queue_seconds ends a job whose device does not become free, separately from the run limit', async () => {
     const running = await begin(
       fixture.client.start('build', { ...kernel('sleep_300'), options: { maxQueueSeconds: 0.05 } }),
     );
@@ -174,7 +174,7 @@ describe('limits', () => {
     expect(finished(await running.done).outcome).toBe(Outcome.PASSED);
   });
 
-  test('a full queue refuses with QUEUE_FULL and says when to try again', async () => {
+  test('a full queue refuses with QUEUE_FULL and tells when to retry', async () => {
     await using fixture = await startTestRunner({ maxQueued: 1 });
     const running = await begin(fixture.client.start('build', kernel('hang')));
     const queued = await begin(fixture.client.start('build', kernel('ok')));
@@ -195,13 +195,13 @@ describe('ends', () => {
     });
   });
 
-  test('a fault of the runner ends as INTERNAL and tells clients no path and no stack', async () => {
+  test('an internal fault ends as INTERNAL and shows clients no path and no stack', async () => {
     const end = finished(await collect(fixture.client.start('build', kernel('bug'))));
     expect(end).toMatchObject({ outcome: Outcome.ERROR, error: { reason: 'INTERNAL' } });
     expect(JSON.stringify([end.summary, end.error])).not.toContain('secret');
   });
 
-  test('a job goes on when its client has gone, and its result is found again', async () => {
+  test('a job continues after its client has left, and its result can be found later', async () => {
     const { job: name } = await firstEvent(fixture.client.start('build', kernel('flood_5000')));
     await until(async () => (await fixture.client.getJob({ name })).job?.state === JobState.ENDED);
     expect(await fixture.client.getJob({ name })).toMatchObject({
@@ -211,7 +211,7 @@ describe('ends', () => {
   });
 });
 
-/** Starts reading a stream; gives the job's name as soon as it is known. */
+/** Starts reading a stream; returns the job's name as soon as it is known. */
 async function begin(stream: AsyncIterable<JobEvent>): Promise<{ name: string; done: Promise<JobEvent[]> }> {
   const named = Promise.withResolvers<string>();
   const read = async (): Promise<JobEvent[]> => {

@@ -25,7 +25,7 @@ const PLANS = ['success', 'canonical'].map((shapes) =>
   create(GatePlanSchema, { name: shapes, shapes, acceptable: true }),
 );
 
-/** Microseconds on CANONICAL and OTHER, with the half width of their intervals; undefined: not measured there. */
+/** Microseconds on CANONICAL and OTHER, with the half-width of their intervals; undefined: not measured there. */
 type Times = readonly [canonical: number, other: number | undefined, halfWidth: number];
 
 const resultOf = ([canonical, other, halfWidth]: Times, ranked = true): JobResult =>
@@ -57,7 +57,7 @@ const resultOf = ([canonical, other, halfWidth]: Times, ranked = true): JobResul
 
 const RUNS: Record<string, JobResult> = {
   first: resultOf([6, 5, 0.1]),
-  // Faster on each shape than `first`, each time in another job: no build is both.
+  // Faster than `first` on each shape, but in different jobs: no single build is faster on both.
   halves: resultOf([5, undefined, 0.1]),
   tied: resultOf([6.05, 5.05, 0.1]),
   third: resultOf([6.3, 5.3, 0.1]),
@@ -80,7 +80,7 @@ beforeAll(async () => {
 });
 afterAll(() => fixture[Symbol.asyncDispose]());
 
-test('a weighted geometric mean over the shapes that one ranked run measured of one build; ties share a rank', async () => {
+test('a weighted geometric mean over shapes measured by one ranked run of one build; ties share a rank', async () => {
   const { entries, place } = await fixture.client.getLeaderboard({ caseSet: 'success' });
   expect(place).toMatchObject({ caseSet: 'success', results: 3 });
   expect(place!.shape).toBeUndefined();
@@ -91,7 +91,7 @@ test('a weighted geometric mean over the shapes that one ranked run measured of 
     ['sdpa/cudnn', 4, undefined, '8.000000'],
   ]);
   const [first] = entries;
-  // Half widths of the logarithms: 0.75 of 0.1 in 6 and 0.25 of 0.1 in 5, as squares.
+  // Combined half-width of the logarithms: 0.75 of 0.1 in 6 and 0.25 of 0.1 in 5, added as squares.
   const halfWidth = Math.hypot(0.75 * Math.log(6.1 / 6), 0.25 * Math.log(5.1 / 5));
   expect(Math.log(first!.mean!.highUs / first!.mean!.us)).toBeCloseTo(halfWidth, 9);
   expect(first!.mean!.cases.map(({ shape, weight, p50Us }) => [formatShape(shape!), weight, p50Us])).toEqual([
@@ -101,7 +101,7 @@ test('a weighted geometric mean over the shapes that one ranked run measured of 
   expect([first!.speedup, first!.sdpaInTurns]).toEqual([expect.closeTo(2, 9), true]);
 });
 
-test('one shape has ties too, and its table names the means that there are', async () => {
+test('a single shape also has ties, and its table lists the available means', async () => {
   const { entries, places } = await fixture.client.getLeaderboard({});
   expect(entries.map(({ label, rank }) => [label, rank])).toEqual([
     ['halves', 1],
@@ -117,7 +117,7 @@ test('one shape has ties too, and its table names the means that there are', asy
   ]);
 });
 
-test('a set that is none, and a set with a shape, are refused; a set that nobody measured says so', async () => {
+test('an unknown set, and a set with a shape, are refused; a set without results says so', async () => {
   const refused = async (asked: Parameters<typeof fixture.client.getLeaderboard>[0]) =>
     fixture.client.getLeaderboard(asked).then(
       () => expect.fail('was answered'),

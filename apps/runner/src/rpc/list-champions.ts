@@ -12,8 +12,8 @@ import { Violations } from './validate/violations.ts';
 const MAX_DECISIONS = 1000;
 
 /**
- * Lists the champions, by device, and on request every decision that was made. Errors: KERNEL_NOT_FOUND where the
- * runner neither has the kernel nor ever ran it.
+ * Lists the champions by device and, on request, every decision. Errors: KERNEL_NOT_FOUND if the runner neither has the
+ * kernel nor ever ran it.
  */
 export const listChampions =
   ({ decisions, history, kernels }: Services): UnaryHandler<ListChampionsRequest, ListChampionsResponse> =>
@@ -22,7 +22,7 @@ export const listChampions =
     violations.text('device_name', deviceName);
     if (kernelId !== '') checkKernelId('kernel_id', kernelId, violations);
     violations.throwIfAny();
-    // An uploaded kernel is known by its runs only.
+    // An uploaded kernel is known only by its runs.
     if (kernelId !== '' && history.list({ limit: 1, kernelId, labels: {} }).length === 0)
       kernels.requireKnown(kernelId);
     const champions = decisions

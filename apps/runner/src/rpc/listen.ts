@@ -7,7 +7,7 @@ import { endsWithin } from '../async.ts';
 import { connectionEnded } from './ended-connections.ts';
 import { formatAddress, type ListenAddress } from './address.ts';
 
-/** The address is another program's. */
+/** Another program uses the address. */
 export class AddressInUse extends Error {
   override readonly name = 'AddressInUse';
 
@@ -18,32 +18,32 @@ export class AddressInUse extends Error {
 
 export interface ListenSecurity {
   tls: ServerTls;
-  /** Lets only clients in that have a certificate of the authority. */
+  /** Accepts only clients with a certificate of the authority. */
   clientCertificates: boolean;
 }
 
 export interface ListenOptions {
   /** Undefined: plain text. */
   security: ListenSecurity | undefined;
-  /** A connection was refused, for there were as many as the process can serve. */
+  /** Called when a connection was refused because the process serves as many as it can. */
   onRefused: () => void;
-  /** Which clients have called: "address:port". */
+  /** Clients that have made a call: "address:port". */
   callers: Set<string>;
-  /** How long a connection may take to begin, milliseconds. */
+  /** Time limit for a connection's first data, milliseconds. */
   beginWithinMs: number;
 }
 
 export interface Listener {
-  /** As clients are given it, with the port that was taken for port 0. */
+  /** In the form that clients use; port 0 is replaced by the actual port. */
   address: string;
-  /** Clients connected now. */
+  /** Number of connected clients. */
   readonly connections: number;
-  /** Takes no new connection, lets calls end for some time, then cuts them. */
+  /** Accepts no new connection, lets calls finish for some time, then cuts them. */
   close(graceMs: number): Promise<void>;
 }
 
 /**
- * Listens for a gRPC server. The sockets are ours, and handed to grpc-js, so that the number of clients is known and
+ * Listens for a gRPC server. We create the sockets and hand them to grpc-js, so that the number of clients is known and
  * errors are the system's own.
  * Throws AddressInUse.
  */
@@ -70,8 +70,8 @@ export async function listen(
     });
     injector.injectConnection(socket);
   });
-  // Whoever reaches the port may open connections, before any credential is asked for: they must leave descriptors for
-  // the database, compilers and workers.
+  // Anyone who reaches the port can open connections before giving credentials, so descriptors must remain for the
+  // database, compilers and workers.
   net.maxConnections = mostConnections();
   net.on('drop', onRefused);
   await bind(net, address);
@@ -82,8 +82,8 @@ export async function listen(
     },
     async close(graceMs) {
       net.close();
-      // Its callback is no sign that calls have ended (Node's http2 marks sessions as closed at once): closed sockets
-      // are.
+      // The callback does not mean that calls have ended (Node's http2 marks sessions as closed at once), so wait for
+      // the sockets to close.
       server.tryShutdown(() => undefined);
       await allClosed(sockets, graceMs);
       server.forceShutdown();
@@ -93,21 +93,21 @@ export async function listen(
 }
 
 /**
- * What a client's first words have at least: 24 bytes that never change, and the head of a SETTINGS frame (RFC 9113,
+ * Minimum length of a client's first data: the fixed 24-byte preface and the head of a SETTINGS frame (RFC 9113,
  * section 3.4).
  */
 const PREFACE_BYTES = 24 + 9;
-/** For the preface, or with TLS, where nobody sees it from outside, for the first call. */
+/** Limit for the preface; with TLS, which hides the preface, for the first call. */
 export const BEGIN_WITHIN_MS = 10_000;
 
 const MAX_CONNECTIONS = 1_024;
-/** Of Linux and macOS where nothing else is said. */
+/** Default of Linux and macOS. */
 const USUAL_DESCRIPTORS = 1_024;
 
-/** Half of the descriptors that the process may have, and no more than so many: each costs some 100 KB. */
+/** Half of the process's descriptors, up to MAX_CONNECTIONS: each connection costs some 100 KB. */
 export const mostConnections = (): number => Math.min(MAX_CONNECTIONS, Math.floor(mostDescriptors() / 2));
 
-/** How many files and sockets the process may have open. */
+/** Limit of files and sockets that the process may have open. */
 export function mostDescriptors(): number {
   const limits = existsSync('/proc/self/limits') ? readFileSync('/proc/self/limits', 'utf8') : '';
   return Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? USUAL_DESCRIPTORS);
@@ -127,7 +127,7 @@ function serverCredentials(security: ListenSecurity | undefined): ServerCredenti
 }
 
 async function allClosed(sockets: ReadonlySet<Socket>, withinMs: number): Promise<void> {
-  // Not once(): it throws for a connection that its client resets now.
+  // once() would throw for a connection that its client resets now.
   const closed = [...sockets].map((socket) => new Promise<void>((resolve) => socket.once('close', () => resolve())));
   await endsWithin(Promise.all(closed), withinMs);
 }
@@ -135,7 +135,7 @@ async function allClosed(sockets: ReadonlySet<Socket>, withinMs: number): Promis
 async function bind(net: NetServer, address: ListenAddress): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   net.once('error', reject);
-  // The socket file is its owner's alone from its first moment.
+  // The socket file is private from its first moment.
   const mask = process.umask(0o177);
   try {
     if (address.kind === 'unix') net.listen(address.path, resolve);
@@ -151,8 +151,8 @@ async function bind(net: NetServer, address: ListenAddress): Promise<void> {
 }
 
 /**
- * Makes the socket's folder, for its owner alone, and takes away the socket that a killed runner left: it would block
- * the address for ever.
+ * Makes the socket's folder, private to its owner, and removes a socket left by a killed runner, which would block the
+ * address forever.
  */
 async function prepareSocketPath(path: string): Promise<void> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });

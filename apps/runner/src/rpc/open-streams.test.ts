@@ -19,7 +19,7 @@ import { OpenStreams } from './open-streams.ts';
 const LOOPBACK = { kind: 'tcp', host: '127.0.0.1', port: 0 } as const;
 const KIB = 1024;
 
-test('where streams hold too much, the one that moved longest ago ends, and as many as are needed', () => {
+test('if streams hold too much memory, those that moved longest ago end, as many as needed', () => {
   const streams = new OpenStreams({ perClient: 99, perConnection: 99, bytes: 500 * KIB, farewellMs: 1 });
   const open = () => streams.open({ caller: LOCAL_CALLER, transport: undefined, recheck: () => undefined });
   const all = Array.from({ length: 5 }, open);
@@ -33,12 +33,12 @@ test('where streams hold too much, the one that moved longest ago ends, and as m
   streams.close(all[4]!);
   all.push(open(), open(), open(), open());
   expect([ended(), streams.count]).toEqual([[1, 2], 6]);
-  // One alone may have it all.
+  // A single stream may use all of it.
   streams.holds(all[8]!, 900 * KIB, { moved: true });
   expect(streams.count).toBe(1);
 });
 
-test('beyond the streams of one client its oldest idle one ends; a client of ours takes it up again and misses nothing', async () => {
+test("beyond one client's limit its oldest idle stream ends; our client reopens it and misses nothing", async () => {
   await using fixture = await startTestRunner({ maxStreamsPerClient: 4 });
   const { job } = await firstEvent(fixture.client.start('build', kernel('ticks_150')));
   const clients = await Promise.all(
@@ -52,7 +52,7 @@ test('beyond the streams of one client its oldest idle one ends; a client of our
   }
 });
 
-test('a foreign client is told why its stream ended and how to go on; other connections are left alone', async () => {
+test('a foreign client learns why its stream ended and how to continue; other connections stay', async () => {
   await using fixture = await startTestRunner({ streams: { perConnection: 2 } });
   const { job } = await firstEvent(fixture.client.start('build', kernel('hang')));
   const events = fixture.client.watch(job);
@@ -76,24 +76,24 @@ test('a foreign client is told why its stream ended and how to go on; other conn
   expect(finished(await collect(events)).summary).toBe('Cancelled while it was running');
 });
 
-test('streams that nobody reads are reset, and leave the runner', async () => {
+test('streams without a reader are reset, and leave the runner', async () => {
   await using fixture = await startTestRunner({ maxStreamsPerClient: 5, streams: { farewellMs: 20 } });
   const { job } = await firstEvent(fixture.client.start('build', kernel('flood_20000')));
   await until(async () => (await fixture.client.getJob({ name: job })).job?.state === JobState.ENDED);
   const five = () => Array.from({ length: 5 }, () => pausedWatcher(fixture.runner.address, job));
   const first = five();
-  // Their connections take no more.
+  // Their connections accept no more data.
   await until(() => first.every(({ readableLength }) => readableLength >= 63 * KIB));
   const second = five();
   await until(() => first.every(({ closed }) => closed));
   expect(first.map(({ rstCode }) => rstCode)).toEqual(first.map(() => constants.NGHTTP2_ENHANCE_YOUR_CALM));
   expect(second.map(({ closed }) => closed)).toEqual(second.map(() => false));
   expect(await collect(fixture.client.watch(job, { afterSequence: 20_000 }))).toHaveLength(3);
-  // Reset while the runner ends, which is no fault of its own.
+  // A reset during the runner's end is not an error.
   for (const { session } of [...first, ...second]) session?.destroy();
 });
 
-test('where a credential can’t be checked any more its stream ends, and the runner does not', async () => {
+test('if a credential can’t be checked any more, its stream ends, but the runner does not', async () => {
   const streams = new OpenStreams();
   const recheck = (): void => void JSON.parse('[{"name": ');
   const caller = { name: 'ada', role: 'submitter', authenticated: true } as const;
@@ -130,7 +130,7 @@ test.skipIf(missing('openssl'))(
   },
 );
 
-test('a connection that does not begin is closed, one that did is not', async () => {
+test('a connection that sends nothing is closed, one that began is not', async () => {
   await using fixture = await startTestRunner({ address: LOOPBACK, beginWithinMs: 300 });
   const port = Number(fixture.runner.address.split(':')[1]);
   const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
@@ -166,7 +166,7 @@ test.skipIf(missing('openssl'))('a secured connection that makes no call is clos
   });
   await once(socket.resume(), 'close');
   const { job } = await firstEvent(fixture.client.start('build', kernel('sleep_700')));
-  // The stream outlives the limit: no reconnection is needed.
+  // The stream outlives the limit without a reconnection.
   const states: string[] = [];
   expect(
     finished(await collect(fixture.client.watch(job, { onConnection: (state) => states.push(state) }))).summary,
@@ -174,7 +174,7 @@ test.skipIf(missing('openssl'))('a secured connection that makes no call is clos
   expect(states).toEqual([]);
 });
 
-/** Watches a job as any gRPC client does, and gives the status with which the stream ended. */
+/** Watches a job as any gRPC client would, and returns the status that ended the stream. */
 function watchRaw(client: Client, name: string): Promise<ServiceError> {
   const pass = (value: Buffer): Buffer => value;
   const request = Buffer.from(toBinary(WatchJobRequestSchema, create(WatchJobRequestSchema, { name })));
@@ -183,7 +183,7 @@ function watchRaw(client: Client, name: string): Promise<ServiceError> {
   return new Promise((resolve) => call.on('error', (error) => resolve(error as ServiceError)));
 }
 
-/** A watcher on a connection of its own that never reads. */
+/** A watcher on its own connection that never reads. */
 function pausedWatcher(address: string, job: string): ClientHttp2Stream {
   const session = connectHttp2('http://localhost', { createConnection: () => connect(address.slice('unix:'.length)) });
   session.on('error', () => undefined);

@@ -4,13 +4,13 @@ import type { Caller } from '../access/caller.ts';
 import type { Transport } from './transport.ts';
 
 export interface StreamLimits {
-  /** Open streams of one client. */
+  /** Most open streams of one client. */
   perClient: number;
-  /** Open streams on one connection. */
+  /** Most open streams on one connection. */
   perConnection: number;
-  /** What all open streams may hold in memory. */
+  /** Most memory that all open streams may hold. */
   bytes: number;
-  /** How long a stream that has to end may take to tell its client so. */
+  /** How long an ending stream may take to send its status to the client. */
   farewellMs: number;
 }
 
@@ -21,25 +21,25 @@ export const STREAM_LIMITS: StreamLimits = {
   farewellMs: 1_000,
 };
 
-/** What a stream takes however little it sends: measured at 60 to 90 KiB a watcher that does not read. */
+/** Minimum memory of a stream: measured at 60 to 90 KiB for a watcher that does not read. */
 const STREAM_BYTES = 64 * 1024;
-/** How soon a credential that was taken back ends the streams that it opened. */
+/** How soon streams end after their credential was revoked. */
 const LOOK_EVERY_MS = 1_000;
 
 export interface StreamOpening {
   caller: Caller;
   transport: Transport | undefined;
-  /** Throws when the caller may no longer be here. */
+  /** Throws if the caller's access was revoked. */
   recheck: () => void;
 }
 
-/** A stream of answers that a client reads, or does not. */
+/** A response stream, whether or not its client reads. */
 export class OpenStream {
   readonly opening: StreamOpening;
   readonly #controller = new AbortController();
-  /** Bytes that were taken from the store, and not yet by the client. */
+  /** Bytes read from the store that the client has not taken yet. */
   held = 0;
-  /** When something was last sent or taken, in moves of all streams. */
+  /** When the stream last sent or took data, counted in moves of all streams. */
   moved = 0;
 
   constructor(opening: StreamOpening) {
@@ -57,8 +57,8 @@ export class OpenStream {
 }
 
 /**
- * All streams that clients read from. Where there are too many of one client or one connection, or all hold too much
- * memory, the one that moved longest ago ends: whoever still reads it opens it again where it ended.
+ * All open response streams. If one client or connection has too many, or all together hold too much memory, the one
+ * that moved longest ago ends; a client that still reads it can reopen it where it ended.
  */
 export class OpenStreams {
   readonly #limits: StreamLimits;
@@ -94,7 +94,7 @@ export class OpenStreams {
     return stream;
   }
 
-  /** Says how much a stream holds now; with `moved`, that its client took something. */
+  /** Updates the bytes that a stream holds; `moved` means that its client took some. */
   holds(stream: OpenStream, bytes: number, { moved = false } = {}): void {
     if (!this.#streams.has(stream)) return;
     this.#bytes += bytes - stream.held;
@@ -141,19 +141,20 @@ export class OpenStreams {
       try {
         stream.opening.recheck();
       } catch (error) {
-        // Thrown here it would end the runner: a list of tokens that can't be read lets nobody in, and no stream stay.
+        // Thrown here, the error would end the runner. A token list that can't be read admits no one and ends every
+        // stream.
         this.#end(stream, asFlashcoreError(error));
       }
     }
   }
 
-  /** Its status waits behind what its client does not read: after some time the stream is reset. */
+  /** The status waits behind data that the client does not read, so the stream is reset after some time. */
   #end(stream: OpenStream, error: FlashcoreError): void {
     this.close(stream);
     stream.end(error);
     const { transport } = stream.opening;
     if (!transport) return;
-    // What gRPC clients read as RESOURCE_EXHAUSTED and as CANCELLED.
+    // gRPC clients read these as RESOURCE_EXHAUSTED and as CANCELLED.
     const code = error.reason === 'STREAM_ENDED' ? constants.NGHTTP2_ENHANCE_YOUR_CALM : constants.NGHTTP2_CANCEL;
     setTimeout(() => {
       if (!transport.closed) transport.close(code);

@@ -4,7 +4,7 @@ import { startsJob } from './start-job.ts';
 import { checkKernelReference, checkVariant } from './validate/kernel.ts';
 import { checkProfileSettings } from './validate/settings.ts';
 
-/** Compiles a kernel, if need be, and reads hardware counters while it runs. */
+/** Compiles a kernel if necessary, and reads hardware counters while it runs. */
 export const profile = (services: Services) =>
   startsJob(
     {

@@ -11,7 +11,7 @@ import type { Services } from './services.ts';
 
 const PIECE_BYTES = 64 * 1024;
 
-/** Streams an artifact's bytes from an offset, piece by piece as the client takes them; their digest was compared. */
+/** Streams an artifact's bytes from an offset, as fast as the client takes them, after checking their digest. */
 export const readArtifact = ({ artifacts }: Services): StreamHandler<ReadArtifactRequest, ReadArtifactResponse> =>
   async function* read({ sha256, offset }) {
     await using file = await artifacts.open(parseSha256(sha256));

@@ -8,7 +8,7 @@ import { startTestRunner } from '../testing/test-runner.ts';
 const SERVICE = 'flashcore.runner.v1.KernelRunnerService';
 
 test.for(['grpc.reflection.v1', 'grpc.reflection.v1alpha'])(
-  '%s lists the service and gives its file with every method',
+  '%s lists the service and returns its file with every method',
   async (version) => {
     await using fixture = await startTestRunner();
     // ServerReflectionRequest.list_services = 7, .file_containing_symbol = 4.
@@ -20,7 +20,7 @@ test.for(['grpc.reflection.v1', 'grpc.reflection.v1alpha'])(
     const files = fieldsOf(answer)
       .get(1)!
       .map((bytes) => fromBinary(FileDescriptorProtoSchema, bytes));
-    // Links only when every file that another one depends on is there, as clients in Python and Go want it.
+    // Linking requires that every imported file is there, as clients in Python and Go need it.
     const linked = createFileRegistry(create(FileDescriptorSetSchema, { file: orderByDependency(files) }));
     expect(linked.getService(SERVICE)?.methods.map(({ name }) => name)).toEqual(
       KernelRunnerService.methods.map(({ name }) => name),
@@ -28,7 +28,7 @@ test.for(['grpc.reflection.v1', 'grpc.reflection.v1alpha'])(
   },
 );
 
-test('the health service knows the runner as a whole and the service by name', async () => {
+test('the health service reports on the whole runner and on the service by name', async () => {
   await using fixture = await startTestRunner();
   const check = (service: string) =>
     call(fixture.runner.address, '/grpc.health.v1.Health/Check', service === '' ? Buffer.alloc(0) : field(1, service));
@@ -37,14 +37,14 @@ test('the health service knows the runner as a whole and the service by name', a
   await expect(check('other.Service')).rejects.toMatchObject({ code: 5 });
 });
 
-test('an embedded runner has neither: its only client asks for none', async () => {
+test('an embedded runner has neither, because its only client needs none', async () => {
   await using fixture = await startTestRunner({ embedded: true });
   const { address } = fixture.runner;
   await expect(call(address, '/grpc.health.v1.Health/Check', Buffer.alloc(0))).rejects.toMatchObject({ code: 12 });
   await expect(reflect(address, 'grpc.reflection.v1', field(7, '*'))).rejects.toMatchObject({ code: 12 });
 });
 
-/** Each file after those it depends on. Throws when one is missing. */
+/** Sorts files after their dependencies. Throws if one is missing. */
 function orderByDependency(files: FileDescriptorProto[]): FileDescriptorProto[] {
   const ordered = new Set<FileDescriptorProto>();
   const visit = (name: string): void => {
@@ -79,7 +79,7 @@ function call(address: string, path: string, request: Buffer): Promise<Buffer> {
 const field = (number: number, text: string): Buffer =>
   Buffer.from([(number << 3) | 2, text.length, ...Buffer.from(text)]);
 
-/** The fields of a message by number; a varint as a buffer of one byte, which is all that comes here. */
+/** The fields of a message by number. Varints are kept as one byte, which is enough here. */
 function fieldsOf(message: Buffer): Map<number, Buffer[]> {
   const fields = new Map<number, Buffer[]>();
   let position = 0;

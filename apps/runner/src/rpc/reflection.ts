@@ -15,8 +15,8 @@ interface ReflectionMethod {
 }
 
 /**
- * Serves grpc.reflection.v1 and v1alpha, so that grpcurl and its like need no .proto files. What it tells of is put
- * together when somebody asks: that takes as long as all else that a runner does at its start.
+ * Serves grpc.reflection.v1 and v1alpha, so that tools such as grpcurl need no .proto files. The answers are prepared
+ * on the first request, because that takes as long as the rest of a runner's start.
  */
 export function addReflection(server: Server): void {
   let methods: Map<string, ReflectionMethod> | undefined;
@@ -37,7 +37,7 @@ export function addReflection(server: Server): void {
   }
 }
 
-/** By path: what @grpc/reflection would add to a server. */
+/** By path: the methods that @grpc/reflection would add to a server. */
 function reflectionMethods(): Map<string, ReflectionMethod> {
   const methods = new Map<string, ReflectionMethod>();
   const health = loadSync(healthProto, { keepCase: true });
@@ -53,7 +53,7 @@ function reflectionMethods(): Map<string, ReflectionMethod> {
 
 /**
  * Our service as proto-loader defines it, with the files as buf compiled them: proto-loader's own descriptors name no
- * dependencies, so that Python's and Go's clients can't link them (https://github.com/grpc/grpc-node/issues/2595).
+ * dependencies, so Python's and Go's clients can't link them (https://github.com/grpc/grpc-node/issues/2595).
  */
 function describe(service: DescFile): PackageDefinition {
   const files = new Map<string, DescFile>();
@@ -67,7 +67,7 @@ function describe(service: DescFile): PackageDefinition {
   const set = toBinary(FileDescriptorSetSchema, create(FileDescriptorSetSchema, { file }));
   const fileDescriptorProtos = file.map((each) => Buffer.from(toBinary(FileDescriptorProtoSchema, each)));
   const loaded = loadFileDescriptorSetFromBuffer(Buffer.from(set), { keepCase: true });
-  // @grpc/reflection reads all files of every type: one that has them is enough.
+  // @grpc/reflection reads the files of every type, so it is enough if one type has them.
   const holder = Object.entries(loaded).find(([, definition]) => 'fileDescriptorProtos' in definition)?.[0];
   const linked = Object.fromEntries(
     Object.entries(loaded).map(([name, definition]) => [
@@ -77,6 +77,6 @@ function describe(service: DescFile): PackageDefinition {
         : definition,
     ]),
   );
-  // Spreading a union loses what its members are.
+  // Spreading a union loses its member types.
   return linked as PackageDefinition;
 }

@@ -20,14 +20,14 @@ import { ArtifactStore } from '../store/artifacts.ts';
 import { fakePlanner } from '../testing/fake-planner.ts';
 import { collect, finished, kernel, startTestRunner, type TestRunner } from '../testing/test-runner.ts';
 
-// One runner for all tests that leave it as it was.
+// Shared by all tests that leave the runner unchanged.
 let shared: TestRunner;
 beforeAll(async () => {
   shared = await startTestRunner();
 });
 afterAll(() => shared[Symbol.asyncDispose]());
 
-describe('a wrong request is refused with every field that is wrong', () => {
+describe('a wrong request is refused, naming every wrong field', () => {
   const shape = { batch: 1, heads: 1, sequenceLength: 64, headDim: 64 };
   const cases: [string, RpcRequestInit<'runExperiment'>, string[]][] = [
     ['no kernel', {}, ['kernel.source']],
@@ -120,14 +120,14 @@ describe('a wrong request is refused with every field that is wrong', () => {
   });
 });
 
-test('a tolerance profile and a case set may have any name: the planner knows those of cases.yaml', async () => {
+test('a tolerance profile and a case set may have any name: only the planner knows those of cases.yaml', async () => {
   await using fixture = await startTestRunner();
   const verify = { tolerance: { profile: 'loose' }, caseSet: 'my_shapes' };
   const events = await collect(fixture.client.start('runExperiment', { ...kernel('ok'), verify }));
   expect(finished(events).outcome).toBe(Outcome.PASSED);
 });
 
-test('errors travel as a status with details of at most 1 KiB, whatever the request says', async () => {
+test('errors are sent as a status with details of at most 1 KiB, whatever the request contains', async () => {
   const fixture = shared;
   const refusal = await callRaw(
     fixture,
@@ -139,12 +139,12 @@ test('errors travel as a status with details of at most 1 KiB, whatever the requ
   expect(errorFromStatus(refusal)).toMatchObject({ reason: 'INVALID_REQUEST' });
 });
 
-test('bytes that are no message are INVALID_ARGUMENT', async () => {
+test('bytes that are not a message are INVALID_ARGUMENT', async () => {
   const fixture = shared;
   expect((await callRaw(fixture, 'Build', Buffer.from([0xff, 0xff, 0xff]))).code).toBe(status.INVALID_ARGUMENT);
 });
 
-test('a fault of the runner in a call is INTERNAL with an incident, and no path', async () => {
+test('an internal fault in a call is INTERNAL with an incident, and no path', async () => {
   const broken = {
     ...fakePlanner(),
     planJob: () => {
@@ -171,7 +171,7 @@ test('WatchJob refuses unknown jobs and numbers that the log has not reached', a
   });
 });
 
-test('ListJobs gives pages, newest first, and refuses a token of another list', async () => {
+test('ListJobs returns pages, newest first, and refuses a token of another list', async () => {
   await using fixture = await startTestRunner();
   const names: string[] = [];
   for (let count = 0; count < 5; count += 1)
@@ -210,7 +210,7 @@ describe('sources', () => {
     expect(await fixture.client.findMissingSources({ files })).toMatchObject({ missingSha256: [] });
   });
 
-  test('with another digest than announced, or cut off, are refused and not kept', async () => {
+  test('with a wrong digest, or cut off, are refused and not kept', async () => {
     await using fixture = await startTestRunner();
     const data = Buffer.from('content');
     const sha256 = sha256Of(data);
@@ -233,7 +233,7 @@ describe('sources', () => {
     });
   });
 
-  test('of more than 8 MiB are refused while they arrive', async () => {
+  test('of more than 8 MiB are refused during the upload', async () => {
     await using fixture = await startTestRunner();
     const data = Buffer.alloc(64 * 1024);
     const pieces = Array.from({ length: 200 }, () =>
@@ -243,7 +243,7 @@ describe('sources', () => {
   });
 });
 
-test('ReadArtifact gives the bytes from an offset, and refuses unknown digests and offsets beyond the end', async () => {
+test('ReadArtifact returns the bytes from an offset, and refuses unknown digests and too large offsets', async () => {
   let artifacts: ArtifactStore | undefined;
   await using fixture = await startTestRunner({
     createPlanner: (options) => {
@@ -277,7 +277,7 @@ test.each([
   });
 });
 
-test('GetKernel of a build that this runner does not have', async () => {
+test('GetKernel of a build that this runner lacks', async () => {
   await expect(shared.client.getKernel({ buildId: '0'.repeat(64) })).rejects.toMatchObject({
     reason: 'BUILD_NOT_FOUND',
   });
@@ -293,7 +293,7 @@ test('GetLeaderboard says why it is empty', async () => {
   });
 });
 
-test("GetLeaderboard's place is what was asked for: a device's id is its name; a mode that is none is refused", async () => {
+test("GetLeaderboard returns the requested place: an id becomes a device's name; an invalid mode fails", async () => {
   const asked = { shape: parseShape('1x8x512x64'), mode: TimingMode.COLD, protocol: 'flashcore-protocol 1' };
   const { place, emptyReason } = await shared.client.getLeaderboard({ ...asked, deviceName: 'gpu0' });
   expect(place).toMatchObject({ ...asked, deviceName: 'Fake GPU' });
@@ -303,14 +303,14 @@ test("GetLeaderboard's place is what was asked for: a device's id is its name; a
   });
 });
 
-test('a device that the host does not have is refused', async () => {
+test('a device that the host lacks is refused', async () => {
   const fixture = shared;
   await expect(
     collect(fixture.client.start('build', { ...kernel('ok'), options: { deviceId: 'gpu1', requestId: randomUUID() } })),
   ).rejects.toMatchObject({ reason: 'INVALID_REQUEST' });
 });
 
-/** Sends bytes to a streaming RPC and gives its error. */
+/** Sends bytes to a streaming RPC and returns its error. */
 function callRaw({ runner }: TestRunner, rpc: string, bytes: Buffer | Uint8Array): Promise<ServiceError> {
   const client = new Client(runner.address, credentials.createInsecure());
   const { promise, resolve } = Promise.withResolvers<ServiceError>();
@@ -324,7 +324,7 @@ function callRaw({ runner }: TestRunner, rpc: string, bytes: Buffer | Uint8Array
   return promise.finally(() => client.close());
 }
 
-/** Uploads pieces; gives the answer, or the error. */
+/** Uploads pieces; returns the answer or the error. */
 function upload({ runner }: TestRunner, pieces: UploadSourcesRequest[]): Promise<unknown> {
   const client = new Client(runner.address, credentials.createInsecure());
   const { path, requestSerialize, responseDeserialize } = serviceDefinition.uploadSources;
@@ -332,7 +332,7 @@ function upload({ runner }: TestRunner, pieces: UploadSourcesRequest[]): Promise
   const call = client.makeClientStreamRequest(path, requestSerialize, responseDeserialize, (error, response) =>
     resolve(error ? errorFromStatus(error) : response),
   );
-  call.on('error', () => undefined); // The callback has it.
+  call.on('error', () => undefined); // The callback gets the error.
   for (const piece of pieces) call.write(piece);
   call.end();
   return promise.finally(() => client.close());

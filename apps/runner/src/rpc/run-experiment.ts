@@ -17,7 +17,7 @@ export const runExperiment = (services: Services) =>
         checkBenchmarkSettings('benchmark', request.benchmark, violations);
         checkProfileSettings('profile', request.profile, violations);
         checkPlan(request, violations);
-        // A pilot's own requests, which its gateway sent.
+        // Whether this is a pilot and its gateway sent the request.
         const fromGateway = services.ownerOf(request.options?.requestId ?? '') !== undefined;
         if (request.assigned && !fromGateway)
           violations.add('assigned', 'must be unset: a gateway sets it for its pilots');

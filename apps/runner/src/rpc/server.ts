@@ -36,22 +36,22 @@ import { watchJob } from './watch-job.ts';
 
 export interface RpcServer {
   server: Server;
-  /** Says in the standard health service, where there is one, whether new work is taken. */
+  /** Tells the standard health service, if served, whether new work is accepted. */
   setServing(serving: boolean): void;
 }
 
 export interface RpcServerOptions {
   services: Services;
-  /** Whether to serve the standard health service, and reflection too. */
+  /** Whether to serve the standard health service, and reflection. */
   standard: 'none' | 'health' | 'health and reflection';
-  /** Stands before every call, and says who makes it. */
+  /** Runs before every call and identifies the caller. */
   access: ServerInterceptor;
-  /** What is taken out of all texts of errors. */
+  /** Cleans all texts of errors. */
   cleanText?: CleanText;
   streams: StreamLimits;
-  /** Told the address and port of whoever makes a call. */
+  /** Called with the address and port of each caller. */
   onCall: (peer: string) => void;
-  /** Resolves when all that was stored is on the disk. */
+  /** Resolves when all stored data is on the disk. */
   synced: () => Promise<void>;
   logger: Logger;
 }
@@ -103,7 +103,7 @@ function handlers(
   };
 }
 
-/** The service with events that go out as they are stored, without being decoded and encoded again. */
+/** The service definition that sends stored events without decoding and encoding them again. */
 function definitionOfStoredEvents(): ServiceDefinition {
   const methods = serviceDefinition as unknown as Record<string, MethodDefinition<unknown, unknown>>;
   const ofEvents: readonly string[] = [...JOB_RPCS, 'watchJob'];

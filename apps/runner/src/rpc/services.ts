@@ -9,7 +9,7 @@ import type { HistoryStore } from '../store/history.ts';
 import type { Leaderboard } from '../store/leaderboard.ts';
 import type { SourceStore } from '../store/sources.ts';
 
-/** What the RPCs are answered with. */
+/** The parts of the runner that answer the RPCs. */
 export interface Services {
   jobs: Jobs;
   planner: JobPlanner;
@@ -24,5 +24,5 @@ export interface Services {
   ownerOf: OwnerOf;
 }
 
-/** Whose job a request is, where its caller makes it for somebody else; undefined: the caller's. */
+/** The owner of a request's job, if the caller acts for somebody else; undefined: the caller. */
 export type OwnerOf = (requestId: string) => string | undefined;

@@ -1,10 +1,10 @@
-/** What every gRPC server is expected to have; loading it is a fifth of a runner's start. */
+/** Services expected of every gRPC server; loading them is a fifth of a runner's start. */
 import type { Server } from '@grpc/grpc-js';
 import { HealthImplementation } from 'grpc-health-check';
 import { KernelRunnerService } from '@flashcore/shared/contract';
 import { addReflection } from './reflection.ts';
 
-/** Serves the standard health service and, where wanted, reflection. Gives what says whether new work is taken. */
+/** Serves the standard health service and, if wanted, reflection. Returns a function that sets the serving status. */
 export function addStandardServices(
   server: Server,
   { reflection }: { reflection: boolean },

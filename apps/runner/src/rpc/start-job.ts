@@ -13,15 +13,15 @@ import { Violations } from './validate/violations.ts';
 export interface JobRpc<Method extends JobMethod, Schema extends DescMessage> {
   method: Method;
   schema: Schema;
-  /** Checks all of the request but its options. */
+  /** Checks the whole request except its options. */
   validate: (request: JobRequests[Method], violations: Violations) => void;
-  /** A job that the runner's end cut off goes on when its request is made again. */
+  /** A repeated request restarts a job that the runner's end interrupted. */
   resumable?: boolean;
 }
 
 /**
- * The handler of an RPC that starts a job and streams its events, as stored, until it ends. The job goes on when the
- * client has gone.
+ * The handler of an RPC that starts a job and streams its stored events until it ends. The job continues if the client
+ * leaves.
  */
 export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
   { method, schema, validate, resumable = false }: JobRpc<Method, Schema>,
@@ -34,7 +34,7 @@ export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
     violations.throwIfAny();
     const restart = request.options?.restartInterrupted ?? false;
     if (request.options) {
-      // The same id in upper case is the same request, and so is one that asks to go on.
+      // The same id in upper case, or a request to restart, counts as the same request.
       request.options.requestId = limits.requestId;
       request.options.restartInterrupted = false;
     }
@@ -54,10 +54,10 @@ export function startsJob<Method extends JobMethod, Schema extends DescMessage>(
   };
 }
 
-/** Of any version; what a later one has behind it nobody here reads (W3C Trace Context, section 3.2.2). */
+/** Length in every version; we do not read what later versions append (W3C Trace Context, section 3.2.2). */
 const TRACEPARENT_CHARACTERS = 55;
 
-/** A label of the client's own of that name stays; what is no trace context is passed over, as the standard has it. */
+/** A client's label of that name wins; an invalid trace context is ignored, as the standard requires. */
 const withTraceParent = (labels: Record<string, string>, text: string | undefined): Record<string, string> =>
   text === undefined || parseTraceParent(text) === undefined
     ? labels

@@ -1,2 +1,2 @@
-/** Label of a job whose request came with W3C's trace context. */
+/** Label of a job whose request had a W3C trace context. */
 export const TRACEPARENT = 'traceparent';

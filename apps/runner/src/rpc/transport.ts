@@ -1,18 +1,18 @@
 import type { ServerHttp2Stream } from 'node:http2';
 import { ServerListenerBuilder, ServerInterceptingCall, type Metadata, type ServerInterceptor } from '@grpc/grpc-js';
 
-/** The HTTP/2 stream below a call. */
+/** The HTTP/2 stream under a call. */
 export type Transport = Pick<ServerHttp2Stream, 'close' | 'closed' | 'session'>;
 
-// Keyed as callers are (access/caller.ts): by the object that grpc-js hands from interceptor to handler.
+// Keyed like callers (access/caller.ts): by the object that grpc-js hands from interceptor to handler.
 const transports = new WeakMap<Metadata, Transport>();
 
-/** Undefined where grpc-js no longer keeps it where it did. */
+/** Undefined if grpc-js no longer keeps the stream in its current place. */
 export const transportOf = (metadata: Metadata): Transport | undefined => transports.get(metadata);
 
 /**
- * Remembers the stream below each call, which grpc-js has and does not give: a status waits behind what the client does
- * not read, so that nothing else ends the stream of a client that has stopped reading. `onCall` is told the client's
+ * Remembers the HTTP/2 stream under each call, which grpc-js does not expose. A status waits behind data that the
+ * client does not read, so only this stream can end a call whose client has stopped reading. `onCall` gets the client's
  * address and port.
  */
 export const rememberTransports =
@@ -29,7 +29,7 @@ export const rememberTransports =
     return new ServerInterceptingCall(call, { start: (next) => next(listener) });
   };
 
-/** The innermost of the calls that interceptors wrap has it as `stream`. */
+/** The stream is the `stream` of the innermost call that interceptors wrap. */
 function streamBelow(call: object): Transport | undefined {
   let inner: { nextCall?: object; stream?: Transport } = call;
   while (inner.nextCall) inner = inner.nextCall;

@@ -15,7 +15,7 @@ import type { Services } from './services.ts';
 
 const MAX_PIECE_BYTES = 64 * 1024;
 
-/** Takes source files, piece by piece; a file that is cut off, or is not what was announced, is not kept. */
+/** Receives source files piece by piece; files that are cut off or differ from the announcement are dropped. */
 export const uploadSources =
   ({ sources, quotas }: Services): UploadHandler<UploadSourcesRequest, UploadSourcesResponse> =>
   async (requests, { caller }) => {

@@ -4,7 +4,7 @@ import { startsJob } from './start-job.ts';
 import { checkKernelReference, checkVariant } from './validate/kernel.ts';
 import { checkVerifySettings } from './validate/settings.ts';
 
-/** Compiles a kernel, if need be, and compares its output with the reference. */
+/** Compiles a kernel if necessary, and compares its output with the reference. */
 export const verify = (services: Services) =>
   startsJob(
     {

@@ -4,7 +4,7 @@ import type { Services } from './services.ts';
 import { checkJobName } from './validate/names.ts';
 import { Violations } from './validate/violations.ts';
 
-/** Streams a job's events after a given one, then those to come, until the job ends. */
+/** Streams a job's events after a given one, then new ones, until the job ends. */
 export const watchJob = ({ jobs }: Services): StreamHandler<WatchJobRequest, Uint8Array> =>
   async function* watch({ name, afterSequence }, { signal }) {
     const violations = new Violations();

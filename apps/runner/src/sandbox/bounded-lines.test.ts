@@ -13,11 +13,11 @@ async function linesOf(...chunks: string[]): Promise<string[]> {
   return lines;
 }
 
-test('lines are put together from chunks, the last one without its end', async () => {
+test('joins lines from chunks, including a last line without line end', async () => {
   expect(await linesOf('a\nb', 'c\n\nd')).toEqual(['a', 'bc', '', 'd']);
 });
 
-test('a line without an end is told in pieces as it grows', async () => {
+test('a line without end is passed on in pieces as it grows', async () => {
   const lines = await linesOf(...Array.from({ length: 100 }, () => 'x'.repeat(1000)));
   expect([lines.length, Math.max(...lines.map(({ length }) => length)), lines.join('').length]).toEqual([
     Math.ceil(100_000 / MAX_LINE_LENGTH),

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 
-/** Longer lines are told in pieces: one without an end must not grow in memory. */
+/** Longer lines are split, so that a line without end does not grow in memory. */
 export const MAX_LINE_LENGTH = 4096;
 
 /** Calls back with each line of a program's output, and with the rest at its end. */

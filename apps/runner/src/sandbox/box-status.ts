@@ -1,6 +1,6 @@
 import { readFileSync, rmSync } from 'node:fs';
 
-/** Whether the program in the box has ended by itself: else the box did not start, or broke. Removes the file. */
+/** Whether the program in the box ended by itself; otherwise the box did not start, or failed. Removes the file. */
 export function endedInBox(status: string): boolean {
   try {
     return /"exit-code"/.test(readFileSync(status, 'utf8'));

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test('without bubblewrap a program is run as it is, and the reason is said', async () => {
+test('without bubblewrap a program runs unboxed, and the reason is given', async () => {
   const none = await findBox('none');
   expect([none.kind, none.wrap('cc', ['-c'], { kind: 'compiler', limits: { fileBytes: 1 } })]).toEqual([
     'none',
@@ -27,7 +27,7 @@ test('without bubblewrap a program is run as it is, and the reason is said', asy
   );
 });
 
-test('a bwrap that the system can not run is no box, says why, and ends nobody', async () => {
+test('a bwrap that can not run gives no box, says why, and kills no process', async () => {
   const programs = mkdtempSync(join(tmpdir(), 'fc-bwrap-'));
   writeFileSync(join(programs, 'bwrap'), '\0 no program', { mode: 0o755 });
   vi.stubEnv('PATH', `${programs}:${process.env['PATH']}`);
@@ -40,7 +40,7 @@ test('a bwrap that the system can not run is no box, says why, and ends nobody',
   }
 });
 
-test('where there is no box the reason is said', () => {
+test('if there is no box, the reason is given', () => {
   expect(box.detail).toMatch(
     box.kind === 'none' ? /; compilers and workers run with the rights of the runner/ : /no network/,
   );
@@ -61,7 +61,7 @@ function run(script: string, policy: Partial<BoxPolicy> = {}) {
   return { status, out: stdout.trim(), err: stderr.trim() };
 }
 
-test('in the box: no foreign file, no network, no other process, nothing to write to but its folder and /tmp', ({
+test('in the box: no foreign file, no network, no other process; only its own folder and /tmp are writable', ({
   skip,
 }) => {
   if (box.kind === 'none') return skip(box.detail);
@@ -80,7 +80,7 @@ test('in the box: no foreign file, no network, no other process, nothing to writ
   expect(run('touch /usr/x || cat /proc/net/route | tail -n +2').out).toBe('');
 });
 
-test('in the box: nobody without rights, whose settings of the kernel and devices can not be written', ({ skip }) => {
+test('in the box: user nobody without rights; kernel settings and devices are not writable', ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   expect(run('id -u; grep CapEff /proc/self/status').out).toMatch(/^65534\nCapEff:\s0{16}$/);
   // core_pattern names a program that the host's kernel starts as root.
@@ -91,14 +91,14 @@ test('in the box: nobody without rights, whose settings of the kernel and device
   expect(run('head -c 900000000 /dev/zero >/dev/shm/large; echo $?', { limits: { fileBytes: 1e9 } }).out).not.toBe('0');
 });
 
-test('in the box: no user namespace within, where bubblewrap can see to it', ({ skip }) => {
+test('in the box: no nested user namespace, if bubblewrap can prevent it', ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   const { args } = box.wrap('/bin/sh', [], { kind: 'compiler', limits: { fileBytes: 1e6 } });
   if (!args.includes('--disable-userns')) return skip('this bubblewrap is older than 0.8');
   expect(run('unshare -U true').status).not.toBe(0);
 });
 
-test('in the box: limits on processor time and files', ({ skip }) => {
+test('in the box: limits on CPU time and files', ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   expect(run('while :; do :; done').status).toBe(128 + 9);
   expect(run('head -c 2000000 /dev/zero >/tmp/large; ls -l /tmp/large', { limits: { fileBytes: 4096 } }).out).toContain(
@@ -106,7 +106,7 @@ test('in the box: limits on processor time and files', ({ skip }) => {
   );
 });
 
-test('a program that the box does not lead to runs without it, and is named', async ({ skip }) => {
+test('a program that the box can not reach runs unboxed, and is named', async ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   const own = await findBox('auto');
   const program = join(folder, 'cc');
@@ -141,14 +141,14 @@ test('a killed box leaves no process, not even one that left its group', async (
   await expect.poll(sleeping, { timeout: 2_000, interval: 10 }).toBe(false);
 });
 
-test('a box that is killed while it is set up does not run on', async ({ skip }) => {
+test('a box that is killed during setup does not continue', async ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   const { program, args } = box.wrap('/bin/sleep', ['20'], { kind: 'compiler', limits: { fileBytes: 1e6 } });
   for (let round = 0; round < 100; round += 1) {
     const child = new Child(program, args, { ownGroup: true, endsWithRunner: true, stdio: ['ignore', 'pipe', 'pipe'] });
     child.stdout.resume();
     child.stderr.resume();
-    // eslint-disable-next-line flashcore/no-fixed-wait -- setting up takes some milliseconds: at any moment of it
+    // eslint-disable-next-line flashcore/no-fixed-wait -- kills at a varying moment of the setup
     await new Promise((resolve) => setTimeout(resolve, round % 8));
     child.kill();
     expect(await child.closedWithin(2_000), `killed after ${round % 8} ms`).toBe(true);
@@ -164,7 +164,7 @@ function commandOf(pid: string): string {
   }
 }
 
-test('with devices: their nodes, /sys and /proc are there, nothing else of the host, and no network', ({ skip }) => {
+test('with devices: only their nodes, /sys and /proc of the host are visible, and no network', ({ skip }) => {
   if (box.kind === 'none') return skip(box.detail);
   const policy = { devices: ['/dev/full', '/dev/loop-control'].filter((path) => existsSync(path)) };
   const { out, err } = run(
@@ -174,7 +174,7 @@ test('with devices: their nodes, /sys and /proc are there, nothing else of the h
   expect(out.split('\n')).toEqual(['/dev/full', '/sys/kernel']);
   expect(err).toMatch(/I\/O error|No space left/);
   expect(err).toMatch(/\/sys\/x.*(Read-only|denied|not permitted)/);
-  // A worker of root's runner is nobody too; of /proc it can't write what works on the whole host.
+  // The worker of a root runner is also nobody, and can't write files in /proc that affect the whole host.
   const { out: rights } = run(
     'id -u; grep CapEff /proc/self/status; for path in sys/kernel/core_pattern sysrq-trigger; do (: >>/proc/$path) || echo closed; done',
     policy,
@@ -182,14 +182,14 @@ test('with devices: their nodes, /sys and /proc are there, nothing else of the h
   expect(rights).toMatch(/^65534\nCapEff:\s0{16}\nclosed\nclosed$/);
 });
 
-test('a probe that takes too long is repeated; a failure is told, and not kept for the life of the runner', async ({
+test("a probe that takes too long is repeated; a failure is reported, and not cached for the runner's life", async ({
   skip,
 }) => {
   if (box.kind === 'none') return skip(box.detail);
   const bin = join(folder, 'bin');
   mkdirSync(bin);
   const slow = (times: number): void => writeFileSync(join(bin, 'left'), String(times));
-  // The real one, but for so many times that it does not get its turn.
+  // The real bwrap, but the first calls hang.
   writeFileSync(
     join(bin, 'bwrap'),
     `#!/bin/sh\nleft=$(cat ${bin}/left); if [ "$left" -gt 0 ]; then echo $((left - 1)) >${bin}/left; exec sleep 30; fi\nexec ${realBwrap()} "$@"\n`,

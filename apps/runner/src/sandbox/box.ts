@@ -4,25 +4,25 @@ import type { BoxedKind } from './call-filters.ts';
 import { filterFile } from './filter-file.ts';
 import type { ProcessGroup } from './groups.ts';
 
-/** What a boxed program may use; all paths keep their names within. */
+/** A boxed program's resources; all paths keep their names in the box. */
 export interface BoxPolicy {
-  /** Which system calls it may make. */
+  /** Selects the filter of system calls. */
   kind: BoxedKind;
-  /** Its working folder, the only one besides /tmp that it can write to; undefined: none. */
+  /** The working folder, the only writable one besides /tmp; undefined: none. */
   folder?: string | undefined;
-  /** Read-only, besides the system's. What is not there is left out. */
+  /** Read-only paths, in addition to the system's. Missing ones are left out. */
   readable?: readonly string[];
-  /** Device nodes that it may open, with /sys and the system's /proc beside them: what a GPU's driver asks for. */
+  /** Device nodes to open, along with /sys and the system's /proc: a GPU's driver needs these. */
   devices?: readonly string[];
   limits: BoxLimits;
-  /** A file out of the box's reach for bubblewrap's own account of how the program ended: endedInBox() reads it. */
+  /** A file that the box can't reach, for bubblewrap's report on how the program ended; see endedInBox(). */
   status?: string;
 }
 
 export interface BoxLimits {
-  /** Of one process, seconds of processor time; undefined for those that live from job to job. */
+  /** CPU seconds of one process; undefined for processes that live from job to job. */
   cpuSeconds?: number;
-  /** Of one file that it writes. */
+  /** Size limit of each file that it writes. */
   fileBytes: number;
   /** Address space; undefined for Node and CUDA, which reserve much and use little. */
   addressBytes?: number;
@@ -31,42 +31,44 @@ export interface BoxLimits {
 /** How programs that handle foreign source are run. */
 export interface Box {
   readonly kind: 'bubblewrap' | 'none';
-  /** What it does, or why there is none. */
+  /** Describes the box, or says why there is none. */
   readonly detail: string;
   wrap(program: string, args: readonly string[], policy: BoxPolicy): BoxedCommand;
-  /** What the box's processes are kept together by, with a box and without; one a name. */
+  /** The group of the box's processes, also without a box; one per name. */
   group(name: string): ProcessGroup;
   /**
-   * The box itself, or none where a program does not run in it: one that lies where the box does not lead. Tried with
-   * arguments that do nothing; that it works is kept, that it does not is looked at again. Errors: DEVICE_UNAVAILABLE
-   * where a box is required.
+   * This box, or an unboxed one if the program does not run in this box, for example because the box can't reach it.
+   * Tried with arguments that do nothing; success is cached, failure is checked again. Errors: DEVICE_UNAVAILABLE if a
+   * box is required.
    */
   for(program: string, args: readonly string[], policy: BoxPolicy): Promise<Box>;
 }
 
-/** Enough for the most parallel compiler; a fork bomb ends here. Counted within the box on Linux 5.14 and later. */
+/** Enough for the most parallel compiler, but stops a fork bomb. Counted in the box on Linux 5.14 and later. */
 const MAX_PROCESSES = 1024;
 const TMP_BYTES = 1024 ** 3;
 const SHM_BYTES = 64 * 1024 ** 2;
-/** The host's, which a box of a root runner could write to: core_pattern runs a program as root. */
+/**
+ * Host files that a root runner's box could write to: core_pattern, for example, makes the kernel run a program as
+ * root.
+ */
 const PROC_READ_ONLY = ['/proc/sys', '/proc/sysrq-trigger', '/proc/irq', '/proc/bus'].flatMap((path) => [
   '--ro-bind-try',
   path,
   path,
 ]);
-/** Within, whoever the runner is: what a root runner's box could write to as root it can't. */
+/** User in the box, so that a root runner's box can't write as root. */
 const NOBODY = ['--unshare-user', '--uid', '65534', '--gid', '65534'];
 /**
- * A process namespace of its own: with its first process all others end, whatever they did to leave their group. While
- * bwrap sets a box up, --die-with-parent is not in effect yet, and a box whose
- * outer process is killed would run on: it is spawned in a group of its own, which is killed as one, and which
- * --new-session would make it leave.
+ * A separate process namespace: when its first process ends, all others end too, even those that left their group.
+ * While bwrap sets up a box, --die-with-parent is not in effect yet, so a box whose outer process is killed would
+ * continue. The box is therefore spawned in its own process group, which is killed as a whole; --new-session would take
+ * the box out of that group.
  */
 const ALONE = ['--unshare-all', ...['--proc', '/proc'], ...PROC_READ_ONLY];
 /**
- * A driver counts the processes on its device by the system's numbers, and a container may not mount a /proc. cuInit
- * writes below /proc/self: with all of /proc
- * read-only it fails with CUDA_ERROR_OPERATING_SYSTEM (driver 580.159.04).
+ * A driver counts the processes on its device by the host's process ids, and a container may not mount a /proc. cuInit
+ * writes below /proc/self: if all of /proc is read-only, it fails with CUDA_ERROR_OPERATING_SYSTEM (driver 580.159.04).
  */
 const WITH_DEVICES = [
   '--unshare-ipc',
@@ -95,19 +97,19 @@ const SYSTEM_LINKS = ['/bin', '/sbin', '/lib', '/lib64', '/lib32', '/libx32'];
 interface BubblewrapOptions {
   bwrap: string;
   prlimit: string;
-  /** False: bwrap can keep what runs in the box from making user namespaces of its own (--disable-userns). */
+  /** Whether bwrap leaves nested user namespaces possible, because it lacks --disable-userns. Default: true. */
   nestedNamespaces?: boolean;
 }
 
-/** The descriptors on which bubblewrap reads the filter and tells how the program ended: it closes both within. */
+/** The descriptors for bubblewrap's filter and its report on the program's end; bubblewrap closes both in the box. */
 const FILTER = 8;
 const STATUS = 9;
 const WITH_FILTER = `filter=$1; shift; exec "$@" ${FILTER}<"$filter"`;
 const WITH_FILTER_AND_STATUS = `filter=$1 status=$2; shift 2; exec "$@" ${FILTER}<"$filter" ${STATUS}>"$status"`;
 
 /**
- * The command line of bubblewrap around a program: a view of the system, a filter of system calls, and limits by
- * prlimit within.
+ * The bubblewrap command line around a program: a view of the system, a filter of system calls, and limits set by
+ * prlimit in the box.
  */
 export function bubblewrapCommand({ bwrap, prlimit, nestedNamespaces = true }: BubblewrapOptions): Box['wrap'] {
   const system = [

@@ -1,4 +1,4 @@
-/** A program and its arguments, as they are to be spawned. */
+/** A program and its arguments, ready to spawn. */
 export interface BoxedCommand {
   program: string;
   args: string[];

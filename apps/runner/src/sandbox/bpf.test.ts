@@ -14,7 +14,7 @@ interface Call {
   args?: readonly number[];
 }
 
-/** What the kernel does with a program, one instruction after the other (man 2 seccomp). */
+/** Runs a program like the kernel, one instruction after the other (man 2 seccomp). */
 function run(program: Buffer, { arch, number, args = [] }: Call): string {
   const data = new Map([
     [0, number],
@@ -61,7 +61,7 @@ const INTERESTING = [
 ];
 
 test.each(KINDS.flatMap((kind) => ARCHES.map((arch) => [kind, arch] as const)))(
-  'the program for a %s on %s does with every call what its table says',
+  'the program for a %s on %s treats every call as its table says',
   (kind, arch) => {
     const filter = CALL_FILTERS[kind];
     const program = compileFilter(filter, arch);
@@ -76,7 +76,7 @@ test.each(KINDS.flatMap((kind) => ARCHES.map((arch) => [kind, arch] as const)))(
   },
 );
 
-test.each(KINDS)('a %s: another architecture and x32 are killed, newer calls are not there', (kind) => {
+test.each(KINDS)('a %s: another architecture and x32 are killed, newer calls are missing (ENOSYS)', (kind) => {
   for (const arch of ARCHES) {
     const program = compileFilter(CALL_FILTERS[kind], arch);
     const here = AUDIT_ARCH[arch];
@@ -95,13 +95,13 @@ test.each(KINDS)('a %s: another architecture and x32 are killed, newer calls are
   }
 });
 
-test('a name that no processor has is refused: it would forbid nothing', () => {
+test('a name that no architecture has is refused, because it would forbid nothing', () => {
   expect(() =>
     compileFilter({ rules: new Map([['keyctrl', { does: 'fail', errno: 1 }]]), otherwise: { does: 'allow' } }, 'x64'),
   ).toThrow('A filter names a system call that the table has: "keyctrl" is not in it');
 });
 
-test("the table has the numbers of this machine's own headers", ({ skip }) => {
+test("the table matches the numbers in this machine's headers", ({ skip }) => {
   const header = ['/usr/include/x86_64-linux-gnu/asm/unistd_64.h', '/usr/include/asm/unistd_64.h'].find((path) =>
     existsSync(path),
   );

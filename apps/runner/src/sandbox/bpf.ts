@@ -1,13 +1,13 @@
 import { FIRST_UNKNOWN, SYSCALL_NUMBERS, type FilteredArch } from './syscall-numbers.ts';
 
-/** What becomes of a system call: it is made, or fails with an error, perhaps by its argument's lower 32 bits. */
+/** Treatment of a system call: allowed, or failing with an error, perhaps depending on an argument's lower 32 bits. */
 export type CallRule =
   | { does: 'allow' }
   | { does: 'fail'; errno: number }
   | { does: 'allow-values' | 'fail-values'; argument: number; values: readonly number[] }
   | { does: 'allow-without'; argument: number; bits: number };
 
-/** Rules by the name of the system call, and the one for all others that Linux has. */
+/** Rules by system call name, and one for all other calls that Linux has. */
 export interface CallFilter {
   rules: ReadonlyMap<string, CallRule>;
   otherwise: CallRule;
@@ -35,22 +35,22 @@ const X32_NUMBERS = 0x40000000;
 
 interface Instruction {
   code: number;
-  /** Instructions to skip where the condition holds, and where it does not. */
+  /** Instructions to skip if the condition holds, and if it does not. */
   ifTrue?: number;
   ifFalse?: number;
   operand: number;
 }
 
-/** From a number on, up to the next one's. */
+/** Call numbers from `from` up to the next span. */
 interface Span {
   from: number;
   code: readonly Instruction[];
 }
 
 /**
- * Compiles a filter to the program that seccomp(2) loads and bubblewrap reads with --seccomp: 8 bytes an instruction.
- * A process of another architecture is killed, and so is one that makes a call of x32; calls newer than the table are
- * not there (ENOSYS), so that libraries do without them. Errors: a name that no architecture has.
+ * Compiles a filter to the program that seccomp(2) loads and bubblewrap reads with --seccomp: 8 bytes per instruction.
+ * A process of another architecture or one that makes an x32 call is killed. Calls newer than the table fail with
+ * ENOSYS, so that libraries use their fallbacks. Errors: a name that no architecture has.
  */
 export function compileFilter({ rules, otherwise }: CallFilter, arch: FilteredArch): Buffer {
   const spans: Span[] = [
@@ -69,7 +69,7 @@ export function compileFilter({ rules, otherwise }: CallFilter, arch: FilteredAr
   for (const number of has)
     if (number + 1 < FIRST_UNKNOWN && !has.has(number + 1)) spans.push({ from: number + 1, code: codeOf(otherwise) });
   if (arch === 'x64') spans.push({ from: X32_NUMBERS, code: [{ code: RETURN, operand: KILL_PROCESS }] });
-  // Number 0 may have a rule of its own: the last of equals counts.
+  // Number 0 may have its own rule: the last of equal numbers wins.
   const ordered = [...new Map(spans.map((span) => [span.from, span])).values()].sort((a, b) => a.from - b.from);
   return encode([
     { code: LOAD, operand: ARCH_AT },
@@ -80,14 +80,17 @@ export function compileFilter({ rules, otherwise }: CallFilter, arch: FilteredAr
   ]);
 }
 
-/** Neighbours with the same code are one span: most allowed calls have numbers in a row. */
+/** Merges neighbors with the same code, because most allowed calls have consecutive numbers. */
 function merged(spans: readonly Span[]): Span[] {
   const kept: Span[] = [];
   for (const span of spans) if (JSON.stringify(kept.at(-1)?.code) !== JSON.stringify(span.code)) kept.push(span);
   return kept;
 }
 
-/** A binary search: the kernel runs it at each call. Conditional jumps reach 255 instructions, the plain one all. */
+/**
+ * A binary search, because the kernel runs it at each call. Conditional jumps reach 255 instructions, the
+ * unconditional jump reaches all.
+ */
 function search(spans: readonly Span[]): Instruction[] {
   if (spans.length === 1) return [...spans[0]!.code];
   const middle = spans.length >> 1;
@@ -102,7 +105,7 @@ function search(spans: readonly Span[]): Instruction[] {
 
 const allow: Instruction = { code: RETURN, operand: ALLOW };
 const fail = (errno: number): Instruction => ({ code: RETURN, operand: FAIL | errno });
-/** The lower half, which is all that the kernel reads of an int. Both architectures are little-endian. */
+/** The lower half, because the kernel reads only that of an int. Both architectures are little-endian. */
 const loadArgument = (index: number): Instruction => ({ code: LOAD, operand: ARGUMENTS_AT + 8 * index });
 
 function codeOf(rule: CallRule): Instruction[] {

@@ -1,11 +1,11 @@
 import { ENOSYS, EPERM, type CallFilter, type CallRule } from './bpf.ts';
 
-/** A kind of process in a box, by what it is: which system calls it may make follows. */
+/** Kind of a boxed process, which determines its system calls. */
 export type BoxedKind = 'compiler' | 'executor' | 'gpu-worker';
 
 const names = (text: string): string[] => text.trim().split(/\s+/);
 
-// Which system calls: groups by purpose. A name that a processor's Linux lacks (open on aarch64) is left out there.
+// System calls in groups by purpose. A name that an architecture lacks (open on aarch64) is left out there.
 
 const FILES_READ = names(`
   open openat openat2 close close_range read readv pread64 preadv preadv2 lseek fadvise64 readahead
@@ -15,7 +15,7 @@ const FILES_READ = names(`
 const FILES_WRITTEN = names(`
   creat write writev pwrite64 pwritev pwritev2 sendfile copy_file_range truncate ftruncate fallocate
   fsync fdatasync sync_file_range umask unlink unlinkat`);
-/** What only those need that leave files to the runner. */
+/** Only for processes that leave files to the runner. */
 const FOLDERS_CHANGED = names(`
   rename renameat renameat2 mkdir mkdirat rmdir link linkat symlink symlinkat chmod fchmod fchmodat fchmodat2
   utime utimes utimensat futimesat`);
@@ -26,7 +26,7 @@ const THREADS = names(`
   futex futex_waitv futex_wait futex_wake futex_requeue set_robust_list get_robust_list set_tid_address rseq
   gettid sched_yield sched_getaffinity sched_setaffinity sched_getparam sched_getscheduler
   sched_get_priority_max sched_get_priority_min getpriority getcpu arch_prctl restart_syscall`);
-/** bwrap's first process, prlimit and the program itself need them too: all follow after the filter is loaded. */
+/** Also used by bwrap's first process, prlimit and the program's start, which run after the filter is loaded. */
 const PROCESSES = names(`
   fork vfork execve exit exit_group wait4 waitid tkill tgkill pidfd_open pidfd_send_signal
   getpid getppid getpgrp getpgid getsid setpgid setsid getuid geteuid getgid getegid getgroups getresuid getresgid
@@ -43,7 +43,10 @@ const WAITING = names(`
 
 // CLONE_NEW…: mount, cgroup, UTS, IPC, user, process and network namespaces (linux/sched.h).
 const NAMESPACE_FLAGS = 0x7e020000;
-/** Nothing that makes a namespace. clone3 has its flags in memory, where a filter can't look: glibc uses clone then. */
+/**
+ * New processes, but no new namespaces. clone3 passes its flags in memory, which a filter can't read; without clone3
+ * glibc uses clone.
+ */
 const NEW_PROCESSES: readonly [string, CallRule][] = [
   ['clone', { does: 'allow-without', argument: 0, bits: NAMESPACE_FLAGS }],
   ['clone3', { does: 'fail', errno: ENOSYS }],
@@ -54,16 +57,16 @@ const AF_PACKET = 17;
 const AF_ALG = 38;
 const AF_VSOCK = 40;
 
-// PR_… of linux/prctl.h: set and get of a name, a parent's death signal, being dumped, huge pages, memory's names, the
-// width of SVE vectors, pointer authentication, tagged addresses.
+// PR_… of linux/prctl.h: get and set name, parent death signal, dumpable flag, huge pages, names of memory, width of
+// SVE vectors, pointer authentication, tagged addresses.
 const PRCTL_HARMLESS = [1, 2, 3, 4, 15, 16, 21, 23, 29, 30, 36, 37, 38, 39, 41, 42, 50, 51, 54, 55, 56, 0x53564d41];
 
-// A terminal's settings and size, who is in front of it; how much there is to read; not to block; to close on exec.
+// Terminal settings, size and foreground group; readable bytes; non-blocking mode; close on exec.
 const IOCTL_HARMLESS = [0x5401, 0x802c542a, 0x540f, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451];
 const TIOCSTI = 0x5412;
 const TIOCLINUX = 0x541c;
 
-/** Everything that is not listed fails with EPERM. */
+/** Every call that is not listed fails with EPERM. */
 function allowList(allowed: readonly string[], others: readonly (readonly [string, CallRule])[]): CallFilter {
   return {
     rules: new Map([...allowed.map((name): [string, CallRule] => [name, { does: 'allow' }]), ...others]),
@@ -73,7 +76,7 @@ function allowList(allowed: readonly string[], others: readonly (readonly [strin
 
 const PRIO_PROCESS = 0;
 /**
- * A box is in its starter's process group. A signal to group 0, the caller's own, therefore leaves the process
+ * A box is in its starter's process group. A signal to group 0, the caller's group, therefore leaves the process
  * namespace: it would kill or stop the worker that judges a candidate.
  */
 const WITHOUT_ITS_GROUP: readonly [string, CallRule][] = [
@@ -90,8 +93,8 @@ const NARROWED: readonly [string, CallRule][] = [
 ];
 
 /**
- * What nothing in a box may do, and no driver of a GPU needs: other processes' memory, more of the kernel's interfaces
- * (its faults were mostly there), mounts, keys, modules, clocks, the whole host's settings.
+ * Calls that no boxed process may make and no GPU driver needs: access to other processes' memory, kernel interfaces
+ * with a history of vulnerabilities, mounts, keys, modules, clocks, settings of the whole host.
  */
 export const FORBIDDEN = names(`
   ptrace process_vm_readv process_vm_writev kcmp pidfd_getfd process_madvise process_mrelease
@@ -104,15 +107,15 @@ export const FORBIDDEN = names(`
   settimeofday clock_settime clock_adjtime adjtimex iopl ioperm modify_ldt lookup_dcookie vhangup
   lsm_set_self_attr`);
 
-/** The system calls that each kind may make. */
+/** The system calls of each kind. */
 export const CALL_FILTERS: Readonly<Record<BoxedKind, CallFilter>> = {
-  /** Compilers, what they start (sh, as, ld, ptxas …), and cuobjdump: no sockets at all. */
+  /** Compilers, their subprocesses (sh, as, ld, ptxas …), and cuobjdump: no sockets at all. */
   compiler: allowList([...FILES_READ, ...FILES_WRITTEN, ...FOLDERS_CHANGED, ...CODE], NARROWED),
-  /** The emulator's executor with a candidate's host code: no sockets, and no folder that it could change. */
+  /** The emulator's executor with a candidate's host code: no sockets, and no changes to folders. */
   executor: allowList([...FILES_READ, ...FILES_WRITTEN, ...CODE], NARROWED),
   /**
-   * A GPU's worker, in which no host code of a candidate runs. NVIDIA does not say which calls its driver makes, and
-   * they change with its versions, so this is a list of what is forbidden.
+   * A GPU's worker, which runs no host code of a candidate. NVIDIA does not document which calls its driver makes, and
+   * they change with its versions, so this filter lists forbidden calls.
    */
   'gpu-worker': {
     rules: new Map<string, CallRule>([

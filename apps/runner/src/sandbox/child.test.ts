@@ -8,7 +8,7 @@ import { Child } from './child.ts';
 
 const PIPES = { stdio: ['ignore', 'pipe', 'pipe'] } as const;
 
-test("what can't be started ends like any other child: with an event, at once, or for lack of descriptors", async () => {
+test("a child that can't start ends like any other: with an event, at once, or for lack of descriptors", async () => {
   const missing = new Child('/nonexistent', [], { stdio: [...PIPES.stdio] });
   const tooLong = new Child('/bin/true', ['x'.repeat(1_000_000)], { stdio: [...PIPES.stdio] });
   expect([(await missing.closed).startError, (await tooLong.closed).startError]).toMatchObject([
@@ -19,7 +19,7 @@ test("what can't be started ends like any other child: with an event, at once, o
   expect([tooLong.pid, await tooLong.closedWithin(0)]).toEqual([undefined, true]);
 });
 
-test('without a free descriptor every kind of child fails, and the process that wanted it goes on', () => {
+test('without a free descriptor every kind of child fails, and the starting process continues', () => {
   const program = fileURLToPath(new URL('../testing/without-descriptors.ts', import.meta.url));
   const { status, stdout, stderr } = spawnSync(
     '/bin/sh',
@@ -37,7 +37,7 @@ test('without a free descriptor every kind of child fails, and the process that 
   });
 });
 
-test('a group ends with its leader, and kill() reaches what the leader started', async () => {
+test("a group ends with its leader, and kill() reaches the leader's children", async () => {
   const done = new Child('/bin/sh', ['-c', 'sleep 60 & exit 7'], { stdio: [...PIPES.stdio], ownGroup: true });
   expect(await done.closed).toEqual({ exitCode: 7, signalName: null });
   const killed = new Child('/bin/sh', ['-c', 'sleep 60 & wait'], { stdio: [...PIPES.stdio], ownGroup: true });
@@ -45,7 +45,7 @@ test('a group ends with its leader, and kill() reaches what the leader started',
   expect(await killed.closed).toEqual({ exitCode: null, signalName: 'SIGKILL' });
 });
 
-test('kill -9 of the runner ends a group, with what its leader started', async ({ skip }) => {
+test("kill -9 of the runner ends a group, including its leader's children", async ({ skip }) => {
   if (!existsSync('/proc/self')) return skip('for Linux');
   const module = JSON.stringify(new URL('./child.ts', import.meta.url).href);
   const script = `import { Child } from ${module}; new Child('/bin/sh', ['-c', 'sleep 60 & echo $!; wait'], { stdio: ['ignore', 'pipe', 'pipe'], ownGroup: true }).stdout.pipe(process.stdout); setInterval(() => {}, 1000);`;
@@ -58,7 +58,7 @@ test('kill -9 of the runner ends a group, with what its leader started', async (
   expect(await processGone(Number(pid))).toBe(true);
 });
 
-test('ended() waits for the last words, and not for ever for who holds the output', async () => {
+test('ended() waits for the last output, but not forever if another process holds it', async () => {
   const child = new Child('/bin/sh', ['-c', 'sleep 2 & exit 3'], { stdio: [...PIPES.stdio] });
   const started = performance.now();
   expect(await child.ended(200)).toEqual({ exitCode: 3, signalName: null });

@@ -2,39 +2,38 @@ import { spawn, type ChildProcess, type Serializable, type SpawnOptions } from '
 import { PassThrough, type Readable, type Writable } from 'node:stream';
 import { endsWithin } from '../async.ts';
 
-/** How a child ended. Exit code and signal are both null where it was never there. */
+/** How a child ended. Exit code and signal are both null if it never started. */
 export interface ChildEnd {
   exitCode: number | null;
   signalName: NodeJS.Signals | null;
-  /** Why it could not be started: ENOENT, EMFILE, ENOMEM … */
+  /** Why it could not start: ENOENT, EMFILE, ENOMEM … */
   startError?: Error;
 }
 
 export interface ChildOptions extends SpawnOptions {
   /**
-   * Leads a process group of its own, all of which kill() ends, and which ends with the runner, however the runner
-   * dies.
+   * Gives the child its own process group. kill() ends the whole group, and so does the runner's death, whatever its
+   * cause.
    */
   ownGroup?: boolean;
-  /** It ends with the runner by itself, as a box and a worker do: its group needs no guard. */
+  /** The child ends with the runner by itself, like a box or a worker, so its group needs no guard. */
   endsWithRunner?: boolean;
-  /** What goes wrong with a child that runs: a signal or a message that did not reach it. */
+  /** Called with errors of a running child: a signal or a message that did not reach it. */
   onTrouble?: (error: Error) => void;
 }
 
 /**
- * A child process. All that the daemon starts and listens to is started here, for spawn() is a trap on a host without
- * free descriptors: it gives a child that
- * has no streams, and tells why in an event that ends the daemon if nobody listens by then. Here a failed start is an
- * end like any other, and streams are always there.
+ * A child process. The daemon starts all of its children here, because spawn() is a trap on a host without free
+ * descriptors: it returns a child without streams, and reports the reason in an event that ends the daemon if nothing
+ * listens by then. Here a failed start is an end like any other, and streams always exist.
  */
 export class Child {
   readonly stdin: Writable;
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** Its process is gone; what it started may not be. */
+  /** The process has exited; its children may still run. */
   readonly exited: Promise<ChildEnd>;
-  /** Nobody holds its output any more: with a box around it, what ran in the box is gone too. */
+  /** No process holds its output any more; if it had a box, the boxed processes are gone too. */
   readonly closed: Promise<ChildEnd>;
   readonly #process: ChildProcess | undefined;
   readonly #ownGroup: boolean;
@@ -65,7 +64,7 @@ export class Child {
           ? spawnGroup(program, args, options)
           : spawn(program, args, { ...options, detached: ownGroup });
     } catch (error) {
-      // What spawn() does not tell by an event: ENOMEM, E2BIG.
+      // spawn() throws these instead of emitting an event: ENOMEM, E2BIG.
       failed(error as Error);
     }
     const child = this.#process;
@@ -77,7 +76,7 @@ export class Child {
     this.stderr = child?.stderr ?? new PassThrough().end();
   }
 
-  /** Undefined when it could not be started. */
+  /** Undefined if it could not start. */
   get pid(): number | undefined {
     return this.#process?.pid;
   }
@@ -87,15 +86,15 @@ export class Child {
   }
 
   /**
-   * Over the channel that `stdio` asked for. A message that can't be sent is trouble; most often it is followed by the
-   * end.
+   * Sends over the channel requested in `stdio`. `onError` gets a message that can't be sent; usually the child's end
+   * follows.
    */
   send(message: Serializable, onError: (error: Error) => void): void {
-    // Without descriptors there is no channel either.
+    // Without descriptors there is no channel.
     if (this.#process?.pid !== undefined) this.#process.send(message, (error) => error && onError(error));
   }
 
-  /** SIGKILL: in a hung native call nothing else ends a process. */
+  /** Uses SIGKILL, because nothing else ends a process in a hung native call. */
   kill(): void {
     const pid = this.pid;
     if (pid === undefined || this.#isClosed) return;
@@ -106,14 +105,14 @@ export class Child {
     try {
       process.kill(-pid, 'SIGKILL');
     } catch (error) {
-      // ESRCH: its last process ended a moment ago.
+      // ESRCH: the group's last process ended a moment ago.
       if ((error as NodeJS.ErrnoException).code !== 'ESRCH') this.#onTrouble(error as Error);
     }
   }
 
   /**
-   * Its end: when nobody holds its output any more, or so long after its exit, for what it started may hold it for
-   * ever.
+   * Resolves when no process holds the child's output any more, or `patienceMs` after its exit, because its children
+   * may hold the output forever.
    */
   async ended(patienceMs: number): Promise<ChildEnd> {
     const end = await Promise.race([this.closed, this.exited]);
@@ -121,19 +120,18 @@ export class Child {
     return end;
   }
 
-  /** Whether nobody holds its output any more, after waiting for that so long. */
+  /** Waits up to `ms` for all processes to release the output; returns whether they did. */
   closedWithin(ms: number): Promise<boolean> {
     return endsWithin(this.closed, ms);
   }
 }
 
-/** The descriptor by which a group's guard sees that the runner is gone. */
+/** The descriptor that tells a group's guard when the runner is gone. */
 const LIFELINE = 3;
 /**
- * A program, and beside it in its group a shell that waits for the end of a pipe and then kills the group. The runner
- * holds the other end: it closes when the
- * program exits, and when the runner dies, of SIGKILL too. PR_SET_PDEATHSIG would do less: a profiler would die, and
- * the program that it had started run on.
+ * Runs a program, and in the same group a shell that waits for the end of a pipe and then kills the group. The runner
+ * holds the other end, which closes when the program exits or the runner dies, even by SIGKILL. PR_SET_PDEATHSIG would
+ * do less: a profiler would die, but the program it started would continue.
  */
 const GUARDED = `(read -r _ <&${LIFELINE}; kill -s KILL 0) </dev/null >/dev/null 2>&1 & exec ${LIFELINE}<&-; exec "$@"`;
 
@@ -144,7 +142,7 @@ function spawnGroup(program: string, args: readonly string[], { stdio, ...option
     stdio: [...(stdio as ['ignore', 'pipe', 'pipe']), 'pipe'],
   });
   const lifeline = child.stdio?.[LIFELINE];
-  // Nothing is written to it; a group that is gone may reset it.
+  // Nothing is written to the pipe; a group that is gone may reset it.
   lifeline?.on('error', () => undefined);
   child.once('exit', () => lifeline?.destroy());
   return child;

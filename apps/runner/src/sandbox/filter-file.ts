@@ -6,14 +6,14 @@ import { compileFilter } from './bpf.ts';
 import { CALL_FILTERS, type BoxedKind } from './call-filters.ts';
 import { isFilteredArch } from './syscall-numbers.ts';
 
-/** In memory where the system has that, for a full disk is no reason to have no box. */
+/** In memory if the system has /dev/shm, because a full disk must not prevent the box. */
 const FOLDERS = ['/dev/shm', tmpdir()];
 
 const files = new Map<BoxedKind, string>();
 
 /**
- * The path by which a process of the runner's user opens the compiled filter of a kind, while the runner lives. The
- * file has no name: nobody else can change it, and nothing that cleans up removes it. Errors: the system's.
+ * The path through which a process of the runner's user opens the compiled filter of a kind during the runner's life.
+ * The file has no name, so no other process can change it and no cleanup removes it. Errors: the system's.
  */
 export function filterFile(kind: BoxedKind): string {
   let path = files.get(kind);

@@ -14,9 +14,9 @@ export interface BoxFinderOptions {
   wanted: IsolationWanted;
   /** Default: none. */
   groups?: ProcessGroups;
-  /** Told of each program that runs unboxed, and why. */
+  /** Logs each program that runs unboxed, and why. */
   logger?: Logger | undefined;
-  /** Default: 5 s for one try, a minute until a failure is looked at again. */
+  /** Default: 5 s for one try, and a minute before a failure is checked again. */
   probeLimitMs?: number;
   failureKeptMs?: number;
 }
@@ -31,8 +31,7 @@ const DETAIL =
 const UNBOXED = 'compilers and workers run with the rights of the runner: send it only code that you trust';
 
 /**
- * Finds the box for each use: what once worked is taken to work, what did not is tried again after a while. A probe
- * takes about 10 ms.
+ * Finds the box for each use. A success is cached; a failure is tried again after a while. A probe takes about 10 ms.
  */
 export class BoxFinder {
   readonly #options: BoxFinderOptions;
@@ -127,14 +126,14 @@ export class BoxFinder {
 }
 
 /**
- * bubblewrap 0.8 and later; false of one that can't be run, which the probe of the box then says. Synchronous, so
- * that all who ask at the same time get the same box.
+ * True for bubblewrap 0.8 and later; false if bwrap can't run, which the box's probe then reports. Synchronous, so that
+ * concurrent callers get the same box.
  */
 function canDisableNamespaces(bwrap: string): boolean {
   return runSync(bwrap, ['--help'], { limitMs: PROBE_LIMIT_MS }).stdout.includes('--disable-userns');
 }
 
-/** The box of now. */
+/** The box at this moment. */
 export const findBox = (wanted: IsolationWanted): Promise<Box> => new BoxFinder({ wanted }).find();
 
 function boxRequired(program: string, problem: string): FlashcoreError {

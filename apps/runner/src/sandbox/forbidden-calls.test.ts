@@ -1,4 +1,4 @@
-/** Each call that a kind of box forbids, made by a compiled program in it; and the compilers, which work as before. */
+/** A compiled program makes each call that a kind of box forbids; compilers still work in their box. */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ import { missing } from '@flashcore/shared/testing';
 import { findBox } from './find-box.ts';
 import { isFilteredArch, SYSCALL_NUMBERS } from './syscall-numbers.ts';
 
-/** Makes the calls that it reads, "number argument argument", and says how each failed. */
+/** Makes the calls that it reads, "number argument argument", and prints how each failed. */
 const CALLER = `
 #include <errno.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ function compiled(name: string, source: string): string {
   return program;
 }
 
-/** Names and arguments of calls, with the error that each must end with. */
+/** Names and arguments of calls, with the error expected for each. */
 function forbiddenCalls(kind: BoxedKind): [call: string, errno: number][] {
   const { rules, otherwise } = CALL_FILTERS[kind];
   const whole = [...numbers.keys()].flatMap((name): [string, number][] => {
@@ -84,7 +84,7 @@ function forbiddenCalls(kind: BoxedKind): [call: string, errno: number][] {
       (flag) => `clone ${flag + 17}`,
     ),
     ...['ioctl 0 0x5412', 'ioctl 0 0x541c'],
-    // PR_SET_SECCOMP, PR_SET_MM, PR_SET_PTRACER; the group of processes that the box was started in.
+    // PR_SET_SECCOMP, PR_SET_MM, PR_SET_PTRACER; the process group that the box was started in.
     ...(kind === 'gpu-worker'
       ? []
       : [
@@ -101,7 +101,7 @@ boxedTest.each(KINDS)('in the box of a %s each forbidden call fails', (kind) => 
   const { status, out } = boxed(kind, compiled('caller', CALLER), made);
   const codes = out.split(' ').map(Number);
   expect([status, calls.map(([call], index) => [call, codes[index]])]).toEqual([0, calls]);
-  // What issue after issue named is among them, whatever a list forgets.
+  // The calls named by past issues must be included, even if a list forgets them.
   const named = new Set(calls.map(([call]) => call));
   const mustFail = [...FORBIDDEN, 'socket 17 2', 'socket 38 2', 'socket 40 2', 'clone3'];
   expect(mustFail.filter((name) => !named.has(name) && (name.includes(' ') || numbers.has(name)))).toEqual([]);
@@ -109,7 +109,7 @@ boxedTest.each(KINDS)('in the box of a %s each forbidden call fails', (kind) => 
 
 boxedTest.each(KINDS)('in the box of a %s calls of another architecture kill', (kind) => {
   if (process.arch !== 'x64') return;
-  // SIGSYS; SIGSEGV where Linux has no 32-bit calls.
+  // SIGSYS; SIGSEGV if Linux has no 32-bit calls.
   expect([128 + 31, 128 + 11]).toContain(boxed(kind, compiled('other', OTHER_ARCH), []).status);
   expect(boxed(kind, compiled('caller', CALLER), [String(0x40000000 + 39)]).status).toBe(128 + 31);
 });
@@ -162,6 +162,6 @@ boxedTest.each([
   const inBox = existsSync(join(folder, 'out')) ? readFileSync(join(folder, 'out')) : undefined;
   const outside = spawnSync(program, args, { cwd: folder, encoding: 'utf8' });
   expect([status, outside.status, err]).toEqual([0, 0, outside.stderr.trim()]);
-  // Paths of temporary files are in what nvcc and debuggers read; their sizes are the same.
+  // nvcc writes paths of temporary files into its output; sizes are the same.
   expect(inBox?.length).toBe(readFileSync(join(folder, 'out')).length);
 });

@@ -52,7 +52,7 @@ describe('the cgroup of this process', () => {
   });
 });
 
-test('groups have the name of a data folder, wherever it is seen, and not of its path', () => {
+test("groups are named by the data folder's identity, not by its path", () => {
   const root = mkdtempSync(join(tmpdir(), 'fc-groups-'));
   const [folder, moved] = [join(root, 'data'), join(root, 'moved')];
   mkdirSync(folder);
@@ -64,7 +64,7 @@ test('groups have the name of a data folder, wherever it is seen, and not of its
   rmSync(root, { recursive: true });
 });
 
-describe('on a folder that stands for a cgroup', () => {
+describe('on a folder that imitates a cgroup', () => {
   const root = mkdtempSync(join(tmpdir(), 'fc-cgroup-'));
   afterAll(() => rmSync(root, { recursive: true }));
   let own: string;
@@ -85,7 +85,7 @@ describe('on a folder that stands for a cgroup', () => {
     });
   const read = (...path: string[]): string => readFileSync(join(own, ...path), 'utf8').trim();
 
-  test('the daemon moves to a group of its own, controllers are handed down, each box has all limits', () => {
+  test('the daemon moves to its own group, controllers are delegated, each box has all limits', () => {
     const groups = find();
     expect([groups.limited, groups.detail]).toEqual([
       true,
@@ -103,7 +103,7 @@ describe('on a folder that stands for a cgroup', () => {
       '100',
       '150000 100000',
     ]);
-    // Together they leave the daemon its part; but one box ends no other, and takes none of its processes.
+    // All boxes together leave a share for the daemon; no box can end another or use up its processes.
     expect(Number(read(name!, 'memory.max'))).toBeGreaterThanOrEqual(2 * 1024 ** 3);
     expect(read(name!, 'cpu.weight')).toBe('25');
     expect(
@@ -114,7 +114,7 @@ describe('on a folder that stands for a cgroup', () => {
     expect(read(`${name}/executor-emulator`, 'cgroup.procs')).toBe('0');
   });
 
-  test('what the cgroup does not have is no limit, and is said', () => {
+  test('a controller that the cgroup lacks sets no limit, and is reported', () => {
     writeFileSync(join(own, 'cgroup.controllers'), 'hugetlb\n');
     const groups = find();
     expect([groups.limited, groups.detail]).toEqual([
@@ -124,7 +124,7 @@ describe('on a folder that stands for a cgroup', () => {
     expect(readdirSync(own).filter((name) => name.endsWith('.daemon'))).toEqual([]);
   });
 
-  test('where controllers are not handed down the daemon goes back to where it was, and the reason is said', () => {
+  test('if controllers can not be delegated, the daemon returns to its former group, and the reason is given', () => {
     mkdirSync(join(own, 'cgroup.subtree_control'));
     const groups = find();
     expect(groups.limited).toBe(false);
@@ -132,7 +132,7 @@ describe('on a folder that stands for a cgroup', () => {
     expect(read('cgroup.procs')).toBe('4711');
   });
 
-  test('a group that no process can enter is none', () => {
+  test('a group that no process can enter counts as missing', () => {
     find();
     const name = readdirSync(own).find((each) => /^flashcore-[0-9a-f]{12}$/.test(each))!;
     rmSync(join(own, name, 'try'), { recursive: true });
@@ -142,7 +142,7 @@ describe('on a folder that stands for a cgroup', () => {
     expect(find().detail).toMatch(/^no cgroup limits .* can't be used \(no process can be put into a group/);
   });
 
-  test('a folder that is no cgroup, or is not ours, is none', () => {
+  test('a folder that is not a cgroup, or not ours, counts as missing', () => {
     rmSync(join(own, 'cgroup.controllers'));
     expect(find().detail).toMatch(
       /^no cgroup limits .*: .* can't be used \(ENOENT.*\): a systemd unit has Delegate= for it$/,
@@ -150,7 +150,7 @@ describe('on a folder that stands for a cgroup', () => {
   });
 });
 
-test('without cgroups a program is the first to be killed when memory runs out, as compilers and candidates are', ({
+test('without cgroups a program is the first to be killed when memory runs out, like compilers and candidates', ({
   skip,
 }) => {
   if (process.platform !== 'linux') return skip('oom_score_adj is of Linux');
@@ -175,7 +175,7 @@ describe("on this host's cgroups", () => {
     if (group.path === undefined)
       return skip(`no cgroup here (install systemd, run the tests in a unit with Delegate=yes): ${groups.detail}`);
     const marker = `fc-left-${process.pid}`;
-    // As many as once outlived a job that had passed; fewer where processes are limited.
+    // A former bug left this many processes after a passed job; fewer if processes are limited.
     const children = ALL_TESTS ? 600 : 40;
     const script = `for i in $(seq ${groups.limited ? 8 : children}); do env -i setsid /bin/sh -c 'sleep 300; exit' ${marker} & done; echo up; wait`;
     const { program, args } = group.enter({ program: '/bin/sh', args: ['-c', script] });
@@ -190,7 +190,7 @@ describe("on this host's cgroups", () => {
     await expect.poll(left, { timeout: 5_000 }).toBe(0);
   });
 
-  test('memory, processes and processors are limited', ({ skip }) => {
+  test('memory, processes and CPUs are limited', ({ skip }) => {
     if (!groups.limited)
       return skip(
         `no cgroup with limits here (install systemd, run the tests in a unit with Delegate=yes): ${groups.detail}`,
@@ -200,7 +200,7 @@ describe("on this host's cgroups", () => {
       const { program, args } = group.enter({ program: '/bin/sh', args: ['-c', script] });
       return spawnSync(program, args, { encoding: 'utf8' });
     };
-    // What the kernel itself counted.
+    // The kernel's own counters.
     const counted = (file: string, name: string): number =>
       Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(readFileSync(join(group.path!, file), 'utf8'))?.[1]);
 

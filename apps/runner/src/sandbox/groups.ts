@@ -6,29 +6,29 @@ import { killGroup } from '@flashcore/shared/files';
 import type { BoxedCommand } from './boxed-command.ts';
 import { runSync } from './run-sync.ts';
 
-/** What the processes of one box may use together. */
+/** Limits for all processes of one box together. */
 export interface GroupLimits {
   memoryBytes: number;
   processes: number;
-  /** Processors; undefined: all, after the daemon. */
+  /** CPUs; undefined: all, with lower weight than the daemon. */
   cpus?: number;
 }
 
-/** Where foreign code runs: its processes are counted together, limited together, and end together. */
+/** A group for foreign code: its processes are counted, limited and ended together. */
 export interface ProcessGroup extends Disposable {
-  /** The cgroup's folder; undefined where there is none. */
+  /** The cgroup's folder; undefined if there is none. */
   readonly path: string | undefined;
-  /** The command, started within: it and all that it starts. */
+  /** Wraps a command so that it and all its children start in the group. */
   readonly enter: (command: BoxedCommand) => BoxedCommand;
 }
 
-/** Makes groups, where the host lets it. */
+/** Makes groups, if the host allows it. */
 export interface ProcessGroups {
-  /** What they do, or why there are none. */
+  /** Describes the groups, or says why there are none. */
   readonly detail: string;
-  /** Whether there are limits on memory, processes and processors. */
+  /** Whether there are limits on memory, processes and CPUs. */
   readonly limited: boolean;
-  /** One group a name: made again, it is empty again. */
+  /** Makes the group of a name; made again, it is empty again. */
   make(name: string): ProcessGroup;
   close(): void;
 }
@@ -36,18 +36,18 @@ export interface ProcessGroups {
 const CONTROLLERS = ['memory', 'pids', 'cpu'] as const;
 type Controller = (typeof CONTROLLERS)[number];
 
-/** Three quarters of what the host, or the container around the runner, has; as many processes as a box may have. */
+/** Three quarters of the memory of the host, or of the runner's container; as many processes as a box may have. */
 export function defaultLimits(): GroupLimits {
   const constrained = process.constrainedMemory();
   const memory = constrained > 0 ? Math.min(totalmem(), constrained) : totalmem();
   return { memoryBytes: Math.floor((memory * 3) / 4), processes: 1024 };
 }
 
-/** Of a thousand, whom the kernel kills first when memory runs out; the daemon has 0. */
+/** oom_score_adj, up to 1000: the kernel kills the highest first when memory runs out; the daemon has 0. */
 const FIRST_TO_DIE = 1000;
 /**
- * Steps into a cgroup before the program begins, so that nothing is ever outside; and says that it goes first when
- * memory runs out, which a root runner's candidates can't take back.
+ * Enters a cgroup before the program starts, so that no process is ever outside, and makes the program the first to be
+ * killed when memory runs out, which a root runner's candidates can't undo.
  */
 const ENTER = `[ ! -w /proc/self/oom_score_adj ] || echo ${FIRST_TO_DIE} >/proc/self/oom_score_adj
 [ -z "$0" ] || echo 0 >"$0/cgroup.procs" || exit 125
@@ -74,23 +74,23 @@ export function noGroups(reason: string): ProcessGroups {
 
 export interface GroupsOptions {
   limits: GroupLimits;
-  /** The runner's data folder, which is there, and of which one runner at a time has the lock: groups have its name. */
+  /** The runner's data folder. It exists, and only one runner at a time has its lock; groups are named after it. */
   dataDirectory: string;
-  /** Default: what the system says of this process. */
+  /** Default: the system's description of this process. */
   self?: SelfFiles;
   processId?: number;
 }
 
-/** What Linux says of a process: /proc/self/cgroup and /proc/self/mountinfo. */
+/** Linux's description of a process: /proc/self/cgroup and /proc/self/mountinfo. */
 export interface SelfFiles {
   cgroup: string;
   mountinfo: string;
 }
 
 /**
- * The groups that this host lets the runner make: below its own cgroup of version 2, which systemd hands over with
- * Delegate=, as does a container with a cgroup namespace that can be written to. Nothing is assumed: each controller is
- * asked for, and a process is put into a group with all limits before this says that it works.
+ * The groups that this host lets the runner make: below its own cgroup (version 2), which systemd delegates with
+ * Delegate=, as does a container with a writable cgroup namespace. Nothing is assumed: each controller is requested,
+ * and a process is put into a group with all limits before the groups count as working.
  */
 export function findGroups(options: GroupsOptions): ProcessGroups {
   if (process.platform !== 'linux') return noGroups('cgroups are for Linux only');
@@ -108,7 +108,7 @@ const readSelf = (): SelfFiles => ({
   mountinfo: readFileSync('/proc/self/mountinfo', 'utf8'),
 });
 
-/** The folder of the process's own cgroup of version 2. */
+/** The folder of the process's cgroup (version 2). */
 export function ownCgroup({ cgroup, mountinfo }: SelfFiles): { folder: string } | { problem: string } {
   const path = /^0::(\/.*)$/m.exec(cgroup)?.[1];
   if (path === undefined) return { problem: 'this system has no cgroups of version 2' };
@@ -124,8 +124,8 @@ export function ownCgroup({ cgroup, mountinfo }: SelfFiles): { folder: string } 
 }
 
 /**
- * By the folder itself: containers and chroots that see the same cgroups may each have a folder at one path, and a
- * runner that starts ends what is in the groups of its name.
+ * Derived from the folder's identity, not its path: containers and chroots that share cgroups may have different
+ * folders at the same path, and a starting runner kills the processes in groups of its name.
  */
 export function groupName(dataDirectory: string): string {
   const { dev, ino } = statSync(dataDirectory, { bigint: true });
@@ -139,13 +139,13 @@ class Cgroups implements ProcessGroups {
   readonly #limits: GroupLimits;
   readonly #enabled: ReadonlySet<Controller>;
 
-  /** Errors: the system's, where no group can be made or entered. */
+  /** Errors: the system's, if no group can be made or entered. */
   constructor(own: string, { limits, dataDirectory, processId = process.pid }: GroupsOptions) {
     this.#limits = limits;
     const name = groupName(dataDirectory);
     this.#folder = join(own, name);
     mkdirSync(this.#folder, { recursive: true });
-    // What a runner that was killed has left.
+    // Left by a killed runner.
     for (const group of subfolders(this.#folder)) endGroup(join(this.#folder, group));
     const { enabled, missing } = enableControllers(own, { folder: this.#folder, daemon: `${name}.daemon`, processId });
     this.#enabled = enabled;
@@ -172,8 +172,9 @@ class Cgroups implements ProcessGroups {
   }
 
   /**
-   * What all boxes may have leaves the daemon its part. Where they come to it, the kernel ends the box that has most,
-   * which is why this level is not killed as one; and one box's processes are no reason to refuse another's.
+   * Limits all boxes together, which leaves a share for the daemon. If they reach the limit, the kernel kills the
+   * largest box, so this level is not killed as a whole; and processes are not limited here, so that one box can't use
+   * up those of another.
    */
   #limitTogether(): void {
     const { memoryBytes } = this.#limits;
@@ -187,7 +188,7 @@ class Cgroups implements ProcessGroups {
     const write = (file: string, value: string | number): void => this.#write(folder, file, value);
     if (this.#enabled.has('memory')) {
       this.#limitMemory(folder, memoryBytes);
-      // All of a box, not the one process that asked last.
+      // Kill the whole box, not only the process that allocated last.
       write('memory.oom.group', 1);
     }
     if (this.#enabled.has('pids')) write('pids.max', processes);
@@ -197,7 +198,7 @@ class Cgroups implements ProcessGroups {
 
   #limitMemory(folder: string, bytes: number): void {
     this.#write(folder, 'memory.max', bytes);
-    // Not there on a kernel without swap.
+    // Missing on a kernel without swap.
     if (existsSync(join(folder, 'memory.swap.max'))) this.#write(folder, 'memory.swap.max', 0);
   }
 
@@ -205,7 +206,7 @@ class Cgroups implements ProcessGroups {
     writeFileSync(join(folder, file), String(value));
   }
 
-  /** Errors: where a process can't be put into a group. */
+  /** Errors: a process can't be put into a group. */
   #tryOut(): void {
     using group = this.make('try');
     const { program, args } = group.enter({ program: '/bin/true', args: [] });
@@ -226,23 +227,23 @@ class Cgroups implements ProcessGroups {
   }
 }
 
-/** Killed processes take some milliseconds to go. */
+/** Killed processes take some milliseconds to disappear. */
 const CLOSE_TRIES = 20;
 const CLOSE_WAIT_MS = 10;
 const PERIOD_US = 100_000;
-/** The daemon, which has 100, answers while every processor compiles. */
+/** The daemon has 100, so it answers while every CPU compiles. */
 const WEIGHT = 25;
 const LIMITS_OF: Record<Controller, string> = { memory: 'memory', pids: 'processes', cpu: 'processors' };
 
 interface Delegated {
-  /** Below which groups are made. */
+  /** The folder below which groups are made. */
   folder: string;
-  /** Name of the group that the daemon itself moves to: one with controllers for its groups has no processes. */
+  /** Name of the daemon's own group: a cgroup that delegates controllers can have no processes itself. */
   daemon: string;
   processId: number;
 }
 
-/** Hands the controllers that there are down to the groups; says what could not be, and why. */
+/** Delegates the available controllers to the groups; returns those that failed, and why. */
 function enableControllers(
   own: string,
   { folder, daemon, processId }: Delegated,
@@ -253,7 +254,7 @@ function enableControllers(
   const missing = absent.length > 0 ? [`${names(absent)} (the cgroup ${own} has no ${absent.join(', ')})`] : [];
   if (wanted.length === 0) return { enabled: new Set(), missing };
   const place = join(own, daemon);
-  // The system's root cgroup alone may have both.
+  // Only the system's root cgroup can have both processes and delegated controllers.
   const moves = existsSync(join(own, 'cgroup.type'));
   if (moves) {
     mkdirSync(place, { recursive: true });
@@ -285,7 +286,9 @@ const subfolders = (folder: string): string[] =>
     .filter((entry) => entry.isDirectory())
     .map(({ name }) => name);
 
-/** Kills what is in a group and removes it, with those below; where processes take longer to go it stays, empty. */
+/**
+ * Kills the processes of a group and removes it, with its subgroups; if processes take longer to end, it stays, empty.
+ */
 function endGroup(path: string): boolean {
   killGroup(path);
   for (const below of existsSync(path) ? subfolders(path) : []) endGroup(join(path, below));

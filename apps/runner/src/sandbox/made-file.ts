@@ -2,8 +2,8 @@ import { lstatSync } from 'node:fs';
 import { FlashcoreError } from '@flashcore/shared/contract';
 
 /**
- * The size of a file that a boxed program was to make, before the runner reads it: a link in its place would be
- * followed with the runner's rights, and a pipe never end. Errors: INTERNAL.
+ * The size of a file that a boxed program should have made, checked before the runner reads it: a link in its place
+ * would be followed with the runner's rights, and reading a pipe might never end. Errors: INTERNAL.
  */
 export function sizeOfMade(path: string): number {
   const found = lstatSync(path, { throwIfNoEntry: false });

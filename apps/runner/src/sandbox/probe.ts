@@ -2,12 +2,12 @@ import type { BoxedCommand } from './boxed-command.ts';
 import { runProgram } from './run.ts';
 
 const FAILURE_KEPT_MS = 60_000;
-/** That a probe took too long says that the host is busy, not that the program does not work. */
+/** A probe that takes too long means that the host is busy, not that the program fails. */
 const TRIES = 3;
 
 /**
- * Whether things work, by name. A success is kept; a failure for a while only, for a busy host gets quiet and what was
- * missing is installed.
+ * Results of probes, by name. Success is cached; failure only for a while, because a busy host becomes quiet and
+ * missing programs get installed.
  */
 export class Probes {
   readonly #failureKeptMs: number;
@@ -17,7 +17,7 @@ export class Probes {
     this.#failureKeptMs = failureKeptMs;
   }
 
-  /** What is wrong; undefined when it works. Who asks at the same time gets the same answer. */
+  /** What is wrong; undefined if it works. Concurrent callers get the same answer. */
   async problem(name: string, probe: () => Promise<string | undefined>): Promise<string | undefined> {
     const known = this.#known.get(name);
     if (known && performance.now() < known.untilMs) return known.problem;
@@ -30,8 +30,7 @@ export class Probes {
 }
 
 /**
- * What is wrong with a command that should end with 0; undefined when it does. Tried again when it does not end in
- * time.
+ * What is wrong with a command that should exit with 0; undefined if nothing is. Repeated if it does not end in time.
  */
 export async function tryCommand(command: BoxedCommand, limitMs: number): Promise<string | undefined> {
   for (let attempt = 0; attempt < TRIES; ++attempt) {
@@ -54,7 +53,7 @@ async function runOnce({ program, args }: BoxedCommand, limitMs: number): Promis
   }
 }
 
-/** What a program says of its failure: its first line, or that of a JavaScript error, which stands below its place. */
+/** The informative line of an error: the first one or, for a JavaScript error, the line after its place. */
 export function tellingLine(stderr: string): string | undefined {
   const lines = stderr
     .split('\n')

@@ -3,25 +3,25 @@ import { spawnSync } from 'node:child_process';
 export interface SyncOptions {
   cwd?: string;
   limitMs: number;
-  /** Variables that it gets, and no others. Default: PATH alone. */
+  /** The program's complete environment. Default: only PATH. */
   environment?: NodeJS.ProcessEnv;
 }
 
-/** How a program ended that the whole process waited for. */
+/** How a program ended that blocked the whole process. */
 export interface SyncEnd {
-  /** Undefined when it was ended by a signal, and when it never ran. */
+  /** Undefined if a signal ended it or it never ran. */
   exitCode: number | undefined;
   signalName: NodeJS.Signals | undefined;
   timedOut: boolean;
-  /** Why it could not be started: ENOENT … */
+  /** Why it could not start: ENOENT … */
   startError: NodeJS.ErrnoException | undefined;
   stdout: string;
   stderr: string;
 }
 
 /**
- * Runs a short program while nothing else goes on: before the runner serves, in a command that a person waits for, or
- * where all who ask at once must get one answer. What runs while the runner serves goes through runProgram.
+ * Runs a short program synchronously: before the runner serves, in a command that a person waits for, or if all
+ * concurrent callers must get one answer. While the runner serves, use runProgram.
  */
 export function runSync(program: string, args: readonly string[], options: SyncOptions): SyncEnd {
   const { cwd, limitMs, environment } = options;
@@ -40,7 +40,7 @@ export function runSync(program: string, args: readonly string[], options: SyncO
     signalName: timedOut ? undefined : (signal ?? undefined),
     timedOut,
     startError: timedOut ? undefined : startError,
-    // Null where it could not be started.
+    // Null if it could not start.
     stdout: stdout ?? '',
     stderr: stderr ?? '',
   };

@@ -8,7 +8,7 @@ import { runProgram } from './run.ts';
 
 const never = new AbortController().signal;
 
-test('runProgram() streams lines of both streams and gives the exit code', async () => {
+test('runProgram() streams lines of both streams and returns the exit code', async () => {
   const streamed: string[] = [];
   const end = await runProgram('sh', ['-c', 'echo one; echo two >&2; printf three; exit 7'], {
     cwd: tmpdir(),
@@ -25,7 +25,7 @@ test('runProgram() streams lines of both streams and gives the exit code', async
   expect(streamed).toEqual(end.lines);
 });
 
-test('of very many lines runProgram() gives the first and the last, and counts those between', async () => {
+test('for very many lines runProgram() returns the first and the last, and counts those between', async () => {
   const { lines } = await runProgram('seq', ['9000'], { limitMs: 10_000, signal: never });
   const numbers = (first: number, last: number): string[] =>
     Array.from({ length: last - first + 1 }, (_, index) => String(first + index));
@@ -57,10 +57,10 @@ test('runProgram() kills and throws the reason when the signal aborts', async ()
   ).rejects.toThrow('cancelled');
 });
 
-/** A "profiler" around a program that never ends; prints the program's process id. */
+/** A "profiler" around a program that never ends; prints that program's process id. */
 const TOOL = ['-c', 'sleep 60 & echo $!; wait'];
 
-test('a tool past its limit is killed, with the program that it had started', async ({ skip }) => {
+test('a tool past its limit is killed, with the program that it started', async ({ skip }) => {
   if (!existsSync('/proc/self')) return skip('for Linux');
   const { exitCode, lines } = await runProgram('/bin/sh', TOOL, {
     limitMs: 300,

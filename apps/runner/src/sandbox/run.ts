@@ -5,52 +5,51 @@ import { Child } from './child.ts';
 
 /** How a program ended. */
 export interface ProgramEnd {
-  /** Undefined when it was killed. */
+  /** Undefined if it was killed. */
   exitCode: number | undefined;
-  /** Set when it ran into its limit; it was killed with all its children. */
+  /** Set if it reached its time limit; it was killed with all its children. */
   timedOut: boolean;
   seconds: number;
-  /** All that it wrote, up to a cap, control characters removed. */
+  /** Its output lines up to a cap, without control characters. */
   lines: string[];
 }
 
 export interface RunOptions {
-  /** Where it runs, and where its temporary files go. Default: the runner's own folder. */
+  /** The working folder, also for temporary files. Default: the runner's own folder. */
   cwd?: string;
   limitMs: number;
   signal: AbortSignal;
-  /** Variables that it gets, and no others. Default: PATH alone. */
+  /** The program's complete environment. Default: only PATH. */
   environment?: NodeJS.ProcessEnv;
-  /** Each line as it appears. */
+  /** Called with each line as it appears. */
   onLine?: (line: string) => void;
 }
 
-/** How a program ended whose standard output is a file to read. */
+/** How a program ended whose standard output is data. */
 export interface ProgramOutput extends ProgramEnd {
-  /** Byte for byte, as UTF-8; undefined when it was longer than the caller takes, which killed the program. */
+  /** Byte for byte, as UTF-8; undefined if it exceeded `maxBytes`, for which the program was killed. */
   output: string | undefined;
-  /** The signal that ended it, where it was not ours. */
+  /** The signal that ended it, if it was not ours. */
   signalName: NodeJS.Signals | undefined;
 }
 
 export interface ReadOptions extends RunOptions {
-  /** With `onLine`, the lines of standard output are told and kept too. */
+  /** With `onLine`, lines of standard output are also passed on and kept. */
   maxBytes: number;
 }
 
-// Compilers report what they made last: ptxas lists the entries after any number of warnings.
+// The last lines matter: ptxas, for example, lists the entries after any number of warnings.
 const MAX_FIRST_LINES = 4_000;
 const MAX_LAST_LINES = 1_000;
 
-/** What a killed program's children, out of its group, may hold its output for. */
+/** How long children outside a killed program's group may hold its output. */
 const AFTER_KILL_MS = 1_000;
 
 /**
- * Runs a compiler or a profiler to its end, in a process group of its own, without a shell's expansions and with next
- * to no environment, and streams its lines. Past its limit, when the signal aborts, and when the runner dies, the whole
- * group is killed: a kernel that nobody waits for would run at the same time as the next one's benchmark. A program
- * that is not there ends with exit status 127, as in a shell. Errors: the signal's reason; the system's where no
- * process can be started.
+ * Runs a compiler or a profiler to its end, in its own process group, without a shell's expansions and with a minimal
+ * environment, and streams its lines. The whole group is killed at its time limit, when the signal aborts, and when the
+ * runner dies: an abandoned kernel would otherwise run at the same time as the next benchmark. A missing program ends
+ * with exit status 127, as in a shell. Errors: the signal's reason; the system's if no process can start.
  */
 export async function runProgram(program: string, args: readonly string[], options: RunOptions): Promise<ProgramEnd> {
   const collector = new LineCollector(options.onLine);
@@ -66,7 +65,7 @@ export async function runProgram(program: string, args: readonly string[], optio
   };
 }
 
-/** runProgram for one whose standard output is data: without `onLine`, `lines` has what it wrote to standard error. */
+/** Like runProgram, but standard output is data; without `onLine`, `lines` has only standard error. */
 export async function readProgram(
   program: string,
   args: readonly string[],
@@ -133,11 +132,11 @@ async function run(
   }
 }
 
-/** The lines of both streams; what comes after the cap is counted, not kept. */
+/** The lines of both streams; lines between the first and the last ones are only counted. */
 class LineCollector {
   readonly lines: string[] = [];
   readonly #onLine: ((line: string) => void) | undefined;
-  /** The newest of those that came after the first MAX_FIRST_LINES, a ring. */
+  /** The newest lines after the first MAX_FIRST_LINES; a ring buffer. */
   readonly #last: string[] = [];
   #later = 0;
   #open = 0;

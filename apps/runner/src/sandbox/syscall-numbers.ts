@@ -1,4 +1,4 @@
-/** Of the processors that have a filter. */
+/** Architectures that have a filter. */
 export type FilteredArch = 'x64' | 'arm64';
 
 const X86_64 = `
@@ -117,5 +117,5 @@ export const SYSCALL_NUMBERS: Readonly<Record<FilteredArch, ReadonlyMap<string, 
 
 export const isFilteredArch = (arch: string): arch is FilteredArch => Object.hasOwn(SYSCALL_NUMBERS, arch);
 
-/** The first number that no Linux up to 6.17 has a call for. */
+/** The first number without a call in Linux up to 6.17. */
 export const FIRST_UNKNOWN = 470;

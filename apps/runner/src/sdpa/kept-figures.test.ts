@@ -1,4 +1,4 @@
-/** SDPA's figures that one job measures and the next ones use. */
+/** SDPA's figures that one job measures and later jobs reuse. */
 import { fileURLToPath } from 'node:url';
 import { parseShape } from '@flashcore/shared/kernels';
 import { missing } from '@flashcore/shared/testing';
@@ -9,7 +9,7 @@ import { SdpaShape } from './sdpa-shape.ts';
 const pythonTest = test.skipIf(missing('python3'));
 
 const FAKE = fileURLToPath(new URL('fake-sdpa.py', import.meta.url));
-/** Of the stand-in process: two backends. */
+/** The fake process has two backends. */
 const ROUNDS_A_TURN = 2;
 const CANDIDATE_US = [5, 5.5, 6];
 
@@ -22,7 +22,7 @@ afterEach(async () => {
   sdpa = undefined;
 });
 
-/** What a job finds that takes six turns with SDPA. */
+/** Result of a job that takes six turns with SDPA. */
 async function measure(job: string, { reuse = true, shape = '1x2x64x64' } = {}) {
   sdpa ??= new SdpaBenchmark({ script: FAKE, ordinal: 0 });
   let rounds = 0;

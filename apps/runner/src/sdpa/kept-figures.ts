@@ -1,4 +1,4 @@
-/** SDPA's samples of an earlier job on the same graphs, which a few new ones check. */
+/** SDPA's samples of an earlier job on the same graphs, reused after a check with a few new samples. */
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { SdpaReuseSchema, type SdpaReuse } from '@flashcore/shared/contract';
@@ -6,19 +6,19 @@ import { median } from '@flashcore/shared/statistics';
 import type { TimingModeName } from '../../worker/messages/measuring.ts';
 
 const MAX_AGE_MS = 60 * 60_000;
-/** As far as a champion may be from itself before a comparison is not believed. */
+/** Equal to the limit at which a comparison's self-check fails. */
 const DRIFT_LIMIT = 0.015;
-/** Fewer samples of a backend are kept for nobody. */
+/** A backend with fewer samples is not kept. */
 const FEWEST_KEPT = 20;
 
 /**
- * What was measured on the graphs that PyTorch's process holds of one shape: it goes with them, so that a figure is
- * never another device's, shape's, PyTorch's or process's.
+ * Figures measured on PyTorch's prepared graphs of one shape. They are dropped with the graphs, so a figure never comes
+ * from another device, shape, PyTorch version or process.
  */
 export class KeptFigures {
   readonly #samples: Partial<Record<TimingModeName, KeptSamples>> = {};
 
-  /** Samples of each backend, microseconds; only such as were taken in turns with a kernel of `job`. */
+  /** Keeps samples of each backend, microseconds. They must have been taken in turns with a kernel of `job`. */
   keep(mode: TimingModeName, samplesUs: ReadonlyMap<string, readonly number[]>, job: string): void {
     if (samplesUs.size === 0 || [...samplesUs.values()].some(({ length }) => length < FEWEST_KEPT)) return;
     this.#samples[mode] = new KeptSamples(new Map(samplesUs), { job, atMs: Date.now() });
@@ -28,7 +28,7 @@ export class KeptFigures {
     delete this.#samples[mode];
   }
 
-  /** Those of all these backends and no others, of the last hour; undefined: there are none. */
+  /** Samples of exactly these backends from the last hour; undefined if there are none. */
   of(mode: TimingModeName, backends: readonly string[]): KeptSamples | undefined {
     const kept = this.#samples[mode];
     if (!kept || Date.now() - kept.atMs > MAX_AGE_MS || kept.samplesUs.size !== backends.length) return undefined;
@@ -47,7 +47,7 @@ export class KeptSamples {
     this.atMs = atMs;
   }
 
-  /** How far a backend's new samples are from the kept ones, in the turn that is farthest; NaN without a turn. */
+  /** Largest deviation of a backend's new samples, turn by turn, from the kept ones; NaN without a turn. */
   checkedBy(name: string, turns: readonly (readonly number[])[]): SdpaReuse {
     const was = median(this.samplesUs.get(name)!);
     const drifts = turns.map((samplesUs) => median(samplesUs) / was - 1);
@@ -60,7 +60,7 @@ export class KeptSamples {
     });
   }
 
-  /** Which backend is too far from what is kept of it, or was not checked; undefined: none. */
+  /** A backend that differs too much from its kept samples, or was not checked; undefined if there is none. */
   drifted(checks: ReadonlyMap<string, readonly (readonly number[])[]>): string | undefined {
     for (const name of this.samplesUs.keys()) {
       const { drift, job } = this.checkedBy(name, checks.get(name) ?? []);

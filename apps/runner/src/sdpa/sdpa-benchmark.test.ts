@@ -58,7 +58,7 @@ pythonTest('turns of every backend become results, fastest first, with the speed
   expect(shape.missing('hot')).toBe('sdpa/efficient: no head dimension of 7');
 });
 
-test('no PyTorch: not measured, with how to get it', async () => {
+test('no PyTorch: not measured, with instructions to get it', async () => {
   expect(await openShape('no-torch')).toEqual({
     missing: expect.stringMatching(/^no PyTorch on this host .*pip install torch.*FLASHCORE_PYTHON/) as string,
   });
@@ -70,7 +70,7 @@ test('no Python: the same', async () => {
   });
 });
 
-test('what a host lacks is not looked for again at once', async () => {
+test('missing software is not looked for again at once', async () => {
   using folder = temporaryFolder();
   const python = join(folder.path, 'python');
   const sdpa = new SdpaBenchmark({ script: FAKE, ordinal: 0, python });
@@ -148,7 +148,7 @@ pythonTest("the real tool answers what it can't do, and goes on", () => {
   ]);
 });
 
-/** What the real tool answers to `prepare`, on a PyTorch that is none. */
+/** The real tool's answer to `prepare`, on a fake PyTorch. */
 function prepareWith(faults: string): Record<string, unknown> {
   const shape = { batch: 1, heads: 2, sequenceLength: 64, headDim: 64, causal: false };
   const requests = [
@@ -191,7 +191,7 @@ pythonTest("a device that is lost is no backend's reason", () => {
 pythonTest('a cancelled job does not wait until PyTorch is loaded', async () => {
   const controller = new AbortController();
   const opened = openShape('slow-open', { signal: controller.signal });
-  // eslint-disable-next-line flashcore/no-fixed-wait -- Python is to be up
+  // eslint-disable-next-line flashcore/no-fixed-wait -- waits until Python is running
   setTimeout(() => controller.abort(new Error('cancelled')), 100);
   const started = performance.now();
   await expect(opened).rejects.toThrow('cancelled');

@@ -8,21 +8,24 @@ import { missingText } from './sdpa-missing.ts';
 import { SdpaError, SdpaProcess } from './sdpa-process.ts';
 import { SdpaShape, type Backend, type SdpaTurns } from './sdpa-shape.ts';
 
-/** PyTorch and its CUDA libraries are loaded from disk: seconds when warm, far more the first time. */
+/** PyTorch and its CUDA libraries load from disk: seconds if cached, far longer the first time. */
 const OPEN_LIMIT_MS = 180_000;
 const PREPARE_LIMIT_MS = 120_000;
 /** cuDNN makes a plan for each new shape. */
 const PARITY_LIMIT_MS = 60_000;
 
-/** What a host lacks is not looked for again at every input: a Python that has no PyTorch takes a moment to say so. */
+/**
+ * Missing software is not looked for again at every input, because even a Python without PyTorch takes a moment to
+ * report it.
+ */
 const LACKING: readonly string[] = ['NO_PYTHON', 'NO_TORCH', 'NO_CUDA', 'NO_SCRIPT'];
 const LOOK_AGAIN_AFTER_MS = 30_000;
 
-/** A backend's output beside the kernel's (difference) and beside the fp64 reference (error). */
+/** A backend's output compared with the kernel's (difference) and with the fp64 reference (error). */
 export interface ComparedBackend {
   name: string;
   available: boolean;
-  /** Why it is not, or empty. */
+  /** Why it is not available, or empty. */
   reason: string;
   maxAbsDifference: number;
   meanAbsDifference: number;
@@ -33,7 +36,7 @@ export interface ComparedBackend {
 /** PyTorch's names. */
 const TORCH_DTYPES: Readonly<Record<TensorDtype, string>> = { fp16: 'float16', bf16: 'bfloat16', fp32: 'float32' };
 
-/** Tensors in a file, as SdpaParity writes them. */
+/** A file of tensors, as SdpaParity writes them. */
 export interface TensorFile {
   shape: Shape;
   dtype: TensorDtype;
@@ -43,24 +46,24 @@ export interface TensorFile {
 type PreparedInputs = Pick<OpenOptions, 'modes' | 'dtype'>;
 
 interface OpenOptions extends SdpaTurns {
-  /** Of the tensors. */
+  /** The dtype of the tensors. */
   dtype: TensorDtype;
   modes: readonly TimingModeName[];
-  /** Those to measure, for example "flash"; empty or undefined: all that take the shape. */
+  /** Backends to measure, for example "flash"; empty or undefined: all that take the shape. */
   backends?: readonly string[];
 }
 
 export interface SdpaOptions {
   /** Path of tools/sdpa.py. */
   script: string;
-  /** The device's place among the driver's. */
+  /** The device's ordinal in the driver. */
   ordinal: number;
   python?: string;
 }
 
 /**
- * PyTorch's SDPA on a device, backend by backend, in a process that is kept warm between jobs. What goes wrong in it is
- * never the job's error: its figures are then "not measured", with the reason.
+ * PyTorch's SDPA on a device, backend by backend, in a process that stays warm between jobs. Its errors are never the
+ * job's: the figures become "not measured", with the reason.
  */
 export class SdpaBenchmark {
   readonly #script: string;
@@ -69,7 +72,7 @@ export class SdpaBenchmark {
   #process: SdpaProcess | undefined;
   #opened: Promise<string> | undefined;
   #lacking: { error: Error; atMs: number } | undefined;
-  /** What the process holds prepared: the next job on the same shape finds graphs and plans there. */
+  /** The shape that the process has prepared: the next job on it finds graphs and plans there. */
   #prepared: { process: SdpaProcess; key: string; backends: Promise<Backend[]>; figures: KeptFigures } | undefined;
 
   constructor({ script, ordinal, python = 'python3' }: SdpaOptions) {
@@ -78,24 +81,24 @@ export class SdpaBenchmark {
     this.#ordinal = ordinal;
   }
 
-  /** Starts the process without waiting for it: a kernel is compiled meanwhile. */
+  /** Starts the process without waiting for it, while a kernel compiles. */
   start(): void {
-    this.#open().catch(() => undefined); // compare() and openShape() ask again and tell.
+    this.#open().catch(() => undefined); // compare() and openShape() retry and report the error.
   }
 
-  /** Starts the process and prepares a shape without waiting for it: a kernel is compiled and verified meanwhile. */
+  /** Starts the process and prepares a shape without waiting for it, while a kernel is compiled and verified. */
   warmUp(shape: Shape, options: PreparedInputs): void {
     this.#open()
       .then(() => this.#prepare(shape, options))
-      .catch(() => undefined); // openShape() asks again and tells.
+      .catch(() => undefined); // openShape() retries and reports the error.
   }
 
-  /** The process's id, so that it is not taken for a stranger on the device. */
+  /** The process's id, so that the process is not mistaken for a foreign one on the device. */
   get processId(): number | undefined {
     return this.#process?.usable ? this.#process.processId : undefined;
   }
 
-  /** Prepares a shape for turns. Errors: the signal's reason. */
+  /** Prepares a shape for measuring in turns. Errors: the signal's reason. */
   async openShape(shape: Shape, options: OpenOptions): Promise<SdpaShape | { missing: string }> {
     const { signal } = options;
     try {
@@ -129,7 +132,7 @@ export class SdpaBenchmark {
     }
   }
 
-  /** One preparation at a time; one that is under way for another shape is waited for. */
+  /** Runs one preparation at a time, waiting for one that is in progress for another shape. */
   async #prepare(shape: Shape, { modes, dtype }: PreparedInputs): Promise<Backend[]> {
     const process = this.#process!;
     const key = `${formatShape(shape)} ${modes.join(' ')} ${dtype}`;
@@ -147,7 +150,7 @@ export class SdpaBenchmark {
       .then((answer) => answer['backends'] as Backend[]);
     const prepared = { process, key, backends, figures: new KeptFigures() };
     this.#prepared = prepared;
-    // A shape that could not be prepared is tried anew by the next job.
+    // If a shape could not be prepared, the next job tries again.
     backends.catch(() => {
       if (this.#prepared === prepared) this.#prepared = undefined;
     });

@@ -24,7 +24,7 @@ function parity(signal = new AbortController().signal, script = FAKE): SdpaParit
   return new SdpaParity(sdpa, { shape: SHAPE, signal, dataDirectory });
 }
 
-/** An output that is off by `error` in its first element: halves that fp16 has exactly. */
+/** An output whose first element is off by `error`; all values are exact in fp16. */
 function output(error: number): VerifiedOutput {
   const bits = (values: number[]): Uint16Array => new Uint16Array(new Float16Array(values).buffer);
   const values = [1, 0.5, 0.25, -1, 2, 0, 3, 4];
@@ -75,7 +75,7 @@ pythonTest('an input that a backend, or PyTorch, did not take: the others alone 
   });
 });
 
-test('no right output, or no PyTorch: not measured, with the reason', async () => {
+test('no correct output, or no PyTorch: not measured, with the reason', async () => {
   expect(await parity().results()).toEqual({
     sdpa: [],
     sdpaMissing: 'the kernel gave no right output to compare',
@@ -93,7 +93,7 @@ test('a cancelled job does not wait for PyTorch', async () => {
   await expect(compared.results()).rejects.toThrow('cancelled');
 });
 
-test('tensors lie in the data folder while they are compared, and nowhere after', async () => {
+test('tensors are in the data folder during the comparison, and removed afterwards', async () => {
   const compared = parity();
   compared.add(output(0.5));
   await new Promise(setImmediate);

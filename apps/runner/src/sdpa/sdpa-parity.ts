@@ -8,7 +8,7 @@ import { makeTemporary } from '../store/temporary.ts';
 import type { ComparedBackend, SdpaBenchmark } from './sdpa-benchmark.ts';
 
 /**
- * What an input takes on its way to PyTorch is 16 bytes an element, of fp32 24: above this it would take seconds and
+ * Transferring an input to PyTorch takes 16 bytes per element, 24 for fp32: above this limit it would take seconds and
  * gigabytes.
  */
 export const MAX_COMPARED_ELEMENTS = 2 ** 24;
@@ -26,9 +26,8 @@ interface ParityOptions {
 }
 
 /**
- * A case's outputs beside those of PyTorch's SDPA on the same inputs and device. PyTorch compares an input while the
- * worker computes the next; what goes wrong there is
- * never the job's error.
+ * Compares a case's outputs with PyTorch's SDPA on the same inputs and device. PyTorch compares an input while the
+ * worker computes the next; its errors are never the job's.
  */
 export class SdpaParity {
   readonly #sdpa: SdpaBenchmark;
@@ -36,7 +35,7 @@ export class SdpaParity {
   readonly #signal: AbortSignal;
   readonly #dataDirectory: string;
   readonly #compared: Compared[] = [];
-  /** Why an input was not compared: the case then is not. */
+  /** Why an input was not compared; the case then has no comparison. */
   #missing: string | undefined;
   #last: Promise<void> = Promise.resolve();
 
@@ -73,7 +72,7 @@ export class SdpaParity {
     return { sdpa: first.backends.map(({ name }) => comparison(name, this.#compared)) };
   }
 
-  /** The tensors go through a file in a folder of this user alone: seeds are secret while a job runs. */
+  /** The tensors go through a file in a private folder, because seeds are secret while a job runs. */
   async #compare(output: VerifiedOutput): ReturnType<SdpaBenchmark['compare']> {
     using folder = makeTemporary(this.#dataDirectory, 'sdpa');
     const path = join(folder.path, 'tensors');
@@ -83,8 +82,8 @@ export class SdpaParity {
 }
 
 /**
- * Q, K, V, O in their dtype and the reference as fp64, one after another: what the `parity` operation of
- * tools/sdpa.py reads.
+ * Q, K, V, O in their dtype and the reference as fp64, concatenated: the input of the `parity` operation of
+ * tools/sdpa.py.
  */
 async function writeTensors(path: string, { inputs, output, reference }: VerifiedOutput): Promise<void> {
   await using file = await open(path, 'wx', 0o600);
@@ -111,5 +110,5 @@ function comparison(name: string, compared: readonly Compared[]): SdpaComparison
 }
 
 const most = (values: readonly number[]): number => Math.max(...values);
-/** Inputs of a case have the same number of elements. */
+/** A plain mean is correct because all inputs of a case have the same number of elements. */
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -3,8 +3,7 @@ import { Child } from '../sandbox/child.ts';
 import { untilAborted } from '../async.ts';
 
 /**
- * The sdpa's process could not do what it was asked. `reason` is the process's own, or ENDED, TIME_LIMIT,
- * NO_PYTHON.
+ * SDPA's process could not carry out a request. `reason` comes from the process, or is ENDED, TIME_LIMIT, NO_PYTHON.
  */
 export class SdpaError extends Error {
   readonly reason: string;
@@ -28,27 +27,26 @@ interface Pending {
 }
 
 const KEPT_ERROR_LINES = 20;
-/** Its last words may come after its exit. */
+/** Its last output may arrive after its exit. */
 const AFTER_EXIT_MS = 500;
-/** Exit statuses of a group whose program is not there or is none. */
+/** Exit statuses of a group whose program is missing or not executable. */
 const NOT_FOUND = 127;
 const NOT_RUNNABLE = 126;
 const STOP_LIMIT_MS = 5_000;
-/** PyTorch and the CUDA libraries it loads need no more of the environment than this. */
+/** The environment variables that PyTorch and its CUDA libraries need. */
 const PASSED_ON =
   /^(PATH|HOME|TMPDIR|LANG|LD_LIBRARY_PATH|VIRTUAL_ENV|PYTHON.*|CUDA_.*|NVIDIA_.*|TORCH_.*|PYTORCH_.*)$/;
 
 /**
- * tools/sdpa.py as a child process: one request at a time, each with its limit. A process that exceeds one, or
- * whose request is aborted in the middle, is
- * killed: its device work can't be waited for.
+ * tools/sdpa.py as a child process: one request at a time, each with a time limit. The process is killed if a request
+ * exceeds its limit or is aborted, because work on the device can't be waited for.
  */
 export class SdpaProcess {
   readonly #child: Child;
-  /** Since the request that runs was sent. */
+  /** Lines since the current request was sent. */
   #lastWords: string[] = [];
   #pending: Pending | undefined;
-  /** Settles with the request that came last: they are sent one after another. */
+  /** Settles with the latest request, because requests are sent one after another. */
   #last: Promise<unknown> = Promise.resolve();
   #ended: SdpaError | undefined;
   #nextId = 1;
@@ -66,7 +64,7 @@ export class SdpaProcess {
       this.#lastWords.push(line);
       if (this.#lastWords.length > KEPT_ERROR_LINES) this.#lastWords.shift();
     });
-    // A process that ended closes its pipe: the request then fails by the exit.
+    // A process that ended closes its pipe; its exit then fails the request.
     this.#child.stdin.on('error', () => undefined);
     void this.#child.ended(AFTER_EXIT_MS).then(({ exitCode, signalName, startError }) => {
       const words = this.#lastWords.at(-1);
@@ -92,7 +90,7 @@ export class SdpaProcess {
   }
 
   /**
-   * Sends a request when those before it were answered; its limit runs from then on. Errors: SdpaError; the signal's
+   * Sends a request after the earlier ones were answered; its limit starts then. Errors: SdpaError; the signal's
    * reason, also while it waits.
    */
   async request(op: string, parameters: Record<string, unknown>, call: SdpaCall): Promise<Record<string, unknown>> {
@@ -135,8 +133,8 @@ export class SdpaProcess {
   }
 
   /**
-   * Kills the process and waits, for a few seconds at most, until it is gone: one that hangs in the driver may take
-   * SIGKILL late or never.
+   * Kills the process and waits until it is gone, for a few seconds at most, because a process that hangs in the driver
+   * may take SIGKILL late or never.
    */
   async stop(): Promise<void> {
     this.#child.kill();

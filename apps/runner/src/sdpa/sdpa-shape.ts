@@ -8,13 +8,13 @@ import type { SdpaProcess } from './sdpa-process.ts';
 
 const ROUND_LIMIT_MS = 60_000;
 /**
- * How long a backend's turn takes, seconds. Half of the candidate's: four backends measured as long would take most of
- * a job.
+ * Length of a backend's turn, seconds. Half of the candidate's, because four backends with full turns would take most
+ * of a job.
  */
 const TURN_SECONDS: Record<TimingModeName, number> = { cold: 0.01, hot: 0.02 };
 const MAX_TURN_SAMPLES = 500;
 
-/** A backend as the process prepared it for a shape. */
+/** A backend that the process prepared for a shape. */
 export interface Backend {
   name: string;
   available: boolean;
@@ -22,24 +22,24 @@ export interface Backend {
   launchesPerSample: number;
 }
 
-/** New samples of a backend, named as in the result ("sdpa/flash"). */
+/** Called with new samples of a backend, named as in the result ("sdpa/flash"). */
 export type SdpaListener = (mode: TimingModeName, subject: string, samplesUs: readonly number[]) => void;
 
 export interface SdpaTurns {
   readonly signal: AbortSignal;
   readonly onSamples: SdpaListener;
-  /** Name of the job, and whether an earlier one's figures will do for it; undefined: none are used or kept. */
+  /** Name of the job, and whether it may reuse an earlier job's figures; undefined: none are used or kept. */
   readonly keeping?: { readonly job: string; readonly reuse: boolean };
 }
 
 interface SdpaTurnsOptions extends SdpaTurns {
   version: string;
   backends: readonly Backend[];
-  /** Of the graphs that the process holds. */
+  /** Figures of the graphs that the process holds. */
   figures?: KeptFigures | undefined;
 }
 
-/** Turns in which figures that are kept are checked: the first, and one when the kernel has been timed for a while. */
+/** Turns that check kept figures: the first, and one after the kernel has been timed for a while. */
 const CHECK_TURNS: readonly number[] = [1, 5];
 
 /** The backends that take a shape, measured in turns with a candidate. */
@@ -49,12 +49,12 @@ export class SdpaShape {
   readonly #backends: readonly Backend[];
   readonly #signal: AbortSignal;
   readonly #onSamples: SdpaListener;
-  /** Of each backend, turn by turn, microseconds. */
+  /** For each backend the samples of each turn, microseconds. */
   readonly #samples: Record<TimingModeName, Map<string, number[][]>> = { cold: new Map(), hot: new Map() };
   readonly #turns: Record<TimingModeName, number> = { cold: 0, hot: 0 };
   readonly #keeping: SdpaTurns['keeping'];
   readonly #figures: KeptFigures | undefined;
-  /** An earlier job's samples of each mode; removed where a check shows that they are not right any more. */
+  /** An earlier job's samples by mode; removed if a check shows that they no longer hold. */
   readonly #kept: Partial<Record<TimingModeName, KeptSamples>> = {};
   #failure: string | undefined;
 
@@ -80,8 +80,8 @@ export class SdpaShape {
   }
 
   /**
-   * One turn of every backend; where an earlier job's figures are used, only in the turns that check them, until one
-   * shows them to be wrong. Errors: the signal's reason; an SDPA that fails says so in missing().
+   * Runs one turn of every backend. If an earlier job's figures are used, only the checking turns run, until one shows
+   * that the figures no longer hold. Errors: the signal's reason; missing() reports a failing SDPA.
    */
   async turn(mode: TimingModeName): Promise<void> {
     if (this.#failure !== undefined) return;
@@ -89,7 +89,7 @@ export class SdpaShape {
     if (this.#kept[mode] && !CHECK_TURNS.includes(turn)) return;
     await this.#measure(mode);
     if (this.#drifted(mode) === undefined) return;
-    // It is measured anew: in all turns to come, and now for those that were left out.
+    // Measure again: in all turns to come, and now for the turns that were left out.
     delete this.#kept[mode];
     this.#figures?.forget(mode);
     for (let left = turn - (CHECK_TURNS.indexOf(turn) + 1); left > 0 && this.#failure === undefined; --left)
@@ -100,7 +100,7 @@ export class SdpaShape {
     return new Map([...this.#samples[mode]].map(([name, turns]) => [name, turns.flat()]));
   }
 
-  /** What the check's samples say against the kept ones; undefined: nothing. */
+  /** The difference between the check's samples and the kept ones, if too large; undefined otherwise. */
   #drifted(mode: TimingModeName): string | undefined {
     return this.#kept[mode]?.drifted(this.#samples[mode]);
   }
@@ -126,7 +126,7 @@ export class SdpaShape {
     this.#onSamples(mode, `sdpa/${name}`, samplesUs);
   }
 
-  /** Why no turn will bring more samples; undefined: turns do. */
+  /** Why no turn will bring more samples; undefined if turns do. */
   get failure(): string | undefined {
     return this.#failure ?? (this.#backends.some(({ available }) => available) ? undefined : this.#noBackend());
   }
@@ -136,12 +136,12 @@ export class SdpaShape {
     return [...this.#own(mode).values()];
   }
 
-  /** Forgets what was measured: it was the warm-up. */
+  /** Drops the samples of the warm-up. */
   restart(mode: TimingModeName): void {
     this.#samples[mode].clear();
   }
 
-  /** Without a candidate, fastest backend first; the speedup fields are 0. */
+  /** Results without a candidate, fastest backend first; the speedup fields are 0. */
   alone(mode: TimingModeName): SdpaResult[] {
     return [...this.#own(mode)].map(([name, samplesUs]) => this.#result(name, samplesUs)).sort(byMedian);
   }
@@ -155,7 +155,7 @@ export class SdpaShape {
     });
   }
 
-  /** Against the candidate's samples in the same mode, fastest backend first. */
+  /** Results relative to the candidate's samples in the same mode, fastest backend first. */
   results(mode: TimingModeName, candidateUs: ArrayLike<number>): SdpaResult[] {
     const kept = this.#kept[mode];
     if (this.#drifted(mode) !== undefined) this.#figures?.forget(mode);
@@ -175,7 +175,7 @@ export class SdpaShape {
     return results.sort(byMedian);
   }
 
-  /** Why there is no result, or why some backends are missing from it; undefined when all were measured. */
+  /** Why there is no result, or why some backends are missing from it; undefined if all were measured. */
   missing(mode: TimingModeName): string | undefined {
     if (this.#failure !== undefined) return this.#failure;
     const drifted = this.#drifted(mode);

@@ -9,7 +9,7 @@ import {
 import type { JobMethod, JobRequests } from '../jobs/job-context.ts';
 import { plannedSettings, type JudgedBy } from './judged-by.ts';
 
-/** Of a variant in a search: it is verified again before anybody accepts it. */
+/** For a variant in a search: it is verified again before acceptance. */
 const TUNE_SEEDS = 2;
 
 interface Settings {
@@ -25,7 +25,7 @@ interface Asked {
   device: Device;
 }
 
-/** The parts of a job, with the settings that the request has for them; what it leaves open is the plan's. */
+/** The parts of a job, with the request's settings for them; open settings are left to the plan. */
 export function settingsOf({ method, request, judged, device }: Asked): Settings {
   switch (method) {
     case 'build':
@@ -35,15 +35,14 @@ export function settingsOf({ method, request, judged, device }: Asked): Settings
     case 'benchmark': {
       const settings: Partial<BenchmarkSettings> = (request as JobRequests['benchmark']).settings ?? {};
       const shapes = settings.shapes ?? [];
-      // Nothing wrong is measured: one case is checked before; where two builds are compared, all that they are
-      // compared on.
+      // Wrong kernels are not measured: one case is checked before; for a comparison, every shape that is compared.
       return { verify: { shapes: settings.champion ? shapes : shapes.slice(0, 1), seedCount: 1 }, benchmark: settings };
     }
     case 'profile':
       return { profile: (request as JobRequests['profile']).settings ?? {} };
     case 'tune': {
       const { shapes, kernel, variant, champion } = request as JobRequests['tune'];
-      // The winner is compared back to back, with the kernel as it is where no other champion is named.
+      // The winner is compared back to back, with the unchanged kernel if no other champion is named.
       return {
         verify: { shapes: shapes.length > 0 ? shapes : [], seedCount: TUNE_SEEDS },
         benchmark: { shapes, champion: champion ?? create(KernelVariantSchema, { kernel, variant }) },

@@ -2,26 +2,26 @@ import { randomBytes } from 'node:crypto';
 import { TimingMode, type BenchmarkProtocol, type Device } from '@flashcore/shared/contract';
 import type { SamplingProtocol, TimingModeName } from '../../worker/messages/measuring.ts';
 
-/** Version of the way in which is measured; stands in every result. */
+/** Version of the measuring protocol; part of every result. */
 export const PROTOCOL_VERSION = 'flashcore-protocol 4';
 
 /**
- * How inputs of a verification are drawn. 1, which results from before do not name: each seed draws the next of five
- * distributions. 2: the same bits, and the probes of cases.yaml before them. 3: the same, with more probes, and shapes
- * drawn for the run where its result may be accepted. 4: three probes more, and drawn shapes that cover all pairs of
+ * Version of the inputs of a verification. 1 (not named in old results): each seed draws the next of five
+ * distributions. 2: the same bits, preceded by the probes of cases.yaml. 3: the same, with more probes, and with shapes
+ * drawn for the run if its result may be accepted. 4: three more probes, and drawn shapes that cover all pairs of
  * sizes. 5: drawn shapes of every axis and attribute that the kernel uses, and probes of every problem.
  */
 export const INPUTS_VERSION = 'flashcore-inputs 5';
 
 /**
- * A seed of the heads that the inputs of timed launches are made from. Drawn here, so that it stands in the result also
- * when the worker dies. How the inputs of a launch follow from those heads, the worker draws for each sample.
+ * A seed for the heads that the inputs of timed launches are made from. Drawn here, so that the result has it even if
+ * the worker dies. The worker draws for each sample how a launch's inputs follow from those heads.
  */
 export const drawSeed = (): string => randomBytes(8).toString('hex');
 
 export interface BenchmarkProtocolSpec {
   sampling: SamplingProtocol;
-  /** What was taken away from the protocol; undefined: nothing. */
+  /** Reductions of the protocol; undefined if there are none. */
   shortened: string | undefined;
 }
 
@@ -30,13 +30,13 @@ const DEFAULT_MAX_SAMPLES = 2_000;
 const DEFAULT_MAX_SECONDS = 10;
 const DEFAULT_HALF_WIDTH = 0.005;
 const WARM_UP_SECONDS = 5;
-/** On the emulator times are shown and judged by nobody, and a user waits for them. */
+/** On the emulator times are shown but judge nothing, and a user waits for them. */
 const SIMULATED_MAX_SECONDS = 0.3;
 const SIMULATED_WARM_UP_SECONDS = 0.02;
 
 const MODE_NAMES: Partial<Record<TimingMode, TimingModeName>> = { [TimingMode.COLD]: 'cold', [TimingMode.HOT]: 'hot' };
 
-/** Every default of the measuring protocol, in this one place. */
+/** Fills in every default of the measuring protocol. */
 export function planProtocol(
   asked: BenchmarkProtocol | undefined,
   device: Device,

@@ -1,4 +1,4 @@
-/** For which architecture a job's kernel is built, and whether it can be built and run here. */
+/** Chooses the architecture to build a job's kernel for, and checks if it can be built and run here. */
 import { FlashcoreError, type Device } from '@flashcore/shared/contract';
 import { archMismatch, type Manifest, type ResolvedVariant } from '@flashcore/shared/kernels';
 import { BY_OPTION, type Emulation } from '../build/emulation.ts';
@@ -14,17 +14,17 @@ interface ArchChoice {
   emulation: SpecContext['emulation'];
 }
 
-/** The target asked for, the device's own, or, to compile only, the least that the kernel can have. */
+/** The requested target, the device's own or, for a job that only compiles, the kernel's minimum. */
 export function chooseArch(options: ArchChoice): string {
   const { method, manifest, resolved, device, emulation } = options;
   const runs = method !== 'build';
   const wanted = resolved.arch ?? device.arch;
   const mismatch = archMismatch(manifest, wanted);
-  // The PTX engine takes code for any architecture.
+  // The PTX engine accepts code for any architecture.
   const follows = !runs || (device.simulated && manifest.emulated === 'ptx');
   const target = mismatch && follows && !resolved.arch ? manifest.minArch : wanted;
   if (runs) requireRunnable(manifest, { device, emulation, mismatch: follows ? undefined : mismatch });
-  // Only code for exactly this architecture has its instructions.
+  // Only code for exactly this architecture has its special instructions.
   return manifest.exactArch && target.replace(/[af]$/, '') === manifest.minArch.replace(/[af]$/, '')
     ? manifest.minArch
     : target;
@@ -62,7 +62,7 @@ function fibresOf(emulation: SpecContext['emulation']): Emulation | undefined {
   return found?.engine === 'fibres' ? found : undefined;
 }
 
-/** Errors: ARCH_UNSUPPORTED, COMPILER_MISSING; none where jobs are built on other hosts. */
+/** Errors: ARCH_UNSUPPORTED, COMPILER_MISSING; none if jobs are built on other hosts. */
 export function requireCompilers(
   { toolchain, emulation }: Pick<SpecContext, 'toolchain' | 'emulation'>,
   { arch, emulated }: { arch: string; emulated: boolean },

@@ -1,4 +1,4 @@
-/** What a candidate is compared with: the champion that the request names, or the device's. */
+/** Chooses the champion to compare a candidate with: the one that the request names, or the device's. */
 import { create } from '@bufbuild/protobuf';
 import {
   FlashcoreError,
@@ -36,13 +36,13 @@ interface ChampionContext {
   asked: Partial<BenchmarkSettings> | undefined;
   context: SpecContext;
   device: Device;
-  /** Of the candidate's tensors: the champion shares them. */
+  /** Dtype of the candidate's tensors, which the champion shares. */
   dtype: TensorDtype;
-  /** Id of the candidate's problem: the champion computes the same. */
+  /** Id of the candidate's problem; the champion must solve the same one. */
   problem: string;
 }
 
-/** Errors: as for the kernel of the job; the champion must take every shape that is compared, and be fit to be one. */
+/** Errors: as for the kernel of the job; the champion must take every compared shape, and qualify as a champion. */
 export function planChampion(named: KernelVariant, options: ChampionContext): ChampionSpec {
   const { benchmark, context, device } = options;
   const kernel = context.kernels.resolve(kernelOf(named.kernel));
@@ -107,20 +107,20 @@ function championSpec(
 interface AcceptedContext extends Omit<ChampionContext, 'benchmark'> {
   benchmark: BenchmarkSpec | undefined;
   judged: JudgedBy | undefined;
-  /** The request does not want it. */
+  /** The request declines the comparison. */
   leftOut: boolean;
 }
 
 /** The champion to compare with. */
 interface AcceptedChampion {
   champion: ChampionSpec | undefined;
-  /** Why there is none, or none that times are compared with. */
+  /** Why there is no champion, or none to compare times with. */
   noChampion: string | undefined;
-  /** Why one that there may be is not compared with. */
+  /** Why an existing or possible champion is not compared with. */
   leftOut: string | undefined;
 }
 
-/** The device's champion, where the plan compares with it; else why there is none. */
+/** The device's champion if the plan compares with it; else why there is none. */
 export function planAccepted(
   kernel: ResolvedKernel,
   { judged, leftOut, benchmark, ...options }: AcceptedContext,
@@ -147,15 +147,13 @@ export function planAccepted(
     const champion = acceptedSpec(found, { ...options, benchmark });
     return { champion, noChampion: device.simulated ? EMULATOR_TIMES : undefined, leftOut: undefined };
   } catch (error) {
-    // What was accepted may not build here any more; the candidate is judged without it, and says so.
+    // An accepted kernel may no longer build here; the candidate is then judged without it, and the result says so.
     if (!(error instanceof FlashcoreError)) throw error;
     return none(`the champion ${found.label} can't be compared with any more: ${error.message}`);
   }
 }
 
-/**
- * From the sources that were kept when it was built; with another compiler they give another build of the same source.
- */
+/** Rebuilt from the sources stored with the champion's build; another compiler makes another build from them. */
 function acceptedSpec(champion: Champion, options: ChampionContext): ChampionSpec {
   const { build, ...kernel } = options.context.kernels.resolve(
     create(KernelReferenceSchema, { source: { case: 'buildId', value: champion.buildId } }),

@@ -3,7 +3,7 @@ import { didYouMean } from '@flashcore/shared/text';
 import type { DeviceLoad } from '../jobs/job-context.ts';
 import { plainDeviceId } from './device-id.ts';
 
-/** Devices to choose from, and how many jobs each has. */
+/** The available devices, and the number of jobs on each. */
 export interface DeviceChoice {
   devices: readonly Device[];
   load: DeviceLoad;
@@ -12,8 +12,8 @@ export interface DeviceChoice {
 const ANY_DEVICE = 'any';
 
 /**
- * The one named, the host's first, or the least loaded of a model ("h200") or of those like the first: a job's arch,
- * plan and limits follow from its device, so it is chosen now.
+ * The named device, the host's first, or the least loaded one of a model ("h200") or of those like the first. A job's
+ * arch, plan and limits follow from its device, so it is chosen at planning.
  */
 export function chooseDevice({ devices, load }: DeviceChoice, asked: string): Device {
   const deviceId = plainDeviceId(asked);
@@ -42,7 +42,7 @@ export function chooseDevice({ devices, load }: DeviceChoice, asked: string): De
   });
 }
 
-/** "h200" is "NVIDIA H200"; so is "nvidia h200". */
+/** "h200" and "nvidia h200" match "NVIDIA H200". */
 const isModel = (name: string, asked: string): boolean =>
   [name, name.replace(/^NVIDIA /, '')].some((one) => one.toLowerCase() === asked);
 

@@ -1,4 +1,4 @@
-/** The shapes of a job: those asked for, or a set's, and their launches. */
+/** Chooses a job's shapes, requested or from a set, and plans their launches. */
 import { invalidRequest, type Shape } from '@flashcore/shared/contract';
 import {
   caseViolations,
@@ -17,22 +17,22 @@ export interface PlannedKernel {
   manifest: Manifest;
   resolved: ResolvedVariant;
   cases: Cases;
-  /** Whether a plan's gates judge the result: it then runs on the plan's shapes or not at all. */
+  /** Whether a plan's gates judge the result: the job then runs on the plan's shapes or not at all. */
   judged?: boolean;
 }
 
-/** Shapes that a job runs on; `otherHeadDim`: a set's, with this head dimension in the place of its own. */
+/** Shapes of a job; `otherHeadDim`: they come from a set, with this head dimension instead of the set's. */
 export interface ChosenShapes {
   shapes: Shape[];
   otherHeadDim?: number;
 }
 
-/** Of models, the most usual ones first. */
+/** Head dimensions of models, the most common ones first. */
 const HEAD_DIMS = [128, 96, 256, 32, 80, 112, 192, 16];
 
 /**
- * A set that no request names, as the kernel takes it: where it takes none of the shapes, with the first head dimension
- * with which it takes one.
+ * The default set, adapted to the kernel: if the kernel takes none of the shapes, the head dimension is replaced by the
+ * first one with which it takes a shape.
  */
 export function defaultShapes(set: readonly Shape[], planned: PlannedKernel): ChosenShapes {
   const { manifest, resolved, judged } = planned;
@@ -45,10 +45,7 @@ export function defaultShapes(set: readonly Shape[], planned: PlannedKernel): Ch
   return { shapes: chooseShapes([], set, planned) };
 }
 
-/**
- * Shapes that were asked for must all be taken; of a set it is enough when the kernel takes one (the others are
- * reported as refused).
- */
+/** The kernel must take all requested shapes; of a set it must take only one (the others are reported as refused). */
 export function chooseShapes(
   asked: readonly Shape[],
   set: readonly Shape[],
@@ -63,7 +60,7 @@ export function chooseShapes(
   return [...set];
 }
 
-/** Errors: INVALID_REQUEST for what is no case of the kernel's problem. */
+/** Errors: INVALID_REQUEST for shapes that are no cases of the kernel's problem. */
 function requireCases(asked: readonly Shape[], { problem }: Manifest): void {
   const violations = asked.flatMap((shape, index) => caseViolations(problem, shape, `shapes[${index}]`));
   if (violations.length > 0) throw invalidRequest(...violations);
@@ -73,7 +70,7 @@ export function acceptedShapes(shapes: readonly Shape[], manifest: Manifest, res
   return shapes.filter((shape) => checkShape(manifest, resolved, shape) === undefined);
 }
 
-/** Launches of the shapes that the kernel takes. */
+/** Launches of those shapes that the kernel takes. */
 export function shapeLaunches(
   manifest: Manifest,
   resolved: ResolvedVariant,

@@ -1,6 +1,6 @@
 export const EMULATOR_ID = 'emulator';
 
-/** "gpu:1" is "gpu1", "emulator:0" is "emulator". */
+/** Normalizes a device id: "gpu:1" becomes "gpu1", "emulator:0" becomes "emulator". */
 export const plainDeviceId = (text: string): string =>
   text
     .toLowerCase()

@@ -8,11 +8,11 @@ import { requireMemory, type MemoryUses } from './device-memory.ts';
 const GIB = 1024n ** 3n;
 const device = create(DeviceSchema, { deviceId: 'gpu0', arch: 'sm_89', memoryBytes: GIB });
 const FITS = parseShape('1x1x64x64');
-// 4 tensors of 160 MiB: 0.6 GiB a set.
+// 4 tensors of 160 MiB: a set takes 0.6 GiB.
 const HALF = parseShape('1x20x65536x64');
 const LARGE = parseShape('1x40x65536x64');
 
-/** What is said against a request, for flashcore_v6, with more in its manifest. */
+/** Violations of a request for flashcore_v6; `more` extends its manifest. */
 function violations(uses: Partial<MemoryUses>, more = ''): FieldViolation[] {
   const manifest = parseManifest(
     readFileSync(new URL('../../../../kernels/flashcore_v6/kernel.yaml', import.meta.url), 'utf8') + more,
@@ -31,7 +31,7 @@ function violations(uses: Partial<MemoryUses>, more = ''): FieldViolation[] {
   }
 }
 
-test('a shape that fits once, and not twice, is verified and profiled, and not timed', () => {
+test('a shape that fits once but not twice is verified and profiled, but not timed', () => {
   const shapes = [FITS, HALF];
   expect(violations({ verify: { shapes }, profile: { shape: HALF } })).toEqual([]);
   expect(violations({ asked: { benchmark: { shapes } }, verify: { shapes }, benchmark: { shapes } })).toEqual([
@@ -43,7 +43,7 @@ test('a shape that fits once, and not twice, is verified and profiled, and not t
   ]);
 });
 
-test('every part of a request names its own field', () => {
+test('every part of a request names its field', () => {
   const shapes = [LARGE];
   const fields = (uses: Partial<MemoryUses>): string[] => violations(uses).map(({ field }) => field);
   const of = { asked: { verify: { shapes }, benchmark: { shapes } }, verify: { shapes }, benchmark: { shapes } };
@@ -62,7 +62,7 @@ test('every part of a request names its own field', () => {
   ]);
 });
 
-test('the workspace counts; a shape that the kernel does not take is not judged', () => {
+test('the workspace counts; a shape that the kernel does not take is ignored', () => {
   const shapes = [HALF, parseShape('1x40x65536x96')];
   const partial = 'workspace: { partial: "B * H * S * D * 8" }\n';
   expect([

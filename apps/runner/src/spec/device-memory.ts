@@ -1,6 +1,6 @@
 /**
- * Shapes that can't fit into a device's memory are refused before a job exists: the device would be held for minutes to
- * find it out.
+ * Refuses shapes that can't fit into a device's memory before a job exists; otherwise the job would hold the device for
+ * minutes to find out.
  */
 import { invalidRequest, type Device, type FieldViolation, type Shape } from '@flashcore/shared/contract';
 import {
@@ -16,7 +16,7 @@ import type { JobMethod } from '../jobs/job-context.ts';
 
 export interface MemoryUses {
   method: JobMethod;
-  /** As the request has them; without shapes, a set's are taken. */
+  /** As requested; without shapes, those of a set are used. */
   asked: { verify?: { shapes?: readonly Shape[] }; benchmark?: { shapes?: readonly Shape[] } };
   verify: { shapes: readonly Shape[] } | undefined;
   benchmark: { shapes: readonly Shape[] } | undefined;
@@ -29,23 +29,23 @@ interface Kernel {
 }
 
 interface Use {
-  /** Of the request. */
+  /** Request field that the shape comes from. */
   field: (shape: Shape) => string;
   shapes: readonly Shape[];
-  /** Sets of tensors and workspace on the device at once. */
+  /** Number of simultaneous sets of tensors and workspace on the device. */
   sets: number;
 }
 
 const GIB = 1024 ** 3;
-/** A benchmark's pool of inputs is up to twice a launch's own. */
+/** A benchmark's pool of inputs takes up to twice a launch's memory. */
 const BENCHMARK_SETS = 2;
 
 /**
- * Errors: INVALID_REQUEST. What the driver and other processes hold is not counted, so that what passes here can still
- * end as OUT_OF_MEMORY.
+ * Errors: INVALID_REQUEST. Memory of the driver and other processes is not counted, so an accepted job can still end as
+ * OUT_OF_MEMORY.
  */
 export function requireMemory(device: Device, kernel: Kernel, uses: MemoryUses): void {
-  // Of a partition that no node has told of yet: the node that takes the job refuses it.
+  // Unknown for a partition without a registered node yet; the node that takes the job checks.
   if (device.memoryBytes === 0n) return;
   const violations = usesOf(uses).flatMap(({ field, shapes, sets }) =>
     shapes.flatMap((shape) => {
@@ -56,7 +56,7 @@ export function requireMemory(device: Device, kernel: Kernel, uses: MemoryUses):
   if (violations.length > 0) throw invalidRequest(...violations);
 }
 
-/** The verification before a benchmark takes less than the benchmark itself. */
+/** The verification before a benchmark needs less than the benchmark itself, so it is not listed. */
 function usesOf({ method, asked, verify, benchmark, profile }: MemoryUses): Use[] {
   const part = (name: string): string => (method === 'runExperiment' ? name : 'settings');
   const listed =
@@ -76,7 +76,7 @@ function usesOf({ method, asked, verify, benchmark, profile }: MemoryUses): Use[
   ];
 }
 
-/** What was wanted and what a shape takes; undefined: it fits, or the kernel does not take it. */
+/** Required and available memory for a shape; undefined if it fits, or the kernel does not take it. */
 function excess(
   device: Device,
   { manifest, resolved }: Kernel,

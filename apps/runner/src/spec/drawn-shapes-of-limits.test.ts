@@ -1,4 +1,4 @@
-/** Which shapes are drawn from which limits, over many runs. */
+/** Checks which shapes are drawn from which limits, over many runs. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
@@ -21,15 +21,15 @@ import { drawForRun, drawShapes, type Below } from './drawn-shapes.ts';
 
 const read = (path: string): string => readFileSync(join(REPOSITORY_ROOT, 'kernels', path), 'utf8');
 const cases = parseCases(read('cases.yaml'), 'cases.yaml');
-/** A share of them is judged. */
+/** Enough runs to judge a share of them. */
 const RUNS = 40;
-/** Where one must have what all have. */
+/** Enough for a property that every run must have. */
 const FEW_RUNS = 6;
 
 const emulator = create(DeviceSchema, { simulated: true, multiprocessors: 58, memoryBytes: 2n ** 33n });
 const gpu = create(DeviceSchema, { multiprocessors: 132, memoryBytes: 2n ** 37n });
 
-/** The same numbers for the same seed. */
+/** Deterministic numbers for a seed. */
 function numbers(seed: number): Below {
   let state = seed;
   return (count) => {
@@ -58,7 +58,7 @@ function drawn(path: string, { device = emulator, limits, count = FEW_RUNS }: Dr
   return runs;
 }
 
-/** What kernels that were written to be right on known shapes are wrong on: three extents or more at a time. */
+/** Shapes on which kernels written for known shapes fail; some need several conditions at once. */
 const WRONG_ON: Record<string, (shape: Shape) => boolean> = {
   'more heads than a case has': (shape) => all(shape) > 32,
   'CTAs beyond a wave': (shape) => all(shape) > 148 && shape.sequenceLength > 1,
@@ -83,7 +83,7 @@ const WRONG_ON_WIDTHS: typeof WRONG_ON = {
   'between 64 and 128': ({ headDim }) => headDim > 64 && headDim < 128,
 };
 const all = ({ batch, heads }: Shape): number => batch * heads;
-/** Of the runs, at least: what a kernel is wrong on is drawn. */
+/** Least share of runs that must draw a failing shape. */
 const SHARE = 0.85;
 
 const WRONG: [kernel: string, on: typeof WRONG_ON][] = [
@@ -112,7 +112,7 @@ test.each(inFull(WRONG, ([kernel]) => kernel === 'flashcore_v6'))(
   },
 );
 
-test('a GPU has longer rows, and as many heads as the limit allows or more than 65,535', () => {
+test('a GPU draws longer rows, and as many heads as the limit allows or more than 65,535', () => {
   for (const [kernel, most] of [
     ['fa_v1_baseline', 65_535],
     ['flashcore_v10', 65_536],
@@ -129,7 +129,7 @@ test('a GPU has longer rows, and as many heads as the limit allows or more than 
   expect(Math.max(...longest)).toBeGreaterThan(6_000);
 });
 
-test('a head dimension that no case has is drawn in each run of a kernel that takes one', () => {
+test('every run draws a head dimension outside the cases, for a kernel that takes one', () => {
   for (const shapes of drawn('cheating/shapes_unlisted_head_dim'))
     expect(shapes.some(({ headDim }) => headDim === 96)).toBe(true);
 });
@@ -139,7 +139,7 @@ test.each([
   ['one length', '  - { require: "D == 64 && S == 512", because: "x" }'],
   ['few heads', '  - { require: "D == 64 && B * H <= 8", because: "x" }'],
   ['short rows', '  - { require: "D == 64 && S <= 64", because: "x" }'],
-])('limits that exclude some aims leave the others: %s', (_, limits) => {
+])('limits that exclude some classes of shapes leave the others: %s', (_, limits) => {
   for (const shapes of drawn('fa_v1_baseline', { limits })) expect(shapes.length).toBeGreaterThan(0);
 });
 
@@ -147,7 +147,7 @@ test('limits that exclude everything leave none', () => {
   expect(drawn('fa_v1_baseline', { limits: '  - { require: "S > 2000000000", because: "x" }' }).flat()).toEqual([]);
 });
 
-test('nothing of what a run draws follows from a request: two runs of the same request differ', () => {
+test('draws do not depend on the request: two runs of the same request differ', () => {
   const manifest = parseManifest(read('flashcore_v6/kernel.yaml'), 'flashcore_v6');
   const kernel = { manifest, resolved: resolveVariant(manifest), cases, device: emulator };
   const [first, second] = [drawForRun(kernel), drawForRun(kernel)];
@@ -156,7 +156,7 @@ test('nothing of what a run draws follows from a request: two runs of the same r
   expect(first.shapes.map(formatShape)).not.toEqual(second.shapes.map(formatShape));
 });
 
-/** Runs of an example kernel, by the values of their shapes. */
+/** Values of the shapes drawn in runs of an example kernel. */
 function drawnValues(kernel: string, device = emulator) {
   const folder = join(REPOSITORY_ROOT, 'examples/kernels', kernel);
   const manifest = parseManifest(readFileSync(join(folder, 'kernel.yaml'), 'utf8'), kernel);
@@ -174,7 +174,7 @@ function drawnValues(kernel: string, device = emulator) {
 
 type Values = Readonly<Record<string, number>>;
 
-/** What kernels of other problems, and of attention's other forms, are wrong on: each run has it. */
+/** Shapes on which kernels of other problems and of attention's other forms fail; nearly every run must draw each. */
 const ELSEWHERE: Record<string, Record<string, (values: Values) => boolean>> = {
   rmsnorm: {
     'more columns than a case': ({ N }) => N! > 8192,
@@ -212,7 +212,7 @@ test.each(Object.entries(ELSEWHERE))('%s: every axis and attribute that it uses 
   expect(seldom.map(([name]) => name)).toEqual([]);
 });
 
-test('a GPU has more rows of a problem than a grid has in y, within what its own reference computes in seconds', () => {
+test("a GPU draws more rows than a grid has in y, which a problem's own reference computes in seconds", () => {
   for (const shapes of drawnValues('rmsnorm', gpu)) {
     expect(Math.max(...shapes.map(({ rows }) => rows!))).toBeGreaterThanOrEqual(65_535);
     expect(shapes.reduce((sum, { rows, N }) => sum + rows! * N!, 0)).toBeLessThan(24 * 2 ** 20);

@@ -24,58 +24,61 @@ import type { DrawnSpec } from './job-spec.ts';
 import { coveringShapes, shapeClasses, type SizeClasses } from './shape-coverage.ts';
 import { uniqueShapes } from './unique-shapes.ts';
 
-/** A whole number from 0 to `count` - 1. */
+/** Draws a whole number from 0 to `count` - 1. */
 export type Below = (count: number) => number;
 
 interface DrawnKernel extends PlannedKernel {
   device: Device;
 }
 
-/** Shapes and seeds for a run whose result may be accepted. Nothing in them follows from the request. */
+/** Draws shapes and seeds for a run whose result may be accepted. They do not depend on the request. */
 export const drawForRun = (kernel: DrawnKernel): DrawnSpec => ({
   shapes: drawShapes(kernel, randomInt),
   seeds: Array.from({ length: INPUTS_A_SHAPE }, () => randomBytes(8).toString('hex')),
 });
 
-/** N(0, 1), and saturated logits: a key that is left out of many shows only where it has nearly all weight. */
+/** N(0, 1), and saturated logits, because omitting one of many keys shows only if that key has nearly all weight. */
 const INPUTS_A_SHAPE = 2;
 
 interface Budget {
-  /** Operations of a shape that is longer than the cases, of another, and of all shapes together. */
+  /** FLOPs of a shape that is longer than the cases, of any other shape, and of all shapes together. */
   longFlops: number;
   flops: number;
   allFlops: number;
-  /** Elements of a tensor. */
+  /** Most elements of a tensor. */
   elements: number;
   longest: number;
   shapes: number;
 }
 /**
- * Limits on each shape of a run and on all. A GPU's are computed ahead by 16 processors, the longest in a tenth of a
- * second. A problem's own reference has one thread an input, and no vector instructions.
+ * Limits for each shape of a run and for all together. For a GPU, 16 CPUs compute the references in advance, the
+ * longest in a tenth of a second. A problem's own reference has one thread per input, and no vector instructions.
  */
 const BUDGETS: Record<'simulated' | 'real' | 'ownReference', Budget> = {
   simulated: { longFlops: 6e8, flops: 1e8, allFlops: 2.4e9, elements: 2 ** 18, longest: 2 ** 11, shapes: 20 },
   real: { longFlops: 2e10, flops: 2e9, allFlops: 5e10, elements: 2 ** 23, longest: 2 ** 14, shapes: 32 },
   ownReference: { longFlops: 2e8, flops: 5e7, allFlops: 8e8, elements: 2 ** 20, longest: 2 ** 14, shapes: 24 },
 };
-/** CTAs that the devices of today take at once, one an SM: a kernel may know that of another device than the run's. */
+/**
+ * CTAs that today's largest devices run at once, one per SM: a kernel may fail at a wave of another device than the
+ * run's.
+ */
 const MOST_MULTIPROCESSORS = 148;
 const MOST_COUNT = 2 ** 13;
-/** A class of their own begins here: short rows only leave room for them. */
+/** Larger counts are a class of their own: only short rows leave room for them. */
 const MANY = 2 ** 10;
 const GRID_Y_LIMIT = 65_535;
-/** Shapes that a run's are chosen from. */
+/** Number of drawn shapes from which a run's shapes are chosen. */
 const POOL = 288;
-/** Of the budget, and beyond it: for pairs of forms and sizes. */
+/** Share of the budget, in addition to it, for pairs of forms and sizes. */
 const FORMS_SHARE = 0.5;
-/** Tiles that kernels have whose manifests name none. */
+/** Tile sizes assumed for kernels whose manifests name none. */
 const USUAL_TILES = [16, 64];
 const SHORTEST_TILE = 8;
 const LONGEST_TILE = 512;
-/** A limit may ask that a length is a multiple of one of these. */
+/** Limits may require a length to be a multiple of one of these. */
 const MULTIPLES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
-/** Widths that a manifest is asked for: all up to 16, multiples of 8, and those next to powers of two. */
+/** Widths that are tried with a manifest: all up to 16, multiples of 8, and neighbors of powers of two. */
 const WIDTHS = [
   ...new Set([
     ...Array.from({ length: 16 }, (_, index) => index + 1),
@@ -85,9 +88,9 @@ const WIDTHS = [
 ].toSorted((a, b) => a - b);
 
 /**
- * Shapes from everything that the kernel's limits allow, the smallest first: every axis and attribute that the kernel
- * uses, in all pairs of classes that the budget allows (shape-coverage.ts); first with one form of the problem at a
- * time.
+ * Draws shapes from everything that the kernel's limits allow, the smallest first: every axis and attribute that the
+ * kernel uses, in all pairs of classes that the budget allows (shape-coverage.ts); first with only one form of the
+ * problem at a time.
  */
 export function drawShapes(kernel: DrawnKernel, below: Below): Shape[] {
   const { device, manifest } = kernel;
@@ -102,7 +105,7 @@ export function drawShapes(kernel: DrawnKernel, below: Below): Shape[] {
       })),
       { shapes: share * draw.budget.shapes, flops: share * draw.budget.allFlops },
     );
-  // A kernel that takes many forms is tried on as many sizes as one that takes a single form.
+  // So a kernel with many forms is tried on as many sizes as one with a single form.
   const chosen = [...cover(true, 1), ...(draw.hasForms ? cover(false, FORMS_SHARE) : [])];
   const grid = device.simulated ? undefined : draw.beyondGrid();
   return uniqueShapes(grid ? [...chosen, grid] : chosen).toSorted(
@@ -111,7 +114,7 @@ export function drawShapes(kernel: DrawnKernel, below: Below): Shape[] {
 }
 
 type Range = readonly [number, number];
-/** Values by the names of axes and attributes. */
+/** Values by axis or attribute name. */
 type Chosen = Map<string, number>;
 
 class ShapeDraw {
@@ -120,10 +123,10 @@ class ShapeDraw {
   readonly #kernel: DrawnKernel;
   readonly #problem: Problem;
   readonly #below: Below;
-  /** Axes that the kernel uses, and so may have a value other than the default. */
+  /** Axes that the kernel uses, so they may have values other than their defaults. */
   readonly #axes: readonly ProblemAxis[];
   readonly #widths: ReadonlyMap<string, readonly number[]>;
-  /** From and to, each as likely as the others. */
+  /** Ranges, all equally likely. */
   readonly #lengths: readonly Range[];
   readonly #longestCase: number;
   readonly #counts: readonly Range[];
@@ -170,8 +173,8 @@ class ShapeDraw {
   }
 
   /**
-   * A shape that the kernel takes and the budget allows; undefined: this time there is none. One that is `plain` leaves
-   * axes with a default at that, and all attributes but one.
+   * A shape that the kernel takes and the budget allows; undefined if this draw gave none. A `plain` shape keeps the
+   * defaults of axes that have them, and of all attributes but one.
    */
   shape(plain: boolean): Shape | undefined {
     const drawn = plain ? this.#shuffled(this.#attributes()).slice(0, 1) : this.#attributes();
@@ -213,7 +216,10 @@ class ShapeDraw {
     return this.#taken(chosen, flops);
   }
 
-  /** A shape with more independent work than a grid has CTAs in y; undefined: the kernel takes none. */
+  /**
+   * A shape with more independent work than a grid's limit of CTAs in y, if the budget allows it; undefined if the
+   * kernel takes none.
+   */
   beyondGrid(): Shape | undefined {
     const [last] = this.#required('count').toReversed();
     if (last === undefined) return undefined;
@@ -233,7 +239,7 @@ class ShapeDraw {
     });
   }
 
-  /** Gives axes with a default another value three times in four, where the kernel takes it. */
+  /** With probability 3/4, gives each axis with a default another value, if the kernel takes it. */
   #drawOptional(chosen: Chosen): void {
     for (const { name, default: fallback, draw } of this.#axes) {
       if (!fallback) continue;
@@ -261,8 +267,8 @@ class ShapeDraw {
   }
 
   /**
-   * The shape itself if the kernel takes it; else with lengths rounded up to a multiple that its limits ask for, or
-   * with less work.
+   * The shape itself if the kernel takes it; else with lengths rounded up to a multiple required by its limits, or with
+   * less work.
    */
   #nearestTaken(chosen: Chosen): Shape | undefined {
     const lengths = this.#of('length').flatMap(({ name }) => {
@@ -321,23 +327,23 @@ class ShapeDraw {
     return this.#axes.filter((axis) => axis.draw === draw);
   }
 
-  /** Those that every case says. */
+  /** Axes without a default. */
   #required(draw: AxisDraw): ProblemAxis[] {
     return this.#of(draw).filter((axis) => !axis.default);
   }
 
-  /** As many short ones as long ones, by their logarithm. */
+  /** Log-uniform: short extents are as likely as long ones. */
   #between(least: number, most: number): number {
     const share = this.#below(2 ** 20) / 2 ** 20;
     return Math.min(most, Math.floor(least * ((most + 1) / least) ** share));
   }
 
-  /** Three times in four next to the end of a tile: one less, its end, one more. */
+  /** With probability 3/4, moves a length next to the end of a tile: one less, the end, or one more. */
   #nearTile(length: number): number {
     const tile = this.#oneOf(this.classes.tiles)!;
     const drawn = this.#below(4);
     const tiles = Math.round(length / tile);
-    // Below a tile's half the nearest end would be no key at all.
+    // Below half a tile the nearest end would be 0, that is, no keys at all.
     return drawn === 3 || tiles === 0 ? length : tiles * tile + drawn - 1;
   }
 
@@ -351,7 +357,7 @@ class ShapeDraw {
   }
 }
 
-/** From one more than a limit to the next; limits ascend, equal ones make no range. */
+/** Ranges from one more than a limit to the next limit; limits ascend, and equal ones make no range. */
 const ranges = (limits: readonly number[]): Range[] =>
   limits
     .slice(1)
@@ -362,10 +368,10 @@ const shapeWith = (values: readonly (readonly [string, number])[]): Shape => sha
 
 const product = (numbers: readonly number[]): number => numbers.reduce((all, each) => all * each, 1);
 
-/** As takesShape(), and whether a CTA of the device can have the shared memory that the shape's launches ask for. */
+/** Like takesShape(), and also whether the device has the shared memory that the shape's launches need per CTA. */
 function fitsDevice(kernel: DrawnKernel, shape: ShapeFields): boolean {
   const plan = planOf(kernel, shape);
-  // The emulator has an L4's limits, and Hopper's for kernels that run on nothing else.
+  // The emulator has an L4's limits, and Hopper's for kernels that need exactly that architecture.
   const { manifest, device } = kernel;
   const hopper = device.simulated && manifest.minArch.endsWith('a') ? archLimits(manifest.minArch) : undefined;
   const most = hopper?.smemPerCtaOptinBytes ?? device.smemOptinBytes;
@@ -380,7 +386,7 @@ function planOf({ manifest, resolved }: PlannedKernel, shape: ShapeFields): Laun
   try {
     return planLaunches(manifest, resolved, shape);
   } catch (error) {
-    // A shape that its launches can't have is refused wherever it is asked for.
+    // A shape whose launches are impossible is refused, whichever request names it.
     if (error instanceof FlashcoreError) return undefined;
     throw error;
   }
@@ -389,6 +395,6 @@ function planOf({ manifest, resolved }: PlannedKernel, shape: ShapeFields): Laun
 function fitsMemory(kernel: DrawnKernel, shape: ShapeFields): boolean {
   const workspace = planOf(kernel, shape)!.workspace.reduce((sum, { bytes }) => sum + bytes, 0);
   const needed = caseBytes(kernel.manifest.problem, shape, kernel.resolved.dtype) + workspace;
-  // Unknown of a partition that no node has told of.
+  // Unknown for a partition without a registered node yet.
   return kernel.device.memoryBytes === 0n || 2 * needed <= Number(kernel.device.memoryBytes);
 }

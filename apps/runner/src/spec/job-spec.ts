@@ -8,7 +8,9 @@ import type { ChosenShapes } from './choose-shapes.ts';
 import type { JudgedBy } from './judged-by.ts';
 import type { VariantPlan } from './tune-variants.ts';
 
-/** What to do, with every default filled in; all that a request can be wrong about was found while it was made. */
+/**
+ * The work of a job, with every default filled in. Making it has checked everything that can be wrong with a request.
+ */
 export interface JobSpec {
   method: JobMethod;
   kernel: ResolvedKernel;
@@ -16,38 +18,41 @@ export interface JobSpec {
   resolved: ResolvedVariant;
   /** nvcc's target. */
   arch: string;
-  /** The variant with USE_WMMA=0, to run where the one asked for fails; what it decides is the plan's. */
+  /** The variant with USE_WMMA=0, which runs if the requested one fails; the plan defines what it decides. */
   fallback: ResolvedVariant | undefined;
-  /** Plan and gates; an experiment's alone. */
+  /** Plan and gates; only for an experiment. */
   judged: JudgedBy | undefined;
-  /** Whether the result may decide who is champion; an experiment's alone. */
+  /** Whether the result may decide the champion; only for an experiment. */
   ranking: RunRanking | undefined;
-  /** Launches of these shapes decide about dynamic shared memory and occupancy. */
+  /** Shapes whose launches determine dynamic shared memory and occupancy. */
   shapes: Shape[];
   verify: VerifySpec | undefined;
   benchmark: BenchmarkSpec | undefined;
   profile: ProfileSpec | undefined;
-  /** What the variant asked for is compared with, on the shapes of the benchmark. */
+  /** The champion to compare the requested variant with, on the shapes of the benchmark. */
   champion: ChampionSpec | undefined;
-  /** Why there is none, or none that times are compared with. */
+  /** Why there is no champion, or none to compare times with. */
   noChampion: string | undefined;
-  /** The accepted champion that the result may replace, as an acceptance must name it; undefined: there is none. */
+  /**
+   * The accepted champion that the result may replace, in the form that an acceptance names it; undefined if there is
+   * none.
+   */
   over: Pick<Champion, 'job' | 'label'> | undefined;
   /** A search over variants. */
   tune: TuneSpec | undefined;
-  /** Shapes that no client sees, for what leads a search; empty: there are none, or the job is no search's. */
+  /** Held-out shapes for the leader of a search; empty if there are none, or the job does not belong to a search. */
   heldOut: readonly Shape[];
 }
 
-/** Whether a run is ranked, and by which rules. */
+/** Whether a run is ranked, and the digest of its rules. */
 export interface RunRanking {
-  /** All reasons why it is not; empty: it is. */
+  /** All reasons why the run is not ranked; empty if it is. */
   reasons: string[];
   /** SHA-256 over the gates file, the plan's name and the cases file. */
   rulesDigest: string;
 }
 
-/** Which variants a search looks at, and when it begins no other measurement. */
+/** The variants of a search, and the limits after which it starts no further measurement. */
 export interface TuneSpec {
   plan: VariantPlan;
   /** 0: no limit. */
@@ -58,20 +63,20 @@ export interface TuneSpec {
 
 export interface VerifySpec extends ChosenShapes {
   seedCount: number;
-  /** Given by the request; empty: fresh ones. */
+  /** From the request; empty: newly drawn. */
   seeds: string[];
   tolerance: { profile?: string; absolute: number; relative: number };
-  /** Run a case under compute-sanitizer too, on a GPU. */
+  /** Also run a case under compute-sanitizer, on a GPU. */
   sanitize: boolean;
-  /** Whether small cases on inputs that break known mistakes come first. */
+  /** Whether small cases on inputs that reveal known mistakes run first. */
   probes: boolean;
-  /** Whether the long one is among them. */
+  /** Whether the long probes are among them. */
   longProbes: boolean;
-  /** Shapes that nobody knows; undefined: the result can't be accepted. */
+  /** Secret shapes drawn for this run; undefined if the result can't be accepted. */
   drawn: DrawnSpec | undefined;
 }
 
-/** Drawn for one run, and told when it is over. */
+/** Drawn for one run, and reported after it. */
 export interface DrawnSpec {
   shapes: readonly Shape[];
   /** Each shape runs on one input of each seed. */
@@ -81,7 +86,7 @@ export interface DrawnSpec {
 /** Profiles whose results may be accepted. */
 export const STRICT_PROFILES: readonly string[] = ['parity', 'strict'];
 
-/** Whether errors are judged by what rounding explains, too: a request with a tolerance of its own may want less. */
+/** Whether errors are also judged by what rounding explains; not if a request sets its own tolerance. */
 export const judgesRounding = ({ tolerance: { profile = '' } }: Pick<VerifySpec, 'tolerance'>): boolean =>
   STRICT_PROFILES.includes(profile);
 
@@ -89,36 +94,36 @@ export interface BenchmarkSpec extends ChosenShapes {
   modes: TimingModeName[];
   protocol: BenchmarkProtocolSpec;
   tolerance: { absolute: number; relative: number };
-  /** Backends of SDPA measured in turns, for example "flash"; empty: all. */
+  /** Backends of SDPA to measure in turns, for example "flash"; empty: all. */
   sdpaBackends: string[];
-  /** Whether SDPA's figures of an earlier job will do, once a few samples have checked them. */
+  /** Whether an earlier job's SDPA figures may be reused, after a check with a few samples. */
   reuseSdpa: boolean;
   /** Launches of the legacy loop; 0: none. */
   legacyLaunches: number;
 }
 
 export interface ChampionSpec {
-  /** Set for the device's champion, which the request did not name: built, and timed where times say something. */
+  /** Set for the device's champion, which the request did not name: it is built, and timed if times mean something. */
   accepted: Champion | undefined;
   /** Shapes that are compared. */
   shapes: Shape[];
   kernel: ResolvedKernel;
   resolved: ResolvedVariant;
   arch: string;
-  /** Hot unless the request names modes: back to back the spread is the smaller one. */
+  /** Hot unless the request names modes, because back-to-back launches have the smaller spread. */
   modes: TimingModeName[];
-  /** One seed on each shape compared, before anything is timed. */
+  /** One seed on each compared shape, before anything is timed. */
   verify: Omit<VerifySpec, 'shapes'>;
 }
 
 export interface ProfileSpec extends Omit<ChosenShapes, 'shapes'> {
   shape: Shape;
   metricSet: string;
-  /** Counters by the profiler's own names, beside those of the set. */
+  /** Counters by the profiler's own names, in addition to those of the set. */
   counters: string[];
 }
 
-/** Kernel and variant, as lists of jobs name them. */
+/** Kernel and variant, as shown in lists of jobs. */
 export const labelOf = ({ kernel, resolved, tune }: JobSpec): string => {
   if (tune) return `${kernel.kernelId}, ${tune.plan.variants.length} variants`;
   return resolved.label === 'default' ? kernel.kernelId : `${kernel.kernelId} ${resolved.label}`;

@@ -25,28 +25,28 @@ import {
 } from '@flashcore/shared/kernels';
 import type { JobRequests } from '../jobs/job-context.ts';
 
-/** A gates file as it was read. */
+/** A gates file as read. */
 export interface GatesText {
   text: string;
   file: GatesFile;
 }
 
-/** What an experiment is judged by. */
+/** The plan and gates that judge an experiment. */
 export interface JudgedBy {
   plan: Plan;
   isDefault: boolean;
-  /** In the order of the file, then the kernel's own. */
+  /** In the order of the file, then the kernel's own gates. */
   gates: PlannedGate[];
   /** The gates file, as text. */
   text: string;
-  /** Whether it came with the request. */
+  /** Whether the gates file came with the request. */
   clientGates: boolean;
-  /** Locked gates that the kernel's own manifest loosens. */
+  /** Locked gates that the kernel's manifest loosens. */
   loosened: string[];
   needs: GateNeeds;
   /** SHA-256 over file, plan and the kernel's own gates. */
   digest: string;
-  /** Where the gates are from, in words. */
+  /** Where the gates come from, in words. */
   source: string;
 }
 
@@ -58,8 +58,8 @@ interface JudgedKernel {
 }
 
 /**
- * The plan that a request names, by its own gates file or the runner's. Errors: INVALID_MANIFEST for the file,
- * INVALID_REQUEST for a plan, case set or shape that there is not.
+ * The plan that a request names, from its own gates file or the runner's. Errors: INVALID_MANIFEST for the file,
+ * INVALID_REQUEST for an unknown plan, case set or shape.
  */
 export function judgedBy(
   request: JobRequests['runExperiment'],
@@ -88,7 +88,7 @@ export function judgedBy(
   };
 }
 
-/** Errors: INVALID_REQUEST naming the gate whose shape is neither a case set nor a shape. */
+/** Errors: INVALID_REQUEST naming a gate whose shape is neither a case set nor a shape. */
 function checkShapes(gates: readonly PlannedGate[], cases: Cases): void {
   for (const { id, metric } of gates) {
     if (metric.shape === undefined) continue;
@@ -114,7 +114,7 @@ interface Settings {
 
 const MODES = { cold: TimingMode.COLD, hot: TimingMode.HOT } as const;
 
-/** What the request asks for, and where it leaves something open, what the plan and its gates need. */
+/** The request's settings; those it leaves open come from the plan and its gates. */
 export function plannedSettings(
   { verify, benchmark, profile }: JobRequests['runExperiment'],
   { plan, needs }: JudgedBy,

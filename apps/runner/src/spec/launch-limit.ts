@@ -1,13 +1,12 @@
 import type { ProblemCase } from '@flashcore/shared/kernels';
 
-/** What any launch gets, however small its shape: a busy host must not make a kernel look endless. */
+/** Minimum for any launch, however small its shape, so that a busy host does not make a kernel look endless. */
 const BASE_MS = 8_000;
 /**
- * Far below what the slowest kernel of the ladder reaches: the emulator does some 1e9 operations a second on two
- * processors, a GPU 1e12.
+ * Far below the slowest kernel of the ladder: the emulator does some 1e9 operations a second on two CPUs, a GPU 1e12.
  */
 const SLOWEST_FLOPS_PER_MS = { simulated: 2e4, real: 1e7 };
-/** The hooks that find races cost about ten times. */
+/** The race hooks make a launch about ten times slower. */
 const INSTRUMENTED_FACTOR = 10;
 
 /** How long one run of a case's launches may take before its process is killed, milliseconds. */

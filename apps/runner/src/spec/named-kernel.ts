@@ -2,14 +2,14 @@ import { toBinary } from '@bufbuild/protobuf';
 import { VariantSchema, invalidRequest, type KernelReference, type Variant } from '@flashcore/shared/contract';
 import type { ResolvedKernel } from '../kernels.ts';
 
-/** The kernel that a request names. Errors: INVALID_REQUEST where it names none. */
+/** The kernel that a request names. Errors: INVALID_REQUEST if it names none. */
 export function kernelOf(reference: KernelReference | undefined): KernelReference {
   if (!reference)
     throw invalidRequest({ field: 'kernel.source', description: 'must be set: a kernel_id, a tree or a build_id' });
   return reference;
 }
 
-/** The variant asked for, or the one that a build_id stands for, beside which there must be no other. */
+/** The requested variant, or that of the build_id, which a request can't combine with another variant. */
 export function variantOf({ build }: ResolvedKernel, asked: Variant | undefined, field: string): Variant | undefined {
   if (!build) return asked;
   if (asked && toBinary(VariantSchema, asked).byteLength > 0)

@@ -8,7 +8,7 @@ import { caseSet } from './case-set.ts';
 import { defaultShapes } from './choose-shapes.ts';
 import { chooseTolerance } from './phase-specs.ts';
 
-test("a tolerance has a profile's name only with the profile's numbers: wider ones are no parity", () => {
+test("a tolerance has a profile's name only with the profile's numbers: wider ones are not parity", () => {
   const cases = parseCases(readFileSync(`${REPOSITORY_ROOT}/kernels/cases.yaml`, 'utf8'), 'cases.yaml');
   const chosen = (asked: Partial<Omit<Tolerance, '$typeName'>>) =>
     chooseTolerance(create(ToleranceSchema, asked), { cases, dtype: 'fp16' });
@@ -34,7 +34,7 @@ test.each([
   ['D == 128 && causal == 0', ['1x1x64x128', '1x2x113x128c'], 128],
   ['D <= 32', ['1x1x64x32', '1x2x113x32c'], 32],
   ['D <= 64', ['1x1x64x64', '1x2x113x64c'], undefined],
-])('a kernel that requires %s has the default shapes as it takes them', (require, shapes, otherHeadDim) => {
+])('default shapes are adapted to a kernel that requires %s', (require, shapes, otherHeadDim) => {
   const cases = parseCases(readFileSync(`${REPOSITORY_ROOT}/kernels/cases.yaml`, 'utf8'), 'cases.yaml');
   const written = readFileSync(`${REPOSITORY_ROOT}/kernels/fa_v1_baseline/kernel.yaml`, 'utf8');
   const limited = written.replace(/^limits:\n( .*\n)*/m, `limits: [{ require: "${require}", because: "a test" }]\n`);
@@ -48,7 +48,7 @@ test.each([
 
 const WRITTEN = readFileSync(`${REPOSITORY_ROOT}/kernels/cases.yaml`, 'utf8');
 
-/** cases.yaml with a profile and a set of one's own. */
+/** cases.yaml with an additional profile and set. */
 const withOwn = (profile: string, shape: string): string =>
   WRITTEN.replace(/^tolerances:\n/m, `tolerances:\n  mine: ${profile}\n`).replace(
     /^sets:\n/m,
@@ -57,7 +57,7 @@ const withOwn = (profile: string, shape: string): string =>
 const PROFILE = '{ atol: 0.5, rtol: 0.25, bf16: { atol: 0.75, rtol: 0.25 } }';
 const SHAPE = '{ B: 1, H: 2, S: 3, D: 64, causal: true }';
 
-test('a profile and a set added to cases.yaml are as good as those that it came with', () => {
+test('a profile and a set added to cases.yaml count like those that it came with', () => {
   const cases = parseCases(withOwn(PROFILE, SHAPE), 'cases.yaml');
   const mine = create(ToleranceSchema, { profile: 'mine' });
   expect([

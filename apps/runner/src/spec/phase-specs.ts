@@ -1,4 +1,4 @@
-/** What a request's settings for verify, benchmark and profile come to, with every default filled in. */
+/** Fills in every default of a request's settings for verify, benchmark and profile. */
 import {
   invalidRequest,
   type BenchmarkSettings,
@@ -25,12 +25,15 @@ import { sdpaBackendsOf } from './sdpa-backends.ts';
 
 const DEFAULT_SEEDS = 5;
 const LONG_PROBES = 'long_probes';
-/** The cases that a kernel must pass before anyone looks at its speed, and the probes for themselves. */
+/**
+ * Sets whose verification includes probes: the cases that a kernel must pass before its speed counts, and the probe
+ * sets.
+ */
 const PROBED_SETS: readonly string[] = ['parity', 'probes', LONG_PROBES];
 
 interface PlannedVerify extends PlannedKernel {
   device: Device;
-  /** The result may become a champion: its kernel is probed, and tried on drawn shapes, whatever it is verified on. */
+  /** The result may become a champion: its kernel always runs the probes and drawn shapes, whatever its other cases. */
   acceptable: boolean;
 }
 
@@ -82,7 +85,7 @@ export function planBenchmark(
 
 interface AskedShapes {
   asked: readonly Shape[];
-  /** The set's name in the request; none: it is the default. */
+  /** The set's name in the request; undefined for the default set. */
   named: string | undefined;
   set: readonly Shape[];
 }
@@ -95,16 +98,16 @@ function parametersText(manifest: Manifest): string {
   return names.length === 0 ? '' : `, and ${names.join(', ')} changes it`;
 }
 
-/** As torch.utils.benchmark's; on the emulator a launch may take a second. */
+/** As in torch.utils.benchmark; on the emulator a launch may take a second. */
 const LEGACY_LAUNCHES = { gpu: 100, simulated: 3 };
 
 const legacyLaunches = (wanted: boolean, { simulated }: Device): number =>
   wanted ? LEGACY_LAUNCHES[simulated ? 'simulated' : 'gpu'] : 0;
 
-/** Operations of a case that the emulator profiles in seconds. */
+/** FLOPs of a case that the emulator profiles in seconds. */
 const MOST_EMULATED_FLOPS = 2e9;
 
-/** The emulator profiles the problem's emulated case where the canonical one would take it minutes. */
+/** The emulator profiles the problem's emulated case if the canonical one would take minutes. */
 export function planProfile(
   settings: Partial<ProfileSettings>,
   planned: PlannedKernel & { device: Device },
@@ -127,11 +130,11 @@ export function planProfile(
 
 interface Tolerances {
   cases: Cases;
-  /** Of the kernel's tensors. */
+  /** Dtype of the kernel's tensors. */
   dtype: TensorDtype;
 }
 
-/** Numbers of the request's own have no profile's name: what passes within them has not passed the profile. */
+/** A request's own numbers do not get a profile's name, because passing them is not passing the profile. */
 export function chooseTolerance(asked: Tolerance | undefined, { cases, dtype }: Tolerances): VerifySpec['tolerance'] {
   const profile = asked?.profile || cases.defaults.tolerance;
   const { atol, rtol } = toleranceProfile(cases, profile, dtype);

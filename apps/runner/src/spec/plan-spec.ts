@@ -27,7 +27,7 @@ import type { SpecContext } from './spec-context.ts';
 import { planVariants } from './tune-variants.ts';
 import { uniqueShapes } from './unique-shapes.ts';
 
-/** Toggle that turns tensor cores off: kernels that have it get a fallback. */
+/** Toggle that turns tensor cores off; kernels with this toggle get a fallback. */
 export const WMMA_TOGGLE = 'USE_WMMA';
 
 /**
@@ -63,7 +63,7 @@ export function planSpec<Method extends JobMethod>(
     named && benchmark
       ? { champion: planChampion(named, { ...asked, benchmark }), noChampion: undefined, leftOut: undefined }
       : planAccepted(kernel, { ...asked, judged, leftOut: experiment?.noChampion ?? false });
-  // The emulator would take minutes for the parity cases of every variant.
+  // On the emulator the parity cases of every variant would take minutes.
   if (method === 'tune' && device.simulated && verify && benchmark) verify.shapes = benchmark.shapes;
   const shapes = uniqueShapes([
     ...(verify?.shapes ?? []),
@@ -108,7 +108,7 @@ export function planSpec<Method extends JobMethod>(
     shapes:
       shapes.length > 0 ? shapes : acceptedShapes([...cases.sets.parity, ...cases.sets.canonical], manifest, resolved),
   };
-  // What a manifest plans wrongly is known now: no job is made to tell it.
+  // Finds errors of the manifest's launch plans now, before a job exists.
   for (const each of [resolved, spec.fallback]) if (each) shapeLaunches(manifest, each, spec.shapes);
   return spec;
 }
@@ -122,7 +122,7 @@ interface PlannedJob {
   judged: JudgedBy | undefined;
 }
 
-/** The phases that a request's settings come to. Errors: INVALID_REQUEST, SHAPE_UNSUPPORTED. */
+/** Plans the phases for a request's settings. Errors: INVALID_REQUEST, SHAPE_UNSUPPORTED. */
 function phaseSpecs(
   request: JobRequests[JobMethod],
   parts: ReturnType<typeof settingsOf>,
@@ -133,27 +133,27 @@ function phaseSpecs(
   const acceptable = judged?.plan.acceptable ?? false;
   const verify = parts.verify && planVerify(parts.verify, { ...planned, acceptable });
   const benchmark = parts.benchmark && planBenchmark(parts.benchmark, planned);
-  // Shapes that a gate names in addition to the plan's, where the request leaves the shapes to the plan.
+  // Adds shapes that gates name in addition to the plan's, if the request leaves the shapes to the plan.
   if (benchmark && judged && !device.simulated && namesNoShapes((request as RunExperimentRequest).benchmark))
     benchmark.shapes = uniqueShapes([...benchmark.shapes, ...acceptedShapes(judged.needs.shapes, manifest, resolved)]);
   if (benchmark) benchmark.reuseSdpa = mayReuseSdpa(method, { asked: parts.benchmark, judged });
   return { verify, benchmark, profile: parts.profile && planProfile(parts.profile, planned) };
 }
 
-/** The phases of the same request without any settings of its own; a text: why the plan can't be run. */
+/** The phases of the same request without its own settings; or a text: why the plan can't be run. */
 function fixedPhases({ plan, gatesYaml }: RunExperimentRequest, planned: PlannedJob): PhaseSpecs | string {
   const request = create(RunExperimentRequestSchema, { plan, gatesYaml });
   const { method, judged, device } = planned;
   try {
     return phaseSpecs(request, settingsOf({ method, request, judged, device }), planned);
   } catch (error) {
-    // The kernel takes none of the plan's shapes; those that the request names, it may take.
+    // The kernel takes none of the plan's shapes, but may take those that the request names.
     if (!(error instanceof FlashcoreError)) throw error;
     return `the plan can't be run: ${error.message}`;
   }
 }
 
-/** The champion that a gateway named; empty: there is none. */
+/** The champion that a gateway named; undefined if there is none. */
 const assignedChampion = ({ championJob, championLabel }: AssignedRun): JobSpec['over'] =>
   championJob === '' ? undefined : { job: championJob, label: championLabel };
 
@@ -170,7 +170,7 @@ const planTune = (request: JobRequests['tune'], of: TuneParts): TuneSpec => ({
   remeasure: request.remeasure,
 });
 
-/** The same variant without tensor cores, where the kernel has the toggle and it is on. */
+/** The same variant without tensor cores, if the kernel has the toggle and it is on. */
 export function fallbackOf(
   manifest: Manifest,
   variant: Variant | undefined,

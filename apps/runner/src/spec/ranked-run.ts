@@ -1,6 +1,6 @@
 /**
- * Which runs are ranked: those that the runner's owner fixed in everything that decides, by kernels/gates.yaml and
- * kernels/cases.yaml. Only their results can be accepted or stand in the leaderboard.
+ * Decides which runs are ranked: those for which the runner's owner fixed everything that decides, in
+ * kernels/gates.yaml and kernels/cases.yaml. Only their results can be accepted or appear in the leaderboard.
  */
 import { createHash } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
@@ -17,16 +17,16 @@ import {
 } from './job-spec.ts';
 import type { JudgedBy } from './judged-by.ts';
 
-/** Fewer inputs leave out a distribution: what a kernel gets wrong may show on one of them only. */
+/** Fewer inputs would leave out a distribution, and a kernel's mistake may show on only one of them. */
 export const FEWEST_SEEDS = 5;
 
-/** Whether the result of this job may decide who is champion: the one predicate for it. */
+/** Whether the result of this job may decide the champion; no other code decides this. */
 export const isRankedRun = ({ ranking }: Pick<JobSpec, 'ranking'>): boolean => ranking?.reasons.length === 0;
 
 export const rankingMessage = ({ reasons, rulesDigest }: RunRanking): Ranking =>
   create(RankingSchema, { ranked: reasons.length === 0, reasons, rulesDigest });
 
-/** What a job does, in its phases. */
+/** A job's work by phase. */
 export interface PhaseSpecs {
   verify: VerifySpec | undefined;
   benchmark: BenchmarkSpec | undefined;
@@ -38,18 +38,18 @@ interface RankedParts {
   judged: JudgedBy;
   casesDigest: string;
   problem: Problem;
-  /** What the request asks for. */
+  /** As requested. */
   asked: PhaseSpecs;
-  /** What the same request would come to, were all its settings left to the plan; a text: why that can't be run. */
+  /** The same request with all its settings left to the plan; or a text: why that can't be run. */
   fixed: PhaseSpecs | string;
-  /** Why the champion that there is, or may be, is not compared with; undefined: it is, or there is none. */
+  /** Why an existing or possible champion is not compared with; undefined if it is, or there is none. */
   championLeftOut: string | undefined;
 }
 
-/** Decides from a compiled job whether it is ranked, with all reasons why it is not. */
+/** Decides from a compiled job whether it is ranked, and lists all reasons why it is not. */
 export function rankingOf(parts: RankedParts): RunRanking {
   const { request, judged, casesDigest, problem, fixed } = parts;
-  // Of a problem that is not flashcore's: its owner may edit it.
+  // Set for problems that are not flashcore's own, because the runner's owner may edit them.
   const definition = ownDefinition(problem);
   const rulesDigest = createHash('sha256')
     .update(JSON.stringify([judged.text, judged.plan.name, casesDigest, ...(definition ? [definition] : [])]))
@@ -72,7 +72,7 @@ export function rankingOf(parts: RankedParts): RunRanking {
   return { reasons, rulesDigest };
 }
 
-/** Whoever says what is right decides the verdict: that is the runner's owner. */
+/** The definition of a correct answer decides the verdict, so it must come from the runner's owner. */
 const problemReasons = ({ id, brought }: Problem): string[] =>
   brought ? [`the problem ${id} comes from the client: the runner's owner installs it (serve --problems FOLDER)`] : [];
 
@@ -122,7 +122,7 @@ function benchmarkReasons(asked: BenchmarkSpec, fixed: BenchmarkSpec): string[] 
   ];
 }
 
-/** In what a request measures less than the protocol. */
+/** Where a request measures less than the protocol. */
 function samplingLimits(asked: SamplingProtocol, fixed: SamplingProtocol): string[] {
   return [
     ...(asked.minSamples < fixed.minSamples || asked.maxSamples < fixed.maxSamples ? ['the number of samples'] : []),
@@ -131,7 +131,7 @@ function samplingLimits(asked: SamplingProtocol, fixed: SamplingProtocol): strin
   ];
 }
 
-/** Counters are only read for the plan's gates: those of another shape would be another figure. */
+/** Counters are read only for the plan's gates: those of another shape would be other figures. */
 function profileReasons(asked: ProfileSpec | undefined, fixed: ProfileSpec | undefined): string[] {
   if (!fixed) return [];
   const lacking = fixed.counters.some((counter) => !asked?.counters.includes(counter));

@@ -23,13 +23,13 @@ const judgedByPlan = (plan: string) =>
 test.each([
   ['merge', true],
   ['explore', true],
-  // success decides, and the group fast, of which speedup_sdpa is a member.
+  // The gate `success` decides, and so does the group `fast`, which contains speedup_sdpa.
   ['final', false],
 ])('plan %s: %s', (plan, may) => {
   expect(mayReuseSdpa('runExperiment', { asked: undefined, judged: judgedByPlan(plan) })).toBe(may);
 });
 
-test('a latency alone, and backends that were named, are measured anew', () => {
+test('SDPA is always measured for a benchmark, and for named backends', () => {
   const judged = judgedByPlan('merge');
   expect(mayReuseSdpa('benchmark', { asked: {}, judged: undefined })).toBe(false);
   expect(mayReuseSdpa('runExperiment', { asked: { sdpaBackends: ['flash'] }, judged })).toBe(false);

@@ -9,8 +9,8 @@ interface Measured {
 }
 
 /**
- * Whether SDPA's figures of an earlier job will do: an experiment's and a search's, unless backends are named or a gate
- * that decides rests on SDPA.
+ * Whether an earlier job's SDPA figures may be used: in an experiment or a search, unless backends are named or a
+ * deciding gate depends on SDPA.
  */
 export function mayReuseSdpa(method: JobMethod, { asked, judged }: Measured): boolean {
   if ((method !== 'runExperiment' && method !== 'tune') || (asked?.sdpaBackends ?? []).length > 0) return false;

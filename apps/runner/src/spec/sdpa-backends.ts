@@ -3,7 +3,7 @@ import { didYouMean } from '@flashcore/shared/text';
 
 const SDPA_BACKENDS = ['flash', 'cudnn', 'efficient', 'math'];
 
-/** Names with or without "sdpa/"; "sdpa" is all of them. Errors: INVALID_REQUEST naming the backends. */
+/** Names with or without "sdpa/"; "sdpa" means all. Errors: INVALID_REQUEST naming the backends. */
 export function sdpaBackendsOf(asked: readonly string[]): string[] {
   if (asked.includes('sdpa')) return [];
   return asked.map((text) => {

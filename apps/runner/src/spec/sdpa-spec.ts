@@ -11,7 +11,7 @@ import { uniqueShapes } from './unique-shapes.ts';
 export interface SdpaSpec {
   device: Device;
   shapes: Shape[];
-  /** Of its tensors. */
+  /** Dtype of the tensors. */
   dtype: TensorDtype;
   modes: TimingModeName[];
   protocol: BenchmarkProtocolSpec;
@@ -23,7 +23,7 @@ interface SdpaContext extends DeviceChoice {
   cases: Cases;
 }
 
-/** Errors: INVALID_REQUEST, also for a device that has no PyTorch by its kind. */
+/** Errors: INVALID_REQUEST, also for a kind of device without PyTorch. */
 export function planSdpa({ options, settings }: BenchmarkRequest, { devices, cases, load }: SdpaContext): SdpaSpec {
   const device = chooseDevice({ devices, load }, options?.deviceId ?? '');
   if (device.simulated)

@@ -1,7 +1,8 @@
 /**
- * Which of many shapes a run takes. A kernel can be wrong on any combination of sizes, and most mistakes need two or
- * three at a time (a causal mask and a ragged end, odd heads and many of them): so every pair of classes that any of
- * the shapes has is in a run, as far as its budget goes, and as many triples as there is room for.
+ * Chooses a run's shapes from many. A kernel can be wrong on any combination of sizes, and most mistakes need two or
+ * three conditions at once (a causal mask and a ragged end; an odd number of heads and many of them). A run therefore
+ * covers every pair of classes that any of the shapes has, as far as its budget allows, and as many triples as there is
+ * room for.
  */
 import { type CaseValues, type Problem, valueOr } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
@@ -10,27 +11,27 @@ import { entryOf } from '@flashcore/shared/text';
 export interface SizeClasses {
   tiles: readonly number[];
   lengths: readonly number[];
-  /** Of the product of all counts. */
+  /** Limits for the product of all counts. */
   counts: readonly number[];
   /** All widths that the kernel takes, by axis. */
   widths: ReadonlyMap<string, readonly number[]>;
-  /** Axes and attributes of the kernel. */
+  /** Axes and attributes that the kernel uses. */
   uses: ReadonlySet<string>;
 }
 
-/** More widths than these are classed by their place among the kernel's. */
+/** If a kernel takes more widths, they are grouped by their rank. */
 const WIDTH_CLASSES = 4;
-/** Beyond it a count is many. */
+/** Larger counts are "many". */
 const FEW = 4;
-/** Constants beyond it count threads more often than rows or keys of a tile. */
+/** Larger constants are more often numbers of threads than rows or keys of a tile. */
 const MOST_OF_A_TILE = 128;
-/** What a new triple, and an extent that no other shape has, are worth in pairs; and all flops of the budget. */
+/** Worth, in pairs, of a new triple, of an extent that no other shape has, and of all FLOPs of the budget. */
 const TRIPLE = 1 / 4;
 const NEW_EXTENT = 1;
 const WHOLE_BUDGET = 8;
 
 interface Classed {
-  /** One for each axis and attribute. */
+  /** One class for each axis and attribute. */
   classes: readonly string[];
   extents: readonly string[];
 }
@@ -43,7 +44,7 @@ export interface Classified<Shape> extends Classed {
 interface Scored<Shape> extends Classified<Shape> {
   pairs: readonly string[];
   triples: readonly string[];
-  /** Its worth when it was last computed. The more is covered, the less a shape is worth, so this is an upper bound. */
+  /** The shape's worth when it was last computed. Worth only falls as more is covered, so this is an upper bound. */
   atMost: number;
 }
 
@@ -90,14 +91,14 @@ function scored<Shape>(each: Classified<Shape>): Scored<Shape> {
   return { ...each, pairs, triples, atMost: Infinity };
 }
 
-/** The classes of a case, whose values are complete. */
+/** The classes of a case, whose values must be complete. */
 export function shapeClasses(problem: Problem, values: CaseValues, sizes: SizeClasses): Classed {
   const axes = problem.axes.filter(({ name, default: fallback }) => !fallback || sizes.uses.has(name));
   const counts = axes.filter(({ draw, default: fallback }) => draw === 'count' && !fallback);
   const tile = Math.max(...sizes.tiles.filter((each) => each <= MOST_OF_A_TILE), Math.min(...sizes.tiles));
   const ofAxes = axes.flatMap(({ name, draw, default: fallback }) => {
     const extent = entryOf(values, name)!;
-    // A head of K and V for all heads of Q, and one for some of them, are classes of their own.
+    // One K and V head for all heads of Q, and one for some of them, are separate classes.
     const isOne = draw === 'divisor' && extent === 1;
     const beside = fallback ? [`${name} ${isOne ? 'one' : Math.sign(extent - valueOr(extent, fallback, values))}`] : [];
     if (draw === 'width') return [...beside, `${name} width ${widthClass(extent, sizes.widths.get(name)!)}`];
@@ -130,7 +131,7 @@ const parity = (count: number): string => (count === 1 ? 'one' : ['even', 'odd']
 /** The number of limits that a value exceeds. */
 const rank = (value: number, limits: readonly number[]): number => limits.filter((limit) => value > limit).length;
 
-/** In a tile: at its end, one short of it, one beyond, or somewhere. */
+/** Position in a tile: at its end, one short of it, one beyond, or elsewhere. */
 function endOf(length: number, tile: number): string {
   const rest = length % tile;
   if (rest === 0) return 'full';

@@ -7,21 +7,21 @@ import type { KernelCatalog } from '../kernels.ts';
 import type { ChampionPlace } from '../store/decisions.ts';
 import type { GatesText } from './judged-by.ts';
 
-/** What the runner knows when it plans a job. */
+/** The runner's knowledge when it plans a job. */
 export interface SpecContext {
   devices: readonly Device[];
   kernels: KernelCatalog;
-  /** Undefined: jobs are built on other hosts, and what these have is not known. */
+  /** Undefined if jobs are built on other hosts, whose tools are not known. */
   toolchain: Toolchain | undefined;
-  /** What the emulator runs kernels with; undefined: that of another host, which is not known. */
+  /** Engine and compiler of the emulator; undefined if it is on another host and not known. */
   emulation: (() => Emulation) | undefined;
-  /** Of a problem. Errors: INVALID_MANIFEST. */
+  /** Cases of a problem. Errors: INVALID_MANIFEST. */
   cases: (problem: Problem) => Cases;
-  /** kernels/gates.yaml; read for experiments alone. */
+  /** kernels/gates.yaml; read only for experiments. */
   gates: () => GatesText;
-  /** The device's champion that a kernel of this lineage is compared with; undefined: there is none. */
+  /** The device's champion to compare a kernel of this lineage with; undefined if there is none. */
   championFor: (lineage: () => readonly string[], place: ChampionPlace) => Champion | undefined;
   load: DeviceLoad;
-  /** Shapes that the host keeps to itself. */
+  /** Shapes that the host keeps secret. */
   heldOut: readonly Shape[];
 }

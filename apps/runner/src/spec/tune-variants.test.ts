@@ -7,7 +7,7 @@ import { planVariants } from './tune-variants.ts';
 
 const SHAPE = parseShape('1x1x64x64');
 
-/** So many parameters, of two values each. */
+/** A manifest with a number of parameters of two values each. */
 const manifestOf = (parameters: number) =>
   parseManifest(
     `id: choices
@@ -36,7 +36,7 @@ test('planVariants() draws from as many combinations as a result can count, and 
     expect(() => planned(parameters)).toThrow('parameters: must have at most 2147483647 combinations');
 });
 
-test('planVariants() tries all values of a parameter that is named twice, each once', () => {
+test('planVariants() tries all values of a parameter that is named twice, each value once', () => {
   const parameters = [[0n], [1n, 0n], [1n]].map((values) => ({ name: 'P_0', values }));
   const { variants, combinations } = planVariants(manifestOf(2), create(TuneRequestSchema, { parameters }), {
     device: FAKE_DEVICE,
@@ -46,7 +46,7 @@ test('planVariants() tries all values of a parameter that is named twice, each o
 });
 
 test.each(['toString', 'constructor', '__proto__'])(
-  'planVariants() takes no parameter %s from every object',
+  'planVariants() refuses %s, a property of every object, as a parameter',
   (name) => {
     const asked = create(TuneRequestSchema, { maxTrials: 4, parameters: [{ name, values: [1n] }] });
     expect(() => planVariants(manifestOf(2), asked, { device: FAKE_DEVICE, shapes: [SHAPE] })).toThrow(

@@ -10,25 +10,25 @@ import {
 import { invalidRequest, type Device, type Shape, type TuneRequest } from '@flashcore/shared/contract';
 import { didYouMean, entryOf } from '@flashcore/shared/text';
 
-/** More combinations are drawn from, never listed. */
+/** With more combinations, variants are drawn instead of listed. */
 const MAX_GRID = 100_000;
-/** TuneResult counts them in an int32, and a place among them is a double. */
+/** TuneResult counts combinations in an int32, and an index among them is a double. */
 const MAX_COMBINATIONS = 2 ** 31 - 1;
 
-/** The variants that a search looks at, the default first where it is among them. */
+/** The variants of a search, the default first if it is included. */
 export interface VariantPlan {
   readonly variants: readonly ResolvedVariant[];
-  /** Combinations of the values asked for, those that the manifest refuses included. */
+  /** Combinations of the requested values, including those that the manifest refuses. */
   readonly combinations: number;
-  /** What `variants` are: all of them, or as many as the budget has, drawn by the seed. */
+  /** Whether `variants` were drawn by the seed, as many as the budget has; otherwise they are all variants. */
   readonly drawn: boolean;
 }
 
 type Axis = readonly [name: string, values: readonly number[]];
 
 /**
- * All combinations of the manifest's parameter values, or of those asked for; as many as `maxTrials` drawn at random
- * where there are more. Errors: INVALID_REQUEST for an unknown parameter or value, or too many combinations.
+ * All combinations of the manifest's parameter values, or of the requested ones; if there are more than `maxTrials`,
+ * that many drawn at random. Errors: INVALID_REQUEST for an unknown parameter or value, or too many combinations.
  */
 export function planVariants(
   manifest: Manifest,
@@ -74,7 +74,7 @@ export function planVariants(
 
 function axesOf(manifest: Manifest, asked: TuneRequest['parameters']): Axis[] {
   const named = new Map<string, number[]>();
-  // A parameter that is named twice has the values of both.
+  // The values of a parameter that is named twice are combined.
   for (const { name, values } of asked) named.set(name, [...(named.get(name) ?? []), ...values.map(Number)]);
   const known = Object.keys(manifest.parameters);
   for (const [name, values] of named) {
@@ -91,7 +91,7 @@ function axesOf(manifest: Manifest, asked: TuneRequest['parameters']): Axis[] {
         description: `${name}=${wrong ?? ''}: must be of ${parameter.values.join(', ')}`,
       });
   }
-  // Without names, all are varied but those that decide the dtype: times of different dtypes do not compare.
+  // Without names, all vary except those that decide the dtype, because times of different dtypes are not comparable.
   const fixed = new Set(named.size === 0 ? dtypeParameters(manifest) : known);
   return known.flatMap((name): Axis[] => {
     const values = named.get(name) ?? (fixed.has(name) ? undefined : entryOf(manifest.parameters, name)?.values);
@@ -99,7 +99,7 @@ function axesOf(manifest: Manifest, asked: TuneRequest['parameters']): Axis[] {
   });
 }
 
-/** The combination of a number: the last axis runs fastest. */
+/** The combination with an index; the last axis varies fastest. */
 function valuesAt(axes: readonly Axis[], index: number): Record<string, bigint> {
   const values = new Map<string, bigint>();
   let rest = index;
@@ -110,7 +110,10 @@ function valuesAt(axes: readonly Axis[], index: number): Record<string, bigint> 
   return Object.fromEntries(values);
 }
 
-/** All in order, or as many as wanted first drawn by the seed, without repeats; the rest stand in for refused ones. */
+/**
+ * All indices in order; or indices drawn by the seed, without repeats: the first `wanted`, then replacements for
+ * refused ones.
+ */
 function* indices(combinations: number, wanted: number, seed: number): Generator<number> {
   if (wanted === combinations) {
     for (let index = 0; index < combinations; ++index) yield index;
@@ -118,7 +121,7 @@ function* indices(combinations: number, wanted: number, seed: number): Generator
   }
   const random = new Random(seed);
   const taken = new Set<number>();
-  // Refused ones are drawn too: a bound keeps a manifest that refuses nearly all from being drawn from for ever.
+  // Refused indices are drawn too, so a limit is needed for a manifest that refuses nearly all.
   for (let draws = 0; draws < 50 * wanted && taken.size < combinations; ++draws) {
     const index = Math.floor(random.uniform() * combinations);
     if (taken.has(index)) continue;

@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { FlashcoreError, type Sha256 } from '@flashcore/shared/contract';
 import { BlobStore } from './blob-store.ts';
 
-/** Files that jobs made (machine code, samples, reports), by digest. */
+/** Files made by jobs (machine code, samples, reports), stored by digest. */
 export class ArtifactStore {
   readonly #blobs: BlobStore;
   readonly folder: string;
@@ -13,29 +13,30 @@ export class ArtifactStore {
     this.#blobs = new BlobStore(folder);
   }
 
-  /** Keeps bytes and gives their digest. Errors: DISK_FULL. */
+  /** Stores bytes and returns their digest. Errors: DISK_FULL. */
   put(bytes: Uint8Array): Sha256 {
     return this.#blobs.put(bytes);
   }
 
-  /** Keeps a copy of a file. Errors: DISK_FULL. */
+  /** Stores a copy of a file. Errors: DISK_FULL. */
   putFile(path: string): Sha256 {
     return this.#blobs.put(readFileSync(path));
   }
 
   /**
-   * The bytes, their digest verified. Errors: ARTIFACT_NOT_FOUND, also when the file was damaged; it is then set aside.
+   * The bytes, after checking their digest. Errors: ARTIFACT_NOT_FOUND, also if the file was damaged; it is then set
+   * aside.
    */
   get(sha256: Sha256): Buffer {
     return this.#blobs.read(sha256) ?? this.#missing(sha256);
   }
 
-  /** Where the file is; not verified. */
+  /** Path of the file; its content is not verified. */
   path(sha256: Sha256): string {
     return this.#blobs.path(sha256);
   }
 
-  /** As get(), open, for somebody who reads it in pieces. Errors: those of get(). */
+  /** Like get(), but returns an open file to read in pieces. Errors: those of get(). */
   async open(sha256: Sha256): Promise<FileHandle> {
     return (await this.#blobs.open(sha256)) ?? this.#missing(sha256);
   }

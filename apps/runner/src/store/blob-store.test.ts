@@ -21,7 +21,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 const bytes = Buffer.from('content');
 const sha256 = sha256Of(bytes);
 
-test('put() keeps bytes under their digest, once', () => {
+test('put() stores bytes under their digest, once', () => {
   const blobs = new BlobStore(folder);
   expect([blobs.put(bytes), blobs.put(bytes)]).toEqual([sha256, sha256]);
   expect(blobs.read(sha256)).toEqual(bytes);
@@ -31,7 +31,7 @@ test('put() keeps bytes under their digest, once', () => {
 test.for([
   ['flipped', (path: string) => writeFileSync(path, 'kontent')],
   ['cut off', (path: string) => truncateSync(path, 3)],
-] as const)('a file whose content was %s is not given, and can be put again', ([, damage]) => {
+] as const)('a file whose content was %s is not returned, and can be stored again', ([, damage]) => {
   const artifacts = new ArtifactStore(folder);
   artifacts.put(bytes);
   damage(artifacts.path(sha256));
@@ -45,7 +45,7 @@ test.for([
   ['a link to a file with the bytes', (path: string, real: string) => symlinkSync(real, path)],
   ['a pipe', (path: string) => execFileSync('mkfifo', [path])],
   ['a folder', (path: string) => mkdirSync(path)],
-] as const)('%s is no file of a store: not read, set aside, and replaced by put()', ([, place]) => {
+] as const)('%s does not count as a stored file: not read, set aside, and replaced by put()', ([, place]) => {
   const blobs = new BlobStore(folder);
   const path = blobs.path(sha256);
   const real = join(folder, 'real');
@@ -62,7 +62,7 @@ test.for([
   expect([blobs.read(sha256), readFileSync(real)]).toEqual([bytes, bytes]);
 });
 
-test('links in the place of the folders of a store lead nothing out of it', () => {
+test("links in place of a store's folders never lead out of the store", () => {
   const [outside, store] = [join(folder, 'outside'), join(folder, 'store')];
   for (const path of [outside, store]) mkdirSync(path, { recursive: true });
   writeFileSync(join(outside, 'key'), 'a private key');
@@ -75,7 +75,7 @@ test('links in the place of the folders of a store lead nothing out of it', () =
   expect(readdirSync(join(store, 'quarantine'))).toHaveLength(1);
 });
 
-test('a text that is no digest leads to no path, whatever its type says', () => {
+test('a text that is not a digest becomes no path, even if its type says it is one', () => {
   const blobs = new BlobStore(folder);
   const digest = '../flashcore.db' as typeof sha256;
   for (const use of [() => blobs.path(digest), () => blobs.read(digest), () => blobs.has(digest)])
@@ -88,7 +88,7 @@ test('a file that is not kept leaves nothing, nor does one that a killed runner 
   writer.write(bytes);
   expect(blobs.has(sha256)).toBe(false);
   writer.close();
-  blobs.openWriter().write(bytes); // Never closed: as if killed.
+  blobs.openWriter().write(bytes); // Never closed, as if the runner was killed.
   expect(readdirSync(join(folder, 'incoming'))).toHaveLength(1);
   new BlobStore(folder);
   expect(readdirSync(join(folder, 'incoming'))).toEqual([]);

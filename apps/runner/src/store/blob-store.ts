@@ -8,27 +8,27 @@ import { storageError } from './storage-error.ts';
 import { makeRoom, openVerified, ownFolder, readVerified, sizeOfStored, type StoredPlace } from './verified-file.ts';
 
 /**
- * Files kept under the digest of their content: written beside their place, put on disk, then renamed, so that a file
- * is there whole or not at all. Once kept, it outlives a power cut: its name is on the disk too.
+ * Files stored under the digest of their content. They are written elsewhere, flushed to disk, then renamed, so that a
+ * file is complete or missing. A stored file survives a power cut, because its name is flushed too.
  */
 export class BlobStore {
   readonly #folder: string;
   readonly #temporary: string;
 
-  /** Makes the folder and drops what a killed runner left half-written in it. */
+  /** Makes the folder and removes files that a killed runner left half-written in it. */
   constructor(folder: string) {
     this.#folder = folder;
     this.#temporary = ownFolder(join(folder, 'incoming'));
-    // The folder stays: on a full disk none could be made.
+    // Only its content is removed, because the folder could not be made again on a full disk.
     for (const name of readdirSync(this.#temporary)) rmSync(join(this.#temporary, name), { recursive: true });
   }
 
-  /** Where the file of a digest is, or would be. */
+  /** Path of a digest's file, whether or not it exists. */
   path(sha256: Sha256): string {
     return this.#place(sha256).path;
   }
 
-  /** Read again: whatever the types say, no other text becomes a path. Errors: INVALID_REQUEST. */
+  /** Parsed again, so that no other text becomes a path, whatever its type says. Errors: INVALID_REQUEST. */
   #place(digest: Sha256): StoredPlace {
     const sha256 = parseSha256(digest);
     return { store: this.#folder, path: join(this.#folder, sha256.slice(0, 2), sha256.slice(2)) };
@@ -38,33 +38,33 @@ export class BlobStore {
     return this.size(sha256) !== undefined;
   }
 
-  /** Whether there is such a file; it then counts as used. */
+  /** Marks a file as used; returns whether it exists. */
   markUsed(sha256: Sha256): boolean {
     if (!this.has(sha256)) return false;
     markUsed(this.path(sha256));
     return true;
   }
 
-  /** Size in bytes; undefined when there is no such file. */
+  /** Size in bytes; undefined if there is no such file. */
   size(sha256: Sha256): number | undefined {
     return sizeOfStored(this.#place(sha256));
   }
 
-  /** Reads a file and checks its digest. A damaged file is set aside; undefined then, and when there is none. */
+  /** Reads a file and checks its digest; undefined if it is missing, or damaged and therefore set aside. */
   read(sha256: Sha256): Buffer | undefined {
     const bytes = readVerified(this.#place(sha256), sha256);
     if (bytes) markUsed(this.path(sha256));
     return bytes;
   }
 
-  /** As above, open, for somebody who reads it in pieces. */
+  /** Like read(), but returns an open file to read in pieces. */
   async open(sha256: Sha256): Promise<FileHandle | undefined> {
     const file = await openVerified(this.#place(sha256), sha256);
     if (file) markUsed(this.path(sha256));
     return file;
   }
 
-  /** Keeps bytes. Errors: DISK_FULL. */
+  /** Stores bytes. Errors: DISK_FULL. */
   put(bytes: Uint8Array): Sha256 {
     const sha256 = sha256Of(bytes);
     if (this.size(sha256) === bytes.byteLength) {
@@ -81,13 +81,13 @@ export class BlobStore {
     }
   }
 
-  /** A file that is written piece by piece; `close` drops it unless `keep` came before. Errors of both: DISK_FULL. */
+  /** A file to write piece by piece; `close` drops it unless `keep` was called before. Errors of both: DISK_FULL. */
   openWriter(): BlobWriter {
     return new BlobWriter(join(this.#temporary, randomUUID()), (sha256) => this.#place(sha256));
   }
 }
 
-/** A file of a BlobStore on its way in. */
+/** A file of a BlobStore while it is being written. */
 export class BlobWriter {
   readonly #temporary: string;
   readonly #destination: (sha256: Sha256) => StoredPlace;
@@ -111,7 +111,7 @@ export class BlobWriter {
     });
   }
 
-  /** Digest of what was written; nothing can be written after it. */
+  /** Digest of the written bytes; nothing can be written afterwards. */
   digest(): Sha256 {
     return digestOf(this.#hash);
   }
@@ -140,7 +140,7 @@ export class BlobWriter {
   }
 }
 
-/** Brings the names in a folder to the disk. */
+/** Flushes the names in a folder to the disk. */
 function syncFolder(path: string): void {
   const folder = openSync(path, 'r');
   try {

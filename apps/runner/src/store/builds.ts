@@ -2,13 +2,13 @@ import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { SourceTreeSchema, VariantSchema, type SourceTree, type Variant } from '@flashcore/shared/contract';
 import type { Database } from './database.ts';
 
-/** What a build was made of. */
+/** Sources and variant of a build. */
 export interface KnownBuild {
   tree: SourceTree;
   variant: Variant;
 }
 
-/** The builds that were made, by build_id: sources and variant, from which each can be made again. */
+/** Known builds by build_id, with the sources and the variant from which each can be made again. */
 export class BuildStore {
   readonly #database: Database;
 

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { collect, kernel, startTestRunner, temporaryFolder, type TestRunner } from '../testing/test-runner.ts';
 import { openDatabase } from './database.ts';
 
-/** Runs a job, and gives its name. */
+/** Runs a job and returns its name. */
 async function runJob({ client }: TestRunner, kernelId: string): Promise<string> {
   return (await collect(client.start('build', kernel(kernelId))))[0]!.job;
 }
@@ -18,7 +18,7 @@ test.each([
     "another job's event",
     'UPDATE events SET event = (SELECT event FROM events WHERE job_id = 2 AND sequence = 5) WHERE job_id = 1 AND sequence = 5',
   ],
-])('a history with %s ends with DATA_DAMAGED, never with OK; other jobs are read', async (_, damage) => {
+])('a history with %s ends with DATA_DAMAGED, never with OK; other jobs can be read', async (_, damage) => {
   using folder = temporaryFolder();
   const dataDirectory = join(folder.path, 'data');
   const names: string[] = [];
@@ -34,7 +34,7 @@ test.each([
   expect((await collect(fixture.client.watch(names[1]!))).at(-1)?.payload.case).toBe('finished');
 });
 
-test('a file that is no database is told in one line', () => {
+test('a file that is not a database is reported in one line', () => {
   using folder = temporaryFolder();
   const path = join(folder.path, 'flashcore.db');
   writeFileSync(path, 'garbage '.repeat(1_000));
@@ -52,13 +52,13 @@ test('damaged pages are found at the start', async () => {
   }
   const path = join(dataDirectory, 'flashcore.db');
   const bytes = readFileSync(path);
-  // The headers of some pages of the table of events.
+  // The headers of some pages of the events table.
   for (let page = 14; page < 24; ++page) bytes.fill(0xff, page * 4096, page * 4096 + 64);
   writeFileSync(path, bytes);
   await expect(startTestRunner({ dataDirectory })).rejects.toMatchObject({ reason: 'DATA_DAMAGED' });
 });
 
-test('an empty database beside files of jobs is refused', async () => {
+test('an empty database next to files of jobs is refused', async () => {
   using folder = temporaryFolder();
   const dataDirectory = join(folder.path, 'data');
   mkdirSync(join(dataDirectory, 'artifacts/ab'), { recursive: true });

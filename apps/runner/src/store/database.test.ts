@@ -30,7 +30,7 @@ function open(): { database: Database; jobs: JobTable; log: EventLog } {
   return { database, jobs: new JobTable(database), log: new EventLog(database) };
 }
 
-test('a job can be ended once only', () => {
+test('a job can end only once', () => {
   const { jobs } = open();
   const id = jobs.insert(newJob);
   jobs.markEnded(id, ended);
@@ -38,7 +38,7 @@ test('a job can be ended once only', () => {
   expect(jobs.byName('jobs/1')).toMatchObject({ outcome: Outcome.PASSED });
 });
 
-test('a transaction that throws leaves nothing, also when it was part of another', () => {
+test('a transaction that throws leaves nothing, even if it was part of another', () => {
   const { database, jobs, log } = open();
   const id = jobs.insert(newJob);
   expect(() =>
@@ -51,7 +51,7 @@ test('a transaction that throws leaves nothing, also when it was part of another
   expect([log.readAfter(id, 0), jobs.byName('jobs/1')?.last_sequence, jobs.hasEnded(id)]).toEqual([[], 0, false]);
 });
 
-test('a full disk is DISK_FULL, leaves nothing half-written, and the database works on once there is space', () => {
+test('a full disk is DISK_FULL, leaves nothing half-written, and the database works again once there is space', () => {
   const { database, jobs, log } = open();
   const id = jobs.insert(newJob);
   const pages = Number(Object.values(database.prepare('PRAGMA page_count').get()!)[0]);
@@ -74,7 +74,7 @@ test('a database of a newer runner is refused', () => {
   expect(() => openDatabase(path)).toThrow('schema version 99');
 });
 
-test('readAfter() gives events in batches of bounded number and size', () => {
+test('readAfter() returns events in batches of limited number and size', () => {
   const { jobs, log } = open();
   const id = jobs.insert(newJob);
   log.append(

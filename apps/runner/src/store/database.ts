@@ -7,38 +7,39 @@ import { isStorageFailure, storageError } from './storage-error.ts';
 import { WalSync } from './wal-sync.ts';
 
 /**
- * The runner's SQLite database: one connection, synchronous. A commit outlives the process at once, and a power cut
- * once synced() says so: nobody is told of it before (WAL, synchronous NORMAL).
+ * The runner's SQLite database: one connection, synchronous. A commit survives the end of the process at once. It
+ * survives a power cut once synced() has resolved, so callers await that before they report it (WAL, synchronous
+ * NORMAL).
  */
 export interface Database {
-  /** Prepares a statement, or gives the one prepared before. */
+  /** Prepares a statement, or returns the cached one. */
   prepare(sql: string): StatementSync;
   /**
-   * Runs `work` in one transaction; inside another one, as part of it. Errors: DISK_FULL; what `work` throws, after
-   * undoing all of it.
+   * Runs `work` in one transaction; within another transaction, as part of that. Errors: DISK_FULL; any error of
+   * `work`, after rolling back.
    */
   transaction<Result>(work: () => Result): Result;
-  /** Commits a change that changes nothing. Errors: as transaction(). */
+  /** Commits a transaction that changes nothing, to test if writes work. Errors: as transaction(). */
   tryToWrite(): void;
-  /** Resolves when all that was committed is on the disk. Errors: DISK_FULL, STORE_UNAVAILABLE. */
+  /** Resolves when everything committed is on the disk. Errors: DISK_FULL, STORE_UNAVAILABLE. */
   synced(): Promise<void>;
   close(): void;
 }
 
-/** How long opening waits for another process that holds the lock. */
+/** How long opening waits for another process's lock. */
 const OPEN_TIMEOUT_MS = 2_000;
-/** How long a statement waits for it: the daemon's one thread, which answers everybody, waits with it. */
+/** How long a statement waits for a lock; short, because the daemon's only thread waits too. */
 const BUSY_TIMEOUT_MS = 20;
 
 /**
- * Opens or makes the database at `path` (":memory:" in tests of other things), looks whether it is whole, and brings
- * its schema up to date. Errors: DISK_FULL, DATA_DAMAGED, STORE_UNAVAILABLE.
+ * Opens or makes the database at `path` (":memory:" in tests of other things), checks its integrity, and updates its
+ * schema. Errors: DISK_FULL, DATA_DAMAGED, STORE_UNAVAILABLE.
  */
 export function openDatabase(path: string): Database {
   try {
     return open(path, 'shared');
   } catch (error) {
-    // On a full disk there is no room for the index that processes share: without sharing it lies in memory.
+    // A full disk has no room for the index that processes share; without sharing, the index is in memory.
     if (!isStorageFailure(error) || path === ':memory:') throw error;
     return open(path, 'alone');
   }
@@ -59,7 +60,7 @@ function open(path: string, access: 'shared' | 'alone'): Database {
   return wrap(sqlite, path === ':memory:' ? undefined : `${path}-wal`);
 }
 
-/** Finds pages that are damaged in their structure; damage within an event is found when it is read. */
+/** Finds pages with structural damage; damage within an event is found when the event is read. */
 function requireWhole(sqlite: DatabaseSync): void {
   const rows = sqlite.prepare('PRAGMA quick_check(1)').all() as { quick_check: string }[];
   const found = rows[0]?.quick_check ?? '';
@@ -72,8 +73,8 @@ function requireWhole(sqlite: DatabaseSync): void {
 }
 
 /**
- * Refuses to begin anew beside files that an earlier database knew: what they are would be lost without a word. Errors:
- * DATA_DAMAGED.
+ * Refuses to start a new database next to files of an earlier one, because their meaning would be lost silently.
+ * Errors: DATA_DAMAGED.
  */
 export function refuseEmptyDatabase(dataDirectory: string): void {
   const size = statSync(join(dataDirectory, 'flashcore.db'), { throwIfNoEntry: false })?.size ?? 0;
@@ -87,11 +88,11 @@ export function refuseEmptyDatabase(dataDirectory: string): void {
   );
 }
 
-/** Opens a database that another process may be writing, to read from it. */
+/** Opens a database for reading, even while another process writes it. */
 export const openDatabaseToRead = (path: string): Database =>
   wrap(new DatabaseSync(path, { readOnly: true, timeout: 10_000 }));
 
-/** `wal`: the file of the write-ahead log; undefined: nothing is written to a disk. */
+/** `wal`: path of the write-ahead log; undefined: nothing is written to a disk. */
 function wrap(sqlite: DatabaseSync, wal?: string): Database {
   const statements = new Map<string, StatementSync>();
   const changes = sqlite.prepare('SELECT total_changes() AS changes');
@@ -114,7 +115,7 @@ function wrap(sqlite: DatabaseSync, wal?: string): Database {
       sqlite.exec('COMMIT');
       return result;
     } catch (error) {
-      // A full disk makes SQLite itself roll back; a second ROLLBACK would hide the first error.
+      // After an error such as a full disk SQLite has already rolled back; a second ROLLBACK would hide that error.
       if (sqlite.isTransaction) sqlite.exec('ROLLBACK');
       throw storageError(error, 'store this');
     }

@@ -17,7 +17,7 @@ async function experiment(client: RunnerClient, kernelId: string): Promise<strin
 const kinds = (decisions: { kind: DecisionKind; note: string }[]) =>
   decisions.map(({ kind, note }) => [DecisionKind[kind], note]);
 
-test('who is champion follows from the decisions: accepted, replaced, rejected, undone', async () => {
+test('champions follow from the decisions: accepted, replaced, rejected, undone', async () => {
   await using fixture = await startTestRunner();
   const { client } = fixture;
   const champions = async () => (await client.listChampions()).champions.map(({ job, best }) => [job, best]);
@@ -35,7 +35,7 @@ test('who is champion follows from the decisions: accepted, replaced, rejected, 
   expect(accepted.replaced).toBeUndefined();
   const second = await experiment(client, 'champion_7');
   await client.accept({ job: second, over: first });
-  // Another kernel is another step of the ladder; the faster one is the device's best.
+  // A different kernel is another step of the ladder; the faster one is the device's best.
   expect(await champions()).toEqual([
     [second, true],
     [first, false],
@@ -71,7 +71,7 @@ test('who is champion follows from the decisions: accepted, replaced, rejected, 
   await expect(client.undo({ job: first })).rejects.toMatchObject({ reason: 'NOT_ACCEPTABLE' });
 });
 
-test('what can not be accepted is refused with the reason; bad requests name their field', async () => {
+test('a result that can not be accepted is refused with the reason; bad requests name their field', async () => {
   await using fixture = await startTestRunner();
   const { client } = fixture;
   const job = await experiment(client, 'ok');
@@ -86,7 +86,7 @@ test('what can not be accepted is refused with the reason; bad requests name the
   });
 });
 
-test('a decision that would change nothing is refused and leaves the trail as it was', async () => {
+test('a decision that would change nothing is refused and leaves the trail unchanged', async () => {
   await using fixture = await startTestRunner();
   const { client } = fixture;
   const job = await experiment(client, 'champion_9');
@@ -106,7 +106,7 @@ test('a decision that would change nothing is refused and leaves the trail as it
   ]);
 });
 
-test('an acceptance takes the place of the champion that the run was compared with, or of none', async () => {
+test('an acceptance replaces the champion that the run was compared with, or none', async () => {
   await using fixture = await startTestRunner();
   const { client } = fixture;
   const [first, stale] = [await experiment(client, 'champion_9'), await experiment(client, 'champion_9')];
@@ -116,7 +116,7 @@ test('an acceptance takes the place of the champion that the run was compared wi
   });
   await expect(client.accept({ job: first, over: stale })).rejects.toThrow('over: must be none, which the result was');
   await client.accept({ job: first, over: NONE });
-  // Both were compared with no champion; one came first.
+  // Both were compared with no champion, but one was accepted first.
   for (const over of [NONE, first])
     await expect(client.accept({ job: stale, over })).rejects.toMatchObject({
       reason: 'NOT_ACCEPTABLE',
@@ -144,7 +144,7 @@ test('an acceptance takes the place of the champion that the run was compared wi
   });
 });
 
-test('of parallel acceptances one is made, and nobody takes turns with another', async () => {
+test('only one of several parallel acceptances succeeds', async () => {
   await using fixture = await startTestRunner();
   const { client } = fixture;
   const jobs = await Promise.all(Array.from({ length: 6 }, () => experiment(client, 'champion_9')));
@@ -153,7 +153,7 @@ test('of parallel acceptances one is made, and nobody takes turns with another',
   expect((await client.listChampions({ includeDecisions: true })).decisions).toHaveLength(1);
 });
 
-test('a champion of another job on some of the shapes is not pushed aside without a comparison', async () => {
+test('a champion from another job on some of the shapes is not replaced without a comparison', async () => {
   const measured = [[64, 128], [128]].map((lengths) => onShapes(lengths));
   const bodies = {
     measured: () => Promise.resolve({ outcome: Outcome.PASSED, summary: 'passed', result: measured.shift()! }),
@@ -165,7 +165,7 @@ test('a champion of another job on some of the shapes is not pushed aside withou
   await expect(client.accept({ job: both, over: NONE })).rejects.toThrow(`the champion is now measured of ${one}`);
 });
 
-test('an acceptance from before ranked runs is read, and has no evidence', async () => {
+test('an acceptance from before ranked runs can be read, and has no evidence', async () => {
   await using fixture = await startTestRunner();
   const { client } = fixture;
   const job = await experiment(client, 'champion_9');
@@ -179,10 +179,10 @@ test('an acceptance from before ranked runs is read, and has no evidence', async
   expect(champions[0]!.decision!.evidence).toBeUndefined();
 });
 
-test('each dtype has champions of its own; one from before dtypes were noted is of fp16', async () => {
+test('each dtype has its own champions; one from before dtypes were recorded is of fp16', async () => {
   const jobs: string[] = [];
   const resultOf = (index: number, dtype: string): JobResult => {
-    // The third is compared with the first: the champion of its dtype.
+    // The third run is compared with the first, the champion of its dtype.
     const result = acceptable(9, index === 2 ? jobs[0] : undefined);
     result.provenance!.dtype = dtype;
     return result;
@@ -214,7 +214,7 @@ test('each dtype has champions of its own; one from before dtypes were noted is 
   ]);
 });
 
-/** A result that can be accepted, measured at these sequence lengths. */
+/** An acceptable result, measured at these sequence lengths. */
 function onShapes(lengths: readonly number[]): JobResult {
   const result = acceptable(9);
   const [variant] = result.variants;
@@ -223,7 +223,7 @@ function onShapes(lengths: readonly number[]): JobResult {
   return result;
 }
 
-test('the same request is the same decision; the trail is never changed', async () => {
+test('a repeated request returns the same decision; the trail never changes', async () => {
   await using fixture = await startTestRunner();
   const { client } = fixture;
   const job = await experiment(client, 'champion_9');
@@ -242,7 +242,7 @@ test('the same request is the same decision; the trail is never changed', async 
 });
 
 test.each(['before', 'torn', 'after'])(
-  'kill -9 %s the commit of an acceptance: the same request again makes it once, and it is there after a restart',
+  'kill -9 %s the commit of an acceptance: repeating the request makes it once, and it survives a restart',
   { timeout: 60_000 },
   async (where) => {
     using folder = temporaryFolder();
@@ -258,7 +258,7 @@ test.each(['before', 'torn', 'after'])(
     }
     const request = { job, over: NONE, note: 'kept', requestId: '123e4567-e89b-42d3-a456-426614174001' };
     {
-      // The first commit of this life is the acceptance's.
+      // The acceptance is the first commit of this process.
       await using runner = await startChildRunnerIn({ ...process.env, FLASHCORE_FAILPOINT: `1 ${where}` }, ...flags);
       const client = await connect(runner.address);
       await expect(client.accept(request)).rejects.toMatchObject({ reason: 'RUNNER_UNREACHABLE' });

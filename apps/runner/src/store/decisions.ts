@@ -17,41 +17,41 @@ import { formatShape, recordedDtype, recordedProblem } from '@flashcore/shared/k
 import type { Database } from './database.ts';
 import { EventLog } from './event-log.ts';
 
-/** What somebody decides about an experiment. */
+/** A client's decision about an experiment. */
 export interface NewDecision {
   kind: DecisionKind;
   job: { id: number; name: string; label: string };
   client: string;
-  /** Of the client, now: a champion is replaced only by who may take its decision back. */
+  /** The client's role at this time: replacing a champion needs the right to undo its acceptance. */
   role: string;
   note: string;
-  /** Set for ACCEPTED: what it makes champion, without its decision. */
+  /** Set for ACCEPTED: the new champion, without its decision. */
   champion?: Champion | undefined;
-  /** Set for ACCEPTED: what it rests on. */
+  /** Set for ACCEPTED: the evidence for the acceptance. */
   evidence?: Evidence | undefined;
-  /** Number of the decision that is taken back; 0: none. */
+  /** Number of the decision that is undone; 0: none. */
   undoes?: number;
 }
 
-/** A request that may be made twice; an empty id: it may not. */
+/** Identifies a request that may be repeated; with an empty id, it may not. */
 export interface RepeatableRequest {
   id: string;
-  /** Whose id it is. */
+  /** The client that chose the id. */
   client: string;
-  /** Of method and body. */
+  /** Digest of method and body. */
   digest: string;
 }
 
 interface StoredDecision {
   decision: Decision;
-  /** Of an acceptance, with its decision. */
+  /** For an acceptance, with its decision. */
   champion: Champion | undefined;
 }
 
-/** What an acceptance names where there is no champion yet. */
+/** The name that an acceptance uses for "no champion yet". */
 export const NO_CHAMPION = 'none';
 
-/** Where a champion is one. */
+/** Where champions compete. */
 export interface ChampionPlace {
   deviceName: string;
   problem: string;
@@ -61,8 +61,8 @@ export interface ChampionPlace {
 }
 
 /**
- * The audit trail: every decision about an experiment, in order, never changed or removed. Who is champion follows from
- * it, so that a crash between two steps can't leave a champion without its decision.
+ * The audit trail: every decision about an experiment, in order, never changed or removed. Champions are derived from
+ * it, so a crash between two steps can't leave a champion without its decision.
  */
 export class DecisionStore {
   readonly #database: Database;
@@ -71,9 +71,7 @@ export class DecisionStore {
     this.#database = database;
   }
 
-  /**
-   * Runs `decide` once a request: the same request again gets the answer that was stored. Errors: REQUEST_ID_REUSED.
-   */
+  /** Runs `decide` once per request: a repeated request gets the stored answer. Errors: REQUEST_ID_REUSED. */
   once<Schema extends DescMessage>(
     request: RepeatableRequest,
     schema: Schema,
@@ -106,7 +104,7 @@ export class DecisionStore {
     );
   }
 
-  /** Adds an entry to the trail and gives it. */
+  /** Adds an entry to the trail and returns it. */
   add({ kind, job, client, role, note, champion, evidence, undoes = 0 }: NewDecision): Decision {
     const time = Date.now();
     const { lastInsertRowid } = this.#database
@@ -127,7 +125,7 @@ export class DecisionStore {
     return this.find(Number(lastInsertRowid))!.decision;
   }
 
-  /** The result of a job that has ended, from its last event. Errors: DATA_DAMAGED. */
+  /** The result of an ended job, from its last event. Errors: DATA_DAMAGED. */
   resultOf(job: string): JobResult | undefined {
     const row = this.#database.prepare('SELECT id, last_sequence FROM jobs WHERE name = ?').get(job);
     const last = row && new EventLog(this.#database).read(Number(row['id']), Number(row['last_sequence']));
@@ -140,7 +138,7 @@ export class DecisionStore {
     return row && stored(row);
   }
 
-  /** The trail, the latest first. */
+  /** The trail, latest entry first. */
   list({ limit }: { limit: number }): Decision[] {
     return this.#database
       .prepare(`${SELECT} ORDER BY number DESC LIMIT ?`)
@@ -148,7 +146,7 @@ export class DecisionStore {
       .map((row) => stored(row).decision);
   }
 
-  /** The latest decision about a job that stands; notes decide nothing. */
+  /** The latest effective decision about a job; notes do not count. */
   latestOf(jobId: number): Decision | undefined {
     const all = this.#database.prepare(`${SELECT} WHERE job_id = ? ORDER BY number`).all(jobId).map(stored);
     const standing = standingOf(all).filter(({ decision }) => decision.kind !== DecisionKind.NOTED);
@@ -156,9 +154,9 @@ export class DecisionStore {
   }
 
   /**
-   * The champions, the latest first: for a kernel, a device, a protocol, a dtype and a shape the one accepted last, if
-   * the acceptance still stands. One that was replaced on some of its shapes has those that are left. The fastest of a
-   * device, protocol, dtype and first shape is `best`.
+   * The champions, latest first: for a kernel, a device, a protocol, a dtype and a shape, the one accepted last whose
+   * acceptance is still effective. A champion that was replaced on some shapes keeps the others. `best` marks the
+   * fastest for a device, protocol, dtype and first shape.
    */
   champions(): Champion[] {
     const all = this.#database.prepare(`${SELECT} ORDER BY number`).all().map(stored);
@@ -205,7 +203,7 @@ function stored(row: Record<string, unknown>): StoredDecision {
   return { decision, champion };
 }
 
-/** Decisions that were not taken back, and acceptances that no later rejection of the same job ended. */
+/** Decisions that were not undone, without acceptances that a later rejection of the same job ended. */
 function standingOf(all: readonly StoredDecision[]): StoredDecision[] {
   const undone = new Set(all.map(({ decision }) => decision.undoes).filter((number) => number > 0n));
   const left = all.filter(({ decision: { number, kind } }) => !undone.has(number) && kind !== DecisionKind.UNDONE);
@@ -220,7 +218,9 @@ function standingOf(all: readonly StoredDecision[]): StoredDecision[] {
 const placeKey = ({ kernelId, deviceName, protocol, problem, dtype }: Champion, shape: Shape): string =>
   JSON.stringify([kernelId, deviceName, protocol, problem, dtype, formatShape(shape)]);
 
-/** The fastest on its first shape; of those that have no time, as on the emulator, the one accepted last. */
+/**
+ * Whether it is the fastest on its first shape; among champions without a time, as on the emulator, the last accepted.
+ */
 function isBest(champion: Champion, all: readonly Champion[]): boolean {
   const time = ({ latency }: Champion): number => latency?.p50Us ?? Infinity;
   const alike = all.filter(
@@ -234,7 +234,7 @@ function isBest(champion: Champion, all: readonly Champion[]): boolean {
   return alike.reduce((best, other) => (time(other) < time(best) ? other : best)) === champion;
 }
 
-/** Whom an experiment of a kernel is compared with: its own champion, its nearest ancestor's, or the device's best. */
+/** The champion to compare an experiment with: of the kernel itself, of its nearest ancestor, or the device's best. */
 export function championFor(
   champions: readonly Champion[],
   { lineage, place }: { lineage: () => readonly string[]; place: ChampionPlace },

@@ -9,7 +9,7 @@ beforeEach(() => void (directory = mkdtempSync(join(tmpdir(), 'flashcore-lock-')
 afterEach(() => rmSync(directory, { recursive: true }));
 
 test.skipIf(process.platform !== 'linux').each(['lock.db', 'lock.pid', 'both'])(
-  'a directory stays taken when %s is removed',
+  'a directory stays locked if %s is removed',
   (which) => {
     const release = lockDirectory(directory);
     for (const name of which === 'both' ? ['lock.db', 'lock.pid'] : [which]) rmSync(join(directory, name));
@@ -23,7 +23,7 @@ test.skipIf(process.platform !== 'linux').each(['lock.db', 'lock.pid', 'both'])(
 test.each([
   [true, /^Wait until fa-tui's own runner of .* ends, .* or end it \(kill \d+\), or give this one another --data/],
   [false, /^A runner serves .* already \(process \d+\): use that one, or stop it, or give this one another --data/],
-])('who finds a directory taken is told by whom: embedded %s', (embedded, wanted) => {
+])('the error for a directory in use names the other runner: embedded %s', (embedded, wanted) => {
   const release = lockDirectory(directory);
   writeFileSync(join(directory, 'runner.json'), JSON.stringify({ embedded }));
   const error = (() => {

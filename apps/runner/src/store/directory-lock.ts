@@ -5,9 +5,9 @@ import { isStorageFailure, storageError } from './storage-error.ts';
 
 const SQLITE_BUSY = 5;
 
-/** Another runner has the data directory. */
+/** Another runner uses the data directory. */
 export class DirectoryInUse extends Error {
-  /** `embedded`: a client started the other one for itself. */
+  /** `embedded`: a client started the other runner for itself. */
   constructor(directory: string, pid: string, { embedded = false } = {}) {
     const remedy = embedded
       ? `Wait until fa-tui's own runner of ${directory} ends, which it does by itself soon after its last use, or end it (kill ${pid})`
@@ -18,15 +18,15 @@ export class DirectoryInUse extends Error {
 }
 
 /**
- * Takes a data directory for this process alone and gives a function that lets go of it. The lock is SQLite's exclusive
- * lock on a small database, so it
- * goes with the process, also by kill -9; on Linux also while its file is removed. Throws DirectoryInUse.
+ * Locks a data directory for this process and returns a function that releases it. The lock is SQLite's exclusive lock
+ * on a small database, so it ends with the process, even by kill -9; on Linux it also holds if its file is removed.
+ * Throws DirectoryInUse.
  */
 export function lockDirectory(directory: string): () => void {
   const pidFile = join(directory, 'lock.pid');
   const lock = new DatabaseSync(join(directory, 'lock.db'), { timeout: 0 });
   try {
-    // The transaction is never committed: with its journal in memory it takes no room on the disk, which may be full.
+    // Never committed: with its journal in memory the transaction needs no disk space, and the disk may be full.
     lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
   } catch (error) {
     lock.close();
@@ -41,16 +41,15 @@ export function lockDirectory(directory: string): () => void {
   try {
     writeFileSync(pidFile, String(process.pid), { mode: 0o600 });
   } catch (error) {
-    // On a full disk the lock holds as well; a second runner then can't say who has it.
+    // On a full disk the lock still holds; a second runner just can't say which process has it.
     if (!isStorageFailure(storageError(error, 'name itself'))) throw error;
   }
   return () => lock.close();
 }
 
 /**
- * The process that still holds a lock.db of this directory which somebody removed: the lock on the new file says
- * nothing
- * of it. Undefined: none of this user, or no Linux.
+ * The process that still locks a removed lock.db of this directory, which a lock on the new file does not show.
+ * Undefined if none of this user's does, or the system is not Linux.
  */
 function holderOfRemovedLock(directory: string): string | undefined {
   if (!existsSync('/proc/self/fd')) return undefined;
@@ -60,7 +59,7 @@ function holderOfRemovedLock(directory: string): string | undefined {
     .find((pid) => openFiles(pid).includes(removed));
 }
 
-/** What a process has open; nothing of one that is another user's, or ends meanwhile. */
+/** Open files of a process; empty if it belongs to another user or ends meanwhile. */
 function openFiles(pid: string): string[] {
   const folder = `/proc/${pid}/fd`;
   const unlessGone = <Result>(read: () => Result, otherwise: Result): Result => {
@@ -77,7 +76,7 @@ function openFiles(pid: string): string[] {
   );
 }
 
-/** As the runner tells its clients in runner.json; one that does not serve yet has none. */
+/** From runner.json, where the runner describes itself to clients; a runner that does not serve yet has none. */
 function isEmbedded(directory: string): boolean {
   const file = join(directory, 'runner.json');
   return existsSync(file) && (JSON.parse(readFileSync(file, 'utf8')) as { embedded?: boolean }).embedded === true;
@@ -87,6 +86,6 @@ function readPid(pidFile: string): string {
   try {
     return readFileSync(pidFile, 'utf8').trim() || 'unknown';
   } catch {
-    return 'unknown'; // The other one has taken the lock and not yet said who it is.
+    return 'unknown'; // The other runner has the lock but has not written its id yet.
   }
 }

@@ -3,13 +3,14 @@ import { FlashcoreError } from '@flashcore/shared/contract';
 import type { Database } from './database.ts';
 import { withBareReasons } from './old-reasons.ts';
 
-/** An event as it is stored and sent: JobEvent in protobuf's binary form. */
+/** An event in stored and sent form: JobEvent in protobuf's binary form. */
 export interface StoredEvent {
   sequence: number;
   event: Uint8Array;
 }
 
-// One read's bounds: enough that a fast watcher needs few reads, little enough that fifty slow ones cost no memory.
+// Limits of one read: large enough that a fast watcher needs few reads, small enough that fifty slow ones cost little
+// memory.
 export const BATCH_EVENTS = 256;
 const BATCH_BYTES = 256 * 1024;
 
@@ -22,12 +23,12 @@ export class EventLog {
     this.#database = database;
   }
 
-  /** Events stored by this process. */
+  /** Number of events stored by this process. */
   get stored(): number {
     return this.#stored;
   }
 
-  /** Stores events that follow the job's last one, all or none. Errors: DISK_FULL. */
+  /** Stores a job's next events, all or none. Errors: DISK_FULL. */
   append(jobId: number, events: readonly StoredEvent[]): void {
     const last = events.at(-1);
     if (!last) return;
@@ -42,8 +43,8 @@ export class EventLog {
   }
 
   /**
-   * The next events after a number: at least one if there is one, at most so many or about 256 KiB of them. Errors:
-   * DATA_DAMAGED where one is missing or is not what was stored.
+   * The next events after a number: at least one if there is one, at most `most`, or about 256 KiB. Errors:
+   * DATA_DAMAGED if an event is missing or differs from what was stored.
    */
   readAfter(jobId: number, sequence: number, most = BATCH_EVENTS): StoredEvent[] {
     const select = this.#database.prepare(
@@ -60,7 +61,7 @@ export class EventLog {
     return batch;
   }
 
-  /** One event, for example the last. Errors: DATA_DAMAGED. */
+  /** Reads one event, for example the last. Errors: DATA_DAMAGED. */
   read(jobId: number, sequence: number): StoredEvent | undefined {
     const row = this.#database
       .prepare('SELECT sequence, event, checksum FROM events WHERE job_id = ? AND sequence = ?')
@@ -79,11 +80,11 @@ function checked(jobId: number, expected: number, { sequence, event, checksum: s
   return { sequence, event: withBareReasons(event) };
 }
 
-/** Of flipped bits, and of an event that stands in another's place. */
+/** Detects flipped bits, and an event in another's place. */
 const checksum = (jobId: number, sequence: number, event: Uint8Array): number =>
   crc32(event, crc32(`${jobId} ${sequence}`));
 
-/** What a reader gets instead of a history with a hole. */
+/** The error for readers if the history has a gap. */
 export const damaged = (jobId: number, sequence: number): FlashcoreError =>
   new FlashcoreError(
     'DATA_DAMAGED',

@@ -1,40 +1,40 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Database } from './database.ts';
 
-/** A pilot that was submitted. */
+/** A submitted pilot. */
 export interface PilotRow {
-  /** Its number here; no two have the same, ever. */
+  /** Number in this table, never reused. */
   id: number;
-  /** Its number at the scheduler, which may give it again. */
+  /** Number at the scheduler, which may reuse it. */
   schedulerJob: string;
   partition: string;
   submitMs: number;
-  /** It has used its token. */
+  /** Whether it has used its token. */
   registered?: boolean;
 }
 
-/** What a pilot showed. */
+/** The answer to a pilot's token and session. */
 export type Admission = (PilotRow & { use: 'first' | 'again' }) | 'used' | 'dismissed' | 'unknown';
 
-/** Stands for the session of a pilot that is not let in any more; no digest equals it. */
+/** Replaces the session of a pilot that may no longer register; no digest equals it. */
 const DISMISSED = 'dismissed';
 
-/** A job that a pilot has. */
+/** A job leased to a pilot. */
 export interface LeaseRow {
   number: number;
   job: string;
-  /** The pilot's number here. */
+  /** The pilot's number in this table. */
   pilot: number;
   node: string;
-  /** Attempts of the job that its events tell of. */
+  /** Number of attempts in the job's events. */
   attempts: number;
-  /** The pilot's number of the last event that was stored. */
+  /** The pilot's number of the last stored event. */
   heard: number;
 }
 
 const SECRET_BYTES = 32;
 
-/** A gateway's pilots and leases. Of tokens and sessions digests alone are kept. */
+/** A gateway's pilots and leases. Of tokens and sessions only digests are stored. */
 export class FleetTable {
   readonly #database: Database;
 
@@ -42,24 +42,26 @@ export class FleetTable {
     this.#database = database;
   }
 
-  /** A secret that nobody can guess. */
+  /** Makes a random secret. */
   static secret(): string {
     return randomBytes(SECRET_BYTES).toString('base64url');
   }
 
-  /** Resolves when sessions and leases are on the disk: their pilots are told then. Errors: DISK_FULL. */
+  /** Resolves when sessions and leases are on the disk; pilots are answered only then. Errors: DISK_FULL. */
   synced(): Promise<void> {
     return this.#database.synced();
   }
 
-  /** Errors: DISK_FULL. */
+  /** Stores a submitted pilot. Errors: DISK_FULL. */
   submitted({ schedulerJob, partition, submitMs }: Omit<PilotRow, 'id'>, token: string): void {
     this.#database
       .prepare('INSERT INTO pilots (scheduler_job, partition, token_sha256, submit_ms) VALUES (?, ?, ?, ?)')
       .run(schedulerJob, partition, digestOf(token), submitMs);
   }
 
-  /** Whose token it is. It lets one pilot in, and then whoever shows the same session, until the pilot has ended. */
+  /**
+   * Finds the pilot of a token. A token admits one pilot, and then only the same session, until the pilot has ended.
+   */
   admit({ token, session }: { token: string; session: string }): Admission {
     const row = this.#database.prepare('SELECT * FROM pilots WHERE token_sha256 = ?').get(digestOf(token));
     if (!row) return 'unknown';
@@ -74,25 +76,25 @@ export class FleetTable {
     return row['session_sha256'] === DISMISSED ? 'dismissed' : 'used';
   }
 
-  /** The pilot whose session a text is; undefined: of none that has not ended. */
+  /** The unfinished pilot with a session; undefined if there is none. */
   pilotOf(session: string): number | undefined {
     const row = this.#database.prepare('SELECT id FROM pilots WHERE session_sha256 = ?').get(digestOf(session));
     return row?.['id'] as number | undefined;
   }
 
-  /** Uses a pilot's token up. Errors: DISK_FULL. */
+  /** Uses up a pilot's token. Errors: DISK_FULL. */
   beginSession(pilot: number, session: string): void {
     const update = this.#database.prepare('UPDATE pilots SET session_sha256 = ? WHERE id = ?');
     this.#database.transaction(() => update.run(digestOf(session), pilot));
   }
 
-  /** Makes a pilot's token and session useless. Errors: DISK_FULL. */
+  /** Invalidates a pilot's token and session. Errors: DISK_FULL. */
   endSession(pilot: number): void {
     const update = this.#database.prepare('UPDATE pilots SET session_sha256 = ? WHERE id = ?');
     this.#database.transaction(() => update.run(DISMISSED, pilot));
   }
 
-  /** Pilots that have not ended, as far as is known. */
+  /** Pilots that are not known to have ended. */
   pilots(): PilotRow[] {
     return this.#database
       .prepare('SELECT id, scheduler_job, partition, submit_ms, session_sha256 FROM pilots ORDER BY id')
@@ -111,8 +113,8 @@ export class FleetTable {
   }
 
   /**
-   * A job's new lease, in the place of the one that it had; its number is higher than all before, also those of an
-   * earlier gateway. Errors: DISK_FULL.
+   * Replaces a job's lease by a new one, with a number higher than all before, also those of an earlier gateway.
+   * Errors: DISK_FULL.
    */
   lease(job: string, { id, node }: { id: number; node: string }): number {
     return this.#database.transaction(() => {
@@ -125,7 +127,7 @@ export class FleetTable {
     });
   }
 
-  /** The last lease of a job that has not ended. */
+  /** The last lease of an unfinished job. */
   leaseOf(job: string): LeaseRow | undefined {
     const row = this.#database.prepare('SELECT * FROM leases WHERE job = ?').get(job);
     return (
@@ -140,12 +142,12 @@ export class FleetTable {
     );
   }
 
-  /** Notes that a job's events tell of its n-th attempt; to be part of the transaction that stores that. */
+  /** Records the number of attempts in a job's events; must run in the transaction that stores the event. */
   attempted(lease: number, attempts: number): void {
     this.#database.prepare('UPDATE leases SET attempts = ? WHERE number = ?').run(attempts, lease);
   }
 
-  /** Notes how far a pilot's events are stored; to be part of the transaction that stores them. */
+  /** Records which of a pilot's events are stored; must run in the transaction that stores them. */
   heard(lease: number, sequence: number): void {
     this.#database.prepare('UPDATE leases SET heard = ? WHERE number = ?').run(sequence, lease);
   }

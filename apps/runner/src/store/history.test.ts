@@ -5,7 +5,7 @@ import { databaseOf } from './testing/made-experiments.ts';
 
 const { PASSED } = Outcome;
 
-test('list() gives summaries, newest first, by pages and by kernel', () => {
+test('list() returns summaries, newest first, by page and by kernel', () => {
   const database = databaseOf(
     { kernelId: 'a', outcome: PASSED, measured: { p50: 30 } },
     { kernelId: 'b', outcome: PASSED, measured: { p50: 40 } },
@@ -33,7 +33,7 @@ test('list() gives summaries, newest first, by pages and by kernel', () => {
   ]);
 });
 
-test('a time that is not valid stands in no list; the emulator’s does, and says what it is', () => {
+test('an invalid time appears in no list; the emulator’s does, marked as such', () => {
   const database = databaseOf(
     { kernelId: 'a', outcome: PASSED, measured: { p50: 30, valid: false } },
     { kernelId: 'a', outcome: PASSED, measured: { p50: 40, valid: false, simulated: true } },

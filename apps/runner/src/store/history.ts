@@ -30,7 +30,7 @@ export interface EndedExperiment {
   result: JobResult;
 }
 
-/** Which experiments a list takes: older than the job `before`, of a kernel, with labels. */
+/** Filters a list: experiments older than the job `before`, of a kernel, with labels. */
 export interface HistoryQuery {
   limit: number;
   before?: number | undefined;
@@ -38,7 +38,7 @@ export interface HistoryQuery {
   labels?: Labels;
 }
 
-/** Results of ended experiments: the history, and the measurements that the leaderboard ranks. */
+/** Results of ended experiments: the history, and the measurements for the leaderboard. */
 export class HistoryStore {
   readonly #database: Database;
 
@@ -46,7 +46,7 @@ export class HistoryStore {
     this.#database = database;
   }
 
-  /** Keeps an ended experiment; part of the transaction that ends its job. */
+  /** Stores an ended experiment; part of the transaction that ends its job. */
   record(experiment: EndedExperiment): void {
     const { jobId, kernelId, result } = experiment;
     this.#database
@@ -57,7 +57,7 @@ export class HistoryStore {
     }
   }
 
-  /** Keeps what a job measured of SDPA, by device and software; part of the transaction that ends it. */
+  /** Stores a job's SDPA measurements, by device and software; part of the transaction that ends the job. */
   recordSdpa({ jobId, jobName, endMs, result }: Omit<EndedExperiment, 'kernelId' | 'outcome'>): void {
     const { device, protocol = '', hostName = '' } = result.provenance ?? {};
     if (!device || device.simulated) return;
@@ -101,7 +101,7 @@ export class HistoryStore {
     }
   }
 
-  /** Ended experiments, newest first, older than the job `before`; their `job` is not filled in. */
+  /** Ended experiments, newest first, older than the job `before`; their `job` is left empty. */
   list({ limit, before, kernelId, labels = {} }: HistoryQuery): { jobId: number; summary: ExperimentSummary }[] {
     const labelled = labelConditions(labels);
     const conditions = ['job_id < ?'];
@@ -154,8 +154,8 @@ export class HistoryStore {
 }
 
 /**
- * Whether a variant was verified and every case and probe that was run passed; those that the kernel does not take are
- * not its faults.
+ * Whether a variant was verified and passed every case and probe that ran; cases that the kernel does not take do not
+ * count against it.
  */
 function isCorrect({ verify }: VariantResult): boolean {
   return (
@@ -172,7 +172,7 @@ function leaderboardEntry(
   variant: VariantResult,
   benchmark: BenchmarkResult,
 ): LeaderboardEntry {
-  // One from an earlier job's figures was not taken in turns.
+  // Reused figures of an earlier job were not taken in turns.
   const inTurns = benchmark.sdpa.filter(({ reused }) => !reused);
   const speedups = inTurns.map(({ speedup }) => speedup);
   return create(LeaderboardEntrySchema, {
@@ -181,7 +181,7 @@ function leaderboardEntry(
     ...(benchmark.latency && { latency: benchmark.latency }),
     job: experiment.jobName,
     time: timestampFromMs(experiment.endMs),
-    // Over the fastest backend: the least of the speedups.
+    // Over the fastest backend, so the smallest speedup.
     ...(speedups.length > 0 && { speedup: Math.min(...speedups), sdpaInTurns: true }),
     ...(benchmark.tflops !== undefined && { tflops: benchmark.tflops }),
     ...(benchmark.rooflinePercent !== undefined && { rooflinePercent: benchmark.rooflinePercent }),
@@ -192,7 +192,7 @@ function leaderboardEntry(
   });
 }
 
-/** Of the entries that the shape launches, the most; none where the compiler did not say. */
+/** Maximum over the entries that the shape launches; none if the compiler did not report it. */
 function registersOf({ build }: VariantResult, shape: Shape): { registers?: number } {
   const entries = build?.entries ?? [];
   const launched = entries.filter(({ shapes }) => shapes.includes(formatShape(shape)));
@@ -200,7 +200,7 @@ function registersOf({ build }: VariantResult, shape: Shape): { registers?: numb
   return registers.length > 0 ? { registers: Math.max(...registers) } : {};
 }
 
-/** The least ratio over the shapes; none where the comparison was refused. */
+/** The smallest ratio over the shapes; none if the comparison was refused. */
 function comparisonOf(comparison: ComparisonResult | undefined): { champion?: string; speedupOverChampion?: number } {
   if (!comparison) return {};
   const ratios = comparison.shapes.flatMap(({ time }) => (time ? [time.ratio] : []));
@@ -211,7 +211,7 @@ function comparisonOf(comparison: ComparisonResult | undefined): { champion?: st
   };
 }
 
-/** The history's line for an experiment, about the variant that was asked for. */
+/** The history's line for an experiment, about the requested variant. */
 function summarise(result: JobResult): ExperimentSummary {
   const variant = result.variants[0];
   const cases = variant?.verify?.cases ?? [];
@@ -247,7 +247,7 @@ function summarise(result: JobResult): ExperimentSummary {
   });
 }
 
-/** A time that is not valid is told with its reason in the result, and in no list; the emulator's are marked there. */
+/** Lists leave out invalid times, whose reason is in the result; the emulator's times are listed and marked. */
 const isTold = ({ valid, simulated }: BenchmarkResult): boolean => valid || simulated;
 
 function mostRegisters(variant: VariantResult | undefined): { registersPerThread?: number } {

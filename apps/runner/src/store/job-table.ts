@@ -2,7 +2,7 @@ import { JobState, type JobKind, type Outcome } from '@flashcore/shared/contract
 import type { Database } from './database.ts';
 import { labelConditions, type Labels } from './labels.ts';
 
-/** A job as it is stored. Times are milliseconds since 1970. */
+/** A stored job. Times are milliseconds since 1970. */
 export interface JobRow {
   id: number;
   name: string;
@@ -20,9 +20,9 @@ export interface JobRow {
   create_ms: number;
   start_ms: number | null;
   end_ms: number | null;
-  /** Name of the client; empty for jobs older than owners. */
+  /** Name of the client; empty for jobs from before owners were stored. */
   owner: string;
-  /** A JSON object of texts. */
+  /** A JSON object of strings. */
   labels: string;
 }
 
@@ -40,21 +40,21 @@ export type NewJob = Pick<
   | 'labels'
 >;
 
-/** Newest first, after (older than) the id `before`. Zero and empty filters take all. */
+/** Newest first, with ids below `before`. Zero and empty filters match all. */
 export interface JobQuery {
   limit: number;
   before?: number | undefined;
   state?: JobState | undefined;
   kernelId?: string | undefined;
-  /** All of them must be the job's. */
+  /** The job must have all of these labels. */
   labels?: Labels;
 }
 
-/** A request that makes a job again after a restart, with the job's limits. */
+/** A request that recreates a job after a restart, with the job's limits. */
 export interface KeptRequestRow {
   method: string;
   request: Uint8Array;
-  /** Of its client. */
+  /** The client's weight. */
   weight: number;
   maxQueueSeconds: number;
   maxRunSeconds: number;
@@ -75,7 +75,7 @@ export class JobTable {
     this.#database = database;
   }
 
-  /** Stores a job in the state QUEUED and gives its id. */
+  /** Stores a job in state QUEUED and returns its id. */
   insert(job: NewJob): number {
     const { lastInsertRowid } = this.#database
       .prepare(
@@ -97,7 +97,7 @@ export class JobTable {
     return Number(lastInsertRowid);
   }
 
-  /** Keeps what makes a job again until it ends. */
+  /** Stores the request that recreates a job, until the job ends. */
   keepRequest(id: number, { method, request, weight, maxQueueSeconds, maxRunSeconds }: KeptRequestRow): void {
     this.#database
       .prepare(
@@ -119,14 +119,16 @@ export class JobTable {
     );
   }
 
-  /** No job starts before it was made, or ends before it started, where the machine's clock was set back meanwhile. */
+  /**
+   * Even if the machine's clock was set back meanwhile, no job starts before it was created or ends before it started.
+   */
   markStarted(id: number, startMs: number): void {
     this.#database
       .prepare('UPDATE jobs SET state = ?, start_ms = MAX(?, create_ms) WHERE id = ? AND state = ?')
       .run(JobState.RUNNING, startMs, id, JobState.QUEUED);
   }
 
-  /** Gives a job its one outcome. Throws when it has one. */
+  /** Stores a job's only outcome. Throws if it already has one. */
   markEnded(id: number, end: JobEnding): void {
     this.#database
       .prepare(
@@ -150,17 +152,17 @@ export class JobTable {
     return this.#row('SELECT * FROM jobs WHERE id = ?', id);
   }
 
-  /** Of one client: two may use the same id. */
+  /** By client, because two clients may use the same id. */
   byRequestId(owner: string, requestId: string): JobRow | undefined {
     return this.#row('SELECT * FROM jobs WHERE owner = ? AND request_id = ?', owner, requestId);
   }
 
-  /** Leaves a request_id to the job that goes on with the work of this one. */
+  /** Frees the request_id for the job that replaces this one. */
   releaseRequestId(id: number): void {
     this.#database.prepare('UPDATE jobs SET request_id = NULL WHERE id = ?').run(id);
   }
 
-  /** Seconds that an owner's ended jobs had a device since a time. */
+  /** Device seconds of an owner's ended jobs since a time. */
   deviceSeconds(owner: string, sinceMs: number): number {
     const row = this.#database
       .prepare(
@@ -176,12 +178,12 @@ export class JobTable {
     return row?.state === JobState.ENDED;
   }
 
-  /** Jobs that a runner left QUEUED or RUNNING, oldest first. */
+  /** Jobs left QUEUED or RUNNING by a runner, oldest first. */
   unfinished(): JobRow[] {
     return this.#rows('SELECT * FROM jobs WHERE state IN (?, ?) ORDER BY id', JobState.QUEUED, JobState.RUNNING);
   }
 
-  /** When the oldest of them was made. */
+  /** When the oldest unfinished job was created. */
   oldestUnfinishedMs(): number | undefined {
     const row = this.#database
       .prepare('SELECT create_ms FROM jobs WHERE state IN (?, ?) ORDER BY id LIMIT 1')
@@ -189,7 +191,7 @@ export class JobTable {
     return row?.['create_ms'] as number | undefined;
   }
 
-  /** How many jobs ended in which way. */
+  /** Number of ended jobs by outcome. */
   countOutcomes(): { outcome: Outcome; count: number }[] {
     return this.#database
       .prepare('SELECT outcome, COUNT(*) AS count FROM jobs WHERE state = ? GROUP BY outcome ORDER BY outcome')

@@ -1,9 +1,9 @@
 import { lstatSync, lutimesSync } from 'node:fs';
 
-/** Finer than this nobody asks. */
+/** A finer resolution is not needed. */
 const RESOLUTION_MS = 10 * 60 * 1000;
 
-/** Notes in a file's or folder's time that it was used: what nobody uses goes first when space is wanted. */
+/** Records the use in a file's or folder's time: when space is needed, unused files are removed first. */
 export function markUsed(path: string): void {
   const now = new Date();
   const found = lstatSync(path, { throwIfNoEntry: false });

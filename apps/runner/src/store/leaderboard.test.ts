@@ -31,7 +31,7 @@ const kernelAndTime = ({ kernelId, label, latency }: LeaderboardEntry): [string,
   latency?.p50Us,
 ];
 
-test('at() ranks what ranked runs measured, a row for each person and kernel, and counts the others', () => {
+test('at() ranks measurements of ranked runs, a row for each person and kernel, and counts the others', () => {
   const board = boardOf(
     { kernelId: 'a', outcome: PASSED, owner: 'ada', measured: { p50: 40 } },
     { kernelId: 'a', outcome: PASSED, owner: 'ada', measured: { p50: 30 } },
@@ -47,7 +47,7 @@ test('at() ranks what ranked runs measured, a row for each person and kernel, an
   expect(board.places().map(({ results }) => results)).toEqual([3, 3]);
 });
 
-test('at() has the best valid result of each kernel, fastest first', () => {
+test('at() returns the best valid result of each kernel, fastest first', () => {
   const board = boardOf(
     { kernelId: 'a', outcome: FAILED, measured: { p50: 30, speedups: [2, 1.5] } },
     { kernelId: 'a', outcome: PASSED, measured: { p50: 40 } },
@@ -75,7 +75,7 @@ test('at() has the best valid result of each kernel, fastest first', () => {
   expect(board.hasSimulated(place)).toBe(true);
 });
 
-test('each dtype has a leaderboard of its own: no figure of one is ranked with or compared to another', () => {
+test('each dtype has its own leaderboard: figures of different dtypes are never ranked or compared together', () => {
   const board = boardOf(
     { kernelId: BASELINE_KERNEL, outcome: PASSED, measured: { p50: 300 } },
     { kernelId: BASELINE_KERNEL, outcome: PASSED, measured: { p50: 200, dtype: 'bf16' } },
@@ -100,7 +100,7 @@ test('each dtype has a leaderboard of its own: no figure of one is ranked with o
   ]);
 });
 
-test('device, mode and protocol are filters: nothing of another place is ranked, and no speedup is over it', () => {
+test('device, mode and protocol are filters: results of other places are not ranked and give no speedup', () => {
   const board = boardOf(
     { kernelId: BASELINE_KERNEL, outcome: PASSED, measured: { p50: 400, device: 'NVIDIA H200' } },
     { kernelId: BASELINE_KERNEL, outcome: PASSED, measured: { p50: 300, protocol: 'flashcore-protocol 2' } },
@@ -128,7 +128,7 @@ test('device, mode and protocol are filters: nothing of another place is ranked,
   ]);
 });
 
-test('an entry says registers of the launched entry, who measured it, and the labels of a search', () => {
+test('an entry has the registers of the launched entry, its owner, and the labels of a search', () => {
   const board = boardOf({
     kernelId: 'a',
     outcome: PASSED,
@@ -141,7 +141,7 @@ test('an entry says registers of the launched entry, who measured it, and the la
   ]);
 });
 
-test('leftOut() counts what another protocol measured', () => {
+test('leftOut() counts measurements by another protocol', () => {
   const board = boardOf(
     { kernelId: 'a', outcome: PASSED, measured: { p50: 30, protocol: 'flashcore-protocol 2' } },
     { kernelId: 'a', outcome: PASSED, measured: { p50: 35, protocol: 'flashcore-protocol 2' } },
@@ -183,7 +183,7 @@ function keepSdpa(
   new HistoryStore(database).recordSdpa({ jobId, jobName: name, endMs: 5, result });
 }
 
-test('SDPA has a row a backend and version: its best valid time in the mode, never one of the emulator', () => {
+test('SDPA has a row per backend and version: its best valid time in the mode, never from the emulator', () => {
   const database = databaseOf(
     { kernelId: 'a', outcome: PASSED, measured: { p50: 4 } },
     { kernelId: 'b', outcome: PASSED, measured: { p50: 10, speedups: [0.9] } },

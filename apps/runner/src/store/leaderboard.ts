@@ -14,41 +14,41 @@ import { FEWEST_SAMPLES, formatShape, parseShape } from '@flashcore/shared/kerne
 import type { Database } from './database.ts';
 import { readLabels } from './labels.ts';
 
-/** The first step of the ladder: what every kernel is a speedup over. */
+/** The first step of the ladder: speedups of all kernels refer to it. */
 export const BASELINE_KERNEL = 'fa_v1_baseline';
 
-/** Where figures compare with each other. A changed protocol changes figures of the same kernel. */
+/** A place whose figures are comparable. Another protocol gives other figures for the same kernel. */
 export interface RankedPlace {
   deviceName: string;
   problem: string;
   shape: Shape;
-  /** Of the tensors. */
+  /** Dtype of the tensors. */
   dtype: string;
   mode: TimingMode;
   protocol: string;
 }
 
-/** Where geometric means over the shapes of a case set compare with each other. */
+/** A place whose geometric means over the shapes of a case set are comparable. */
 export interface RankedSet extends Omit<RankedPlace, 'shape'> {
   set: CaseSet;
 }
 
-/** Valid measurements that a ranking does not take, because they were made by another measuring protocol. */
+/** Valid measurements left out of a ranking because another measuring protocol made them. */
 export interface LeftOut {
-  /** Empty: unknown. */
+  /** Empty if unknown. */
   protocol: string;
   count: number;
 }
 
 const MAX_PLACES = 200;
 const MEASURED = 'valid = 1 AND simulated = 0';
-/** Of other runs the submitter chose what counts; those from before ranked runs are among them. */
+/** In other runs, including those from before ranked runs, the submitter chose the rules. */
 const COUNTS = `${MEASURED} AND ranked = 1`;
 
-/** What experiments measured, ranked; never a time of the emulator. */
+/** Ranks the measurements of experiments; never a time of the emulator. */
 export class Leaderboard {
   readonly #database: Database;
-  /** Version of the measuring protocol of this runner, as results name it. */
+  /** Version of this runner's measuring protocol, as results name it. */
   readonly protocol: string;
 
   constructor(database: Database, { protocol }: { protocol: string }) {
@@ -57,16 +57,16 @@ export class Leaderboard {
   }
 
   /**
-   * The best valid measurement that each person has of each kernel in ranked runs, and the best of every backend and
-   * version of SDPA, fastest first, with their speedups over the baseline and over SDPA.
+   * The best valid measurement of each person and kernel in ranked runs, and the best of every backend and version of
+   * SDPA, fastest first, with their speedups over the baseline and over SDPA.
    */
   at(place: RankedPlace): LeaderboardEntry[] {
     return ranked(this.#kernels(place), this.#sdpa(place));
   }
 
   /**
-   * The same by the weighted geometric mean over a case set: of each person and kernel the best build that one ranked
-   * run measured on all of its shapes, and of SDPA the best job that did.
+   * The same by weighted geometric mean over a case set: for each person and kernel, the best build that one ranked run
+   * measured on all of its shapes; for SDPA, the best job that measured all shapes.
    */
   over({ set, ...where }: RankedSet): LeaderboardEntry[] {
     const measured = set.shapes.map((shape) => ({ ...where, shape: formatShape(shape) }));
@@ -75,7 +75,7 @@ export class Leaderboard {
     return ranked(bestMeans(kernels, set), bestMeans(sdpa, set));
   }
 
-  /** What the leaderboard of a place does not have because of its protocol. */
+  /** Results that a place's leaderboard leaves out because of their protocol. */
   leftOut({ deviceName, problem, shape, dtype, mode, protocol }: RankedPlace): LeftOut[] {
     return this.#database
       .prepare(
@@ -86,7 +86,7 @@ export class Leaderboard {
       .map((row) => ({ protocol: String(row['protocol']), count: Number(row['count']) }));
   }
 
-  /** How many valid results a place has that no ranked run measured. */
+  /** Number of valid results of a place that do not come from ranked runs. */
   notRanked({ deviceName, problem, shape, dtype, mode, protocol }: RankedPlace): number {
     const row = this.#database
       .prepare(
@@ -96,7 +96,7 @@ export class Leaderboard {
     return Number(row!['count']);
   }
 
-  /** Where there are valid results, most first. */
+  /** Places with valid results, most results first. */
   places(): LeaderboardPlace[] {
     return this.#database
       .prepare(
@@ -118,7 +118,7 @@ export class Leaderboard {
       );
   }
 
-  /** Whether the emulator has results for a case, which is why a leaderboard may be empty. */
+  /** Whether the emulator has results for a case, which can explain an empty leaderboard. */
   hasSimulated({ problem, shape }: Pick<RankedPlace, 'problem' | 'shape'>): boolean {
     return (
       this.#database
@@ -128,7 +128,7 @@ export class Leaderboard {
   }
 
   #kernels({ deviceName, problem, shape, dtype, mode, protocol }: RankedPlace): LeaderboardEntry[] {
-    // SQLite takes the columns beside a lone MIN() from the row that has the minimum.
+    // With a single MIN(), SQLite takes the other columns from the row that has the minimum.
     return this.#database
       .prepare(
         `SELECT entry, MIN(p50_us), owner, labels FROM measurements JOIN jobs ON jobs.id = job_id
@@ -167,7 +167,9 @@ function entryOf(row: Record<string, unknown>): LeaderboardEntry {
 }
 
 const AT_PLACE = 'device_name = ? AND problem = ? AND shape = ? AND dtype = ? AND mode = ? AND protocol = ?';
-/** `whose` is a row of the table, `build` one that a job measured: only figures of one go into a mean. */
+/**
+ * `whose` identifies a row of the table, `build` a build measured by one job: a mean uses only figures of one build.
+ */
 const KERNEL_ROWS = `SELECT entry, owner, labels, json_array(owner, measurements.kernel_id) AS whose, json_array(job_id, measurements.label) AS build
   FROM measurements JOIN jobs ON jobs.id = job_id WHERE ${AT_PLACE} AND ${COUNTS}`;
 const SDPA_ROWS = `SELECT entry, owner, '{}' AS labels, json_array(backend, version) AS whose, json_array(job_id, backend, version) AS build
@@ -179,7 +181,7 @@ interface MeasuredRow {
   row: Record<string, unknown>;
 }
 
-/** The least mean of each row of the table. `shapes`: what was measured, shape by shape in the order of the set. */
+/** The smallest mean for each row of the table. `shapes`: measurements by shape, in the order of the set. */
 function bestMeans(shapes: readonly (readonly MeasuredRow[])[], set: CaseSet): LeaderboardEntry[] {
   const builds = shapes.map((rows) => new Map(rows.map((row) => [row.build, row])));
   const best = new Map<string, LeaderboardEntry>();
@@ -196,7 +198,7 @@ function bestMeans(shapes: readonly (readonly MeasuredRow[])[], set: CaseSet): L
   return [...best.values()];
 }
 
-/** One entry of the figures of one build, shape by shape. */
+/** Combines the figures of one build, shape by shape, into one entry. */
 function meanEntry(entries: readonly LeaderboardEntry[], set: CaseSet): LeaderboardEntry {
   const [first] = entries;
   const speedups = entries.flatMap(({ speedup }) => speedup ?? []);
@@ -220,7 +222,7 @@ const weighted = (values: readonly number[], { weights }: CaseSet): number => {
   return values.reduce((sum, value, index) => sum + (weights[index]! / all) * value, 0);
 };
 
-/** The logarithms of independent medians: their half widths add as squares. */
+/** The logarithms of the medians are independent, so their half-widths add as squares. */
 function meanOf(entries: readonly LeaderboardEntry[], set: CaseSet): GeometricMean {
   const all = set.weights.reduce((sum, weight) => sum + weight, 0);
   const middle = weighted(
@@ -241,10 +243,10 @@ function meanOf(entries: readonly LeaderboardEntry[], set: CaseSet): GeometricMe
   });
 }
 
-/** What an entry is ranked by, microseconds. */
+/** The ranked figure of an entry, microseconds. */
 const medianOf = ({ latency, mean }: LeaderboardEntry): number => mean?.us ?? latency!.p50Us;
 
-/** Of the figure that an entry is ranked by; with too few samples, or none kept, it is a point. */
+/** Interval of the ranked figure; with too few samples, or none kept, it is a point. */
 function intervalOf({ latency, mean }: LeaderboardEntry): { low: number; high: number } {
   if (mean) return { low: mean.lowUs, high: mean.highUs };
   const { samples, p50Us, p50LowUs, p50HighUs } = latency!;
@@ -252,13 +254,13 @@ function intervalOf({ latency, mean }: LeaderboardEntry): { low: number; high: n
   return unknown ? { low: p50Us, high: p50Us } : { low: p50LowUs, high: p50HighUs };
 }
 
-/** Fastest first, with ranks and speedups over the baseline and over SDPA. */
+/** Sorts entries, fastest first, with ranks and speedups over the baseline and over SDPA. */
 function ranked(kernels: LeaderboardEntry[], sdpa: LeaderboardEntry[]): LeaderboardEntry[] {
   const baseline = fastest(kernels.filter(({ kernelId }) => kernelId === BASELINE_KERNEL));
   const fastestSdpa = fastest(sdpa);
   for (const entry of kernels) {
     if (baseline !== undefined) entry.speedupOverBaseline = baseline / medianOf(entry);
-    // Measured in turns is the better figure, where there is one.
+    // A speedup measured in turns is more accurate, so it is kept.
     if (entry.speedup === undefined && fastestSdpa !== undefined) entry.speedup = fastestSdpa / medianOf(entry);
   }
   const sorted = [...kernels, ...sdpa].toSorted((a, b) => medianOf(a) - medianOf(b));
@@ -270,6 +272,6 @@ function ranked(kernels: LeaderboardEntry[], sdpa: LeaderboardEntry[]): Leaderbo
   return sorted;
 }
 
-/** The least figure; undefined where there is none. */
+/** The smallest figure; undefined if there is none. */
 const fastest = (entries: readonly LeaderboardEntry[]): number | undefined =>
   entries.length === 0 ? undefined : Math.min(...entries.map(medianOf));

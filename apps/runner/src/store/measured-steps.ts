@@ -3,8 +3,8 @@ import { fromBinary, toBinary, type DescMessage, type MessageShape } from '@bufb
 import type { Database } from '../store/database.ts';
 
 /**
- * What was measured before, by everything that the measurement depends on: a search that a kill cut off, or that is
- * asked for again, measures nothing twice.
+ * Earlier measurements, keyed by everything they depend on, so that a search that was killed or is repeated measures
+ * nothing twice.
  */
 export class MeasuredSteps {
   readonly #database: Database;
@@ -13,13 +13,13 @@ export class MeasuredSteps {
     this.#database = database;
   }
 
-  /** What was kept under a key; undefined: nothing, or of a contract that can't be read any more. */
+  /** The result under a key; undefined if there is none. */
   find<Desc extends DescMessage>(schema: Desc, key: StepKey): MessageShape<Desc> | undefined {
     const row = this.#database.prepare('SELECT result FROM measured_steps WHERE key = ?').get(digestOf(schema, key));
     return row && fromBinary(schema, row['result'] as Uint8Array);
   }
 
-  /** Keeps a result; one that was measured again takes the place of the former. Errors: DISK_FULL. */
+  /** Stores a result, replacing an earlier one. Errors: DISK_FULL. */
   keep<Desc extends DescMessage>(schema: Desc, key: StepKey, result: MessageShape<Desc>): void {
     this.#database
       .prepare('INSERT OR REPLACE INTO measured_steps (key, result, create_ms) VALUES (?, ?, ?)')

@@ -9,15 +9,15 @@ import { collect, finished, kernel, startTestRunner, temporaryFolder } from '../
 import { openDatabase } from './database.ts';
 import { migrate } from './migrations.ts';
 
-/** The version in which a pilot's key was its job number. */
+/** The version that keyed pilots by their job numbers. */
 const BEFORE_PILOT_NUMBERS = 13;
-// As the first schema's own program left it: recorded/README.md.
+// As written by the program of the first schema; see recorded/README.md.
 const OLDEST = gunzipSync(readFileSync(join(import.meta.dirname, 'recorded/schema-1.db.gz')));
 
 function schemaOf(path: string): unknown[] {
   const database = new DatabaseSync(path, { readOnly: true });
   try {
-    // Added columns stand in one line of the schema where a new table's stand in several.
+    // An added column is on one line of the schema, while a new table has several.
     const rows = database
       .prepare("SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name")
       .all();
@@ -27,7 +27,7 @@ function schemaOf(path: string): unknown[] {
   }
 }
 
-test('a database of the oldest schema is brought up to date: its jobs, events, results and history are all there, and it takes new jobs', async () => {
+test('a database of the oldest schema is updated: its data is kept, and it takes new jobs', async () => {
   using folder = temporaryFolder();
   const path = join(folder.path, 'flashcore.db');
   writeFileSync(path, OLDEST);
@@ -39,8 +39,7 @@ test('a database of the oldest schema is brought up to date: its jobs, events, r
     3,
     97,
   ]);
-  // As a GPU would have left them: of an experiment whose result names its protocol, and of a job whose result names
-  // none.
+  // As from a GPU: one from an experiment whose result names its protocol, one from a job whose result names none.
   const copies = old.prepare(
     "INSERT INTO measurements SELECT NULL, ?, kernel_id, 'copied', 'Fake GPU', 0, '2x8x512x64', 1, 1, p50_us, source_digest, entry FROM measurements WHERE id = 1",
   );
@@ -97,7 +96,7 @@ test('a migrated database has the same schema as a new one, and is not migrated 
   expect(schemaOf(migrated)).toEqual(schemaOf(fresh));
 });
 
-test("a gateway's pilots and leases are kept when job numbers stop being their keys", () => {
+test("a gateway's pilots and leases are kept when their keys change from job numbers", () => {
   const sqlite = new DatabaseSync(':memory:');
   migrate(sqlite, BEFORE_PILOT_NUMBERS);
   sqlite.exec(`
@@ -113,7 +112,7 @@ test("a gateway's pilots and leases are kept when job numbers stop being their k
     [1, '41', 'session'],
     [2, '42', null],
   ]);
-  // Of the second the pilot had ended.
+  // The pilot of the second lease had ended.
   expect(all('SELECT number, job, pilot, attempts, heard FROM leases ORDER BY number')).toEqual([
     [7, 'jobs/1', 2, 1, 5],
     [8, 'jobs/2', 0, 2, 0],
@@ -121,7 +120,7 @@ test("a gateway's pilots and leases are kept when job numbers stop being their k
   sqlite.close();
 });
 
-test('a runner refuses a database of a newer schema, says so, and leaves it as it is', async () => {
+test('a runner refuses a database of a newer schema with the reason, and leaves it unchanged', async () => {
   using folder = temporaryFolder();
   const path = join(folder.path, 'flashcore.db');
   openDatabase(path).close();

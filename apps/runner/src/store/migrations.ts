@@ -2,9 +2,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { fromBinary } from '@bufbuild/protobuf';
 import { JobEventSchema } from '@flashcore/shared/contract';
 
-/**
- * The schema's history: the entry at index n leads from version n to n + 1. Entries are never changed once released.
- */
+/** The schema's history: the entry at index n migrates version n to n + 1. Released entries never change. */
 const MIGRATIONS: readonly string[] = [
   `
   CREATE TABLE jobs (
@@ -130,7 +128,7 @@ const MIGRATIONS: readonly string[] = [
   `
   ALTER TABLE measurements ADD COLUMN mode INTEGER NOT NULL DEFAULT 2; -- TimingMode; before it, hot times alone were kept
   `,
-  // request_id was unique over all clients: SQLite changes a constraint only with the whole table.
+  // request_id was unique over all clients; SQLite can change a constraint only by copying the whole table.
   `
   CREATE TABLE new_jobs (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -198,7 +196,7 @@ const MIGRATIONS: readonly string[] = [
   `
   ALTER TABLE jobs ADD COLUMN device_ms INTEGER; -- how long it had its device; null: from start to end
   `,
-  // A lease is needed until its job ends, and no job has two.
+  // A lease is needed until its job ends, and a job has at most one.
   `
   ALTER TABLE leases RENAME TO old_leases;
   CREATE TABLE leases (                           -- which pilot has which job
@@ -226,7 +224,7 @@ const MIGRATIONS: readonly string[] = [
     DELETE FROM kept_requests WHERE job_id = NEW.id;
   END;
   `,
-  // A controller that has lost its state gives a job number again while the first may still run.
+  // A controller that lost its state may reuse a job number while the first job is still running.
   `
   ALTER TABLE pilots RENAME TO old_pilots;
   CREATE TABLE pilots (                           -- runners on nodes of a cluster, for a gateway
@@ -245,28 +243,28 @@ const MIGRATIONS: readonly string[] = [
   ALTER TABLE leases DROP COLUMN scheduler_job;
   DROP TABLE old_pilots;
   `,
-  // Before it, no result counted whose tensors were not fp16.
+  // Earlier, results counted only if their tensors were fp16.
   `
   ALTER TABLE measurements ADD COLUMN dtype TEXT NOT NULL DEFAULT 'fp16';
   ALTER TABLE sdpa_measurements ADD COLUMN dtype TEXT NOT NULL DEFAULT 'fp16';
   `,
-  // Nothing from before is ranked: whoever submitted it chose what it was judged by.
+  // Earlier results are not ranked, because their submitter chose the rules.
   `
   ALTER TABLE decisions ADD COLUMN role TEXT NOT NULL DEFAULT '';          -- of the client; empty: from before it was noted
   ALTER TABLE decisions ADD COLUMN evidence BLOB;                          -- Evidence; null: no acceptance, or from before ranked runs
   ALTER TABLE measurements ADD COLUMN ranked INTEGER NOT NULL DEFAULT 0;   -- 1: of a ranked run
   `,
-  // Before it, nothing but attention was timed.
+  // Earlier, only attention was timed.
   `
   ALTER TABLE measurements ADD COLUMN problem TEXT NOT NULL DEFAULT 'attention';
   ALTER TABLE sdpa_measurements ADD COLUMN problem TEXT NOT NULL DEFAULT 'attention';
   `,
 ];
 
-/** The version that this runner knows. */
+/** The schema version of this runner. */
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
-/** The database is a newer runner's. */
+/** The database belongs to a newer runner. */
 export class SchemaTooNew extends Error {
   override readonly name = 'SchemaTooNew';
 
@@ -277,14 +275,14 @@ export class SchemaTooNew extends Error {
   }
 }
 
-/** Brings the schema up to date, or to a version, one transaction a version. Throws SchemaTooNew. */
+/** Migrates the schema to the current or a given version, one transaction per version. Throws SchemaTooNew. */
 export function migrate(sqlite: DatabaseSync, wanted = SCHEMA_VERSION): void {
   const row = sqlite.prepare('PRAGMA user_version').get() as { user_version: number };
   if (row.user_version > SCHEMA_VERSION) throw new SchemaTooNew(row.user_version);
   sqlite.function('protocol_of', { deterministic: true }, (event) => protocolOf(event as Uint8Array | null));
   if (row.user_version === SCHEMA_VERSION) return;
-  // A table that is made anew is gone for a moment while others refer to it (https://sqlite.org/lang_altertable.html,
-  // section 7); within a transaction nothing turns the check off.
+  // Copying a table removes it for a moment while others refer to it (https://sqlite.org/lang_altertable.html, section
+  // 7); the check can't be turned off within a transaction.
   sqlite.exec('PRAGMA foreign_keys = OFF');
   for (let version = row.user_version; version < wanted; version += 1) {
     sqlite.exec(`BEGIN IMMEDIATE; ${MIGRATIONS[version]}; PRAGMA user_version = ${version + 1}; COMMIT;`);
@@ -295,8 +293,8 @@ export function migrate(sqlite: DatabaseSync, wanted = SCHEMA_VERSION): void {
 }
 
 /**
- * The measuring protocol that the birth certificate in a job's last event names (JobEvent in protobuf's binary form);
- * empty: none.
+ * The measuring protocol in the birth certificate of a job's last event (JobEvent in protobuf's binary form); empty if
+ * there is none.
  */
 function protocolOf(event: Uint8Array | null): string {
   const payload = event ? fromBinary(JobEventSchema, event).payload : undefined;

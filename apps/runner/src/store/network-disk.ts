@@ -1,7 +1,7 @@
 import { existsSync, statfsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
-/** Numbers of file systems that several machines see: statfs(2), linux/magic.h and their own sources. */
+/** Numbers of file systems shared by several machines: statfs(2), linux/magic.h and their own sources. */
 const NETWORK_DISKS: Readonly<Record<number, string>> = {
   0x6969: 'NFS',
   0x517b: 'SMB',
@@ -19,8 +19,8 @@ const NETWORK_DISKS: Readonly<Record<number, string>> = {
 };
 
 /**
- * The file system that a folder is on, or will be, where that is a network's; undefined for a disk of this machine.
- * SQLite's WAL needs memory that all its processes share and locks that hold (https://sqlite.org/wal.html, section 2).
+ * The network file system that a folder is on, or will be; undefined for a local disk. SQLite's WAL needs memory shared
+ * by all its processes, and reliable locks (https://sqlite.org/wal.html, section 2).
  */
 export function networkDisk(folder: string, typeOf = (path: string) => statfsSync(path).type): string | undefined {
   let path = resolve(folder);

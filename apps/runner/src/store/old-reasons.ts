@@ -2,8 +2,8 @@ import { fromBinary, fromJson, toBinary, toJson, type JsonValue } from '@bufbuil
 import { JobEventSchema, VERDICT_WORDS, withCurrentNames } from '@flashcore/shared/contract';
 
 /**
- * A stored event (JobEvent in protobuf's binary form) with bare reasons: until 2026-11-22 they were stored as
- * "not measured: …", and whoever shows them adds the words now. Events without such words are not decoded.
+ * Removes old prefixes from reasons in a stored event (JobEvent in protobuf's binary form): until 2026-11-22 reasons
+ * were stored as "not measured: …", and now the screens add these words. Events without such words are not decoded.
  */
 export function withBareReasons(event: Uint8Array): Uint8Array {
   const bytes = Buffer.from(event.buffer, event.byteOffset, event.byteLength);

@@ -16,7 +16,7 @@ type SourceFileInit = Pick<SourceFile, 'path' | 'sha256' | 'sizeBytes'>;
 interface TreeChoice {
   /** All files, or only those that a client would upload. */
   which: 'all' | 'sources';
-  /** Files beside those: what the source was compiled from. */
+  /** Additional files that the source was compiled from. */
   also?: readonly string[];
 }
 
@@ -40,7 +40,7 @@ function describeFile(folder: string, path: string): SourceFileInit {
   return { path, sha256: sha256Of(bytes), sizeBytes: BigInt(bytes.byteLength) };
 }
 
-/** What is wrong with the files of a tree that a client names; `field` is the request's field that holds them. */
+/** Violations in the files of a client's tree; `field` is the request's field that holds them. */
 export function sourceTreeViolations(files: readonly SourceFile[], field: string): FieldViolation[] {
   if (files.length === 0) return [{ field, description: 'must name at least the file kernel.yaml' }];
   if (files.length > MAX_TREE_FILES)
@@ -50,7 +50,7 @@ export function sourceTreeViolations(files: readonly SourceFile[], field: string
   return [...treeViolations(files, field), ...clashes(files, field)];
 }
 
-/** What is wrong with one file that a client names. */
+/** Violations in one file of a client. */
 export function sourceFileViolations(file: SourceFile, field: string): FieldViolation[] {
   const violations: FieldViolation[] = [];
   const path = pathViolation(file.path);
@@ -62,7 +62,7 @@ export function sourceFileViolations(file: SourceFile, field: string): FieldViol
 }
 
 function pathViolation(path: string): string | undefined {
-  // A file system counts bytes: 200 characters can be 400 of them.
+  // File systems count bytes, and 200 characters can take 400.
   if (path.length === 0 || Buffer.byteLength(path) > 255) return 'must have 1 to 255 bytes of UTF-8';
   if (/[\u0000-\u001f\u007f\\]/.test(path)) return 'must have no control character and no backslash';
   if (path.startsWith('/')) return 'must be relative to the folder';
@@ -81,7 +81,7 @@ function treeViolations(files: readonly SourceFile[], field: string): FieldViola
   return violations;
 }
 
-/** Paths that can't lie in one folder: twice the same, also by letter case, or a file that is another one's folder. */
+/** Paths that can't be in one folder together: duplicates, also in other case, or a file that is also a folder. */
 function clashes(files: readonly SourceFile[], field: string): FieldViolation[] {
   const seen = new Set(files.map(({ path }) => path.toLowerCase()));
   if (seen.size < files.length) return [{ field, description: 'must name each path once' }];

@@ -27,7 +27,7 @@ function upload(sources: SourceStore, text: string): void {
   writer.keep(sha256Of(text));
 }
 
-test('materialise() lays a tree out once, and again when somebody changed the folder', () => {
+test('materialise() writes a tree once, and again if the folder was changed', () => {
   const sources = new SourceStore(folder);
   Object.values(contents).forEach((text) => upload(sources, text));
   const laidOut = sources.materialise(tree(contents));
@@ -42,7 +42,7 @@ test('materialise() lays a tree out once, and again when somebody changed the fo
   expect(readdirSync(join(folder, 'trees')).sort()).toEqual([laidOut.digest, 'quarantine']);
 });
 
-test('materialise() names what was not uploaded, or has another size than announced', () => {
+test('materialise() names files that were not uploaded, or that have another size than announced', () => {
   const sources = new SourceStore(folder);
   upload(sources, contents['kernel.yaml']);
   expect(() => sources.materialise(tree(contents))).toThrow(
@@ -54,7 +54,7 @@ test('materialise() names what was not uploaded, or has another size than announ
   expect(readdirSync(join(folder, 'trees'))).toEqual([]);
 });
 
-test('a size that is false is refused, also of files that are here and of a folder that is laid out', () => {
+test('a wrong size is refused, also for stored files and for a folder that already exists', () => {
   const sources = new SourceStore(folder);
   Object.values(contents).forEach((text) => upload(sources, text));
   sources.materialise(tree(contents));

@@ -16,25 +16,25 @@ import { readTree, sourceTreeViolations } from './source-tree.ts';
 import { storageError } from './storage-error.ts';
 import { setAside } from './verified-file.ts';
 
-/** Digest of the folder that it was to become. */
+/** An unfinished folder is named after the digest of the finished one. */
 const HALF_MADE = /^[0-9a-f]{64}\./;
 
-/** A client's kernel folder, laid out on the runner's disk. */
+/** A client's kernel folder on the runner's disk. */
 export interface MaterialisedTree {
   folder: string;
-  /** Of the folder's content. */
+  /** Digest of the folder's content. */
   digest: string;
 }
 
 /**
- * Source files that clients uploaded, by digest, and the folders made of them. Copies, and no links: whoever changes a
- * file in a folder must not change what was uploaded, from which the folder is then made again.
+ * Source files that clients uploaded, by digest, and folders made from them. The folders contain copies, not links:
+ * changing a file in a folder must not change the upload, from which the folder is then made again.
  */
 export class SourceStore {
   readonly #blobs: BlobStore;
   readonly #trees: string;
 
-  /** Makes the folder and drops what a killed runner left half-made in it. */
+  /** Makes the folder and removes unfinished ones that a killed runner left in it. */
   constructor(folder: string) {
     this.#blobs = new BlobStore(join(folder, 'files'));
     this.#trees = join(folder, 'trees');
@@ -44,8 +44,8 @@ export class SourceStore {
   }
 
   /**
-   * Digests of the files that were not uploaded yet, each once. Errors: INVALID_REQUEST, DIGEST_MISMATCH for a wrong
-   * size.
+   * Digests of files that are not uploaded yet, without duplicates. Errors: INVALID_REQUEST, DIGEST_MISMATCH for a
+   * wrong size.
    */
   findMissing(files: readonly SourceFile[]): Sha256[] {
     checkSizes(files, (file) => this.#sizeOf(file));
@@ -54,17 +54,14 @@ export class SourceStore {
     );
   }
 
-  /** Of a file that is whole; one that lost bytes is set aside, and is to be uploaded again. */
+  /** Size of a complete file; a truncated one is set aside, and must be uploaded again. */
   #sizeOf({ sha256: name, sizeBytes }: SourceFile): number | undefined {
     const sha256 = parseSha256(name);
     const size = this.#blobs.size(sha256);
     return size === undefined || BigInt(size) === sizeBytes ? size : this.#blobs.read(sha256)?.byteLength;
   }
 
-  /**
-   * Keeps files of a folder of this host; false, and not all kept, when one is no longer what it was. Errors:
-   * DISK_FULL.
-   */
+  /** Stores files of a folder of this host; false, with some files missing, if one has changed. Errors: DISK_FULL. */
   keepFiles(folder: string, files: readonly SourceFile[]): boolean {
     return files.every(
       ({ path, sha256 }) =>
@@ -72,20 +69,20 @@ export class SourceStore {
     );
   }
 
-  /** A file's bytes, its digest verified. Errors: SOURCES_MISSING. */
+  /** A file's bytes, after checking their digest. Errors: SOURCES_MISSING. */
   read(sha256: Sha256): Buffer {
     const bytes = this.#blobs.read(sha256);
     if (bytes) return bytes;
     throw new FlashcoreError('SOURCES_MISSING', { missing: '1' }, `Upload the file first: ${sha256} is not here`);
   }
 
-  /** A file that is uploaded piece by piece. Errors: DISK_FULL. */
+  /** A file to upload piece by piece. Errors: DISK_FULL. */
   openUpload(): BlobWriter {
     return this.#blobs.openWriter();
   }
 
   /**
-   * Lays the files of a tree out as a folder, once for each content. Errors: INVALID_REQUEST, SOURCES_MISSING,
+   * Writes the files of a tree into a folder, once for each content. Errors: INVALID_REQUEST, SOURCES_MISSING,
    * DIGEST_MISMATCH, DISK_FULL.
    */
   materialise(tree: SourceTree): MaterialisedTree {
@@ -137,7 +134,7 @@ export class SourceStore {
 
 const isFolder = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 
-/** Errors: DIGEST_MISMATCH for a file that is named with another size than it has; one that is not there has none. */
+/** Errors: DIGEST_MISMATCH if a file's size differs from the announced one; missing files are not checked. */
 function checkSizes(files: readonly SourceFile[], sizeOf: (file: SourceFile) => number | undefined): void {
   for (const file of files) {
     const { path, sizeBytes, sha256 } = file;

@@ -1,7 +1,7 @@
 import { FlashcoreError } from '@flashcore/shared/contract';
 
-// https://sqlite.org/rescode.html; the low byte is the class. SQLITE_IOERR_SHMSIZE is what a full disk gives when the
-// WAL index has to grow.
+// https://sqlite.org/rescode.html; the low byte is the class. A full disk gives SQLITE_IOERR_SHMSIZE when the WAL index
+// has to grow.
 const SQLITE_BUSY = 5;
 const SQLITE_IOERR = 10;
 const SQLITE_CORRUPT = 11;
@@ -10,11 +10,11 @@ const SQLITE_CANTOPEN = 14;
 const SQLITE_READONLY = 8;
 const SQLITE_NOTADB = 26;
 const SQLITE_IOERR_SHMSIZE = 4874;
-/** When a disk that was full is looked at again. */
+/** When to try again after a full disk. */
 const RETRY_AFTER_SECONDS = 5;
 
 /**
- * Gives DISK_FULL or STORE_UNAVAILABLE for an error that means so, and any other error as it is. `what` completes "The
+ * Converts storage errors to DISK_FULL or STORE_UNAVAILABLE, and returns other errors unchanged. `what` completes "The
  * runner can't …".
  */
 export function storageError(error: unknown, what: string): unknown {
@@ -52,11 +52,11 @@ export function storageError(error: unknown, what: string): unknown {
   }
 }
 
-/** Whether an error says that nothing can be stored now, and that it may go again later. */
+/** Whether an error means that nothing can be stored now, but perhaps later. */
 export const isStorageFailure = (error: unknown): error is FlashcoreError =>
   error instanceof FlashcoreError && (error.reason === 'DISK_FULL' || error.reason === 'STORE_UNAVAILABLE');
 
-/** Whether another process holds the database's lock: nothing is wrong with the disk, and it may go again at once. */
+/** Whether another process locks the database: the disk is fine, and a retry may succeed at once. */
 export const isBusy = (error: unknown): boolean => isStorageFailure(error) && storageFault(error.cause) === 'busy';
 
 function storageFault(error: unknown): 'full' | 'busy' | 'broken' | 'damaged' | undefined {

@@ -5,7 +5,7 @@ import { sha256Of } from '@flashcore/shared/kernels';
 import { startTestRunner, temporaryFolder } from '../testing/test-runner.ts';
 import { makeTemporary } from './temporary.ts';
 
-test('makeTemporary() gives each piece of work a private folder in the data folder, which goes with it', () => {
+test('makeTemporary() makes a private folder in the data folder for each piece of work, and removes it', () => {
   using data = temporaryFolder();
   {
     using first = makeTemporary(data.path, 'ncu');
@@ -18,7 +18,7 @@ test('makeTemporary() gives each piece of work a private folder in the data fold
   expect(readdirSync(join(data.path, 'tmp'))).toEqual([]);
 });
 
-test('a runner removes at its start what a killed one left half-made: temporary folders and kernel folders; whole ones stay', async () => {
+test('a starting runner removes unfinished folders of a killed one; complete kernel folders stay', async () => {
   using folder = temporaryFolder();
   const dataDirectory = join(folder.path, 'data');
   const digest = sha256Of('a tree');

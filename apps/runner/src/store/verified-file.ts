@@ -15,23 +15,23 @@ import { dirname, join } from 'node:path';
 import { digestOf, sha256Of, type Sha256 } from '@flashcore/shared/contract';
 import { storageError } from './storage-error.ts';
 
-/** A file below a store's folder, directly or in a folder of it. */
+/** A file of a store, in its folder or in a subfolder. */
 export interface StoredPlace {
   store: string;
   path: string;
 }
 
-/** Where a store keeps what was in the place of a file and is not that file. Retention removes it as any other. */
+/** Subfolder for whatever was found in a file's place but is not that file. Retention treats it like other files. */
 export const QUARANTINE = 'quarantine';
 
-/** Follows no link, and does not wait for the writer of a pipe. */
+/** Does not follow links, and does not wait for the writer of a pipe. */
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY;
 const ABSENT = ['ENOENT', 'ENOTDIR'];
-/** What open() says of a link and of a socket. */
+/** Error codes of open() for a link and for a socket. */
 const NO_FILE = ['ELOOP', 'EMLINK', 'ENXIO'];
 const HASH_PIECE_BYTES = 1024 * 1024;
 
-/** Size of a regular file; undefined where there is none, or something else. */
+/** Size of a regular file; undefined if there is none. */
 export function sizeOfStored(place: StoredPlace): number | undefined {
   if (strangeFolder(place) !== undefined) return undefined;
   const found = lstatSync(place.path, { throwIfNoEntry: false });
@@ -39,8 +39,8 @@ export function sizeOfStored(place: StoredPlace): number | undefined {
 }
 
 /**
- * A file's bytes, compared with its digest. What is not that file is moved to the store's quarantine, never deleted:
- * undefined then, and where there is nothing. Errors: the system's, after which all is where it was.
+ * A file's bytes, after checking their digest. Anything else in its place is moved to the store's quarantine, never
+ * deleted; the result is then undefined, as for a missing file. Errors: the system's; nothing was moved then.
  */
 export function readVerified(place: StoredPlace, sha256: Sha256): Buffer | undefined {
   const descriptor = openRegular(place);
@@ -50,7 +50,7 @@ export function readVerified(place: StoredPlace, sha256: Sha256): Buffer | undef
   return undefined;
 }
 
-/** As above, of a file that is read in pieces: open, with the bytes that were compared. */
+/** Like readVerified(), for a file to read in pieces: returns it open, so that the checked bytes are read. */
 export async function openVerified(place: StoredPlace, sha256: Sha256): Promise<FileHandle | undefined> {
   if (sizeOfStored(place) === undefined) {
     if (openRegular(place) === 'foreign') setAside(place);
@@ -79,14 +79,14 @@ async function digestOfFile(file: FileHandle): Promise<Sha256> {
   }
 }
 
-/** Makes the folder of a file that is about to come; what is in the way is set aside. Errors: the system's. */
+/** Makes the folder for a new file and sets aside whatever is in the way. Errors: the system's. */
 export function makeRoom(place: StoredPlace): boolean {
   const found = lstatSync(place.path, { throwIfNoEntry: false });
   if (strangeFolder(place) !== undefined || (found && !found.isFile())) setAside(place);
   return mkdirSync(dirname(place.path), { recursive: true, mode: 0o700 }) !== undefined;
 }
 
-/** Moves what is at a place, whatever it is, to the quarantine. Errors: DISK_FULL, STORE_UNAVAILABLE. */
+/** Moves whatever is at a place to the quarantine. Errors: DISK_FULL, STORE_UNAVAILABLE. */
 export function setAside(place: StoredPlace): void {
   try {
     const quarantine = ownFolder(join(place.store, QUARANTINE));
@@ -97,7 +97,8 @@ export function setAside(place: StoredPlace): void {
 }
 
 /**
- * Makes a folder of a store. A link in its place would lead what is moved or cleared there out of the store: it goes.
+ * Makes a folder of a store. A link in its place is removed: files moved or cleared through it would be outside the
+ * store.
  */
 export function ownFolder(path: string): string {
   if (lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()) unlinkSync(path);
@@ -105,7 +106,7 @@ export function ownFolder(path: string): string {
   return path;
 }
 
-/** What is in the place of the folder between the store and the file, a link for example. */
+/** The path of the folder between store and file if something else is there, for example a link. */
 function strangeFolder({ store, path }: StoredPlace): string | undefined {
   const folder = dirname(path);
   const found = folder === store ? undefined : lstatSync(folder, { throwIfNoEntry: false });

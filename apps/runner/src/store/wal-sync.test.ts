@@ -5,7 +5,7 @@ import { temporaryFolder } from '../testing/test-runner.ts';
 import { openDatabase } from './database.ts';
 import { WalSync } from './wal-sync.ts';
 
-/** A log whose syncs end when they are told to. */
+/** A WalSync whose syncs end when the test says so. */
 function startSync() {
   const folder = temporaryFolder();
   const path = join(folder.path, 'wal');
@@ -29,7 +29,7 @@ function startSync() {
   return { ...log, log, sync, settled, [Symbol.dispose]: () => folder[Symbol.dispose]() };
 }
 
-test('one sync serves all that wait; what is committed meanwhile waits for the next', async () => {
+test('one sync serves all waiting callers; later commits wait for the next sync', async () => {
   using started = startSync();
   const { sync, log, ends } = started;
   log.changes = 3;
@@ -47,7 +47,7 @@ test('one sync serves all that wait; what is committed meanwhile waits for the n
   expect(ends).toHaveLength(2);
 });
 
-test('a sync that fails is an error for those who wait, and is tried again', async () => {
+test('a failed sync is an error for its waiting callers, and the next call tries again', async () => {
   using started = startSync();
   const { sync, ends, log } = started;
   log.changes = 1;
@@ -60,7 +60,7 @@ test('a sync that fails is an error for those who wait, and is tried again', asy
   await again;
 });
 
-test('a database syncs its own log, and closes while it does', async () => {
+test('a database syncs its own log, and can close during a sync', async () => {
   using folder = temporaryFolder();
   const database = openDatabase(join(folder.path, 'flashcore.db'));
   database

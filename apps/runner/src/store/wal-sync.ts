@@ -7,20 +7,20 @@ const dataSync = promisify(fdatasync);
 export interface WalSyncOptions {
   /** The database's write-ahead log. */
   path: string;
-  /** A number that grows with each change. */
+  /** A counter that grows with each change. */
   changes: () => number;
   /** Default: fdatasync. */
   syncFile?: (file: number) => Promise<void>;
 }
 
 /**
- * Brings commits to the disk: one sync for all that were made before it, beside the main thread. SQLite's own sync at
- * each commit holds the daemon for milliseconds.
+ * Flushes commits to the disk: one sync for all earlier commits, off the main thread. SQLite's own sync at each commit
+ * would hold up the daemon for milliseconds.
  */
 export class WalSync {
   readonly #options: WalSyncOptions;
   #file: number | undefined;
-  /** The changes that are on the disk. */
+  /** Value of the change counter that is on the disk. */
   #synced = -1;
   #running: Promise<void> | undefined;
   #closed = false;
@@ -29,14 +29,14 @@ export class WalSync {
     this.#options = options;
   }
 
-  /** Resolves when what was committed before the call is on the disk. Errors: DISK_FULL, STORE_UNAVAILABLE. */
+  /** Resolves when everything committed before the call is on the disk. Errors: DISK_FULL, STORE_UNAVAILABLE. */
   async synced(): Promise<void> {
     const wanted = this.#options.changes();
-    // One that is under way may have begun before the last commit.
+    // A sync in progress may have started before the last commit.
     while (this.#synced < wanted && !this.#closed) await (this.#running ??= this.#sync());
   }
 
-  /** The database's own end brings the rest to the disk. */
+  /** Closing the database flushes the rest to the disk. */
   close(): void {
     this.#closed = true;
     if (!this.#running) this.#closeFile();

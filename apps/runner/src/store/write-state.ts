@@ -5,7 +5,7 @@ import type { Logger } from '../log.ts';
 import type { Database } from './database.ts';
 import { isStorageFailure } from './storage-error.ts';
 
-/** What must be free before new work is taken again. */
+/** Free space needed before new work is accepted again. */
 const ROOM_BYTES = 1024 ** 2;
 const LOOK_EVERY_MS = 500;
 
@@ -16,8 +16,8 @@ export interface WriteStateOptions {
 }
 
 /**
- * Whether the store takes writes. After a write that the disk or the database refused the runner only reads, until a
- * megabyte can be written and a transaction be committed again.
+ * Whether the store takes writes. After the disk or the database refused a write, the runner only reads, until it can
+ * write a megabyte and commit a transaction again.
  */
 export class WriteState {
   readonly #options: WriteStateOptions;
@@ -29,17 +29,17 @@ export class WriteState {
     this.#options = options;
   }
 
-  /** Why nothing can be stored; undefined when it can. */
+  /** Why nothing can be stored; undefined if the store takes writes. */
   get failure(): FlashcoreError | undefined {
     return this.#failure;
   }
 
-  /** Told of each change. */
+  /** Registers a listener for changes. */
   onChange(listener: (writable: boolean) => void): void {
     this.#listeners.push(listener);
   }
 
-  /** Takes an error that came up; one that says nothing about the store changes nothing. */
+  /** Handles an error; errors that are not about the store are ignored. */
   failed(error: unknown): void {
     if (this.#failure || !isStorageFailure(error)) return;
     this.#failure = error;

@@ -3,31 +3,31 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** The daemon with the fake planner as a process of its own. */
+/** The daemon with the fake planner, as a separate process. */
 export interface ChildRunner extends AsyncDisposable {
   address: string;
   child: ChildProcess;
-  /** What it wrote to stderr so far. */
+  /** Its output on stderr so far. */
   readonly stderr: string;
   /** Resident memory, MiB (Linux). */
   rssMiB: () => number;
   /** Memory in use after a garbage collection, MiB; for a daemon started with NODE_OPTIONS=--expose-gc. */
   liveMiB: () => Promise<number>;
-  /** Sends a signal and waits for the end; gives the exit code, or null when the signal ended it. */
+  /** Sends a signal and waits for the end; returns the exit code, or null if the signal ended the process. */
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 
-/** Starts it with these flags and waits until it serves. Throws what it wrote to stderr when it ends before. */
+/** Starts the daemon with these flags and waits until it serves. Throws its stderr if it ends before. */
 export async function startChildRunner(...flags: string[]): Promise<ChildRunner> {
   return startChildRunnerIn(process.env, ...flags);
 }
 
-/** As above, in a given environment. */
+/** Like startChildRunner(), in a given environment. */
 export async function startChildRunnerIn(environment: NodeJS.ProcessEnv, ...flags: string[]): Promise<ChildRunner> {
   return start([process.execPath, MAIN, 'serve', ...flags], environment);
 }
 
-/** One that may have so many files and sockets open at once. */
+/** Like startChildRunner(), with a limit on open files and sockets. */
 export async function startChildRunnerWithDescriptors(descriptors: number, ...flags: string[]): Promise<ChildRunner> {
   return start(
     ['/bin/sh', '-c', `ulimit -n ${descriptors}; exec "$@"`, 'sh', process.execPath, MAIN, 'serve', ...flags],
@@ -35,12 +35,12 @@ export async function startChildRunnerWithDescriptors(descriptors: number, ...fl
   );
 }
 
-/** A gateway of the cluster that a fleet file describes, whose scheduler is a folder (fake-gateway-main.ts). */
+/** Starts a gateway of the cluster described by a fleet file, with a folder as scheduler (fake-gateway-main.ts). */
 export async function startChildGateway(file: string, folder: string, ...flags: string[]): Promise<ChildRunner> {
   return startChildGatewayIn(process.env, file, folder, ...flags);
 }
 
-/** As above, in a given environment. */
+/** Like startChildGateway(), in a given environment. */
 export async function startChildGatewayIn(
   environment: NodeJS.ProcessEnv,
   file: string,
@@ -50,7 +50,7 @@ export async function startChildGatewayIn(
   return start([process.execPath, GATEWAY, file, folder, 'serve', ...flags], environment);
 }
 
-/** In one file where tests have built it (tools/build-for-tests.ts). */
+/** A single file if the tests have built it (tools/build-for-tests.ts). */
 const program = (name: string): string => {
   const folder = process.env['FLASHCORE_PROGRAMS'];
   return folder ? join(folder, `${name}.js`) : join(import.meta.dirname, `${name}.ts`);

@@ -1,9 +1,8 @@
 import { DatabaseSync } from 'node:sqlite';
 
 /**
- * Makes this process kill itself at a step of the store: "7 before" right before its seventh commit, "7 after" right
- * after it, "7 torn" in the middle of
- * the transaction. For tests that ask what a crash at any step leaves behind.
+ * Makes this process kill itself at a step of the store: "7 before" just before its seventh commit, "7 after" just
+ * after it, "7 torn" in the middle of the transaction. For tests of what a crash at any step leaves behind.
  */
 export function armFailpoint(text: string): void {
   const [, digits, where] = /^(\d+) (before|after|torn)$/.exec(text) ?? [];
@@ -13,7 +12,7 @@ export function armFailpoint(text: string): void {
   const { exec } = DatabaseSync.prototype;
   const die = (): void => process.kill(process.pid, 'SIGKILL') as unknown as void;
   DatabaseSync.prototype.exec = function failing(this: DatabaseSync, sql: string): void {
-    // A migration is one text with its own COMMIT, and no step of the store.
+    // A migration is one text with its own COMMIT, so it is not a step of the store.
     const begins = sql === 'BEGIN IMMEDIATE';
     if (begins) left -= 1;
     if (left === 0 && where === 'before' && sql === 'COMMIT') die();

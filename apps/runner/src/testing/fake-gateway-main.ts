@@ -1,6 +1,7 @@
 /**
- * A gateway as a process of its own that tests can kill, whose scheduler is a folder: a file for each pilot that was
- * submitted and has not ended, with its token. `node fake-gateway-main.ts <fleet.yaml> <folder> serve --data …`.
+ * A gateway as a separate process that tests can kill. Its scheduler is a folder, with a file for each pilot that was
+ * submitted and has not ended, containing the pilot's token. `node fake-gateway-main.ts <fleet.yaml> <folder> serve
+ * --data …`.
  */
 import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

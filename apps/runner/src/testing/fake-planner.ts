@@ -26,10 +26,10 @@ import {
   type JobRequests,
 } from '../jobs/job-context.ts';
 
-/** Time for watchers to come before "late_<n>" floods. */
+/** Delay before "late_<n>" floods, so that watchers can connect. */
 export const LATE_MS = 2_000;
 
-/** The device of the fake: says that it is no emulator, so that results count. */
+/** The fake device. It is not marked as an emulator, so results count. */
 export const FAKE_DEVICE = create(DeviceSchema, {
   deviceId: 'gpu0',
   name: 'Fake GPU',
@@ -40,20 +40,19 @@ export const FAKE_DEVICE = create(DeviceSchema, {
 export interface FakeOptions {
   /** Result of the jobs that pass. */
   result?: JobResult;
-  /** Bodies by kernel id, besides those below. */
+  /** Bodies by kernel id, in addition to the standard ones. */
   bodies?: Record<string, JobBody>;
-  /** They take and leave their device themselves. */
+  /** The bodies take and leave their device themselves. */
   takesDevice?: boolean;
-  /** Where the champion is that a run is compared with; default: there never is one. */
+  /** Store of the champion that a run is compared with; default: there never is one. */
   decisions?: DecisionStore;
 }
 
 /**
- * A planner whose kernels are scripts: "ok"; "flood_<n>" writes n log lines as fast as they are stored, "late_<n>"
- * does so after two seconds; "sleep_<ms>"; "hang" waits until it is stopped;
- * "champion_<us>" passes with a result that can be accepted, of so many microseconds;
- * "stubborn_<ms>" ignores being stopped for so long; "ticks_<n>" emits n warnings from a timer; "error", "bug". Any
- * other id is not found.
+ * A planner whose kernels are scripts: "ok"; "flood_<n>" writes n log lines as fast as they are stored, "late_<n>" does
+ * so after two seconds; "sleep_<ms>"; "hang" waits until it is stopped; "champion_<us>" passes with an acceptable
+ * result of that many microseconds; "stubborn_<ms>" ignores being stopped for that long; "ticks_<n>" emits n warnings
+ * from a timer; "error", "bug". Any other id is not found.
  */
 export function fakePlanner(options: FakeOptions = {}): JobPlanner {
   const { result = create(JobResultSchema), bodies = {}, takesDevice = false, decisions } = options;
@@ -76,16 +75,16 @@ export function fakePlanner(options: FakeOptions = {}): JobPlanner {
       },
       flood: (context) => flood(context, amount).then(() => passed),
       late: (context) =>
-        // eslint-disable-next-line flashcore/no-fixed-wait -- a body that takes its time
+        // eslint-disable-next-line flashcore/no-fixed-wait -- a slow body
         sleep(LATE_MS, undefined, { signal: context.signal })
           .then(() => flood(context, amount))
           .then(() => passed),
-      // eslint-disable-next-line flashcore/no-fixed-wait -- a body that takes its time
+      // eslint-disable-next-line flashcore/no-fixed-wait -- a slow body
       sleep: ({ signal }) => sleep(amount, passed, { signal }),
       ticks: (context) => ticks(context, amount).then(() => passed),
       // eslint-disable-next-line flashcore/no-fixed-wait -- a body that does not end
       hang: ({ signal }) => sleep(1e8, passed, { signal }),
-      // eslint-disable-next-line flashcore/no-fixed-wait -- a body that does not listen
+      // eslint-disable-next-line flashcore/no-fixed-wait -- a body that ignores its signal
       stubborn: () => sleep(amount, passed),
       error: () => Promise.reject(new FlashcoreError('COMPILER_MISSING', { wanted: 'nvcc' }, 'Install nvcc')),
       bug: () => Promise.reject(new TypeError('secret /home/somebody/path')),
@@ -124,7 +123,7 @@ function planFake<Method extends JobMethod>(
   };
 }
 
-/** Warnings from an event handler, where an error that is thrown has no one to catch it. */
+/** Emits warnings from an event handler, where a thrown error would be uncaught. */
 function ticks({ emit, signal }: JobContext, count: number): Promise<void> {
   return new Promise((resolve) => {
     let left = count;
@@ -141,7 +140,7 @@ function ticks({ emit, signal }: JobContext, count: number): Promise<void> {
 const PROTOCOL = 'flashcore-protocol 3';
 const FAKE_SHAPE = parseShape('2x8x512x64');
 
-/** What a ranked run of the merge plan that passed leaves on the fake GPU; `over`: the champion compared with. */
+/** Result of a ranked run of the merge plan that passed on the fake GPU; `over`: the champion it was compared with. */
 export const acceptable = (p50Us: number, over = NO_CHAMPION): JobResult =>
   create(JobResultSchema, {
     provenance: { device: FAKE_DEVICE, protocol: PROTOCOL, sourceDigest: 'c0ffee', plan: 'merge', seeds: ['5eed'] },
@@ -163,7 +162,7 @@ export const acceptable = (p50Us: number, over = NO_CHAMPION): JobResult =>
     ],
   });
 
-/** Log lines as a compiler's output arrives: some hundred in one turn of the event loop, then the next. */
+/** Emits log lines like a compiler's output: some hundred in one turn of the event loop, then the next. */
 async function flood(context: JobContext, lines: number): Promise<void> {
   for (let line = 1; line <= lines && !context.signal.aborted; line += 1) {
     context.emit({

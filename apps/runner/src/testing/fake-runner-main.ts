@@ -1,6 +1,6 @@
 /**
- * The daemon with the fake planner, as a process of its own that tests can kill: `node fake-runner-main.ts serve
- * --data <folder> --address unix:/path`.
+ * The daemon with the fake planner, as a separate process that tests can kill: `node fake-runner-main.ts serve --data
+ * <folder> --address unix:/path`.
  */
 import '../heap-growth.ts';
 import { createLogger } from '../log.ts';
@@ -28,7 +28,7 @@ const runner = await startRunner({
   createPlanner: ({ decisions }) => fakePlanner({ decisions }),
 });
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => runner.stop());
-// With --expose-gc: what is in use, without the garbage that waits for its collection.
+// With --expose-gc: memory in use, without uncollected garbage.
 process.on('SIGUSR2', () => {
   globalThis.gc?.();
   const { heapUsed, external } = process.memoryUsage();

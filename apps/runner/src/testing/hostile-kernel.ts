@@ -1,4 +1,4 @@
-/** A kernel whose host code attacks: what the tests of the boundary, short and long, run as a candidate. */
+/** A kernel whose host code attacks, used as candidate by short and long tests of the sandbox. */
 export const HOSTILE_MANIFEST = `
 id: hostile
 title: Host code that attacks
@@ -10,7 +10,7 @@ launches:
   - { entry: hostile, grid: ["B * H", 1, 1], block: [64, 1, 1], arguments: [Q, K, V, O, S, D] }
 `;
 
-/** A kernel that writes zeros, and what its host code does once the module is loaded. */
+/** A kernel that writes zeros; `attack` is what its host code does once the module is loaded. */
 export const hostileSource = (attack: string, atLaunch = ''): string => `
 #include <cuda_fp16.h>
 #ifdef FLASHCORE_EMULATOR
@@ -60,7 +60,7 @@ export const ATTACKS: Record<string, string> = {
   'an abort': 'abort();',
 };
 
-/** One kernel with all attacks: the length of the sequence chooses which one its first thread makes. */
+/** One kernel with all attacks: the sequence length selects the attack that its first thread makes. */
 export const chosenAttack = (): string => {
   const cases = Object.values(ATTACKS).map((attack, index) => `case ${FIRST_LENGTH + index}: { ${attack} } break;`);
   return `switch (S) { ${cases.join('\n')} }`;

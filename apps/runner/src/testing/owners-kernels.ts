@@ -2,7 +2,7 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { REPOSITORY_ROOT } from './test-runner.ts';
 
-/** Cases that the emulator computes in a second, in place of the parity cases and the probes' shapes. */
+/** Replaces the parity cases and the probes' shapes by cases that the emulator computes in a second. */
 const SMALL_CASES: readonly (readonly [RegExp, string])[] = [
   [
     /(?<=\n {2}parity:\n)(?: {4}-.*\n)+/,
@@ -13,7 +13,7 @@ const SMALL_CASES: readonly (readonly [RegExp, string])[] = [
   [/(?<=\nprobes:\n {2}shapes:\n)(?: {4}-.*\n)+/, '    - { B: 1, H: 1, S: 64, D: 64, causal: false }\n'],
 ];
 
-/** A copy of kernels/ in `folder`, as the owner of a runner may have it: its own cases, small ones, and gates. */
+/** A copy of kernels/ in `folder`, as a runner's owner could have it: with small cases and gates of the owner. */
 export function ownersKernels(folder: string): string {
   const kernels = join(folder, 'kernels');
   cpSync(join(REPOSITORY_ROOT, 'kernels'), kernels, { recursive: true });

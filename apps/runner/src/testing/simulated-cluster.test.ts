@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { JobResultSchema, LogLineSchema, Outcome } from '@flashcore/shared/contract';
 import { simulateCluster, type RecordedExperiment } from './simulated-cluster.ts';
 
-/** A job of so many seconds that says one word. */
+/** A job of the given length that logs one word. */
 const lasting = (seconds: number): RecordedExperiment => ({
   kernelId: 'fa_v1_baseline',
   seconds,
@@ -13,7 +13,7 @@ const lasting = (seconds: number): RecordedExperiment => ({
   result: create(JobResultSchema),
 });
 
-// 4 s on an idle machine, over a minute where ten others share two processors.
+// 4 s on an idle machine, over a minute if ten others share two CPUs.
 const LIMITS = { timeout: 300_000 };
 
 test('a gateway keeps the GPUs of a simulated cluster busy, and every job ends as recorded', LIMITS, async () => {
@@ -21,7 +21,7 @@ test('a gateway keeps the GPUs of a simulated cluster busy, and every job ends a
   const simulation = await simulateCluster({ nodes: 1, gpusPerNode: 4, jobs, startSeconds: 3, users: 3 });
   expect(simulation).toMatchObject({ asRecorded: true, requeues: 0 });
   expect(Math.round(simulation.usedSeconds / 10)).toBe(300);
-  // 3,000 s on four GPUs; the last to end may have begun a long job when the others ended theirs.
+  // 3,000 s on four GPUs; a long job may start last and run when the others have ended.
   expect(simulation.makespanSeconds).toBeGreaterThan(750);
   expect(simulation.makespanSeconds).toBeLessThan(810);
 });

@@ -33,11 +33,11 @@ import { SourceStore } from '../store/sources.ts';
 import { REPOSITORY_ROOT, temporaryFolder } from './test-runner.ts';
 import { VirtualClock } from './virtual-clock.ts';
 
-/** An experiment that ran before. */
+/** A recorded experiment. */
 export interface RecordedExperiment {
   kernelId: string;
   seconds: number;
-  /** What it told on the way, but its end. */
+  /** Its events, except the last. */
   events: JobEvent['payload'][];
   outcome: number;
   summary: string;
@@ -47,44 +47,44 @@ export interface RecordedExperiment {
 export interface SimulationOptions {
   nodes: number;
   gpusPerNode: number;
-  /** What each job does, in the order of their submission. */
+  /** The experiment of each job, in order of submission. */
   jobs: readonly RecordedExperiment[];
-  /** From sbatch to the pilot's registration, where a GPU is free. */
+  /** Time from sbatch to the pilot's registration, if a GPU is free. */
   startSeconds: number;
   users: number;
 }
 
 export interface Simulation {
-  /** From the first submission to the end of the last job. */
+  /** Time from the first submission to the end of the last job. */
   makespanSeconds: number;
-  /** Seconds in which jobs had GPUs. */
+  /** GPU seconds used by jobs. */
   usedSeconds: number;
-  /** Seconds in which pilots had them, from their start by the scheduler. */
+  /** GPU seconds held by pilots since the scheduler started them. */
   heldSeconds: number;
-  /** Of the gateway's thread, a job: to take it, and to bring it to its end. */
+  /** CPU time of the gateway's thread per job: to accept it, and to run it to its end. */
   submitMs: number;
   runMs: number;
-  /** Resident memory when all jobs wait, less that before the first. */
+  /** Growth of resident memory from before the first job to when all jobs wait. */
   queuedMib: number;
   peakMib: number;
-  /** As many jobs ended in each way as when they were recorded. */
+  /** Whether each outcome occurred as often as recorded. */
   asRecorded: boolean;
   requeues: number;
 }
 
 const DEVICE = 'NVIDIA H200';
-/** sbatch, as Slurm answers on a quiet controller. */
+/** Time of sbatch on a quiet Slurm controller. */
 const SBATCH_MS = 20;
-/** There and back between two machines of one network. */
+/** Round trip between two machines of one network. */
 const NETWORK_MS = 1;
-/** As pilots do. */
+/** As for real pilots. */
 const BEAT_MS = 4_000;
 const LONG_SECONDS = 7 * 24 * 3600;
 const START_MS = Date.UTC(2026, 0, 1);
 
 /**
- * A gateway's own code over a real store, with a cluster that answers from what experiments took before, on a clock
- * that jumps. The network is left out: messages are encoded and decoded, not sent.
+ * Runs the real code of a gateway over a real store, with a cluster that replays recorded experiments, on a clock that
+ * jumps. There is no network: messages are encoded and decoded, but not sent.
  */
 export async function simulateCluster(options: SimulationOptions): Promise<Simulation> {
   using folder = temporaryFolder();
@@ -105,7 +105,7 @@ export async function simulateCluster(options: SimulationOptions): Promise<Simul
     const job = gateway.submit(experiment, `user${submitted % options.users}`);
     cluster.expect(job, experiment);
     submitted += 1;
-    // The next client is served when this one was.
+    // The next client is served after this one.
     clock.after(0, () => {
       submitMs += clock.spentMs - before;
       submit();
@@ -211,7 +211,7 @@ interface SimulatedPilot {
   session?: PilotSession;
 }
 
-/** Slurm and its nodes: a pilot starts where a GPU is free, and does what its jobs did when they were recorded. */
+/** Slurm and its nodes: a pilot starts when a GPU is free, and replays the recordings of its jobs. */
 class SimulatedCluster implements Scheduler {
   readonly #clock: VirtualClock;
   readonly #options: SimulationOptions;
@@ -234,7 +234,7 @@ class SimulatedCluster implements Scheduler {
     return Promise.resolve({ close: () => Promise.resolve() });
   }
 
-  /** What a job will do. */
+  /** Sets the experiment that a job will replay. */
   expect(job: string, experiment: RecordedExperiment): void {
     this.#expected.set(job, experiment);
   }
@@ -337,7 +337,7 @@ class SimulatedCluster implements Scheduler {
   }
 }
 
-/** As it comes over the network. */
+/** The message as it would arrive over the network. */
 const decoded = <Schema extends DescMessage>(schema: Schema, message: MessageShape<Schema>): MessageShape<Schema> =>
   fromBinary(schema, toBinary(schema, message));
 

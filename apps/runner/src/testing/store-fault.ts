@@ -2,14 +2,14 @@ import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { DatabaseSync } from 'node:sqlite';
 
-// SQLite's own codes for them: SQLITE_FULL, SQLITE_IOERR_WRITE, SQLITE_BUSY.
+// SQLite's own codes: SQLITE_FULL, SQLITE_IOERR_WRITE, SQLITE_BUSY.
 const SQLITE_CODES: Record<string, number> = { ENOSPC: 13, EIO: 778, SQLITE_BUSY: 5 };
 const FILE_CALLS = ['openSync', 'writeSync', 'writeFileSync', 'mkdirSync', 'renameSync', 'fdatasyncSync'] as const;
 
 /**
- * Lets the store's calls fail: "ENOSPC 7 1500" every one from the seventh on, for 1.5 s, as on a disk that is full for
- * so long; EIO and SQLITE_BUSY likewise. Calls are begins, changes and commits of the database, and what opens, writes,
- * makes, renames or syncs files below `folder`.
+ * Makes the store's calls fail: "ENOSPC 7 1500" fails every call from the seventh on, for 1.5 s, like a disk that is
+ * full for that time; EIO and SQLITE_BUSY likewise. These calls are begins, changes and commits of the database, and
+ * opening, writing, making, renaming or syncing files below `folder`.
  */
 export function armStoreFault(text: string, folder: string): void {
   const [, code = '', from, forMs] = /^(ENOSPC|EIO|SQLITE_BUSY) (\d+) (\d+)$/.exec(text) ?? [];
@@ -55,7 +55,7 @@ function failFiles(fails: () => boolean, code: string, folder: string): void {
     functions[name] = (...values) => {
       const [target, flags] = values;
       const ours = typeof target === 'string' ? target.startsWith(folder) : opened.has(target as number);
-      // A folder that is there takes no space, nor does a file that is read.
+      // An existing folder takes no space, nor does reading a file.
       const needless = name === 'mkdirSync' && fs.existsSync(target as string);
       const writes = !needless && (name !== 'openSync' || (typeof flags === 'string' && flags !== 'r'));
       if (ours && writes && fails())

@@ -10,40 +10,40 @@ import { flyTestPilot } from './test-pilot.ts';
 import { startTestRunner, temporaryFolder, type TestRunner } from './test-runner.ts';
 
 interface FlyingPilot {
-  /** As Slurm's TERM does. */
+  /** Like the TERM signal from Slurm. */
   terminate: () => void;
-  /** With the error that ended it. */
+  /** Resolves when the pilot has ended, with its error if there was one. */
   landed: Promise<unknown>;
 }
 
 export interface TestClusterOptions {
-  /** What pilots run for every kernel, by the number of the attempt. */
+  /** Body of every kernel on pilots, by the number of the attempt. */
   body?: (attempt: number) => JobBody;
-  /** What pilots' runners plan with, in the place of `body`. */
+  /** Planner of the pilots' runners, instead of `body`. */
   planner?: (options: PlannerOptions) => JobPlanner;
-  /** Told of what each pilot's runner has. */
+  /** Called with the options of each pilot's runner. */
   onRunner?: (options: PlannerOptions) => void;
   /** The partition's model; default: NVIDIA L4. */
   device?: string;
   /** Where kernels are compiled; default: pilots. */
   builds?: 'gateway' | 'pilots';
-  /** Of certificates, for pilots by TLS; undefined: a socket. */
+  /** Folder of certificates for pilots over TLS; undefined: a socket. */
   tls?: string;
-  /** Default: where it listens. */
+  /** Address for pilots; default: where the gateway listens. */
   reach?: string;
   beginWithinMs?: number;
-  /** Of the pilots; default: the gateway's. */
+  /** Build id of the pilots; default: the gateway's. */
   buildId?: string;
-  /** Nodes find fault with every request. */
+  /** Nodes refuse every request. */
   refuse?: boolean;
-  /** Whose jobs the gateway's are, one after the other. */
+  /** Owners of the gateway's jobs, one after the other. */
   owners?: string[];
 }
 
 export interface TestCluster extends TestRunner {
-  /** By the scheduler's number of them. */
+  /** Keyed by the scheduler's number. */
   pilots: Map<string, FlyingPilot>;
-  /** Where pilots register. */
+  /** Address at which pilots register. */
   reach: string;
 }
 

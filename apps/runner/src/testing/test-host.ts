@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { DEFAULT_HOST, type HostSettings } from '../host-settings.ts';
 
 /**
- * The host as tests have it: what one has compiled, the emulator above all, the others find. vitest.config.ts names the
- * folders; without it, one of the user's.
+ * The host in tests: compiled libraries, above all the emulator, are shared between them. vitest.config.ts names the
+ * folders; without it, a folder of the user.
  */
 export const TEST_HOST: HostSettings = {
   ...DEFAULT_HOST,

@@ -13,23 +13,23 @@ import { startTestRunner } from './test-runner.ts';
 export interface TestPilotOptions {
   gateway: string;
   token: string;
-  /** What every kernel does there. */
+  /** Body of every kernel on this pilot. */
   body: JobBody;
-  /** What its runner plans with, in the place of one whose every kernel is `body`; its first device is the pilot's. */
+  /** Planner of its runner, instead of one with `body` for every kernel; its first device is the pilot's. */
   planner?: ((options: PlannerOptions) => JobPlanner) | undefined;
-  /** As Slurm's TERM does. */
+  /** Like the TERM signal from Slurm. */
   signal: AbortSignal;
   /** Folder of the gateway's certificates; undefined: plain text. */
   tls?: string | undefined;
-  /** It finds fault with every request. */
+  /** The pilot refuses every request. */
   refuse?: boolean;
   buildId?: string;
   firstReachMs?: number;
-  /** Told of what its runner has before it flies. */
+  /** Called with the options of its runner before it starts. */
   onRunner?: (options: PlannerOptions) => void;
 }
 
-/** A pilot in this process, on a runner with the fake planner and an "NVIDIA L4", until it has landed. */
+/** Runs a pilot in this process, on a runner with the fake planner and an "NVIDIA L4", until it has ended. */
 export async function flyTestPilot(options: TestPilotOptions): Promise<void> {
   const { gateway, token, body, signal, tls, refuse = false, buildId, firstReachMs } = options;
   let asked: PlannerOptions | undefined;

@@ -14,7 +14,7 @@ import { TEST_HOST } from './test-host.ts';
 
 export const REPOSITORY_ROOT = fileURLToPath(new URL('../../../..', import.meta.url)).replace(/\/$/, '');
 
-/** A folder that goes when the test ends. */
+/** A folder that is removed when the test ends. */
 export function temporaryFolder(): Disposable & { path: string } {
   const path = mkdtempSync(join(tmpdir(), 'fc-'));
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
@@ -27,8 +27,8 @@ export interface TestRunner extends AsyncDisposable {
 }
 
 /**
- * Starts a real runner, on a Unix socket in a folder of its own, with the fake planner unless another is given, and
- * connects to it.
+ * Starts a real runner on a Unix socket in its own folder, with the fake planner unless another is given, and connects
+ * to it.
  */
 export async function startTestRunner(
   options: Partial<RunnerOptions> = {},
@@ -45,7 +45,7 @@ export async function startTestRunner(
     graceSeconds: 1,
     maxQueued: 64,
     maxStreamsPerClient: 256,
-    // The fake planner has no box; tests of boxes say what they want.
+    // The fake planner has no box; tests of boxes request one.
     isolation: options.createPlanner ? 'auto' : 'none',
     boxLimits: { memoryBytes: 1024 ** 3, processes: 64 },
     emulator: true,
@@ -101,13 +101,13 @@ export async function collect(stream: AsyncIterable<JobEvent>): Promise<JobEvent
   return events;
 }
 
-/** The first event of a stream, which is then dropped. */
+/** The first event of a stream; the rest is dropped. */
 export async function firstEvent(stream: AsyncIterable<JobEvent>): Promise<JobEvent> {
   for await (const event of stream) return event;
   throw new Error('the stream has no event');
 }
 
-/** The end that a job's last event tells of. */
+/** The end of a job, from its last event. */
 export function finished(events: readonly JobEvent[]): JobFinished {
   const payload = events.at(-1)?.payload;
   if (payload?.case !== 'finished') throw new Error(`the last event is ${String(payload?.case)}`);

@@ -7,12 +7,14 @@ import { startTestRunner, temporaryFolder, type TestRunner } from './test-runner
 
 export interface TokenRunner extends AsyncDisposable {
   fixture: TestRunner;
-  /** A client by its name: a role, or "other". */
+  /** Connects as the client with a name: a role, or "other". */
   as: (name: string) => Promise<RunnerClient>;
   securityOf: (name: string) => ClientSecurity;
 }
 
-/** A runner over TLS with a token for one client of each role, and one more submitter. `tls`: what initTls() made. */
+/**
+ * A runner over TLS with a token for one client of each role, and one more submitter. `tls`: the result of initTls().
+ */
 export async function startTokenRunner(
   tls: string,
   options: Parameters<typeof startTestRunner>[0] = {},

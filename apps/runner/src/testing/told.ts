@@ -1,7 +1,7 @@
-/** What a job's events told a client of a gateway. */
+/** Reads a gateway's attempts from a job's events. */
 import type { JobEvent } from '@flashcore/shared/contract';
 
-/** "2: its Slurm job has ended": each attempt with why there was another before it. */
+/** "2: its Slurm job has ended": each attempt with the reason why it was necessary. */
 export const attempts = (events: readonly JobEvent[]): string[] =>
   events.flatMap(({ payload }) =>
     payload.case === 'attemptStarted' ? [`${payload.value.attempt}: ${payload.value.reason ?? ''}`] : [],

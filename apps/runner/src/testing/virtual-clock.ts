@@ -7,11 +7,11 @@ interface Due {
 }
 
 /**
- * A clock that jumps to what is due next. What is done then takes time too: the CPU time of this thread, so that work
- * that is due meanwhile is late, as it would be.
+ * A clock that jumps to the next due work. Running the work takes the CPU time of this thread on the clock, so that
+ * work due meanwhile is late, as in reality.
  */
 export class VirtualClock implements Clock {
-  /** A binary heap: what is due first comes first. */
+  /** A binary heap; the earliest is first. */
   readonly #due: Due[] = [];
   #nowMs: number;
   #order = 0;
@@ -21,12 +21,12 @@ export class VirtualClock implements Clock {
     this.#nowMs = startMs;
   }
 
-  /** Whole milliseconds, as the machine's clock has them. */
+  /** Whole milliseconds, like the machine's clock. */
   nowMs(): number {
     return Math.floor(this.#nowMs);
   }
 
-  /** CPU time that went into work so far. */
+  /** CPU time of the work so far. */
   get spentMs(): number {
     return this.#spentMs;
   }
@@ -43,7 +43,7 @@ export class VirtualClock implements Clock {
     });
   }
 
-  /** Does all that is due, in its order, until `done` or nothing is left. */
+  /** Runs due work in order, until `done` or none is left. */
   async run(done: () => boolean): Promise<void> {
     for (let next = this.#pop(); next && !done(); next = this.#pop()) {
       this.#nowMs = Math.max(this.#nowMs, next.atMs);
@@ -51,11 +51,11 @@ export class VirtualClock implements Clock {
     }
   }
 
-  /** Does something, with all that follows from it at once, and lets its time pass. */
+  /** Runs work and its immediate consequences, and advances the clock by their CPU time. */
   async spend(work: () => void): Promise<void> {
     const before = cpuMs();
     work();
-    // Promises, then what was put off to the end of the turn, then what came of that.
+    // First promises, then work deferred to the end of the turn, then its consequences.
     await new Promise(setImmediate);
     await new Promise(setImmediate);
     const spent = cpuMs() - before;
@@ -92,7 +92,7 @@ export class VirtualClock implements Clock {
 
 const isBefore = (a: Due, b: Due): boolean => a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
 
-/** Of this thread alone: what syncs files beside it, and other programs of the machine, do not count. */
+/** CPU time only of this thread: file syncs on other threads, and other programs, do not count. */
 function cpuMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;

@@ -1,6 +1,6 @@
 /**
- * Takes all descriptors of its process, then starts every kind of child as the daemon does, and prints how each ended:
- * run with a low `ulimit -n`.
+ * Takes all descriptors of its process, then starts every kind of child as the daemon does, and prints how each ended.
+ * Run with a low `ulimit -n`.
  */
 import { openSync } from 'node:fs';
 import { SdpaProcess } from '../sdpa/sdpa-process.ts';
@@ -17,7 +17,7 @@ const ends: Record<string, () => Promise<unknown>> = {
       { signal },
     ),
 };
-// Before the last descriptor is gone: stdout is opened when it is first used.
+// Done before descriptors run out, because stdout opens on first use.
 process.stdout.write('');
 try {
   for (;;) openSync('/dev/null', 'r');

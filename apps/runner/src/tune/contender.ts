@@ -20,7 +20,7 @@ export const contenderOf = (services: JobServices, resolved: ResolvedVariant): C
   row: rowOf(resolved),
 });
 
-/** Builds it, and drops it where what ptxas says leaves it no chance. */
+/** Builds the variant, and drops it if ptxas's report leaves it no chance. */
 export async function buildContender(contender: Contender): Promise<void> {
   const { row, services } = contender;
   const build = await runBuild(services);
@@ -32,7 +32,7 @@ export async function buildContender(contender: Contender): Promise<void> {
   else if (row.spillBytes > 0) row.dropped = spillReason(row);
 }
 
-/** Whether spilling alone dropped it. */
+/** Whether it was dropped only because of spills. */
 export const isDroppedForSpills = ({ row }: Contender): boolean => row.dropped === spillReason(row);
 
 const spillReason = ({ spillBytes }: TunedVariant): string => `${formatCount(spillBytes)} bytes of registers spilled`;
@@ -44,7 +44,7 @@ const rowOf = ({ label, parameters }: ResolvedVariant): TunedVariant =>
     verified: Verdict.NOT_MEASURED,
   });
 
-/** The highest of the entries that the shapes launch. */
+/** Maximum of each resource over the entries that the shapes launch. */
 function resourcesOf(
   entries: KernelBuild['result']['entries'],
 ): Pick<TunedVariant, 'registers' | 'smemBytes' | 'spillBytes' | 'ctasPerSm'> {
@@ -63,7 +63,7 @@ const TOLD: ReadonlySet<JobPayload['case']> = new Set<JobPayload['case']>([
   'deviceConditions',
 ]);
 
-/** A variant's own build, cases and findings are in its row; the job's events would say them as the job's. */
+/** A variant's build, cases and findings go into its row; as events they would look like the job's own. */
 const quiet = (job: JobServices['job']): JobServices['job'] => ({
   ...job,
   emit: (payload) => {

@@ -23,12 +23,12 @@ const RACE_SECONDS = 3;
 interface KeptMeasurementsOptions {
   readonly services: JobServices;
   readonly steps: MeasuredSteps;
-  /** Everything is measured, whatever was before. */
+  /** Measure everything again, ignoring earlier measurements. */
   readonly remeasure: boolean;
   readonly onSeeds: (seeds: readonly string[]) => void;
 }
 
-/** What is measured of contenders. What was measured before, also by a job that was cut off, is not measured again. */
+/** Measurements of contenders. Earlier ones, also of an interrupted job, are reused. */
 export class KeptMeasurements {
   readonly #options: KeptMeasurementsOptions;
 
@@ -36,7 +36,7 @@ export class KeptMeasurements {
     this.#options = options;
   }
 
-  /** Verifies a contender that is built, and drops one that is wrong. */
+  /** Verifies a built contender, and drops it if it is wrong. */
   async verify(contender: Contender): Promise<void> {
     const { row } = contender;
     const { spec } = this.#options.services;
@@ -71,13 +71,13 @@ export class KeptMeasurements {
       races: services.spec.device.simulated,
       onSeeds: this.#options.onSeeds,
     });
-    // A race is a finding alone: the result without it would say that the variant is right.
+    // A race is only a finding: the result without it would say that the variant is correct.
     if (verification.passed || firstWrong(verification.result))
       this.#options.steps.keep(VerifyResultSchema, key, verification.result);
     return verification;
   }
 
-  /** Both in interleaved blocks; undefined: one of them failed. */
+  /** Times both in interleaved blocks; undefined if one of them failed. */
   async compare(
     leader: Contender,
     contender: Contender,
@@ -120,6 +120,6 @@ export class KeptMeasurements {
   }
 }
 
-/** Probes count as cases do. */
+/** Probes count like cases. */
 const firstWrong = (verify: VerifyResult): CaseResult | undefined =>
   [...allProbes(verify), ...verify.cases].find(({ verdict }) => verdict === Verdict.FAIL);

@@ -2,7 +2,7 @@ import { Random } from '@flashcore/shared/statistics';
 import { expect, test } from 'vitest';
 import { overShapes, paretoFront, race, type Measured } from './race.ts';
 
-/** A race among variants of known speed, measured with noise that shrinks with the samples. */
+/** A race among variants of known speed, with simulated noise that shrinks as samples increase. */
 async function raceOf(us: Record<string, number>, { rounds = 4, budget = Infinity, seed = 1 } = {}) {
   const random = new Random(seed);
   const dropped: Record<string, string> = {};
@@ -24,7 +24,7 @@ async function raceOf(us: Record<string, number>, { rounds = 4, budget = Infinit
   return { winner: end.standing[0]?.contender, end, dropped, measured };
 }
 
-test('the fastest wins from any place, and what is clearly slower is measured once', async () => {
+test('the fastest wins from any position, and clearly slower ones are measured once', async () => {
   const us = { a: 20, b: 10, c: 40, d: 10.9, e: 11.5, f: 80 };
   for (const order of [Object.entries(us), Object.entries(us).toReversed()]) {
     const { winner, dropped, measured } = await raceOf(Object.fromEntries(order));
@@ -34,7 +34,7 @@ test('the fastest wins from any place, and what is clearly slower is measured on
   }
 });
 
-test('variants that are alike stay in the standing together; each round halves them and doubles the samples', async () => {
+test('equal variants stay in the standing together; each round halves them and doubles the samples', async () => {
   const us = Object.fromEntries(Array.from({ length: 8 }, (_, index) => [`v${index}`, 10]));
   const { end, measured } = await raceOf(us);
   const perRound = [10, 20, 40, 80].map((samples) => measured.filter((each) => each.endsWith(` ${samples}`)).length);
@@ -44,23 +44,23 @@ test('variants that are alike stay in the standing together; each round halves t
   expect(end.standing.length).toBeGreaterThanOrEqual(2);
 });
 
-test('what goes because others are faster is told by the fastest, not by a leader that is slower still', async () => {
+test('a variant dropped for faster ones is compared with the fastest, not with a slower leader', async () => {
   const { dropped } = await raceOf({ leader: 20, a: 10, b: 12.5, c: 16, d: 18 }, { rounds: 2 });
   expect(dropped['d']).toMatch(/^in the slower half of round 1: about 0\.5\d\dx as fast as the fastest in it$/);
 });
 
-test('one that fails while it is timed is dropped for that; a lone one wins; nobody is no race', async () => {
+test('one that fails during timing is dropped; a single one wins; no contenders, no race', async () => {
   expect((await raceOf({ a: 10, b: Number.NaN })).dropped).toEqual({ b: 'failed while it was timed' });
   expect((await raceOf({ a: 10 })).winner).toBe('a');
   expect((await raceOf({})).end.standing).toEqual([]);
 });
 
-test('a budget ends the race where it stands', async () => {
+test('an exhausted budget ends the race at once', async () => {
   const { end, measured } = await raceOf({ a: 12, b: 10, c: 11, d: 13 }, { budget: 4 });
   expect([end.complete, measured.length, end.standing.length > 0]).toEqual([false, 4, true]);
 });
 
-test('overShapes() takes geometric means; paretoFront() keeps what no other beats in every figure', () => {
+test('overShapes() takes geometric means; paretoFront() keeps points that no other beats in every figure', () => {
   const measured = (ratio: number): Measured => ({ ratio, low: ratio, high: ratio });
   expect(overShapes([measured(2), measured(0.5)])?.ratio).toBeCloseTo(1);
   expect(overShapes([])).toBeUndefined();

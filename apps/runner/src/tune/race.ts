@@ -1,8 +1,12 @@
 /**
- * Successive halving on interleaved blocks: who goes on, who is dropped and why. Pure: what is measured is passed in.
+ * Successive halving on interleaved blocks: decides which contenders continue, which are dropped and why. Pure:
+ * measuring is passed in.
  */
 
-/** A contender against the leader of its round. Ratios are the leader's time over its own: above 1 it is faster. */
+/**
+ * A contender against the leader of its round. Ratios are the leader's time over the contender's: above 1, the
+ * contender is faster.
+ */
 export interface Measured {
   readonly ratio: number;
   readonly low: number;
@@ -14,7 +18,7 @@ export interface RaceOptions<Contender> {
   /** Samples of each build in a round; doubled from round to round. */
   readonly samples: number;
   readonly rounds: number;
-  /** Leader and contender in interleaved blocks; undefined: it failed while it was timed, and is dropped for that. */
+  /** Times leader and contender in interleaved blocks; undefined if the contender failed, which drops it. */
   readonly measure: (leader: Contender, contender: Contender, samples: number) => Promise<Measured | undefined>;
   /** Asked before each measurement. */
   readonly mayGoOn: () => boolean;
@@ -22,17 +26,17 @@ export interface RaceOptions<Contender> {
 }
 
 export interface RaceEnd<Contender> {
-  /** Best first; those that no interval tells apart from the first among them. */
+  /** Best first; contenders that no interval separates from the first are among them. */
   readonly standing: readonly { readonly contender: Contender; readonly measured: Measured | undefined }[];
-  /** False: the budget was used up before the last round. */
+  /** False if the budget was used up before the last round. */
   readonly complete: boolean;
 }
 
 const EVEN: Measured = { ratio: 1, low: 1, high: 1 };
 
 /**
- * Races contenders, the first of which leads the first round. A contender is dropped when its whole interval is slower
- * than the leader; of those that are left the faster half goes on to the next round, which has twice the samples. One
+ * Races contenders, of which the first leads the first round. A contender is dropped when its whole interval is slower
+ * than the leader; the faster half of the rest continues to the next round, which has twice the samples. A contender
  * whose whole interval is faster takes the lead.
  */
 export async function race<Contender>(options: RaceOptions<Contender>): Promise<RaceEnd<Contender>> {
@@ -55,7 +59,7 @@ export async function race<Contender>(options: RaceOptions<Contender>): Promise<
     }
     alive.sort((a, b) => b.measured.ratio - a.measured.ratio);
     const [first] = alive;
-    // The leader has a place of its own in the half that goes on.
+    // The leader counts as one of the half that continues.
     const kept = round === rounds - 1 ? alive : alive.slice(0, Math.ceil((alive.length + 1) / 2));
     const fastest = Math.max(1, first?.measured.ratio ?? 1);
     for (const { contender, measured } of alive.slice(kept.length)) {
@@ -78,7 +82,8 @@ export async function race<Contender>(options: RaceOptions<Contender>): Promise<
 }
 
 /**
- * A ratio over the former leader as one over the new one: by its middle, for the interval between the two is not known.
+ * Converts a ratio to the former leader into a ratio to the new one. Uses the point estimate, because the joint
+ * interval is unknown.
  */
 const over = (measured: Measured, ahead: Measured, isAhead: boolean): Measured =>
   isAhead
@@ -88,7 +93,7 @@ const over = (measured: Measured, ahead: Measured, isAhead: boolean): Measured =
 const timesText = ({ ratio, low, high }: Measured): string =>
   `${ratio.toFixed(3)} x [${low.toFixed(3)}, ${high.toFixed(3)}]`;
 
-/** Several shapes as one: the geometric means of ratios and ends. */
+/** Combines several shapes: geometric means of the ratios and of the interval ends. */
 export function overShapes(shapes: readonly Measured[]): Measured | undefined {
   if (shapes.length === 0) return undefined;
   const mean = (value: (measured: Measured) => number): number =>
@@ -96,7 +101,7 @@ export function overShapes(shapes: readonly Measured[]): Measured | undefined {
   return { ratio: mean(({ ratio }) => ratio), low: mean(({ low }) => low), high: mean(({ high }) => high) };
 }
 
-/** Places of those that no other beats in every figure at once; smaller is better, and unknown beats nobody. */
+/** Indices of rows that no other row beats in every figure; smaller is better, and unknown figures beat nothing. */
 export function paretoFront(figures: readonly (readonly (number | undefined)[])[]): number[] {
   const known = figures.map((row) => row.every((value) => value !== undefined));
   const beats = (a: readonly (number | undefined)[], b: readonly (number | undefined)[]): boolean =>

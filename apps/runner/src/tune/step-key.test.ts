@@ -12,7 +12,7 @@ const GPU: MeasuredOn = {
 };
 const keyOf = (on: MeasuredOn): string => JSON.stringify(stepKey(['verify', 'build', '1x1x64x64'], on));
 
-test('what a measurement depends on is in its key: an edited cases.yaml, another engine, device or driver', () => {
+test('the key covers what a measurement depends on: an edited cases.yaml, another engine, device or driver', () => {
   const keys = [
     EMULATOR,
     GPU,

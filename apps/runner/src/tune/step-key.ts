@@ -4,10 +4,10 @@ import type { Emulation } from '../build/emulation.ts';
 import { PROTOCOL_VERSION } from '../spec/benchmark-protocol.ts';
 import type { StepKey } from '../store/measured-steps.ts';
 
-/** What every measurement of a search depends on, besides what it is of. */
+/** What every measurement of a search depends on, apart from its subject. */
 export interface MeasuredOn {
   readonly device: Pick<Device, 'name' | 'driverVersion' | 'kernelDriverVersion' | 'simulated'>;
-  /** Draws the inputs, and says what is right. */
+  /** Determine the inputs and the correct outputs. */
   readonly cases: Pick<Cases, 'digest'>;
   readonly emulation: () => Pick<Emulation, 'engine'>;
 }

@@ -18,19 +18,19 @@ import { paretoFront } from './race.ts';
 const RANKED_BY_TIME = 'median latency in interleaved comparisons with the leader';
 const RANKED_BY_RESOURCES = "registers, then shared memory: the emulator's times judge nothing";
 
-/** A search as far as it has come. */
+/** State of a search. */
 export interface SearchFound {
   /** In the plan's order. */
   rows: readonly TunedVariant[];
   winner: TunedVariant | undefined;
-  /** The budget was not used up before all had their turn. */
+  /** Whether every contender had its turn before the budget was used up. */
   complete: boolean;
   /** The winner against the champion. */
   comparison: ComparisonResult | undefined;
   heldOut: HeldOutResult | undefined;
 }
 
-/** Of a search for a GPU, or on the emulator, whose times judge nothing. */
+/** Result of a search for a GPU, or on the emulator, whose times judge nothing. */
 export function tuneResultOf(
   { rows, winner, complete }: SearchFound,
   { combinations, drawn }: TuneSpec['plan'],
@@ -52,7 +52,7 @@ export function tuneResultOf(
   });
 }
 
-/** How the job of a search ends that has a result. */
+/** The end of a search that has a result. */
 export function endOfTune(
   { rows, winner, complete, comparison, heldOut }: SearchFound,
   { variants }: JobResult,
@@ -65,7 +65,7 @@ export function endOfTune(
   const figure = p50Us === undefined ? `${registers} registers, not timed` : `${p50Us.toPrecision(4)} us`;
   const champion = comparison ? `; against ${comparison.champion?.label}: ${comparison.reason}` : '';
   const unseen = heldOut ? `; ${heldOut.detail}` : '';
-  // A champion that stays ahead is a result of the search, no failure of it.
+  // A champion that stays ahead is a valid result of the search, not a failure.
   const outcome = outcomeOfJob(
     [],
     variants.map((variant) => ({ ...variant, comparison: undefined })),

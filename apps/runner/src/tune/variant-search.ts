@@ -23,7 +23,7 @@ import { KeptMeasurements } from './kept-measurements.ts';
 import { overShapes, race, type Measured } from './race.ts';
 import { endOfTune, tuneResultOf, type SearchFound } from './tune-result.ts';
 
-/** Rounds of the race; each has twice the samples of the one before. */
+/** Rounds of the race; each takes twice the samples of the previous one. */
 const ROUNDS = 3;
 const FIRST_SAMPLES = 30;
 
@@ -31,16 +31,16 @@ export interface TuneParts {
   readonly services: JobServices;
   readonly tune: TuneSpec;
   readonly steps: MeasuredSteps;
-  /** Dollars that so many seconds of the device cost; undefined: no rate is known. */
+  /** Cost of device seconds in dollars; undefined if no rate is known. */
   readonly costUsd: (seconds: number) => number | undefined;
-  /** The job's result of what was found. */
+  /** Makes the job's result from the findings. */
   readonly resultOf: (found: JobFound, tune: TuneResult) => JobResult;
 }
 
 /**
- * The body of a tuning job: builds the variants in parallel, leaves out what ptxas says can't win, verifies the others
- * while builds go on, races them, and compares the winner with the champion. What was measured before, also by a job
- * that was cut off, is not measured again. A job that is stopped keeps what is known by then.
+ * The body of a tuning job: builds the variants in parallel, drops those that can't win according to ptxas, verifies
+ * the others while builds continue, races them, and compares the winner with the champion. Earlier measurements, also
+ * of an interrupted job, are reused. A stopped job keeps its results so far.
  */
 export async function runTune(parts: TuneParts): Promise<JobOutcome> {
   const tuning = new Tuning(parts);
@@ -113,7 +113,7 @@ class Tuning {
   async #buildAndVerify(): Promise<void> {
     const queue = [...this.#contenders];
     const verified: Promise<void>[] = [];
-    // One at a time has the device: a verification waits for the one before it, and one that fails ends all.
+    // The device serves one verification at a time: each waits for the one before, and a failure ends all.
     const verifyAfter = async (before: Promise<void> | undefined, contender: Contender): Promise<void> => {
       await before;
       if (this.#withinBudget()) await this.#verify(contender);
@@ -141,7 +141,7 @@ class Tuning {
     this.#tell(contender);
   }
 
-  /** Where all variants spill, spilling drops none. */
+  /** If all variants spill, spilling drops none. */
   async #takeSpilledWhereNothingElseIs(): Promise<void> {
     if (this.#contenders.some(({ row }) => row.verified === Verdict.PASS)) return;
     for (const contender of this.#contenders.filter(isDroppedForSpills)) {
@@ -181,14 +181,14 @@ class Tuning {
     for (const { contender } of standing) this.#tell(contender);
   }
 
-  /** Leader and contender in interleaved blocks on every shape; undefined: one of them failed. */
+  /** Times leader and contender in interleaved blocks on every shape; undefined if one of them failed. */
   async #measure(leader: Contender, contender: Contender, samples: number): Promise<Measured | undefined> {
     const ratios: Measured[] = [];
     for (const [index, shape] of this.#shapes().entries()) {
       const comparison = await this.#measurements.compare(leader, contender, { shape, samples });
       if (!comparison?.time) return undefined;
       ratios.push(comparison.time);
-      // The table has the first shape's times.
+      // The table shows the times of the first shape.
       if (index > 0) continue;
       this.#noteTimes(leader, comparison.champion, comparison);
       this.#noteTimes(contender, comparison.candidate, comparison);
@@ -209,7 +209,7 @@ class Tuning {
       });
   }
 
-  /** The winner, built and verified, is the job's variant; the champion is compared with it by the whole protocol. */
+  /** The built and verified winner becomes the job's variant; the champion is compared with it by the full protocol. */
   async #compareWinner(): Promise<void> {
     const { services } = this.#parts;
     const winner = this.#winner;
@@ -230,7 +230,7 @@ class Tuning {
     this.#heldOut = found.result.heldOut;
   }
 
-  /** Nothing is compared with itself. */
+  /** If the winner is the champion itself, there is no comparison. */
   #isChampion({ services: { resolved } }: Contender): boolean {
     const { champion, kernel } = this.#parts.services.spec;
     return champion?.kernel.sourceDigest === kernel.sourceDigest && champion.resolved.label === resolved.label;
@@ -254,13 +254,13 @@ class Tuning {
   }
 }
 
-/** Waits for all to settle, so that nothing goes on behind the job's back; throws what the first that failed threw. */
+/** Waits until all have settled, so that nothing continues after the job; throws the first failure. */
 async function allSettled(work: readonly Promise<unknown>[]): Promise<void> {
   const failed = (await Promise.allSettled(work)).find((each) => each.status === 'rejected');
   if (failed) throw failed.reason;
 }
 
-/** Marks a promise that is awaited later: until then its failure is no unhandled one. */
+/** Marks a promise that is awaited later, so that its failure until then is not an unhandled rejection. */
 function handled(work: Promise<void>): Promise<void> {
   work.catch(() => undefined);
   return work;

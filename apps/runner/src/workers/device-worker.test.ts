@@ -1,6 +1,6 @@
 /**
- * A device's worker after faults, on stand-ins for worker processes: a canary comes first, and a device whose canary
- * does not sing is quarantined.
+ * A device's worker after faults, with fake worker processes: a canary runs first, and a device whose canary fails is
+ * quarantined.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ import { DeviceNotServing, DeviceWorker } from './device-worker.ts';
 const folder = mkdtempSync(join(tmpdir(), 'fc-worker-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Answers as the worker does, and notes what it was asked; `health` is a file that says whether canaries run. */
+/** Answers like the worker and logs its requests; `health` is a file that says whether canaries succeed. */
 const STAND_IN = `
   const { appendFileSync, readFileSync } = require('node:fs');
   const [, , log, health] = process.argv;
@@ -49,8 +49,8 @@ const STAND_IN = `
 
 const NODE = [process.execPath];
 /**
- * What is started is not the worker, and the kill of its group does not reach the worker: it ends later, as one does
- * that hangs in the driver.
+ * The started process is not the worker, and killing its group does not reach the worker, which ends later, like a
+ * worker that hangs in the driver.
  */
 const OUT_OF_REACH = ['/bin/sh', '-c', '/usr/bin/setsid "$@" & wait', 'sh', process.execPath];
 
@@ -91,7 +91,7 @@ const run = (
   onOutput?: (line: string) => void,
 ) => device.request({ type: 'run-once', image: kernel } as never, { signal, onOutput });
 
-test("what a kernel printed is its request's, all of it, also where the answer comes before it", async () => {
+test('everything a kernel printed belongs to its request, even if the answer arrives first', async () => {
   const { device } = openDevice('prints');
   for (const kernel of ['good', 'late', 'bad'] as const) {
     const printed: string[] = [];
@@ -111,7 +111,7 @@ test('after a fault a new process opens the device, and a canary runs before the
   await device.close();
 });
 
-test("a process that ran one owner's code serves no other: a new one does, without a canary", async () => {
+test("a process that ran one owner's code serves no other owner: a new one does, without a canary", async () => {
   const { device, asked, pids } = openDevice('owners');
   for (const owner of ['ada', 'ada', 'bob', 'ada']) {
     device.serve(owner);
@@ -122,7 +122,7 @@ test("a process that ran one owner's code serves no other: a new one does, witho
   await device.close();
 });
 
-test('an owner who comes after a start that was given up has one process, which is heard', async () => {
+test('an owner after an abandoned start gets one process, whose output is passed on', async () => {
   const { device, asked } = openDevice('given-up');
   device.serve('ada');
   const gone = AbortSignal.abort(new Error('cancelled'));
@@ -134,7 +134,7 @@ test('an owner who comes after a start that was given up has one process, which 
   await device.close();
 });
 
-test('a device whose canary fails three times is quarantined and says why; it serves again once a canary runs', async () => {
+test('a device whose canary fails three times is quarantined; it serves again once a canary succeeds', async () => {
   const { device, asked, setHealth } = openDevice('quarantine');
   await run(device, 'bad');
   setHealth('sick');
@@ -149,7 +149,7 @@ test('a device whose canary fails three times is quarantined and says why; it se
   await device.close();
 });
 
-test("a request that fails for the runner's own fault leaves no process behind with what it allocated, and nothing is held against the device", async () => {
+test('a request that fails internally leaves no process behind, and does not count against the device', async () => {
   const { device, asked } = openDevice('failed');
   expect(await run(device, 'odd')).toEqual({ status: 'failed', message: 'no such image' });
   expect(await run(device, 'good')).toMatchObject({ status: 'done' });
@@ -158,7 +158,7 @@ test("a request that fails for the runner's own fault leaves no process behind w
 });
 
 test(
-  'no process opens a device beside one that SIGKILL did not end: the device is quarantined until that one is gone',
+  'no second process opens a device while SIGKILL has not ended the first: the device is quarantined until then',
   { timeout: 20_000 },
   async () => {
     const { device, asked, pids } = openDevice('survivor', OUT_OF_REACH);
@@ -172,7 +172,7 @@ test(
     );
     expect([device.quarantineReason !== undefined, asked()]).toEqual([true, ['open', 'run-once']]);
     const next = run(device, 'good');
-    // eslint-disable-next-line flashcore/no-fixed-wait -- nothing is to happen
+    // eslint-disable-next-line flashcore/no-fixed-wait -- nothing should happen meanwhile
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect(pids()).toHaveLength(1);
     process.kill(pids()[0]!, 'SIGKILL');
@@ -183,7 +183,7 @@ test(
   },
 );
 
-test("what one client's kernel printed, early or late, is in no other client's output and last words", async () => {
+test("what one client's kernel printed, early or late, never gets into another client's output", async () => {
   const { device } = openDevice('talks');
   const told: string[] = [];
   expect(await run(device, 'talks', (line) => told.push(`a: ${line}`))).toMatchObject({ status: 'done' });

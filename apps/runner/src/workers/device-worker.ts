@@ -7,42 +7,42 @@ import { WorkerProcess, type RequestOptions, type WorkerOutcome } from './worker
 
 export interface DeviceWorkerOptions {
   deviceId: string;
-  /** What a worker is started with; asked for at each start, for it may have to be compiled. */
+  /** Options to open a worker; called at each start, because the worker may have to be compiled. */
   open: (signal: AbortSignal) => Promise<Omit<OpenRequest, 'type'>>;
-  /** How its process is started; default: with the rights of the runner. */
+  /** Command of the worker process; default: with the rights of the runner. */
   command?: () => Promise<WorkerCommand>;
   /** Path of the canary kernel's image. */
   canary: (signal: AbortSignal) => Promise<string>;
 }
 
 export interface DeviceRequestOptions extends RequestOptions {
-  /** A line that a kernel printed. */
+  /** Called with each line that a kernel printed. */
   onOutput?: (line: string) => void;
 }
 
 const CANARY_TRIES = 3;
 
-/** No process that serves the device could be started. */
+/** No process could be started that serves the device. */
 export class DeviceNotServing extends Error {}
 
 /**
- * The worker process of one device, kept warm between jobs. After a fault, a crash or a kill a new process takes its
- * place, and a canary kernel must give
- * its known answer before the device serves again; a device that doesn't is quarantined.
+ * The worker process of one device, kept warm between jobs. After a fault, a crash or a kill, a new process replaces
+ * it, and a canary kernel must give its known answer before the device serves again; otherwise the device is
+ * quarantined.
  */
 export class DeviceWorker {
   readonly #options: DeviceWorkerOptions;
   #process: WorkerProcess | undefined;
   #facts: DeviceFacts | undefined;
   #needsCanary = false;
-  /** Settles with the start that is on its way. */
+  /** Settles with the start in progress. */
   #starting: Promise<void> = Promise.resolve();
   #quarantine: string | undefined;
   #onOutput: ((line: string) => void) | undefined;
   #owner: string | undefined;
-  /** By which processes are found that a candidate left: a cgroup, or, where no box ends them, a variable. */
+  /** Identifies processes that a candidate left behind: a cgroup or, if no box ends them, an environment variable. */
   #left: Pick<Executor, 'mark' | 'group'> = {};
-  /** The process ran another owner's code: it serves no more. */
+  /** The process ran another owner's code, so it serves no more. */
   #outworn = false;
 
   constructor(options: DeviceWorkerOptions) {
@@ -50,32 +50,32 @@ export class DeviceWorker {
   }
 
   /**
-   * Says whose requests come next. What ran for one owner (a context, its memory, persisting lines of L2) never serves
-   * another: a new process does.
+   * Sets the owner of the next requests. State from one owner's code (a context, its memory, persisting lines of L2)
+   * must never serve another owner, so a new process is started.
    */
   serve(owner: string): void {
     if (this.#owner !== undefined && this.#owner !== owner) this.#outworn = true;
     this.#owner = owner;
   }
 
-  /** Lets the process serve no more: what ran in it is not heard of again, and the next request has a new one. */
+  /** Retires the process: its later output is dropped, and the next request gets a new process. */
   retire(): void {
     this.#outworn = true;
   }
 
-  /** Why the device takes no work; undefined when it does. */
+  /** Why the device takes no work; undefined if it does. */
   get quarantineReason(): string | undefined {
     return this.#quarantine;
   }
 
-  /** What the driver says of the device; undefined before it was first opened. */
+  /** The driver's description of the device; undefined before it was first opened. */
   get facts(): DeviceFacts | undefined {
     return this.#facts;
   }
 
   /**
-   * Sends a request to a process that is ready for it, starting one where there is none. Errors: the signal's reason;
-   * DeviceNotServing; those of the setup.
+   * Sends a request to a ready process, starting one if there is none. Errors: the signal's reason; DeviceNotServing;
+   * those of the setup.
    */
   async request<Request extends WorkerRequest>(
     request: Request,
@@ -85,13 +85,13 @@ export class DeviceWorker {
     try {
       const worker = await this.#ready(options);
       const outcome = await worker.request(request, options);
-      // A candidate may have ended the worker, which would have seen to it.
+      // The worker normally cleans up, but a candidate may have ended it.
       if (outcome.status !== 'done') this.#killLeft();
-      // A `failed` worker was ended for its memory: nothing is known against the device.
+      // A `failed` worker was ended because of its memory, which says nothing about the device.
       if (!worker.usable && outcome.status !== 'failed') this.#needsCanary = true;
       return outcome;
     } catch (error) {
-      // Cancelled in the middle of something: the process was killed.
+      // The request was aborted, so the process was killed.
       if (options.signal.aborted) this.#needsCanary = true;
       this.#killLeft();
       throw error;
@@ -100,13 +100,13 @@ export class DeviceWorker {
     }
   }
 
-  /** Opens the device, if it is not open, so that the first job need not wait for it. */
+  /** Opens the device if necessary, so that the first job need not wait for it. */
   async warmUp(options: DeviceRequestOptions): Promise<DeviceFacts> {
     await this.#ready(options);
     return this.#facts!;
   }
 
-  /** Ends its process, or gives it up after a few seconds. */
+  /** Ends the process, or gives up after a few seconds. */
   async close(): Promise<void> {
     await this.#process?.stop();
     this.#killLeft();
@@ -119,8 +119,8 @@ export class DeviceWorker {
   }
 
   /**
-   * Two processes on one device spoil each other's memory and times: while the former one can't be ended, no other is
-   * started. Errors: DeviceNotServing; the signal's reason.
+   * Two processes on one device disturb each other's memory and times, so no other is started until the former one has
+   * ended. Errors: DeviceNotServing; the signal's reason.
    */
   async #endProcess(signal: AbortSignal): Promise<void> {
     const former = this.#process;
@@ -142,7 +142,7 @@ export class DeviceWorker {
     return new DeviceNotServing(`Device ${this.#options.deviceId} does not serve: ${problem}`);
   }
 
-  /** One start at a time: a job's warm-up may still be on its way when the next job wants the device. */
+  /** One start at a time: a job's warm-up may still be in progress when the next job needs the device. */
   #ready(options: DeviceRequestOptions): Promise<WorkerProcess> {
     const ready = this.#starting.then(() =>
       this.#process?.usable && !this.#outworn ? this.#process : this.#start(options),
@@ -166,7 +166,7 @@ export class DeviceWorker {
       await this.#endProcess(options.signal);
       // A process that was never opened must not be left for the next job.
       options.signal.throwIfAborted();
-      // What a process prints late, when it has been replaced or is about to be, is of nobody's request.
+      // Late output from a replaced process belongs to no request.
       const worker: WorkerProcess = new WorkerProcess((line) => {
         if (this.#process === worker && !this.#outworn) this.#onOutput?.(line);
       }, command);

@@ -1,21 +1,20 @@
 /**
- * What the kernels of one request print, line by line, on a stream that every request of a process writes to. A line
- * that nobody can guess ends each request: what came late from an earlier one, another client's perhaps, is told to
- * nobody.
+ * Output of the kernels of one request, line by line, on a stream shared by all requests of a process. An unguessable
+ * line ends each request, so late output of an earlier one, perhaps another client's, is dropped.
  */
 export class RequestOutput {
   readonly #onLine: (line: string) => void;
   #end: { line: string; ended: PromiseWithResolvers<void> } | undefined;
-  /** Ends of earlier requests that are still to come. */
+  /** End lines of earlier requests that have not arrived yet. */
   readonly #former = new Set<string>();
-  /** An empty line that may stand ahead of the end: it is told once something else follows. */
+  /** A blank line, perhaps just before the end line, is held until another line follows. */
   #blank = false;
 
   constructor(onLine: (line: string) => void) {
     this.#onLine = onLine;
   }
 
-  /** All is told of the request that began last. */
+  /** Resolves when all output of the latest request was passed on. */
   get ended(): Promise<void> {
     return this.#end?.ended.promise ?? Promise.resolve();
   }

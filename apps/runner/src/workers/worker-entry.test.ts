@@ -16,19 +16,19 @@ test("the driver's nodes are found by name", () => {
   rmSync(folder, { recursive: true });
 });
 
-test('a boxed worker that is killed as it starts is gone, also while its box is set up', async ({ skip }) => {
+test('a boxed worker that is killed during its start is gone, even during setup of its box', async ({ skip }) => {
   const box = await findBox('auto');
   if (box.kind === 'none') return skip(box.detail);
   const command = await boxedWorker(box, []);
   for (let round = 0; round < 20; round += 1) {
     const worker = new WorkerProcess(() => undefined, command);
-    // eslint-disable-next-line flashcore/no-fixed-wait -- setting up takes some milliseconds: at any moment of it
+    // eslint-disable-next-line flashcore/no-fixed-wait -- kills at a varying moment of the setup
     await new Promise((resolve) => setTimeout(resolve, round % 5));
     expect(await worker.stop(), `killed after ${round % 5} ms`).toBe(true);
   }
 });
 
-test('from its sources, too, a worker runs in its box', async ({ skip, onTestFinished }) => {
+test('a worker also runs in its box from its sources', async ({ skip, onTestFinished }) => {
   const box = await findBox('auto');
   if (box.kind === 'none') return skip(box.detail);
   vi.stubEnv('FLASHCORE_PROGRAMS', undefined);
@@ -46,7 +46,7 @@ function brokenLibrary(): string {
   return library;
 }
 
-test('a GPU whose driver does not open in the box has its worker without one, and that is said', async ({ skip }) => {
+test("if a GPU's driver does not open in the box, its worker runs without one and reports it", async ({ skip }) => {
   const box = await findBox('auto');
   if (box.kind === 'none') return skip(box.detail);
   const library = brokenLibrary();
@@ -57,7 +57,7 @@ test('a GPU whose driver does not open in the box has its worker without one, an
   });
 });
 
-test("a driver that can't be asked, or does not answer, says why there are no devices", () => {
+test("a driver that can't be asked, or does not answer, gives the reason for missing devices", () => {
   const library = brokenLibrary();
   expect(listDevicesOf(library)).toEqual({
     devices: [],

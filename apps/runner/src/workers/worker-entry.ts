@@ -10,7 +10,7 @@ import { workerProgram } from '../worker-program.ts';
 
 const workerEntry = (): string => workerProgram('worker', 'main.ts');
 
-/** How a worker process is started. */
+/** The command that starts a worker process. */
 export interface WorkerCommand {
   program: string;
   args: string[];
@@ -21,18 +21,18 @@ export function plainWorker(): WorkerCommand {
   return { program: process.execPath, args: [workerEntry()], env: workerEnvironment() };
 }
 
-// A module's short-lived copy is the largest file that a worker writes.
+// The largest file that a worker writes is a temporary copy of a module.
 const MAX_FILE_BYTES = 1024 ** 3;
 
-/** A GPU that a worker is to open: it needs the driver's nodes and library. */
+/** The GPU of a worker, which needs the driver's nodes and library. */
 export interface WorkerGpu {
   library: string;
   ordinal: number;
 }
 
 /**
- * A worker in a box that shows it the runner's code and these folders, read-only, and, for a GPU, the driver's nodes.
- * Without a box where it does not run in it, which the box's detail then tells.
+ * A worker in a box with the runner's code and these folders, read-only, and, for a GPU, the driver's nodes. If it does
+ * not run in the box, it runs without one, and the box's detail says so.
  */
 export async function boxedWorker(box: Box, readable: readonly string[], gpu?: WorkerGpu): Promise<WorkerCommand> {
   if (box.kind === 'none') return plainWorker();
@@ -40,7 +40,7 @@ export async function boxedWorker(box: Box, readable: readonly string[], gpu?: W
   const { resolve } = createRequire(entry);
   const koffi = realpathSync(resolve('koffi'));
   const packages = koffi.slice(0, koffi.lastIndexOf('/node_modules/') + '/node_modules'.length);
-  // From its sources it takes the shared library's.
+  // From its sources, it also needs the sources of the shared library.
   const shared = entry.endsWith('.ts')
     ? [join(dirname(realpathSync(resolve('@flashcore/shared/contract'))), '../..')]
     : [];
@@ -51,7 +51,8 @@ export async function boxedWorker(box: Box, readable: readonly string[], gpu?: W
     dirname(realpathSync(process.execPath)),
     dirname(process.execPath),
   ];
-  // By their real names: a link that another folder shows in the box can't be bound over, and leads to what it names.
+  // Both the given and the real folder: a link that another folder shows in the box can't be bound over, and leads to
+  // its real folder.
   const library = gpu ? [dirname(gpu.library), dirname(realpathSync(gpu.library))] : [];
   const policy = {
     kind: 'gpu-worker' as const,
@@ -65,7 +66,7 @@ export async function boxedWorker(box: Box, readable: readonly string[], gpu?: W
     ...(gpu && { devices: gpuNodes() }),
     limits: { fileBytes: MAX_FILE_BYTES },
   };
-  // Without a channel to a parent it loads all that it needs, and ends.
+  // Without a channel to a parent the worker loads everything it needs, and ends.
   const usable = await box.for(
     process.execPath,
     [entry, ...(gpu ? ['open-device', gpu.library, String(gpu.ordinal)] : [])],
@@ -77,22 +78,24 @@ export async function boxedWorker(box: Box, readable: readonly string[], gpu?: W
 
 export interface ExecutorFiles {
   program: string;
-  /** The driver library that it loads. */
+  /** The driver library to load. */
   library: string;
-  /** Of its group: the device's. */
+  /** Name of its process group: the device's. */
   name: string;
-  /** Its TMPDIR without a box, emptied now: a candidate that ends its process leaves the module's file there. */
+  /**
+   * Its TMPDIR without a box, emptied now, because a candidate that ends its process leaves the module's file there.
+   */
   scratch: string;
 }
 
 /**
- * The process in which the code of candidates runs, in a box where there is one: it sees the system and the folder of
- * its program and its driver library, read-only. A worker starts one for each request.
+ * The process that runs the code of candidates, in a box if there is one: it sees the system, and read-only the folders
+ * of its program and of its driver library. A worker starts one for each request.
  */
 export const boxedExecutor = (box: Box, { program, library, name, scratch }: ExecutorFiles): Promise<Executor> =>
   boxedProcess(box, {
     program,
-    // Without a channel it loads the library and ends.
+    // Without a channel the program loads the library and ends.
     trial: [library],
     readable: [...new Set([dirname(program), dirname(library)])],
     limits: { fileBytes: MAX_FILE_BYTES },
@@ -100,7 +103,7 @@ export const boxedExecutor = (box: Box, { program, library, name, scratch }: Exe
     scratch,
   });
 
-/** The process that a problem's reference.cpp runs in: it sees the system and the folder of its program. */
+/** The process that runs a problem's reference.cpp: it sees the system and the folder of its program. */
 export const boxedReference = (
   box: Box,
   { program, name, scratch }: Omit<ExecutorFiles, 'library'>,
@@ -116,17 +119,17 @@ export const boxedReference = (
 
 interface BoxedProcess {
   program: string;
-  /** Arguments with which the program does nothing: whether it runs in the box. */
+  /** Arguments with which the program does nothing, to test if it runs in the box. */
   trial: readonly string[];
   readable: readonly string[];
   limits: BoxLimits;
-  /** Of the processes that end together. */
+  /** Name of the group of processes that end together. */
   group: string;
-  /** Its folder for temporary files where there is no box; emptied here. */
+  /** Folder for temporary files if there is no box; emptied here. */
   scratch: string;
 }
 
-/** Errors: DEVICE_UNAVAILABLE where a box is required, also where there is none at all. */
+/** Errors: DEVICE_UNAVAILABLE if a box is required but missing or unable to run the program. */
 async function boxedProcess(
   box: Box,
   { program, trial, readable, limits, group: name, scratch }: BoxedProcess,
@@ -151,7 +154,7 @@ async function boxedProcess(
 const REFERENCE_CPU_SECONDS = 600;
 const MARK = 'FLASHCORE_EXECUTOR';
 
-/** Next to nothing: no HOME, no credentials, no library paths. */
+/** A minimal environment: no HOME, no credentials, no library paths. */
 const candidateEnvironment = (): Record<string, string> =>
   Object.fromEntries(
     Object.entries(process.env).flatMap(([name, value]) =>
@@ -159,7 +162,7 @@ const candidateEnvironment = (): Record<string, string> =>
     ),
   );
 
-/** The NVIDIA driver's nodes: one a GPU, its control node, unified memory, capabilities; WSL's one. */
+/** The NVIDIA driver's nodes: one per GPU, control node, unified memory, capabilities; or the node of WSL. */
 export function gpuNodes(folder = '/dev'): string[] {
   return readdirSync(folder)
     .filter((name) => /^(nvidia.*|dxg)$/.test(name))
@@ -169,23 +172,23 @@ export function gpuNodes(folder = '/dev'): string[] {
 
 const PASSED_ON = /^(PATH|HOME|TMPDIR|LANG|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH|CUDA_.*|NVIDIA_.*|FLASHCORE_EMULATOR_.*)$/;
 
-/** A worker sees no more of the environment than it needs. */
+/** A worker gets only the environment that it needs. */
 export function workerEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => PASSED_ON.test(name)));
 }
 
 const LIST_LIMIT_MS = 20_000;
 
-/** What a driver answered when it was asked for its devices. */
+/** A driver's answer about its devices. */
 export interface DriverAnswer {
   devices: DeviceFacts[];
-  /** Why it did not answer; undefined when it did, even if there are none. */
+  /** Why the driver did not answer; undefined if it did, even without devices. */
   problem: string | undefined;
 }
 
 /**
- * The devices of a driver library, asked in a process of its own: a driver that hangs or crashes must not take the
- * daemon with it. Synchronous: it is asked once, before the daemon serves.
+ * The devices of a driver library, queried in a separate process, because a driver that hangs or crashes must not
+ * affect the daemon. Synchronous: called once, before the daemon serves.
  */
 export function listDevicesOf(library: string, limitMs = LIST_LIMIT_MS): DriverAnswer {
   const end = runSync(process.execPath, [workerEntry(), 'list-devices', library], {

@@ -15,64 +15,62 @@ import { Child, type ChildEnd } from '../sandbox/child.ts';
 import { RequestOutput } from './request-output.ts';
 import { plainWorker, type WorkerCommand } from './worker-entry.ts';
 
-/** How a request to the worker ended. Only `done` leaves the process usable. */
+/** How a request to the worker ended. The process remains usable only after `done`. */
 export type WorkerOutcome<Value> =
   | { status: 'done'; value: Value }
-  /** A CUDA error: what a kernel did wrong, most often. */
+  /** A CUDA error, usually caused by a kernel. */
   | { status: 'fault'; fault: CudaFault }
   /** A call did not return within its limit; the process was killed. */
   | { status: 'time-limit'; step: string; limitMs: number }
   /** The process ended by itself. */
   | { status: 'crashed'; step: string; exitCode: number | null; signalName: string | null; lastWords: string }
   /**
-   * A fault of the runner or the host, not of the kernel; the process was ended, for what the request allocated is
-   * still there.
+   * An error of the runner or the host, not of the kernel. The process was ended because the request's allocations are
+   * still in it.
    */
   | { status: 'failed'; message: string };
 
 type Ending = WorkerOutcome<never> | { status: 'done'; value: unknown };
 
-/** idle ⇄ busy → ended; ended is final: a new process takes its place. */
+/** idle ⇄ busy → ended; ended is final, and a new process replaces this one. */
 type State = 'idle' | 'busy' | 'ended';
 
 export interface RequestOptions {
   signal: AbortSignal;
   onNotice?: (notice: WorkerNotice) => void;
   /**
-   * Measures something else while the worker leaves the device to it. A rejection ends the request: the process is
-   * killed.
+   * Measures something else while the worker leaves the device to it. A rejection ends the request by killing the
+   * process.
    */
   onTurn?: (mode: TimingModeName) => Promise<void>;
 }
 
-/** A request without a step of its own yet. */
+/** Limit of a request until its first step. */
 const FIRST_STEP_LIMIT_MS = 30_000;
-/** Messages may lag behind when the machine is busy. */
+/** Messages may be late on a busy machine. */
 const GRACE_MS = 1_500;
 const KEPT_ERROR_LINES = 20;
 const LAST_WORDS_MS = 50;
-/** What a kernel printed comes another way than the answer; most often it is there already. */
+/** Kernel output arrives on another channel than the answer, usually before it. */
 const OUTPUT_LIMIT_MS = 1_000;
 /**
- * Between a process's exit and the last words that it wrote, or the end of what it ran for: a box exits before what was
- * in it.
+ * Time from a process's exit to its last output, or to the end of its boxed program: a box exits before its program.
  */
 const AFTER_EXIT_MS = 1_000;
-/** From SIGKILL to the last of a process: freeing its memory takes some 90 ms a GB. */
+/** Time from SIGKILL until a process is gone: freeing its memory takes some 90 ms per GB. */
 const STOP_LIMIT_MS = 5_000;
 
 /**
  * One worker process. A request ends in exactly one outcome, whatever happens to the process: it answers, faults,
- * crashes, or hangs and is killed.
- * The limit in force is the one of the step that the worker announced last.
+ * crashes, or hangs and is killed. The time limit in force is that of the last step that the worker announced.
  */
 export class WorkerProcess {
   readonly #child: Child;
-  /** Of the request that runs: its stderr, and what failed between runner and process. */
+  /** For the running request: lines of stderr, and errors between runner and process. */
   #lastWords: string[] = [];
   readonly #output: RequestOutput;
   readonly #errors = new RequestOutput((line) => this.#addLastWord(line));
-  /** The answer has come, what its kernels printed has not. */
+  /** Set while the answer has arrived but the kernels' output has not. */
   #answered: (() => void) | undefined;
   #state: State = 'idle';
   #settle: ((outcome: Ending) => void) | undefined;
@@ -82,11 +80,11 @@ export class WorkerProcess {
   #timer: NodeJS.Timeout | undefined;
   #killed = false;
   #killedBy: { step: string; limitMs: number } | undefined;
-  /** It has said how the process with the candidate's code ended; its own end says nothing more. */
+  /** The worker reported how the candidate's process ended, so its own end adds nothing. */
   #hasCrashed = false;
 
   constructor(onOutput: (line: string) => void, { program, args, env }: WorkerCommand = plainWorker()) {
-    // As fork() does it, which could not start it in a box.
+    // Like fork(), which can't start a process in a box.
     this.#child = new Child(program, args, {
       ownGroup: true,
       endsWithRunner: true,
@@ -111,7 +109,7 @@ export class WorkerProcess {
     return this.#child.pid;
   }
 
-  /** Sends a request and waits for its end. Errors: the signal's reason, after the process was killed. */
+  /** Sends a request and waits for its end. Errors: the signal's reason, after killing the process. */
   async request<Request extends WorkerRequest>(
     request: Request,
     { signal, onNotice, onTurn }: RequestOptions,
@@ -132,7 +130,7 @@ export class WorkerProcess {
         this.#errors.begin(outputEnd);
         this.#lastWords = [];
         const sent: SentRequest = { ...request, outputEnd };
-        // A failed send is followed by the exit, which settles.
+        // A failed send is followed by the exit, which settles the request.
         this.#child.send(sent, (error) => this.#lastWords.push(error.message));
       });
       signal.throwIfAborted();
@@ -145,8 +143,8 @@ export class WorkerProcess {
   }
 
   /**
-   * Kills the process and waits until it is gone, and with it all that holds its output. False when that did not happen
-   * in time: it may hold the device still.
+   * Kills the process and waits until it is gone, with all processes that hold its output. False if this took too long:
+   * it may still hold the device.
    */
   stop(): Promise<boolean> {
     this.#kill();
@@ -154,7 +152,7 @@ export class WorkerProcess {
   }
 
   #receive(message: WorkerMessage): void {
-    // What a killed process said before is of no use any more.
+    // Late messages of a killed process are ignored.
     if (this.#state !== 'busy' || this.#killed) return;
     switch (message.type) {
       case 'step':
@@ -174,7 +172,7 @@ export class WorkerProcess {
         this.#finishAfterOutput('idle', { status: 'done', value: message.value });
         return;
       case 'fault':
-        // It exits by itself; no request may reach it any more.
+        // The process exits by itself; it must get no further request.
         this.#finishAfterOutput('ended', { status: 'fault', fault: message.fault });
         return;
       case 'crashed':
@@ -187,11 +185,11 @@ export class WorkerProcess {
     }
   }
 
-  /** The process with the candidate's code is gone; its last words came over the worker's own stderr. */
+  /** The candidate's process is gone; its last output came over the worker's stderr. */
   #crashed({ exitCode, signalName, problem }: Extract<WorkerMessage, { type: 'crashed' }>): void {
     const step = this.#step;
     this.#hasCrashed = true;
-    // What it wrote last may still be on its way.
+    // Its last output may still be on its way.
     setTimeout(() => {
       this.#finish('ended', {
         status: 'crashed',
@@ -204,7 +202,7 @@ export class WorkerProcess {
     clearTimeout(this.#timer);
   }
 
-  /** The step's limit does not run meanwhile: what has its turn has limits of its own. */
+  /** The step's limit is suspended meanwhile, because the other measurement has its own limits. */
   #takeTurn(mode: TimingModeName): void {
     clearTimeout(this.#timer);
     const turn = this.#onTurn?.(mode) ?? Promise.resolve();
@@ -235,7 +233,7 @@ export class WorkerProcess {
     }, limitMs + GRACE_MS);
   }
 
-  /** A process that SIGKILL does not end hangs in the driver: its request ends all the same. */
+  /** If even SIGKILL does not end the process, it hangs in the driver; its request ends anyway. */
   #kill(): void {
     this.#killed = true;
     this.#child.kill();
@@ -282,7 +280,7 @@ export class WorkerProcess {
   }
 }
 
-/** A box, like a shell, tells of a signal as 128 plus its number. */
+/** A box, like a shell, reports a signal as 128 plus its number. */
 function signalOf(
   exitCode: number | null,
   signalName: string | null,

@@ -2,10 +2,10 @@ import type { Violations } from './violations.ts';
 
 const MAX_LABELS = 16;
 const MAX_CHARACTERS = 1024;
-/** Names go into paths of SQLite's JSON functions: nothing that must be quoted there. */
+/** Names go into paths of SQLite's JSON functions, so no character that needs quoting is allowed. */
 const NAME = /^[a-z][a-z0-9_.-]{0,62}$/;
 
-/** Labels of a job, or those that a list asks for. */
+/** Checks labels of a job or of a list request. */
 export function checkLabels(field: string, labels: Readonly<Record<string, string>>, violations: Violations): void {
   const entries = Object.entries(labels);
   violations.count(field, entries, MAX_LABELS);
@@ -19,6 +19,6 @@ export function checkLabels(field: string, labels: Readonly<Record<string, strin
   }
 }
 
-/** Labels as a part of the filter that a page token belongs to. */
+/** Labels as part of the filter that a page token is bound to. */
 export const labelFilter = (labels: Readonly<Record<string, string>>): string =>
   JSON.stringify(Object.entries(labels).sort(([a], [b]) => (a < b ? -1 : 1)));

@@ -4,12 +4,12 @@ import type { Violations } from './violations.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const DEFAULT_SECONDS = 3600;
-/** A week: no run is unbounded, and a timer of more than 24.8 days would fire at once. */
+/** A week, because no run is unbounded, and a timer of more than 24.8 days would fire at once. */
 const MAX_SECONDS = 7 * 24 * 3600;
 
 /** JobOptions with every default filled in. */
 export interface JobLimits {
-  /** Lower case; empty when there is none. */
+  /** Lower case; empty if there is none. */
   requestId: string;
   maxQueueSeconds: number;
   maxRunSeconds: number;

@@ -30,7 +30,7 @@ export function checkKernelReference(
   }
 }
 
-/** Only shown, never followed. */
+/** Only shown, never used as a path or address. */
 function checkGit(git: GitState | undefined, violations: Violations, field: string): void {
   if (!git) return;
   violations.text(`${field}.repository`, git.repository, 256);
@@ -38,7 +38,7 @@ function checkGit(git: GitState | undefined, violations: Violations, field: stri
   if (!/^[0-9a-f]{40,64}$/.test(git.commit)) violations.add(`${field}.commit`, 'must be 40 hexadecimal digits');
 }
 
-/** What is wrong with a variant before the manifest is asked, which has the last word on names and values. */
+/** Checks a variant as far as possible without the manifest, which decides about names and values. */
 export function checkVariant(variant: Variant | undefined, violations: Violations, field = 'variant'): void {
   if (!variant) return;
   const names = Object.keys(variant.parameters);

@@ -1,11 +1,11 @@
 import type { Violations } from './violations.ts';
 
 const JOB_NAME = /^jobs\/[0-9A-Za-z-]{1,64}$/;
-/** A kernel's is letters, digits and _; one typed with a - still gets the nearest names. */
+/** Kernel ids have letters, digits and _; a - is allowed here, so that the nearest names can be suggested. */
 const KERNEL_ID = /^[\w-]{1,128}$/;
 const SHOWN = 80;
 
-/** Whether there is such a job is for the store to say. */
+/** Checks only the form; the store decides if the job exists. */
 export function checkJobName(field: string, name: string, violations: Violations): void {
   if (!JOB_NAME.test(name)) violations.add(field, `must be a job's name such as jobs/123e4567, is ${shown(name)}`);
 }

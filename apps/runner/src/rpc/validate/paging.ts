@@ -9,7 +9,7 @@ export interface Page {
   before: number | undefined;
 }
 
-/** Reads page_size and page_token; `filter` is what else the request says, which a token belongs to. */
+/** Reads page_size and page_token; `filter` is the rest of the request, which the token is bound to. */
 export function checkPage(
   { pageSize, pageToken }: { pageSize: number; pageToken: string },
   filter: string,
@@ -22,7 +22,7 @@ export function checkPage(
   return { size: pageSize || DEFAULT_PAGE_SIZE, before };
 }
 
-/** The next page's token: the last id of this one, bound to the filter. Empty when the page is not full. */
+/** The next page's token: the last id of this one, bound to the filter. Empty if the page is not full. */
 export function nextPageToken(ids: readonly number[], size: number, filter: string): string {
   const last = ids.at(-1);
   return last === undefined || ids.length < size ? '' : Buffer.from(`${last} ${filter}`).toString('base64url');

@@ -43,7 +43,7 @@ export function checkVerifySettings(field: string, settings: VerifySettings | un
   if (settings.tolerance) checkTolerance(`${field}.tolerance`, settings.tolerance, violations);
 }
 
-/** The planner knows which profiles cases.yaml has. */
+/** Only the planner knows which profiles cases.yaml has. */
 function checkTolerance(field: string, { profile = '', absolute, relative }: Tolerance, violations: Violations): void {
   violations.text(`${field}.profile`, profile, 64);
   if (profile === '' && (absolute === undefined || relative === undefined))
@@ -87,7 +87,7 @@ export function checkBenchmarkSettings(
     .forEach((mode, index) => violations.enumValue(`${place}.modes[${index}]`, mode, TimingMode));
 }
 
-/** What makes no sense without a kernel is refused, not ignored. */
+/** Settings that need a kernel are refused rather than ignored. */
 export function checkSdpaAlone(
   { variant, settings }: { variant: Variant | undefined; settings: BenchmarkSettings },
   violations: Violations,
@@ -123,13 +123,13 @@ interface AskedSet {
   shapes: readonly Shape[];
 }
 
-/** A case set stands in the place of shapes. Whether there is such a set is for cases.yaml to say. */
+/** A case set replaces shapes. Whether the set exists depends on cases.yaml. */
 function checkSet({ field, name, shapes }: AskedSet, violations: Violations): void {
   violations.text(field, name, 64);
   if (name !== '' && shapes.length > 0) violations.add(field, 'must be empty where shapes are given');
 }
 
-/** The plan's name and the client's gates file; what is in the file is checked when it is read. */
+/** The plan's name and the client's gates file; the file's content is checked when it is read. */
 export function checkPlan({ plan, gatesYaml }: RunExperimentRequest, violations: Violations): void {
   violations.text('plan', plan, 64);
   const bytes = Buffer.byteLength(gatesYaml);

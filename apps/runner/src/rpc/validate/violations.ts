@@ -8,7 +8,7 @@ interface Range {
   unit?: string;
 }
 
-/** Collects what is wrong with a request, so that a client learns all of it at once. */
+/** Collects all violations of a request, so that a client learns them at once. */
 export class Violations {
   readonly #found: FieldViolation[] = [];
 
@@ -37,19 +37,19 @@ export class Violations {
     if (values.length > most) this.add(field, `must have at most ${most} elements, has ${values.length}`);
   }
 
-  /** A value of a proto enum; 0 (UNSPECIFIED) passes only as `optional`. */
+  /** A value of a proto enum; 0 (UNSPECIFIED) is valid only if `optional`. */
   enumValue(field: string, value: number, values: Record<string, unknown>, { optional = false } = {}): void {
     if (value === 0 && optional) return;
     if (value === 0 || !Object.values(values).includes(value))
       this.add(field, `must be a value of its enum, is ${value}`);
   }
 
-  /** A dtype of Q, K, V and O; empty is fp16. */
+  /** A dtype of Q, K, V and O; empty means fp16. */
   dtype(field: string, value: string): void {
     if (value !== '' && !isTensorDtype(value)) this.add(field, `must be ${TENSOR_DTYPES.join(', ')} or empty`);
   }
 
-  /** The id of an installed problem; empty is the default one. */
+  /** The id of an installed problem; empty means the default. */
   problem(field: string, value: string): void {
     const known = installedProblems();
     if (value !== '' && !known.includes(value))
@@ -59,7 +59,7 @@ export class Violations {
       );
   }
 
-  /** Throws INVALID_REQUEST with all that was found. */
+  /** Throws INVALID_REQUEST with all violations. */
   throwIfAny(): void {
     if (this.#found.length > 0) throw invalidRequest(...this.#found);
   }

@@ -15,7 +15,7 @@ import { JobTable } from '../job-table.ts';
 export const MEASURED_SHAPE = parseShape('2x8x512x64');
 export const CURRENT_PROTOCOL = 'flashcore-protocol 3';
 
-/** What a made-up experiment measured, hot; its cold time is a tenth. */
+/** Measurements of a made-up experiment, hot; its cold time is a tenth. */
 export interface Measured {
   p50: number;
   simulated?: boolean;
@@ -25,11 +25,11 @@ export interface Measured {
   protocol?: string;
   dtype?: string;
   device?: string;
-  /** Of its two entries, of which the shape launches the first. */
+  /** Registers of its two entries; the shape launches the first. */
   registers?: [number, number];
-  /** Cases that the kernel does not take. */
+  /** Number of cases that the kernel does not take. */
   refused?: number;
-  /** Whether the run was; undefined: from before ranked runs. Default: it was. */
+  /** Whether the run was ranked; undefined: from before ranked runs. Default: true. */
   ranked?: boolean | undefined;
 }
 
@@ -117,7 +117,7 @@ interface MadeJob {
   labels?: string;
 }
 
-/** Stores a job, so that results can be of it. */
+/** Stores a job that results can refer to. */
 export function storeJob(database: Database, { name, kernelId, owner = 'ada', labels = '{}' }: MadeJob): number {
   return new JobTable(database).insert({
     name,
@@ -133,7 +133,7 @@ export function storeJob(database: Database, { name, kernelId, owner = 'ada', la
   });
 }
 
-/** A database in which these experiments have ended, jobs/0 the first. */
+/** A database in which these experiments have ended; the first is jobs/0. */
 export function databaseOf(...experiments: MadeExperiment[]): Database {
   const database = openDatabase(':memory:');
   const history = new HistoryStore(database);
