@@ -30,7 +30,10 @@ const PLAN: LaunchPlan = {
   workspace: [],
 };
 
-/** Launches a kernel with a known answer (canary.cu): only a device that gives it serves again after a fault. */
+/**
+ * Launches a kernel with a known answer (canary.cu). After a fault, a device is used again only if it gives that
+ * answer.
+ */
 export async function runCanary(driver: CudaDriver, image: string, reporter: Reporter): Promise<null> {
   await reporter.step('the canary', LIMIT_MS);
   const loaded = new LoadedCandidate(driver, { image, plan: PLAN, launchLimitMs: LIMIT_MS });
@@ -46,7 +49,7 @@ export async function runCanary(driver: CudaDriver, image: string, reporter: Rep
   return null;
 }
 
-/** What canary.cu writes at index i. */
+/** The value that canary.cu writes at index i. */
 function canaryValue(index: number): number {
   return (index * 40503 + 7) & 0xffff;
 }

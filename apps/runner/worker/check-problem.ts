@@ -1,8 +1,8 @@
 /**
  * Judges the mutants of an installed problem and ends:
  *   node check-problem.js job.json
- * Standard output: a ProblemCheck as JSON. Standard error: the case that is judged. Exit status 3: the definition is
- * wrong, as the last line of standard error says.
+ * Prints a ProblemCheck as JSON on standard output and the current case on standard error. Exit status 3: the
+ * definition is wrong; the last line of standard error says how.
  */
 import { readFileSync } from 'node:fs';
 import { FlashcoreError } from '@flashcore/shared/contract';

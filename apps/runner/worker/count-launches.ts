@@ -10,14 +10,14 @@ import { drawInputs } from './verify/inputs.ts';
 import { CandidateRun, POISONS } from './verify/verify-case.ts';
 
 const WALK_LIMIT_MS = 120_000;
-/** Some seconds. */
+/** Maximum number of steps to walk, which takes a few seconds. */
 const MOST_STEPS = 4_000_000;
-/** Those steps at 4 bytes each, and the statements. */
+/** Room for these steps at 4 bytes each, and for the statements. */
 const MOST_TRACE_BYTES = 32 * 1024 ** 2;
 
 /**
- * One run of all launches on the emulator, each instruction and memory access counted; where a GPU is to be filled,
- * then a few CTAs of it once more, to be walked.
+ * Runs all launches once on the emulator and counts every instruction and memory access. If the request describes how a
+ * GPU is filled, runs a few CTAs once more and walks their trace.
  */
 export async function countLaunches(
   driver: CudaDriver,

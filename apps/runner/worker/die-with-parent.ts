@@ -5,9 +5,8 @@ const PR_SET_PDEATHSIG = 1;
 const SIGKILL = 9;
 
 /**
- * Asks the kernel to kill this process when its parent dies, however it dies: in a hung native call nobody here would
- * notice that the channel is closed.
- * Linux only; elsewhere a worker that hangs outlives a killed daemon.
+ * Asks Linux to kill this process when its parent dies, however that happens. A process in a hung native call
+ * would not notice that the channel is closed. Linux only; elsewhere a hung worker outlives a killed daemon.
  */
 export function dieWithParent(): void {
   if (process.platform !== 'linux') return;
@@ -23,10 +22,10 @@ export function dieWithParent(): void {
 }
 
 const OOM_SCORE = '/proc/self/oom_score_adj';
-/** Of a thousand: candidates and compilers have all, the daemon 0. */
+/** Out of a thousand. Candidates and compilers have 1000, the daemon 0. */
 const WORKER_SCORE = '500';
 
-/** When memory runs out the kernel ends this process before the daemon, which has all jobs. */
+/** If memory runs out, Linux kills this process before the daemon, which holds all jobs. */
 function dieBeforeDaemon(): void {
   if (isWritable(OOM_SCORE)) writeFileSync(OOM_SCORE, WORKER_SCORE);
 }

@@ -20,12 +20,11 @@ import { ReferenceBook } from './verify/reference-book.ts';
 import { CandidateRun, POISONS, verifyCase } from './verify/verify-case.ts';
 
 /**
- * The process that holds a device: it answers one request at a time and ends after a CUDA error, for a context can't be
- * trusted after one.
- * It knows nothing of jobs, files of the daemon or the network.
+ * State of the process that holds a device. It answers one request at a time and exits after a CUDA error, because the
+ * context cannot be trusted after one. It knows nothing of jobs, the daemon's files or the network.
  */
 interface Open {
-  /** Kept from request to request, or opened anew for each in a process of its own. */
+  /** Kept across requests, or a function that opens a new library in a separate process for each request. */
   driver: CudaDriver | (() => NativeLibrary & Disposable);
   ordinal: number;
   reference: Reference;
@@ -47,7 +46,7 @@ async function handle(request: WorkerRequest): Promise<ReplyByRequest[keyof Repl
     open.book.prepare(request.cases);
     return null;
   }
-  // Beside what is timed nothing is computed.
+  // Nothing may be computed while launches are timed.
   if (request.type !== 'verify') await open.book.clear();
   if (open.driver instanceof CudaDriver) return work(open.driver, { ...open, separate: false }, request);
   using library = open.driver();
@@ -98,7 +97,7 @@ async function openDevice(request: OpenRequest): Promise<ReplyByRequest['open']>
   return driver.facts;
 }
 
-/** Where a box did not start, or was killed from outside, nothing is known about the candidate in it. */
+/** If a box did not start or was killed from outside, nothing is known about its candidate. */
 function whatEnded({ answered, fromOutside, exitCode, signalName, problem }: ExecutorEnd): WorkerMessage {
   if (answered && !fromOutside) return { type: 'crashed', exitCode, signalName, problem };
   const how = problem ?? (signalName === null ? `exit status ${exitCode}` : signalName);
@@ -109,7 +108,7 @@ function whatEnded({ answered, fromOutside, exitCode, signalName, problem }: Exe
 }
 
 async function answer({ outputEnd, ...request }: SentRequest): Promise<void> {
-  // A line that a kernel left open ends here too.
+  // The leading newline ends a line that a kernel left unfinished.
   const endOutput = (): void => [process.stdout, process.stderr].forEach((to) => to.write(`\n${outputEnd}\n`));
   try {
     const value = await handle(request);
@@ -130,13 +129,13 @@ async function answer({ outputEnd, ...request }: SentRequest): Promise<void> {
 }
 
 if (process.argv[2] === 'open-device') {
-  // Whether a device can be used from where this process runs, in a box for one; an error that says why not, else.
+  // Checks whether this process, or the box it is in, can use a device; throws an error with the reason if not.
   const driver = new CudaDriver(process.argv[3] ?? '', Number(process.argv[4]));
   driver.free(driver.allocate(4096));
   process.exit(0);
 }
 if (process.argv[2] === 'list-devices') {
-  // For the daemon, which itself loads no driver: one line of JSON.
+  // Prints one line of JSON for the daemon, which itself loads no driver.
   process.stdout.write(`${JSON.stringify(listDevices(process.argv[3] ?? ''))}\n`);
   process.exit(0);
 }
@@ -149,7 +148,7 @@ process.on('message', (request: SentRequest | Proceed) => {
     process.exit(1);
   });
 });
-// The parent is gone: nobody is left to answer.
+// The parent is gone, so nobody needs an answer.
 process.on('disconnect', () => process.exit(0));
 // Ctrl-C in a terminal goes to the whole group; the parent decides when this process ends.
 process.on('SIGINT', () => undefined);

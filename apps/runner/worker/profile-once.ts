@@ -1,7 +1,7 @@
 /**
- * Launches a candidate a few times and ends: the program that a profiler is wrapped around.
+ * Launches a candidate a few times and exits. A profiler wraps this program.
  *   node profile-once.js job.json
- * Exit status 0: all launches ended. 3: a CUDA error, told on standard error.
+ * Exit status 0: all launches ended. 3: a CUDA error, printed on standard error.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import type { LaunchPlan } from '@flashcore/shared/kernels';
@@ -38,15 +38,15 @@ function run({ library, deviceOrdinal, candidate, seed, runs, waitFor, done }: P
 }
 
 /**
- * Draws the inputs that an oracle would compute, such as O of a backward pass: this process has no oracle, and nobody
- * reads the result of a profiled launch.
+ * Draws inputs that an oracle would otherwise compute, such as O of a backward pass. This process has no oracle, and
+ * nobody reads the result of a profiled launch.
  */
 const withoutDerived = (plan: LaunchPlan): LaunchPlan => ({
   ...plan,
   tensors: plan.tensors.map(({ draw, ...tensor }) => (draw && draw.kind !== 'derived' ? { ...tensor, draw } : tensor)),
 });
 
-/** What a file says once it is there. Whoever is to make it ends this process with itself. */
+/** Waits for a file and returns its text. The process that creates the file also ends this one when it exits. */
 function toldIn(path: string): string {
   const never = new Int32Array(new SharedArrayBuffer(4));
   while (!existsSync(path)) Atomics.wait(never, 0, 0, LOOK_EVERY_MS);

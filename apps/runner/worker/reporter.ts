@@ -2,14 +2,14 @@ import type { WorkerMessage, WorkerNotice } from './messages/channel.ts';
 import type { TimingModeName } from './messages/measuring.ts';
 
 /**
- * Sends messages to the parent. Notices are awaited before a blocking call: while one runs, nothing leaves this
- * process.
+ * Sends messages to the parent. Notices are awaited before a blocking call, because nothing leaves this process during
+ * one.
  */
 export interface Reporter {
   notice(notice: WorkerNotice): Promise<void>;
-  /** Announces a call that may block and its limit. */
+  /** Announces a call that may block, with its limit. */
   step(what: string, limitMs: number): Promise<void>;
-  /** Gives others their turn on the device; resolves when the parent lets this process go on. */
+  /** Gives others a turn on the device; resolves when the parent lets this process continue. */
   turn(mode: TimingModeName): Promise<void>;
 }
 
@@ -25,7 +25,7 @@ export function sendToParent(message: WorkerMessage): Promise<void> {
 
 let proceedWith: (() => void) | undefined;
 
-/** The parent's answer to a turn. */
+/** Called when the parent answers a turn. */
 export function proceed(): void {
   proceedWith?.();
   proceedWith = undefined;

@@ -33,7 +33,7 @@ const MANIFESTS: Record<string, (text: string) => string> = {
   'with an expression': (text) => `${MANIFEST}constants: { c: ${JSON.stringify(text)} }`,
 };
 
-test.each(Object.entries(READERS))('%s reads foreign text in time that grows with its length', (_, read) => {
+test.each(Object.entries(READERS))('%s reads foreign text in linear time', (_, read) => {
   const slow = REPEATED.flatMap((piece) => {
     const found = growth((length) => piece.repeat(Math.ceil(length / piece.length)).slice(0, length), read);
     return found === undefined ? [] : [`${JSON.stringify(piece)}: ${found}`];
@@ -41,8 +41,8 @@ test.each(Object.entries(READERS))('%s reads foreign text in time that grows wit
   expect(slow).toEqual([]);
 });
 
-// The YAML parser is not ours, and not linear for all texts: the longest that is read must be read soon.
-test.each(Object.entries(MANIFESTS))('the longest manifest %s is answered soon', (_, manifestOf) => {
+// The YAML parser is not ours and not linear for all texts, so the longest allowed text must be read quickly.
+test.each(Object.entries(MANIFESTS))('the longest manifest %s gets a quick answer', (_, manifestOf) => {
   const slow = REPEATED.filter((piece) => {
     const text = manifestOf(piece.repeat(23_000 / piece.length)).slice(0, 24_000);
     const started = cpuMs();
@@ -52,7 +52,7 @@ test.each(Object.entries(MANIFESTS))('the longest manifest %s is answered soon',
   expect(slow).toEqual([]);
 });
 
-/** Whether a manifest is taken or refused, rather than being the end of its reader. */
+/** Whether a manifest is accepted or refused, and does not crash its reader. */
 function answers(parse: () => unknown): boolean {
   try {
     parse();
@@ -87,7 +87,7 @@ test.each([
   expect(cpuMs() - started).toBeLessThan(1_000);
 });
 
-test('at most twenty faults of a manifest are told', () => {
+test('reports at most twenty faults of a manifest', () => {
   const text = `${MANIFEST}constants:\n${many(50, (i) => `  c${i}: "unknown_${i}"\n`)}`;
   let told = 0;
   try {

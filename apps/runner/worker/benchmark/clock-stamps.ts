@@ -1,16 +1,15 @@
 import type { CudaDriver, DevicePointer, Handle } from '../driver/cuda-driver.ts';
 import { parameterArray } from '../driver/packed-arguments.ts';
 
-/** nanoseconds, cycles, SM: what clock-stamp.cu writes. */
+/** clock-stamp.cu writes nanoseconds, cycles and the SM. */
 const STAMP_WORDS = 3;
 const STAMP_BYTES = STAMP_WORDS * 8;
-/** Samples whose stamps fit: more than a batch of a tenth of a second has. */
+/** Samples whose stamps fit in the buffer. A batch of a tenth of a second has fewer. */
 const CAPACITY = 8_192;
 
 /**
- * The SM clock of every sample, from a kernel of one thread before and one after it, outside the event pair. The stamps
- * stay on the device until a batch is over, so that
- * nothing is read between two samples.
+ * The SM clock of every sample. A one-thread kernel stamps time and cycles twice per sample, outside the event pair.
+ * The stamps stay on the device until a batch is over, so nothing is read between two samples.
  */
 export class ClockStamps {
   readonly #driver: CudaDriver;
@@ -30,7 +29,7 @@ export class ClockStamps {
     this.#parameters = parameterArray([this.#argument]);
   }
 
-  /** Enqueues a stamp: one before a sample and one after it. */
+  /** Enqueues one stamp. Every sample has two. */
   stamp(): void {
     if (this.#taken === 2 * CAPACITY) throw new Error(`clock stamps are read after at most ${CAPACITY} samples`);
     this.#argument.writeBigUInt64LE(this.#buffer + BigInt(this.#taken * STAMP_BYTES));
@@ -46,8 +45,7 @@ export class ClockStamps {
   }
 
   /**
-   * MHz of every sample since the last call, in order; 0 where the two stamps ran on different SMs. Waits for the
-   * stream.
+   * MHz of every sample since the last call, in order; 0 if the two stamps ran on different SMs. Waits for the stream.
    */
   read(): number[] {
     const samples = this.#taken / 2;
@@ -67,7 +65,7 @@ export class ClockStamps {
   }
 }
 
-/** Cycles over microseconds between two stamps; 0: not known. */
+/** Cycles per microsecond between two stamps; 0 if unknown. */
 export function clockMhz(stamps: BigUint64Array): number {
   const [startNs, startCycles, startSm, endNs, endCycles, endSm] = stamps as unknown as [
     bigint,

@@ -1,21 +1,21 @@
 import { quantile } from '@flashcore/shared/statistics';
 
-/** Samples whose median a new one's clock is compared with. */
+/** Number of samples whose median clock each new sample is compared with. */
 const WINDOW = 64;
-/** Fewer say nothing about what the clock is. */
+/** With fewer known clocks, no sample counts as slow. */
 const LEAST_KNOWN = 8;
-/** A sample whose clock is below this share of the rolling median ran on a device that had slowed down. */
+/** A sample counts as slow if its clock is below this share of the rolling median. */
 const CLOCK_SHARE = 0.98;
 
 /**
- * Tells which samples the device was slower in than around them. The rolling median, not the maximum boost clock, is
- * what counts: a card at its power cap
- * never has its maximum, and where the clock settles lower for good the median follows.
+ * Finds samples in which the device was slower than in the samples around them. The reference is the rolling median,
+ * not the maximum boost clock: a card at its power cap never reaches its maximum, and if the clock settles lower for
+ * good the median follows.
  */
 export class ClockWatch {
   readonly #recent: number[] = [];
 
-  /** Takes the next sample's clock, MHz (0: not known); true when it fell. */
+  /** Takes the next sample's clock in MHz (0: not known). Returns true if the clock fell. */
   fell(clockMhz: number): boolean {
     if (clockMhz <= 0) return false;
     const fell = this.#recent.length >= LEAST_KNOWN && clockMhz < CLOCK_SHARE * quantile(this.#recent, 0.5);

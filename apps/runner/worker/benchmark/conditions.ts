@@ -14,7 +14,7 @@ const MAX_PROCESSES = 64;
 const PROCESS_BYTES = 24;
 const INSUFFICIENT_SIZE = 7;
 
-/** nvmlClocksEventReason*, those that slow a kernel down; idle and application clocks are no throttling. */
+/** The nvmlClocksEventReason* bits that slow a kernel down. Idle and application clocks do not count as throttling. */
 const THROTTLE_REASONS: readonly (readonly [bigint, string])[] = [
   [0x4n, 'sw_power_cap'],
   [0x8n, 'hw_slowdown'],
@@ -25,17 +25,16 @@ const THROTTLE_REASONS: readonly (readonly [bigint, string])[] = [
 ];
 
 /**
- * Slow-down by hardware or heat. The power cap is not among them: a card of 72 W runs at its cap all the time, and what
- * counts then is whether its clock
- * stays where it was.
+ * Throttling by hardware or heat. The power cap is excluded because a 72 W card runs at its cap all the time; for such
+ * a card only a change of the clock counts.
  */
 const HARDWARE_SLOWDOWN = 0x8n | 0x20n | 0x40n | 0x80n;
 
 type Native = (...values: unknown[]) => number;
 
 /**
- * The state of a device by NVML: clocks, temperature, power, throttling, other processes. Where there is no NVML it
- * says so.
+ * The state of a device as NVML reports it: clocks, temperature, power, throttling, other processes. If the host has no
+ * NVML, the result says so.
  */
 export class Conditions {
   readonly #simulated: boolean;
@@ -44,7 +43,7 @@ export class Conditions {
   readonly #functions = new Map<string, Native>();
   #device = 0n;
 
-  /** `path` is NVML's library; undefined where the host has none. */
+  /** `path` is NVML's library; undefined if the host has none. */
   constructor(path: string | undefined, driver: CudaDriver) {
     this.#simulated = driver.facts.simulated;
     if (path === undefined) {
@@ -57,7 +56,7 @@ export class Conditions {
     this.#notMeasured = this.#open(driver);
   }
 
-  /** Why nothing can be read; undefined: it can. */
+  /** The reason why nothing can be read; undefined if NVML works. */
   #open(driver: CudaDriver): string | undefined {
     const started = this.#bind('int nvmlInit_v2()')();
     if (started !== 0) return `nvmlInit_v2 answered ${started}`;
@@ -76,7 +75,7 @@ export class Conditions {
     }
   }
 
-  /** Whether hardware or heat slows the device down now; false where it is not known. */
+  /** Whether hardware or heat slows the device down now; false if unknown. */
   throttled(): boolean {
     if (this.#notMeasured !== undefined) return false;
     const reasons = this.#number(
@@ -85,7 +84,7 @@ export class Conditions {
     return reasons !== undefined && (BigInt(reasons) & HARDWARE_SLOWDOWN) !== 0n;
   }
 
-  /** `ownProcesses` are no strangers on the device. */
+  /** Processes in `ownProcesses` are not counted as other processes on the device. */
   read(ownProcesses: readonly number[]): Plain<DeviceConditions> {
     if (this.#notMeasured !== undefined)
       return {
@@ -131,7 +130,7 @@ export class Conditions {
     };
   }
 
-  /** Undefined where this device does not tell. */
+  /** Undefined if this device does not report the value. */
   #number(declaration: string, ...values: number[]): number | undefined {
     const out: [number | bigint] = [0];
     return this.#bind(declaration)(this.#device, ...values, out) === 0 ? Number(out[0]) : undefined;

@@ -5,7 +5,8 @@ import { matricesOf, outputOf, type TensorBits } from '../driver/tensor-bits.ts'
 import { drawInputs, NORMAL } from '../verify/inputs.ts';
 
 /**
- * A few heads of Q and of K and V, N(0, 1), and the answer of every pair. The answers stay in this process's memory.
+ * A few heads of Q and of K and V, drawn from N(0, 1), with the answer for every pair. The answers are in host memory,
+ * and on the device only while outputs are compared.
  */
 export interface DrawnHeads {
   dtype: TensorDtype;
@@ -21,15 +22,16 @@ export interface DrawnHeads {
 }
 
 /**
- * Numbers of drawn heads without a common divisor, whose pairs are at least as many as a launch has heads: head h of a
- * launch is made from head h % qBases and head h % kvBases, so that no two heads of a launch have the same pair.
+ * Chooses how many heads of Q and of K and V to draw. The two numbers have no common divisor, and their product is at
+ * least the number of heads of a launch. Head h of a launch is made from heads h % qBases and h % kvBases, so no two
+ * heads of a launch have the same pair.
  */
 export function drawnHeadCounts(heads: number): { qBases: number; kvBases: number } {
   const qBases = Math.ceil(Math.sqrt(heads));
   return { qBases, kvBases: qBases + 1 };
 }
 
-/** Draws the heads by a seed; the answers are the CPU reference's. */
+/** Draws the heads from a seed. The answers come from the CPU reference. */
 export function drawHeads(attention: ProblemCase, seed: string, reference: Reference): DrawnHeads {
   const { dtype, values } = attention;
   const { heads: all, rows, columns } = matricesOf(outputOf(attention));

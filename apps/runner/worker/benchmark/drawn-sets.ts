@@ -5,18 +5,21 @@ import type { Executor } from '../messages/device.ts';
 import { drawInputs, NORMAL } from '../verify/inputs.ts';
 import { ownReference } from '../verify/own-reference.ts';
 
-/** Inputs of a case, N(0, 1), each set with its expected outputs. The outputs stay in this process's memory. */
+/**
+ * Sets of inputs of a case, N(0, 1), each with its expected outputs. The outputs are in host memory, and on the device
+ * only while outputs are compared.
+ */
 export interface DrawnSets {
   sets: readonly TensorsByName[];
   /** [sets, ...dims of the output], by output. */
   answers: ReadonlyMap<string, Float32Array>;
 }
 
-/** With symmetries a few sets give any number of launches; without, each launch of a graph wants its own. */
+/** With symmetries, a few sets give any number of launches. Without symmetries, every launch of a graph needs a set. */
 const MOST_SETS = { related: 3, apart: 16 };
-/** Another set is drawn only while all references together took less than this. */
+/** Another set is drawn only if all references so far together took less than this. */
 const REFERENCE_MS = 1_000;
-/** Answers are uploaded after every sample. */
+/** Limit on the elements of all answers, because the answers are uploaded after every sample. */
 const MOST_ANSWERS = 16 * 1024 ** 2;
 
 interface Drawing {
@@ -26,7 +29,7 @@ interface Drawing {
   own: Executor | undefined;
 }
 
-/** Draws sets by a seed, as many as time and memory allow, and at least one. */
+/** Draws as many sets from a seed as time and memory allow, and at least one. */
 export async function drawSets(timed: ProblemCase, { seed, reference, own }: Drawing): Promise<DrawnSets> {
   const outputs = outputsOf(timed);
   const elements = outputs.reduce((sum, output) => sum + elementsOfTensor(output), 0);

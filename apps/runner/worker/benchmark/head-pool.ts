@@ -13,13 +13,13 @@ interface HeadPoolParts {
   memory: PoolMemory;
   timed: ProblemCase;
   drawn: DrawnHeads;
-  /** Of Q, and as many of K and V. */
+  /** Heads of Q in the pool; K and V have the same number. */
   heads: number;
 }
 
 /**
  * The inputs of plain attention: pools of heads of Q, K and V, made from a few drawn heads by the symmetries of
- * attention. Each launch begins elsewhere in them, so that no two have a pair of heads in common.
+ * attention. Each launch starts at a different place in the pools, so no two launches have a pair of heads in common.
  */
 export class HeadPool implements LaunchInputs {
   readonly names = TENSORS;
@@ -62,7 +62,10 @@ export class HeadPool implements LaunchInputs {
     this.#answers = memory.allocate(drawn.answers.byteLength);
   }
 
-  /** The heads at which Q, and K and V begin: no two launches have the same distance between the two. */
+  /**
+   * For each launch, the first head of Q and the first head of K and V. The distance between the two differs in every
+   * launch.
+   */
   arrange(launches: number): readonly (readonly number[])[] {
     const spare = this.#spare;
     const distances = shuffled(Array.from({ length: 2 * spare + 1 }, (_, index) => index - spare));

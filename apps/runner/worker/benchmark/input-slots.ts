@@ -8,7 +8,7 @@ import type { JudgeKernels, NoiseSource, SlotDisguise, SlotExtent, SlotTensor } 
 import type { CheckedOutput, LaunchInputs } from './launch-inputs.ts';
 import { type PoolMemory, type Regions, regionOf, shuffled } from './pool-memory.ts';
 
-/** As judge.cu's Layout. */
+/** Same as in judge.cu's Layout. */
 const MAX_RANK = 8;
 
 interface InputSlotsParts {
@@ -19,8 +19,8 @@ interface InputSlotsParts {
 }
 
 /**
- * The inputs of any problem: a slot of its input tensors for each launch, made from a few drawn sets by the symmetries
- * that the problem declares.
+ * The inputs of any problem. Each launch has a slot with its input tensors, made from a few drawn sets by the
+ * symmetries that the problem declares.
  */
 export class InputSlots implements LaunchInputs {
   readonly names: readonly string[];
@@ -60,7 +60,7 @@ export class InputSlots implements LaunchInputs {
         slots: this.guarded[index]!,
       };
     });
-    // Of the largest input: noise of few different values would be known at sight.
+    // Noise comes from the largest input, because noise made of few different values would be easy to recognize.
     const largest = this.#tensors.toSorted((a, b) => b.slots.payload - a.slots.payload)[0]!;
     this.noise = { base: largest.drawn, bytes: Math.max(4, largest.slots.payload), dtype: largest.extent.dtype };
     this.#outputs = new Map(
@@ -99,7 +99,7 @@ export class InputSlots implements LaunchInputs {
   }
 }
 
-/** judge.cu's Layout. The id of a symmetry is its place among those of its act. */
+/** Builds judge.cu's Layout. A symmetry's id is its index among the symmetries with the same act. */
 function layoutOf({ symmetries }: ProblemCase, { name, dims }: TensorExtent): Uint32Array {
   const acting = (act: 'permute' | 'flip' | 'double', dim: number): number[] =>
     symmetries

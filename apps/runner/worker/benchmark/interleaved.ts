@@ -23,18 +23,18 @@ import {
   narrowEnough,
 } from './sampling.ts';
 
-/** Which build each sample of a block is of: a drift of the device hits both alike. */
+/** The build (0 or 1) of each sample in a block. A drift of the device affects both builds alike. */
 const BLOCK = [0, 1, 1, 0] as const;
-/** A block's places have clocks of their own: what ran just before a sample has set its clock, too. */
+/** Each place in a block has its own clock watch, because the launch just before a sample also affects its clock. */
 const PLACES = [0, 1, 2, 3] as const;
 const PER_BLOCK = 2;
-/** For the stopping rule; the result is calculated from more. */
+/** For the stopping rule; the reported result uses more resamples. */
 const RESAMPLES = 1_000;
 
 /**
- * Two builds on one shape in each mode asked for: the champion against a second copy of itself, loaded anew, then
- * against the candidate. All have the same buffers: with tensors of its own a champion differed from itself by 1 %, so
- * by 0.1 % (docs/measuring.md). Errors: CudaError when one of the kernels faults.
+ * Times two builds on one shape in each mode asked for: first the champion against a second, separately loaded copy of
+ * itself, then the champion against the candidate. All use the same buffers: with separate tensors a champion differed
+ * from itself by 1 %, with shared ones by 0.1 % (docs/measuring.md). Errors: CudaError when one of the kernels faults.
  */
 export async function compare(tools: BenchmarkTools, request: CompareRequest): Promise<ComparisonReport[]> {
   await tools.reporter.step('preparing the comparison', PREPARE_LIMIT_MS);
@@ -76,7 +76,7 @@ interface ComparisonParts {
   stamps: ClockStamps | undefined;
 }
 
-/** One mode. */
+/** Comparison in one timing mode. */
 class Comparison {
   readonly #tools: BenchmarkTools;
   readonly #request: CompareRequest;
@@ -85,7 +85,7 @@ class Comparison {
   readonly #mode: TimingModeName;
   readonly #stamps: ClockStamps | undefined;
   readonly #slowDown: SlowDown;
-  /** Lines of L2 that one build keeps for itself are not there for the other. */
+  /** If one build pins lines in L2, the other build cannot use them. */
   readonly #keepsL2: boolean;
 
   constructor(tools: BenchmarkTools, parts: ComparisonParts) {
@@ -136,7 +136,7 @@ class Comparison {
     const checks = { championCheck: ledgers.champion.report(), candidateCheck: ledgers.candidate.report() };
     for (const each of [champion, second, candidate]) each.close();
     pool.free();
-    // The emulator's is no clock of a device.
+    // The emulator's clock is not a device clock.
     const clocks = this.#tools.driver.facts.simulated
       ? []
       : [...pairs.championMhz, ...pairs.candidateMhz].filter((mhz) => mhz > 0);
@@ -155,14 +155,16 @@ class Comparison {
     };
   }
 
-  /** The same for both, by the champion's time: what a graph costs beside its launches is then the same share. */
+  /**
+   * The same number for both builds, from the champion's time, so the fixed cost of a graph is the same share for both.
+   */
   async #launchesPerSample(ledger: OutputLedger): Promise<number> {
     if (this.#request.protocol.launchesPerSample > 0) return this.#request.protocol.launchesPerSample;
     await this.#announce();
     return this.#judge.hotLaunches(this.#builds.champion, ledger);
   }
 
-  /** Warm-up, then blocks until the interval of the ratio is narrow enough. */
+  /** Warms up, then runs blocks until the interval of the ratio is narrow enough. */
   async #series(sides: readonly [Side, Side], selfCheck: boolean): Promise<PairedSamples> {
     const { protocol } = this.#request;
     const series = new Series(protocol);
@@ -184,7 +186,7 @@ class Comparison {
     }
   }
 
-  /** Both builds until their medians settle. */
+  /** Runs both builds until their medians settle. */
   async #warmUp(sides: readonly [Side, Side]): Promise<void> {
     const samples: [number[], number[]] = [[], []];
     const limitMs = this.#request.protocol.warmUpMaxSeconds * 1000;
@@ -213,7 +215,7 @@ class Comparison {
   }
 }
 
-/** The samples of a series as they come; those that are dropped are kept below zero. */
+/** The samples of a series as they arrive. Dropped samples are stored as negative values. */
 class Series {
   readonly #protocol: SamplingProtocol;
   readonly #us: [number[], number[]] = [[], []];
@@ -225,7 +227,7 @@ class Series {
     this.#looks = new Looks(protocol.minSamples);
   }
 
-  /** Blocks, dropped ones included. */
+  /** Number of blocks, including dropped ones. */
   get length(): number {
     return this.#us[0].length / PER_BLOCK;
   }
@@ -234,7 +236,9 @@ class Series {
     BLOCK.forEach((build, place) => this.#us[build].push(block[place]!));
   }
 
-  /** Clocks of the last samples; a block with one that was slow is dropped whole, so that both builds lose the same. */
+  /**
+   * Takes the clocks of the last samples. Drops the whole block of a slow sample, so both builds lose the same number.
+   */
   takeClocks({ clocksMhz, fell, throttled }: BatchClocks): void {
     const blocks = fell.length / BLOCK.length;
     const first = this.length - blocks;
@@ -246,7 +250,7 @@ class Series {
     }
   }
 
-  /** Dropped samples are 0. */
+  /** Samples from this block on; dropped samples are 0. */
   since(block: number): { championUs: Float32Array; candidateUs: Float32Array } {
     const [championUs, candidateUs] = this.#us.map((all) =>
       Float32Array.from(all.slice(block * PER_BLOCK), (us) => Math.max(0, us)),
@@ -254,7 +258,7 @@ class Series {
     return { championUs, candidateUs };
   }
 
-  /** Undefined: go on. */
+  /** Undefined if sampling should continue. */
   stopReason(elapsedMs: number): PairedSamples['stopReason'] | undefined {
     const taken = this.#us[0].length;
     if (this.#looks.due(taken) && this.#converged()) return 'CONVERGED';

@@ -6,37 +6,38 @@ import { parameterArray } from '../driver/packed-arguments.ts';
 const ENTRIES = ['inputs', 'outputs', 'slots', 'answers', 'noise', 'hold', 'scrub'] as const;
 type Entry = (typeof ENTRIES)[number];
 
-/** By judge.cu. */
-/** int32 is moved and compared by its bits, as fp32 is. */
+/** judge.cu's number for each dtype. int32 is moved and compared by its bits, as fp32 is. */
 const DTYPES: Readonly<Record<ElementDtype, number>> = { fp16: 0, bf16: 1, fp32: 2, int32: 2 };
 const TENSORS = { Q: 0, K: 1, V: 2 } as const;
 const MAX_GRID_Y = 65_535;
-/** CTAs of one kernel; more would only queue. The emulator's threads cost more than its loops. */
+/**
+ * Maximum number of CTAs per kernel; more would only queue. On the emulator, threads cost more than loop iterations.
+ */
 const CTAS = { gpu: 8_192, simulated: 1 };
 const NOISE_THREADS = { gpu: 256, simulated: 1 };
 const SCRUB_THREADS = { gpu: 1024, simulated: 1 };
 const SIMULATED_SCRUB_BYTES = 4_096;
 
-/** Words of the device that the judge's kernels count in. */
+/** Indices of the device words in which the judge's kernels count. */
 const FOUND = { outside: 0, first: 1, compared: 2, guards: 3, changed: 4 } as const;
-/** Each input is counted in a word of its own. */
+/** Maximum number of inputs; each has its own counter word. */
 export const MOST_INPUTS = 16;
 const FOUND_WORDS = FOUND.changed + MOST_INPUTS;
 
-/** What the checks of a sample found. */
+/** Counts from the checks of one sample. */
 export interface Found {
-  /** Elements outside the tolerance, or not finite. */
+  /** Elements that are outside the tolerance or not finite. */
   outside: number;
-  /** Index of the first, in [launches, ...dims of the output]. */
+  /** Index of the first such element, in [launches, ...dims of the output]. */
   first: number;
   compared: number;
-  /** Elements of each input that are not what was written, in the inputs' order. */
+  /** Elements of each input that changed after they were written, in the inputs' order. */
   changed: number[];
-  /** Words of the guards likewise. */
+  /** Guard words that changed. */
   guards: number;
 }
 
-/** A head's extent, and what its elements are. */
+/** A head's extent, element type and mask. */
 export interface HeadKind {
   dtype: TensorDtype;
   rows: number;
@@ -44,16 +45,16 @@ export interface HeadKind {
   causal: boolean;
 }
 
-/** How the inputs of a sample follow from the drawn heads. */
+/** How the inputs of a sample are derived from the drawn heads. */
 export interface Disguise {
-  /** Nobody knows it but the judge; every sample has another. */
+  /** Known only to the judge; different in every sample. */
   key: bigint;
-  /** Which drawn head the first of a pool is made from. */
+  /** Index of the drawn head that the first head of a pool is made from. */
   qPhase: number;
   kvPhase: number;
 }
 
-/** Q, K or V of a pool, and the drawn heads that it is made from. */
+/** Q, K or V of a pool, with the drawn heads it is made from. */
 export interface PoolTensor {
   tensor: keyof typeof TENSORS;
   base: DevicePointer;
@@ -62,16 +63,16 @@ export interface PoolTensor {
   heads: number;
 }
 
-/** How the inputs of a sample follow from the drawn sets. */
+/** How the inputs of a sample are derived from the drawn sets. */
 export interface SlotDisguise {
   key: bigint;
-  /** Which drawn set the first slot is made from. */
+  /** Index of the drawn set that the first slot is made from. */
   phase: number;
 }
 
-/** One input of every slot, and the drawn sets that it is made from. */
+/** One input of every slot, with the drawn sets it is made from. */
 export interface SlotTensor {
-  /** Its place among the inputs. */
+  /** Index of this input among the inputs. */
   input: number;
   /** [draws, ...dims]. */
   drawn: DevicePointer;
@@ -80,7 +81,7 @@ export interface SlotTensor {
   slots: Regions;
 }
 
-/** A tensor's extents for the grid, and where judge.cu finds its Layout. */
+/** A tensor's extents for the grid, and the address of its Layout for judge.cu. */
 export interface SlotExtent {
   dtype: ElementDtype;
   rows: number;
@@ -98,7 +99,7 @@ export interface ComparedSlots {
   tolerance: { absolute: number; relative: number };
 }
 
-/** Drawn values that noise is made of. */
+/** Drawn values from which noise is made. */
 export interface NoiseSource {
   base: DevicePointer;
   bytes: number;
@@ -122,7 +123,7 @@ interface LaunchSize {
   sharedBytes?: number;
 }
 
-/** judge.cu, loaded: all of it runs in the order of the stream, and what it counts is read with found(). */
+/** The loaded judge.cu. All of its kernels run in stream order; found() reads what they count. */
 export class JudgeKernels {
   readonly #driver: CudaDriver;
   readonly #module: Handle;
@@ -149,7 +150,10 @@ export class JudgeKernels {
     this.#forget();
   }
 
-  /** Makes a tensor of a pool from drawn heads; with `check`, counts what is no longer what this would write. */
+  /**
+   * Makes a pool's tensor from drawn heads. With `check`, counts the elements that differ from what this call would
+   * write.
+   */
   inputs(
     { tensor, base, bases, pool, heads }: PoolTensor,
     kind: HeadKind,
@@ -170,7 +174,7 @@ export class JudgeKernels {
     ]);
   }
 
-  /** Fills regions with noise that looks like drawn values; with `check`, counts guards that are no longer that. */
+  /** Fills regions with noise that looks like drawn values; with `check`, counts the guard words that have changed. */
   noise(regions: Regions, { base, bytes, dtype }: NoiseSource, key: bigint, check = false): void {
     const { memory, stride, before, payload, initial } = regions;
     const threads = NOISE_THREADS[this.#where];
@@ -216,7 +220,10 @@ export class JudgeKernels {
     ]);
   }
 
-  /** Makes an input of every slot from the drawn sets; with `check`, counts what is no longer what this would write. */
+  /**
+   * Makes an input of every slot from the drawn sets. With `check`, counts elements that differ from what this would
+   * write.
+   */
   slots({ input, drawn, draws, extent, slots }: SlotTensor, { key, phase }: SlotDisguise, check = false): void {
     if (input >= MOST_INPUTS) throw new RangeError(`the judge counts ${MOST_INPUTS} inputs, and this is one more`);
     this.#launch('slots', { grid: this.#rowGrid(extent, slots.regions), threads: this.#columnThreads(extent) }, [
@@ -256,7 +263,7 @@ export class JudgeKernels {
     ]);
   }
 
-  /** Keeps the stream busy; the emulator's host is its device. */
+  /** Keeps the stream busy. Does nothing on the emulator, where the host executes the kernels itself. */
   hold(microseconds: number): void {
     if (this.#where === 'gpu')
       this.#launch('hold', { grid: [1, 1], threads: 1 }, [u64(Math.ceil(microseconds * 1000))]);
@@ -272,7 +279,7 @@ export class JudgeKernels {
     ]);
   }
 
-  /** What was counted since the last call; waits for the stream. */
+  /** Counts since the last call. Waits for the stream. */
   found(): Found {
     const words = new BigUint64Array(FOUND_WORDS);
     this.#driver.synchronize();

@@ -1,4 +1,4 @@
-/** The judge on the emulator: inputs that no two launches share, and what its checks find of a build. */
+/** Tests the judge on the emulator: no two launches share inputs, and its checks find a build's mistakes. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -55,7 +55,7 @@ beforeAll(async () => {
 }, 300_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** What a build does in a launch, on the host: the inputs are as the device has them, and O is what it gives. */
+/** A launch of a build as a function on the host: gets the inputs as they are on the device and returns O. */
 type Launch = (inputs: AttentionInputs, launch: Addresses) => TensorBits | undefined;
 interface AttentionInputs extends Record<'Q' | 'K' | 'V', TensorBits> {
   dtype: LaunchPlan['dtype'];
@@ -94,7 +94,7 @@ function built(shape: ShapeFields, dtype: LaunchPlan['dtype'], launch: Launch): 
   } as unknown as LoadedCandidate;
 }
 
-/** What the ledger says after samples of so many launches. */
+/** The ledger's text after this many samples of launches. */
 async function judged(shape: ShapeFields, dtype: LaunchPlan['dtype'], launch: Launch, samples = 3): Promise<string> {
   const loaded = built(shape, dtype, launch);
   const judge = await Judge.open(
@@ -134,7 +134,7 @@ for (const dtype of ['fp16', 'bf16', 'fp32'] as const)
     },
   );
 
-test('no two launches have a head of Q and a head of K in common, nor any row of a former sample', async () => {
+test('no two launches share a head of Q and a head of K, and no row repeats from an earlier sample', async () => {
   const [shape] = SHAPES as [ShapeFields];
   const pairs: string[] = [];
   const queries: string[] = [];
@@ -154,7 +154,7 @@ test('no two launches have a head of Q and a head of K in common, nor any row of
   expect(queries.slice(perSample).filter((each) => first.has(each))).toEqual([]);
 });
 
-test('one element that is wrong in one launch of fifteen is found, with its place', async () => {
+test('finds and locates one wrong element in one launch of fifteen', async () => {
   const [shape] = SHAPES as [ShapeFields];
   let launches = 0;
   const detail = await judged(shape, 'fp16', (inputs, addresses) => {
@@ -169,7 +169,7 @@ test('one element that is wrong in one launch of fifteen is found, with its plac
   );
 });
 
-test('an output that nobody wrote, one that is not finite, and that of the launch before are wrong', async () => {
+test('rejects an output that is not written, not finite, or left over from the previous launch', async () => {
   const [shape] = SHAPES as [ShapeFields];
   expect(await judged(shape, 'fp16', () => undefined)).toMatch(/^in 3 samples of 15 launches; .* elements are outside/);
   const nan: Launch = () => emptyOutput(shape, 'fp16').fill(0x7e00);
@@ -180,7 +180,7 @@ test('an output that nobody wrote, one that is not finite, and that of the launc
   );
 });
 
-test('a launch that changes its inputs, or the bytes around its output, is found', async () => {
+test('finds a launch that changes its inputs or the bytes around its output', async () => {
   const [shape] = SHAPES as [ShapeFields];
   const writing =
     (place: (addresses: Addresses) => bigint): Launch =>
@@ -204,7 +204,7 @@ test('a launch that changes its inputs, or the bytes around its output, is found
   ).toContain('the kernel changed guard bytes');
 });
 
-test('heads of a launch have pairs of drawn heads that differ', () => {
+test('no two heads of a launch have the same pair of drawn heads', () => {
   for (const heads of [1, 2, 16, 64, 100]) {
     const { qBases, kvBases } = drawnHeadCounts(heads);
     for (const distance of [0, 1, 7])
@@ -280,7 +280,7 @@ for (const dtype of ['fp16', 'bf16', 'fp32'] as const)
     },
   );
 
-test('no launch of any problem has the inputs of another, and changed inputs and wrong elements are found', async () => {
+test('no two launches of any problem share inputs, and changed inputs and wrong elements are found', async () => {
   const timed = formOf(FORMS[0]!, 'fp16');
   const seen: string[] = [];
   await judgedCase(timed, (inputs) => {
@@ -305,7 +305,7 @@ test('no launch of any problem has the inputs of another, and changed inputs and
   );
 });
 
-test('a symmetry that the problem does not have makes what is right wrong; without any, sets are drawn apart', async () => {
+test('a symmetry that the problem lacks makes right outputs fail; without symmetries the sets differ', async () => {
   const timed = formOf(FORMS[1]!, 'fp16');
   const wrong: ProblemCase = { ...timed, symmetries: [{ act: 'flip', axis: 'D', dims: { Q: [3] } }] };
   expect(await judgedCase(wrong, (inputs) => answered(timed, inputs))).toContain('are outside the tolerance');
@@ -315,7 +315,7 @@ test('a symmetry that the problem does not have makes what is right wrong; witho
   );
 });
 
-test('every output of a case with several is checked, each by its own tolerance', async () => {
+test('checks every output of a case with several, each by its own tolerance', async () => {
   const values = { B: 2, H: 4, S: 17, D: 16, Hkv: 2, causal: 0 };
   const timed = problemCase(installedProblem('attention'), values, 'fp16', new Set(['LSE']));
   const withLse = (factor: number) =>

@@ -35,21 +35,21 @@ interface JudgeParts {
 }
 
 interface Judged {
-  /** All of the same shape, on the same inputs. */
+  /** All builds have the same shape and get the same inputs. */
   builds: readonly Candidate[];
-  /** Of what the inputs are made from. */
+  /** Seed of the heads or sets from which the inputs are made. */
   seed: string;
   tolerance: { absolute: number; relative: number };
-  /** Of outputs that name a tolerance, by its name. */
+  /** Tolerances by name, for outputs that name one. */
   ownTolerances: Readonly<Record<string, Judged['tolerance']>>;
   /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
   ownReference?: Executor | undefined;
 }
 
-/** What the inputs of all launches are made from. */
+/** The heads or sets from which the inputs of all launches are made. */
 type Drawn = { heads: DrawnHeads } | { sets: DrawnSets };
 
-/** Makes the inputs of timed launches, and judges their outputs, for the builds of one request. */
+/** Makes the inputs of timed launches and judges their outputs, for the builds of one request. */
 export class Judge {
   readonly kernels: JudgeKernels;
   readonly #driver: CudaDriver;
@@ -72,7 +72,7 @@ export class Judge {
     this.#drawn = drawn;
   }
 
-  /** Draws what inputs are made from, and computes what is right for it. */
+  /** Draws the heads or sets from which inputs are made, and computes their right answers. */
   static async open({ driver, reference, judgeImage }: JudgeParts, judged: Judged): Promise<Judge> {
     if (judgeImage === undefined)
       throw new Error('no judge kernels were compiled for the device: nothing can be timed');
@@ -85,7 +85,7 @@ export class Judge {
     return new Judge(driver, new JudgeKernels(driver, judgeImage), judged, drawn);
   }
 
-  /** Buffers for so many launches a graph, or for fewer where memory or the L2 end. */
+  /** Allocates buffers for `launches` launches per graph, or for fewer if memory or the L2 is too small. */
   pool(launches: number): Pool {
     const { dtype, tensors } = this.#kind;
     const outputs = outputsOf(this.#kind);
@@ -129,7 +129,7 @@ export class Judge {
     return outputsOf(plan).map((output) => ({ output, tolerance: this.#toleranceOf(output) }));
   }
 
-  /** As many launches of a build as take about two milliseconds. */
+  /** Number of launches of a build that take about two milliseconds. */
   hotLaunches(loaded: LoadedCandidate, ledger: OutputLedger): number {
     const pool = this.pool(1);
     const build = pool.build(loaded, ledger);
@@ -146,11 +146,11 @@ export class Judge {
   }
 }
 
-/** A build may lack optional outputs that another has. */
+/** Returns the plan with the most tensors, because a build may lack optional outputs that another has. */
 const mostOutputs = (builds: readonly Candidate[]): LaunchPlan =>
   builds.map(({ plan }) => plan).toSorted((a, b) => b.tensors.length - a.tensors.length)[0]!;
 
-/** Buffers of a graph's launches, on which builds can be timed. */
+/** Buffers for a graph's launches, on which builds can be timed. */
 export interface Pool {
   launches: number;
   build(loaded: LoadedCandidate, ledger: OutputLedger): TimedBuild;

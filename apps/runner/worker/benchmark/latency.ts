@@ -27,15 +27,18 @@ export interface BenchmarkTools {
   reference: Reference;
   conditions: Conditions;
   reporter: Reporter;
-  /** clock-stamp.cu, compiled; undefined where there is none. */
+  /** clock-stamp.cu, compiled; undefined if it was not compiled for the device. */
   clockStampImage: string | undefined;
   /** judge.cu, compiled. */
   judgeImage: string | undefined;
 }
 
-/** In turns with SDPA: short, so that both see the same state of the device; a hot sample takes milliseconds. */
+/**
+ * Batch length in turns with SDPA. Batches are short so that both sides see the same state of the device; one hot
+ * sample takes milliseconds.
+ */
 const TURN_BATCH_MS: Record<TimingModeName, number> = { cold: 20, hot: 40 };
-/** No result rests on fewer turns than this: one alone would not be interleaved. */
+/** Minimum number of turns behind a result, because a single turn would not be interleaved. */
 const MIN_TURNS = 5;
 const TURN_LIMIT_MS = 120_000;
 const EVENT_PAIRS = 21;
@@ -66,8 +69,9 @@ interface LegacyLoop {
 }
 
 /**
- * Mean of launches in a plain loop on one input, one event pair around all, as torch.utils.benchmark has it, for
- * comparison with old notes. No latency: launches overlap, and the host's pace is in it; initial values too.
+ * Mean time of launches in a plain loop on one input, with one event pair around the loop, as torch.utils.benchmark
+ * measures. It exists for comparison with old notes and is not a latency: launches overlap, and the time includes the
+ * host's pace and the writing of initial values.
  */
 async function legacyLoop(
   { driver, reporter }: BenchmarkTools,
@@ -102,7 +106,7 @@ interface SubjectParts {
   stamps: ClockStamps | undefined;
 }
 
-/** One mode: warm-up, then samples until the stopping rule; the outputs of all of them are checked. */
+/** One timing mode: warm-up, then samples until the stopping rule applies. The outputs of all samples are checked. */
 class Measurement {
   readonly #tools: BenchmarkTools;
   readonly #protocol: SamplingProtocol;
@@ -111,9 +115,9 @@ class Measurement {
   readonly #ledger: OutputLedger;
   readonly #mode: TimingModeName;
   readonly #sampleLimitMs: number;
-  /** In order; 0 for one that was dropped. */
+  /** In order; 0 for a dropped sample. */
   readonly #samples: number[] = [];
-  /** MHz of each sample; 0 where it is not known. */
+  /** MHz of each sample; 0 if unknown. */
   readonly #clocksMhz: number[] = [];
   readonly #stamps: ClockStamps | undefined;
   readonly #slowDown: SlowDown;
@@ -167,7 +171,7 @@ class Measurement {
     };
   }
 
-  /** Median of an event pair with nothing between, microseconds. */
+  /** Median time of an event pair with nothing between the events, in microseconds. */
   #eventOverheadUs(): number {
     const pair = new EventPair(this.#tools.driver);
     const samples = Array.from({ length: EVENT_PAIRS }, () => pair.time(() => undefined));
@@ -182,7 +186,7 @@ class Measurement {
       : new HotSampler(driver, { build, judge: this.#judge.kernels, stamps: this.#stamps });
   }
 
-  /** Launches a graph: as asked for, or as many as take about two milliseconds. */
+  /** Launches per graph: the number asked for, or as many as take about two milliseconds. */
   async #hotLaunches(): Promise<number> {
     if (this.#protocol.launchesPerSample > 0) return this.#protocol.launchesPerSample;
     await this.#announce();
@@ -199,7 +203,7 @@ class Measurement {
         () => samples.length > 0 && performance.now() - started > this.#protocol.warmUpMaxSeconds * 1000,
       );
       samples.push(...batch);
-      this.#slowDown.batch(batch.length); // What the clock is, for the first samples that count.
+      this.#slowDown.batch(batch.length); // Establishes the clock before the first samples that count.
       await this.#tools.reporter.notice({
         type: 'samples',
         mode: this.#mode,
@@ -240,7 +244,7 @@ class Measurement {
     }
   }
 
-  /** Drops the samples of the last batch that the device was slow in. */
+  /** Drops those samples of the last batch in which the device was slow. */
   #takeClocks(count: number): void {
     const clocks = this.#slowDown.batch(count);
     this.#clocksMhz.push(...clocks.clocksMhz);
@@ -252,8 +256,8 @@ class Measurement {
   }
 
   /**
-   * Leaves the device to others; milliseconds that it took, which are not sampling time. The first sample afterwards
-   * pays for the change of process, and is not kept.
+   * Leaves the device to others. Returns the milliseconds this took, which do not count as sampling time. The first
+   * sample afterwards pays for the change of process and is discarded.
    */
   async #turn(sampler: Sampler): Promise<number> {
     const started = performance.now();
@@ -298,12 +302,14 @@ class Measurement {
   }
 }
 
-/** Median clock of the samples that were kept. */
+/** Median clock of the kept samples. */
 function medianClock(samplesUs: readonly number[], clocksMhz: readonly number[]): { smClockMhz?: number } {
   const known = clocksMhz.filter((mhz, index) => mhz > 0 && samplesUs[index]! > 0);
   return known.length > 0 ? { smClockMhz: median(known) } : {};
 }
 
-/** Why sampling ends at the most samples: they were asked for, or the protocol takes no more. */
+/**
+ * Why sampling ends at the maximum number of samples: the user asked for that number, or the protocol allows no more.
+ */
 export const limitReason = ({ samplesAsked }: SamplingProtocol): 'SAMPLE_LIMIT' | 'NOISE_FLOOR' =>
   samplesAsked ? 'SAMPLE_LIMIT' : 'NOISE_FLOOR';

@@ -8,10 +8,10 @@ import type { Found, JudgeKernels } from './judge-kernels.ts';
 import type { LaunchInputs } from './launch-inputs.ts';
 import { type PoolMemory, type Regions, regionOf, shuffled } from './pool-memory.ts';
 
-/** Orders of the launches' buffers among which replays change. */
+/** Number of different buffer orders among which replays alternate. */
 const ARRANGEMENTS = { gpu: 4, simulated: 1 };
 
-/** Where a launch of a graph has its buffers: a region of the output and of workspaces, and its inputs. */
+/** The buffers of one launch of a graph: a region of the output and of the workspaces, and its inputs. */
 export interface Place {
   region: number;
   inputs: readonly number[];
@@ -20,19 +20,19 @@ export interface Place {
 /** The buffers of all launches of a graph, in one order. */
 export interface Arrangement {
   places: readonly Place[];
-  /** The same, for judge.cu. */
+  /** The same places, as a table for judge.cu. */
   table: DevicePointer;
 }
 
 type InitialOutputs = Readonly<Record<string, Fill>> | undefined;
 
-/** An output, and what its elements may be off. */
+/** An output and its tolerance. */
 export interface CheckedTensor {
   output: OutputExtent;
   tolerance: { absolute: number; relative: number };
 }
 
-/** The first output's has what became of inputs and guards. */
+/** The check results of one output. The first output's also cover inputs and guards. */
 export interface FoundInOutput {
   output: OutputExtent;
   found: Found;
@@ -45,7 +45,7 @@ interface LaunchPoolParts {
   launches: number;
 }
 
-/** Where the builds that are timed have their inputs and outputs, and what is right of them. */
+/** The inputs and outputs of the timed builds, with the checks of both. */
 export class LaunchPool {
   readonly launches: number;
   readonly regions: number;
@@ -61,7 +61,7 @@ export class LaunchPool {
     this.#memory = memory;
     this.#inputs = inputs;
     this.launches = launches;
-    // A few more than launches: the places that stay empty are others in each arrangement.
+    // A few more regions than launches, so that the unused places differ between arrangements.
     this.regions = driver.facts.simulated ? launches : launches + Math.ceil(launches / 8);
     this.#outputs = new Map(outputs.map(({ name, bytes }) => [name, this.allocateRegions(this.regions, bytes)]));
     this.arrangements = Array.from({ length: ARRANGEMENTS[driver.facts.simulated ? 'simulated' : 'gpu'] }, () =>
@@ -73,15 +73,15 @@ export class LaunchPool {
     return this.#memory.regions(regions, payload);
   }
 
-  /** Where a launch finds its tensors. */
+  /** The addresses of a launch's tensors. */
   tensorsAt({ region, inputs }: Place): BufferAddresses['tensors'] {
     const outputs = [...this.#outputs].map(([name, regions]) => [name, regionOf(regions, region)] as const);
     return { ...this.#inputs.addressesAt(inputs), ...Object.fromEntries(outputs) };
   }
 
   /**
-   * Before a sample, in stream order: scrubs, makes new noise where launches write, and at last new inputs, which
-   * are then in L2 as far as they fit. `own`: the workspaces of the build that is timed next.
+   * Prepares a sample, in stream order: scrubs, writes new noise to the places where launches write, and finally writes
+   * new inputs, which are then in L2 as far as they fit. `own` holds the workspaces of the build that is timed next.
    */
   renew(initial: InitialOutputs, own: readonly Regions[]): void {
     this.#key = randomBytes(8).readBigUInt64LE();
@@ -90,7 +90,7 @@ export class LaunchPool {
     this.#inputs.write(this.#key);
   }
 
-  /** Outputs and workspaces as they were before the sample; the inputs stay. */
+  /** Restores outputs and workspaces to their state before the sample; the inputs stay. */
   renewOwn(initial: InitialOutputs, own: readonly Regions[]): void {
     const outputs = [...this.#outputs].map(([name, regions]) => ({
       ...regions,
@@ -119,7 +119,7 @@ export class LaunchPool {
     });
   }
 
-  /** Names of the inputs, as Found counts them. */
+  /** Names of the inputs, in the order in which Found counts them. */
   get inputNames(): readonly string[] {
     return this.#inputs.names;
   }
@@ -128,7 +128,7 @@ export class LaunchPool {
     this.#memory.free();
   }
 
-  /** Every block of memory has a key of its own; the inputs' guards too. */
+  /** Calls `work` for every block of memory, including the inputs' guards, each with a key of its own. */
   #eachRegions(own: readonly Regions[], work: (regions: Regions, key: bigint) => void): void {
     for (const [index, regions] of [...own, ...this.#inputs.guarded].entries())
       work(regions, BigInt.asUintN(64, this.#key + BigInt(index + 1)));

@@ -4,7 +4,7 @@ import type { LatencyReport } from '../messages/measuring.ts';
 import type { Found } from './judge-kernels.ts';
 import type { FoundInOutput } from './launch-pool.ts';
 
-/** What the checks of all samples of a build found. */
+/** Collects the check results of all samples of a build. */
 export class OutputLedger {
   readonly #outputs: readonly TensorExtent[];
   #launches = 0;
@@ -15,7 +15,7 @@ export class OutputLedger {
     this.#outputs = outputsOf(timed);
   }
 
-  /** Errors: where fewer elements were compared than the launches have. */
+  /** Throws if fewer elements were compared than the launches have. */
   add(checked: readonly FoundInOutput[], { launches, inputNames }: AddedLaunches): void {
     const problems = this.#outputs.flatMap((output) => {
       const found = checked.find((each) => each.output.name === output.name)?.found;
@@ -48,7 +48,7 @@ interface Judged {
   elements: number;
   inputNames: readonly string[];
   output: TensorExtent;
-  /** Say which output. */
+  /** Whether the text names the output. */
   named: boolean;
 }
 
@@ -70,7 +70,7 @@ function problemsOf(
 
 const INDEX_NAMES = ['column', 'row', 'head', 'batch'];
 
-/** "launch 2, batch 0, head 3, row 17, column 5" of an index in [launches, ...dims]. */
+/** Formats an index in [launches, ...dims] as "launch 2, batch 0, head 3, row 17, column 5". */
 function elementName({ dims }: TensorExtent, index: number): string {
   let rest = index;
   const places = dims.toReversed().map((extent, place) => {

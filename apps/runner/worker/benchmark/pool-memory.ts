@@ -17,7 +17,7 @@ export interface Regions {
 export const regionOf = ({ memory, stride, before }: Regions, region: number): DevicePointer =>
   memory + BigInt(region * stride + before);
 
-/** Device memory of a pool, freed at once. */
+/** Device memory of a pool, freed all at once. */
 export class PoolMemory {
   readonly #driver: CudaDriver;
   readonly #allocations: DevicePointer[] = [];
@@ -39,8 +39,8 @@ export class PoolMemory {
   }
 
   /**
-   * Regions with guard bytes around each payload. The emulator's end where their memory ends: its guard page names the
-   * thread of the very first access beyond.
+   * Allocates regions with guard bytes around each payload. On the emulator a payload ends where its memory ends, so
+   * the guard page names the thread of the very first access beyond it.
    */
   regions(regions: number, payload: number): Regions {
     const after = this.#driver.facts.simulated ? 0 : GUARD_BYTES;
@@ -57,7 +57,7 @@ export class PoolMemory {
 
 const aligned = (bytes: number): number => Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
 
-/** In an order that nobody can know. */
+/** Shuffles `values` in place, in an unpredictable order. */
 export function shuffled<Value>(values: Value[]): Value[] {
   for (let left = values.length - 1; left > 0; --left) {
     const other = randomInt(left + 1);

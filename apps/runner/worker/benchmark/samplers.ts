@@ -3,25 +3,26 @@ import type { ClockStamps } from './clock-stamps.ts';
 import type { JudgeKernels } from './judge-kernels.ts';
 import type { TimedBuild } from './timed-build.ts';
 
-/** Takes samples: every launch of each is on new inputs, and every output is checked when the time has been taken. */
+/** Takes samples. Every launch of each sample gets new inputs, and every output is checked after the time was taken. */
 export interface Sampler {
   readonly launchesPerSample: number;
-  /** Microseconds a launch. */
+  /** Returns microseconds per launch. */
   sample(): number;
   close(): void;
 }
 
-/** The emulator has no L2: writing twice its size took longer than what was timed. */
+/** The emulator has no L2. Writing twice the L2 size took longer than the timed launch. */
 const SIMULATED_FLUSH_BYTES = 4_096;
-/** The stream is held for this many times as long as the host took to enqueue a sample. */
+/** The stream is held for this multiple of the time the host took to enqueue a sample. */
 const HOLD_FACTOR = 3;
 const LEAST_HOLD_US = 50;
 const MOST_HOLD_US = 5_000;
 
 /**
- * Isolated launches: new inputs and noise, the L2 flushed by writing twice its size, then event, kernel, event. The
- * flush keeps the stream busy while the three are enqueued, so that the host's time to do so is not in the sample.
- * Lines that an earlier launch pinned in the L2 lose that before the flush, which would else pass them by.
+ * Times isolated launches. Each sample writes new inputs and noise, flushes the L2 by writing twice its size, and then
+ * enqueues event, kernel, event. The flush keeps the stream busy meanwhile, so the host's enqueue time is not in the
+ * sample. Before the flush, lines that an earlier launch pinned in the L2 are unpinned, because the flush would not
+ * evict pinned lines.
  */
 export class ColdSampler implements Sampler {
   readonly launchesPerSample = 1;
@@ -32,7 +33,7 @@ export class ColdSampler implements Sampler {
   readonly #events: EventPair;
   readonly #stamps: ClockStamps | undefined;
 
-  /** `build`: of one launch. */
+  /** `build` must have one launch. */
   constructor(driver: CudaDriver, build: TimedBuild, stamps?: ClockStamps) {
     this.#driver = driver;
     this.#build = build;
@@ -44,8 +45,8 @@ export class ColdSampler implements Sampler {
 
   sample(): number {
     this.#driver.resetPersistingL2();
-    // Both stamps here: with one before the flush and one after the kernel, a kernel with tensor maps was seen to take
-    // 9 % longer (docs/measuring.md).
+    // Both stamps come before the flush: with one before the flush and one after the kernel, a kernel with tensor maps
+    // took 9 % longer (docs/measuring.md).
     this.#stamps?.stamp();
     this.#build.renew();
     this.#stamps?.stamp();
@@ -68,8 +69,8 @@ interface HotSamplerParts {
 }
 
 /**
- * Back-to-back launches of a captured graph; the time of one launch is the graph's over their number. There is no
- * replay that is not timed and checked: a kernel of the judge's holds the stream while a replay is enqueued.
+ * Times back-to-back launches of a captured graph; the time of one launch is the graph's time over the number of
+ * launches. Every replay is timed and checked: while a replay is enqueued, one of the judge's kernels holds the stream.
  */
 export class HotSampler implements Sampler {
   readonly launchesPerSample: number;
@@ -104,7 +105,7 @@ export class HotSampler implements Sampler {
     return us / this.launchesPerSample;
   }
 
-  /** The hold follows what the host needs, and falls slowly. */
+  /** Adapts the hold to the host's enqueue time; it rises at once and falls slowly. */
   #holdAs(hostUs: number): void {
     const wanted = Math.max(LEAST_HOLD_US, HOLD_FACTOR * hostUs);
     this.#holdUs = Math.min(MOST_HOLD_US, Math.max(wanted, 0.9 * this.#holdUs));
@@ -127,7 +128,9 @@ export class EventPair {
     this.#end = driver.createEvent();
   }
 
-  /** Waits for the work; microseconds between the events. `after` is enqueued behind them. */
+  /**
+   * Waits for the work and returns the microseconds between the events. `after` enqueues work behind the second event.
+   */
   time(enqueue: () => void, after: () => void = () => undefined): number {
     this.#driver.recordEvent(this.#start);
     enqueue();

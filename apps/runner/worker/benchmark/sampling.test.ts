@@ -5,11 +5,11 @@ import type { Conditions } from './conditions.ts';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import { judgeSlow, Looks, narrowEnough, SlowDown } from './sampling.ts';
 
-describe('samples that the device was slow in', () => {
+describe('samples in which the device was slow', () => {
   const clocksMhz = [1980, 1700, 1980];
   const fell = [false, true, false];
 
-  it('are dropped one by one where the clock fell', () => {
+  it('are dropped one by one if the clock fell', () => {
     expect(judgeSlow({ clocksMhz, fell, throttled: false }, { turns: false })).toEqual({
       dropped: [1],
       slowed: 0,
@@ -17,7 +17,7 @@ describe('samples that the device was slow in', () => {
     });
   });
 
-  it('are dropped with their batch where the device was throttled', () => {
+  it('are dropped with their batch if the device was throttled', () => {
     expect(judgeSlow({ clocksMhz, fell, throttled: true }, { turns: false })).toEqual({
       dropped: [0, 1, 2],
       slowed: 0,
@@ -25,7 +25,7 @@ describe('samples that the device was slow in', () => {
     });
   });
 
-  it('are kept and counted in turns, where the other side has no clocks to drop by', () => {
+  it('are kept and counted in turns, because the other side has no clocks to drop samples by', () => {
     expect(judgeSlow({ clocksMhz, fell, throttled: false }, { turns: true })).toEqual({
       dropped: [],
       slowed: 1,
@@ -33,7 +33,7 @@ describe('samples that the device was slow in', () => {
     });
   });
 
-  it('are kept in turns also where the device was throttled, for the other side keeps its own', () => {
+  it('are kept in turns even if the device was throttled, because the other side keeps its own', () => {
     expect(judgeSlow({ clocksMhz, fell, throttled: true }, { turns: true })).toEqual({
       dropped: [],
       slowed: 0,
@@ -43,7 +43,7 @@ describe('samples that the device was slow in', () => {
 });
 
 describe('two builds in turns', () => {
-  // A draws little power and runs at 1980 MHz, B draws much and runs at 1500 MHz: neither slowed down.
+  // A draws little power and runs at 1980 MHz; B draws more and runs at 1500 MHz. Neither has slowed down.
   const block = [1980, 1500, 1500, 1980];
   const blocks = (count: number): number[] => Array.from({ length: count }, () => block).flat();
   const slowDown = (clocks: number[]): SlowDown =>
@@ -53,32 +53,32 @@ describe('two builds in turns', () => {
       mode: 'hot',
     });
 
-  it('keep a clock of their own each: a build that draws more power has not slowed down', () => {
+  it('have separate clock watches: a build that draws more power does not count as slowed down', () => {
     const { fell } = slowDown(blocks(50)).batch(200, [0, 1, 2, 3]);
     expect(fell.some(Boolean)).toBe(false);
     const asOne = slowDown(blocks(50)).batch(200);
     expect(asOne.fell.some(Boolean)).toBe(true);
   });
 
-  it('still lose a sample whose clock fell against those of its own place', () => {
+  it('still drop a sample whose clock fell compared with samples at its own place', () => {
     const clocks = [...blocks(20), 1980, 1400, 1500, 1980];
     const { fell } = slowDown(clocks).batch(84, [0, 1, 2, 3]);
     expect(fell.flatMap((each, index) => (each ? [index] : []))).toEqual([81]);
   });
 });
 
-/** The protocol's: 100 samples at least, 2,000 at most, within 0.5 %. */
+/** The protocol's values: at least 100 samples, at most 2,000, within 0.5 %. */
 const PROTOCOL = { fewest: 100, most: 2_000, halfWidth: 0.005 };
 const BATCH = 8;
 
-describe('an interval that decides when samples are enough', () => {
-  it('is looked at rarely', () => {
+describe('the interval that decides when there are enough samples', () => {
+  it('is computed rarely', () => {
     const looks = new Looks(100);
     const at = Array.from({ length: 400 }, (_, samples) => samples).filter((samples) => looks.due(samples));
     expect(at).toEqual([100, 125, 157, 197, 247, 309, 387]);
   });
 
-  it('holds the true median about 95 times of 100 where sampling stops', () => {
+  it('contains the true median about 95 times of 100 when sampling stops', () => {
     let [held, narrow, later] = [0, 0, 0];
     const runs = 40;
     for (let seed = 1; seed <= runs; ++seed) {
@@ -96,11 +96,11 @@ describe('an interval that decides when samples are enough', () => {
       later += Number(samples.length > 1.5 * PROTOCOL.fewest);
     }
     expect(held / runs).toBeGreaterThan(0.9);
-    // Most runs look several times, and stop.
+    // Most runs compute the interval several times before they stop.
     expect([narrow / runs > 0.9, later / runs > 0.8]).toEqual([true, true]);
   });
 
-  it('accepts a candidate that is 3 % faster in a few of 100 comparisons, and one that is 5 % faster always', () => {
+  it('accepts a 3 % faster candidate in a few of 100 comparisons and a 5 % faster one always', () => {
     const accepted = (ratio: number, runs: number): number => {
       let count = 0;
       for (let seed = 1; seed <= runs; ++seed) count += Number(comparedLow(ratio, seed) >= 1.03);
@@ -111,7 +111,7 @@ describe('an interval that decides when samples are enough', () => {
   });
 });
 
-/** Blocks A B B A of two builds until the interval of their ratio is narrow; its lower end. */
+/** Runs blocks A B B A of two builds until the interval of their ratio is narrow; returns the interval's lower end. */
 function comparedLow(ratio: number, seed: number): number {
   const random = new Random(seed);
   const [champion, candidate]: [number[], number[]] = [[], []];

@@ -1,4 +1,4 @@
-/** What the measurement of one build and the comparison of two have in common. */
+/** Shared by the measurement of one build and the comparison of two. */
 import { median } from '@flashcore/shared/statistics';
 import type { CudaDriver } from '../driver/cuda-driver.ts';
 import type { TimingModeName } from '../messages/measuring.ts';
@@ -10,24 +10,24 @@ import type { Conditions } from './conditions.ts';
 export const BATCH_MS = 100;
 export const PREPARE_LIMIT_MS = 120_000;
 export const CONDITIONS_EVERY_MS = 1_000;
-/** Samples compared with those before them to see whether the device has settled. */
+/** Number of samples compared with the same number before them to see whether the device has settled. */
 export const SETTLE_WINDOW = 8;
 /**
- * Fewer samples have no 95 % interval of their median: that all lie on one side of it has a probability of 2 / 2^n, 6 %
- * for five.
+ * With fewer samples the median has no 95 % interval: all n samples are on one side of it with probability 2 / 2^n,
+ * which is 6 % for five.
  */
 export const MIN_FOR_INTERVAL = 6;
 const SETTLED_RELATIVE = 0.01;
-/** A graph of launches should take about this long: much longer than the event pair costs. */
+/** Target duration of a graph of launches, much longer than the cost of the event pair. */
 const HOT_SAMPLE_US = 2_000;
 const MAX_HOT_LAUNCHES = 200;
 const STAMPED: Record<TimingModeName, string> = { hot: 'before and after', cold: 'twice before the flush of' };
 
-/** Launches of a graph, for a kernel that takes `us` a launch. */
+/** Launches per graph, for a kernel that takes `us` microseconds per launch. */
 export const hotLaunches = (us: number): number =>
   Math.max(1, Math.min(MAX_HOT_LAUNCHES, Math.round(HOT_SAMPLE_US / us)));
 
-/** Whether the median of the last samples is that of those before them. */
+/** Whether the median has stopped changing. */
 export function settled(samples: readonly number[]): boolean {
   if (samples.length < 2 * SETTLE_WINDOW) return false;
   const recent = median(samples.slice(-SETTLE_WINDOW));
@@ -36,8 +36,8 @@ export function settled(samples: readonly number[]): boolean {
 }
 
 /**
- * When it is looked whether the samples so far are enough: at the fewest that there are to be, and whenever there are a
- * quarter more. Who looked after each sample would stop at the first interval that is narrow by chance.
+ * Decides when to check whether there are enough samples: at the minimum number, and each time the number has grown by
+ * a quarter. A check after every sample would stop at the first interval that is narrow by chance.
  */
 export class Looks {
   #next: number;
@@ -53,35 +53,35 @@ export class Looks {
   }
 }
 
-/** Whether an interval is as narrow as is wanted, relative to what it is of. */
+/** Whether an interval is narrow enough relative to the value `of`. */
 export const narrowEnough = (
   { low, high }: { low: number; high: number },
   { of, halfWidth }: { of: number; halfWidth: number },
 ): boolean => (high - low) / 2 <= halfWidth * of;
 
 export interface BatchClocks {
-  /** SM clock of each sample, MHz; 0: not known. */
+  /** SM clock of each sample in MHz; 0 if unknown. */
   clocksMhz: number[];
-  /** Whether it was below that of the samples before. */
+  /** Whether each sample's clock fell below that of the samples before. */
   fell: boolean[];
-  /** Whether NVML names a slow-down by hardware or heat. */
+  /** Whether NVML reports throttling by hardware or heat. */
   throttled: boolean;
 }
 
-/** What becomes of the slow samples of a batch: places of those to drop, or how many are kept. */
+/** The slow samples of a batch: indices of those to drop, and numbers of those kept. */
 export interface SlowSamples {
   dropped: number[];
-  /** Kept though their clock fell. */
+  /** Number of samples kept although their clock fell. */
   slowed: number;
-  /** Kept though the device was throttled. */
+  /** Number of samples kept although the device was throttled. */
   throttled: number;
 }
 
 /**
- * In turns nothing is dropped: what it takes turns with has no clock per sample and nobody who looks at NVML, and to
- * drop the slow samples of one side only would flatter
- * it. At the power cap, where the clock wanders by a tenth, that would be every third sample. Alone, a slow sample is
- * dropped, and a throttled batch whole.
+ * Decides which slow samples to drop. In turns nothing is dropped: the other side has no clock per sample and no check
+ * of NVML, so dropping one side's slow samples would flatter that side. At the power cap, where the clock varies by a
+ * tenth, every third sample would be dropped. Without turns, slow samples are dropped, and a throttled batch is dropped
+ * whole.
  */
 export function judgeSlow({ fell, throttled }: BatchClocks, { turns }: { turns: boolean }): SlowSamples {
   const slow = [...fell.keys()].filter((index) => throttled || fell[index]);
@@ -97,7 +97,7 @@ interface SamplerParts {
   mode: TimingModeName;
 }
 
-/** Whether the device slowed down in a sample, by the stamps around it or by what NVML says of the batch. */
+/** Detects samples in which the device slowed down, by the stamps around them and by NVML's report for the batch. */
 export class SlowDown {
   readonly #stamps: ClockStamps | undefined;
   readonly #conditions: Conditions;
@@ -114,14 +114,14 @@ export class SlowDown {
     this.#mode = mode;
   }
 
-  /** What is timed from here on is something else: its clocks have nothing to do with those before. */
+  /** Forgets the clocks so far, because the next series times something else. */
   startSeries(): void {
     this.#watches = [];
   }
 
   /**
-   * Of each of the `count` samples since the last call. `places`: where in its block each sample stands, again and
-   * again; each has a rolling median of its own, because a build that draws more power has a lower clock.
+   * The clocks of the `count` samples since the last call. `places` gives each sample's place in its block and repeats.
+   * Each place has its own rolling median, because a build that draws more power has a lower clock.
    */
   batch(count: number, places: readonly number[] = [0]): BatchClocks {
     const clocksMhz = this.#stamps?.read() ?? new Array<number>(count).fill(0);
@@ -136,7 +136,7 @@ export class SlowDown {
     return (this.#watches[place] ??= new ClockWatch());
   }
 
-  /** How the clocks are known. */
+  /** How the clocks were measured. */
   get source(): string {
     if (!this.#stamps) return 'no clock-stamp kernel was compiled for the device';
     if (this.#simulated) return 'simulated: the emulator counts a cycle a nanosecond';

@@ -9,7 +9,7 @@ interface TimedBuildParts {
   loaded: LoadedCandidate;
   pool: LaunchPool;
   ledger: OutputLedger;
-  /** Of the build's outputs. */
+  /** The build's outputs with their tolerances. */
   outputs: readonly CheckedTensor[];
 }
 
@@ -21,8 +21,8 @@ interface Arranged {
 }
 
 /**
- * A build on a pool of inputs and outputs. Nothing of a sample is as it was in the one before: inputs, the noise that
- * outputs and workspaces are filled with, and which buffers a launch has.
+ * A build on a pool of inputs and outputs. Every sample differs from the one before in its inputs, in the noise that
+ * fills outputs and workspaces, and in each launch's buffers.
  */
 export class TimedBuild {
   readonly launches: number;
@@ -58,13 +58,13 @@ export class TimedBuild {
     }));
   }
 
-  /** New inputs, noise and buffers for the launches of the next sample. */
+  /** Prepares new inputs, noise and buffers for the launches of the next sample. */
   renew(): void {
     this.#next = (this.#next + 1) % this.#arranged.length;
     this.#pool.renew(this.#loaded.candidate.plan.initialOutputs, this.#own());
   }
 
-  /** Gives outputs and workspaces their initial values again, and those without one other noise. */
+  /** Restores initial values in outputs and workspaces, and fills those without one with new noise. */
   initialise(): void {
     this.#pool.renewOwn(this.#loaded.candidate.plan.initialOutputs, this.#own());
   }
@@ -74,14 +74,14 @@ export class TimedBuild {
     for (const prepared of this.#now().prepared) this.#loaded.enqueue(prepared);
   }
 
-  /** The same as a graph. */
+  /** Enqueues the launches of a sample as a graph. */
   enqueueGraph(): void {
     const now = this.#now();
     if (now.graph === undefined) throw new Error('captureGraphs() comes before a graph is launched');
     this.#driver.launchGraph(now.graph);
   }
 
-  /** All graphs, before time is measured. */
+  /** Captures all graphs, before time is measured. */
   captureGraphs(): void {
     for (const each of this.#arranged)
       each.graph ??= this.#driver.captureGraph(() => {
@@ -89,7 +89,7 @@ export class TimedBuild {
       });
   }
 
-  /** Checks all that the launches of the sample wrote. */
+  /** Checks everything the launches of the sample wrote. */
   check(): void {
     const found = this.#pool.check(this.#now().arrangement, this.#outputs, this.#own());
     this.#ledger.add(found, { launches: this.launches, inputNames: this.#pool.inputNames });

@@ -10,11 +10,11 @@ type Native = (...values: unknown[]) => number;
 const libc = (declaration: string): Native => koffi.load(null).func(declaration);
 
 /**
- * What a candidate starts without a box, and leaves: this process becomes its parent, whatever it did to its group, its
- * session and its environment. Linux only.
+ * Processes that a candidate starts without a box and leaves behind. This process becomes their parent, whatever the
+ * candidate did to their group, session and environment. Linux only.
  */
 export const AdoptedProcesses = {
-  /** From now on orphans of this process's children are its own. */
+  /** Makes this process the parent of its children's orphans from now on. */
   adopt(): void {
     const status = libc('int prctl(int option, uint64_t a, uint64_t b, uint64_t c, uint64_t d)')(
       PR_SET_CHILD_SUBREAPER,
@@ -23,7 +23,10 @@ export const AdoptedProcesses = {
     if (status !== 0) throw new Error(`prctl(PR_SET_CHILD_SUBREAPER) answered ${status}`);
   },
 
-  /** Kills all children but one, which somebody else waits for, and theirs, which then come here; takes their ends. */
+  /**
+   * Kills and reaps all children except one, which the caller awaits elsewhere, and then their children, which this
+   * process adopts.
+   */
   end(except: number | undefined): void {
     const waitpid = libc('int waitpid(int pid, void *status, int options)');
     for (const until = performance.now() + PATIENCE_MS; performance.now() < until;) {
@@ -57,7 +60,7 @@ function kill(id: number): void {
   try {
     process.kill(id, 'SIGKILL');
   } catch (error) {
-    // Gone; or another user's, by a program that changes it.
+    // Gone, or another user's because a program changed its user.
     if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   }
 }

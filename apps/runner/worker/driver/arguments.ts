@@ -15,7 +15,7 @@ import { addressOf } from './declarations.ts';
 import { parameterArray } from './packed-arguments.ts';
 import { tensorNamed } from './tensor-bits.ts';
 
-/** Where a run's buffers lie. */
+/** Device addresses of a run's buffers. */
 export interface BufferAddresses {
   tensors: Record<TensorName, DevicePointer>;
   workspace: ReadonlyMap<string, DevicePointer>;
@@ -26,9 +26,8 @@ const TENSOR_MAP_BYTES = 128;
 const SWIZZLE = { none: 0, '32B': 1, '64B': 2, '128B': 3 } as const;
 
 /**
- * Launches with their arguments packed, so that a timed launch does no more than call the driver. `storage` holds the
- * bytes that the
- * parameter arrays point at and must live as long as `specs` are launched.
+ * Launches with their arguments packed, so that a timed launch only calls the driver. `storage` holds the bytes that
+ * the parameter arrays point to; it must live as long as `specs` are launched.
  */
 export interface PreparedLaunches {
   specs: LaunchSpec[];
@@ -63,7 +62,7 @@ export function prepareLaunches(driver: CudaDriver, options: LaunchParts): Prepa
   return { specs, storage };
 }
 
-/** An argument's bytes; those of a struct that no field covers are zero. */
+/** The bytes of an argument. Bytes of a struct that no field covers are zero. */
 function packed(driver: CudaDriver, argument: PlannedArgument, parts: LaunchParts): Buffer {
   if (argument.kind !== 'struct') return packedPlain(driver, argument, parts);
   const bytes = Buffer.alloc(argument.bytes);
@@ -73,12 +72,12 @@ function packed(driver: CudaDriver, argument: PlannedArgument, parts: LaunchPart
   return bytes;
 }
 
-// Buffers of their own (not from Node's pool) have an address that does not change while they are referenced.
+// Buffers outside Node's pool keep their address as long as they are referenced.
 function packedPlain(driver: CudaDriver, argument: PlainArgument, { addresses, plan }: LaunchParts): Buffer {
   const bytes = Buffer.alloc(SLOT_BYTES);
   switch (argument.kind) {
     case 'tensor':
-      // A tensor that the case does not have is a null pointer.
+      // A tensor that the case lacks is passed as a null pointer.
       if (plan.tensors.some(({ name }) => name === argument.tensor))
         bytes.writeBigUInt64LE(tensorAddress(addresses, argument.tensor));
       return bytes;
@@ -90,7 +89,7 @@ function packedPlain(driver: CudaDriver, argument: PlainArgument, { addresses, p
     }
     case 'null':
       return bytes;
-    // With its sign in all of the slot: a parameter that is wider than an int reads the same value.
+    // Sign-extended to the whole slot, so a parameter wider than an int reads the same value.
     case 'bool':
     case 'int32':
     case 'int64':
@@ -114,9 +113,9 @@ function tensorAddress({ tensors }: BufferAddresses, name: TensorName): DevicePo
 }
 
 /**
- * CUtensorMap of a tensor as [heads, rows, columns], the last two of its dimensions and the product of the others; the
- * box given innermost first: [columns, rows] of one head, or [columns, rows, heads]. Rows past the last are read as
- * zeros: they are outside the map, not the next head's.
+ * Encodes a CUtensorMap that sees a tensor as [heads, rows, columns]: the last two dimensions, and the product of the
+ * others. The box is given innermost first: [columns, rows] of one head, or [columns, rows, heads]. Rows past the last
+ * are read as zeros, because they are outside the map and not part of the next head.
  */
 function tensorMap(
   driver: CudaDriver,
@@ -160,9 +159,7 @@ const ATTRIBUTE_CLUSTER_DIMENSION = 4;
 const ACCESS_STREAMING = 1;
 const ACCESS_PERSISTING = 2;
 
-/**
- * CUlaunchConfig and, behind it, its attributes (cuda.h), where plain cuLaunchKernel can't say what the launch wants.
- */
+/** Builds CUlaunchConfig followed by its attributes (cuda.h), for launches that plain cuLaunchKernel cannot express. */
 function launchConfig(
   driver: CudaDriver,
   launch: PlannedLaunch,
@@ -171,12 +168,12 @@ function launchConfig(
 ): Buffer | undefined {
   const attributes: Buffer[] = [];
   if (launch.cooperative) attributes.push(cooperativeAttribute());
-  // A device without clusters runs the same CTAs one by one; the daemon says so.
+  // A device without clusters runs the same CTAs separately; the daemon reports it.
   if (launch.cluster && driver.facts.clusters) attributes.push(clusterAttribute(launch.cluster));
   const window = launch.l2Persist.length > 0 ? persistingWindow(driver, launch.l2Persist, addresses, plan) : undefined;
   if (window) attributes.push(window);
   if (attributes.length === 0) return undefined;
-  // In one piece: who calls the driver in another process sends it there as it is.
+  // Config and attributes share one buffer, so a driver in another process can be sent the bytes unchanged.
   const config = Buffer.alloc(CONFIG_BYTES + ATTRIBUTE_BYTES * attributes.length);
   Buffer.concat(attributes).copy(config, CONFIG_BYTES);
   [...launch.grid, ...launch.block, launch.sharedBytes].forEach((value, index) =>
@@ -204,8 +201,8 @@ function clusterAttribute(cluster: readonly number[]): Buffer {
 }
 
 /**
- * One window from the first to the last of the tensors; they are allocated one after another, so that this is little
- * more than the tensors.
+ * One window from the first to the last of the tensors. They are allocated one after another, so the window is little
+ * larger than the tensors.
  */
 function persistingWindow(
   driver: CudaDriver,

@@ -58,7 +58,7 @@ const attention = koffi.struct('flashcore_attention', {
   weight_dtype: 'int32_t',
   output_dtype: 'int32_t',
 });
-/** Called for its effect: koffi then knows the type by its name. */
+/** Called only for its effect: it registers the type's name with koffi. */
 koffi.struct('flashcore_attention_gradients', {
   forward: attention,
   d_o: tensor,
@@ -94,14 +94,14 @@ export function attentionStruct(computed: ProblemCase, inputs: TensorsByName, ou
   if (scale === undefined) throw new Error(`${computed.problem} has no attribute scale`);
   const bound = new BoundOperands(computed, inputs);
   const [q, k] = [bound.extents('q'), bound.extents('k')];
-  // V may have more columns than O: both may be parts of one cache.
+  // V may have more columns than O, because both may be parts of one cache.
   const { d: valueColumns } = bound.has('o') ? bound.extents('o') : bound.extents('v');
   const [keyLengths, queryOffsets, keyOffsets, pageTable, pageOffsets] = (
     ['key_lengths', 'query_offsets', 'key_offsets', 'page_table', 'page_offsets'] as const
   ).map((name) => bound.table(name));
   const mostPages = pageTable?.dims[1] ?? mostPagesOf(pageOffsets);
   const sequences = queryOffsets ? queryOffsets.dims[0]! - 1 : q.b;
-  // The oracle takes the lengths of these arrays for granted.
+  // The oracle does not check the lengths of these arrays.
   for (const [table, rows] of [
     [keyLengths, sequences],
     [keyOffsets, sequences + 1],
@@ -151,7 +151,7 @@ export function gradientsStruct(computed: ProblemCase, inputs: TensorsByName, ou
   };
 }
 
-/** Of one sequence; at least 1, as the oracle wants room for a key. */
+/** Maximum number of pages of one sequence; at least 1, because the oracle wants room for a key. */
 function mostPagesOf(offsets: { data: TensorBits } | undefined): number {
   let most = offsets ? 1 : 0;
   for (let at = 1; offsets && at < offsets.data.length; at += 1)
@@ -177,7 +177,7 @@ class BoundOperands {
     return this.#computed.tensors.some((each) => each.name === tensor);
   }
 
-  /** 1 for dimensions that the operand lacks. */
+  /** Extents by axis; 1 for dimensions that the operand lacks. */
   extents(name: OperandName): Extents {
     const { axes, dims } = this.#placed(name);
     const extents: Extents = { b: 1, h: 1, s: 1, d: 1, k: 1 };
@@ -190,7 +190,7 @@ class BoundOperands {
     return { data, count: data.length, ...this.#strides(name) };
   }
 
-  /** fp32 numbers, one a head; null if the case has none. The oracle takes their count for granted. */
+  /** fp32 numbers, one per head; null if the case has none. The oracle does not check their count. */
   perHead(name: 'sinks' | 'alibi_slopes', heads: number): Float32Array | null {
     if (!this.has(name)) return null;
     const { name: tensor } = this.#placed(name);
@@ -226,7 +226,7 @@ class BoundOperands {
     return { axes: operand.axes, name: operand.tensor, dims: [...dims.slice(0, -1), dims.at(-1)! + more] };
   }
 
-  /** The values of an operand; of one of two tensors, row by row those of both. */
+  /** The values of an operand. If two tensors make up the operand, their rows are concatenated. */
   #data(name: OperandName): TensorBits {
     const { tensor, more } = this.#computed.operands.operands[name]!;
     const first = this.#bits(tensor);

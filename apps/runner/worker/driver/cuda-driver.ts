@@ -17,9 +17,9 @@ const FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER = 14;
 const STREAM_NON_BLOCKING = 1;
 const CAPTURE_THREAD_LOCAL = 1;
 const LIMIT_PERSISTING_L2 = 6;
-/** A line of the kernel takes some 300 bytes. */
+/** A line of the kernel takes about 300 bytes. */
 const MAX_COUNTS_BYTES = 4 * 1024 ** 2;
-/** Of flashcore_emulator_mark_memory. */
+/** Kinds of memory in flashcore_emulator_mark_memory. */
 const MEMORY_MARKS = { guard: 1, unwritten: 2 } as const;
 /** Dynamic shared memory above this needs an opt-in. */
 const SMEM_WITHOUT_OPTIN_BYTES = 48 * 1024;
@@ -30,9 +30,9 @@ export interface LaunchSpec {
   block: readonly [number, number, number];
   sharedBytes: number;
   stream: Handle;
-  /** Addresses of the arguments, as cuLaunchKernel wants them; what they point at must be alive. */
+  /** Addresses of the arguments, in the form cuLaunchKernel takes. The memory they point to must stay alive. */
   parameters: BigUint64Array;
-  /** A prepared CUlaunchConfig, where cluster or access-policy window are wanted. */
+  /** A prepared CUlaunchConfig, if the launch needs a cluster or an access-policy window. */
   config?: Buffer;
 }
 
@@ -43,11 +43,11 @@ const FILLS = { 1: 'cuMemsetD8Async', 2: 'cuMemsetD16Async', 4: 'cuMemsetD32Asyn
 interface FunctionOptions {
   sharedBytes: number;
   cluster: boolean;
-  /** Of a cooperative launch. */
+  /** Grid and block of a cooperative launch. */
   cooperative?: Pick<LaunchSpec, 'grid' | 'block'>;
 }
 
-/** Blocks of a grid: so many from the first, each a step further. */
+/** Selects `count` blocks of a grid: the first, then one every `step` blocks. */
 export interface BlockChoice {
   first: number;
   step: number;
@@ -64,9 +64,8 @@ interface TensorMapShape {
 }
 
 /**
- * One device of a CUDA driver library: libcuda.so.1 or the emulator's. Every call is checked; a CUresult other than
- * success is a CudaError.
- * Nothing here is asynchronous to JavaScript: a call that hangs is ended by the parent, which kills the process.
+ * One device of a CUDA driver library: libcuda.so.1 or the emulator. Every call is checked; a CUresult other than
+ * success becomes a CudaError. All calls are synchronous. If a call hangs, the parent kills this process.
  */
 export class CudaDriver {
   readonly facts: DeviceFacts;
@@ -75,7 +74,7 @@ export class CudaDriver {
   readonly #native: NativeLibrary;
   readonly #device: number;
 
-  /** `library`: its path, to load it into this process, or one that is loaded elsewhere. */
+  /** `library` is a path to load into this process, or a library that is loaded elsewhere. */
   constructor(library: string | NativeLibrary, ordinal: number) {
     this.#native = typeof library === 'string' ? loadNativeLibrary(library) : library;
     this.#call('cuInit', 0);
@@ -85,7 +84,7 @@ export class CudaDriver {
     this.facts = readDeviceFacts(this.#native, ordinal);
   }
 
-  /** PCI address, for NVML, for example "0000:01:00.0". */
+  /** PCI address in NVML's form, for example "0000:01:00.0". */
   pciBusId(): string {
     const id = Buffer.alloc(64);
     this.#call('cuDeviceGetPCIBusId', id, id.length, this.#device);
@@ -93,20 +92,20 @@ export class CudaDriver {
   }
 
   /**
-   * On the emulator launches from now on end after so many milliseconds with a fault that tells where their threads
-   * stood; 0: no limit. A GPU's can't be ended, and know no such limit.
+   * Limits later launches on the emulator to this many milliseconds; 0 means no limit. A launch over the limit ends
+   * with a fault that names where its threads were. Has no effect on a GPU, whose launches cannot be stopped.
    */
   limitLaunches(milliseconds: number): void {
     if (this.#native.has('flashcore_emulator_time_limit'))
       this.#native.call('flashcore_emulator_time_limit', BigInt(Math.ceil(milliseconds)));
   }
 
-  /** On the emulator: launches of PTX from now on are counted, which takes several times as long. */
+  /** Counts later PTX launches on the emulator, which takes several times as long. */
   countLaunches(): void {
     this.#native.call('flashcore_emulator_set_profiling', 1);
   }
 
-  /** What the launches since countLaunches() did, in order. */
+  /** The counts of all launches since countLaunches(), in order. */
   countedLaunches(): LaunchCounts[] {
     const json = Buffer.alloc(MAX_COUNTS_BYTES);
     const length = this.#native.call('flashcore_emulator_profile', json, json.length);
@@ -114,15 +113,15 @@ export class CudaDriver {
     return launchCounts(JSON.parse(json.toString('utf8', 0, length)));
   }
 
-  /** Launches from now on run only some of their blocks, and are counted and written down. */
+  /** Runs only some blocks of later launches, and counts and traces them. */
   traceLaunches({ first, step, count }: BlockChoice): void {
     this.countLaunches();
     this.#call('flashcore_emulator_trace_blocks', BigInt(first), BigInt(step), BigInt(count));
   }
 
   /**
-   * What was written down of the launches since traceLaunches(), or undefined if it is longer than `most` bytes. Ends
-   * counting and tracing.
+   * The trace of the launches since traceLaunches(), or undefined if it is longer than `most` bytes. Ends counting and
+   * tracing.
    */
   tracedLaunches(most: number): Buffer | undefined {
     const length = this.#native.call('flashcore_emulator_trace', 0n, 0n);
@@ -133,7 +132,7 @@ export class CudaDriver {
   }
 
   loadModule(path: string): Handle {
-    // A zero byte ends PTX text; a cubin and an emulator module do not mind it.
+    // PTX text must end with a zero byte; cubins and emulator modules ignore it.
     const image = Buffer.concat([readFileSync(path), Buffer.alloc(1)]);
     return this.#handleWith('cuModuleLoadData', [], [image]);
   }
@@ -152,7 +151,9 @@ export class CudaDriver {
     return handle;
   }
 
-  /** Errors: CudaError with both numbers, which the driver's own has not, where not all CTAs fit at once. */
+  /**
+   * Throws CudaError with both numbers if the CTAs do not all fit at once. The driver's own error lacks the numbers.
+   */
   #requireResident(handle: Handle, entry: string, { cooperative, sharedBytes }: FunctionOptions): void {
     const [ctas, threads] = [cooperative!.grid, cooperative!.block].map(([x, y, z]) => x * y * z) as [number, number];
     const occupancy = this.#int('cuOccupancyMaxActiveBlocksPerMultiprocessor', handle, threads, sharedBytes);
@@ -175,8 +176,10 @@ export class CudaDriver {
     this.#call('cuMemFree_v2', address);
   }
 
-  // In our stream like all else: calls in two streams of a process make its graphs slower (docs/measuring.md).
-  /** In stream order; the bytes are staged when it returns. */
+  /**
+   * Copies in stream order; the bytes are staged when it returns. It uses this stream like everything else, because
+   * calls in two streams of a process slow down its graphs (docs/measuring.md).
+   */
   upload(destination: DevicePointer, source: NodeJS.ArrayBufferView): void {
     this.#call('cuMemcpyHtoDAsync_v2', destination, source, source.byteLength, this.stream);
   }
@@ -203,8 +206,8 @@ export class CudaDriver {
   }
 
   /**
-   * Tells the emulator what is no data: guard bytes, which no kernel may touch, and bytes that nobody has written,
-   * whatever poison they hold. A GPU's driver is not told.
+   * Tells the emulator which bytes are not data: guard bytes, which no kernel may touch, and bytes that have not been
+   * written yet and hold poison. Has no effect on a GPU.
    */
   markMemory(address: DevicePointer, bytes: number, what: keyof typeof MEMORY_MARKS): void {
     if (this.#native.has('flashcore_emulator_mark_memory'))
@@ -244,7 +247,7 @@ export class CudaDriver {
     this.#call('cuEventDestroy_v2', event);
   }
 
-  /** Waits for `end`; microseconds between two events. */
+  /** Waits for `end` and returns the microseconds between the two events. */
   elapsedUs(start: Handle, end: Handle): number {
     this.#call('cuEventSynchronize', end);
     const out: [null] = [null];
@@ -252,7 +255,7 @@ export class CudaDriver {
     return Number(out[0]) * 1000;
   }
 
-  /** What `record` enqueues, as an executable graph. */
+  /** Records the work that `record` enqueues as an executable graph. */
   captureGraph(record: () => void): Handle {
     this.#call('cuStreamBeginCapture_v2', this.stream, CAPTURE_THREAD_LOCAL);
     record();
@@ -263,9 +266,9 @@ export class CudaDriver {
   }
 
   /**
-   * What `record` enqueues, as an executable graph in which `beside` runs at the same time, on the stream that it is
-   * given. `record` may call `join`, after which
-   * what it enqueues waits for all of `beside`; without it only the graph's end does.
+   * Records the work of `record` as an executable graph. The work of `beside` runs in parallel, on the stream passed to
+   * it. After `record` calls `join`, the work it enqueues waits for all of `beside`; without that call, only the
+   * graph's end waits.
    */
   captureFork(beside: (stream: Handle) => void, record: (join: () => void) => void): Handle {
     const branch = this.#handle('cuStreamCreate', STREAM_NON_BLOCKING);
@@ -297,8 +300,8 @@ export class CudaDriver {
   }
 
   /**
-   * Lets launches keep up to `bytes` in L2; answers the bytes that one access-policy window may cover (0: the device
-   * has none).
+   * Lets launches keep up to `bytes` in L2. Returns the bytes that one access-policy window may cover (0: the device
+   * has no such window).
    */
   allowPersistingL2(bytes: number): number {
     const { persistingL2Bytes } = this.facts;
@@ -345,7 +348,7 @@ export class CudaDriver {
     return this.#handleWith(name, [], values);
   }
 
-  // The position of the out parameter differs: after `before`, ahead of `after`.
+  // The out parameter's position varies between functions: it comes after `before` and ahead of `after`.
   #handleWith(name: NativeName, before: NativeArgument[], after: NativeArgument[]): Handle {
     const out: [null] = [null];
     this.#call(name, ...before, out, ...after);

@@ -1,7 +1,7 @@
 import type { CudaFault, EmulatorFault } from '../messages/faults.ts';
 import type { NativeLibrary } from './declarations.ts';
 
-/** A driver call that did not return CUDA_SUCCESS, with all that the driver says about it. */
+/** A driver call that did not return CUDA_SUCCESS, with everything the driver reports about it. */
 export class CudaError extends Error {
   readonly fault: CudaFault;
 
@@ -16,7 +16,7 @@ export class CudaError extends Error {
 
 const MAX_FAULT_BYTES = 256 * 1024;
 
-/** The one place where a CUresult becomes an error. */
+/** Turns a CUresult into an error. No other code does this. */
 export function cudaErrorOf(native: NativeLibrary, code: number, call: string, values: readonly unknown[]): CudaError {
   return new CudaError({
     call,
@@ -38,7 +38,7 @@ function shown(value: unknown): string {
   return Array.isArray(value) ? 'out' : String(value);
 }
 
-/** The fault of the last launch, where the library is the emulator. */
+/** The fault of the last launch; undefined if the library is not the emulator. */
 export function lastEmulatorFault(native: NativeLibrary): EmulatorFault | undefined {
   if (!native.has('flashcore_emulator_last_fault')) return undefined;
   const json = Buffer.alloc(MAX_FAULT_BYTES);

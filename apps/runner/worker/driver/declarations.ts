@@ -2,9 +2,9 @@ import koffi from 'koffi';
 import { entryOf } from '@flashcore/shared/text';
 
 /**
- * The CUDA driver API as far as the worker uses it, and the emulator's extra exports: the one place with native
- * declarations. Handles and device addresses are 64-bit integers, so that a wrong value can't be taken for a pointer to
- * JavaScript memory.
+ * All native declarations: the CUDA driver API functions that the worker uses, and the emulator's extra exports.
+ * Handles and device addresses are 64-bit integers, so a wrong value cannot be mistaken for a pointer to JavaScript
+ * memory.
  */
 const DECLARATIONS = {
   cuInit: 'int cuInit(uint32_t flags)',
@@ -71,12 +71,12 @@ const DECLARATIONS = {
 
 export type NativeName = keyof typeof DECLARATIONS;
 
-/** What may go through the seam; anything else is refused before the call. */
+/** Values that may be passed to a native function. All others are refused before the call. */
 export type NativeArgument = number | bigint | string | NodeJS.ArrayBufferView | [null];
 
 export interface NativeLibrary {
   has(name: NativeName): boolean;
-  /** Calls a function; errors name what is wrong with its arguments, or that the library does not export it. */
+  /** Calls a function. Throws if an argument is wrong or the library does not export the function. */
   call(name: NativeName, ...values: NativeArgument[]): number;
 }
 
@@ -113,7 +113,7 @@ export function loadNativeLibrary(path: string): NativeLibrary {
 
 const typesByName = new Map<NativeName, string[]>();
 
-/** "uint32_t", "out", "pointer", "string" …, in order. */
+/** The parameter types of a function in order: "uint32_t", "out", "pointer", "string" … */
 export function parameterTypes(name: NativeName): string[] {
   let types = typesByName.get(name);
   if (!types) {
@@ -124,7 +124,7 @@ export function parameterTypes(name: NativeName): string[] {
   return types;
 }
 
-/** What a function's one out parameter points at. */
+/** The type that a function's only out parameter points to. */
 export function outParameter(name: NativeName): 'int' | 'float' | 'text' | 'uint64' {
   const declared = /_Out_ ([^,)]*)/.exec(DECLARATIONS[name])?.[1] ?? '';
   if (declared.startsWith('const char')) return 'text';
@@ -146,7 +146,7 @@ const RANGES: Record<string, [number, number]> = {
   int: [-0x8000_0000, 0x7fff_ffff],
 };
 
-// koffi takes undefined for NULL and numbers for addresses; neither may reach a driver by mistake.
+// koffi accepts undefined as NULL and numbers as addresses; neither may reach a driver by mistake.
 function checkArgument(name: NativeName, index: number, type: string, value: unknown): void {
   if (isRight(type, value)) return;
   throw new TypeError(`${name}: argument ${index + 1} must be ${type}, got ${typeof value} ${String(value)}`);

@@ -16,10 +16,10 @@ export const DEVICE_ATTRIBUTE = {
   clusterLaunch: 120,
 } as const;
 
-/** CUDA_ERROR_NO_DEVICE: the driver works, and there is nothing for it. */
+/** CUDA_ERROR_NO_DEVICE: the driver works but finds no device. */
 const NO_DEVICE = 100;
 
-/** The devices of a driver library, without making a context on any. */
+/** The devices of a driver library. Creates no context on any of them. */
 export function listDevices(library: string): DeviceFacts[] {
   const native = loadNativeLibrary(library);
   const initialised = native.call('cuInit', 0);
@@ -29,7 +29,7 @@ export function listDevices(library: string): DeviceFacts[] {
   return Array.from({ length: count }, (_, ordinal) => readDeviceFacts(native, ordinal));
 }
 
-/** What the driver says of a device; the library must be initialised. */
+/** Reads a device's facts from the driver; the library must be initialised. */
 export function readDeviceFacts(native: NativeLibrary, ordinal: number): DeviceFacts {
   const device = number(native, 'cuDeviceGet', ordinal);
   const attribute = (id: number): number => number(native, 'cuDeviceGetAttribute', id, device);
@@ -39,7 +39,7 @@ export function readDeviceFacts(native: NativeLibrary, ordinal: number): DeviceF
   return {
     name: cString(name),
     arch: `sm_${attribute(DEVICE_ATTRIBUTE.computeMajor)}${attribute(DEVICE_ATTRIBUTE.computeMinor)}`,
-    // The emulator is told from a GPU by this export, and by nothing else.
+    // Only the emulator has this export, and nothing else distinguishes it from a GPU.
     simulated: native.has('flashcore_emulator_last_fault'),
     multiprocessors: attribute(DEVICE_ATTRIBUTE.multiprocessors),
     memoryBytes: number(native, 'cuDeviceTotalMem_v2', device),
@@ -58,7 +58,7 @@ function checked(native: NativeLibrary, name: NativeName, ...values: NativeArgum
   if (code !== 0) throw cudaErrorOf(native, code, name, values);
 }
 
-/** The out parameter, which comes first. */
+/** Calls a function whose first argument is the out parameter, and returns that parameter. */
 function number(native: NativeLibrary, name: NativeName, ...values: NativeArgument[]): number {
   const out: [null] = [null];
   checked(native, name, out, ...values);

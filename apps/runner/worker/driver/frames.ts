@@ -7,9 +7,9 @@ const REPLY_MAGIC = 0x31504346;
 const NAME_BYTES = 48;
 const MAX_ARGUMENTS = 12;
 const MAX_TEXT_BYTES = 256;
-/** CUresult has codes below 1,000; the description of a fault answers its length in bytes. */
+/** CUresult codes are below 1,000, but a fault's description returns its length in bytes. */
 const MAX_CODE = 1 << 20;
-/** These answer how many bytes they have, which grows with what the kernel does. */
+/** These functions return their length in bytes, which grows with the kernel's work. */
 const ANSWER_BYTES: ReadonlySet<string> = new Set(['flashcore_emulator_profile', 'flashcore_emulator_trace']);
 
 export const KIND = { value: 0, out: 1, memory: 2, null: 3, parameters: 4, text: 5, config: 6 } as const;
@@ -24,7 +24,7 @@ export interface Request {
   sequence: number;
   name: string;
   arguments: readonly FrameArgument[];
-  /** Ask only whether there is such a function. */
+  /** Ask only whether the function exists. */
   probe?: boolean;
 }
 
@@ -35,7 +35,7 @@ export interface Reply {
   textBytes: number;
 }
 
-/** A frame that no executor of ours sends: what runs in it has written it. */
+/** A frame that our executor would never send, so the candidate's code must have written it. */
 export class BadFrame extends Error {
   override readonly name = 'BadFrame';
 }
@@ -56,7 +56,7 @@ export function encodeRequest({ sequence, name, arguments: values, probe = false
   return frame;
 }
 
-/** Checks every field of a reply to the request of this number, which called `name`. Errors: BadFrame. */
+/** Checks every field of the reply to request number `sequence`, which called `name`. Errors: BadFrame. */
 export function decodeReply(frame: Buffer, sequence: number, name: string): Reply {
   const check = (right: boolean, what: string): void => {
     if (!right) throw new BadFrame(`the kernel's process sent a frame with a wrong ${what}`);

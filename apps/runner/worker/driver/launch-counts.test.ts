@@ -3,7 +3,7 @@ import { launchCounts } from './launch-counts.ts';
 
 const LAUNCH = { entry: 'attend', blocks: 2, counts: { instructions: 3 }, lines: { 'attend.cu:4': { lanes: 5 } } };
 
-test('counts come as they were sent, without anything else', () => {
+test('keeps the counts as they were sent and drops unknown fields', () => {
   expect(launchCounts([{ ...LAUNCH, more: 'bytes' }])).toEqual([LAUNCH]);
 });
 

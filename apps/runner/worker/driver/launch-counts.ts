@@ -1,6 +1,6 @@
 import type { LaunchCounts } from '../messages/profiling.ts';
 
-/** What the executor sends is checked: names and numbers, nothing else. */
+/** Checks counts from the executor: only names and numbers are accepted. */
 export function launchCounts(json: unknown): LaunchCounts[] {
   if (!Array.isArray(json)) throw new TypeError('wanted an array of launches');
   return json.map((launch: unknown) => {

@@ -4,7 +4,7 @@ import type { DeviceImage } from '../messages/launchable.ts';
 import type { CudaDriver } from './cuda-driver.ts';
 import { LoadedCandidate } from './loaded-candidate.ts';
 
-/** What becomes of an image whose plan launches these entries. */
+/** The driver calls for an image whose plan launches these entries. */
 function callsFor(image: DeviceImage, entries: readonly string[]): string[] {
   const calls: string[] = [];
   const driver = {
@@ -19,11 +19,11 @@ function callsFor(image: DeviceImage, entries: readonly string[]): string[] {
   return calls;
 }
 
-test('a file is loaded once, whatever the entries that are launched of it', () => {
+test('loads a file once, however many of its entries are launched', () => {
   expect(callsFor('k', ['a', 'b'])).toEqual(['load k', 'a of k', 'b of k', 'unload k']);
 });
 
-test('of entries that were compiled apart those are loaded that are launched', () => {
+test('loads only those separately compiled entries that are launched', () => {
   expect(callsFor({ a: '1', b: '2', c: '1', d: '3' }, ['a', 'b', 'c'])).toEqual([
     'load 1',
     'a of 1',

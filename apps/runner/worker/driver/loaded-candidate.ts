@@ -41,7 +41,7 @@ export class LoadedCandidate {
 
   unload(): void {
     if (this.candidate.plan.launches.some((launch) => launch.l2Persist.length > 0)) {
-      // The next candidate has all of L2 again.
+      // Give the next candidate all of L2 again.
       this.#driver.resetPersistingL2();
       this.#driver.allowPersistingL2(0);
     }

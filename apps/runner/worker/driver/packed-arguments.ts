@@ -1,9 +1,14 @@
 import { addressOf } from './declarations.ts';
 
-/** The bytes behind the addresses of a parameter array, for a driver in another process, where they mean nothing. */
+/**
+ * The bytes behind the addresses of a parameter array. A driver in another process needs them because it cannot use the
+ * addresses.
+ */
 const packed = new WeakMap<object, readonly Buffer[]>();
 
-/** What cuLaunchKernel takes: addresses of these arguments, which must live as long as they are launched. */
+/**
+ * Builds the array of argument addresses that cuLaunchKernel takes. `values` must live as long as they are launched.
+ */
 export function parameterArray(values: readonly Buffer[]): BigUint64Array {
   const parameters = BigUint64Array.from(values.length > 0 ? values.map(addressOf) : [0n]);
   packed.set(parameters, values);

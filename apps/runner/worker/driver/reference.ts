@@ -22,9 +22,9 @@ import {
   type TensorsByName,
 } from './tensor-bits.ts';
 
-/** What is right, and how far rounding to the dtype may put an honest output off it. */
+/** The right values of an output, and the error that rounding to the dtype can explain. */
 export interface RoundedAnswer {
-  /** In double precision, as the output's dimensions have it. */
+  /** In double precision, in the order of the output's dimensions. */
   want: Float64Array;
   /**
    * Standard deviation of each element's rounding error (kernels/reference/attention_reference.h); undefined if the
@@ -33,32 +33,32 @@ export interface RoundedAnswer {
   rounding?: Float32Array;
 }
 
-/** By output. */
+/** Answers by output name. */
 export type Answers = ReadonlyMap<string, RoundedAnswer>;
 
 /** Attention on the CPU (kernels/reference/attention_reference.h), through its C ABI. */
 export interface Reference {
-  /** The first output in double precision. */
+  /** Returns the first output in double precision. */
   fp64(inputs: TensorsByName, computed: ProblemCase): Float64Array;
-  /** All outputs, with the rounding of those that the oracle models it for. */
+  /** Returns all outputs, with rounding for those outputs whose rounding the oracle models. */
   answers(inputs: TensorsByName, computed: ProblemCase, how?: { rounding: boolean }): Answers;
-  /** The inputs that the oracle computes from the others, rounded to their dtypes. */
+  /** Returns the inputs that the oracle computes from the others, rounded to their dtypes. */
   derived(inputs: TensorsByName, computed: ProblemCase): TensorsByName;
   /** softmax(Q Kᵀ / sqrt(D)) V as a plain implementation in the inputs' dtype computes it. */
   plain(inputs: TensorsByName, attention: ProblemCase): TensorBits;
-  /** Both on threads beside this one. */
+  /** These two compute on other threads. */
   answersBeside(inputs: TensorsByName, computed: ProblemCase): Promise<Answers>;
   plainBeside(inputs: TensorsByName, attention: ProblemCase): Promise<TensorBits>;
   /**
-   * Fills with N(0, 1) times scale, as CounterRandom.fillNormal() with this key and stream does: the same bits on all
-   * threads of the host.
+   * Fills `values` with N(0, 1) times `scale`, on all threads of the host. Gives the same bits as
+   * CounterRandom.fillNormal() with this key and stream.
    */
   normal(values: TensorBits, source: NormalSource): TensorBits;
-  /** An output beside the fp64 reference, element by element (kernels/reference/output_comparison.h). */
+  /** Compares an output with the fp64 reference, element by element (kernels/reference/output_comparison.h). */
   compare(got: TensorBits, want: Float64Array, how: ComparedTensors): NativeComparison;
   /** max|got - want|. */
   maxAbsError(got: TensorBits, want: Float64Array, dtype: TensorDtype): number;
-  /** The worst block's error in units of its rounding, and where the block begins (output_comparison.h). */
+  /** The worst block's error in units of its rounding, and the index where the block begins (output_comparison.h). */
   roundingRatio(
     got: TensorBits,
     answer: Required<RoundedAnswer>,
@@ -67,28 +67,28 @@ export interface Reference {
 }
 
 export interface ComparedTensors {
-  /** Of the output. */
+  /** Dtype of the output. */
   dtype: TensorDtype;
   /** Batches times heads. */
   heads: number;
   rows: number;
   columns: number;
-  /** The NaN that each element of the output was before the run. */
+  /** The NaN pattern that filled the output before the run. */
   poison: number;
   absolute: number;
   relative: number;
   /** Extent of the error map's blocks. */
   blockRows: number;
   blockColumns: number;
-  /** Blocks of a head. */
+  /** Blocks per head. */
   blocks: number;
-  /** Indices of mismatches that are told. */
+  /** Maximum number of mismatches whose indices are reported. */
   listed: number;
   /** Whether each head has a map of its own. */
   headMaps: boolean;
 }
 
-/** What output_comparison.h says of each. */
+/** The outputs of output_comparison.h. */
 export interface NativeComparison {
   figures: Record<(typeof FIGURES)[number], number>;
   first: Float64Array;
@@ -114,7 +114,7 @@ const FIGURES = [
 ] as const;
 
 export interface NormalSource {
-  /** Of the values. */
+  /** Dtype of the values. */
   dtype: TensorDtype;
   key: number;
   stream: number;
@@ -151,7 +151,10 @@ type NativeCompare = (...args: (TensorBits | Float64Array | Float32Array | numbe
 
 /** One thread per processor. */
 const ALL_THREADS = 0;
-/** Beside compilers, which want as many: those that share a core with another slow it down, whatever their priority. */
+/**
+ * Threads for work that runs along with compilers, which want all cores. Threads that share a core slow each other
+ * down, whatever their priority.
+ */
 const THREADS_BESIDE = Math.max(1, availableParallelism() >> 1);
 
 export function loadReference(path: string): Reference {
@@ -196,7 +199,7 @@ export function loadReference(path: string): Reference {
         else resolve(status);
       });
     });
-  /** Throws for a problem that the oracle does not know. */
+  /** Throws if the oracle does not know the problem's operation. */
   const operation = (computed: ProblemCase, inputs: TensorsByName, out: WantedOutputs) => {
     switch (computed.operation) {
       case 'attention':
@@ -294,13 +297,13 @@ export function loadReference(path: string): Reference {
   };
 }
 
-/** The output whose rounding is judged: blocks of others, such as LSE, have too few elements for a mean. */
+/** Only this output's rounding is judged. Blocks of other outputs, such as LSE, have too few elements for a mean. */
 const ROUNDED = 'o';
 
 const emptyAnswers = (computed: ProblemCase, how: { rounding: boolean }) =>
   emptyOutputs(computed, outputsOf(computed), how);
 
-/** Arrays for tensors of the operation, by tensor and by operand. */
+/** Arrays to fill for the operation's tensors, keyed once by tensor name and once by operand. */
 function emptyOutputs(
   { problem, operands: { operands } }: ProblemCase,
   wanted: readonly TensorExtent[],
@@ -314,7 +317,7 @@ function emptyOutputs(
     if (!operand) throw new Error(`the reference of ${problem} does not compute ${tensor.name}`);
     const elements = elementsOfTensor(tensor);
     const answer: RoundedAnswer = {
-      // Buffers of their own: V8 may move small arrays while another thread fills them.
+      // Separate ArrayBuffers, because V8 may move small arrays while another thread fills them.
       want: new Float64Array(new ArrayBuffer(8 * elements)),
       ...(rounding && operand === ROUNDED && { rounding: new Float32Array(new ArrayBuffer(4 * elements)) }),
     };

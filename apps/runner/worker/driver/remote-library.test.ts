@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { ExecutorEnded, RemoteLibrary } from './remote-library.ts';
 
 test.runIf(process.platform === 'linux')(
-  'an executor whose box breaks ends before it answered: that is not held against a candidate',
+  'an executor whose box breaks before the first answer is not blamed on the candidate',
   async () => {
     const broken = { program: '/bin/sh', args: ['-c', 'echo bwrap: no permission >&2; exit 1'], env: {} };
     using library = new RemoteLibrary(broken, 'libcuda_emu.so');
@@ -14,7 +14,7 @@ test.runIf(process.platform === 'linux')(
   },
 );
 
-/** Answers one request, and ends by SIGKILL. */
+/** Answers one request, then kills itself with SIGKILL. */
 const KILLED = `
 const { readSync, writeSync } = require('node:fs');
 const request = Buffer.alloc(176);

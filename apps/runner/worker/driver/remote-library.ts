@@ -15,24 +15,24 @@ import {
 import { BadFrame, decodeReply, encodeRequest, REPLY_BYTES, type FrameArgument, type Reply } from './frames.ts';
 import { argumentsOf } from './packed-arguments.ts';
 
-/** How an executor ended before its work was done. */
+/** How an executor ended before its work was finished. */
 export interface ExecutorEnd {
   exitCode: number | null;
   signalName: string | null;
-  /** It answered at least once: its process was there. Before that nothing of a candidate is in it. */
+  /** It answered at least once, so its process had started. Before that it contains nothing of a candidate. */
   answered: boolean;
   /**
-   * Whether SIGKILL ended the box. No process inside can send it that signal; where one inside was killed, the box
-   * exits with a status that says so.
+   * Whether SIGKILL ended the box. No process inside the box can send it that signal; if a process inside was killed,
+   * the box exits with a status that says so.
    */
   fromOutside: boolean;
-  /** What it did wrong, where it did not just end. */
+  /** The protocol violation or other problem, if it did not simply exit. */
   problem?: string | undefined;
 }
 
 type OwnEnd = Omit<ExecutorEnd, 'answered' | 'fromOutside'>;
 
-/** The process with the candidate's code is gone, or was ended for what it sent. */
+/** The process with the candidate's code has exited, or was killed because of what it sent. */
 export class ExecutorEnded extends Error {
   override readonly name = 'ExecutorEnded';
   /** Settles when the process is gone. */
@@ -45,7 +45,7 @@ export class ExecutorEnded extends Error {
 }
 
 const MEMORY_BYTES = 64 * 1024 ** 2;
-/** Of one copy; larger ones are made of several. */
+/** Bytes per copy; larger copies are split. */
 const PIECE_BYTES = 16 * 1024 ** 2;
 const O_CLOEXEC = 0o2000000;
 const MFD_CLOEXEC = 1;
@@ -53,13 +53,16 @@ const MFD_ALLOW_SEALING = 2;
 const F_ADD_SEALS = 1033;
 const F_SEAL_SHRINK = 2;
 const F_SEAL_GROW = 4;
-/** What outputs are before the executor writes them: a NaN as fp16, and no poison of a verification. */
+/**
+ * Fills outputs before the executor writes them. As fp16 it is a NaN, and it differs from all of verification's
+ * poisons.
+ */
 const UNWRITTEN = 0xfd;
 const SLOT_BYTES = 128;
 const SLOT_ALIGNMENT = 64;
 const EXIT_PATIENCE_MS = 2_000;
 
-/** Pointers that a function writes through; all others it reads. */
+/** Functions that write through their pointer; all others only read. */
 const WRITES: ReadonlySet<NativeName> = new Set([
   'cuDeviceGetName',
   'cuDeviceGetPCIBusId',
@@ -77,10 +80,10 @@ interface Call {
 }
 
 /**
- * A driver library in a process of its own, new for each piece of work, which alone loads and launches what a candidate
- * brings. Calls go over as frames of a fixed size, of which every field of an answer is checked; bytes go through a
- * file in memory that is ours: it is filled before the executor may write to it, and read once. An answer that is none
- * ends the executor, and nothing else. Linux only.
+ * A driver library in a separate process, which is started for each piece of work. Only this process loads and launches
+ * a candidate's code. Calls are sent as frames of fixed size, and every field of a reply is checked. Bytes go through a
+ * memory file that this process owns: it is filled before the executor may write to it, and read once. An invalid reply
+ * ends the executor and nothing else. Linux only.
  */
 export class RemoteLibrary implements NativeLibrary, Disposable {
   readonly #child: ChildProcess;
@@ -88,7 +91,7 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
   readonly #replies: number;
   readonly #memory: number;
   readonly #exited: Promise<OwnEnd>;
-  /** By which what it left is found, where no box ends that. */
+  /** Identifies the processes that the executor leaves behind, if no box ends them. */
   readonly #mark: string | undefined;
   readonly #group: string | undefined;
   readonly #memoryKills: number;
@@ -105,10 +108,11 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
     this.#mark = mark;
     this.#group = group;
     this.#memoryKills = memoryKills(group);
-    // Before it can have any.
+    // Adopt orphans before the executor can leave any.
     if (mark !== undefined) AdoptedProcesses.adopt();
-    // Started by the worker itself, and not by the daemon's sandbox/: the executor inherits pipes and memory that the
-    // worker reads and writes synchronously, as a driver is called, and lives no longer than one request of the worker.
+    // The worker starts the executor itself instead of using the daemon's sandbox/. The executor inherits pipes and
+    // memory that the worker reads and writes synchronously, as it would call a driver, and it lives for at most one
+    // request.
     this.#child = spawn(program, [...args, library, '3', '4', '5', String(MEMORY_BYTES)], {
       env,
       stdio: ['ignore', 'inherit', 'inherit', childRequests, childReplies, this.#memory],
@@ -130,7 +134,7 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
     return this.#callOnce(name, values);
   }
 
-  /** Leaves a box alone whose process has ended: it exits a moment later, with the status of that process. */
+  /** Does not kill a box whose process has ended: the box exits a moment later with that process's status. */
   [Symbol.dispose](): void {
     if (!this.#ended) this.#killAll();
     for (const descriptor of [this.#requests, this.#replies, this.#memory]) closeSync(descriptor);
@@ -145,7 +149,7 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
     }
   }
 
-  /** A copy in pieces that fit into the shared memory. */
+  /** Splits a copy into pieces that fit into the shared memory. */
   #copy(name: NativeName, values: NativeArgument[]): number {
     const upload = name === 'cuMemcpyHtoDAsync_v2';
     const [device, host] = upload ? [values[0], values[1]] : [values[1], values[0]];
@@ -245,7 +249,7 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
     }
   }
 
-  /** Ends the executor; what it ended with comes with the event loop's next turn. */
+  /** Ends the executor. Its exit status is known after the event loop's next turn. */
   #end(problem?: string): ExecutorEnded {
     if (problem !== undefined) this.#child.kill('SIGKILL');
     const patience = new Promise<OwnEnd>((resolve) => {
@@ -282,14 +286,17 @@ export class RemoteLibrary implements NativeLibrary, Disposable {
 const MEMORY_LIMIT_REACHED =
   "the kernel's process was killed: it wanted more memory than the runner's --box-memory-mib leaves it";
 
-/** How often the system has killed what is in a group because of its limit on memory. */
+/** How often Linux has killed a process of the cgroup because of its memory limit. */
 function memoryKills(group: string | undefined): number {
   const path = group && join(group, 'memory.events');
   if (!path || !existsSync(path)) return 0;
   return Number(/^oom_kill (\d+)$/m.exec(readFileSync(path, 'utf8'))?.[1] ?? 0);
 }
 
-/** A count, and so many arguments, each in a slot as large and as aligned as the largest one, a tensor map. */
+/**
+ * Encodes the number of arguments, then each argument in a slot with the size and alignment of the largest one, a
+ * tensor map.
+ */
 function slotsOf(parameters: BigUint64Array): Buffer {
   const values = argumentsOf(parameters);
   const slots = Buffer.alloc(SLOT_ALIGNMENT + SLOT_BYTES * values.length);
@@ -320,7 +327,7 @@ const bytesOf = (view: NodeJS.ArrayBufferView): Buffer => Buffer.from(view.buffe
 type Native = (...values: unknown[]) => number;
 const libc = (declaration: string): Native => koffi.load(null).func(declaration);
 
-/** Ends of a pipe that reads and writes wait for, to read from and to write to. */
+/** Creates a pipe with blocking ends. */
 function pipe(): [read: number, write: number] {
   const ends = new Int32Array(2);
   const status = libc('int pipe2(void *ends, int flags)')(ends, O_CLOEXEC);
@@ -328,7 +335,7 @@ function pipe(): [read: number, write: number] {
   return [ends[0]!, ends[1]!];
 }
 
-/** A file in memory, of a length that nobody can change. */
+/** Creates a memory file whose length cannot be changed. */
 function memoryFile(): number {
   const descriptor = libc('int memfd_create(const char *name, uint32_t flags)')(
     'flashcore',

@@ -8,7 +8,7 @@ import {
   type TensorExtent,
 } from '@flashcore/shared/kernels';
 
-/** Bits of fp16 and bf16 in 16, of fp32 and int32 in 32. */
+/** Bit patterns: 16 bits for fp16 and bf16, 32 bits for fp32 and int32. */
 export type TensorBits = Uint16Array<ArrayBuffer> | Uint32Array<ArrayBuffer>;
 
 /** Tensors of a case by name. */
@@ -52,13 +52,13 @@ export function outputsOf({ problem, tensors }: ProblemCase): [OutputExtent, ...
 /** The case's first output. */
 export const outputOf = (of: ProblemCase): OutputExtent => outputsOf(of)[0];
 
-/** Buffers of their own: V8 may move small arrays while another thread reads them. */
+/** A separate ArrayBuffer, because V8 may move small arrays while another thread reads them. */
 export const emptyBits = (elements: number, dtype: ElementDtype): TensorBits => {
   const buffer = new ArrayBuffer(elements * DTYPE_BYTES[dtype]);
   return DTYPE_BYTES[dtype] === 4 ? new Uint32Array(buffer) : new Uint16Array(buffer);
 };
 
-/** Rounded to the dtype, ties to even. */
+/** Rounds values to the dtype, ties to even. */
 export function tensorOf(values: Float32Array<ArrayBuffer>, dtype: TensorDtype): TensorBits {
   switch (dtype) {
     case 'fp16':
@@ -70,7 +70,7 @@ export function tensorOf(values: Float32Array<ArrayBuffer>, dtype: TensorDtype):
   }
 }
 
-/** What an element is worth, by its index. */
+/** Returns a function that gives an element's value by its index. */
 export function valueReader(bits: TensorBits, dtype: TensorDtype): (index: number) => number {
   if (dtype === 'bf16') {
     const word = new DataView(new ArrayBuffer(4));
@@ -84,6 +84,6 @@ export function valueReader(bits: TensorBits, dtype: TensorDtype): (index: numbe
   return (index) => values[index]!;
 }
 
-/** An element that was filled with 16-bit words of this pattern. */
+/** The value of an element that was filled with this 16-bit pattern. */
 export const filledElement = (word: number, dtype: ElementDtype): number =>
   DTYPE_BYTES[dtype] === 4 ? (word * 0x10001) >>> 0 : word;

@@ -1,7 +1,7 @@
 /**
- * What the daemon and its worker process tell each other: requests, notices and replies, plain data sent over the
- * fork's IPC channel (structured clone). One request is in flight at a time; it is answered by exactly one reply,
- * before which come any number of notices. What a launch, a shape or a result is, the contract and the manifests say.
+ * Messages between the daemon and its worker process: requests, notices and replies. They are plain data sent over the
+ * fork's IPC channel (structured clone). One request is in flight at a time and gets exactly one reply, after any
+ * number of notices. Launches, shapes and results are defined in the contract and the manifests.
  */
 import type { DeviceConditions } from '@flashcore/shared/contract';
 import type { OpenRequest, CanaryRequest, ConditionsRequest, DeviceFacts } from './device.ts';
@@ -23,8 +23,8 @@ export type WorkerRequest =
   | ConditionsRequest;
 
 /**
- * A request as it is sent. `outputEnd` is a line that nobody can guess: the worker writes it to its stdout and stderr
- * behind what the request's kernels have printed there, and then answers.
+ * A request as it is sent. `outputEnd` is an unguessable line: the worker writes it to its stdout and stderr after the
+ * output of the request's kernels, and then answers.
  */
 export type SentRequest<Request extends WorkerRequest = WorkerRequest> = Request & { outputEnd: string };
 
@@ -41,7 +41,7 @@ export interface ReplyByRequest {
 }
 
 export type WorkerNotice =
-  /** The worker enters a call that may block; it is to be killed when no other message comes within the limit. */
+  /** The worker enters a call that may block. If no other message comes within the limit, kill the worker. */
   | { type: 'step'; what: string; limitMs: number }
   | { type: 'seed'; index: number }
   | { type: 'output'; output: VerifiedOutput }
@@ -55,9 +55,9 @@ export type WorkerNotice =
 export type WorkerReply =
   | { type: 'done'; value: ReplyByRequest[keyof ReplyByRequest] }
   | { type: 'fault'; fault: CudaFault }
-  /** The process with the candidate's code ended, or was ended for what it sent. */
+  /** The process with the candidate's code exited, or was killed because of its invalid messages. */
   | { type: 'crashed'; exitCode: number | null; signalName: string | null; problem?: string | undefined }
-  /** A fault of ours, or of the host: not the kernel's. */
+  /** A fault of the runner or the host, not of the kernel. */
   | { type: 'failed'; message: string };
 
 /** Answers a turn. */

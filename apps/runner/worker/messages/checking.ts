@@ -1,7 +1,7 @@
 import type { TensorDtype } from '@flashcore/shared/kernels';
 import type { Executor } from './device.ts';
 
-/** What worker/check-problem.ts is started with, as JSON. */
+/** Input of worker/check-problem.ts, as JSON. */
 export interface CheckProblemJob {
   /** An installed problem. */
   problem: string;
@@ -11,23 +11,23 @@ export interface CheckProblemJob {
   referenceLibrary: string;
   /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
   ownReference?: Executor | undefined;
-  /** Of the inputs, hexadecimal. */
+  /** Seed of the inputs, hexadecimal. */
   seed: string;
-  /** Judge by what rounding explains too, as the tolerance `parity` does. */
+  /** Also judge by what rounding explains, like the tolerance `parity`. */
   judgeRounding: boolean;
 }
 
-/** `same`: the mutated answer has the bits of the right one. */
+/** `same` means that the mutated answer has the same bits as the right one. */
 export type MutantCell = 'found' | 'missed' | 'same';
 
-/** Cases and distributions that are run with each other. */
+/** Cases and distributions that are combined with each other. */
 export interface CheckedGroup {
   name: 'parity' | 'probes';
   cases: string[];
   distributions: string[];
-  /** By mutant, case, distribution. */
+  /** Indexed by mutant, case and distribution. */
   cells: MutantCell[][][];
-  /** Right answers, rounded to the dtype, that were called wrong. */
+  /** Right answers, rounded to the dtype, that were judged wrong. */
   wronged: { case: string; distribution: string }[];
 }
 

@@ -1,13 +1,13 @@
 import type { Device } from '@flashcore/shared/contract';
 
-/** How a process is started that loads and launches what candidates bring; the driver library's path comes last. */
+/** Command line of a process that loads and launches candidates' code. The path of the driver library is appended. */
 export interface Executor {
   program: string;
   args: string[];
   env: Record<string, string>;
-  /** Without a box: "NAME=value" in its environment, by which what it leaves behind is found. */
+  /** Without a box: a "NAME=value" of its environment, by which the processes it leaves behind are found. */
   mark?: string;
-  /** Folder of the cgroup that it is in, where the host has one: all that is in it ends with the request. */
+  /** Folder of its cgroup, if the host has one. All processes in the cgroup are killed when the request ends. */
   group?: string;
 }
 
@@ -16,15 +16,15 @@ export interface OpenRequest {
   /** "libcuda.so.1", or the path of libcuda_emu.so. */
   library: string;
   deviceOrdinal: number;
-  /** Where candidates' modules have host code (the emulator's): the library is loaded in such a process alone. */
+  /** Set if candidates' modules contain host code, as the emulator's do. Then only such a process loads the library. */
   executor?: Executor;
   /** Path of the CPU reference; verification and benchmark need it. */
   referenceLibrary: string;
-  /** NVML's library, to read clocks and temperature; absent where there is none. */
+  /** NVML's library, for clocks and temperature; absent if the host has none. */
   nvmlLibrary?: string | undefined;
-  /** clock-stamp.cu, compiled for the device; absent: the clock of samples is not measured. */
+  /** clock-stamp.cu, compiled for the device. If absent, the clock of samples is not measured. */
   clockStampImage?: string | undefined;
-  /** judge.cu, compiled for the device; absent: nothing can be timed. */
+  /** judge.cu, compiled for the device. If absent, nothing can be timed. */
   judgeImage?: string | undefined;
 }
 
@@ -40,7 +40,7 @@ export interface ConditionsRequest {
   ownProcesses: number[];
 }
 
-/** What the driver says of a device. Also said as JSON, by `--list-devices`: sizes are numbers. */
+/** A device's facts from the driver. `--list-devices` prints them as JSON, so sizes are numbers. */
 export type DeviceFacts = Pick<
   Device,
   | 'name'

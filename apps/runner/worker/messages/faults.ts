@@ -1,11 +1,11 @@
-/** What the emulator says about a fault (flashcore_emulator_last_fault). */
+/** A fault as the emulator describes it (flashcore_emulator_last_fault). */
 export interface EmulatorFault {
   kind: string;
   message: string;
   entry?: string;
   block?: number[];
   thread?: number[];
-  /** The warp of `thread`, and the lanes of it that did the same, as bits. */
+  /** The warp of `thread`, and a bit mask of its lanes that did the same. */
   warp?: number;
   lanes?: number;
   /** "flashcore_v6.cu:31". */
@@ -18,7 +18,7 @@ export interface EmulatorFault {
   threads_total?: number;
 }
 
-/** A CUDA call that failed. The worker exits after it: the context can't be trusted any more. */
+/** A failed CUDA call. The worker exits after it, because the context can no longer be trusted. */
 export interface CudaFault {
   call: string;
   arguments: string;
@@ -26,8 +26,8 @@ export interface CudaFault {
   name: string;
   description: string;
   emulator?: EmulatorFault;
-  /** Buffer that the faulting address lies in or beyond, for example "16 bytes past the end of O". */
+  /** The buffer at or near the faulting address, for example "16 bytes past the end of O". */
   buffer?: string;
-  /** Seed that ran. */
+  /** Seed of the run. */
   seed?: string;
 }

@@ -1,33 +1,35 @@
 import type { Distribution, LaunchPlan } from '@flashcore/shared/kernels';
 
-/** How tensors are drawn, by their roles. */
+/** How tensors are drawn, by role. */
 export type InputRule = Omit<Distribution, 'about' | 'finds'>;
 
 export interface SeededInput {
   /** Hexadecimal, up to 32 digits. */
   seed: string;
   rule: InputRule;
-  /** All sequences are as long as they can be, or share a sum evenly: as work is counted. */
+  /**
+   * Give all sequences their maximum length, or equal shares of a sum. FLOPs and bytes are counted for these lengths.
+   */
   evenLengths?: boolean;
 }
 
 /**
- * What a device loads of a kernel: the path of a cubin, or of the emulator's module. Where entries were compiled apart
- * from each other: that of each entry by its name; with what the code calls one that the manifest spells in C++.
+ * The file that a device loads for a kernel: the path of a cubin or of the emulator's module. If entries were compiled
+ * separately, a path for each entry by name; for an entry that the manifest spells in C++, also its symbol.
  */
 export type DeviceImage = string | Readonly<Record<string, string | PlacedEntry>>;
 
 export interface PlacedEntry {
   path: string;
   symbol: string;
-  /** Least dynamic shared memory of a launch, where only the compiled code tells. */
+  /** Minimum dynamic shared memory of a launch, if only the compiled code determines it. */
   sharedBytes?: number;
 }
 
-/** A compiled kernel and what to launch of it. */
+/** A compiled kernel and its launch plan. */
 export interface Candidate {
   image: DeviceImage;
   plan: LaunchPlan;
-  /** Limit on one run of all launches; the process is killed when it is exceeded. */
+  /** Limit on one run of all launches; if exceeded, the process is killed. */
   launchLimitMs: number;
 }

@@ -6,17 +6,17 @@ import type { Plain, EnumName } from './plain.ts';
 /** "cold" or "hot". */
 export type TimingModeName = Lowercase<EnumName<typeof TimingMode>>;
 
-/** When a series of samples ends. */
+/** The stopping rule of a series of samples. */
 export interface SamplingProtocol {
   minSamples: number;
   maxSamples: number;
-  /** Limit a mode, warm-up not counted. */
+  /** Limit per mode, without warm-up. */
   maxSeconds: number;
   warmUpMaxSeconds: number;
-  /** Launches of a graph in hot mode; 0: as many as take about 2 ms. */
+  /** Launches per graph in hot mode; 0: as many as take about 2 ms. */
   launchesPerSample: number;
   targetRelativeHalfWidth: number;
-  /** The request said how many samples at most. */
+  /** Whether the request set maxSamples. */
   samplesAsked: boolean;
 }
 
@@ -24,26 +24,28 @@ export interface BenchmarkRequest {
   type: 'benchmark';
   candidate: Candidate;
   modes: TimingModeName[];
-  /** Of what all launches' inputs are made from. */
+  /** Seed of the heads or sets from which all inputs are made. */
   seed: string;
   tolerance: { absolute: number; relative: number };
-  /** Of outputs that name a tolerance, by its name. */
+  /** Tolerances by name, for outputs that name one. */
   ownTolerances: Readonly<Record<string, { absolute: number; relative: number }>>;
   /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
   ownReference?: Executor | undefined;
   protocol: SamplingProtocol;
   /**
-   * Stop after each batch of samples, announce a turn and wait for `proceed`: something else is measured in turns with
-   * the candidate.
+   * After each batch of samples, stop, announce a turn and wait for `proceed`, because something else is measured in
+   * turns with the candidate.
    */
   turns: boolean;
-  /** Launches of a plain loop with one event pair around it, after all else; 0: none. */
+  /** Number of launches in a plain loop with one event pair around it, at the very end; 0: no loop. */
   legacyLaunches: number;
-  /** Processes on the device that are no strangers. */
+  /** Processes that do not count as other processes on the device. */
   ownProcesses: number[];
 }
 
-/** Two builds in interleaved blocks A B B A; before that the champion against a second copy of itself. */
+/**
+ * Times two builds in interleaved blocks A B B A, after a self-check of the champion against a second copy of itself.
+ */
 export interface CompareRequest {
   type: 'compare';
   /** A. */
@@ -51,14 +53,14 @@ export interface CompareRequest {
   /** B. */
   candidate: Candidate;
   modes: TimingModeName[];
-  /** Of what all launches' inputs are made from, the same for both. */
+  /** Seed of the heads or sets from which all inputs are made, the same for both builds. */
   seed: string;
   tolerance: { absolute: number; relative: number };
-  /** Of outputs that name a tolerance, by its name. */
+  /** Tolerances by name, for outputs that name one. */
   ownTolerances: Readonly<Record<string, { absolute: number; relative: number }>>;
   /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
   ownReference?: Executor | undefined;
-  /** `minSamples` of each build, `maxSeconds` for each of the two series. */
+  /** `minSamples` applies to each build, `maxSeconds` to each of the two series. */
   protocol: SamplingProtocol;
   ownProcesses: number[];
 }
@@ -68,33 +70,39 @@ export type StopReasonName = EnumName<typeof StopReason>;
 
 export interface LatencyReport {
   mode: TimingModeName;
-  /** Microseconds a launch, in order; 0 marks a dropped one. */
+  /** Microseconds per launch, in order; 0 marks a dropped sample. */
   samplesUs: Float32Array;
-  /** SM clock of each, MHz; 0 where it is not known. */
+  /** SM clock of each sample in MHz; 0 if unknown. */
   clocksMhz: Float32Array;
-  /** How the clocks were measured, or why they were not. */
+  /** How the clocks were measured, or why they are missing. */
   clockSource: string;
-  /** Samples whose clock fell and that were kept, for in turns none is dropped. */
+  /** Samples that were kept although their clock fell, because in turns none is dropped. */
   slowed: number;
-  /** Samples of batches in which the device was throttled, and that were kept for the same reason. */
+  /** Samples of throttled batches that were kept for the same reason. */
   throttled: number;
   stopReason: StopReasonName;
   launchesPerSample: number;
   /** Median of an empty event pair, microseconds. */
   eventOverheadUs: number;
-  /** Of all outputs of all launches, those of the warm-up too. */
+  /** Covers all outputs of all launches, including warm-up. */
   outputCheck: { passed: boolean; detail: string };
-  /** Mean of a plain loop's launches, microseconds, in the last report; undefined where none was asked for. */
+  /**
+   * Mean time of the plain loop's launches in microseconds, only in the last report; undefined if no loop was
+   * requested.
+   */
   legacyLoopUs?: number;
   conditions: Plain<DeviceConditions>;
 }
 
-/** Samples of two builds in blocks A B B A: the two of each build's in a block follow each other. */
+/** Samples of two builds in blocks A B B A. Each build's two samples of a block are adjacent in its array. */
 export interface PairedSamples {
-  /** Microseconds a launch; a block in which the device slowed down is dropped, and below zero in both. */
+  /**
+   * Microseconds per launch. If the device slowed down in a block, the block is dropped: its samples are negative for
+   * both builds.
+   */
   championUs: Float32Array;
   candidateUs: Float32Array;
-  /** SM clock of each sample, MHz; 0 where it is not known. */
+  /** SM clock of each sample in MHz; 0 if unknown. */
   championMhz: Float32Array;
   candidateMhz: Float32Array;
   stopReason: StopReasonName;

@@ -1,5 +1,5 @@
-/** The fields of a message of the contract. */
+/** The fields of a contract message. */
 export type Plain<Message> = Omit<Message, '$typeName' | '$unknown'>;
 
-/** The names of an enum of the contract. */
+/** The names of a contract enum. */
 export type EnumName<Enum> = Exclude<keyof Enum & string, 'UNSPECIFIED'>;

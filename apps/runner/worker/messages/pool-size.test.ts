@@ -9,7 +9,7 @@ test.each([
   // 2x8x512x64: 22 MiB of Q, K and V.
   ['as many as asked for, on half as many heads more', pool(200, 16, 64 * KIB), { launches: 200, heads: 116 }],
   ['one launch has no more than its own heads', pool(1, 16, 64 * KIB), { launches: 1, heads: 16 }],
-  // 2x16x1024x64: twice its own heads take 24 MiB.
+  // 2x16x1024x64: twice the launch's own heads take 24 MiB.
   ['no more heads than stay in L2', pool(200, 32, 128 * KIB), { launches: 65, heads: 64 }],
   ['at least twice its own', pool(200, 64, 256 * KIB, 1), { launches: 129, heads: 128 }],
   ['no more than memory has outputs for', pool(200, 16, 64 * KIB, 2 ** 28), { launches: 4, heads: 18 }],

@@ -1,20 +1,20 @@
-/** How many launches a graph has, and from how much memory their inputs are taken: docs/measuring.md, "Hot". */
+/** How many launches a graph has and how large the memory for their inputs is. See docs/measuring.md, "Hot". */
 
-/** Inputs of a graph's launches; they are to stay in L2. */
+/** Bytes for the inputs of a graph's launches, which should stay in L2. */
 const POOL_BYTES = 24 * 1024 ** 2;
-/** O and workspaces of a graph's launches, which each has to itself. */
+/** Bytes for O and workspaces of a graph's launches; each launch has its own. */
 const OWN_BYTES = 1024 ** 3;
-/** TMA and vector loads want so much of an address. */
+/** Address alignment that TMA and vector loads require. */
 const ALIGNMENT = 16;
 
 export interface PoolSize {
   launches: number;
-  /** Of Q, and as many of K and V: a launch takes a row of them. */
+  /** Heads of Q in the pool; K and V have the same number. A launch takes consecutive heads. */
   heads: number;
 }
 
 export interface WantedPool {
-  /** So many launches at most. */
+  /** Maximum number of launches. */
   launches: number;
   /** Batches times heads of one launch. */
   heads: number;
@@ -25,9 +25,10 @@ export interface WantedPool {
 }
 
 /**
- * No two launches of a graph have the same pair of a head of Q and a head of K and V: each takes its Q and its K and V
- * from other places of the pool, and the distance between the two is another one each time. With m heads more than a
- * launch needs there are 2 m + 1 distances. A pool takes up to POOL_BYTES, or twice what a launch needs.
+ * No two launches of a graph have the same pair of a head of Q and a head of K and V. Each launch takes its Q and its K
+ * and V from different places in the pool, and the distance between the two places differs in every launch. A pool with
+ * m heads more than a launch needs allows 2 m + 1 distances. A pool takes up to POOL_BYTES, or twice what a launch
+ * needs.
  */
 export function poolFor({ launches, heads, headBytes, ownBytes }: WantedPool): PoolSize {
   if (headBytes % ALIGNMENT !== 0) return { launches: 1, heads };
@@ -40,7 +41,7 @@ export function poolFor({ launches, heads, headBytes, ownBytes }: WantedPool): P
 }
 
 export interface WantedSlots {
-  /** So many launches at most. */
+  /** Maximum number of launches. */
   launches: number;
   /** Bytes of all inputs of one launch. */
   inputBytes: number;
@@ -48,10 +49,10 @@ export interface WantedSlots {
   ownBytes: number;
 }
 
-/** Where inputs are too large for L2, this many launches have theirs in memory. */
+/** If the inputs are too large for L2, this many launches have theirs in memory. */
 const LEAST_SLOTS = 4;
 
-/** How many launches a graph has where each has all its inputs to itself. */
+/** How many launches a graph has if each has its own copy of all inputs. */
 export function slotsFor({ launches, inputBytes, ownBytes }: WantedSlots): number {
   const inCache = Math.max(LEAST_SLOTS, Math.floor(POOL_BYTES / inputBytes));
   return Math.max(1, Math.min(launches, inCache, Math.floor(OWN_BYTES / (inputBytes + ownBytes))));

@@ -1,11 +1,11 @@
 import type { SeededInput, Candidate } from './launchable.ts';
 
-/** Runs a candidate once on the emulator's PTX engine and counts what it does. */
+/** Runs a candidate once on the emulator's PTX engine and counts its instructions and memory accesses. */
 export interface CountRequest {
   type: 'count';
   candidate: Candidate;
   input: SeededInput;
-  /** The GPU that a few CTAs are walked for as well, step by step. */
+  /** If set, a few CTAs are also walked step by step for this GPU. */
   filling?: Filling | undefined;
 }
 
@@ -13,42 +13,42 @@ export interface CountRequest {
 export interface Filling {
   ctas: number;
   multiprocessors: number;
-  /** CTAs that one multiprocessor holds at a time, at least 1. */
+  /** CTAs per multiprocessor at a time, at least 1. */
   residents: number;
-  /** Of a thread, after ptxas. */
+  /** Registers per thread, as ptxas reports them. */
   registers: number;
 }
 
 export interface CountReport {
   launches: LaunchCounts[];
-  /** Of the multiprocessor that has most to do; undefined: not asked for, or see noCycles. */
+  /** Cycles of the busiest multiprocessor; undefined if not requested, or if noCycles gives a reason. */
   cycles?: number | undefined;
-  /** Why the model has none. */
+  /** Why the model has no cycles. */
   noCycles?: string | undefined;
 }
 
-/** What a launch did, by the emulator's names (libs/emulator/ptx/counters.cpp); what is 0 is absent. */
+/** Counts of a launch, by the emulator's names (libs/emulator/ptx/counters.cpp). Zero counts are absent. */
 export interface LaunchCounts {
   entry: string;
   blocks: number;
   counts: Record<string, number>;
-  /** By "flashcore_v6.cu:43". */
+  /** Counts by source line, for example "flashcore_v6.cu:43". */
   lines: Record<string, Record<string, number>>;
 }
 
-/** What profile-once.ts reads from its file: a program of its own, for a profiler to be wrapped around. */
+/** Input file of profile-once.ts, a separate program that a profiler wraps. */
 export interface ProfileOnceJob {
   library: string;
   deviceOrdinal: number;
   candidate: Candidate;
   seed: string;
-  /** Runs of all launches: the last one is profiled, those before it warm the caches. */
+  /** Number of runs of all launches. The last one is profiled; the earlier ones warm the caches. */
   runs: number;
   /**
-   * Everything but the module is made ready, and nothing loaded or launched before this file is there; what it says is
-   * the image as JSON then, in place of the candidate's.
+   * The program prepares everything except the module, then waits for this file before it loads or launches anything.
+   * The file contains the image as JSON, which replaces the candidate's image.
    */
   waitFor?: string;
-  /** This file is made when the last launch has ended, and nothing of the device is used any more. */
+  /** Created when the last launch has ended and the device is no longer used. */
   done?: string;
 }

@@ -4,13 +4,13 @@ import type { Executor } from './device.ts';
 import type { SeededInput, Candidate } from './launchable.ts';
 import type { Plain } from './plain.ts';
 
-/** A case to come: inputs and reference may be computed at once. */
+/** An upcoming case, whose inputs and reference may be computed already. */
 export interface PreparedCase {
   kind: ProblemCase;
   inputs: SeededInput[];
 }
 
-/** Computes what verifications to come need, in the background: it is answered at once. */
+/** Computes inputs and references of upcoming verifications in the background. The reply comes at once. */
 export interface PrepareRequest {
   type: 'prepare';
   cases: PreparedCase[];
@@ -22,50 +22,50 @@ export interface VerifyRequest {
   inputs: SeededInput[];
   /** |out - ref| <= absolute + relative * |ref|. */
   tolerance: { absolute: number; relative: number };
-  /** Of outputs that name a tolerance, by its name. */
+  /** Tolerances by name, for outputs that name one. */
   ownTolerances: Readonly<Record<string, VerifyRequest['tolerance']>>;
   /** Also judge the error by what rounding explains, if the reference models rounding. */
   judgeRounding: boolean;
   /** Runs the problem's reference.cpp; undefined if the built-in oracle covers the problem. */
   ownReference?: Executor | undefined;
   /**
-   * The same candidate, watched: it runs the first input in the candidate's place, for it computes the same bits, and
-   * its faults are told besides.
+   * The same candidate, instrumented to detect more faults. It runs the first input in the candidate's place, because
+   * it computes the same bits.
    */
   watched?: Candidate | undefined;
   /** Run the first input twice and compare the bits. */
   checkDeterminism: boolean;
-  /** Go on after an input that failed; default: stop there. */
+  /** Continue after a failed input; by default verification stops there. */
   allInputs?: boolean;
   /**
-   * Of so many inputs, from the first, tell tensors, output and reference: they are compared with another
+   * Report tensors, output and reference for this many inputs, from the first. They are compared with another
    * implementation.
    */
   tellOutputs: number;
 }
 
-/** Runs a candidate once, for its faults only. */
+/** Runs a candidate once, only to find its faults. */
 export interface RunOnceRequest {
   type: 'run-once';
   candidate: Candidate;
   input: SeededInput;
 }
 
-/** What a kernel was given, what it made of it, and what is right. Bits of the dtype, but for the reference. */
+/** A kernel's inputs, its output and the right answer. All but the reference are bits of the dtype. */
 export interface VerifiedOutput {
   dtype: TensorDtype;
   inputs: Readonly<Record<string, Uint16Array | Uint32Array>>;
   output: Uint16Array | Uint32Array;
   reference: Float64Array;
-  /** Of the output against the reference. */
+  /** Error of the output against the reference. */
   maxAbsError: number;
   meanAbsError: number;
 }
 
-/** The error map but for the CTA's tile, which the manifest says. */
+/** The error map without the CTA's tile, which comes from the manifest. */
 export type ErrorBlocks = Plain<Omit<ErrorMap, 'tileRows'>>;
 
-/** What CaseResult has of an output over all its seeds. */
+/** The fields of CaseResult that belong to one output, over all its seeds. */
 export interface OutputFigures extends Pick<
   CaseResult,
   | 'maxAbsError'
@@ -92,30 +92,29 @@ export interface OutputFigures extends Pick<
 export interface OutputReport {
   name: string;
   dtype: TensorDtype;
-  /** The name of its own tolerance. */
+  /** The name of the output's own tolerance. */
   tolerance: string | undefined;
   figures: OutputFigures;
-  /** The error is more than rounding explains, where that was to be judged. */
+  /** Whether the error is larger than rounding explains, if the request asked for that check. */
   beyondRounding: boolean;
-  /** Its norm is less than half of the reference's on some seed. */
+  /** Whether the output's norm is less than half of the reference's for some seed. */
   trivialNorm: boolean;
 }
 
 /** A case over all its seeds. */
 export interface CaseReport {
-  /** What CaseResult has of all outputs together. */
+  /** The fields of CaseResult that belong to all outputs together. */
   figures: Pick<CaseResult, 'seeds' | 'fp16MaxAbsError' | 'deterministic' | 'seconds'>;
   /** In the problem's order. */
   outputs: [OutputReport, ...OutputReport[]];
-  /** What was found on each input, in order. */
+  /** Results for each input, in order. */
   inputs: { failed: boolean; maxAbsError: number; roundingRatio: number }[];
   /** Undefined if plain attention does not apply to the case. */
   flashAttentionRule: boolean | undefined;
-  /** Buffers that the kernel changed and must not: "K", "guard bytes after O". */
+  /** Buffers that the kernel changed although it must not: "K", "guard bytes after O". */
   modified: string[];
-  /** Right at first, and wrong when the bytes before and after the buffers were others: so many elements. */
+  /** Number of elements that were right at first, but wrong when the bytes before and after the buffers changed. */
   straying: number;
-  /** Where the seconds went. */
   kernelSeconds: number;
   referenceSeconds: number;
 }

@@ -3,20 +3,20 @@ import type { Statement } from './trace.ts';
 
 /** A kernel's basic blocks in the order in which their instructions are issued. */
 export interface BlockOrder {
-  /** Of each statement: its basic block. */
+  /** The basic block of each statement. */
   blockOf: Int32Array;
   orders: number[][];
-  /** Statements that take their slot also where the trace has jumped over them. */
+  /** Statements that use an issue slot even if the trace jumped over them. */
   isConditional: Uint8Array;
 }
 
-/** A branch over at most so many slots is none: what it jumps over becomes conditional. */
+/** A branch over at most this many slots is removed, and the statements it would skip become conditional. */
 const MOST_CONDITIONAL_SLOTS = 7;
 const ENDS_BLOCK = new Set<Unit>(['branch', 'exit']);
 
 /**
- * What ptxas does to a kernel's order, as far as is known: branches over a few instructions become conditions, and
- * inside a basic block loads go first and the longest chain goes on, while the registers last. Changes `operations`.
+ * Models how ptxas reorders a kernel, as far as is known. Branches over a few instructions become conditions. Inside a
+ * basic block, loads go first and then the longest chain, while registers last. Changes `operations`.
  */
 export function orderOf(statements: readonly Statement[], operations: Operation[], registers: number): BlockOrder {
   const { isConditional, joins } = makeConditional(statements, operations);
@@ -73,7 +73,7 @@ const SHARED = new Set<Unit>(['shared', 'matrix', 'sharedStore', 'async']);
 const GLOBAL = new Set<Unit>(['global', 'globalStore']);
 const FENCES = new Set<Unit>(['barrier', 'commit', 'wait']);
 
-/** Registers that addresses and the like take. */
+/** Registers taken by addresses and the like. */
 const RESERVED_REGISTERS = 12;
 const FEWEST_REGISTERS = 24;
 
@@ -82,7 +82,7 @@ class ListSchedule {
   readonly #members: readonly number[];
   readonly #statements: readonly Statement[];
   readonly #operations: readonly Operation[];
-  /** Who waits for each, and how long after its issue. */
+  /** For each statement, the statements that wait for it, and how many cycles after its issue. */
   readonly #next: { to: number; cycles: number }[][];
   readonly #waitsFor: Int32Array;
 
@@ -96,7 +96,7 @@ class ListSchedule {
     this.#orderByMemory();
   }
 
-  /** The statements as they are issued. */
+  /** The statements in their order of issue. */
   order(registers: number): number[] {
     const operations = this.#operations;
     const heights = this.#heights();
@@ -109,7 +109,8 @@ class ListSchedule {
     const issued: number[] = [];
     let now = 0;
     const scoreOf = (i: number): number => {
-      // What takes no slot goes at once; then the longest chain, the first in the source where they are equal.
+      // Operations without a slot go at once. Then the longest chain goes first; of equal chains, the first in the
+      // source.
       if (operations[i]!.slots === 0) return Infinity;
       const wait = earliest[i]! - now;
       const growth = pressure.growth(i);
@@ -196,7 +197,7 @@ class ListSchedule {
     );
   }
 
-  /** Cycles from each one's issue to the end of the block. */
+  /** Cycles from each operation's issue to the end of the block. */
   #heights(): Float64Array {
     const heights = new Float64Array(this.#operations.length);
     for (let i = this.#operations.length - 1; i >= 0; i -= 1) {
@@ -210,7 +211,7 @@ class ListSchedule {
   }
 }
 
-/** How many registers are in use while a block is put in order. */
+/** Number of registers in use while a block is ordered. */
 class Pressure {
   live = 0;
   readonly #operations: readonly Operation[];
@@ -226,7 +227,7 @@ class Pressure {
     this.live = this.#isLive.size;
   }
 
-  /** By how many registers the use grows with it. */
+  /** Change of the number of used registers when operation i issues. */
   growth(i: number): number {
     const { reads, writes } = this.#operations[i]!;
     const ended = new Set(

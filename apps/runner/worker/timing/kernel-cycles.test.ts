@@ -8,7 +8,7 @@ type Step = [op: string, writes: number[], reads: number[], more?: { passes?: nu
 
 const operand = (kind: string, registers: number[], value = 0) => ({ kind, value, name: '', registers });
 
-/** One CTA of so many warps, each of which runs the statements once. */
+/** One CTA with this many warps, each of which runs the statements once. */
 function launchOf(steps: readonly Step[], warps = 1): TracedLaunch {
   const statements = steps.map(([op, writes, reads, more]): Statement => ({
     op,
@@ -38,18 +38,18 @@ const fma = (to: number, from: number): Step => ['fma.rn.f32', [to], [from, 0, 0
 const CHAIN = [fma(1, 0), fma(2, 1), fma(3, 2), fma(4, 3), ['st.global.f32', [], [4]] as Step];
 const APART = [1, 2, 3, 4].map((to) => fma(to, 0)).concat([['st.global.v4.f32', [], [1, 2, 3, 4]]]);
 
-test('a chain takes the latency of each, what does not wait a slot', () => {
+test('a chain takes every latency, and independent operations take a slot each', () => {
   expect([cycles(CHAIN), cycles(APART)]).toEqual([4 * HOPPER.fma + 1, 3 + HOPPER.fma + 1]);
 });
 
-test('warps of one scheduler fill each other’s gaps, four warps have a scheduler each', () => {
+test('warps of one scheduler fill each other’s gaps, and four warps have a scheduler each', () => {
   expect(cycles(CHAIN, { warps: 4 })).toBe(cycles(CHAIN));
   const two = cycles(CHAIN, { warps: 8 });
   expect(two).toBeGreaterThan(cycles(CHAIN));
   expect(two).toBeLessThan(1.5 * cycles(CHAIN));
 });
 
-test('wavefronts keep the pipe that all warps share', () => {
+test('wavefronts occupy the pipe that all warps share', () => {
   const load = (passes: number): Step[] => [
     ['ld.shared.f32', [1], [0], { passes }],
     ['st.global.f32', [], [1]],
@@ -57,7 +57,7 @@ test('wavefronts keep the pipe that all warps share', () => {
   expect(cycles(load(32), { warps: 4 }) - cycles(load(1), { warps: 4 })).toBe(4 * 31);
 });
 
-test('loads go first where nothing keeps them', () => {
+test('loads go first if nothing delays them', () => {
   const late: Step[] = [
     ...CHAIN.slice(0, 4),
     ['ld.shared.f32', [5], [6], { passes: 1 }],
@@ -71,7 +71,7 @@ test('a barrier waits for the last warp of the CTA', () => {
   expect(cycles(steps, { warps: 2 })).toBeGreaterThanOrEqual(cycles(CHAIN) + HOPPER.barrier);
 });
 
-test('copies arrive before what waits for their group', () => {
+test('copies arrive before an operation that waits for their group', () => {
   const copy: Step[] = [
     ['cp.async.cg.shared.global', [], [0, 1], { passes: 16 }],
     ['cp.async.commit_group', [], []],
@@ -81,7 +81,7 @@ test('copies arrive before what waits for their group', () => {
   expect(cycles([...copy, ['cp.async.wait_group', [], [], { value: 1 }]])).toBeLessThan(HOPPER.globalLoad);
 });
 
-test('CTAs that follow one another take their time each, those that are resident share', () => {
+test('successive CTAs each take their full time, and resident CTAs share it', () => {
   const [one, following, resident] = [
     cycles(CHAIN),
     cycles(CHAIN, { ctas: 264 }),
@@ -91,11 +91,11 @@ test('CTAs that follow one another take their time each, those that are resident
   expect(resident).toBeLessThan(2 * one);
 });
 
-test('what the model has no time for is named', () => {
+test('kernelCycles() throws NoTimeFor for PTX that the model does not cover', () => {
   expect(() => cycles([['wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16', [], [0]]])).toThrow(NoTimeFor);
 });
 
-test('causal CTAs are traced from the first to the last, others by the one in the middle', () => {
+test('causal CTAs are traced at intervals from the first to the last, others only in the middle', () => {
   expect([blocksToTrace(128, false), blocksToTrace(128, true), blocksToTrace(3, true)]).toEqual([
     { first: 64, step: 1, count: 1 },
     { first: 0, step: 18, count: 8 },

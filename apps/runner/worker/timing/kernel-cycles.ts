@@ -7,18 +7,18 @@ import type { TracedLaunch } from './trace.ts';
 
 const CAUSAL_CTAS = 8;
 
-/** The CTAs of a launch that stand for the others: one, or where they have different numbers of keys some of each. */
+/** The CTAs to trace for a launch: one, or several spread over the grid if CTAs have different numbers of keys. */
 export function blocksToTrace(ctas: number, causal: boolean): { first: number; step: number; count: number } {
   if (!causal) return { first: Math.floor(ctas / 2), step: 1, count: 1 };
   return { first: 0, step: Math.max(1, Math.floor((ctas - 1) / (CAUSAL_CTAS - 1))), count: CAUSAL_CTAS };
 }
 
-/** Of CTAs that follow one another, as many rounds are walked; the rest take as long. */
+/** Rounds of successive CTAs that are walked; the remaining rounds are assumed to take as long. */
 const WALKED_ROUNDS = 2;
 
 /**
- * Cycles of the multiprocessor that has most to do, walked step by step from a few traced CTAs. Errors: NoTimeFor where
- * the kernel uses PTX that the model has no time for.
+ * Cycles of the busiest multiprocessor, walked step by step from a few traced CTAs. Errors: NoTimeFor if the kernel
+ * uses PTX for which the model has no time.
  */
 export function kernelCycles(launch: TracedLaunch, machine: Machine, filling: Filling): number {
   const { statements, blocks } = launch;
@@ -29,7 +29,7 @@ export function kernelCycles(launch: TracedLaunch, machine: Machine, filling: Fi
   const streams = blocks.map((warps) => streamsOf(program, warps));
   const cyclesOf = (chosen: typeof streams): number => new Multiprocessor(program).run(chosen, residents);
   const mostCtas = Math.ceil(ctas / multiprocessors);
-  // Each has its own multiprocessor: the longest counts.
+  // Every CTA has a multiprocessor to itself, so the longest CTA counts.
   if (mostCtas === 1) return Math.max(...streams.map((stream) => cyclesOf([stream])));
   const walked = Math.min(mostCtas, WALKED_ROUNDS * residents);
   const chosen = Array.from({ length: walked }, (_, n) => streams[Math.floor((n * streams.length) / walked)]!);

@@ -1,48 +1,48 @@
-/** A multiprocessor as the model knows it, in cycles unless said otherwise. */
+/** A multiprocessor as the model describes it. Values are in cycles unless stated otherwise. */
 export interface Machine {
   device: string;
   arch: string;
-  /** Of the SMs, while it is not throttled. */
+  /** SM clock without throttling. */
   clockMhz: number;
   alu: number;
   fma: number;
   half: number;
   convert: number;
   specialFunction: number;
-  /** Between two special functions of a scheduler. */
+  /** Between two special functions on a scheduler. */
   specialFunctionInterval: number;
-  /** Of shared memory. */
+  /** Latency of a load from shared memory. */
   sharedLoad: number;
-  /** Of ldmatrix and wmma's operands. */
+  /** Latency of ldmatrix and of loading wmma's operands. */
   matrixLoad: number;
-  /** Of L2: inputs are hot. */
+  /** Latency of an L2 hit, because inputs are hot. */
   globalLoad: number;
   shuffle: number;
   vote: number;
-  /** From the last warp's arrival. */
+  /** Latency of a barrier, from the last warp's arrival. */
   barrier: number;
   branch: number;
-  /** Of %tid and its like. */
+  /** Latency of reading %tid and similar registers. */
   specialRegister: number;
-  /** Of m16n8k16. */
+  /** Latency of m16n8k16. */
   mma: number;
-  /** Between two m16n8k16 of a scheduler. */
+  /** Between two m16n8k16 on a scheduler. */
   mmaInterval: number;
-  /** Between two instructions of a scheduler for memory. */
+  /** Between two memory instructions on a scheduler. */
   memoryInterval: number;
-  /** That shared memory gives back to registers a cycle. */
+  /** Bytes that shared memory returns to registers per cycle. */
   returnedBytes: number;
-  /** Of 32 bytes, that a multiprocessor gets of L2 a cycle. */
+  /** Sectors of 32 bytes that a multiprocessor gets from L2 per cycle. */
   sectors: number;
 }
 
 /**
- * Hopper, sm_90. The values are of the order that these report, written down without their tables at hand: shared
- * memory, L2 and mma.sync (which reaches some 62 % of the tensor cores' peak, m16n8k16 every 4 cycles a scheduler), Luo
- * et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking" (arXiv 2402.13499);
- * rates of arithmetic, the CUDA programming guide's table of throughput for compute capability 9.0; dependent
- * arithmetic, shuffles and special functions, Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via
- * Microbenchmarking" (arXiv 1804.06826). None was fitted: what the model is worth is what `npm run estimates` measures.
+ * Hopper, sm_90. The values have the magnitude that the following sources report, but were written down without their
+ * tables at hand. Shared memory, L2 and mma.sync (about 62 % of the tensor cores' peak, one m16n8k16 every 4 cycles per
+ * scheduler): Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking" (arXiv
+ * 2402.13499). Arithmetic rates: the CUDA programming guide's table of throughput for compute capability 9.0. Dependent
+ * arithmetic, shuffles and special functions: Jia et al., "Dissecting the NVIDIA Volta GPU Architecture via
+ * Microbenchmarking" (arXiv 1804.06826). No value was fitted; `npm run estimates` measures the model's error.
  */
 export const HOPPER: Machine = {
   device: 'NVIDIA H200',

@@ -18,7 +18,7 @@ interface Stream {
 
 export type CtaStreams = readonly Stream[];
 
-/** A traced block as it is issued. */
+/** The streams of a traced block, in order of issue. */
 export const streamsOf = (program: Program, warps: readonly WarpTrace[]): CtaStreams =>
   warps.map((warp) => streamOf(program.order, warp));
 
@@ -43,7 +43,7 @@ function streamOf({ blockOf, orders, isConditional }: BlockOrder, { statements, 
 }
 
 const SCHEDULERS = 4;
-/** Until a CTA takes the place of one that has ended. */
+/** Cycles until a new CTA replaces one that has ended. */
 const NEXT_CTA_CYCLES = 50;
 const SECTORS_A_WAVEFRONT = 4;
 const LANES = 32;
@@ -60,18 +60,18 @@ interface Warp extends Stream {
   cta: Cta;
   scheduler: number;
   next: number;
-  /** Not before this cycle. */
+  /** Earliest cycle of its next issue. */
   from: number;
-  /** Of each register: when it can be read. */
+  /** For each register, the cycle from which it can be read. */
   readyAt: Float64Array;
-  /** When the open group of copies has arrived, and the committed ones. */
+  /** Cycles at which the open group of copies and the committed groups arrive. */
   copied: number;
   groups: number[];
-  /** Number of the barrier at which it stands, or NOWHERE. */
+  /** Number of the barrier at which the warp waits, or NOWHERE. */
   barrier: number;
 }
 
-/** Units of which each scheduler has its own; several share one. */
+/** Index of each unit that every scheduler has. Several units share an index. */
 const UNIT_INDEX: Readonly<Record<Unit, number>> = {
   none: 0,
   alu: 1,
@@ -96,8 +96,8 @@ const UNIT_INDEX: Readonly<Record<Unit, number>> = {
 const UNITS = 8;
 
 /**
- * One multiprocessor: four schedulers, each with its warps, each issuing in order what has its registers and its unit;
- * one pipe for shared memory and one way to L2 for all.
+ * One multiprocessor with four schedulers. Each scheduler has its warps and issues an instruction, in order, when its
+ * registers and its unit are ready. All schedulers share one pipe for shared memory and one path to L2.
  */
 export class Multiprocessor {
   readonly #program: Program;
@@ -114,7 +114,7 @@ export class Multiprocessor {
       1 + program.operations.reduce((most, { reads, writes }) => Math.max(most, ...reads, ...writes), -1);
   }
 
-  /** Cycles until all CTAs have ended, of which so many are resident at a time. */
+  /** Cycles until all CTAs have ended, with `residents` CTAs running at a time. */
   run(ctas: readonly CtaStreams[], residents: number): number {
     let end = 0;
     const waiting = [...ctas];
@@ -162,7 +162,7 @@ export class Multiprocessor {
     for (const number of warp.cta.arrived.keys()) this.#openIfFull(warp.cta, number, 0, warp.from);
   }
 
-  /** The warp that can issue first; the oldest where several can. */
+  /** The warp that can issue first; the oldest if several can. */
   #first(): { warp: Warp; cycle: number } | undefined {
     let warp: Warp | undefined;
     let cycle = Infinity;
@@ -186,7 +186,10 @@ export class Multiprocessor {
     return closed.reduce((most, arrived) => Math.max(most, arrived), at);
   }
 
-  /** What takes no slot passes on when its sources are ready. */
+  /**
+   * Skips operations without a slot, which take effect when their sources are ready, and returns the next one with a
+   * slot.
+   */
   #nextWithSlot(warp: Warp): Operation | undefined {
     for (; warp.next < warp.statements.length; warp.next += 1) {
       const operation = this.#program.operations[warp.statements[warp.next]!]!;
@@ -210,7 +213,7 @@ export class Multiprocessor {
     for (const register of writes) warp.readyAt[register] = ready;
   }
 
-  /** Occupies what the multiprocessor has once; answers when the result is there. */
+  /** Occupies the units that the multiprocessor has only once. Returns the cycle at which the result is ready. */
   #complete(warp: Warp, operation: Operation, { cycle, passes }: { cycle: number; passes: number }): number {
     const { unit, latency, slots, bytes, number } = operation;
     const { machine } = this.#program;
@@ -260,13 +263,13 @@ export class Multiprocessor {
     }
   }
 
-  /** When the pipe of loads and stores has done so many wavefronts. */
+  /** Cycle at which the load/store pipe has finished this many wavefronts. */
   #pipe(cycle: number, wavefronts: number): number {
     this.#pipeFreeAt = Math.max(cycle, this.#pipeFreeAt) + wavefronts;
     return this.#pipeFreeAt;
   }
 
-  /** When so many sectors have come or gone. */
+  /** Cycle at which this many sectors have been transferred. */
   #l2(cycle: number, sectors: number): number {
     this.#pipe(cycle, Math.max(1, sectors / SECTORS_A_WAVEFRONT));
     this.#l2FreeAt = Math.max(cycle, this.#l2FreeAt) + sectors / this.#program.machine.sectors;

@@ -1,7 +1,7 @@
 import type { Machine } from './machine.ts';
 import type { Statement, TracedLaunch } from './trace.ts';
 
-/** What an instruction occupies. */
+/** The unit that an instruction occupies. */
 export type Unit =
   | 'none'
   | 'alu'
@@ -23,25 +23,25 @@ export type Unit =
   | 'branch'
   | 'exit';
 
-/** What ptxas makes of a statement, as far as time goes. */
+/** The timing of the instructions that ptxas makes of a statement. */
 export interface Operation {
   unit: Unit;
-  /** Issue slots; 0: it vanishes, or is part of another instruction. */
+  /** Issue slots; 0 if the statement vanishes or becomes part of another instruction. */
   slots: number;
   latency: number;
-  /** How long it keeps its unit from the scheduler's next. */
+  /** Cycles for which it blocks its unit for the scheduler's next instruction. */
   interval: number;
   reads: number[];
   writes: number[];
-  /** Of a lane. */
+  /** Bytes per lane. */
   bytes: number;
-  /** Of cp.async.wait_group: groups that may be open. Of a barrier: its number. */
+  /** For cp.async.wait_group, the number of groups that may be open. For a barrier, its number. */
   number: number;
-  /** Warps that a barrier waits for; 0: all. */
+  /** Number of warps that a barrier waits for; 0 means all. */
   warps: number;
 }
 
-/** PTX that the model has no time for. */
+/** Thrown for PTX for which the model has no time. */
 export class NoTimeFor extends Error {
   override readonly name = 'NoTimeFor';
 }
@@ -53,12 +53,12 @@ interface Instruction {
   base: string;
   parts: string[];
   type: string;
-  /** The one statement that reads what it writes, if only one does. */
+  /** The statement that reads the result, if there is exactly one. */
   onlyReader: Statement | undefined;
   machine: Machine;
 }
 
-/** Costs of all statements of a kernel. Errors: NoTimeFor, where one of them is executed. */
+/** Costs of all statements of a kernel. Errors: NoTimeFor if a statement that is executed has no cost. */
 export function operationsOf({ statements, blocks }: TracedLaunch, machine: Machine): Operation[] {
   const isExecuted = new Uint8Array(statements.length);
   for (const warp of blocks.flat()) for (const statement of warp.statements) isExecuted[statement] = 1;
@@ -96,11 +96,11 @@ function accessesOf({ op, operands, guard }: Statement): { reads: number[]; writ
   const isResult = hasResult && first !== undefined && first.kind !== 'address';
   const writes = isResult ? first.registers : [];
   const reads = (isResult ? others : operands).flatMap(({ registers }) => registers);
-  // Lanes that do not write keep what there was.
+  // Lanes that the guard disables keep the old value, so the destination is also read.
   return { writes, reads: guard < 0 ? reads : [...reads, guard, ...writes] };
 }
 
-/** What is never executed, a trap for example, may be of any kind. */
+/** Statements that are never executed, such as a trap, need no known cost. */
 function costIf(isExecuted: boolean, costs: () => Cost): Cost {
   try {
     return costs();
@@ -159,7 +159,7 @@ function arithmeticCost({ statement, base, parts, type, onlyReader, machine }: I
   if (type === 'f32') return { unit: 'fma', slots: 1, latency: machine.fma };
   if (type === 'f64') throw new NoTimeFor(statement.op);
   const isWide = parts.includes('wide');
-  // One multiplication and addition to 64 bits; three summands are one addition.
+  // A wide multiplication and a 64-bit addition are one instruction, and so is an addition of three summands.
   if (base === 'mul' && isWide && onlyReader?.op.startsWith('add.s64')) return FREE;
   if (base === 'add' && onlyReader?.op === statement.op) return FREE;
   if (base.startsWith('m'))
@@ -169,7 +169,7 @@ function arithmeticCost({ statement, base, parts, type, onlyReader, machine }: I
   return { unit: 'alu', slots: hasConstant ? 2 : 1.5, latency: machine.alu + 2, interval: 3 };
 }
 
-/** Three operands at once, and shifts that are part of an addition. */
+/** Logic on three operands is one instruction, and shifts may be part of an addition. */
 function logicCost({ base, type, onlyReader, machine }: Instruction): Cost {
   if (type === 'pred') return FREE;
   const reader = onlyReader?.op.split('.')[0] ?? '';
@@ -186,13 +186,14 @@ function conversionCost({ parts, type, onlyReader, machine }: Instruction): Cost
   if (type === 'pair') return { unit: 'half', slots: 2, latency: machine.half };
   if (INTEGER.test(type) && INTEGER.test(to))
     return to === 's64' ? { unit: 'alu', slots: 1, latency: machine.alu, interval: 2 } : FREE;
-  // Two are packed by one instruction, which the move to the pair stands for.
+  // One instruction converts and packs two values; the move to the pair stands for it.
   if (to === 'f16' && type === 'f32' && onlyReader?.op.startsWith('mov.b32')) return FREE;
   return { unit: 'half', slots: 1, latency: machine.convert, interval: 2 };
 }
 
 /**
- * Without .ftz their ranges are extended by a comparison and two multiplications; quotients are made of reciprocals.
+ * Without .ftz, a comparison and two multiplications extend the functions' range. Quotients are computed from
+ * reciprocals.
  */
 function specialCost({ statement, base, parts, type, machine }: Instruction): Cost {
   const { specialFunction, specialFunctionInterval: interval } = machine;
@@ -219,7 +220,7 @@ function accessCost({ statement, base, parts, machine }: Instruction): Cost {
   return { unit: isShared(parts) ? 'sharedStore' : 'globalStore', slots: 1, latency: 0, interval, bytes };
 }
 
-/** Of a lane. */
+/** Bytes per lane. */
 export function bytesOf(op: string): number {
   const parts = op.split('.');
   const bits = Number(/(\d+)$/.exec(parts.at(-1)!)?.[1] ?? 32);
@@ -228,7 +229,7 @@ export function bytesOf(op: string): number {
 }
 
 const M16N8K16 = 16 * 8 * 16;
-/** wmma's accumulators: as many accesses of 8 bytes. */
+/** Accesses of 8 bytes for wmma's accumulators. */
 const ACCUMULATOR_ACCESSES = 4;
 
 function matrixCost({ statement: { op }, base, parts, machine }: Instruction): Cost {

@@ -24,7 +24,7 @@ function traceOf(statements: unknown, words: readonly number[]): Buffer {
 
 const step = (statement: number, passes: number): number => ((passes << 20) | statement) >>> 0;
 
-test('statements, and of each block its warps with their steps', () => {
+test('readTrace() returns the statements and, for each block, its warps with their steps', () => {
   const trace = readTrace(traceOf([STATEMENT, STATEMENT], [1, 2, 1, step(0, 4), 2, step(1, 4095), step(0, 0)]));
   expect(trace.statements[0]!.operands[1]).toEqual({ kind: 'address', value: -16, name: '', registers: [2] });
   expect(trace.blocks.map((warps) => warps.map((warp) => [[...warp.statements], [...warp.passes]]))).toEqual([

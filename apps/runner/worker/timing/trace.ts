@@ -1,30 +1,32 @@
-/** What warps did on the emulator's PTX engine, as flashcore_emulator_trace gives it (libs/emulator/ptx/trace.h). */
+/**
+ * Trace of the warps on the emulator's PTX engine, as flashcore_emulator_trace returns it (libs/emulator/ptx/trace.h).
+ */
 
 export interface TracedOperand {
   kind: string;
-  /** An immediate's, or an address's offset. */
+  /** Value of an immediate, or offset of an address. */
   value: number;
   name: string;
   registers: number[];
 }
 
-/** A statement of PTX. */
+/** A PTX statement. */
 export interface Statement {
-  /** With what follows between the dots; empty: there is nothing to execute. */
+  /** The opcode with its dotted suffixes; empty if there is nothing to execute. */
   op: string;
   operands: TracedOperand[];
-  /** Register of the predicate, or -1. */
+  /** Register number of the predicate, or -1. */
   guard: number;
-  /** Statement that a branch goes to, or -1. */
+  /** Index of the statement that a branch goes to, or -1. */
   target: number;
   isLabel: boolean;
-  /** Another access to shared memory has this one's bytes too. */
+  /** Whether this access was merged into another access to shared memory. */
   isJoined: boolean;
-  /** A lane's, together with those of the accesses that joined it; 0: its own. */
+  /** Bytes per lane, including the accesses merged into this one; 0 if there are none, so the op's own size counts. */
   bytes: number;
 }
 
-/** One warp: the statement of each step, and its wavefronts in shared memory or sectors of global memory. */
+/** One warp: the statement of each step, with its wavefronts in shared memory or its sectors of global memory. */
 export interface WarpTrace {
   statements: Uint32Array;
   passes: Uint16Array;
@@ -39,10 +41,7 @@ export interface TracedLaunch {
 const STATEMENT_BITS = 20;
 const WORD_BYTES = 4;
 
-/**
- * Reads the trace of one launch, which the process with the candidate wrote. Errors: RangeError, TypeError,
- * SyntaxError.
- */
+/** Reads the trace of one launch, which the candidate's process wrote. Errors: RangeError, TypeError, SyntaxError. */
 export function readTrace(bytes: Buffer): TracedLaunch {
   let at = 0;
   const word = (): number => bytes.readUInt32LE((at += WORD_BYTES) - WORD_BYTES);

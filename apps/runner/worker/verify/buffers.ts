@@ -13,12 +13,12 @@ import { bytesText, entryOf } from '@flashcore/shared/text';
 /** Guard bytes before a buffer, and after it on a GPU. */
 const GUARD_BYTES = 4096;
 /**
- * Bytes of the guards, one value a run: the second is a NaN in every dtype, so that what depends on memory beyond a
- * tensor differs.
+ * The guards' byte in the first and in the second run. 0xff makes a NaN in every dtype, so a result that depends on
+ * memory beyond a tensor differs.
  */
 export const GUARDS = [0xa5, 0xff] as const;
 const WORD_BYTES = 2;
-/** An address farther from every buffer has nothing to do with them. */
+/** An address farther than this from every buffer is not related to any of them. */
 const NEAR_BYTES = 1n << 24n;
 
 interface GuardedBuffer {
@@ -27,16 +27,16 @@ interface GuardedBuffer {
   address: DevicePointer;
   bytes: number;
   bytesAfter: number;
-  /** What it is before each run; undefined: poison. */
+  /** Initial value before each run; undefined: poison. */
   initial?: Fill | undefined;
 }
 
-/** The tensors and workspaces of a plan on the device, each between guard bytes. */
 export interface BufferOptions {
-  /** false: allocations are the buffers alone, as a memory checker wants them. */
+  /** false: allocations have no guard bytes, as memory checkers require. */
   guarded?: boolean;
 }
 
+/** The tensors and workspaces of a plan on the device, each between guard bytes. */
 export class RunBuffers {
   readonly addresses: BufferAddresses;
   readonly #driver: CudaDriver;
@@ -71,8 +71,8 @@ export class RunBuffers {
     }
   }
 
-  // The emulator's allocations end at a guard page, which names the thread of the very first access beyond: guard bytes
-  // would only hide it.
+  // The emulator's allocations end at a guard page, which names the thread of the very first access beyond the end.
+  // Guard bytes after the buffer would only hide that access.
   #allocate(name: string, bytes: number, initial?: Fill): DevicePointer {
     const bytesBefore = this.#guardBytes;
     const bytesAfter = this.#driver.facts.simulated ? 0 : bytesBefore;
@@ -88,8 +88,8 @@ export class RunBuffers {
   }
 
   /**
-   * Fills outputs with a NaN pattern, and workspaces too: a value that is read before it was written then shows in an
-   * output. Buffers with an initial value get that.
+   * Fills outputs and workspaces with a NaN pattern, so that a value that is read before it is written shows in an
+   * output. Buffers with an initial value get that value instead.
    */
   poison(bits: number): void {
     const written = new Set([...outputsOf(this.#plan).map(({ name }) => name), ...this.addresses.workspace.keys()]);
@@ -107,12 +107,12 @@ export class RunBuffers {
       if (initial) this.#driver.fill(address, initial, Math.floor(bytes / initial.bytes));
   }
 
-  /** Bytes that have an initial value, and so belong to one launch. */
+  /** Bytes of the buffers with an initial value; these must be restored before every launch. */
   get initialisedBytes(): number {
     return this.#buffers.reduce((sum, { bytes, initial }) => sum + (initial ? bytes : 0), 0);
   }
 
-  /** By name. */
+  /** Downloads the outputs, by name. */
   outputs(): TensorsByName {
     return Object.fromEntries(outputsOf(this.#plan).map((output) => [output.name, this.#downloaded(output)]));
   }
@@ -129,7 +129,7 @@ export class RunBuffers {
     return address;
   }
 
-  /** The plan's inputs with their values. Errors: RangeError for values of another length. */
+  /** The plan's inputs with their values. Errors: RangeError if the number of values is wrong. */
   #inputs(inputs: TensorsByName): (readonly [TensorExtent, TensorBits])[] {
     return this.#plan.tensors
       .filter(({ direction }) => direction === 'in')
@@ -143,7 +143,7 @@ export class RunBuffers {
       });
   }
 
-  /** What the kernel changed and must not: inputs, guard bytes. */
+  /** Names of the inputs and guard bytes that the kernel changed although it must not. */
   modified(inputs: TensorsByName): string[] {
     const found: string[] = [];
     for (const [tensor, values] of this.#inputs(inputs))
@@ -163,7 +163,7 @@ export class RunBuffers {
     return guard.every((byte) => byte === this.#guard);
   }
 
-  /** "16 bytes past the end of O", for an address that a fault names; undefined for one that is near no buffer. */
+  /** Describes an address of a fault, for example "16 bytes past the end of O"; undefined if no buffer is near. */
   nameOf(address: bigint): string | undefined {
     let nearest: { text: string; distance: bigint } | undefined;
     for (const { name, address: start, bytes } of this.#buffers) {

@@ -30,7 +30,7 @@ export const NORMAL: InputRule = {
   valueScale: 1,
 };
 
-/** What draws normal values on all threads: an experiment draws 44 million, which take JavaScript two seconds. */
+/** Draws normal values on all threads. An experiment draws 44 million of them, which take two seconds in JavaScript. */
 export type NormalDrawer = Pick<Reference, 'normal' | 'derived'>;
 
 /**
@@ -80,7 +80,7 @@ interface TensorRule {
   dtype: TensorDtype;
 }
 
-/** The first tensor of each role keeps the stream of Q, K or V, so that attention's inputs stay the same bits. */
+/** The first tensor of each role keeps the stream of Q, K or V, so that attention's inputs keep their bits. */
 const ROLE_STREAMS = { q: 1, k: 2, v: 3 } as const satisfies Partial<Record<TensorRole, number>>;
 type StreamRole = keyof typeof ROLE_STREAMS;
 const DIRECTION_STREAM = 4;
@@ -93,10 +93,10 @@ function streamOf(tensor: TensorExtent, inputs: readonly TensorExtent[]): number
   return FIRST_OTHER_STREAM + inputs.filter((each) => !firsts.includes(each)).indexOf(tensor);
 }
 
-/** How a tensor is drawn: as a distribution says, or as its role does. */
+/** How a tensor is drawn, which a distribution or the tensor's role determines. */
 type DrawnKind = InputKind | 'slopes' | 'masked';
 
-/** Of N(0, 1) logits, as sinks: a head's weighs as much as one key or as hundreds. */
+/** Multiple of the logits' scale for sinks. A head's sink then weighs as much as one key or as hundreds. */
 const SINK_SCALE = 4;
 
 function ruleFor({ role }: TensorExtent, rule: InputRule): { kind: DrawnKind; scale: number } {
@@ -117,7 +117,9 @@ function ruleFor({ role }: TensorExtent, rule: InputRule): { kind: DrawnKind; sc
   }
 }
 
-/** Computed when it is first asked for: most rules need neither, and 65,535 heads have four million of each. */
+/**
+ * Computes a value when it is first needed. Most rules need none, and for 65,535 heads each has four million elements.
+ */
 function once<Value>(compute: () => Value): () => Value {
   let value: Value | undefined;
   return () => (value ??= compute());
@@ -160,7 +162,7 @@ function drawTensor(
   { dtype, random, scale, directions, exponents, groupOf }: Drawing,
 ): Float32Array<ArrayBuffer> {
   const values = new Float32Array(heads * rowCount * columns);
-  /** Noise of N(0, noise) everywhere, and `along(row)` times the head's direction. */
+  /** Fills with noise N(0, noise) and adds `along(row)` times the head's direction. */
   const rows = (noise: number, along: (row: number, head: number) => number): void => {
     if (noise > 0) random.fillNormal(values, noise * scale);
     const direction = directions();
@@ -171,16 +173,16 @@ function drawTensor(
       for (let d = 0; d < columns; d += 1) values[start + d]! += amount * direction[from + d]!;
     }
   };
-  /** Each element by itself. */
+  /** Replaces every element separately. */
   const each = (value: (now: number, head: number, channel: number) => number): void => {
     for (let i = 0; i < values.length; i += 1)
       values[i] = value(values[i]!, Math.floor(i / (columns * rowCount)), i % columns);
   };
   const ofHeads = <Value>(make: (head: number) => Value): Value[] =>
     Array.from({ length: heads }, (_, head) => make(head));
-  /** From 1/2 to 2, as many below 1 as above. */
+  /** A magnitude from 1/2 to 2, below 1 as often as above. */
   const magnitude = (): number => scale * 2 ** ((2 * random.next()) / 2 ** 32 - 1);
-  /** Along the direction of Q, the logits that this gives: Q K^T / sqrt(D) has D addends. */
+  /** The factor along the direction of Q that gives this logit, because Q K^T / sqrt(D) has D addends. */
   const logit = (wanted: number): number => wanted / Math.sqrt(columns);
   const last = Math.max(1, rowCount - 1);
   switch (rule) {
@@ -206,7 +208,7 @@ function drawTensor(
       rows(1, () => logit(FAR_LOGIT));
       break;
     case 'one_far': {
-      // The first head's is its last key: what leaves a tail out loses it.
+      // In the first head it is the last key, so that a kernel that skips the tail loses it.
       const keys = ofHeads((head) => (head === 0 ? last : random.below(rowCount)));
       rows(1, (row, head) => (row === keys[head] ? logit(FAR_LOGIT) : 0));
       break;
@@ -248,7 +250,7 @@ function drawTensor(
       each((now) => (random.below(OUTLIER_ONE_IN) === 0 ? now * OUTLIER_ELEMENT : now));
       break;
     case 'repeated': {
-      // Of the first head one row is another: a look at a few rows finds it as seldom as can be.
+      // In the first head only one row differs, so that checking a few rows is least likely to find it.
       random.fillNormal(values, scale);
       const others = ofHeads((head) => (head === 0 ? Math.min(last, 1 + random.below(last)) : undefined));
       const common = values.slice();
@@ -288,35 +290,37 @@ function drawTensor(
   return values;
 }
 
-/** From minus to plus this, so that a maximum of the first 64 or 128 keys lies far more than 88 below the last. */
+/** Logits range from -100 to 100, so the maximum of the first 64 or 128 keys is far more than 88 below the last. */
 const MOST_LOGIT = 100;
-/** Where exp() is infinite in fp32, or zero; a sum of fp16 logits is still far from its largest value. */
+/**
+ * At this logit exp() is infinite in fp32, or zero for its negative; a sum of fp16 logits is still far from overflow.
+ */
 const FAR_LOGIT = 120;
-/** Weights of 0.05, which a sum in fp16 no longer takes up once it has passed 128. */
+/** Gives weights of 0.05, which an fp16 sum no longer registers once it has passed 128. */
 const LOW_STEP_LOGIT = Math.log(0.05);
 const LARGEST_FP16 = 65_504;
 const SMALLEST_FP16 = 2 ** -24;
 
-/** Of a channel whose values are far from zero for every key, as in the keys of language models. */
+/** Offset of a channel whose values are far from zero for every key, as in the keys of language models. */
 const OUTLIER_CHANNEL = 64;
 const OUTLIER_ELEMENT = 8;
 const OUTLIER_ONE_IN = 64;
-/** Rows that are not the row that the others of their head are. */
+/** One row in this many differs from the common row of its head. */
 const REPEATED_ONE_IN = 8;
-/** Keys that a bias hides from a query. */
+/** A bias hides one key in this many from a query. */
 const MASKED_ONE_IN = 8;
-/** Q is divided by up to 2 to this, and K multiplied. */
+/** Q is divided by powers of two up to this exponent, and K is multiplied by them. */
 const MOST_CHANNEL_EXPONENT = 10;
 /**
- * From fp16's smallest subnormal number to half of its largest; of the others far enough from both ends that a sum of
- * products with weights stays in fp32's normal numbers.
+ * fp16 has all exponents from its smallest subnormal number to half of its largest number. The other dtypes stay far
+ * enough from both ends that a sum of products with weights stays in fp32's normal numbers.
  */
 const EXPONENTS: Readonly<Record<TensorDtype, { least: number; most: number }>> = {
   fp16: { least: -24, most: 14 },
   bf16: { least: -100, most: 100 },
   fp32: { least: -100, most: 100 },
 };
-/** So that heads have different exponents in the same channel. */
+/** Shift per head, so that heads have different exponents in the same channel. */
 const HEAD_SHIFT = 7;
 
 function drawDirections(length: number, seed: string): Float32Array {
@@ -331,7 +335,7 @@ function drawExponents(length: number, seed: string): Int8Array {
 
 type RowDrawing = Pick<Drawing, 'dtype' | 'random' | 'scale'>;
 
-/** Every row of a head is the same row; heads differ. */
+/** All rows of a head are equal; heads differ. */
 function constantRows({ heads, rows, columns }: Matrices, { dtype, random, scale }: RowDrawing): TensorBits {
   const tensor = emptyBits(heads * rows * columns, dtype);
   const row = new Float32Array(columns);

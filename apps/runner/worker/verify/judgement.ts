@@ -1,4 +1,4 @@
-/** Whether an answer is right: by the tolerance, by what rounding explains, and by its norm. */
+/** Judges whether an answer is right: by the tolerance, by what rounding explains, and by its norm. */
 import { isPlainAttention, type ProblemCase } from '@flashcore/shared/kernels';
 import { entryOf } from '@flashcore/shared/text';
 import type { Answers, Reference, RoundedAnswer } from '../driver/reference.ts';
@@ -10,25 +10,25 @@ import { ownReference } from './own-reference.ts';
 import { hasRounding, yardstickOf, type Yardstick } from './reference-book.ts';
 
 /**
- * Most that the error of 16 rows of a head may be in units of what rounding explains: honest kernels stay below 0.9,
- * one whose K and V have 8 bits is beyond 30 (docs/inputs.md). Where attention in plain arithmetic is worse, as
- * with logits of 100 that it rounds, twice as much as that.
+ * Maximum error of 16 rows of a head, in units of what rounding explains. Honest kernels stay below 0.9, and a kernel
+ * with 8-bit K and V exceeds 30 (docs/inputs.md). If attention in plain arithmetic has a larger error, as with logits
+ * of 100 that it rounds, the limit is twice that error.
  */
 const ROUNDING_LIMIT = 2;
 const ROUNDING_YARDSTICKS = 2;
 const MIN_NORM_RATIO = 0.5;
 
-/** What a request asks outputs to keep to. */
+/** The limits that a request sets for outputs. */
 export type JudgementLimits = Pick<VerifyRequest, 'tolerance' | 'ownTolerances' | 'judgeRounding'>;
 
-/** An output on one seed. */
+/** The judgement of an output on one seed. */
 export interface JudgedOutput {
   comparison: Comparison;
   /** Error of the worst 16 rows of a head, in units of what rounding explains. */
   rounding: OutputFigures['rounding'];
-  /** It is more than rounding explains, and the request wants that judged. */
+  /** Whether the error is more than rounding explains, if the request asks for that check. */
   beyondRounding: boolean;
-  /** Its norm is far from the reference's, and rounding does not explain that. */
+  /** Whether its norm is far from the reference's and rounding does not explain the difference. */
   trivialNorm: boolean;
 }
 
@@ -38,7 +38,7 @@ interface Outputs {
   limits: JudgementLimits;
 }
 
-/** Each output next to its answer. `poison`: the pattern that it was filled with before the run. */
+/** Compares each output with its answer. `poison` is the pattern that filled the output before the run. */
 export const compareOutputs = (
   reference: Reference,
   tensors: TensorsByName,
@@ -53,7 +53,7 @@ export const compareOutputs = (
   );
 
 interface Compared extends Outputs {
-  /** Of compareOutputs(). */
+  /** Result of compareOutputs(). */
   comparisons: readonly Comparison[];
   yardstick: Yardstick | undefined;
 }
@@ -83,7 +83,7 @@ export function judgeOutputs(
 export const isWrong = ({ comparison, beyondRounding, trivialNorm }: JudgedOutput): boolean =>
   comparison.mismatches > 0 || beyondRounding || trivialNorm;
 
-/** Whether rounding explains an output of zeros, as next to a sink that leaves keys no weight. */
+/** Whether rounding explains an output of zeros, for example if a sink leaves the keys no weight. */
 const mayVanish = (answer: RoundedAnswer): boolean =>
   hasRounding(answer) && squaresOf(answer.want) <= ROUNDING_LIMIT ** 2 * squaresOf(answer.rounding);
 
@@ -111,7 +111,7 @@ export async function answersOf(reference: Reference, kind: ProblemCase, { input
   return ownReference(own, kind, inputs);
 }
 
-/** How far plain attention is off; undefined if it does not apply to the case. */
+/** The error of plain attention; undefined if it does not apply to the case. */
 export const yardstickFor = (
   reference: Reference,
   kind: ProblemCase,

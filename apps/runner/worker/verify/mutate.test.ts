@@ -17,7 +17,7 @@ const KIND: ProblemCase = {
 const VALUES = [500, -1.0625, 0.001, 17, 18, 2 ** -130];
 
 test.each<[MutantChange, number[]]>([
-  // e4m3: 3 bits after the leading one, ties to even, steps of 2 ** -9 below 2 ** -6, at most 448.
+  // e4m3: 3 mantissa bits, ties to even, steps of 2 ** -9 below 2 ** -6, at most 448.
   [{ kind: 'round', tensor: 'Y', to: 'e4m3' }, [448, -1, 2 ** -9, 16, 18, 0]],
   [{ kind: 'flush', tensor: 'Y' }, [500, -1.0625, 0.001, 17, 18, 0]],
   [{ kind: 'clamp', tensor: 'Y', value: 17.5 }, [17.5, -1.0625, 0.001, 17, 17.5, 2 ** -130]],
@@ -34,7 +34,7 @@ test.each<[MutantChange, number[]]>([
   expect(Array.from(Y!, (_, index) => valueReader(Y!, 'fp32')(index))).toEqual(wanted.map(Math.fround));
 });
 
-test('a mutant of a table has other entries, which must be counts', () => {
+test('a mutant of a table changes its entries, which must be counts', () => {
   const problem = installedProblem('attention_decode');
   const kind: ProblemCase = {
     ...KIND,

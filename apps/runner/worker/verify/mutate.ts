@@ -1,4 +1,4 @@
-/** What a mutant makes of a case, of its inputs and of its outputs. */
+/** Applies a mutant to a case, its inputs or its outputs. */
 import { FlashcoreError } from '@flashcore/shared/contract';
 import {
   elementsOfTensor,
@@ -28,12 +28,14 @@ export interface Asked {
 type Setting = Extract<MutantChange, { kind: 'set' }>;
 type TensorChange = Exclude<TensorAct, { kind: 'entries' }>;
 
-/** What the oracle is asked instead; undefined: the same. Errors: INVALID_MANIFEST. */
+/**
+ * The case and inputs that the oracle gets instead; undefined if the mutant changes neither. Errors: INVALID_MANIFEST.
+ */
 export function mutatedQuestion(problem: Problem, { name, change }: ProblemMutant, asked: Asked): Asked | undefined {
   const { kind, inputs } = asked;
   if (change.kind === 'set') return otherValues(problem, { name, change, asked });
   const tensor = kind.tensors.find((each) => each.name === change.tensor);
-  // Another case of the problem may have the tensor.
+  // The tensor may belong to another case of the problem.
   if (tensor?.direction !== 'in') return undefined;
   const bits = entryOf(inputs, tensor.name)!;
   const after =
@@ -43,7 +45,7 @@ export function mutatedQuestion(problem: Problem, { name, change }: ProblemMutan
   return { kind, inputs: { ...inputs, [tensor.name]: after } };
 }
 
-/** The outputs that a mutant of an output leaves. `poison`: the pattern of what was never written. */
+/** Applies an output's mutant to the outputs. `poison` is the pattern of elements that were never written. */
 export function mutatedOutputs(
   { change }: ProblemMutant,
   kind: ProblemCase,
@@ -96,7 +98,7 @@ function otherValues(problem: Problem, { name, change, asked: { kind, inputs } }
   return { kind: mutated, inputs: Object.fromEntries(cut) };
 }
 
-/** The first indices of a tensor along each dimension. */
+/** The part of a tensor with the first indices along each dimension. */
 function firstOf(bits: TensorBits, whole: TensorExtent, part: TensorExtent): TensorBits {
   if (whole.dims.join() === part.dims.join()) return bits;
   const out = emptyBits(elementsOfTensor(part), part.dtype);
@@ -191,7 +193,7 @@ function alongDimension(
 }
 
 interface Format {
-  /** Bits after the leading one. */
+  /** Bits after the leading bit. */
   mantissa: number;
   /** Exponent of the smallest normal number. */
   least: number;
@@ -206,7 +208,10 @@ const FORMATS: Readonly<Record<Extract<TensorAct, { kind: 'round' }>['to'], Form
 };
 const LEAST_NORMAL: Readonly<Record<TensorDtype, number>> = { fp16: 2 ** -14, bf16: 2 ** -126, fp32: 2 ** -126 };
 
-/** To the nearest number of a format, ties to even; larger numbers become its largest, as satfinite conversions do. */
+/**
+ * Rounds to the nearest number of a format, ties to even. Larger numbers become the format's largest, as in satfinite
+ * conversions.
+ */
 export function rounded(value: number, { mantissa, least, largest }: Format): number {
   if (value === 0 || !Number.isFinite(value)) return value;
   const step = 2 ** (Math.max(Math.floor(Math.log2(Math.abs(value))), least) - mantissa);

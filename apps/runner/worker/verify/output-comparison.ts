@@ -4,7 +4,7 @@ import type { ElementError } from '@flashcore/shared/contract';
 import type { Plain } from '../messages/plain.ts';
 import type { ErrorBlocks } from '../messages/verifying.ts';
 
-/** What one run's output is against the reference. */
+/** The comparison of one run's output with the reference. */
 export interface Comparison {
   maxAbsError: number;
   sumAbsError: number;
@@ -19,14 +19,14 @@ export interface Comparison {
   worst?: Plain<ElementError>;
   firstMismatches: Plain<ElementError>[];
   errorMap: ErrorBlocks;
-  /** Root of the sum of squares of the output over that of the reference. */
+  /** Norm of the output divided by the norm of the reference. */
   normRatio: number;
 }
 
 const MAX_LISTED = 16;
 const MAP_ROWS = 16;
 const MAP_COLUMNS = 8;
-/** Maps of single heads are kept of so many at most: 32 KiB. */
+/** Maximum number of heads for which separate maps are kept: 32 KiB. */
 const MOST_HEADS = 64;
 
 export interface CompareOptions {
@@ -37,9 +37,9 @@ export interface CompareOptions {
 }
 
 /**
- * Compares an output with the fp64 reference, element by element. NaN, Inf and unwritten elements are mismatches; they
- * do not enter the error figures, which are over the finite elements. An element is NaN in the map where one of its
- * block is not finite.
+ * Compares an output with the fp64 reference, element by element. NaN, Inf and unwritten elements are mismatches and do
+ * not enter the error figures, which cover the finite elements. The error map has NaN for a block with an element that
+ * is not finite.
  */
 export function compareOutput(
   reference: Pick<Reference, 'compare'>,

@@ -17,7 +17,7 @@ const CASE: ProblemCase = {
   ],
 };
 
-// The case takes 4 + 40 + 4 + 3 * 52 bytes and the 12 of X. 2 as a double ends with the byte 0x40.
+// The case takes 4 + 40 + 4 + 3 * 52 bytes and X takes 12. The double 2 ends with the byte 0x40.
 const SEVERAL = String.raw`[ "$(wc -c)" -eq 216 ] && head -c 23 /dev/zero && printf '\100'`;
 
 const asked = (script: string) =>

@@ -7,14 +7,14 @@ import type { Answers } from '../driver/reference.ts';
 import { outputsOf, type TensorsByName } from '../driver/tensor-bits.ts';
 import type { Executor } from '../messages/device.ts';
 
-/** Dtype of flashcore_reference.h. */
+/** Dtype numbers of flashcore_reference.h. */
 const DTYPES: Readonly<Record<ElementDtype, number>> = { fp16: 0, bf16: 1, fp32: 2, int32: 3 };
 const NAME_BYTES = 32;
 const DOUBLE_BYTES = 8;
 const MOST_ERROR_BYTES = 4096;
 const LIMIT_MS = 120_000;
 
-/** Throws if the process does not return all outputs whole; the message quotes its stderr. */
+/** Returns the expected outputs. Throws if the process does not return all of them; the message quotes its stderr. */
 export async function ownReference(
   { program, args, env, mark, group }: Executor,
   computed: ProblemCase,
@@ -25,7 +25,8 @@ export async function ownReference(
   const output = Buffer.from(new ArrayBuffer(wanted));
   let got = 0;
   let said = '';
-  // The worker spawns it, as it does executors: only the judge may see a reference's inputs and outputs.
+  // The worker starts this process itself, like an executor, because only the judge may see a reference's inputs and
+  // outputs.
   const child = spawn(program, args, {
     env,
     stdio: ['pipe', 'pipe', 'pipe'],

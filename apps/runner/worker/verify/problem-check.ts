@@ -1,4 +1,4 @@
-/** Which mutants of a problem its cases find, judged as kernels are. */
+/** Determines which mutants of a problem its cases find. The outputs are judged like those of kernels. */
 import {
   formatShape,
   outputTolerances,
@@ -25,7 +25,7 @@ const TOLERANCE = 'parity';
 
 interface CheckOptions extends Omit<CheckProblemJob, 'problem' | 'cases' | 'referenceLibrary'> {
   reference: Reference;
-  /** Told before each case. */
+  /** Called before each case. */
   onCase?: (text: string) => void;
 }
 
@@ -84,7 +84,7 @@ interface JudgedCase {
   options: CheckOptions;
 }
 
-/** A right answer, and what is judged by it. */
+/** A right answer with its case, inputs and yardstick. */
 interface Right {
   kind: ProblemCase;
   inputs: TensorsByName;
@@ -93,7 +93,7 @@ interface Right {
   yardstick: Yardstick | undefined;
 }
 
-/** One case on one distribution. Optional outputs take part only where a mutant is one of them. */
+/** One case on one distribution. An optional output is included only for a mutant of that output. */
 class CaseJudge {
   readonly #problem: Problem;
   readonly #of: JudgedCase;
@@ -123,7 +123,7 @@ class CaseJudge {
     return this.#isFound(right, outputs) ? 'found' : 'missed';
   }
 
-  /** With the optional output of this name. */
+  /** The right answer, including the optional output of this name. */
   #right(optional: string): Promise<Right> {
     const known = this.#rights.get(optional);
     if (known) return known;

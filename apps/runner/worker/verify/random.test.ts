@@ -22,7 +22,7 @@ test('fillNormal() has the moments of N(0, 1)', () => {
   expect([mean, variance - 1, beyondTwo - 0.0455].map((value) => Math.abs(value) < 0.01)).toEqual([true, true, true]);
 });
 
-test('streams of one seed differ, the same stream repeats', () => {
+test('streams of one seed differ, and the same stream repeats', () => {
   const first = (stream: number): number[] => {
     const random = new CounterRandom('ff', stream);
     return Array.from({ length: 4 }, () => random.next());

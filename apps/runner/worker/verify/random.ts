@@ -1,7 +1,6 @@
 /**
- * Philox 2x32 with ten rounds (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC11): the n-th number
- * follows from seed and n alone, so
- * that an input can be repeated from its seed on any host.
+ * Philox 2x32 with ten rounds (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC11). The n-th number
+ * depends only on the seed and n, so an input can be repeated from its seed on any host.
  */
 export class CounterRandom {
   readonly key: number;
@@ -11,8 +10,8 @@ export class CounterRandom {
   #hasSecond = false;
 
   /**
-   * `seed` is hexadecimal, up to 32 digits, folded to 64 bits: the low half is the key, the high one and `stream` the
-   * counter's upper word.
+   * `seed` is hexadecimal, up to 32 digits, and is folded to 64 bits. The low half is the key; the high half and
+   * `stream` form the counter's upper word.
    */
   constructor(seed: string, stream: number) {
     const value = BigInt(`0x${seed}`);
@@ -21,7 +20,7 @@ export class CounterRandom {
     this.stream = (Number(folded >> 32n) ^ Math.imul(stream, 0x9e3779b9)) >>> 0;
   }
 
-  /** Uniform over the integers 0 .. 2^32 - 1. */
+  /** Returns a uniform integer in 0 .. 2^32 - 1. */
   next(): number {
     if (this.#hasSecond) {
       this.#hasSecond = false;
@@ -33,12 +32,12 @@ export class CounterRandom {
     return first;
   }
 
-  /** Uniform over 0 .. count - 1. */
+  /** Returns a uniform integer in 0 .. count - 1. */
   below(count: number): number {
     return Math.floor((this.next() / 2 ** 32) * count);
   }
 
-  /** Fills with N(0, 1) by Box and Muller, times `scale`. */
+  /** Fills with N(0, 1) times `scale`, by Box and Muller's method. */
   fillNormal(values: Float32Array, scale: number): void {
     for (let i = 0; i < values.length; i += 2) {
       const radius = scale * Math.sqrt(-2 * Math.log((this.next() + 1) / 2 ** 32));

@@ -5,19 +5,19 @@ import type { SeededInput } from '../messages/launchable.ts';
 import type { PreparedCase } from '../messages/verifying.ts';
 import { drawInputs } from './inputs.ts';
 
-/** Inputs, and what is right for them. */
+/** Inputs with their right answers. */
 export interface Answer {
   inputs: TensorsByName;
   answers: Answers;
-  /** Where it was asked for: of a case's first input of a rule. */
+  /** Set if the yardstick was asked for, which is done for a case's first input of each rule. */
   yardstick: Yardstick | undefined;
 }
 
-/** How far off attention in the plain arithmetic of the dtype is. */
+/** The error of attention in the plain arithmetic of the dtype. */
 export interface Yardstick {
   /** max|plain - fp64|. */
   maxAbsError: number;
-  /** The worst block's, in units of its rounding. */
+  /** The worst block's error, in units of its rounding. */
   roundingRatio: number;
 }
 
@@ -27,7 +27,7 @@ interface PlainOutput {
   output: OutputExtent;
 }
 
-/** How far plain attention is off. */
+/** The error of plain attention. */
 export function yardstickOf(reference: Reference, { plain, answers, output }: PlainOutput): Yardstick {
   const answer = answers.get(output.name)!;
   if (!hasRounding(answer)) throw new Error(`plain attention has no rounding of ${output.name} to be judged by`);
@@ -39,16 +39,16 @@ export function yardstickOf(reference: Reference, { plain, answers, output }: Pl
 
 export const hasRounding = (answer: RoundedAnswer): answer is Required<RoundedAnswer> => answer.rounding !== undefined;
 
-/** Of all that waits: 18 bytes each, 24 of fp32. */
+/** Maximum number of elements of everything that is kept: 18 bytes each, 24 for fp32. */
 const MAX_ELEMENTS = 24 * 1024 ** 2;
-/** Smaller tensors may lie where a collection moves them, and take no time. */
+/** Smaller tensors are not computed ahead: a garbage collection may move them, and they take no time. */
 const MIN_ELEMENTS = 1024;
 
 type Entry = { state: 'wanted' } | { state: 'computing'; answer: Promise<Answer> } | { state: 'there'; answer: Answer };
 
 /**
- * Inputs and references of a verification to come, computed on the library's threads while a kernel is still compiled.
- * They lie in this process's own memory, and none of it was ever the device's.
+ * Computes inputs and references of upcoming verifications on the library's threads while a kernel is still compiled.
+ * They are in this process's own memory, which was never the device's.
  */
 export class ReferenceBook {
   readonly #reference: Reference;
@@ -59,7 +59,7 @@ export class ReferenceBook {
     this.#reference = reference;
   }
 
-  /** Begins with these, in their order, and forgets what else there was. */
+  /** Starts computing these cases in their order, and forgets everything else. */
   prepare(cases: readonly PreparedCase[]): void {
     const entries = (this.#entries = new Map<string, Entry>());
     const wanted = within(cases);
@@ -70,8 +70,8 @@ export class ReferenceBook {
   }
 
   /**
-   * What was computed, or is about to be: it is waited for. Undefined: it was not begun, and is left to whoever asks.
-   * Given once.
+   * Returns the answer if it was computed, and waits for it if it is being computed. Undefined if it was not started,
+   * so the caller must compute it. Each answer is returned only once.
    */
   async take(kind: ProblemCase, input: SeededInput): Promise<Answer | undefined> {
     const key = keyOf(kind, input);
@@ -81,12 +81,12 @@ export class ReferenceBook {
     return entry?.state === 'there' ? entry.answer : undefined;
   }
 
-  /** How far one is; undefined: it is not here. */
+  /** How far an answer is; undefined if it is not here. */
   stateOf(kind: ProblemCase, input: SeededInput): Entry['state'] | undefined {
     return this.#entries.get(keyOf(kind, input))?.state;
   }
 
-  /** Forgets everything; settles when nothing is computed any more. */
+  /** Forgets everything; settles when no computation is running. */
   async clear(): Promise<void> {
     this.#entries = new Map();
     await this.#working;
@@ -98,7 +98,8 @@ export class ReferenceBook {
     const answer = this.#answer(kind, input, yardstick);
     entries.set(key, { state: 'computing', answer });
     const there = await answer.catch(() => undefined);
-    // Whoever came for it meanwhile has it, or the error; else it is computed when it is wanted, and fails there.
+    // take() removes an entry, and its caller gets the answer or the error. A failed entry that nobody took is removed
+    // here, so the answer is computed when it is needed and fails there.
     if (!there) entries.delete(key);
     else if (entries.has(key)) entries.set(key, { state: 'there', answer: there });
   }
@@ -109,8 +110,8 @@ export class ReferenceBook {
   }
 
   /**
-   * What is right for these inputs, computed on threads of their own from now on, whatever this thread waits for.
-   * Undefined: they are too small for that.
+   * The right answer for these inputs. Other threads compute it from now on, even while this thread is blocked.
+   * Undefined if a tensor is too small, or if the problem has its own reference.
    */
   async beside(kind: ProblemCase, inputs: TensorsByName, yardstick: boolean): Promise<Answer | undefined> {
     if (kind.operation === 'own' || hasSmallTensor(kind)) return undefined;
@@ -143,7 +144,7 @@ function within(cases: readonly PreparedCase[]): Wanted[] {
   });
 }
 
-/** Sorts names, so that a case has exactly one key. */
+/** The key of a case. Names are sorted so that a case has exactly one key. */
 const keyOf = ({ problem, dtype, values, tensors }: ProblemCase, { seed, rule }: SeededInput): string =>
   JSON.stringify([
     problem,
@@ -154,10 +155,10 @@ const keyOf = ({ problem, dtype, values, tensors }: ProblemCase, { seed, rule }:
     rule,
   ]);
 
-/** Elements of the largest tensor: a few queries may read very many keys. */
+/** Elements of the largest tensor. It need not be Q, because a few queries may read very many keys. */
 const elementsOf = ({ tensors }: ProblemCase): number => Math.max(...tensors.map(elementsOfTensor));
 
-/** Tables and optional outputs are small everywhere, and take no time. */
+/** Tables and optional outputs are ignored: they are small everywhere and take no time. */
 const hasSmallTensor = ({ tensors }: ProblemCase): boolean =>
   tensors.some(
     ({ dtype, optional, ...tensor }) => dtype !== 'int32' && !optional && elementsOfTensor(tensor) < MIN_ELEMENTS,

@@ -1,4 +1,4 @@
-/** Lengths, offsets and page tables, and the rows that no sequence owns. */
+/** Tests lengths, offsets and page tables, and rows that belong to no sequence. */
 import { expect, test } from 'vitest';
 import { installedProblem, parseProblem, problemCase, type ProblemCase } from '@flashcore/shared/kernels';
 import { tensorNamed, valueReader, type TensorsByName } from '../driver/tensor-bits.ts';
@@ -14,7 +14,7 @@ const contiguous = (values: Record<string, number>): ProblemCase =>
   problemCase(installedProblem('attention_decode'), { H: 2, Hkv: 1, D: 8, ...values }, 'fp16');
 
 test.each(SEEDS)(
-  'one sequence is full, and 0, 1, a page and one more or less are among the others: seed %s',
+  'one sequence is full, and lengths of 0, 1, a page, and a page plus or minus one occur: seed %s',
   (seed) => {
     const { lengths } = drawn(paged({ B: 7, Skv: 200, page: 16 }), seed);
     const found = Array.from(lengths!);
@@ -31,14 +31,14 @@ test('a single sequence is full, and lengths stay within a cache that is shorter
   }
 });
 
-test('the same seed draws the same tables, and another seed others', () => {
+test('the same seed draws the same tables, and another seed draws others', () => {
   const of = paged({ B: 7, Skv: 200, page: 16 });
   expect(drawn(of, 'a')).toEqual(drawn(of, 'a'));
   expect(drawn(of, 'a')['lengths']).not.toEqual(drawn(of, 'b')['lengths']);
   expect(drawn(of, 'a')['table']).not.toEqual(drawn(of, 'b')['table']);
 });
 
-test('timed launches have full caches, and tables that differ', () => {
+test('timed launches have full caches and different tables', () => {
   const of = paged({ B: 4, Skv: 40, page: 16 });
   const [one, other] = [drawn(of, '1', { evenLengths: true }), drawn(of, '2', { evenLengths: true })];
   expect([one['lengths'], other['lengths']]).toEqual([Uint32Array.of(40, 40, 40, 40), Uint32Array.of(40, 40, 40, 40)]);
@@ -46,7 +46,7 @@ test('timed launches have full caches, and tables that differ', () => {
 });
 
 test.each(SEEDS)(
-  'pages are in a shuffled order, each of one sequence, and only their rows are numbers: seed %s',
+  'pages are shuffled and belong to one sequence each, and only their rows are numbers: seed %s',
   (seed) => {
     const [page, ofSequence] = [4, 8];
     const of = paged({ B: 6, Skv: 30, page });
@@ -95,7 +95,7 @@ work: { flops: '4 * B * S * D' }
 `;
 const FLAT = parseProblem(FLAT_TEXT, 'problem.yaml');
 
-test.each(SEEDS)('pages of all sequences follow each other in one list, and no other has numbers: seed %s', (seed) => {
+test.each(SEEDS)('pages of all sequences are consecutive in one list, and other pages are NaN: seed %s', (seed) => {
   const of = problemCase(FLAT, { B: 6, S: 30, D: 8 }, 'bf16');
   const { lengths, begins, last, table, K } = drawn(of, seed);
   const owned = new Map<number, number>();
@@ -112,7 +112,7 @@ test.each(SEEDS)('pages of all sequences follow each other in one list, and no o
     expect(isNaNRow(row)).toBe(row % 4 >= (owned.get(Math.floor(row / 4)) ?? 0));
 });
 
-test.each(SEEDS)('lengths are multiples where they must be, and one is the longest: seed %s', (seed) => {
+test.each(SEEDS)('lengths are multiples if they must be, and one has the maximum length: seed %s', (seed) => {
   const text = '{ most: S, page: 4, multiple_of: 4 }';
   const whole = parseProblem(FLAT_TEXT.replace('{ most: S, page: 4 }', text), 'problem.yaml');
   const lengths = Array.from(drawn(problemCase(whole, { B: 9, S: 32, D: 8 }, 'bf16'), seed)['lengths']!);
@@ -120,7 +120,7 @@ test.each(SEEDS)('lengths are multiples where they must be, and one is the longe
   expect(lengths).toContain(0);
 });
 
-test('rows behind the length of a sequence are NaN in a contiguous cache', () => {
+test('rows after the end of a sequence are NaN in a contiguous cache', () => {
   const of = contiguous({ B: 5, Skv: 9 });
   const { lengths, K, V, Q } = drawn(of, '7');
   const nan = (tensor: 'K' | 'V') =>

@@ -1,4 +1,7 @@
-/** Draws the int32 inputs of a case: lengths of sequences, offsets, page tables; and marks rows that nobody owns. */
+/**
+ * Draws the int32 inputs of a case (lengths of sequences, offsets, page tables) and marks rows that belong to no
+ * sequence.
+ */
 import { elementsOfTensor, type DrawRule, type ProblemCase, type TensorExtent } from '@flashcore/shared/kernels';
 import { entryOf, setEntry } from '@flashcore/shared/text';
 import { emptyBits, filledElement, tensorNamed, type TensorBits, type TensorsByName } from '../driver/tensor-bits.ts';
@@ -21,7 +24,7 @@ export function drawTables(
   { random, evenLengths }: TableDrawing,
 ): Record<string, TensorBits> {
   const drawn: Record<string, TensorBits> = {};
-  // Offsets and pages follow from lengths.
+  // Lengths come first, because offsets and pages follow from them.
   for (const tensor of tensors)
     if (tensor.draw?.kind === 'lengths')
       setEntry(
@@ -47,7 +50,9 @@ function lengthsOfWork(tensor: TensorExtent, { most, sum = 0 }: LengthsRule): Te
   return drawn;
 }
 
-/** One sequence has the most rows; the next have lengths at which kernels go wrong; the others any. */
+/**
+ * One sequence has the maximum length, the next ones have lengths that often break kernels, and the others have any.
+ */
 function lengths(
   tensor: TensorExtent,
   { most, sum, page = 1, multipleOf = 1 }: LengthsRule,
@@ -71,7 +76,7 @@ interface Partition {
   random: CounterRandom;
 }
 
-/** One sequence always takes what the others leave. */
+/** Splits the sum among the sequences; one sequence takes whatever the others leave. */
 function lengthsOfSum(drawn: TensorBits, { sum, special, random }: Partition): TensorBits {
   const [last, ...places] = shuffled(Array.from(drawn.keys()), random);
   let left = sum;
@@ -98,7 +103,7 @@ function pageCounts(tensor: TensorExtent, { kind, page }: PageCountRule, ofLengt
   return drawn;
 }
 
-/** Entries behind a sequence's last page are pages of nobody, if there are any. */
+/** Entries after a sequence's last page name a page that belongs to no sequence, if there is one. */
 function pages(
   tensor: TensorExtent,
   { page, pool }: PagesRule,
@@ -119,21 +124,23 @@ function pages(
   return drawn;
 }
 
-/** A table with one dimension has the pages of a sequence behind those `before` it. */
+/**
+ * Index of a sequence's first page. In a table with one dimension it follows the `before` pages of earlier sequences.
+ */
 const firstPage = ({ dims }: TensorExtent, sequence: number, before: number): number =>
   dims.length === 1 ? before : sequence * dims[1]!;
 
-/** A NaN of every floating dtype, as 16-bit words; no poison of outputs. */
+/** A NaN in every floating dtype, as 16-bit words. It differs from the poison of outputs. */
 const NOBODYS = 0x7fff;
 
-/** Makes rows NaN that no sequence owns. */
+/** Fills rows that belong to no sequence with NaN. */
 export function markNobodysRows(bits: TensorBits, tensor: TensorExtent, of: ProblemCase, drawn: TensorsByName): void {
   const { rows, dims, dtype } = tensor;
   if (!rows) return;
   const owned = ownedRows(tensorNamed(of, rows.table), of, drawn);
   const nan = filledElement(NOBODYS, dtype);
   const strides = dims.map((_, dim) => elementsOfTensor({ dims: dims.slice(dim + 1) }));
-  // Dimensions within the innermost of the two are filled at once.
+  // Elements in the dimensions inside the inner one of the two are filled at once.
   const inner = strides[Math.max(rows.owner, rows.row)]!;
   for (let start = 0; start < bits.length; start += inner) {
     const at = (dim: number): number => Math.floor(start / strides[dim]!) % dims[dim]!;
@@ -141,7 +148,7 @@ export function markNobodysRows(bits: TensorBits, tensor: TensorExtent, of: Prob
   }
 }
 
-/** How many rows of a sequence, or of a page, somebody owns. */
+/** Returns a function that gives the number of rows in use in a sequence, or in a page. */
 function ownedRows(table: TensorExtent, of: ProblemCase, drawn: TensorsByName): (owner: number) => number {
   const { draw } = table;
   if (draw?.kind !== 'pages') return (sequence) => entryOf(drawn, table.name)![sequence]!;

@@ -15,14 +15,15 @@ import type { Comparison } from './output-comparison.ts';
 import type { ReferenceBook, Yardstick } from './reference-book.ts';
 
 /**
- * NaN patterns that no arithmetic gives, of 16 bits: NaNs as fp16 and bf16, and twice in a row as fp32. One a run, so
- * that an element that was never written differs between two runs.
+ * NaN patterns of 16 bits that no arithmetic produces: NaNs as fp16 and bf16, and as fp32 when repeated. Each run uses
+ * another one, so an element that was never written differs between two runs.
  */
 export const POISONS = [0xffda, 0x7fbc] as const;
 
 /**
- * FlashAttention's rule: max|out - ref| <= 2 max|plain - ref| + this. The yardstick max|plain - ref| is that of the
- * case's first seed of an input rule: other seeds of the rule differ little, and it costs as much as the reference.
+ * Constant term of FlashAttention's rule: max|out - ref| <= 2 max|plain - ref| + this. The yardstick max|plain - ref|
+ * comes from the case's first seed of an input rule, because other seeds of the rule differ little and each costs as
+ * much as the reference.
  */
 const FLASH_ATTENTION_ATOL = 1e-5;
 const REFERENCE_LIMIT_MS = 600_000;
@@ -34,7 +35,7 @@ interface SeedReport {
   /** Undefined if plain attention does not apply to the case. */
   yardstick: Yardstick | undefined;
   deterministic?: boolean;
-  /** Elements that are wrong only when the guards' bytes are others. */
+  /** Elements that are wrong only if the guards have other bytes. */
   straying: number;
   modified: string[];
   kernelSeconds: number;
@@ -42,7 +43,7 @@ interface SeedReport {
 }
 
 /**
- * Runs one case over its inputs, each judged by the CPU reference; stops after the first input that fails. Errors:
+ * Runs one case over its inputs and judges each by the CPU reference. Stops after the first input that fails. Errors:
  * CudaError when the kernel faults.
  */
 export async function verifyCase(
@@ -77,22 +78,22 @@ export async function verifyCase(
   return summarise(outputsOf(request.candidate.plan), reports, (performance.now() - started) / 1000);
 }
 
-/** What judges: the CPU reference, and what it has computed ahead. */
+/** The CPU reference, with the answers that it has computed ahead. */
 export interface References {
   reference: Reference;
   book: ReferenceBook;
-  /** Candidates run in processes of their own, whose memory is none of this one's. */
+  /** Whether candidates run in separate processes, which share no memory with this one. */
   separate: boolean;
 }
 
 interface SeedOptions {
   request: VerifyRequest;
-  /** What runs the input first; a second run is the candidate's own. */
+  /** Runs the input first; a second run uses the candidate itself. */
   first: CandidateRun;
   book: ReferenceBook;
   separate: boolean;
   input: SeededInput;
-  /** By the name of the input rule. */
+  /** Yardsticks by the name of the input rule. */
   yardsticks: Map<string, Yardstick>;
   checkDeterminism: boolean;
   tellOutput: boolean;
@@ -106,7 +107,7 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   const rule = options.input.rule.name;
   const beside =
     ahead || !options.separate ? undefined : options.book.beside(kind, inputs, !options.yardsticks.has(rule));
-  // Its error is told where it is waited for; a fault of the candidate comes first.
+  // A fault of the candidate comes first; an error of this promise is reported where it is awaited.
   beside?.catch(() => undefined);
   const kernelStarted = performance.now();
   const outputs = await options.first.once(inputs, POISONS[0], options.input.seed);
@@ -115,8 +116,8 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
     ? await run.once(inputs, POISONS[1], options.input.seed, GUARDS[1])
     : undefined;
   const kernelSeconds = (performance.now() - kernelStarted) / 1000;
-  // The reference comes after the candidate, or was computed ahead or beside it in memory that never was the device's:
-  // a kernel that returns stale memory must find none of it.
+  // The reference is computed after the candidate's runs, or earlier but in memory that was never the device's. A
+  // kernel that returns stale memory must not find the right answer there.
   await run.reporter.step('the CPU reference', REFERENCE_LIMIT_MS);
   const referenceStarted = performance.now();
   const known = ahead ?? (await beside);
@@ -132,7 +133,7 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
   const deterministic = again && compared.every(({ name }) => sameBits(entryOf(outputs, name)!, entryOf(again, name)!));
   const second = again && !deterministic && wrongElements(first) === 0 ? judge(again, POISONS[1]) : undefined;
   const wrongAgain = second === undefined ? 0 : wrongElements(second);
-  // Wrong the second time: by what lies around the buffers when the first bytes make it right again, else by chance.
+  // The second run is wrong. If the first guard bytes make it right again, the guards are the cause, otherwise chance.
   const byGuards =
     wrongAgain > 0 && wrongElements(judge(await run.once(inputs, POISONS[0], options.input.seed), POISONS[0])) === 0;
   const comparisons = second && wrongAgain > 0 && !byGuards ? second : first;
@@ -173,7 +174,7 @@ async function verifySeed(run: CandidateRun, reference: Reference, options: Seed
 const wrongElements = (comparisons: readonly Comparison[]): number =>
   comparisons.reduce((sum, { mismatches }) => sum + mismatches, 0);
 
-/** A candidate with its buffers on the device, run as often as wanted. */
+/** A candidate with its buffers on the device. It can be run repeatedly. */
 export class CandidateRun {
   readonly candidate: Candidate;
   readonly buffers: RunBuffers;
@@ -196,7 +197,10 @@ export class CandidateRun {
     return new CandidateRun(driver, candidate, reporter);
   }
 
-  /** One run of all launches on outputs filled with `poison`, the buffers surrounded by bytes of `guard`. */
+  /**
+   * Runs all launches once. Outputs are filled with `poison` before, and the buffers are surrounded by bytes of
+   * `guard`.
+   */
   async once(inputs: TensorsByName, poison: number, seed: string, guard: number = GUARDS[0]): Promise<TensorsByName> {
     this.buffers.guard(guard);
     this.buffers.upload(inputs);
@@ -209,13 +213,13 @@ export class CandidateRun {
     } catch (error) {
       throw error instanceof CudaError ? this.#placed(error, seed) : error;
     }
-    // Timed launches have no watcher beside them.
+    // Timed launches have no such limit.
     this.#driver.limitLaunches(0);
     await this.reporter.step('reading the output', PREPARE_LIMIT_MS);
     return this.buffers.outputs();
   }
 
-  /** With the buffer's name for the faulting address, which only this process knows. */
+  /** Adds the buffer at the faulting address, because only this process knows the buffers. */
   #placed(error: CudaError, seed: string): CudaError {
     const { emulator } = error.fault;
     const address = emulator?.kind === 'RACE' ? undefined : emulator?.address;
@@ -269,7 +273,7 @@ function summarise(
   };
 }
 
-/** An output over all seeds. */
+/** Combines an output's results over all seeds. */
 function outputReport({ name, dtype, tolerance }: OutputExtent, judged: readonly JudgedOutput[]): OutputReport {
   const comparisons = judged.map(({ comparison }) => comparison);
   const total = (pick: (comparison: Comparison) => number): number =>
@@ -305,7 +309,9 @@ function outputReport({ name, dtype, tolerance }: OutputExtent, judged: readonly
   };
 }
 
-/** FlashAttention's rule for the first output; undefined if plain attention does not apply to the case. */
+/**
+ * Whether FlashAttention's rule holds for the first output; undefined if plain attention does not apply to the case.
+ */
 function flashAttentionRule(reports: readonly SeedReport[]): boolean | undefined {
   if (reports.some(({ yardstick }) => yardstick === undefined)) return undefined;
   return reports.every(

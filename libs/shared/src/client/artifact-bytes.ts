@@ -6,11 +6,11 @@ import { callStreaming } from './calls.ts';
 import type { Link } from './job-events.ts';
 import { ResumePolicy, type ResumeOptions } from './resume.ts';
 
-/** Of an artifact: it is held in memory. Profiles of ncu, the largest, have some MiB. */
+/** Default limit on an artifact, because it is held in memory. The largest artifacts are ncu profiles of a few MiB. */
 const MOST_ARTIFACT_BYTES = 1024 ** 3;
 
 export interface ArtifactOptions extends ResumeOptions {
-  /** More than so many are refused; default 1 GiB. */
+  /** Larger artifacts are refused; default 1 GiB. */
   mostBytes?: number | undefined;
 }
 

@@ -57,8 +57,8 @@ export async function* callStreaming<Name extends ServerStreamingRpcName>(
   const cancel = () => call.cancel();
   signal?.addEventListener('abort', cancel, { once: true });
   if (onHeaders) call.once('metadata', onHeaders);
-  // The iteration reports errors; this one hears the CANCELLED that follows the end of an iteration that nobody waits
-  // for any more.
+  // The iteration reports errors. This listener takes the CANCELLED error after an iteration that nobody awaits any
+  // more.
   call.on('error', () => undefined);
   try {
     for await (const response of call) yield response as RpcResponse<Name>;
@@ -68,7 +68,7 @@ export async function* callStreaming<Name extends ServerStreamingRpcName>(
   }
 }
 
-/** Many requests, one answer; the next request is taken only when the channel has room for it. */
+/** Many requests, one answer. The next request is taken only when the channel has room for it. */
 export async function callUpload(
   client: Client,
   requests: Iterable<RpcRequest<'uploadSources'>>,
@@ -97,7 +97,7 @@ export async function callUpload(
       call.end();
     };
     send().catch((error: unknown) => {
-      // An answer that came before all was sent ends the wait for room, and says by itself what it is.
+      // An answer before the end of the upload ends the wait for room, and is itself the result.
       if (!ended.signal.aborted) call.emit('error', error);
     });
     return call;

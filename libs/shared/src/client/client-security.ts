@@ -1,13 +1,13 @@
-/** How a client proves who it is to a runner beyond this machine, and knows the runner. */
+/** How a client authenticates itself to a runner on another machine, and verifies that runner. */
 import { X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import { checkServerIdentity } from 'node:tls';
 import { type ChannelCredentials, type ChannelOptions, credentials, Metadata } from '@grpc/grpc-js';
 import { FlashcoreError } from '../contract/errors.ts';
 
-/** PEM texts, and a token. With a certificate and its key the client is known by them, with a token by that. */
+/** PEM texts and a token. The runner identifies the client by its certificate and key, or by the token. */
 export interface ClientSecurity {
-  /** Certificate of the authority that signed the runner's; undefined: one of the system's. */
+  /** Certificate of the authority that signed the runner's certificate; undefined: the system's authorities apply. */
   authority?: Buffer | undefined;
   certificate?: Buffer | undefined;
   key?: Buffer | undefined;
@@ -15,8 +15,8 @@ export interface ClientSecurity {
 }
 
 /**
- * Plain text without security: on this machine, or within the user's own tunnel. Errors: INVALID_REQUEST for what is no
- * PEM.
+ * Credentials for a channel. Without security it uses plain text, on this machine or inside the user's own tunnel.
+ * Errors: INVALID_REQUEST for text that is not PEM.
  */
 export function channelCredentials(address: string, security: ClientSecurity | undefined): ChannelCredentials {
   if (!security) return credentials.createInsecure();
@@ -51,8 +51,8 @@ function secureCredentials(address: string, { authority, key, certificate }: Cli
 }
 
 /**
- * grpc-js names the address in the TLS handshake. An IP address may not stand there (RFC 6066; Node warns on stderr): a
- * name does, and the certificate is checked against the address.
+ * grpc-js sends the address as server name in the TLS handshake, where an IP address is not allowed (RFC 6066; Node
+ * warns on stderr). A fixed name is sent instead, and the certificate is checked against the IP address.
  */
 export const tlsChannelOptions = (address: string, security: ClientSecurity | undefined): ChannelOptions =>
   security && ipOf(address) !== undefined ? { 'grpc.ssl_target_name_override': 'flashcore-runner' } : {};
@@ -62,7 +62,7 @@ function ipOf(address: string): string | undefined {
   return isIP(host) ? host : undefined;
 }
 
-/** When a certificate ends; undefined for what is none, which the connection refuses. */
+/** When a certificate expires; undefined if the text is not a certificate, which the connection will refuse. */
 export function endOfCertificate(pem: Buffer): Date | undefined {
   try {
     return new Date(new X509Certificate(pem).validTo);

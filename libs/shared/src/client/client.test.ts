@@ -25,12 +25,12 @@ import { sha256Of } from '../contract/digest.ts';
 import { cutting, fail, JOB, recordedEvents, replay, serve } from '../testing/fake-runner.ts';
 import { until } from '../testing/wait-for.ts';
 
-test('watch() joins the pieces of connections cut at random bytes to the whole log', async () => {
+test('watch() joins the pieces of connections that are cut at random bytes into the whole log', async () => {
   const events = recordedEvents(120);
   const runner = await started({ watchJob: (call) => void replay(events)(call, call.request.afterSequence) });
   const random = new Random(1);
   let connections = 0;
-  // The first ones live through the greeting; the others end anywhere, every sixth within the HTTP/2 handshake.
+  // The first connections survive the greeting. The others end anywhere, every sixth one within the HTTP/2 handshake.
   using proxy = await cutting(
     runner.port,
     () => (++connections <= 8 ? 1_000 : 0) + Math.floor(10 ** ((connections % 6 === 0 ? 1 : 2.5) + random.uniform())),
@@ -48,7 +48,7 @@ test('watch() joins the pieces of connections cut at random bytes to the whole l
   expect(states).toEqual(new Set(['reconnecting', 'connected']));
 });
 
-test('watch() takes up streams that a server ends, skips in, repeats in or breaks off', async () => {
+test('watch() resumes streams that end early, skip events, repeat events or break', async () => {
   const events = recordedEvents(12);
   let calls = 0;
   const runner = await started({
@@ -101,7 +101,7 @@ test('start() sends one request_id until the first event, and watches the same j
   expect(seen).toEqual([`build ${id}`, `build ${id}`, `watch ${JOB} 2`]);
 });
 
-test('a call that resumes waits for a runner that is away for seconds, and tells so', async () => {
+test('a call with `resume` waits for a runner that is away for seconds, and reports it', async () => {
   const first = await started({});
   const client = await connectTo(first.address);
   first.stop();
@@ -121,7 +121,7 @@ test('a call that resumes waits for a runner that is away for seconds, and tells
   });
 });
 
-test('start() throws what the runner answers, at once', async () => {
+test('start() throws the error of the runner at once', async () => {
   const answer = new FlashcoreError(
     'KERNEL_NOT_FOUND',
     { nearest: 'flashcore_v6' },
@@ -146,7 +146,7 @@ test('start() throws what the runner answers, at once', async () => {
   });
 });
 
-test('a watch that is aborted ends at once with the reason, while streaming, waiting for an event and waiting to reconnect', async () => {
+test('an aborted watch ends at once with the reason, in any state', async () => {
   const runner = await started({
     watchJob: (call) => {
       if (call.request.name === 'lost') call.emit('error', { code: status.UNAVAILABLE, details: 'gone' });
@@ -199,7 +199,7 @@ test('a watch of a runner that stays away throws RUNNER_UNREACHABLE after its li
     frozen = leave.startsWith('is frozen');
     if (frozen) proxy.cutAll();
     else proxy[Symbol.dispose]();
-    // It waits no longer where this machine's clock is set back meanwhile.
+    // Setting back this machine's clock meanwhile must not prolong the wait.
     const { now } = Date;
     await until(() => lost);
     Date.now = () => now() - 3_600_000;
@@ -214,7 +214,7 @@ test('a watch of a runner that stays away throws RUNNER_UNREACHABLE after its li
   }
 });
 
-test('connect() names an address where nothing, nothing useful or another version answers, within 3 s', async () => {
+test('connect() names an address where nothing, another service or another version answers, within 3 s', async () => {
   const silent = createServer(() => undefined);
   const chatty = createServer((socket) => socket.on('error', () => undefined).end('HTTP/1.1 400 Bad Request\r\n\r\n'));
   const ports = await Promise.all(
@@ -253,7 +253,7 @@ test('connect() names an address where nothing, nothing useful or another versio
   );
 });
 
-test('a request whose bytes are no message is INVALID_ARGUMENT, for unary and streaming calls, and the server lives on', async () => {
+test('malformed requests get INVALID_ARGUMENT in unary and streaming calls, and the server lives on', async () => {
   const runner = await started({
     watchJob: () => {
       throw new Error('a malformed request reached its handler');
@@ -280,7 +280,7 @@ test('a request whose bytes are no message is INVALID_ARGUMENT, for unary and st
   await connectTo(runner.address);
 });
 
-test('statuses stay small however much an error says, and keep what fits', () => {
+test('statuses stay small however long an error is, and keep what fits', () => {
   const long = 'µ'.repeat(5_000);
   const error = new FlashcoreError('INVALID_MANIFEST', { path: long, key: 'launches[0].grid' }, long, {
     violations: Array.from({ length: 300 }, (_, index) => ({ field: `field${index}`, description: long })),
@@ -297,7 +297,7 @@ test('statuses stay small however much an error says, and keep what fits', () =>
   });
 });
 
-test('a foreign error becomes INTERNAL with an incident and none of its own text', () => {
+test('a foreign error becomes INTERNAL with an incident number and without its own text', () => {
   const answer = statusFromError(new Error('/home/somebody/secret.ts exploded'));
   expect(answer.code).toBe(status.INTERNAL);
   expect(JSON.stringify(answer)).not.toContain('secret');
@@ -310,7 +310,7 @@ interface UploadPiece {
   finish: boolean;
 }
 
-test('uploadFolder() sends what the runner misses in pieces, and nothing that is no source', async () => {
+test('uploadFolder() sends the missing sources in pieces and no other files', async () => {
   const folder = await kernelFolder();
   const large = Buffer.alloc(200_000, 'x');
   await writeFile(join(folder, 'tables.cuh'), large);
@@ -342,13 +342,13 @@ test('uploadFolder() sends what the runner misses in pieces, and nothing that is
   expect(kept.size).toBe(4);
 });
 
-test('uploadFolder() throws what the runner answers in the middle of an upload', async () => {
+test('uploadFolder() throws the error that the runner returns in the middle of an upload', async () => {
   const folder = await kernelFolder();
   await writeFile(join(folder, 'tables.cuh'), Buffer.alloc(7_000_000, 'x'));
   const runner = await started({
     findMissingSources: (call, done) =>
       done(null, { missingSha256: call.request.files.map(({ sha256 }) => sha256) } as never),
-    // Without a reader the client's stream fills up, and the answer must end its wait for room.
+    // Nobody reads the client's stream, so it fills up; the answer must end the client's wait for room.
     uploadSources: (_call, done) =>
       // eslint-disable-next-line flashcore/no-fixed-wait -- the client is to fill its stream meanwhile
       void setTimeout(100).then(() =>
@@ -363,7 +363,7 @@ test('uploadFolder() throws what the runner answers in the middle of an upload',
   });
 });
 
-test('what a runner tells without an end comes to one: pages, artifacts, events that it says it no longer has', async () => {
+test('endless replies of a runner come to an end: pages, artifacts, repeated EVENTS_EXPIRED', async () => {
   let pages = 0;
   const expired = new FlashcoreError('EVENTS_EXPIRED', { first: '5' }, 'no longer kept');
   const runner = await started({
@@ -391,7 +391,7 @@ test('what a runner tells without an end comes to one: pages, artifacts, events 
   expect(firsts).toEqual([5n]);
 });
 
-test('readArtifact() goes on where a stream was cut, and refuses bytes of another digest', async () => {
+test('readArtifact() continues after a cut stream and refuses bytes with another digest', async () => {
   const bytes = Buffer.from(Array.from({ length: 100_000 }, (_, index) => index % 251));
   const runner = await started({
     readArtifact: (call) => {
@@ -406,7 +406,7 @@ test('readArtifact() goes on where a stream was cut, and refuses bytes of anothe
   expect((await rejection(client.readArtifact('0'.repeat(64)))).error).toMatchObject({ reason: 'DIGEST_MISMATCH' });
 });
 
-test('a closed client keeps no process alive, over a Unix socket too', async () => {
+test('a closed client does not keep the process alive, also over a Unix socket', async () => {
   const folder = await temporaryFolder();
   const runner = await serve({}, `unix:${join(folder, 'r.sock')}`);
   onTestFinished(() => runner.stop());

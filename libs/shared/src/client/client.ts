@@ -33,18 +33,18 @@ import { readSourceTree } from '../kernels/source-tree.ts';
 const CONNECT_TIMEOUT_MS = 2_500;
 const UNARY_TIMEOUT_MS = 30_000;
 const UPLOAD_TIMEOUT_MS = 300_000;
-/** Pauses before a cut call is made again. */
+/** Pauses before each retry of a cut call. */
 const AGAIN_AFTER_MS = [50, 200, 500];
 
 export interface ConnectOptions {
   /** "host:port" or "unix:/path". */
   address: string;
   signal?: AbortSignal | undefined;
-  /** For a runner that serves TLS; undefined: plain text. */
+  /** Set for a runner that serves TLS; undefined: plain text. */
   security?: ClientSecurity | undefined;
-  /** What texts call it; default: the address. */
+  /** The runner's name in texts; default: the address. */
   name?: string | undefined;
-  /** How long to wait for its greeting; default 2.5 s. */
+  /** How long to wait for the runner's greeting; default 2.5 s. */
   timeoutMs?: number | undefined;
 }
 
@@ -52,16 +52,16 @@ export interface CallOptions {
   signal?: AbortSignal | undefined;
   /** Default 30 s. */
   timeoutMs?: number | undefined;
-  /** Waits for a lost runner as a job's stream does; default: gives up within a second. */
+  /** Waits for a lost runner, like a job's stream; by default the call gives up within a second. */
   resume?: ResumeOptions | undefined;
 }
 
 /**
- * A connection to one runner. All methods throw FlashcoreError: with the runner's reason, or RUNNER_UNREACHABLE when it
- * is lost; and the signal's reason when aborted.
+ * A connection to one runner. All methods throw FlashcoreError with the runner's reason, or with RUNNER_UNREACHABLE if
+ * the runner is lost. An aborted call throws the signal's reason.
  */
 export class RunnerClient {
-  /** As texts call it. */
+  /** The runner's name in texts. */
   readonly address: string;
   readonly #link: Link;
   readonly #attempt: Attempt;
@@ -83,8 +83,8 @@ export class RunnerClient {
   }
 
   /**
-   * Reaches a runner and checks that it speaks this API. Errors, soon after the time limit: RUNNER_UNREACHABLE,
-   * UNAUTHENTICATED, VERSION_MISMATCH; INVALID_REQUEST for an address that is none.
+   * Connects to a runner and checks that it speaks this API. Errors, soon after the time limit: RUNNER_UNREACHABLE,
+   * UNAUTHENTICATED, VERSION_MISMATCH; INVALID_REQUEST for an invalid address.
    */
   static async connect(options: ConnectOptions): Promise<RunnerClient> {
     requireAddress(options.address);
@@ -98,17 +98,19 @@ export class RunnerClient {
     }
   }
 
-  /** What GetHost said when the connection was made. */
+  /** GetHost's answer when the connection was made. */
   get host(): Host {
     return this.#greeting!.host;
   }
 
-  /** Whom the runner takes this client for; undefined where it is older than roles. */
+  /** The runner's view of who this client is; undefined if the runner is older than roles. */
   get caller(): Caller | undefined {
     return this.#greeting!.caller;
   }
 
-  /** What the runner judged by when the connection was made; empty where it is older than the digest. */
+  /**
+   * Digest of what the runner judged by when the connection was made; empty if the runner is older than the digest.
+   */
   get judgingDigest(): string {
     return this.#greeting!.judgingDigest;
   }
@@ -143,10 +145,9 @@ export class RunnerClient {
     this.#unary('findMissingSources', request, options);
 
   /**
-   * Starts a job and gives its events until `finished`. A dropped stream is taken up again through WatchJob. The
-   * request carries a UUID (its own, or a fresh one), so that a stream which drops before its first event starts no
-   * second job. Errors: as the RPC's, before the
-   * first event; afterwards RUNNER_UNREACHABLE.
+   * Starts a job and yields its events until `finished`. A dropped stream is resumed through WatchJob. The request
+   * carries a UUID (the caller's or a new one), so a stream that drops before its first event does not start a second
+   * job. Errors: those of the RPC before the first event; afterwards RUNNER_UNREACHABLE.
    */
   start<Name extends JobRpcName>(method: Name, request: RpcRequestInit<Name>, options: ResumeOptions = {}): JobEvents {
     const identified = withRequestId(method, request);
@@ -156,8 +157,8 @@ export class RunnerClient {
   }
 
   /**
-   * Gives a job's events after a given one until `finished`; a dropped stream is taken up again. Errors: JOB_NOT_FOUND,
-   * EVENTS_EXPIRED (unless `onExpired` takes it: the stream then starts at the first event still kept),
+   * Yields a job's events after a given one until `finished`; a dropped stream is resumed. Errors: JOB_NOT_FOUND,
+   * EVENTS_EXPIRED (unless `onExpired` is set: the stream then starts at the first event still kept),
    * RUNNER_UNREACHABLE.
    */
   watch(job: string, { afterSequence = 0n, ...options }: WatchOptions = {}): JobEvents {
@@ -165,8 +166,8 @@ export class RunnerClient {
   }
 
   /**
-   * Sends a kernel folder's files that the runner does not have yet. Errors: INVALID_MANIFEST, INVALID_REQUEST (too
-   * large), DISK_FULL.
+   * Uploads those files of a kernel folder that the runner does not have yet. Errors: INVALID_MANIFEST, INVALID_REQUEST
+   * (too large), DISK_FULL.
    */
   async uploadFolder(path: string, options: CallOptions = {}): Promise<KernelReference> {
     const [{ tree, contents }, git] = await Promise.all([readSourceTree(path), gitState(path)]);
@@ -182,14 +183,14 @@ export class RunnerClient {
   }
 
   /**
-   * An artifact's bytes, checked against the digest; goes on where a dropped stream ended. Errors: ARTIFACT_NOT_FOUND,
+   * Reads an artifact and checks its digest. A dropped stream is resumed where it ended. Errors: ARTIFACT_NOT_FOUND,
    * DIGEST_MISMATCH, RUNNER_UNREACHABLE.
    */
   readArtifact(sha256: string, options: ArtifactOptions = {}): Promise<Buffer> {
     return artifactBytes(this.#link, sha256, options);
   }
 
-  /** Ends the connection; it no longer keeps the process alive. Running calls end with an error, jobs go on. */
+  /** Closes the connection, so it no longer keeps the process alive. Running calls end with an error; jobs continue. */
   close(): void {
     this.#link.channel.close();
   }
@@ -208,12 +209,12 @@ export class RunnerClient {
       init as RpcRequestInit<UnaryRpcName>,
     ) as RpcRequest<Name>;
     const call = () => callUnary(this.#link.channel, name, request, { timeoutMs: UNARY_TIMEOUT_MS, ...options });
-    // Every such call may be made twice: it reads, cancels what is then cancelled, or has a request_id. The channel
-    // connects anew by itself.
+    // Every unary call is safe to repeat: it only reads, repeats a cancellation, or has a request_id. The channel
+    // reconnects by itself.
     return (options.resume ? this.#resumed(call, name, options.resume) : this.#again(call)).catch(this.#explain);
   }
 
-  /** A call that is made again until the runner is back, or was away for too long. */
+  /** Repeats a call until the runner is back, or gives up if it was away for too long. */
   async #resumed<Response>(call: () => Promise<Response>, name: string, options: ResumeOptions): Promise<Response> {
     const policy = new ResumePolicy(this.#link.channel, this.address, options);
     for (;;) {
@@ -222,14 +223,14 @@ export class RunnerClient {
         policy.progress();
         return response;
       } catch (cause) {
-        // A runner that is there and does not answer had its time.
+        // A runner that is reachable but does not answer has had its time.
         if (isServiceError(cause) && cause.code === status.DEADLINE_EXCEEDED) throw cause;
         await policy.waitAfter(cause, name);
       }
     }
   }
 
-  /** A call whose connection was cut is made again, some times. */
+  /** Repeats a call a few times if its connection was cut. */
   async #again<Response>(
     call: () => Promise<Response>,
     mayPass: (error: ServiceError) => boolean = ({ code }) => code === status.UNAVAILABLE,
@@ -245,7 +246,7 @@ export class RunnerClient {
     return call();
   }
 
-  /** Makes a FlashcoreError of a failed call; to be given to catch(). */
+  /** Turns a failed call's error into a FlashcoreError; pass it to catch(). */
   readonly #explain = (error: unknown): never => {
     if (!isServiceError(error)) throw error;
     const lost =
@@ -258,7 +259,8 @@ export class RunnerClient {
     const deadline = Date.now() + timeoutMs;
     const call = () =>
       callUnary(this.#link.channel, 'getHost', request, { signal, timeoutMs: Math.max(1, deadline - Date.now()) });
-    // Nothing that was never there is waited for, and a certificate that is refused looks like a cut at first.
+    // A greeting does not wait for a runner that was never there, and retries cuts because a refused certificate first
+    // looks like one.
     const { host, caller, judgingDigest } = await this.#again(call, isCut).catch((error: unknown) => {
       if (!isServiceError(error)) throw error;
       if (hasErrorDetails(error)) throw errorFromStatus(error);
@@ -277,7 +279,7 @@ interface Greeting {
   readonly judgingDigest: string;
 }
 
-/** grpc-js takes nearly any text as an address, and port 443 where none is given. */
+/** Checks the address, because grpc-js accepts nearly any text and uses port 443 if none is given. */
 function requireAddress(address: string): void {
   const port = /^(?:\[[0-9a-fA-F:.]+\]|[^\s:/]+):(\d{1,5})$/.exec(address)?.[1];
   if (

@@ -2,7 +2,7 @@ import { status, type ServiceError } from '@grpc/grpc-js';
 import { expect, test } from 'vitest';
 import { connectionError } from './connection-error.ts';
 
-/** The text for a connection that failed with these details. */
+/** The error text for a connection that failed with these details. */
 function textFor(address: string, details: string, { secured = false } = {}): string {
   const cause = Object.assign(new Error(details), { code: status.UNAVAILABLE, details }) as unknown as ServiceError;
   return connectionError({ address, secured, withCertificate: false }, cause).message;
@@ -10,7 +10,7 @@ function textFor(address: string, details: string, { secured = false } = {}): st
 
 test.each([
   ['127.0.0.1:50051', 'start one with "flashcore-runner serve --address 127.0.0.1:50051", or name another address'],
-  // Without TLS serve refuses the address of a host, so it is no remedy there.
+  // Without TLS, serve refuses a host's address, so the text must not suggest it.
   [
     'gpu-box:50051',
     'look on gpu-box whether one serves (with TLS: "flashcore-runner serve --address 0.0.0.0:50051") and no firewall is between, or name another address',
@@ -21,19 +21,19 @@ test.each([
   );
 });
 
-test('a name that nobody knows needs no runner', () => {
+test('a name that no name server knows gets no advice to start a runner', () => {
   expect(textFor('nohost:50051', 'Name resolution failed for target dns:nohost:50051')).toBe(
     "No name server knows nohost (Name resolution failed for target dns:nohost:50051): correct the host's name, or use its IP address",
   );
 });
 
-test('a login at a runner without TLS is told that it needs none', () => {
+test('a client with a login learns that a runner without TLS needs none', () => {
   expect(textFor('127.0.0.1:50051', 'SSL routines:wrong version number', { secured: true })).toContain(
     'a runner without TLS needs no login (fa-tui --runner 127.0.0.1:50051;',
   );
 });
 
-test('a certificate that ended is named, whatever the runner makes of it', () => {
+test('an expired certificate is named, whatever the runner answers', () => {
   const cause = Object.assign(new Error('reset'), {
     code: status.UNAVAILABLE,
     details: 'read ECONNRESET',

@@ -1,20 +1,20 @@
-/** What a client that could not connect is told: what was found at the address, and what to do about it. */
+/** Errors for a client that could not connect: what was found at the address, and what to do about it. */
 import { type ServiceError, status } from '@grpc/grpc-js';
 import { FlashcoreError } from '../contract/errors.ts';
 import { API_VERSION } from './grpc.ts';
 
-/** What the client brought along to the connection. */
+/** How the client tried to connect. */
 export interface Attempt {
   address: string;
-  /** TLS was spoken. */
+  /** Whether TLS was used. */
   secured: boolean;
-  /** With a certificate of the client's own. */
+  /** Whether the client sent a certificate of its own. */
   withCertificate: boolean;
-  /** When that ends. */
+  /** When that certificate expires. */
   certificateEnds?: Date | undefined;
 }
 
-/** RUNNER_UNREACHABLE, or UNAUTHENTICATED where a secured connection was refused. */
+/** RUNNER_UNREACHABLE, or UNAUTHENTICATED if a secured connection was refused. */
 export function connectionError(attempt: Attempt, cause: ServiceError): FlashcoreError {
   const refusal = attempt.secured ? tlsProblem(attempt, cause) : plainProblem(attempt, cause);
   if (refusal) return refusal;
@@ -41,7 +41,7 @@ function whyNoRunner({ code, details }: ServiceError): string {
   return 'what answers there is not a runner';
 }
 
-/** RUNNER_UNREACHABLE for a connection that had been made, and is lost. */
+/** RUNNER_UNREACHABLE for an established connection that was lost. */
 export function connectionLost(address: string, cause: ServiceError): FlashcoreError {
   if (!CUT.test(cause.details)) return connectionError({ address, secured: false, withCertificate: false }, cause);
   return new FlashcoreError(
@@ -59,24 +59,24 @@ export const versionMismatch = (address: string, found: string): FlashcoreError 
     `The runner at ${address} speaks API ${found}, and this program ${API_VERSION}: install the same version of flashcore on both sides`,
   );
 
-/** Beyond its own machine a runner serves with TLS alone. */
+/** A runner serves other machines only with TLS. */
 const startRemedy = (address: string): string =>
   /^(127\.|localhost:|\[::1\])/.test(address)
     ? `start one with "flashcore-runner serve --address ${address}", or name another address`
     : `look on ${hostOf(address)} whether one serves (with TLS: "flashcore-runner serve --address 0.0.0.0:${address.split(':').at(-1)}") and no firewall is between, or name another address`;
 
 const NO_NAME = /ENOTFOUND|EAI_AGAIN|Name resolution/;
-// Nothing listens there, or the network does not lead there.
+// Nothing listens at the address, or the network does not reach it.
 const NO_CONNECTION =
   /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|ENOENT|EACCES|Name resolution/;
-// A connection that was made and then cut reaches grpc-js' callers with no cause at all, or with the socket's.
+// When an established connection is cut, grpc-js gives its callers either no cause or the socket's.
 const CUT = /Failed to connect|ECONNRESET|socket hang up|EPIPE|Connection dropped|socket disconnected/;
 
-/** Whether a connection that had been made was cut: the next one may live. */
+/** Whether an established connection was cut, so that the next one may succeed. */
 export const isCut = ({ code, details }: ServiceError): boolean =>
   code === status.UNAVAILABLE && CUT.test(details) && !NO_CONNECTION.test(details);
 
-/** Text of OpenSSL or Node, what it means, what to do. The first that fits counts. */
+/** Texts of OpenSSL or Node, each with its meaning and a remedy. The first match counts. */
 const TLS_PROBLEMS: readonly [found: RegExp, (attempt: Attempt) => string][] = [
   [
     /altnames/,
@@ -119,7 +119,7 @@ function tlsProblem(attempt: Attempt, cause: ServiceError): FlashcoreError | und
   );
 }
 
-/** What a runner that refuses an expired certificate says depends on the moment: this machine can read it itself. */
+/** A runner's answer to an expired certificate varies, so this machine reads the certificate's date itself. */
 const expired = ({ address, certificateEnds }: Attempt, cause: ServiceError): FlashcoreError =>
   new FlashcoreError(
     'UNAUTHENTICATED',
@@ -146,8 +146,8 @@ function plainProblem({ address }: Attempt, cause: ServiceError): FlashcoreError
 
 const hostOf = (address: string): string => address.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
 
-// grpc-js wraps what the system said: "No connection established. Last error: Error: connect ECONNREFUSED … Resolution
-// note: "; OpenSSL adds thread, file and line.
+// grpc-js wraps the system's text: "No connection established. Last error: Error: connect ECONNREFUSED … Resolution
+// note: ". OpenSSL adds thread, file and line. Both are removed here.
 const plainDetails = ({ details, message }: ServiceError): string =>
   (details || message)
     .replace(/^No connection established\. Last error: (Error(?: \[\w+\])?: )?/, '')

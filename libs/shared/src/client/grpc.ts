@@ -1,4 +1,4 @@
-/** The service as grpc-js wants it, made of protobuf-es' descriptor, and the channel options of both sides. */
+/** The service in grpc-js' form, built from protobuf-es' descriptor, and the channel options of both sides. */
 import {
   create,
   type DescMessage,
@@ -27,11 +27,11 @@ import { plainMessage } from '../contract/plain-message.ts';
 import { statusFromError } from '../contract/error-status.ts';
 import { KernelRunnerService } from '../generated/flashcore/runner/v1/service_pb.js';
 
-/** "v1": what Host.api_version must be. */
+/** The required value of Host.api_version. */
 export const API_VERSION = 'v1';
 
 type Methods = typeof KernelRunnerService.method;
-/** Names of the RPCs as in `getHost`. */
+/** Names of the RPCs in camel case, such as `getHost`. */
 export type RpcName = keyof Methods;
 export type RpcRequest<Name extends RpcName> = MessageShape<Methods[Name]['input']>;
 export type RpcRequestInit<Name extends RpcName> = MessageInitShape<Methods[Name]['input']>;
@@ -64,10 +64,10 @@ type Handler<
       ? handleClientStreamingCall<Request, Response>
       : handleBidiStreamingCall<Request, Response>;
 
-/** What Server.addService takes beside `serviceDefinition`. */
+/** The handlers that Server.addService takes along with `serviceDefinition`. */
 export type RpcHandlers = { [Name in RpcName]: Handler<Name> };
 
-/** Any service of ours, as grpc-js wants it. */
+/** One of our services in grpc-js' form. */
 export const definitionOf = (service: DescService): ServiceDefinition =>
   Object.fromEntries(service.methods.map((method) => [method.localName, methodDefinition(method)]));
 
@@ -75,16 +75,16 @@ export const serviceDefinition = definitionOf(KernelRunnerService) as unknown as
 
 /** Options of every client channel. */
 export const CLIENT_CHANNEL_OPTIONS: ChannelOptions = {
-  // A frozen runner or a dead network shows within 15 s instead of never.
+  // Detects a frozen runner or a dead network within 15 s; otherwise a call would wait forever.
   'grpc.keepalive_time_ms': 10_000,
   'grpc.keepalive_timeout_ms': 5_000,
   'grpc.max_receive_message_length': 64 * 1024 * 1024,
   'grpc.max_send_message_length': 64 * 1024 * 1024,
-  // grpc-js retries only until the first headers and buffers requests for it; resuming is WatchJob's.
+  // grpc-js retries only until the first headers and buffers requests meanwhile; WatchJob resumes streams instead.
   'grpc.enable_retries': 0,
   'grpc.initial_reconnect_backoff_ms': 100,
   'grpc.max_reconnect_backoff_ms': 2_000,
-  // A channel of its own connections: close() ends them, and nothing keeps the process.
+  // Each channel has its own connections, so close() ends them and nothing keeps the process alive.
   'grpc.use_local_subchannel_pool': 1,
   'grpc.enable_channelz': 0,
   // Runners are on the same machine or behind the user's own tunnel, never behind a web proxy.
@@ -92,23 +92,23 @@ export const CLIENT_CHANNEL_OPTIONS: ChannelOptions = {
 };
 
 /**
- * Options of the runner's Server: `new Server(SERVER_OPTIONS)`. With them a request that cannot be decoded is refused
- * before its handler sees it.
+ * Options of the runner's Server: `new Server(SERVER_OPTIONS)`. They make the server refuse a request that cannot be
+ * decoded, before its handler sees it.
  */
 export const SERVER_OPTIONS: ServerOptions = {
   'grpc.keepalive_time_ms': 20_000,
   'grpc.keepalive_timeout_ms': 10_000,
   'grpc.max_receive_message_length': 16 * 1024 * 1024,
   'grpc.max_send_message_length': 64 * 1024 * 1024,
-  // Of one connection, single calls too: more wait at the client.
+  // Per connection, including unary calls; further calls wait at the client.
   'grpc.max_concurrent_streams': 256,
   'grpc.enable_channelz': 0,
   interceptors: [refuseMalformedRequests],
 };
 
 /**
- * Stands for a request whose bytes are no message of its type: grpc-js would answer INTERNAL for a deserializer that
- * throws, as if the runner were at fault.
+ * Takes the place of a request whose bytes are not a message of its type. If a deserializer throws, grpc-js answers
+ * INTERNAL, as if the runner were at fault.
  */
 class MalformedRequest {
   readonly error: FlashcoreError;
@@ -148,12 +148,14 @@ function methodDefinition({ parent, name, methodKind, input, output }: DescMetho
       }
     },
     responseSerialize: (response) => encode(output, response),
-    // Whatever a runner sends, its texts can't steer a terminal.
+    // Texts from a runner must not be able to control the terminal.
     responseDeserialize: (bytes) => plainMessage(output, fromBinary(output, bytes)),
   };
 }
 
-/** `create` fills in what an initialiser leaves out, and passes a whole message through. */
+/**
+ * Encodes a message. `create` fills in the fields that an initializer leaves out, and passes a whole message through.
+ */
 function encode(schema: DescMessage, message: unknown): Buffer {
   const bytes = toBinary(schema, create(schema, message as MessageInitShape<DescMessage>));
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -1,4 +1,4 @@
-/** A client of the runner: calls, streams that are taken up again, TLS, saved logins. */
+/** A client of the runner: calls, streams that are resumed, TLS, saved logins. */
 export { RunnerClient } from './client.ts';
 export { type ClientSecurity, channelCredentials, tlsChannelOptions } from './client-security.ts';
 export {

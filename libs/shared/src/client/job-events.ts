@@ -9,27 +9,27 @@ import { isServiceError, ResumePolicy, type ResumeOptions } from './resume.ts';
 export interface WatchOptions extends ResumeOptions {
   /** Number of the last event already seen; default 0: from the first. */
   afterSequence?: bigint | number | undefined;
-  /** Told the number of the first event still kept when those asked for are not. */
+  /** Called with the number of the first event still kept if the requested events are gone. */
   onExpired?: ((first: bigint) => void) | undefined;
 }
 
 /** The events of a job. Ending the iteration leaves the job running. */
 export type JobEvents = AsyncGenerator<JobEvent, void, undefined>;
 
-/** A channel, and what texts call the runner at its end. */
+/** A channel, and the name of its runner in texts. */
 export interface Link {
   readonly channel: Client;
   readonly address: string;
 }
 
-/** Where a job's events come from: a call that starts it, or its name. */
+/** The source of a job's events: a call that starts the job, or the job's name. */
 interface EventsFrom {
   begin: ((onHeaders: () => void) => AsyncGenerator<{ event?: JobEvent }>) | undefined;
   name: string | undefined;
   afterSequence: bigint;
 }
 
-/** A job's events until `finished`, each once and in order, however often the stream drops. */
+/** Yields a job's events until `finished`, each once and in order, however often the stream drops. */
 export async function* jobEvents({ channel, address }: Link, from: EventsFrom, options: WatchOptions): JobEvents {
   const policy = new ResumePolicy(channel, address, options);
   const onHeaders = () => policy.connected();
@@ -46,7 +46,7 @@ export async function* jobEvents({ channel, address }: Link, from: EventsFrom, o
             });
       for await (const { event } of responses) {
         if (event === undefined || event.sequence <= afterSequence) continue;
-        // A gap: ask again from the last event that is certain.
+        // There is a gap; ask again from the last certain event.
         if (event.sequence !== afterSequence + 1n) break;
         name = event.job;
         afterSequence = event.sequence;
@@ -58,7 +58,7 @@ export async function* jobEvents({ channel, address }: Link, from: EventsFrom, o
       cause = error;
     }
     const first = firstKept(cause);
-    // What is kept lies ahead: a runner that says otherwise would be asked the same for ever.
+    // The first kept event must be ahead. A runner that says otherwise would be asked the same question forever.
     if (first === undefined || first - 1n <= afterSequence || !options.onExpired) {
       await policy.waitAfter(cause, name ?? 'a new job');
       continue;
@@ -68,7 +68,7 @@ export async function* jobEvents({ channel, address }: Link, from: EventsFrom, o
   }
 }
 
-/** Number of the first event that the runner still keeps, where a stream asked for earlier ones. */
+/** Number of the first event that the runner still keeps, if a stream asked for earlier ones. */
 function firstKept(cause: unknown): bigint | undefined {
   if (!isServiceError(cause) || !hasErrorDetails(cause)) return undefined;
   const { reason, metadata } = errorFromStatus(cause);

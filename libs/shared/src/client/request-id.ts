@@ -8,7 +8,7 @@ import {
 import type { JobRpcName, RpcRequest, RpcRequestInit } from './grpc.ts';
 
 /**
- * The request with a request_id. A copy: the caller's message stays as it is, and starts another job when it is sent
+ * Copies a request and adds a request_id. The caller's message stays unchanged and starts another job when it is sent
  * again.
  */
 export function withRequestId<Name extends JobRpcName>(method: Name, init: RpcRequestInit<Name>): RpcRequest<Name> {
@@ -19,7 +19,7 @@ export function withRequestId<Name extends JobRpcName>(method: Name, init: RpcRe
   return message as RpcRequest<JobRpcName> as RpcRequest<Name>;
 }
 
-/** With a UUID of its own where it has none, so that a cut call which is made again decides once. */
+/** Adds a UUID to a request without one, so that a repeated call after a cut decides only once. */
 export const once = <Request extends { requestId?: string }>(request: Request): Request => ({
   ...request,
   requestId: request.requestId || randomUUID(),

@@ -1,4 +1,4 @@
-/** When and how often a dropped stream is taken up again. */
+/** Decides when and how often a dropped stream is resumed. */
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Client, type ServiceError, status } from '@grpc/grpc-js';
@@ -9,21 +9,24 @@ const FIRST_DELAY_MS = 100;
 const MAX_DELAY_MS = 3_000;
 const GIVE_UP_AFTER_MS = 60_000;
 const CONNECT_TIMEOUT_MS = 5_000;
-/** A stream that lived this long had reached a working runner: giving up counts from its end. */
+/**
+ * A stream that lived this long had reached a working runner; the time until giving up then counts from the stream's
+ * end.
+ */
 const SETTLED_AFTER_MS = 5_000;
 
 export type ConnectionState = 'connected' | 'reconnecting';
 
 export interface ResumeOptions {
-  /** Ends the stream with the signal's reason; the job goes on. */
+  /** Ends the stream with the signal's reason; the job continues. */
   signal?: AbortSignal | undefined;
-  /** Told when the stream dropped, and when it is there again. */
+  /** Called when the stream drops and when it is back. */
   onConnection?: ((state: ConnectionState) => void) | undefined;
   /** How long to try to reach a lost runner again before RUNNER_UNREACHABLE; default 60 s. */
   giveUpAfterMs?: number | undefined;
 }
 
-// What a cut connection or a stopped server shows; a runner's own statuses carry details and are answers.
+// The codes of a cut connection or a stopped server. A runner's own statuses carry details and count as answers.
 const DROP_CODES: ReadonlySet<status> = new Set([
   status.UNAVAILABLE,
   status.CANCELLED,
@@ -31,7 +34,7 @@ const DROP_CODES: ReadonlySet<status> = new Set([
   status.UNKNOWN,
 ]);
 
-/** What a policy needs of a grpc-js Client. */
+/** The part of a grpc-js Client that a policy uses. */
 type Channel = Pick<Client, 'waitForReady'>;
 
 export class ResumePolicy {
@@ -55,7 +58,7 @@ export class ResumePolicy {
     this.#tell('connected');
   }
 
-  /** A message came. */
+  /** A message arrived. */
   progress(): void {
     this.connected();
     this.#attempts = 0;
@@ -63,8 +66,9 @@ export class ResumePolicy {
   }
 
   /**
-   * Returns when the next attempt is due and there is a connection for it; throws when there must be none: aborted, an
-   * answer of the runner, no connection for too long. `cause` is undefined when the stream just ended.
+   * Returns when the next attempt is due and the channel is connected. Throws if there must be no further attempt: the
+   * signal was aborted, the runner has answered, or there was no connection for too long. `cause` is undefined if the
+   * stream simply ended.
    */
   async waitAfter(cause: unknown, subject: string): Promise<void> {
     const { signal, giveUpAfterMs = GIVE_UP_AFTER_MS } = this.#options;
@@ -84,7 +88,7 @@ export class ResumePolicy {
     }
   }
 
-  /** Doubles from attempt to attempt; jitter keeps many watchers of a restarted runner apart. */
+  /** The delay doubles with every attempt; jitter spreads the many watchers of a restarted runner. */
   #nextDelayMs(): number {
     return Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** this.#attempts++) * (0.5 + Math.random() / 2);
   }
@@ -97,8 +101,8 @@ export class ResumePolicy {
 }
 
 /**
- * Waits until the channel is connected; what is wrong when it is not in time. A call on a channel that is still
- * connecting would wait for ever: grpc-js has no limit on the handshake of a frozen runner.
+ * Waits until the channel is connected; returns the problem if it is not connected in time. A call on a channel that is
+ * still connecting could wait forever, because grpc-js has no time limit for the handshake of a frozen runner.
  */
 function connectionProblem(channel: Channel, timeoutMs: number): Promise<Error | undefined> {
   return new Promise((resolve) => channel.waitForReady(Date.now() + timeoutMs, resolve));
@@ -111,7 +115,7 @@ async function abortable<Result>(promise: Promise<Result>, signal: AbortSignal |
   const aborted = once(signal, 'abort', { signal: done.signal }).then(() => {
     throw signal.reason;
   });
-  // When the promise settles first, nobody waits for the abort that never came.
+  // If the promise settles first, nothing handles the pending abort's rejection.
   aborted.catch(() => undefined);
   try {
     return await Promise.race([promise, aborted]);
@@ -126,12 +130,12 @@ async function abortable<Result>(promise: Promise<Result>, signal: AbortSignal |
 export const isServiceError = (error: unknown): error is ServiceError =>
   error instanceof Error && 'code' in error && typeof error.code === 'number' && 'metadata' in error;
 
-/** What a runner says of a stream that ends before what it tells of: a draining one comes back. */
+/** The runner's reasons for ending a stream before the job's end. A draining runner comes back. */
 const COMES_BACK: readonly ErrorReasonName[] = ['DRAINING', 'STREAM_ENDED'];
-/** What grpc-js makes of ENHANCE_YOUR_CALM, with which a runner resets a stream that was not read. */
+/** grpc-js' text for ENHANCE_YOUR_CALM, with which a runner resets a stream that nobody reads. */
 const RESET = /^Bandwidth exhausted or memory limit exceeded/;
 
-/** Whether the connection or the stream failed rather than the request. */
+/** Whether the connection or the stream failed, and not the request. */
 function isDrop(error: unknown): boolean {
   if (!isServiceError(error)) return false;
   if (hasErrorDetails(error)) return COMES_BACK.includes(errorFromStatus(error).reason);

@@ -15,11 +15,11 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const write = (text: string, mode = 0o600) => writeFileSync(profiles.file, text, { mode });
 
-test('without the file there is no profile', () => {
+test('without the file there are no profiles', () => {
   expect([profiles.list(), profiles.find('gpu-box:1'), profiles.remove('x')]).toEqual([{}, undefined, false]);
 });
 
-test('a runner is found by name, by address, and where its name is its address', () => {
+test('a runner is found by name, by address, and by a name that is also its address', () => {
   write(
     JSON.stringify({
       box: { address: '10.0.0.5:1', ca: 'ca.crt', token: 't' },
@@ -50,7 +50,7 @@ test('a runner is found by name, by address, and where its name is its address',
   ]);
 });
 
-test('save() copies what it keeps, all of it for the owner alone; remove() leaves nothing of it', () => {
+test('save() copies all files for the owner only, and remove() deletes all of them', () => {
   profiles.save({ name: 'old', address: 'a:1', token: 'kept' });
   const given = (name: string) => join(folder, name);
   profiles.save({
@@ -67,7 +67,7 @@ test('save() copies what it keeps, all of it for the owner alone; remove() leave
     [profiles.file, ...readdirSync(kept).map((name) => join(kept, name))].map((file) => statSync(file).mode & 0o777),
   ).toEqual([0o600, 0o600, 0o600, 0o600]);
   expect(statSync(kept).mode & 0o777).toBe(0o700);
-  // Logged in again with the files of the login before.
+  // Log in again with the files of the previous login.
   profiles.save({ name: 'box', address: '10.0.0.5:2', ca: join(kept, 'ca.crt') });
   expect(profiles.find('box')).toMatchObject({
     address: '10.0.0.5:2',
@@ -82,14 +82,14 @@ test('save() copies what it keeps, all of it for the owner alone; remove() leave
 });
 
 test.for(['{', '[]', '{"a:1":{"cert":"client.crt"}}', '{"a:1":{"certificate":"x"}}', '{"a:1":{"ca":"none.crt"}}'])(
-  '%s is refused with the name of the file',
+  '%s is refused, and the error names the file',
   (text) => {
     write(text);
     expect(() => profiles.find('a:1')).toThrow(profiles.file);
   },
 );
 
-test('a file that others can read is refused, to read and to write', () => {
+test('a file that others can read is neither read nor written', () => {
   write('{}', 0o644);
   for (const use of [
     () => profiles.find('a:1'),

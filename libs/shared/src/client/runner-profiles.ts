@@ -1,4 +1,4 @@
-/** The runners that a user has logged in to: names, addresses and credentials, in a file of its owner alone. */
+/** The runners that a user has logged in to, with addresses and credentials, in a file that only its owner can read. */
 import { chmodSync, copyFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import * as z from 'zod';
@@ -21,7 +21,7 @@ const PROFILE = z
   .refine(({ cert, key }) => (cert === undefined) === (key === undefined), 'cert and key must be given together');
 const PROFILES = z.record(z.string(), PROFILE);
 
-/** A runner as the file names it. File names are relative to the file's folder. */
+/** A runner as stored in the file. File names are relative to the file's folder. */
 export type StoredProfile = z.output<typeof PROFILE>;
 
 /** A runner to connect to. */
@@ -31,7 +31,7 @@ export interface RunnerProfile {
   security: ClientSecurity;
 }
 
-/** What a login keeps: files are copied. */
+/** A login to store. Its files are copied. */
 export interface NewProfile {
   name: string;
   address: string;
@@ -44,9 +44,9 @@ export interface NewProfile {
 export const PROFILE_NAME = /^[A-Za-z0-9][\w.-]{0,63}$/;
 
 /**
- * `{ "gpu-box": { "address": "10.0.0.5:50051", "ca": "ca.crt", "cert": "client.crt", "key": "client.key" } }`, or
- * `"token"` instead of the last two; without an address the name is one.
- * All methods refuse, with INVALID_REQUEST, a file that others can read, or that is none of this kind.
+ * Reads and writes the profiles file: `{ "gpu-box": { "address": "10.0.0.5:50051", "ca": "ca.crt", "cert":
+ * "client.crt", "key": "client.key" } }`. `"token"` can replace the last two keys; without an address, the name is the
+ * address. All methods refuse a file that others can read or that has another format, with INVALID_REQUEST.
  */
 export class RunnerProfiles {
   /** $FLASHCORE_CONFIG, else runners.json in the user's configuration folder. */
@@ -58,7 +58,7 @@ export class RunnerProfiles {
     this.#folder = dirname(this.file);
   }
 
-  /** All, by name. */
+  /** All profiles by name. */
   list(): Record<string, StoredProfile> {
     const found = statSync(this.file, { throwIfNoEntry: false });
     if (!found) return {};
@@ -66,7 +66,7 @@ export class RunnerProfiles {
     return this.#parse();
   }
 
-  /** The runner of this name, else of this address; undefined where the file names neither. */
+  /** The runner with this name, else with this address; undefined if the file has neither. */
   find(text: string): RunnerProfile | undefined {
     const profiles = this.list();
     const name = Object.hasOwn(profiles, text)
@@ -79,7 +79,7 @@ export class RunnerProfiles {
     return { name, address, security: { authority: read(ca), certificate: read(cert), key: read(key), token } };
   }
 
-  /** Keeps a runner, in place of one of the same name. */
+  /** Saves a runner; replaces an existing one with the same name. */
   save({ name, address, ca, cert, key, token }: NewProfile): void {
     const others = this.list();
     const folder = this.#filesOf(name);
@@ -92,7 +92,7 @@ export class RunnerProfiles {
         return undefined;
       }
       if (resolve(from) !== to) {
-        // Nobody else's from its first byte.
+        // Create the file with owner-only permissions before its first byte is written.
         writeFileSync(to, '', { mode: 0o600 });
         copyFileSync(from, to);
       }
@@ -105,7 +105,7 @@ export class RunnerProfiles {
     });
   }
 
-  /** Forgets a runner with its certificates, and says whether it was known. */
+  /** Deletes a runner and its certificates. Returns whether it was known. */
   remove(name: string): boolean {
     const { [name]: removed, ...others } = this.list();
     if (!removed) return false;
@@ -152,7 +152,7 @@ export class RunnerProfiles {
   }
 }
 
-/** Refuses a file with a secret that others could read. Errors: INVALID_REQUEST. */
+/** Refuses a file with a secret if others could read it. Errors: INVALID_REQUEST. */
 export function requirePrivate(file: string, mode = statSync(file).mode): void {
   if (process.platform !== 'win32' && (mode & 0o077) !== 0)
     throw refused(file, `it must be its owner's alone, because it lets in whoever reads it: chmod 600 ${file}`);

@@ -3,11 +3,11 @@ import { UploadSourcesRequestSchema } from '../generated/flashcore/runner/v1/ser
 
 const UPLOAD_PIECE_BYTES = 64 * 1024;
 
-/** The messages that carry the files of these digests. */
+/** The upload messages for the files with these digests. */
 export function* uploadPieces(digests: readonly string[], contents: ReadonlyMap<string, Uint8Array>) {
   for (const sha256 of digests) {
     const bytes = contents.get(sha256);
-    // A digest that was never announced: nothing of this folder has it.
+    // The runner asked for a digest that was never announced; no file of this folder has it.
     if (bytes === undefined) continue;
     let offset = 0;
     do {

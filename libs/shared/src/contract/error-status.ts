@@ -1,4 +1,4 @@
-/** The one place that makes a gRPC status of an error, and an error of a gRPC status. */
+/** Converts errors to gRPC statuses and back. No other code does this. */
 import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf';
 import { type Any, anyIs, anyPack, anyUnpack, DurationSchema } from '@bufbuild/protobuf/wkt';
 import type { ServiceError, StatusObject } from '@grpc/grpc-js';
@@ -24,14 +24,13 @@ import {
 
 export const ERROR_DOMAIN = 'flashcore.dev';
 const DETAILS_KEY = 'grpc-status-details-bin';
-// grpc-js wedges a connection over large statuses, and clients with default limits lose them: both parts
-// stay small.
+// Large statuses block a grpc-js connection, and clients with default limits lose them, so both parts stay small.
 const MAX_DETAILS_BYTES = 1024;
 const MAX_MESSAGE_BYTES = 1024;
 
 /**
- * What a server answers with: code, text, and google.rpc.Status in `grpc-status-details-bin`, at most 1 KiB. A foreign
- * error becomes INTERNAL with an incident number (asFlashcoreError). `text`: as in plainMessage().
+ * A server's answer for an error: code, text, and google.rpc.Status in `grpc-status-details-bin`, at most 1 KiB. A
+ * foreign error becomes INTERNAL with an incident number (asFlashcoreError). `text` cleans texts, as in plainMessage().
  */
 export function statusFromError(thrown: unknown, text: CleanText = plainText): StatusObject {
   const error = cleaned(asFlashcoreError(thrown), text);
@@ -52,7 +51,7 @@ function cleaned({ reason, metadata, message, violations, retryAfterSeconds }: F
   );
 }
 
-/** The error that a runner meant by a status. One without our details gets the reason nearest to its code. */
+/** The error that a runner sent as a status. A status without our details gets the reason nearest to its code. */
 export function errorFromStatus(error: ServiceError): FlashcoreError {
   const details = decodeDetails(error);
   if (details?.reason === undefined)
@@ -72,10 +71,10 @@ export function errorFromStatus(error: ServiceError): FlashcoreError {
   });
 }
 
-/** Whether a status carries a flashcore error: a runner answered, rather than a broken connection. */
+/** Whether a status carries a flashcore error, which means that a runner answered and the connection is not broken. */
 export const hasErrorDetails = (error: ServiceError): boolean => decodeDetails(error) !== undefined;
 
-/** Encodes the details, with shorter and shorter texts until they fit. */
+/** Encodes the details, and shortens their texts until they fit. */
 function encodeDetails(error: FlashcoreError): Buffer {
   for (let textBytes = 512; ; textBytes = Math.floor(textBytes / 2)) {
     const bytes = toBinary(StatusSchema, detailsOf(error, textBytes));
@@ -110,7 +109,7 @@ function detailsOf(error: FlashcoreError, textBytes: number): Status {
 }
 
 interface DecodedDetails {
-  /** undefined: a reason of a newer runner. */
+  /** undefined if the reason comes from a newer runner. */
   reason: ErrorReasonName | undefined;
   metadata: Record<string, string>;
   message: string;
@@ -118,7 +117,7 @@ interface DecodedDetails {
   retryAfterSeconds: number | undefined;
 }
 
-/** The details that a flashcore runner sent; undefined when there are none, or none of ours. */
+/** The details that a flashcore runner sent; undefined if there are none, or none of ours. */
 function decodeDetails(error: ServiceError): DecodedDetails | undefined {
   const [bytes] = error.metadata?.get(DETAILS_KEY) ?? [];
   if (!(bytes instanceof Buffer)) return undefined;
@@ -139,7 +138,7 @@ function decodeDetails(error: ServiceError): DecodedDetails | undefined {
       retryAfterSeconds: delay && Number(delay.seconds) + delay.nanos / 1e9,
     };
   } catch (cause) {
-    // Details that nobody can read say no more than none: the code and the text remain.
+    // Unreadable details count as missing; the code and the text remain.
     error.cause ??= cause;
     return undefined;
   }
@@ -156,7 +155,7 @@ function duration(seconds: number) {
   return create(DurationSchema, { seconds: BigInt(whole), nanos: Math.round((seconds - whole) * 1e9) });
 }
 
-/** The first bytes of a text, cut between characters, with "…" when something is missing. */
+/** The beginning of a text, cut between characters, with "…" if something is missing. */
 function truncate(text: string, maxBytes: number): string {
   if (Buffer.byteLength(text) <= maxBytes) return text;
   let kept = '';
@@ -172,7 +171,7 @@ function truncate(text: string, maxBytes: number): string {
 function reasonOfCode(code: status): ErrorReasonName {
   switch (code) {
     case status.INVALID_ARGUMENT:
-    case status.RESOURCE_EXHAUSTED: // grpc-js's own: a message over the size limit
+    case status.RESOURCE_EXHAUSTED: // grpc-js's own status for a message over the size limit
       return 'INVALID_REQUEST';
     case status.UNIMPLEMENTED:
       return 'NOT_IMPLEMENTED';

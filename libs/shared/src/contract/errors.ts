@@ -1,16 +1,16 @@
 /**
- * The one error class of flashcore: a reason from the proto's enum, facts by name, a text that says what was wanted,
- * what is, and what to do.
+ * The only error class of flashcore: a reason from the proto's enum, facts by name, and a text that says what was
+ * wanted, what was found, and what to do.
  */
 import { randomUUID } from 'node:crypto';
-// Not of the package itself: with that comes Node's HTTP/2, which fa-tui's first frame does without.
+// Not imported from the package itself, which loads Node's HTTP/2; fa-tui's first frame must not wait for that.
 import { Status as status } from '@grpc/grpc-js/build/src/constants.js';
 import { ErrorReason } from '../generated/flashcore/runner/v1/error_reason_pb.js';
 
-/** Name of an ErrorReason of the proto without its prefix. */
+/** Name of the proto's ErrorReason without its prefix. */
 export type ErrorReasonName = Exclude<keyof typeof ErrorReason, 'UNSPECIFIED'>;
 
-/** A field of a request or a key of a file that is wrong. */
+/** A wrong field of a request, or a wrong key of a file. */
 export interface FieldViolation {
   field: string;
   description: string;
@@ -19,7 +19,7 @@ export interface FieldViolation {
 export interface FlashcoreErrorOptions {
   cause?: unknown;
   violations?: FieldViolation[];
-  /** When trying again may help (QUEUE_FULL, QUOTA_EXCEEDED), seconds. */
+  /** Seconds after which trying again may help (QUEUE_FULL, QUOTA_EXCEEDED). */
   retryAfterSeconds?: number;
 }
 
@@ -44,15 +44,15 @@ export class FlashcoreError extends Error {
   }
 }
 
-/** An INVALID_REQUEST whose text is made of its violations. */
+/** An INVALID_REQUEST whose text lists its violations. */
 export function invalidRequest(...violations: FieldViolation[]): FlashcoreError {
   const text = violations.map(({ field, description }) => `${field}: ${description}`).join('; ');
   return new FlashcoreError('INVALID_REQUEST', {}, `Invalid request: ${text}`, { violations });
 }
 
 /**
- * What a foreign error becomes: INTERNAL, with an incident number that stands in the log beside the cause and never the
- * cause's own text, which may name host paths.
+ * Turns a foreign error into INTERNAL with an incident number. The log has that number next to the cause. The cause's
+ * own text is not shown, because it may name host paths.
  */
 export function asFlashcoreError(error: unknown): FlashcoreError {
   if (error instanceof FlashcoreError) return error;
@@ -67,7 +67,7 @@ export function asFlashcoreError(error: unknown): FlashcoreError {
 
 export const isErrorReasonName = (name: string): name is ErrorReasonName => Object.hasOwn(GRPC_CODES, name);
 
-/** The gRPC status code that an error of this reason is sent with, as error_reason.proto lists them. */
+/** The gRPC status code for an error with this reason, as in error_reason.proto. */
 export const grpcCodeOf = (reason: ErrorReasonName): status => GRPC_CODES[reason];
 
 const GRPC_CODES: Record<ErrorReasonName, status> = {

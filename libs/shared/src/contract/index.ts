@@ -1,4 +1,4 @@
-/** The contract with the runner: messages of the proto, errors, and what follows from a result. */
+/** The contract with the runner: messages of the proto, errors, and the outcome of a result. */
 export { plainMessage, type CleanText } from './plain-message.ts';
 export {
   type AcceptRequest,

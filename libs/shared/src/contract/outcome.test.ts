@@ -9,7 +9,7 @@ const variant = (init: Parameters<typeof create<typeof VariantResultSchema>>[1])
 const found = (...kinds: FindingKind[]) => variant({ findings: kinds.map((kind) => ({ kind })) });
 const gate = (verdict: Verdict, level: string) => variant({ gates: [{ verdict, level }] });
 
-test('outcomeOfVariant(): what is wrong, worst first; what was not measured fails nothing', () => {
+test('outcomeOfVariant() returns the worst problem first, and unmeasured values fail nothing', () => {
   expect(
     [
       variant({ build: { succeeded: true } }),
@@ -48,7 +48,7 @@ test('outcomeOfVariant(): what is wrong, worst first; what was not measured fail
   ]);
 });
 
-test('a comparison fails a job where the candidate is slower; where there are gates, they decide', () => {
+test('a slower candidate fails a job unless there are gates, which then decide', () => {
   const slower = { verdict: ComparisonVerdict.SLOWER };
   const outcomes = [
     variant({ comparison: slower }),
@@ -58,13 +58,13 @@ test('a comparison fails a job where the candidate is slower; where there are ga
   expect(outcomes.map((each) => Outcome[outcomeOfVariant(each)])).toEqual(['FAILED', 'PASSED', 'PASSED']);
 });
 
-test('a fallback neither saves nor spoils the variant asked for', () => {
+test('a fallback does not change the outcome of the requested variant', () => {
   const fallback = (init: object) => ({ ...variant(init), fallback: true });
   expect(outcomeOfJob([], [gate(Verdict.FAIL, 'hard'), fallback({})])).toBe(Outcome.FAILED);
   expect(outcomeOfJob([], [variant({}), fallback({ findings: [{ kind: FindingKind.CRASHED }] })])).toBe(Outcome.PASSED);
 });
 
-test('where the plan goes on with the fallback, its build, findings and cases decide', () => {
+test('if the plan continues with the fallback, its build, findings and cases decide', () => {
   const fallback = (init: object) => ({ ...variant(init), fallback: true });
   const rejected = gate(Verdict.FAIL, 'hard');
   const outcomes = [
@@ -75,7 +75,7 @@ test('where the plan goes on with the fallback, its build, findings and cases de
   expect(outcomes).toEqual(['PASSED', 'CRASHED', 'FAILED']);
 });
 
-test('exit codes', () => {
+test('exitCodeOfOutcome() and exitCodeOfError() return the documented codes', () => {
   expect(
     [Outcome.PASSED, Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CANCELLED, Outcome.ERROR, Outcome.INTERRUPTED].map(
       exitCodeOfOutcome,

@@ -1,6 +1,6 @@
 /**
- * From what was found out to a job's outcome, and from there to an exit code: the same rule in the runner and in the
- * commands.
+ * Derives a job's outcome from its results, and an exit code from the outcome. The runner and the commands share this
+ * rule.
  */
 import type { ErrorReasonName } from './errors.ts';
 import { Outcome } from '../generated/flashcore/runner/v1/job_pb.js';
@@ -12,10 +12,10 @@ import {
   Verdict,
 } from '../generated/flashcore/runner/v1/result_pb.js';
 
-/** 0 all passed, 1 something failed its check or gate, 2 bad usage, 3 the runner could not do it. */
+/** 0: everything passed; 1: a check or gate failed; 2: bad usage; 3: the runner could not do it. */
 export type ExitCode = 0 | 1 | 2 | 3;
 
-/** What a finding says about the job; one that is absent is judged by its gate alone. */
+/** The job's outcome for each kind of finding. A kind that is absent is judged only by its gate. */
 const FINDING_OUTCOMES: Partial<Record<FindingKind, Outcome>> = {
   [FindingKind.COMPILE_FAILED]: Outcome.COMPILE_FAILED,
   [FindingKind.COMPILE_TIMED_OUT]: Outcome.TIMED_OUT,
@@ -43,7 +43,7 @@ const FINDING_OUTCOMES: Partial<Record<FindingKind, Outcome>> = {
   [FindingKind.KEEPS_STATE]: Outcome.FAILED,
 };
 
-/** Which outcome is told first when a variant has several. */
+/** Which outcome is reported if a variant has several. */
 const WORST_FIRST: readonly Outcome[] = [
   Outcome.COMPILE_FAILED,
   Outcome.TIMED_OUT,
@@ -55,7 +55,7 @@ const WORST_FIRST: readonly Outcome[] = [
 
 type JudgedVariant = Omit<VariantResult, 'comparison'> & { comparison?: VariantResult['comparison'] | undefined };
 
-/** The outcome of one variant: its build, findings, cases and hard gates. What was not measured fails nothing. */
+/** The outcome of one variant: its build, findings, cases and hard gates. Unmeasured values fail nothing. */
 export function outcomeOfVariant(variant: JudgedVariant): Outcome {
   const outcomes = variant.findings.map(({ kind }) => FINDING_OUTCOMES[kind]);
   if (variant.build && !variant.build.succeeded && !outcomes.includes(Outcome.TIMED_OUT))
@@ -63,16 +63,16 @@ export function outcomeOfVariant(variant: JudgedVariant): Outcome {
   if (variant.verify?.cases.some(({ verdict }) => verdict === Verdict.FAIL)) outcomes.push(Outcome.WRONG_RESULT);
   if (variant.gates.some(({ verdict, level }) => verdict === Verdict.FAIL && level === 'hard'))
     outcomes.push(Outcome.FAILED);
-  // Where there are gates, they say what a regression means.
+  // If there are gates, they decide what a regression means.
   if (variant.gates.length === 0 && variant.comparison?.verdict === ComparisonVerdict.SLOWER)
     outcomes.push(Outcome.FAILED);
   return WORST_FIRST.find((outcome) => outcomes.includes(outcome)) ?? Outcome.PASSED;
 }
 
 /**
- * The outcome of a job: FAILED by a precheck, else that of the variant asked for; a fallback beside it neither saves
- * nor spoils it. Where the plan goes on with the fallback (`fellBack`), its build, findings and cases decide: the gates
- * are about what it stands in for.
+ * The outcome of a job: FAILED if a precheck failed, else the outcome of the requested variant. A fallback that ran
+ * along with that variant does not change it. If the plan continues with the fallback (`fellBack`), its build, findings
+ * and cases decide, because the gates are about the variant it replaces.
  */
 export function outcomeOfJob(
   prechecks: readonly PrecheckItem[],
@@ -86,7 +86,7 @@ export function outcomeOfJob(
   return asked ? outcomeOfVariant(asked) : Outcome.PASSED;
 }
 
-/** The exit code that a command ends with for a job's outcome. */
+/** The exit code of a command for a job's outcome. */
 export function exitCodeOfOutcome(outcome: Outcome): ExitCode {
   switch (outcome) {
     case Outcome.PASSED:
@@ -104,7 +104,7 @@ export function exitCodeOfOutcome(outcome: Outcome): ExitCode {
     case Outcome.OUT_OF_MEMORY:
       return 1;
     default:
-      return 3; // an outcome of a newer runner
+      return 3; // an outcome that only a newer runner knows
   }
 }
 
@@ -121,5 +121,5 @@ const USAGE_ERRORS: ReadonlySet<ErrorReasonName> = new Set<ErrorReasonName>([
   'REQUEST_ID_REUSED',
 ]);
 
-/** The exit code for an error: 2 when other arguments would help, 3 otherwise. */
+/** The exit code for an error: 2 if other arguments would help, 3 otherwise. */
 export const exitCodeOfError = (reason: ErrorReasonName): ExitCode => (USAGE_ERRORS.has(reason) ? 2 : 3);

@@ -1,6 +1,6 @@
 import { Verdict, type CaseResult, type VerifyResult } from '../generated/flashcore/runner/v1/result_pb.js';
 
-/** How many cases and probes passed, of how many that were asked for. */
+/** How many of the requested cases and probes passed. */
 export interface ParityCounts {
   readonly passedCases: number;
   readonly cases: number;
@@ -13,7 +13,7 @@ const passedOf = (results: readonly CaseResult[]): number =>
 
 type Verified = Pick<VerifyResult, 'cases' | 'probes' | 'drawn'>;
 
-/** What a kernel is tried on beside the cases: inputs that break known mistakes, and shapes drawn for the run. */
+/** The inputs other than the cases: probes that find known mistakes, and shapes drawn for the run. */
 export const allProbes = ({ probes, drawn }: Pick<Verified, 'probes' | 'drawn'>): CaseResult[] => [...probes, ...drawn];
 
 export const parityCounts = (verified: Verified): ParityCounts => ({
@@ -23,13 +23,13 @@ export const parityCounts = (verified: Verified): ParityCounts => ({
   probes: allProbes(verified).length,
 });
 
-/** "7 of 7 cases", "7 of 7 cases and 1 of 2 probes": who is right in all cases may be wrong on a probe. */
+/** "7 of 7 cases", "7 of 7 cases and 1 of 2 probes": a kernel may be right in all cases and wrong on a probe. */
 export function parityText({ passedCases, cases, passedProbes, probes }: ParityCounts): string {
   const ofCases = `${passedCases} of ${cases} case${cases === 1 ? '' : 's'}`;
   return probes === 0 ? ofCases : `${ofCases} and ${passedProbes} of ${probes} probe${probes === 1 ? '' : 's'}`;
 }
 
-/** "7/7" for a table; a probe that failed is told. */
+/** "7/7" for a table; mentions the probes if one failed. */
 export function parityShort({ passedCases, cases, passedProbes, probes }: ParityCounts): string {
   const ofCases = cases === 0 ? '-' : `${passedCases}/${cases}`;
   return passedProbes < probes ? `${ofCases}, ${passedProbes}/${probes} probes` : ofCases;

@@ -8,7 +8,7 @@ import { plainMessage } from './plain-message.ts';
 const JSON_OF_HOSTILE = JSON.stringify(HOSTILE_TEXT).slice(1, -1);
 const CONTROL = /\\u00[01]|[\0-\x08\x0b-\x1f\x7f-\x9f\u202e\u200b\u{e0069}]/u;
 
-test('plainMessage() cleans a text in every field of every event, and nothing else', () => {
+test('plainMessage() cleans the text in every field of every event, and nothing else', () => {
   const oneof = JobEventSchema.oneofs.find(({ localName }) => localName === 'payload')!;
   expect(oneof.fields.length).toBeGreaterThan(10);
   for (const field of oneof.fields) {
@@ -24,12 +24,12 @@ test('plainMessage() cleans a text in every field of every event, and nothing el
   }
 });
 
-test('plainMessage() leaves what is not set alone', () => {
+test('plainMessage() does not set fields that are not set', () => {
   for (const schema of [JobEventSchema, GetHostResponseSchema, LogLineSchema] as DescMessage[])
     expect(plainMessage(schema, create(schema))).toEqual(fromJson(schema, {}));
 });
 
-/** The keys at every depth. */
+/** The keys at every depth, with the types of the values. */
 function shapeOf(value: JsonValue): unknown {
   if (Array.isArray(value)) return value.map(shapeOf);
   if (typeof value !== 'object' || value === null) return typeof value;

@@ -1,17 +1,17 @@
 /* eslint-disable flashcore/no-plain-dictionary -- keys are names of the contract's fields */
-/** Messages whose texts are harmless for a terminal, whoever wrote them. */
+/** Makes the texts in a message harmless for a terminal. */
 import type { DescField, DescMessage, DescOneof, MessageShape } from '@bufbuild/protobuf';
 import { ScalarType } from '@bufbuild/protobuf';
 import { plainText } from '../text/plain-text.ts';
 
 type Fields = Record<string, unknown>;
 
-/** What makes a text harmless. */
+/** Makes a text harmless. */
 export type CleanText = (text: string) => string;
 
 /**
- * Cleans every text of a message, at any depth, in place, and gives the message back. Bytes stay as they are. `text`:
- * what else is to be taken out, besides plainText().
+ * Cleans every text of a message in place, at any depth, and returns the message. Bytes stay unchanged. `text` cleans
+ * each text; the default is plainText().
  */
 export function plainMessage<Schema extends DescMessage>(
   schema: Schema,
@@ -26,12 +26,12 @@ export function plainMessage<Schema extends DescMessage>(
 type Cleaner = (fields: Fields, text: CleanText) => void;
 const cleaners = new Map<DescMessage, readonly Cleaner[]>();
 
-/** What to do with a message of this type; nothing for members that hold no text. */
+/** The cleaners for a message type; empty if no member holds text. */
 function cleanersOf(schema: DescMessage): readonly Cleaner[] {
   const known = cleaners.get(schema);
   if (known) return known;
   const made: Cleaner[] = [];
-  // First of all, for a type that contains itself.
+  // Register the list before it is filled, because a type may contain itself.
   cleaners.set(schema, made);
   made.push(
     ...schema.members.flatMap((member) => (member.kind === 'oneof' ? oneofCleaner(member) : fieldCleaner(member))),
@@ -60,7 +60,7 @@ function fieldCleaner(field: DescField): Cleaner[] {
     ];
   return [
     (fields, text) => {
-      // Setting a field that is not there would make it present.
+      // Assigning to an absent field would make it present.
       if (fields[name] !== undefined && fields[name] !== '') fields[name] = value(fields[name], text);
     },
   ];
@@ -77,7 +77,7 @@ function oneofCleaner(oneof: DescOneof): Cleaner[] {
   ];
 }
 
-/** Cleans one value of a field, an element of a list, a value of a map; undefined where there is no text in it. */
+/** A function that cleans one value of a field, list or map; undefined if the value contains no text. */
 function valueCleaner(field: DescField): ((value: unknown, text: CleanText) => unknown) | undefined {
   if (field.message) {
     const schema = field.message;
@@ -85,6 +85,6 @@ function valueCleaner(field: DescField): ((value: unknown, text: CleanText) => u
   }
   const isText = field.scalar === ScalarType.STRING;
   if (isText) return (value, text) => text(value as string);
-  // The keys of a map are texts too.
+  // The keys of a map are texts too, and are cleaned even if its values hold no text.
   return field.fieldKind === 'map' && field.mapKey === ScalarType.STRING ? (value) => value : undefined;
 }

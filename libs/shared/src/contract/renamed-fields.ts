@@ -1,6 +1,6 @@
-/** Fields of the contract that had another name in a JSON document of an earlier version: old name to present one. */
 import { entryOf } from '../text/entry-of.ts';
 
+/** Current name of each field that had another name in JSON documents of earlier versions. */
 const RENAMED: Readonly<Record<string, string>> = {
   baselines: 'sdpa',
   baselinesMissing: 'sdpaMissing',
@@ -8,13 +8,13 @@ const RENAMED: Readonly<Record<string, string>> = {
   speedupAgainst: 'speedupOverChampion',
 };
 
-/** Texts that once began with the words of the verdict beside them; now they are the bare reason. */
+/** Texts that used to begin with the words of the adjacent verdict and are now only the reason. */
 const REASONS = new Set(['clockSource', 'detail', 'entriesMissing', 'missing', 'notMeasured', 'reason', 'sdpaMissing']);
 export const VERDICT_WORDS = ['not measured: ', 'not judged: '] as const;
 
 /**
- * A JSON document of any version of the contract with the names of the present one. Recordings and stored results
- * outlive renames; on the wire a field is its number.
+ * Converts a JSON document of any earlier contract version to the current field names. Recordings and stored results
+ * outlive renames; on the wire a field is only a number.
  */
 export function withCurrentNames(json: unknown): unknown {
   if (Array.isArray(json)) return json.map(withCurrentNames);
@@ -22,8 +22,8 @@ export function withCurrentNames(json: unknown): unknown {
   return Object.fromEntries(
     Object.entries(json).flatMap(([old, value]): [string, unknown][] => {
       const name = entryOf(RENAMED, old) ?? old;
-      if (name === 'labels') return [[name, value]]; // Their names and texts are the client's.
-      if (value === '') return []; // It meant "none", which is now an absent field.
+      if (name === 'labels') return [[name, value]]; // The client chooses the names and texts of labels.
+      if (value === '') return []; // An empty text meant "none", which is now an absent field.
       const isReason = typeof value === 'string' && REASONS.has(name);
       return [[name, isReason ? bareReason(value) : withCurrentNames(value)]];
     }),

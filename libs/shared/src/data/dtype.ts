@@ -1,16 +1,16 @@
 /** Number formats of tensors and workspaces, and their bits. */
 
-/** Of a kernel: it decides the dtype of every tensor that has none of its own. */
+/** Dtypes of a kernel. A kernel's dtype applies to every tensor without a dtype of its own. */
 export const TENSOR_DTYPES = ['fp16', 'bf16', 'fp32'] as const;
 export type TensorDtype = (typeof TENSOR_DTYPES)[number];
 
-/** Of a tensor. */
+/** Dtypes of a tensor. */
 export const ELEMENT_DTYPES = [...TENSOR_DTYPES, 'int32'] as const;
 export type ElementDtype = (typeof ELEMENT_DTYPES)[number];
 
 export const isTensorDtype = (text: string): text is TensorDtype => TENSOR_DTYPES.some((dtype) => dtype === text);
 
-/** The dtype that a message or a record names; those from before it was noted name none, and are of fp16. */
+/** The dtype that a message or record names. Records from before dtypes were stored name none and are fp16. */
 export const recordedDtype = (text: string | undefined): string => text || 'fp16';
 export const WORKSPACE_DTYPES = [...ELEMENT_DTYPES, 'uint8'] as const;
 export type WorkspaceDtype = (typeof WORKSPACE_DTYPES)[number];
@@ -23,20 +23,20 @@ export const DTYPE_BYTES: Readonly<Record<WorkspaceDtype, 1 | 2 | 4>> = {
   uint8: 1,
 };
 
-/** A pattern that is repeated over a buffer before each run of a kernel's launches. */
+/** A pattern that fills a buffer before each run of a kernel's launches. */
 export interface Fill {
-  /** Of the pattern. */
+  /** Length of the pattern. */
   readonly bytes: 1 | 2 | 4;
   readonly bits: number;
 }
 
-/** The values that an integer dtype has; the others take every number, and the infinities. */
+/** The range of each integer dtype. The other dtypes accept every number and the infinities. */
 const INTEGER_RANGES: Partial<Record<WorkspaceDtype, readonly [number, number]>> = {
   int32: [-(2 ** 31), 2 ** 31 - 1],
   uint8: [0, 255],
 };
 
-/** Why a dtype has no such value; undefined: it has. */
+/** Why a dtype cannot represent a value; undefined if it can. */
 export function valueProblem(value: number, dtype: WorkspaceDtype): string | undefined {
   const range = INTEGER_RANGES[dtype];
   if (!range || (Number.isInteger(value) && value >= range[0] && value <= range[1])) return undefined;
@@ -64,7 +64,7 @@ export const fillOf = (value: number, dtype: WorkspaceDtype): Fill => ({
   bits: bitsOf(value, dtype),
 });
 
-/** The nearest bf16 of each, ties to even; NaN stays NaN. */
+/** Rounds each value to the nearest bf16, ties to even; NaN stays NaN. */
 export function bfloatBits(values: Float32Array<ArrayBuffer>): Uint16Array<ArrayBuffer> {
   const words = new Uint32Array(values.buffer, values.byteOffset, values.length);
   return Uint16Array.from(words, (word) =>

@@ -4,7 +4,7 @@ import { evaluate, ExpressionError, parseExpression } from './expression.ts';
 
 const value = (text: string, scope: Record<string, number> = {}) => evaluate(parseExpression(text), scope);
 
-test('expressions calculate as written', () => {
+test('expressions have the value that they spell', () => {
   const scope = { B: 2, H: 8, S: 500, D: 64, causal: 1 };
   expect(
     [
@@ -28,7 +28,7 @@ test('expressions calculate as written', () => {
   ).toEqual([8, 16, 7, 9, 3.5, 1, 0, -63, 500, 3, 500, 1, 0, -5, 1000, 1]);
 });
 
-test('&&, || and ?: do not evaluate what does not count', () => {
+test('&&, || and ?: do not evaluate operands that do not matter', () => {
   expect([
     value('D != 0 && 1 / D > 2', { D: 0 }),
     value('D == 0 || 1 / D > 2', { D: 0 }),
@@ -63,7 +63,7 @@ test.each([
   expect(() => parseExpression(text)).toThrow(message);
 });
 
-test('evaluate() refuses unknown names, names of Object.prototype, and values that are no finite number', () => {
+test('evaluate() refuses unknown names, names of Object.prototype, and results that are not finite', () => {
   for (const [text, message] of [
     ['T + 1', /Unknown name "T": known here are S/],
     ['constructor', /Unknown name/],
@@ -74,7 +74,7 @@ test('evaluate() refuses unknown names, names of Object.prototype, and values th
   }
 });
 
-test('every expression of the grammar has the value that JavaScript gives it', () => {
+test('every expression of the grammar has the same value as in JavaScript', () => {
   const { expression } = fc.letrec((tie) => ({
     expression: fc.oneof(
       { maxDepth: 4, withCrossShrink: true },

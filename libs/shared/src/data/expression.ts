@@ -26,7 +26,7 @@ export type ExpressionNode =
   | { kind: 'choice'; test: ExpressionNode; then: ExpressionNode; else: ExpressionNode }
   | { kind: 'call'; function: FunctionName; operands: ExpressionNode[] };
 
-/** Parses an expression. Throws ExpressionError with what is wrong. */
+/** Parses an expression. Throws ExpressionError, which says what is wrong. */
 export function parseExpression(text: string): Expression {
   if (text.length > MAX_LENGTH) throw new ExpressionError(`${text.length} characters: must be at most ${MAX_LENGTH}`);
   const root = convert(parseSyntax(text));
@@ -36,8 +36,8 @@ export function parseExpression(text: string): Expression {
 }
 
 /**
- * The value over `scope`; true is 1 and false 0. Throws ExpressionError for a name that is not in scope and for a value
- * that is no finite number (a division by zero).
+ * The value of an expression over `scope`; true is 1 and false is 0. Throws ExpressionError if a name is not in scope
+ * or the result is not finite (a division by zero).
  */
 export function evaluate(expression: Expression, scope: Readonly<Record<string, number>>): number {
   const value = evaluateNode(expression.root, scope);
@@ -48,7 +48,7 @@ export function evaluate(expression: Expression, scope: Readonly<Record<string, 
   return value;
 }
 
-/** The value over `scope`, or `otherwise` where it has none. */
+/** The value over `scope`, or `otherwise` if evaluation fails. */
 export function valueOr(otherwise: number, expression: Expression, scope: Readonly<Record<string, number>>): number {
   try {
     return evaluate(expression, scope);
@@ -87,7 +87,7 @@ const ARGUMENT_COUNTS: Record<FunctionName, { least: number; most: number }> = {
   max: { least: 1, most: Infinity },
 };
 type FunctionName = keyof typeof FUNCTIONS;
-/** Names that expressions call. */
+/** Functions that expressions may call. */
 export const FUNCTION_NAMES: readonly string[] = Object.keys(FUNCTIONS);
 
 function evaluateNode(node: ExpressionNode, scope: Readonly<Record<string, number>>): number {
@@ -112,7 +112,7 @@ function evaluateBinary(
   scope: Readonly<Record<string, number>>,
 ): number {
   const a = evaluateNode(left, scope);
-  // The right side may only make sense where the left one holds: "D > 0 && S / D > 2".
+  // The right side may only be meaningful if the left one holds: "D > 0 && S / D > 2".
   if (operator === '&&' && !a) return 0;
   if (operator === '||' && a) return 1;
   return BINARY[operator](a, evaluateNode(right, scope));
@@ -134,7 +134,7 @@ function parseSyntax(text: string): jsep.Expression {
   }
 }
 
-/** Takes jsep's tree, which knows most of JavaScript, into the closed set above. */
+/** Converts jsep's tree, which covers most of JavaScript, to the closed set of nodes above. */
 function convert(expression: jsep.Expression): ExpressionNode {
   const node = expression as jsep.CoreExpression;
   switch (node.type) {

@@ -1,15 +1,15 @@
-/** YAML files with a schema: every fault is named with the file, the line, the key, what was wanted and what came. */
+/** YAML files with a schema. Each fault names the file, the line, the key, the wanted value and the found value. */
 import { isNode, isScalar, LineCounter, parseDocument, visit } from 'yaml';
 import * as z from 'zod';
 import { type FieldViolation, FlashcoreError } from '../contract/errors.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 
 const MAX_BYTES = 24 * 1024;
-/** Nobody reads more of them, and each costs a search for its line. */
+/** Limit on reported faults: nobody reads more, and each one costs a search for its line. */
 export const MAX_FAULTS = 20;
-/** Of a list or a mapping that says nothing else. */
+/** Default limit for lists and mappings. */
 const MAX_ELEMENTS = 64;
-/** As texts show a foreign name. */
+/** Maximum length of a foreign name in a text. */
 const MAX_SHOWN = 80;
 
 /** A fault at a place in the file; `key` is the path to it. */
@@ -18,14 +18,14 @@ export interface YamlFault {
   message: string;
 }
 
-/** A YAML text that fitted its schema, and a way to refuse it for what a schema cannot say. */
+/** A parsed YAML text that fits its schema, and a way to refuse it for reasons that a schema cannot express. */
 export interface YamlFile<Value> {
   value: Value;
-  /** The INVALID_MANIFEST error for these faults. */
+  /** Returns the INVALID_MANIFEST error for these faults. */
   refuse(faults: YamlFault[]): FlashcoreError;
 }
 
-/** Reads a YAML text. `path` is only for the texts. Errors: INVALID_MANIFEST with metadata path and key. */
+/** Parses a YAML text. `path` is used only in texts. Errors: INVALID_MANIFEST with metadata path and key. */
 export function parseYamlFile<Schema extends z.ZodType>(
   text: string,
   path: string,
@@ -59,7 +59,7 @@ export function parseYamlFile<Schema extends z.ZodType>(
   return { value: parsed.data, refuse };
 }
 
-/** An object that refuses keys it does not know, and names the nearest one it does. */
+/** An object schema that refuses unknown keys and names the nearest known key. */
 export function strict<Shape extends z.ZodRawShape>(shape: Shape) {
   return z.strictObject(shape, {
     error: (issue) =>
@@ -75,7 +75,7 @@ export function strict<Shape extends z.ZodRawShape>(shape: Shape) {
   });
 }
 
-/** Schemas of plain values whose texts say what was wanted and what came. */
+/** Schemas of plain values whose texts name the wanted and the found value. */
 export const text = () =>
   z
     .string({ error: (issue) => wanted('a text', issue.input) })
@@ -119,7 +119,7 @@ export const mapOf = <Key extends z.core.$ZodRecordKey, Value extends z.ZodType>
       error: (issue) => `wanted at most ${most} keys, found ${Object.keys(issue.input as object).length}`,
     });
 
-/** "wanted …, found …". */
+/** Formats "wanted …, found …". */
 export function wanted(what: string, found: unknown): string {
   return `wanted ${what}, found ${describe(found)}`;
 }
@@ -129,20 +129,20 @@ function describe(value: unknown): string {
   return shown(JSON.stringify(value) ?? typeof value);
 }
 
-/** The beginning of a foreign text. */
+/** Shortens a foreign text. */
 export const shown = (text: string): string => (text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN - 1)}…` : text);
 
-/** `launches[0].grid`, as the texts show it. */
+/** Formats a key for texts, such as `launches[0].grid`. */
 export function formatKey(key: (string | number)[]): string {
   return key.map((part, index) => (typeof part === 'number' ? `[${part}]` : `${index > 0 ? '.' : ''}${part}`)).join('');
 }
 
-/** `yaml` looks for a repeated key among all keys before it, for each key: that is ours, with a set. */
+/** Parses without `uniqueKeys`, because `yaml` compares each key with all keys before it; we use a set instead. */
 function documentOf(text: string, lineCounter: LineCounter, path: string): ReturnType<typeof parseDocument> {
   try {
     return parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: false });
   } catch (cause) {
-    // Its recursion ends with the stack.
+    // A deep nesting exhausts the stack of its recursive parser.
     if (cause instanceof RangeError) throw fileError(path, 'not usable YAML: it is nested too deeply', cause);
     throw cause;
   }
@@ -165,7 +165,7 @@ function refuseRepeatedKeys(document: ReturnType<typeof parseDocument>, lines: L
   });
 }
 
-/** A value that contains itself has no end for whoever walks or prints it. */
+/** Refuses values that contain themselves, because walking or printing them would never end. */
 function refuseCycles(document: ReturnType<typeof parseDocument>, lines: LineCounter, path: string): void {
   visit(document, {
     Alias(_, { source, range }, around) {

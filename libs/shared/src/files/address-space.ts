@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 
 /**
- * What to do where this process may not have the address space that it needs, V8 for the most part: it would be aborted
- * within its start. Undefined: it may.
+ * A remedy if this process may not have the address space it needs, mostly for V8, which would abort at startup;
+ * undefined if it may.
  */
 export function lackOfAddressSpace(what: string, leastBytes: number): string | undefined {
   const limits = existsSync('/proc/self/limits') ? readFileSync('/proc/self/limits', 'utf8') : '';

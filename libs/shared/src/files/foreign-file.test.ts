@@ -11,7 +11,7 @@ function folder(): string {
   return made;
 }
 
-/** What a user is told about a file of at most so many bytes. */
+/** The user's error text for a file with this size limit. */
 function told(file: string, most: number): string {
   try {
     readForeignText(file, most);
@@ -21,7 +21,7 @@ function told(file: string, most: number): string {
   throw new Error(`${file} was read`);
 }
 
-test('a file of exactly the most is read, also through a link, and one byte more is not', () => {
+test('reads a file of exactly the maximum size, also through a link, and refuses one byte more', () => {
   const file = path.join(folder(), 'file');
   writeFileSync(file, 'x'.repeat(2048));
   symlinkSync(file, `${file}.link`);
@@ -38,7 +38,7 @@ test.each([
   expect(told(file, 1024)).toBe('a pipe or a device, and only a file is read');
 });
 
-test('what the system says stays as it is', () => {
+test("keeps the system's error codes", () => {
   expect(told(folder(), 1024)).toBe('EISDIR');
   expect(told(path.join(folder(), 'none'), 1024)).toBe('ENOENT');
 });

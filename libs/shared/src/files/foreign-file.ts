@@ -1,18 +1,19 @@
-/** Files that somebody else may have put where they lie. */
+/** Reads files that somebody else may have put there. */
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 import { constants as system } from 'node:os';
 
 const MIB = 2 ** 20;
 
-/** More than what people write by hand has: settings, manifests, certificates. */
+/** Larger than any file that people write by hand: settings, manifests, certificates. */
 export const HAND_WRITTEN_BYTES = MIB;
 
 /**
- * A file's bytes, at most so many. Only a regular file is read: a pipe would hold the program until somebody writes to
- * it, and a device has no end. Errors: the system's, and in its manner EFTYPE for what is no regular file, EFBIG.
+ * Reads a file of at most `most` bytes. It must be a regular file: a pipe would block the program until somebody writes
+ * to it, and a device never ends. Errors: the system's, and in the same form EFTYPE if the file is not regular, and
+ * EFBIG.
  */
 export function readForeignFile(path: string, most: number): Buffer {
-  // Opening a pipe waits for its writer otherwise.
+  // Without O_NONBLOCK, opening a pipe would wait for its writer.
   const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
   try {
     requireRegular(fstatSync(descriptor), path);
@@ -22,10 +23,10 @@ export function readForeignFile(path: string, most: number): Buffer {
   }
 }
 
-/** As above, as text; what is no UTF-8 becomes "�". */
+/** Like readForeignFile(), but as text; invalid UTF-8 becomes "�". */
 export const readForeignText = (path: string, most: number): string => readForeignFile(path, most).toString('utf8');
 
-/** Why a file can't be read, for a text of the caller's own: the system's code where it says enough. */
+/** Why a file cannot be read, for the caller's text: the system's code if that says enough. */
 export function whyUnreadable(error: unknown): string {
   const { code = String(error), message } = error as NodeJS.ErrnoException;
   return code === 'EFTYPE' || code === 'EFBIG' ? message.replace(/^\w+: /, '').replace(/, read '.*$/, '') : code;
@@ -38,7 +39,7 @@ function requireRegular(found: Stats, path: string): void {
 
 function readAtMost(descriptor: number, path: string, most: number): Buffer {
   const chunks: Buffer[] = [];
-  // A file grows while it is read, and some say that they are empty: what counts is what comes.
+  // Reads until the end, because a file may grow meanwhile, and some files report size 0.
   for (let bytes = 0; ;) {
     const chunk = Buffer.allocUnsafe(Math.min(MIB, most + 1 - bytes));
     const length = readSync(descriptor, chunk);
@@ -51,9 +52,9 @@ function readAtMost(descriptor: number, path: string, most: number): Buffer {
 
 const sizeText = (bytes: number): string => (bytes >= MIB ? `${bytes / MIB} MiB` : `${bytes / 1024} KiB`);
 
-/** As Node makes them of what the system says. */
+/** Builds an error in the form in which Node reports system errors. */
 function systemError(code: 'EISDIR' | 'EFTYPE' | 'EFBIG', what: string, path: string): NodeJS.ErrnoException {
-  // EFTYPE has a number on some systems only.
+  // Only some systems have a number for EFTYPE.
   const errno = -(code === 'EFTYPE' ? system.errno.EINVAL : system.errno[code]);
   return Object.assign(new Error(`${code}: ${what}, read '${path}'`), { code, errno, syscall: 'read', path });
 }

@@ -12,7 +12,7 @@ afterEach(() => rmSync(root, { recursive: true }));
 const git = (...args: string[]) =>
   execFileSync('git', ['-C', root, '-c', 'user.name=a', '-c', 'user.email=a@b', ...args], { encoding: 'utf8' }).trim();
 
-test('a folder in a repository: commit, branch, remote without its password, and whether the folder differs', async () => {
+test('a folder in a repository has a commit, a branch, a remote without its password, and a dirty flag', async () => {
   const folder = join(root, 'kernels', 'mine');
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'kernel.yaml'), 'id: mine');
@@ -35,15 +35,15 @@ test('a folder in a repository: commit, branch, remote without its password, and
   expect(await gitState(folder)).toMatchObject({ ...clean, branch: '', dirty: true });
 });
 
-test('a folder in no repository has no state', async () => {
+test('a folder outside any repository has no state', async () => {
   expect(await gitState(root)).toBeUndefined();
   expect(await gitState(join(root, 'none'))).toBeUndefined();
 });
 
-describe('a folder of a stranger', () => {
+describe('an untrusted folder', () => {
   const folder = () => join(root, 'mine');
   const ran = () => existsSync(join(root, 'ran'));
-  /** Tracked, and touched: git has to read it again to say whether it changed. */
+  /** A tracked file with a new time, so git must read it again to see whether it changed. */
   const source = (at: string) => {
     writeFileSync(join(at, 'k.cu'), 'int x;\n');
     git('add', '-f', join(at, 'k.cu'));
@@ -58,19 +58,19 @@ describe('a folder of a stranger', () => {
   });
 
   test.each(['filter.evil.clean', 'filter.evil.process', 'filter.a=b.clean', 'core.fsmonitor'])(
-    'whose repository sets %s to a program: it is not run',
+    "does not run a program that the repository's setting %s names",
     async (key) => {
       source(folder());
       git('config', key, `${touch()}; cat`);
       writeFileSync(join(root, '.git/info/attributes'), `*.cu filter=${key.split('.')[1]}\n`);
       expect([await gitState(folder()), ran()]).toMatchObject([{ dirty: false }, false]);
-      // Plain git does run it.
+      // Plain git does run the program.
       git('status');
       expect(ran()).toBe(true);
     },
   );
 
-  test('that is a repository itself, as a clone may have it among its files: it is none', async () => {
+  test('has no state if it is itself a repository, as a clone may contain one among its files', async () => {
     rmSync(join(root, '.git'), { recursive: true });
     const inner = (...args: string[]) => git('-C', folder(), ...args);
     writeFileSync(join(folder(), 'k.cu'), 'int x;\n');
@@ -88,7 +88,7 @@ describe('a folder of a stranger', () => {
     expect([await gitState(folder()), ran()]).toEqual([undefined, false]);
   });
 
-  test('whose objects are to be fetched by a program: nothing is fetched', async () => {
+  test('fetches nothing if a program is to fetch missing objects', async () => {
     source(folder());
     git('config', 'extensions.partialClone', 'origin');
     git('config', 'core.repositoryFormatVersion', '1');

@@ -1,4 +1,4 @@
-/** Which commit a folder was taken from, where it lies in a git repository. */
+/** Determines which commit a folder in a git repository comes from. */
 import { execFile } from 'node:child_process';
 import { basename } from 'node:path';
 import { create } from '@bufbuild/protobuf';
@@ -10,7 +10,7 @@ const LIMIT_MS = 3_000;
 const MAX_BYTES = 256 * 1024;
 const MAX_LENGTH = 256;
 
-/** Undefined where the folder lies in no repository, the repository has no commit, or there is no git. */
+/** Undefined if the folder is in no repository, the repository has no commit, or git is missing. */
 export async function gitState(folder: string): Promise<GitState | undefined> {
   const [commit, root, filters] = await Promise.all([
     git(folder, ['rev-parse', '--verify', 'HEAD']),
@@ -27,24 +27,24 @@ export async function gitState(folder: string): Promise<GitState | undefined> {
     repository: bounded(remote ? withoutCredentials(remote) : basename(root)),
     commit,
     branch: bounded(branch ?? ''),
-    // A status that can't be read is no proof that nothing changed.
+    // An unreadable status does not prove that nothing changed.
     dirty: changes !== '',
   });
 }
 
-/** User and password of a URL are nobody's business; "git@host:path" has none. */
+/** Removes user and password from a URL; "git@host:path" has none. */
 function withoutCredentials(remote: string): string {
   return remote.replace(/^([a-z][a-z0-9+.-]*:\/\/)[^/@]*@/i, '$1');
 }
 
 const bounded = (text: string): string => plainLine(text).slice(0, MAX_LENGTH);
 
-/** Of a submodule the commit alone is looked at: its work tree has a configuration of its own. */
+/** For a submodule only the commit is checked, because its work tree has its own configuration. */
 const STATUS = ['status', '--porcelain', '--untracked-files=normal', '--ignore-submodules=dirty'];
 
 /**
- * Settings of the repository's own that name programs which git would run on its files, turned off; undefined where
- * they can't be read. The user's own (Git LFS) stay.
+ * Environment that disables those settings of the repository that name programs for git to run on its files; undefined
+ * if they cannot be read. The user's own settings (Git LFS) stay.
  */
 async function ownFilters(folder: string): Promise<NodeJS.ProcessEnv | undefined> {
   const asked = ['config', '--null', '--show-scope', '--name-only', '--get-regexp', '^filter\\.'];
@@ -59,11 +59,11 @@ async function ownFilters(folder: string): Promise<NodeJS.ProcessEnv | undefined
   return { GIT_CONFIG_COUNT: String(own.length), ...(Object.fromEntries(settings) as Record<string, string>) };
 }
 
-/** What `git config --get-regexp` exits with. */
+/** The exit code of `git config --get-regexp` if nothing matches. */
 const NOTHING_FOUND = 1;
 const USERS_SCOPES: readonly string[] = ['system', 'global'];
 
-/** What git prints; undefined where it fails, is not there, or takes too long. */
+/** Git's output; undefined if git fails, is missing, or takes too long. */
 async function git(folder: string, args: string[], environment?: NodeJS.ProcessEnv): Promise<string | undefined> {
   const { text, code } = await runGit(folder, args, environment);
   return code === 0 ? text.trim() : undefined;
@@ -71,13 +71,13 @@ async function git(folder: string, args: string[], environment?: NodeJS.ProcessE
 
 interface GitAnswer {
   text: string;
-  /** Undefined: it did not end by itself. */
+  /** Undefined if git did not exit by itself. */
   code: number | undefined;
 }
 
 /**
- * A folder may come from anybody, with a configuration that names programs to run, and even with a repository among its
- * sources: none is run, nothing is fetched, nothing is written.
+ * Options that protect from untrusted folders. A folder may come from anybody, with a configuration that names programs
+ * to run or with a repository among its sources. Git then runs no program, fetches nothing and writes nothing.
  */
 const SAFE = [
   ...['-c', 'core.fsmonitor=false'],

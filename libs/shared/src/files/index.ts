@@ -1,4 +1,4 @@
-/** Files and folders of the user, and what others put among them. */
+/** Files and folders of the user, including files that others put there. */
 export { HAND_WRITTEN_BYTES, readForeignFile, readForeignText, whyUnreadable } from './foreign-file.ts';
 export { lackOfAddressSpace } from './address-space.ts';
 export { makeFolder, whyUnwritable } from './make-folder.ts';

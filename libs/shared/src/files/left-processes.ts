@@ -4,8 +4,9 @@ import { join } from 'node:path';
 const ROUNDS = 5;
 
 /**
- * Kills what a process without a box has left behind: every process with this variable in its environment, which those
- * inherit that left its group and its session too. One that empties its own environment is not found.
+ * Kills the processes that a process without a box has left behind: every process with this variable in its
+ * environment. Processes inherit the variable even if they leave their group and session. A process that empties its
+ * environment is not found.
  */
 export function killMarked(variable: string): void {
   for (let round = 0; round < ROUNDS; ++round) {
@@ -16,8 +17,8 @@ export function killMarked(variable: string): void {
 }
 
 /**
- * Kills all processes of a cgroup of version 2, and of the groups below it, whatever they did to leave their session:
- * at once, or, where the kernel is older than 5.14, one by one until none is left.
+ * Kills all processes of a cgroup (version 2) and of the groups below it, including those that left their session. On
+ * Linux before 5.14 the processes are killed one by one until none is left.
  */
 export function killGroup(path: string): void {
   if (writesTo(join(path, 'cgroup.kill'), '1')) return;
@@ -28,7 +29,7 @@ export function killGroup(path: string): void {
   }
 }
 
-/** False where there is no such file. */
+/** Returns false if the file does not exist. */
 function writesTo(path: string, text: string): boolean {
   try {
     writeFileSync(path, text, { flag: 'r+' });
@@ -41,7 +42,8 @@ function writesTo(path: string, text: string): boolean {
 
 function processesOf(group: string): number[] {
   try {
-    // 0: one of another process namespace, which has no number here; to kill that would end this process's own group.
+    // 0 stands for a process of another namespace, which has no number here; killing 0 would end this process's own
+    // group.
     return readFileSync(join(group, 'cgroup.procs'), 'utf8')
       .split('\n')
       .map(Number)
@@ -63,7 +65,7 @@ function environmentOf(id: string): string {
     return readFileSync(`/proc/${id}/environ`, 'latin1');
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    // Somebody else's, or gone.
+    // The process belongs to somebody else, or is gone.
     if (code === 'EACCES' || code === 'EPERM' || code === 'ENOENT' || code === 'ESRCH') return '';
     throw error;
   }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { makeFolder } from './make-folder.ts';
 
-test('makeFolder() makes what is missing, for this user alone, and leaves what is there', () => {
+test('makeFolder() creates missing folders for this user only and leaves existing ones unchanged', () => {
   const root = mkdtempSync(join(tmpdir(), 'fc-'));
   makeFolder(join(root, 'a/b'));
   makeFolder(join(root, 'a/b'));
@@ -14,6 +14,6 @@ test('makeFolder() makes what is missing, for this user alone, and leaves what i
   rmSync(root, { recursive: true });
 });
 
-test.runIf(process.platform === 'linux')('where no folder can be made it says so, and does not try for ever', () => {
+test.runIf(process.platform === 'linux')('makeFolder() throws if no folder can be created', () => {
   expect(() => makeFolder('/proc/flashcore/data')).toThrow(expect.objectContaining({ code: 'ENOENT' }) as Error);
 });

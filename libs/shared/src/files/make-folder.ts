@@ -3,8 +3,9 @@ import { dirname } from 'node:path';
 import { entryOf } from '../text/entry-of.ts';
 
 /**
- * Makes a folder and those above it, by default for this user alone. Folder by folder, because mkdirSync's `recursive`
- * never returns where the system says ENOENT for a folder whose parent is there, as under /proc. Errors: the system's.
+ * Creates a folder and its parents, by default for this user only. It creates them one by one, because mkdirSync's
+ * `recursive` never returns if the system reports ENOENT although the parent exists, as under /proc. Errors: the
+ * system's.
  */
 export function makeFolder(path: string, mode = 0o700): void {
   if (existsSync(path)) return;
@@ -13,7 +14,7 @@ export function makeFolder(path: string, mode = 0o700): void {
   try {
     mkdirSync(path, { mode });
   } catch (error) {
-    // Another process was faster.
+    // Another process created it first.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   }
 }
@@ -23,10 +24,10 @@ const WHY: Readonly<Record<string, string>> = {
   EACCES: 'this user may not write there',
   EPERM: 'this user may not write there',
   ENOTDIR: 'a part of the path is not a folder',
-  // As under /proc, and for a folder above that is not there.
+  // Under /proc, or if a parent folder is missing.
   ENOENT: 'no folder can be made there',
 };
 
-/** Why a folder could not be made or written to, for a text of the caller's own; undefined: for another reason. */
+/** Why a folder could not be created or written to, for the caller's text; undefined if the reason is another. */
 export const whyUnwritable = (error: unknown): string | undefined =>
   entryOf(WHY, (error as NodeJS.ErrnoException | undefined)?.code ?? '');

@@ -1,20 +1,20 @@
-/** Whether there is a process of this number, anybody's. */
+/** Whether any process has this id, whoever owns it. */
 export function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    // EPERM: it runs, as somebody else.
+    // EPERM means that it runs as another user.
     return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
 }
 
-/** Kills a process and all that it started in its group; nothing where it never started. */
+/** Kills a process and everything it started in its group. Does nothing if it never started. */
 export function killProcessGroup(pid: number | undefined): void {
   if (pid === undefined) return;
   try {
     process.kill(-pid, 'SIGKILL');
   } catch (error) {
-    // Ended, or another user's: nothing that this can kill.
+    // It has ended or belongs to another user, so it cannot be killed here.
     if (!['ESRCH', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   }
 }

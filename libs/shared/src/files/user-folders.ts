@@ -1,7 +1,4 @@
-/**
- * Where a user's configuration and state lie: as XDG says, in $FLASHCORE_HOME where there is one, else in the home
- * folder.
- */
+/** Locations of a user's configuration and state: XDG's variables, else $FLASHCORE_HOME, else the home folder. */
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
@@ -20,20 +17,26 @@ const folder = (environment: NodeJS.ProcessEnv, { variable, own, usual }: Folder
   );
 };
 
-/** Logins and settings: $XDG_CONFIG_HOME, else $FLASHCORE_HOME/config, else ~/.config; in it flashcore/. */
+/**
+ * Folder for logins and settings: flashcore/ in $XDG_CONFIG_HOME, else in $FLASHCORE_HOME/config, else in ~/.config.
+ */
 export const configFolder = (environment: NodeJS.ProcessEnv): string =>
   folder(environment, { variable: 'XDG_CONFIG_HOME', own: 'config', usual: '.config' });
 
-/** How programs were left: $XDG_STATE_HOME, else $FLASHCORE_HOME/state, else ~/.local/state; in it flashcore/. */
+/**
+ * Folder for saved program state: flashcore/ in $XDG_STATE_HOME, else in $FLASHCORE_HOME/state, else in ~/.local/state.
+ */
 export const stateFolder = (environment: NodeJS.ProcessEnv): string =>
   folder(environment, { variable: 'XDG_STATE_HOME', own: 'state', usual: '.local/state' });
 
 const OWN =
   /^(?:flashcore\.db.*|lock\.(?:db.*|pid)|judging\.key|runner\.log|(?:runner|tokens|revoked-certificates)\.json(?:\.new)?|artifacts|builds|bundles|libraries|sources|tmp|tls)$/;
 
-/** Whether a name directly in a runner's data folder is flashcore's own; everything else there is the user's. */
+/**
+ * Whether a name directly in a runner's data folder belongs to flashcore; everything else there belongs to the user.
+ */
 export const isOwnData = (name: string): boolean => OWN.test(name);
 
-/** Whether flashcore ever used a folder as a data folder: `builds` or `tmp` in any other is the user's. */
+/** Whether flashcore has used a folder as a data folder. `builds` or `tmp` in any other folder belongs to the user. */
 export const isDataFolder = (directory: string): boolean =>
   ['lock.db', 'flashcore.db', 'bundles'].some((name) => existsSync(join(directory, name)));

@@ -1,18 +1,18 @@
-/** What lets a client in at a runner. */
+/** Variables with secrets that give access to a runner. */
 const SECRETS = ['FLASHCORE_TOKEN'];
-/** And the files that do, with the authority that vouches for the runner. */
+/** Also variables that name credential files, and the authority that vouches for the runner. */
 const CREDENTIALS = [...SECRETS, 'FLASHCORE_TLS_CA', 'FLASHCORE_TLS_CERT', 'FLASHCORE_TLS_KEY'];
 
 const without = (names: readonly string[], environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
   Object.fromEntries(Object.entries(environment).filter(([name]) => !names.includes(name)));
 
-/** The environment of every program that is the user's or another's: it has no use for them, and could pass them on. */
+/** The environment for every program of the user or a third party. It does not need the secrets and could leak them. */
 export const withoutSecrets = (environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv => without(SECRETS, environment);
 
-/** For a runner that is to be reached with what its login kept, and nothing else. */
+/** The environment for reaching a runner only with the credentials that its login stored. */
 export const withoutCredentials = (environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
   without(CREDENTIALS, environment);
 
-/** Credentials that an environment has, as $NAME. */
+/** The names of the credentials in an environment, as $NAME. */
 export const credentialsIn = (environment: NodeJS.ProcessEnv): string[] =>
   CREDENTIALS.filter((name) => environment[name]).map((name) => `$${name}`);

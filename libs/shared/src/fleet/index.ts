@@ -30,8 +30,8 @@ export {
 
 export { FleetService };
 
-/** FleetService as grpc-js wants it. */
+/** FleetService in grpc-js' form. */
 export const fleetServiceDefinition = definitionOf(FleetService);
 
-/** Largest file that goes between a pilot and its gateway, bytes. */
+/** Maximum size of a file between a pilot and its gateway, in bytes. */
 export const MAX_FILE_BYTES = 60 * 1024 * 1024;

@@ -1,4 +1,4 @@
-/** cases.yaml: which shapes are verified, on which inputs, within which tolerance. */
+/** Parses cases.yaml: which shapes are verified, on which inputs, and with which tolerance. */
 import * as z from 'zod';
 import { FlashcoreError } from '../contract/errors.ts';
 import type { Shape } from '../generated/flashcore/runner/v1/kernel_pb.js';
@@ -49,7 +49,7 @@ const INPUT_KINDS = [
   'two_scales',
 ] as const;
 
-/** How a tensor is drawn; cases.yaml says what each is. */
+/** How a tensor is drawn; cases.yaml describes each kind. */
 export type InputKind = (typeof INPUT_KINDS)[number];
 
 /** |out - ref| <= atol + rtol |ref|. */
@@ -58,13 +58,13 @@ export interface Tolerance {
   readonly rtol: number;
 }
 
-/** For fp16 tensors, and for those whose numbers are finer or coarser. */
+/** Tolerances for fp16 tensors, and for dtypes with higher or lower precision. */
 export interface ToleranceProfile extends Tolerance {
   readonly bf16: Tolerance;
   readonly fp32: Tolerance;
 }
 
-/** `logitScale` multiplies Q, `keyScale` K (absent: 1), `valueScale` V. */
+/** `logitScale` multiplies Q, `keyScale` multiplies K (absent: 1), `valueScale` multiplies V. */
 export interface Distribution {
   readonly name: string;
   readonly q: InputKind;
@@ -74,16 +74,16 @@ export interface Distribution {
   readonly keyScale?: number | undefined;
   readonly valueScale: number;
   readonly about: string;
-  /** Faulty kernels that its inputs find. */
+  /** Faulty kernels that these inputs find. */
   readonly finds: readonly string[];
 }
 
-/** Small cases on the inputs that break known mistakes, run beside the parity cases. */
+/** Small cases on inputs that find known mistakes, run along with the parity cases. */
 export interface Probes {
-  /** The first that a kernel takes, with a causal mask and without. */
+  /** In order of preference: the first shape that a kernel takes is used, once with a causal mask and once without. */
   readonly shapes: readonly Shape[];
   readonly distributions: readonly Distribution[];
-  /** What only a long sequence shows, which takes the emulator minutes. */
+  /** Probes that need a long sequence, which takes the emulator minutes. */
   readonly long: Pick<Probes, 'shapes' | 'distributions'>;
 }
 
@@ -91,7 +91,7 @@ export interface Cases {
   /** SHA-256 of the file. */
   readonly digest: string;
   readonly tolerances: Readonly<Record<string, ToleranceProfile>>;
-  /** Those that an input's seeds walk through, in order. */
+  /** The distributions that an input's seeds go through, in order. */
   readonly distributions: Readonly<Record<string, Distribution>>;
   readonly probes: Probes;
   /** `parity`, `canonical`, `emulated` and others, each at least one shape. */
@@ -100,9 +100,9 @@ export interface Cases {
     readonly canonical: readonly Shape[];
     readonly emulated: readonly Shape[];
   };
-  /** What each shape of a set weighs in a geometric mean over it, in the same order. */
+  /** The weight of each shape of a set in the geometric mean over the set, in the same order. */
   readonly weights: Readonly<Record<string, readonly number[]>>;
-  /** Used where a request names none. */
+  /** Used if a request names none. */
   readonly defaults: {
     readonly set: string;
     readonly tolerance: string;
@@ -194,7 +194,7 @@ function casesSchema(problem: Problem) {
   });
 }
 
-/** Reads the cases.yaml of a problem; error messages show `path`. Errors: INVALID_MANIFEST with path and key. */
+/** Parses the cases.yaml of a problem; error messages show `path`. Errors: INVALID_MANIFEST with path and key. */
 export function parseCases(yamlText: string, path: string, problem: Problem = attention()): Cases {
   const { value } = parseYamlFile(yamlText, path, casesSchema(problem));
   return {
@@ -230,7 +230,7 @@ const heldOutSchema = (problem: Problem) =>
   strict({ shapes: listOf(shapeSchema(problem)).min(1, 'wanted at least one shape').max(MAX_HELD_OUT) });
 
 /**
- * Reads the shapes that a host keeps to itself, `shapes: [{ B, H, S, D, causal }, …]`; `path` is for texts. Errors:
+ * Parses a host's held-out shapes, `shapes: [{ B, H, S, D, causal }, …]`; error messages show `path`. Errors:
  * INVALID_MANIFEST with path and key.
  */
 export const parseHeldOut = (yamlText: string, path: string): Shape[] =>
@@ -257,7 +257,7 @@ const probesOf = ({ shapes, distributions }: WrittenProbes): Pick<Probes, 'shape
   distributions: distributionsOf(distributions),
 });
 
-/** The tolerance of that name for tensors of a dtype. Errors: INVALID_REQUEST naming the known profiles. */
+/** The tolerance with this name for tensors of a dtype. Errors: INVALID_REQUEST, which lists the known profiles. */
 export function toleranceProfile(cases: Cases, profile: string, dtype: TensorDtype = 'fp16'): Tolerance {
   const found = entryOf(cases.tolerances, profile);
   if (found) {

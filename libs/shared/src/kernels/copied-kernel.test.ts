@@ -25,7 +25,7 @@ expect:
   - { device: NVIDIA L4, value: 1, kind: measured, source: "note 1" }
 `;
 
-test('a copy has its id in names and texts, its original in `after`, notes of its own, and all else as it was written', () => {
+test('a copy has its id in names and texts, the original in `after`, new notes, and everything else unchanged', () => {
   const files = {
     'kernel.yaml': MANIFEST,
     'first_step.cu': '// first_step, not first_step_two\nextern "C" __global__ void first_step() {}\n',
@@ -59,7 +59,7 @@ launches:
 const KERNELS = new URL('../../../../kernels/', import.meta.url);
 const LADDER = readdirSync(KERNELS).filter((name) => /^(fa|flashcore)_/.test(name));
 
-test.each(LADDER)('%s: a copy is launched as the original is', (name) => {
+test.each(LADDER)('%s: a copy has the same launches as the original', (name) => {
   const folder = new URL(`${name}/`, KERNELS);
   const files = Object.fromEntries(
     readdirSync(folder).map((file) => [file, readFileSync(new URL(file, folder), 'utf8')]),
@@ -81,13 +81,13 @@ test.each(LADDER)('%s: a copy is launched as the original is', (name) => {
   expect(sources.flat().join('\n')).not.toMatch(new RegExp(`\\b${name}\\b`));
 });
 
-test('a manifest in braces can not be copied line by line, and is refused with what to write', () => {
+test('a manifest in braces is refused with a remedy, because it cannot be copied line by line', () => {
   const braces = `{ id: a, title: a, lesson: a, source: a.cu, min_arch: sm_80, math: { inputs: fp16, accumulate: fp32 },
   launches: [{ entry: a, grid: [1, 1, 1], block: [1, 1, 1], arguments: [Q] }] }`;
   expect(() => copiedKernel({ 'kernel.yaml': braces }, 'mine')).toThrow(/write it without outer braces/);
 });
 
-test('a copy computes what its original does, also where the problem has the name of the original', () => {
+test("a copy computes the same as its original, even if the problem has the original's name", () => {
   const manifest = MANIFEST.replace('source:', 'problem: rmsnorm # of rows\nsource:')
     .replaceAll('first_step', 'rmsnorm')
     .replace('[Q, K, V, O]', '[X, W, Y]');

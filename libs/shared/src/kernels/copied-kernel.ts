@@ -1,4 +1,4 @@
-/** A kernel of one's own, begun as a copy of another: the texts of its folder, by path. */
+/** Creates the user's own kernel as a copy of another one. Folders are texts by path. */
 import { isMap, isNode, isScalar, parseDocument } from 'yaml';
 import { FlashcoreError } from '../contract/errors.ts';
 import { BROUGHT_PATHS, broughtFiles } from '../problems/installed-problems.ts';
@@ -7,12 +7,12 @@ import { MANIFEST_FILE, parseManifest } from './manifest.ts';
 
 const NOTES_FILE = 'NOTES.md';
 const BEGUN = 'Begun as a copy of';
-/** Keys that tell of the original: whose copy it is, what its notes claim, that it should not be used any more. */
+/** Keys that describe only the original: what it was copied from, the claims of its notes, and its deprecation. */
 const NOT_ITS_OWN = ['after', 'expect', 'deprecated'];
 
 /**
- * The files of a kernel under an id of its own, which replaces the former one in names and texts; `after` names the
- * original, and NOTES.md begins anew. Errors: INVALID_MANIFEST.
+ * The files of a kernel under a new id, which replaces the old one in names and texts. `after` names the original, and
+ * NOTES.md is a new one. Errors: INVALID_MANIFEST.
  */
 export function copiedKernel(files: Readonly<Record<string, string>>, id: string): Record<string, string> {
   const brought = broughtFiles((path) => entryOf(files, path));
@@ -29,11 +29,11 @@ export function copiedKernel(files: Readonly<Record<string, string>>, id: string
   return copy;
 }
 
-/** Whether notes say anything: headings, and the line that every copy begins with, say nothing. */
+/** Whether notes have content. Headings and the line at the start of every copy do not count. */
 export const notesSaySomething = (notes: string): boolean =>
   notes.split('\n').some((line) => line.trim() !== '' && !/^\s*#/.test(line) && !line.startsWith(BEGUN));
 
-/** What is not replaced stays as it was written; a comment above a key belongs to it. */
+/** Keeps all other lines unchanged; a comment above a key belongs to that key. */
 function ownManifest(text: string, { original, problem }: { original: string; problem: string }): string {
   const { contents } = parseDocument(text);
   if (!isMap(contents) || contents.flow) throw notInLines();
@@ -41,7 +41,7 @@ function ownManifest(text: string, { original, problem }: { original: string; pr
   const kept = contents.items.flatMap(({ key, value }) => {
     if (!isScalar(key) || !isNode(value)) throw notInLines();
     const lines = text.slice(end, (end = value.range[2])).replace(/\n?$/, '\n');
-    // A problem may be called as the original is.
+    // A problem may have the same name as the original.
     if (key.value === 'problem') return [`problem: ${problem}\n`];
     if (key.value === 'lesson') return [lines, `after: ${original}\n`];
     return NOT_ITS_OWN.includes(String(key.value)) ? [] : [lines];

@@ -4,7 +4,7 @@ import { archLimits, DATA_SHEETS, findDataSheet, occupancy, rooflineSeconds } fr
 import { TENSOR_DTYPES } from '../data/dtype.ts';
 
 // Answers of cudaOccMaxActiveBlocksPerMultiprocessor (cuda_occupancy.h of CUDA 13.0) for random kernels: arch,
-// registers, shared bytes, threads, CTAs. All of a run of 16,000 agreed.
+// registers, shared bytes, threads, CTAs. In a run of 16,000 kernels all agreed.
 const NVIDIA_SAYS: [string, number, number, number, number][] = [
   ['sm_80', 133, 72165, 1024, 0],
   ['sm_80', 131, 0, 512, 0],
@@ -68,7 +68,7 @@ const NVIDIA_SAYS: [string, number, number, number, number][] = [
   ['sm_90', 101, 176705, 288, 1],
 ];
 
-test("occupancy() gives the CTAs that NVIDIA's own calculator gives", () => {
+test("occupancy() gives the same CTAs as NVIDIA's calculator", () => {
   const ours = NVIDIA_SAYS.map(([arch, registers, smem, threads]) => [
     arch,
     registers,
@@ -79,7 +79,7 @@ test("occupancy() gives the CTAs that NVIDIA's own calculator gives", () => {
   expect(ours).toEqual(NVIDIA_SAYS);
 });
 
-test('occupancy() names what bounds it', () => {
+test('occupancy() names the limiting resource', () => {
   const l4 = findDataSheet('NVIDIA L4')!;
   expect([
     occupancy({ registers: 64, smem: 0, threads: 128 }, l4),
@@ -128,13 +128,13 @@ test("findDataSheet() knows drivers' names and the emulator, and does not guess"
   expect([archLimits('sm_90a')?.smemPerCtaOptinBytes, archLimits('sm_75')]).toEqual([227 * 1024, undefined]);
 });
 
-test('rooflineSeconds() is bound by whichever takes longer', () => {
+test('rooflineSeconds() is the longer of arithmetic and memory time', () => {
   const l4 = findDataSheet('NVIDIA L4')!;
   expect(rooflineSeconds({ flops: 121e12, bytes: 0, dtype: 'fp16' }, l4)).toBeCloseTo(1);
   expect(rooflineSeconds({ flops: 1, bytes: 600e9, dtype: 'fp16' }, l4)).toBeCloseTo(2);
 });
 
-test('the tensor peak is that of the dtype: bf16 as fp16, fp32 half of it, as TF32', () => {
+test('the tensor peak depends on the dtype: bf16 equals fp16, and fp32 has half of it, as TF32', () => {
   const l4 = findDataSheet('NVIDIA L4')!;
   const seconds = TENSOR_DTYPES.map((dtype) => rooflineSeconds({ flops: 121e12, bytes: 0, dtype }, l4));
   expect(seconds).toEqual([1, 1, 2]);

@@ -1,8 +1,8 @@
-/** Data sheets of GPUs, the occupancy that follows from them, and the roofline. */
+/** GPU data sheets, the occupancy they imply, and the roofline. */
 import type { TensorDtype } from '../data/dtype.ts';
 
 /**
- * What an architecture (compute capability) allows; from the CUDA C++ Programming Guide's table of technical
+ * Limits of an architecture (compute capability), from the CUDA C++ Programming Guide's table of technical
  * specifications and cuda_occupancy.h.
  */
 export interface ArchLimits {
@@ -11,13 +11,13 @@ export interface ArchLimits {
   readonly maxCtasPerSm: number;
   readonly registersPerSm: number;
   readonly maxRegistersPerThread: number;
-  /** Shared memory an SM has for CTAs, bytes. */
+  /** Shared memory of an SM that CTAs can use, in bytes. */
   readonly smemPerSmBytes: number;
-  /** Most shared memory of a CTA with the opt-in, bytes. */
+  /** Maximum shared memory of a CTA with the opt-in, in bytes. */
   readonly smemPerCtaOptinBytes: number;
-  /** Most shared memory of a CTA without it, bytes. */
+  /** Maximum shared memory of a CTA without the opt-in, in bytes. */
   readonly smemPerCtaStaticBytes: number;
-  /** What the driver keeps of a CTA's shared memory, bytes. */
+  /** Shared memory that the driver reserves per CTA, in bytes. */
   readonly smemReservedPerCtaBytes: number;
 }
 
@@ -26,11 +26,11 @@ export interface DataSheet extends ArchLimits {
   readonly multiprocessors: number;
   readonly l2Bytes: number;
   readonly memoryGbPerSecond: number;
-  /** Dense, fp16 inputs, fp32 accumulation. */
+  /** Dense TFLOP/s with fp16 inputs and fp32 accumulation. */
   readonly fp16TensorTflops: number;
-  /** Rate for the cost shown with a job, where one is known. */
+  /** Rate for the cost shown with a job; undefined if no rate is known. */
   readonly usdPerHour: number | undefined;
-  /** Where throughput and bandwidth are from. */
+  /** Source of throughput and bandwidth. */
   readonly source: string;
 }
 
@@ -38,8 +38,8 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 const WARP_THREADS = 32;
 const MAX_THREADS_PER_CTA = 1024;
-// The same on sm_80 to sm_90 (cuda_occupancy.h): registers are allocated by warp in 256s, on four sub-partitions;
-// shared memory in 128 bytes.
+// These are the same on sm_80 to sm_90 (cuda_occupancy.h). Registers are allocated per warp in units of 256, on four
+// sub-partitions. Shared memory is allocated in units of 128 bytes.
 const REGISTER_UNIT = 256;
 const SUB_PARTITIONS = 4;
 const SMEM_UNIT_BYTES = 128;
@@ -61,7 +61,7 @@ const SM_86 = limits('sm_86', 1536, 16, 100);
 const SM_89 = limits('sm_89', 1536, 24, 100);
 const SM_90 = limits('sm_90', 2048, 32, 228);
 
-/** The first of an architecture stands for it where only the architecture is known. */
+/** If only the architecture is known, its first sheet is used. */
 export const DATA_SHEETS: readonly DataSheet[] = [
   {
     ...SM_89,
@@ -156,18 +156,18 @@ export const DATA_SHEETS: readonly DataSheet[] = [
 ];
 
 /**
- * The sheet of a device by the name its driver gives; undefined when it is not known: then there is no roofline, rather
- * than a wrong one.
+ * The sheet of a device by the name that its driver gives; undefined if unknown, because no roofline is better than a
+ * wrong one.
  */
 export function findDataSheet(name: string): DataSheet | undefined {
   const plain = name.trim().toLowerCase();
-  // The emulator presents itself with the limits of an L4.
+  // The emulator reports the limits of an L4.
   if (/emulator \(l4 limits\)/.test(plain)) return DATA_SHEETS[0];
   const bare = (text: string) => text.toLowerCase().replace(/^nvidia /, '');
   return DATA_SHEETS.find((sheet) => bare(sheet.name) === bare(plain));
 }
 
-/** What an architecture allows ("sm_90a" is sm_90's); undefined when it is not known. */
+/** The limits of an architecture ("sm_90a" has those of sm_90); undefined if unknown. */
 export function archLimits(arch: string): ArchLimits | undefined {
   return DATA_SHEETS.find((sheet) => sheet.arch === arch.replace(/[af]$/, ''));
 }
@@ -177,9 +177,9 @@ export type OccupancyLimiter = 'registers' | 'shared memory' | 'threads' | 'CTAs
 export interface Occupancy {
   readonly ctasPerSm: number;
   readonly warpsPerSm: number;
-  /** Warps over the most that an SM can hold, percent. */
+  /** Percentage of the warps that an SM can hold. */
   readonly percent: number;
-  /** What bounds it; the first of registers, shared memory, threads, CTAs when several do. */
+  /** The limiting resource; if there are several, the first of registers, shared memory, threads, CTAs. */
   readonly limiter: OccupancyLimiter;
 }
 
@@ -190,8 +190,8 @@ interface CtaResources {
 }
 
 /**
- * CTAs that fit on an SM at once, as NVIDIA's cuda_occupancy.h calculates it. `registers` a thread, `smem` bytes a CTA
- * (static and dynamic), `threads` a CTA. 0 CTAs: it cannot be launched.
+ * CTAs that fit on an SM at once, calculated like NVIDIA's cuda_occupancy.h. `registers` is per thread, `smem` is bytes
+ * per CTA (static and dynamic), `threads` is per CTA. 0 CTAs means that the kernel cannot be launched.
  */
 export function occupancy({ registers, smem, threads }: CtaResources, sheet: ArchLimits): Occupancy {
   const warpsPerCta = Math.ceil(threads / WARP_THREADS);
@@ -206,7 +206,7 @@ export function occupancy({ registers, smem, threads }: CtaResources, sheet: Arc
   return { ctasPerSm, warpsPerSm, percent: (100 * warpsPerSm) / (sheet.maxThreadsPerSm / WARP_THREADS), limiter };
 }
 
-/** Registers that a CTA takes of its SM's: by warp, and its warps in whole sub-partitions. */
+/** Registers that a CTA occupies on its SM. They are allocated per warp, and the warps in whole sub-partitions. */
 export const registersPerCta = (registers: number, threads: number): number =>
   registersPerWarpOf(registers) * roundUp(Math.ceil(threads / WARP_THREADS), SUB_PARTITIONS);
 
@@ -227,18 +227,18 @@ function ctasBySmem(smem: number, sheet: ArchLimits): number {
 
 const roundUp = (value: number, unit: number) => Math.ceil(value / unit) * unit;
 
-/** Dense tensor-core peak for inputs of a dtype, in TFLOP/s: bf16 runs at fp16's rate, fp32 as TF32 at half of it. */
+/** Dense tensor-core peak for a dtype in TFLOP/s. bf16 runs at fp16's rate, fp32 runs as TF32 at half of it. */
 export const tensorTflops = ({ fp16TensorTflops }: Pick<DataSheet, 'fp16TensorTflops'>, dtype: TensorDtype): number =>
   dtype === 'fp32' ? fp16TensorTflops / 2 : fp16TensorTflops;
 
 export interface Work {
   flops: number;
   bytes: number;
-  /** Of the tensors. */
+  /** Dtype of the tensors. */
   dtype: TensorDtype;
 }
 
-/** Least time on the device: the larger of arithmetic at the tensor peak and traffic at the memory bandwidth. */
+/** Minimum time on the device: the larger of the arithmetic at tensor peak and the traffic at full memory bandwidth. */
 export const rooflineSeconds = (
   { flops, bytes, dtype }: Work,
   sheet: Pick<DataSheet, 'fp16TensorTflops' | 'memoryGbPerSecond'>,

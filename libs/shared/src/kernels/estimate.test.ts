@@ -19,7 +19,7 @@ const measured: MeasuredLaunch = {
   busyPercent: 30,
 };
 
-test('one CTA an SM there, three here that do not fit together: three times as long', () => {
+test('one CTA per SM there and three here that are not co-resident take three times as long', () => {
   expect(estimateLatency(L4, work, measured)).toMatchObject({
     lowUs: 31,
     highUs: 31,
@@ -28,20 +28,20 @@ test('one CTA an SM there, three here that do not fit together: three times as l
   });
 });
 
-test('where three fit together they take as long as one, unless a unit is full', () => {
+test('three co-resident CTAs take as long as one, unless a unit is full', () => {
   const { lowUs, highUs, limiter, terms } = estimateLatency(L4, { ...work, ctasPerSm: 3 }, measured);
-  // Three of 128 CTAs' FLOPs at 121 TFLOP/s over 58 SMs.
+  // FLOPs of three of 128 CTAs, at 121 TFLOP/s over 58 SMs.
   expect(terms['tensor cores']).toBeCloseTo((((3 / 128) * work.flops) / (121e12 / 58)) * 1e6);
   expect([limiter, lowUs, highUs]).toEqual(['tensor cores', 1 + terms['tensor cores'], 31]);
 });
 
-test('the clock, and the work of a CTA, scale the cycles', () => {
+test('the clock and the work of a CTA scale the cycles', () => {
   expect(estimateLatency({ ...L4, clockMhz: 1020 }, work, measured).highUs).toBeCloseTo(61);
-  // 64 CTAs of twice the rows: two on the busiest SM, each twice as long.
+  // 64 CTAs with twice the rows: the busiest SM has two, and each takes twice as long.
   expect(estimateLatency(L4, { ...work, ctas: 64 }, measured).highUs).toBeCloseTo(41);
 });
 
-test('low is never above high, and no unit does more than its peak', () => {
+test('low is never above high, and no unit exceeds its peak', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 4096 }),

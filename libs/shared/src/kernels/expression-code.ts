@@ -1,16 +1,16 @@
 /**
- * Manifest expressions as Python and C++ that give what `evaluate` gives: numbers are doubles, true is 1.0, `%` is
- * fmod, a division by zero is infinite, and NaN is false. The code uses the helpers below by their names.
+ * Translates manifest expressions to Python and C++ with the same values as `evaluate`: numbers are doubles, true is
+ * 1.0, `%` is fmod, a division by zero is infinite, and NaN is false. The code calls the helpers below by name.
  */
 import type { Expression, ExpressionNode } from '../data/expression.ts';
 
-/** How one language writes what the grammar has. */
+/** How a language spells each element of the grammar. */
 export interface ExpressionLanguage {
   number: (value: number) => string;
   name: (name: string) => string;
-  /** 1.0 or 0.0 of a condition. */
+  /** Converts a condition to 1.0 or 0.0. */
   truth: (condition: string) => string;
-  /** A condition that holds where a value is neither 0 nor NaN. */
+  /** A condition that holds if a value is neither 0 nor NaN. */
   holds: (value: string) => string;
   not: (condition: string) => string;
   and: (a: string, b: string) => string;
@@ -24,7 +24,7 @@ export interface ExpressionLanguage {
 const decimal = (value: number): string =>
   Number.isInteger(value) && Math.abs(value) < 1e15 ? `${value}.0` : `${value}`;
 
-// Words that a constant may be called and a variable of Python may not.
+// Words that are allowed as names of constants but not of Python variables.
 const PYTHON_WORDS = new Set(
   `False None True and as assert async await break class continue def del elif else except finally for from global if
   import in is lambda nonlocal not or pass raise return try while with yield math shape launches workspace
@@ -45,7 +45,7 @@ export const PYTHON: ExpressionLanguage = {
   call: (name, operands) => `_${name}(${operands.join(', ')})`,
 };
 
-/** Names have a prefix: a constant in capitals is also a macro of the kernel's source. */
+/** Names get a prefix, because a constant in capitals is also a macro of the kernel's source. */
 export const CPP: ExpressionLanguage = {
   number: decimal,
   name: (name) => `v_${name}`,
@@ -63,7 +63,7 @@ export const CPP: ExpressionLanguage = {
       : operands.reduce((folded, operand) => `fc_${name}(${folded}, ${operand})`),
 };
 
-/** What PYTHON's code calls. */
+/** Functions that PYTHON's code calls. */
 export const PYTHON_HELPERS = `def _holds(value):
     return value == value and value != 0
 
@@ -98,13 +98,13 @@ def _max(*values):
     return math.nan if any(value != value for value in values) else max(values)
 `;
 
-/** What CPP's code calls; wants <cmath>. */
+/** Functions that CPP's code calls; requires <cmath>. */
 export const CPP_HELPERS = `static inline bool fc_holds(double value) { return value == value && value != 0; }
 static inline double fc_min(double a, double b) { return a != a || b != b ? NAN : a < b ? a : b; }
 static inline double fc_max(double a, double b) { return a != a || b != b ? NAN : a > b ? a : b; }
 `;
 
-/** An expression in a language; its value is a double. */
+/** An expression in a language. Its value is a double. */
 export const expressionCode = ({ root }: Pick<Expression, 'root'>, language: ExpressionLanguage): string =>
   valueCode(root, language);
 
@@ -132,7 +132,7 @@ function valueCode(node: ExpressionNode, language: ExpressionLanguage): string {
   }
 }
 
-/** Where only its truth is asked for. */
+/** Code for a node of which only the truth value is needed. */
 function conditionCode(node: ExpressionNode, language: ExpressionLanguage): string {
   if (node.kind === 'unary' && node.operator === '!') return `(${language.not(conditionCode(node.operand, language))})`;
   if (node.kind === 'binary') {

@@ -1,4 +1,4 @@
-/** What a kernel folder says: manifest, variants, launches, cases, gates, shapes; and the devices it runs on. */
+/** Everything in a kernel folder: manifest, variants, launches, cases, gates, shapes; also the devices it runs on. */
 export {
   type Cases,
   type Distribution,

@@ -8,7 +8,7 @@ interface KernelFiles {
   readonly notes: string;
 }
 
-/** A manifest as runners and clients list it, with what is known of the folder's files. */
+/** A manifest in the form in which runners and clients list it, with the known facts about the folder's files. */
 export const kernelMessage = (
   manifest: Manifest,
   { sourceDigest, files, notes }: KernelFiles = { sourceDigest: '', files: [], notes: '' },

@@ -1,5 +1,6 @@
 /**
- * From a manifest, a variant and a shape to what the driver is told: grid, block, shared memory, arguments, workspaces.
+ * Turns a manifest, a variant and a shape into the driver's launch data: grid, block, shared memory, arguments,
+ * workspaces.
  */
 import { FlashcoreError } from '../contract/errors.ts';
 import { type Fill, fillOf } from '../data/dtype.ts';
@@ -24,14 +25,14 @@ import { entryOf, setEntry } from '../text/entry-of.ts';
 export interface LaunchPlan extends ProblemCase {
   launches: PlannedLaunch[];
   workspace: PlannedWorkspace[];
-  /** What outputs are before each run, by name; undefined: the kernel does not read them. */
+  /** Initial values of outputs before each run, by name; undefined if the kernel does not read them. */
   initialOutputs?: Readonly<Record<TensorName, Fill>>;
 }
 
 export interface PlannedWorkspace {
   name: string;
   bytes: number;
-  /** What it is before each run of the launches; undefined: anything. */
+  /** Initial value before each run of the launches; undefined: any value. */
   initial?: Fill;
 }
 
@@ -48,7 +49,7 @@ export interface PlannedLaunch {
 }
 
 export type PlainArgument =
-  /** A null pointer where the case has no such tensor. */
+  /** A null pointer if the case has no such tensor. */
   | { kind: 'tensor'; tensor: TensorName }
   | { kind: 'workspace'; name: string }
   | { kind: 'null' }
@@ -58,7 +59,7 @@ export type PlainArgument =
 export type PlannedArgument =
   PlainArgument | { kind: 'struct'; bytes: number; fields: readonly StructField<PlainArgument>[] };
 
-/** Arguments with the fields of structs in their places. */
+/** Arguments, with each struct replaced by its fields. */
 export const plainArguments = <Plain extends { kind: string }>(
   written: readonly (Plain | { kind: 'struct'; fields: readonly StructField<Plain>[] })[],
 ): Plain[] => written.flatMap((each) => ('fields' in each ? each.fields.map(({ value }) => value) : [each]));
@@ -74,8 +75,7 @@ const MAX_INT32 = 2 ** 31 - 1;
 const MAX_WORKSPACE_BYTES = 2 ** 48;
 
 /**
- * The first limit of the manifest that the shape does not fulfil, with its reason; undefined when the kernel takes the
- * shape.
+ * The first limit of the manifest that the shape violates, with its reason; undefined if the kernel takes the shape.
  */
 export function checkShape(
   manifest: Manifest,
@@ -94,8 +94,8 @@ export function checkShape(
 }
 
 /**
- * Refuses cases that set an optional axis or attribute which the manifest never uses: a new axis of a problem must not
- * make existing kernels wrong.
+ * Refuses cases that set an optional axis or attribute which the manifest never uses. Without this check, a new axis of
+ * a problem would make existing kernels wrong.
  */
 function unknownTo({ problem, uses }: Manifest, scope: Scope): { require: string; because: string } | undefined {
   const defaults = [
@@ -112,7 +112,7 @@ function unknownTo({ problem, uses }: Manifest, scope: Scope): { require: string
   return other && { require: `${other.name} == ${other.is}`, because: `its kernel.yaml does not use ${other.name}` };
 }
 
-/** SHAPE_UNSUPPORTED with metadata `limit` for a shape that checkShape refuses. */
+/** Throws SHAPE_UNSUPPORTED with metadata `limit` for a shape that checkShape refuses. */
 export function requireShape(
   manifest: Manifest,
   resolved: Pick<ResolvedVariant, 'parameters'>,
@@ -128,8 +128,8 @@ export function requireShape(
 }
 
 /**
- * What to launch for a shape, in order. Errors: SHAPE_UNSUPPORTED by the manifest's limits or CUDA's grid;
- * INVALID_MANIFEST where an expression gives no usable value.
+ * The launches for a shape, in order. Errors: SHAPE_UNSUPPORTED by the manifest's limits or CUDA's grid limits;
+ * INVALID_MANIFEST if an expression gives an unusable value.
  */
 export function planLaunches(
   manifest: Manifest,
@@ -254,7 +254,7 @@ function planPlainArgument(
     case 'float64':
       return { kind: argument.kind, value: valueOf(manifest, argument.value, scope, key) };
     case 'tensorMap': {
-      // A box of a tensor map has at most 256 elements along an axis (cuTensorMapEncodeTiled).
+      // A tensor map's box has at most 256 elements along an axis (cuTensorMapEncodeTiled).
       const box = argument.box.map((extent, axis) =>
         integer(manifest, extent, scope, { key: `${key}.tensor_map.box[${axis}]`, least: 1, most: 256 }),
       );
@@ -263,7 +263,7 @@ function planPlainArgument(
   }
 }
 
-/** Whether a condition is fulfilled; none always is. */
+/** Whether a condition holds; a missing condition always holds. */
 const holds = (manifest: Manifest, condition: Expression | undefined, scope: Scope, key: string): boolean =>
   condition === undefined || valueOf(manifest, condition, scope, key) !== 0;
 

@@ -1,4 +1,4 @@
-/** Parses the expressions of a manifest and refuses names that nothing defines. */
+/** Parses the expressions of a manifest and refuses undefined names. */
 import { DTYPE_BYTES, type TensorDtype, fillOf } from '../data/dtype.ts';
 import { type Expression, ExpressionError, FUNCTION_NAMES, parseExpression } from '../data/expression.ts';
 import {
@@ -17,10 +17,10 @@ import { didYouMean } from '../text/nearest-names.ts';
 import { type Problem, problemNames } from '../problems/problem.ts';
 import { MAX_FAULTS, type YamlFault, formatKey } from '../data/yaml-file.ts';
 
-/** A name in an expression: the "e3" of 1e3 is none. */
+/** Matches a name in an expression; the "e3" of 1e3 is not a name. */
 const NAME = /(?<![\w.])[A-Za-z_]\w*/g;
 
-/** Of a CUtensorMap (cuda.h). */
+/** Alignment of a CUtensorMap (cuda.h). */
 const TENSOR_MAP_ALIGNMENT = 64;
 
 type Key = (string | number)[];
@@ -30,7 +30,7 @@ type RawStruct = Extract<RawArgument, { struct: unknown }>['struct'];
 type RawPlainArgument = RawStruct['fields'][string]['value'];
 
 /**
- * All expressions parsed; `faults` lists each that is wrong, by its key. `compiled` is only of use when there are none.
+ * Parses all expressions. `faults` lists every wrong one by its key. `compiled` is usable only if there are no faults.
  */
 export function compileExpressions(raw: RawManifest, problem: Problem): { compiled: Compiled; faults: YamlFault[] } {
   const faults = nameClashes(raw, problem);
@@ -57,7 +57,7 @@ export function compileExpressions(raw: RawManifest, problem: Problem): { compil
   };
 
   const { inputs, accumulate } = raw.math;
-  // Only parameters decide: neither the tensors' dtype nor the accumulator's depends on the shape.
+  // Only parameters may decide, because neither the tensors' dtype nor the accumulator's may depend on the shape.
   const parameters = new Set(Object.keys(raw.parameters));
   const dtypeWhen = (dtype: TensorDtype, text: string | undefined) =>
     text === undefined ? [] : [{ dtype, when: parse(text, ['math', 'inputs', `${dtype}_when`], parameters) }];
@@ -83,7 +83,7 @@ export function compileExpressions(raw: RawManifest, problem: Problem): { compil
       });
   }
 
-  // In order: a constant may use those before it.
+  // In order, because a constant may use those before it.
   const ofShape = new Set<string>(problemNames(problem));
   const constants = Object.entries(raw.constants).map(([name, text]) => {
     const value = parse(text, ['constants', name]);
@@ -98,7 +98,7 @@ export function compileExpressions(raw: RawManifest, problem: Problem): { compil
   const workspace = Object.entries(raw.workspace).map(([name, written]) => {
     if (typeof written === 'string') return { name, bytes: parse(written, ['workspace', name]), initial: undefined };
     const { dtype, shape, initial } = written;
-    // Each extent for itself first: a fault names the one that is wrong.
+    // Parse each extent separately first, so that a fault names the wrong one.
     const before = faults.length;
     for (const [axis, extent] of shape.entries()) parse(extent, ['workspace', name, 'shape', axis]);
     const elements = faults.length > before ? '0' : shape.map((extent) => `(${extent})`).join(' * ');
@@ -135,9 +135,11 @@ function nameClashes(raw: RawManifest, problem: Problem): YamlFault[] {
 interface LaunchNames {
   problem: Problem;
   workspaces: readonly string[];
-  /** Axes, attributes, parameters and constants. */
+  /** Names of axes, attributes, parameters and constants. */
   values: ReadonlySet<string>;
-  /** Axes and attributes that the manifest uses, and those that decide whether a case has a tensor of a launch. */
+  /**
+   * Axes and attributes that the manifest uses, including those that decide whether a case has a tensor of a launch.
+   */
   uses: Set<string>;
   faults: YamlFault[];
 }
@@ -145,15 +147,15 @@ interface LaunchNames {
 class LaunchCompiler {
   readonly #parse: (text: string, key: Key) => Expression;
   readonly #tensors: readonly string[];
-  /** What decides whether a case has a tensor, by tensors that not every case has. */
+  /** For each tensor that only some cases have, the condition that decides it. */
   readonly #when: ReadonlyMap<string, Expression>;
-  /** Attributes that the problem computes: floats. */
+  /** Attributes that the problem computes, which are floats. */
   readonly #computed: ReadonlySet<string>;
   readonly #workspaces: readonly string[];
   readonly #values: ReadonlySet<string>;
   readonly #uses: Set<string>;
   readonly #faults: YamlFault[];
-  /** The expressions that the current launch's own names stand for. */
+  /** The expressions behind the current launch's own names. */
   #with: ReadonlyMap<string, string> = new Map();
 
   constructor(
@@ -204,7 +206,7 @@ class LaunchCompiler {
     };
   }
 
-  /** The expressions that a launch's own names stand for. They may use every name except each other's. */
+  /** The expressions behind a launch's own names. They may use all names except each other's. */
   #parsedNames({ with: own, key }: RawLaunch): ReadonlyMap<string, string> {
     const taken = new Set([...this.#values, ...this.#tensors, ...this.#workspaces, ...FUNCTION_NAMES]);
     return new Map(
@@ -238,7 +240,7 @@ class LaunchCompiler {
     return { kind: 'struct', bytes, fields: compiled };
   }
 
-  /** Fields that C++ could not have laid out so: past the end, over each other, or misaligned. */
+  /** Refuses a layout that C++ cannot produce: fields past the end, overlapping, or misaligned. */
   #checkLayout(bytes: number, fields: readonly StructField<PlainManifestArgument>[], key: Key): void {
     const refuse = (name: string, message: string): void => {
       if (this.#faults.length < MAX_FAULTS) this.#faults.push({ key: [...key, name, 'at'], message });
@@ -270,7 +272,7 @@ class LaunchCompiler {
     return { kind: 'tensorMap', tensor: name, box: extents, swizzle: swizzle satisfies Swizzle };
   }
 
-  /** A tensor that every case has. */
+  /** Checks that every case has the tensor. */
   #tensor(name: TensorName, key: Key): TensorName {
     const when = this.#when.get(name);
     if (when && this.#faults.length < MAX_FAULTS)

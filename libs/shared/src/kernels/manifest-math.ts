@@ -1,11 +1,11 @@
-/** Number formats that a variant's parameters decide. */
+/** Number formats that depend on a variant's parameters. */
 import type { TensorDtype } from '../data/dtype.ts';
 import type { Manifest } from './manifest-model.ts';
 import { valueOf } from './manifest-value.ts';
 
 type Parameters = Readonly<Record<string, number>>;
 
-/** Dtype of Q, K, V and O with these parameters. Errors: INVALID_MANIFEST where an expression has no value. */
+/** Dtype of Q, K, V and O with these parameters. Errors: INVALID_MANIFEST if an expression has no value. */
 export function inputsOf(manifest: Pick<Manifest, 'math' | 'path'>, parameters: Parameters): TensorDtype {
   const { inputs } = manifest.math;
   if (typeof inputs === 'string') return inputs;
@@ -17,7 +17,7 @@ export function inputsOf(manifest: Pick<Manifest, 'math' | 'path'>, parameters: 
 export const dtypeParameters = ({ math: { inputs } }: Pick<Manifest, 'math'>): string[] =>
   typeof inputs === 'string' ? [] : inputs.flatMap(({ when }) => when.names);
 
-/** What the tensor cores add up in with these parameters. Errors: as above. */
+/** The dtype in which the tensor cores accumulate with these parameters. Errors: those of inputsOf(). */
 export function accumulateOf(manifest: Pick<Manifest, 'math' | 'path'>, parameters: Parameters): 'fp16' | 'fp32' {
   const { accumulate } = manifest.math;
   if (typeof accumulate === 'string') return accumulate;

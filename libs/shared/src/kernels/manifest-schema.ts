@@ -30,7 +30,7 @@ const FINDINGS = Object.keys(FindingKind).filter((name) => Number.isNaN(Number(n
   ...FindingName[],
 ];
 
-/** What an id looks like, and that in words. */
+/** The form of an id, as a pattern and in words. */
 export const KERNEL_ID = {
   pattern: /^[a-z][a-z0-9_]{0,63}$/,
   inWords: 'lower-case letters, digits and "_", at most 64',
@@ -38,15 +38,15 @@ export const KERNEL_ID = {
 
 const kernelId = matching(KERNEL_ID.pattern, KERNEL_ID.inWords);
 const cIdentifier = matching(/^(?!__)[A-Za-z_][A-Za-z0-9_]{0,63}$/, 'a C identifier');
-/** As the compiled code names it: template arguments make names of hundreds of characters. */
+/** The name in the compiled code; template arguments make it hundreds of characters long. */
 const entryName = matching(
   /^(?!__)[A-Za-z_:](?!.*\/[/*])[\w :<>,*&()[\]+\-/%|^~!=.?$]{0,4095}$/,
   'a C identifier, a C++ name as it is mangled, or a C++ spelling like ns::kernel<64, true> of at most 4096 characters, without ; { } # quotes, backslashes, comments and line breaks',
 );
 
-/** Whether an entry is spelled in C++, not a symbol of the compiled code. */
+/** Whether an entry is spelled in C++ instead of being a symbol of the compiled code. */
 export const isSpelledEntry = (entry: string): boolean => /\W/.test(entry);
-/** What a kernel may ask of its compiler; nothing that reads or writes files, or runs programs. */
+/** Compiler flags that a kernel may set. None of them reads or writes files or runs programs. */
 const COMPILER_FLAGS = [
   '-std=c++17',
   '-std=c++20',
@@ -59,7 +59,7 @@ const COMPILER_FLAGS = [
   '-Xptxas=-dlcm=ca',
   '-Xptxas=-dlcm=cg',
 ] as const;
-// A parameter becomes -DNAME=value: capitals keep it from replacing a keyword, a type or a variable.
+// A parameter becomes -DNAME=value; capitals ensure that it does not replace a keyword, a type or a variable.
 const MACRO_NAME = /^[A-Z][A-Z0-9_]{1,63}$/;
 const isReserved = (name: string): boolean => /^(FLASHCORE|CUDA|NDEBUG)/.test(name);
 const parameterName = matching(MACRO_NAME, 'a parameter name of two or more capitals, digits and "_"').refine(
@@ -70,13 +70,13 @@ const constantName = cIdentifier.refine((name) => !isReserved(name), {
   error: (issue) => wanted('a constant name that is not reserved', issue.input),
 });
 
-/** Whether the compiler may be given a constant of this name: capitals, as for a parameter. */
+/** Whether a constant with this name may be passed to the compiler. It must be in capitals, like a parameter. */
 export const isMacroName = (name: string): boolean => MACRO_NAME.test(name);
 const sourceFile = matching(
   /^(?!.*(^|\/)\.)[\w./-]{1,128}\.(cu|ptx|py)$/,
   "a .cu, .ptx or .py file of the kernel's folder, named with a to z, A to Z, 0 to 9, _ . - and /",
 );
-/** Whether a kernel's source is PTX, which some other compiler has made and no parameter can change. */
+/** Whether a kernel's source is PTX from another compiler, which no parameter can change. */
 export const isPtxSource = (source: string): boolean => source.endsWith('.ptx');
 /** Whether a kernel's source is Python, which Triton compiles on the runner's host. */
 export const isTritonSource = (source: string): boolean => source.endsWith('.py');
@@ -115,7 +115,7 @@ const PLAIN_ARGUMENTS =
   'a name, null, { int32: expression } (or bool, int64, float32, float64), { tensor_map: { tensor: K, box: [64, 64], swizzle: 128B } }';
 const plainArgument = z.union(plainArguments, { error: (issue) => wanted(PLAIN_ARGUMENTS, issue.input) });
 
-/** CUDA's limit on all parameters of a kernel. */
+/** CUDA's limit on the total size of a kernel's parameters. */
 const MAX_PARAMETER_BYTES = 32_764;
 const fieldName = matching(/^[A-Za-z_][\w.[\]]{0,127}$/, 'the name of a field, such as scale, q.stride or sizes[0]');
 const structArgument = strict({
@@ -125,7 +125,7 @@ const structArgument = strict({
   }),
 });
 
-/** An argument, or a struct of some; faults in a struct keep their own paths. */
+/** An argument, or a struct of arguments; faults in a struct keep their own paths. */
 const argument = z
   .unknown()
   .transform((value, context): z.output<typeof plainArgument> | z.output<typeof structArgument> => {
@@ -145,7 +145,7 @@ const argument = z
 const persistedTensors = listOf(cIdentifier);
 const persistedWhen = strict({ tensors: persistedTensors, when: expression });
 
-/** A list of tensors, or one that holds under a condition; faults keep their own paths. */
+/** A list of tensors, or a list with a condition; faults keep their own paths. */
 const l2Persist = z.unknown().transform((value, context): { tensors: string[]; when?: string } => {
   const parsed = Array.isArray(value)
     ? persistedTensors.transform((tensors) => ({ tensors })).safeParse(value)
@@ -155,7 +155,7 @@ const l2Persist = z.unknown().transform((value, context): { tensors: string[]; w
   return z.NEVER;
 });
 
-/** The fields that each launch of a list `each` has for itself, then those that all of them share. */
+/** The fields that each launch of an `each` list has separately, then those that all launches share. */
 const ownOfLaunch = { entry: entryName, when: expression.optional(), cluster: threeExpressions.optional() };
 const sharedOfLaunches = {
   grid: threeExpressions,
@@ -177,7 +177,7 @@ const launchesAlike = strict({
   ...sharedOfLaunches,
 });
 
-/** A launch, or several that differ only in what a few names stand for; faults keep their own paths. */
+/** A launch, or several that differ only in the values of a few names; faults keep their own paths. */
 const launch = z.unknown().transform((value, context): z.output<typeof oneLaunch> | z.output<typeof launchesAlike> => {
   const alike = typeof value === 'object' && value !== null && Object.hasOwn(value, 'each');
   const parsed = (alike ? launchesAlike : oneLaunch).safeParse(value);
@@ -226,7 +226,7 @@ const expectation = strict({
 
 const INFINITIES: Readonly<Record<string, number>> = { inf: Infinity, '-inf': -Infinity };
 
-/** A number, or an infinity: `-inf`, or YAML's own `-.inf`. */
+/** A number or an infinity, written as `-inf` or as YAML's `-.inf`. */
 const initialValue = z
   .union([z.number(), z.literal(Infinity), z.literal(-Infinity), z.enum(['inf', '-inf'])], {
     error: (issue) => wanted('a number, inf or -inf', issue.input),
@@ -242,7 +242,7 @@ const elementsOfWorkspace = strict({
   if (problem) context.addIssue({ code: 'custom', path: ['initial'], message: problem });
 });
 
-/** Bytes, or elements; faults keep their own paths. */
+/** A size in bytes, or elements; faults keep their own paths. */
 const workspace = z.unknown().transform((value, context): string | z.output<typeof elementsOfWorkspace> => {
   const parsed =
     typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -299,19 +299,19 @@ export const manifestSchema = strict({
       if (length > MAX_LAUNCHES)
         context.addIssue({ code: 'custom', message: `wanted at most ${MAX_LAUNCHES} launches, found ${length}` });
     }),
-  // NONE: a trick that gains nothing, in a kernel that is right.
+  // NONE: a correct kernel whose trick has no effect.
   faulty: strict({
     finding: oneOf(['NONE', ...FINDINGS]),
     finding_on_gpu: listOf(oneOf(['NONE', ...FINDINGS])).default([]),
-    // A shape that shows the fault; for tests and measurements.
+    // A shape that shows the fault, for tests and measurements.
     shape: shapeText.prefault('1x4x128x64'),
-    // The emulator's engine that it takes; another one finds something else, or nothing.
+    // The emulator's engine that detects the fault; the other engine finds something else, or nothing.
     engine: oneOf(['ptx']).optional(),
   }).optional(),
   notes: z.undefined({ error: 'belongs in NOTES.md, next to kernel.yaml' }).optional(),
-  // Why there is no parameter USE_WMMA to turn the tensor cores off with.
+  // Why there is no parameter USE_WMMA to turn off the tensor cores.
   toggle: text().optional(),
-  // Why it must be neither compared with nor accepted.
+  // Why the kernel may be neither compared with nor accepted.
   deprecated: text().optional(),
   expect: listOf(expectation, 64).default([]),
   gates: listOf(ownGateSchema, 64).default([]),
@@ -349,7 +349,7 @@ export const manifestSchema = strict({
   }
 });
 
-/** What only a compiler of C++ could heed. */
+/** Refuses keys that only a C++ compiler could use. */
 function refusePtx(
   { parameters, launches, compile }: Pick<RawManifest, 'parameters' | 'launches' | 'compile'>,
   refuse: (path: (string | number)[], message: string) => void,
@@ -379,15 +379,15 @@ function refuseForTriton(
 
 export type RawManifest = z.output<typeof manifestSchema>;
 
-/** A launch by itself: `key` is its place in the file, `sharedKey` that of what it shares with others. */
+/** One launch. `key` is its place in the file; `sharedKey` is the place of the part that it shares with others. */
 export interface RawLaunch extends z.output<typeof oneLaunch> {
   key: (string | number)[];
   sharedKey: (string | number)[];
-  /** Expressions by the names that stand for them in what is shared. */
+  /** Expressions by the names that replace them in the shared part. */
   with: Record<string, string>;
 }
 
-/** The launches of a manifest, those of a list `each` one by one. */
+/** The launches of a manifest, with each `each` list expanded. */
 export const singleLaunches = (launches: RawManifest['launches']): RawLaunch[] =>
   launches.flatMap((written, index) => {
     const sharedKey = ['launches', index];

@@ -1,9 +1,9 @@
-/** Values of a manifest's expressions, and the error where one has none. */
+/** Evaluates a manifest's expressions, and throws an error with the key if there is no value. */
 import { FlashcoreError } from '../contract/errors.ts';
 import { evaluate, type Expression, ExpressionError } from '../data/expression.ts';
 import type { Manifest } from './manifest-model.ts';
 
-/** An expression's value over `scope`. Errors: INVALID_MANIFEST with its key where it is no finite number. */
+/** An expression's value over `scope`. Errors: INVALID_MANIFEST with its key if the value is not finite. */
 export function valueOf(
   manifest: Pick<Manifest, 'path'>,
   expression: Expression,
@@ -18,7 +18,7 @@ export function valueOf(
   }
 }
 
-/** INVALID_MANIFEST: the expression at `key` gives what can't be used. */
+/** INVALID_MANIFEST: the expression at `key` has an unusable value. */
 export const wrongValue = (manifest: Pick<Manifest, 'path'>, key: string, description: string) =>
   new FlashcoreError('INVALID_MANIFEST', { path: manifest.path, key }, `${manifest.path}: ${key}: ${description}`, {
     violations: [{ field: key, description }],

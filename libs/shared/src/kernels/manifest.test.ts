@@ -52,7 +52,7 @@ launches:
     arguments: [partial_O, O]
 `;
 
-test('flags of the compiler are from a closed list, and are part of every variant', () => {
+test('compiler flags come from a closed list and are part of every variant', () => {
   const withFlags = (flags: string): string =>
     SPLIT_KV.replace('compile: { maxrregcount: 128 }', `compile: { flags: [${flags}] }`);
   const manifest = parseManifest(withFlags('"-std=c++20", --expt-extended-lambda, "-Xptxas=-dlcm=cg"'), 'kernel.yaml');
@@ -76,10 +76,10 @@ const ALIKE = SPLIT_KV.slice(0, SPLIT_KV.indexOf('launches:')).concat(`launches:
     arguments: [Q, rows, { int32: "rows + 1" }, { tensor_map: { tensor: K, box: [64, rows] } }]
 `);
 
-/** SPLIT_KV with another last argument of its first launch. */
+/** SPLIT_KV with a different last argument of its first launch. */
 const passing = (argument: string): string => SPLIT_KV.replace('{ float32: "scale * 1.5" }', argument);
 
-test('a struct by value has fields by name and offset, of every kind of argument', () => {
+test('a struct by value has fields by name and offset, with every kind of argument', () => {
   const manifest = parseManifest(
     passing(`{ struct: { bytes: 256, fields: {
       q: { at: 0, value: Q }, mask: { at: 8, value: null }, "stride[0]": { at: 16, value: { int64: "S * D * 2e6" } },
@@ -121,7 +121,7 @@ test.each([
   );
 });
 
-test('a cooperative launch says so in its plan, and of the emulator takes the PTX engine', () => {
+test("a cooperative launch is marked in its plan and needs the emulator's PTX engine", () => {
   const manifest = parseManifest(
     SPLIT_KV.replace('block: [64, 1, 1]', 'block: [64, 1, 1]\n    cooperative: true'),
     'kernel.yaml',
@@ -130,7 +130,7 @@ test('a cooperative launch says so in its plan, and of the emulator takes the PT
   expect([manifest.emulated, ...launches.map(({ cooperative }) => cooperative)]).toEqual(['ptx', undefined, true]);
 });
 
-test('a tensor of a struct is one that the launches have', () => {
+test("a tensor in a struct counts as one of the launches' tensors", () => {
   const manifest = parseManifest(
     passing('{ struct: { bytes: 8, fields: { lse: { at: 0, value: LSE } } } }'),
     'kernel.yaml',
@@ -167,7 +167,7 @@ test('launches that differ in a few names share the rest', () => {
   ]);
 });
 
-test('a number in what launches share is no name of theirs', () => {
+test('a number in the shared part of launches is not one of their names', () => {
   const manifest = parseManifest(
     ALIKE.replace('2 * rows', '1e3 + e3').replaceAll('with: { ', 'with: { e3: 5, '),
     'kernel.yaml',
@@ -176,7 +176,7 @@ test('a number in what launches share is no name of theirs', () => {
   expect(launch!.sharedBytes).toBe(1005);
 });
 
-test('launches of lists count towards the most that a manifest may have', () => {
+test('launches of lists count towards the maximum of a manifest', () => {
   const launch = '      - { entry: short_rows, with: { rows: 16, threads: 64 } }\n';
   const list = ALIKE.replace(/ {2}- each:\n(?: {6}.*\n)+/, `  - each:\n${launch.repeat(17)}`);
   const twice = `${list}${list.slice(list.indexOf('  - each:'))}`;
@@ -214,7 +214,7 @@ test('an entry may have a C++ name of hundreds of characters', () => {
   expect(() => parseManifest(SPLIT_KV.replace('entry: attend', 'entry: "a;b"'), 'kernel.yaml')).toThrow(/mangled/);
 });
 
-test('an entry may be spelled in C++, without what could end the text that it is compiled in', () => {
+test('an entry may be spelled in C++, but without characters that could end the text around it', () => {
   const parsed = (entry: string) =>
     parseManifest(SPLIT_KV.replace('entry: attend', `entry: ${JSON.stringify(entry)}`), 'kernel.yaml').launches[0]!
       .entry;
@@ -226,7 +226,7 @@ test('an entry may be spelled in C++, without what could end the text that it is
     expect(() => parsed(entry), entry).toThrow(/C\+\+ spelling/);
 });
 
-test('a manifest with everything in it becomes a launch plan', () => {
+test('a manifest with every feature becomes a launch plan', () => {
   const manifest = parseManifest(SPLIT_KV, 'split_kv/kernel.yaml');
   const resolved = resolveVariant(manifest);
   expect(resolved).toEqual({
@@ -295,7 +295,7 @@ test('a manifest with everything in it becomes a launch plan', () => {
   ]);
 });
 
-test('the first limit that a shape breaks is named', () => {
+test('the error names the first limit that a shape violates', () => {
   const manifest = parseManifest(SPLIT_KV, 'split_kv/kernel.yaml');
   const resolved = resolveVariant(manifest);
   expect(
@@ -310,7 +310,7 @@ test('the first limit that a shape breaks is named', () => {
       message: 'split_kv does not take 1x1x100x64: it requires S % BLOCK_KV == 0, because no ragged tile',
     }) as Error,
   );
-  // A grid beyond CUDA's own limit is the shape's fault.
+  // A grid that exceeds CUDA's own limit is an error of the shape.
   expect(() => planLaunches(manifest, resolved, parseShape('70000x1x64x64'))).toThrow(
     expect.objectContaining({
       reason: 'SHAPE_UNSUPPORTED',
@@ -319,7 +319,7 @@ test('the first limit that a shape breaks is named', () => {
   );
 });
 
-test('a kernel that takes a tensor of some cases takes those cases, and has it in the plans of those', () => {
+test('a kernel with a tensor of some cases takes those cases and has the tensor in their plans', () => {
   const plain = parseManifest(SPLIT_KV, 'split_kv/kernel.yaml');
   const takesSinks = parseManifest(SPLIT_KV.replace('V, partial_O, B', 'V, sink_logits, partial_O, B'), 'kernel.yaml');
   const shape = (text: string) => parseShape(`2x8x512x64${text}`);
@@ -358,7 +358,7 @@ test('every wrong field of a variant is named', () => {
   ]);
 });
 
-test('an exact architecture is met by itself only', () => {
+test('an exact architecture matches only itself', () => {
   const hopper = { minArch: 'sm_90a', exactArch: true };
   expect(['sm_90a', 'sm_90', 'sm_89', 'sm_100', '90'].map((arch) => archMismatch(hopper, arch) === undefined)).toEqual([
     true,
@@ -454,7 +454,7 @@ test.each([
   });
 });
 
-test('aliases cannot blow a manifest up', () => {
+test('aliases cannot expand a manifest without limit', () => {
   const bomb = `a: &a [x,x,x,x,x,x,x,x,x]\n${'bcdefghij'
     .split('')
     .map((name, index) => `${name}: &${name} [${Array(9).fill(`*${'abcdefghi'[index]}`).join(',')}]`)
@@ -462,7 +462,7 @@ test('aliases cannot blow a manifest up', () => {
   expect(thrown(() => parseManifest(bomb, 'kernel.yaml')).reason).toBe('INVALID_MANIFEST');
 });
 
-test('a folder without kernel.yaml is named', async () => {
+test('the error for a folder without kernel.yaml names the folder', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'flashcore-manifest-'));
   try {
     await expect(loadManifest(folder)).rejects.toMatchObject({
@@ -475,7 +475,7 @@ test('a folder without kernel.yaml is named', async () => {
   }
 });
 
-test('the example in kernels/README.md is a manifest whose launches can be planned', () => {
+test('the launches of the example in kernels/README.md can be planned', () => {
   const example =
     /## kernel\.yaml[^]*?```yaml\n([^]*?)```/.exec(readFileSync(join(KERNELS, 'README.md'), 'utf8'))?.[1] ?? '';
   const manifest = parseManifest(example, 'README.md');
@@ -486,7 +486,7 @@ test('the example in kernels/README.md is a manifest whose launches can be plann
   ]);
 });
 
-test('every kernel of the repository has a manifest that plans the canonical shape or refuses it with a reason', async () => {
+test('every kernel of the repository plans the canonical shape or refuses it with a reason', async () => {
   const folders = [KERNELS, join(KERNELS, 'faulty')]
     .flatMap((parent) => readdirSync(parent).map((name) => join(parent, name)))
     .filter((folder) => existsSync(join(folder, 'kernel.yaml')));
@@ -514,7 +514,7 @@ function thrown(action: () => unknown): FlashcoreError {
   throw new Error('nothing was thrown');
 }
 
-test("a parameter of_device takes the value nearest to the device's count, unless one is asked for", async () => {
+test("a parameter of_device takes the value nearest to the device's count, unless a value is requested", async () => {
   const manifest = await loadManifest(join(KERNELS, 'flashcore_v10'));
   const emulated = { multiprocessors: 58, arch: 'sm_89', simulated: true };
   const built = (arch: string, device: DeviceFacts) => resolveVariant(manifest, { arch }, device).parameters['SMS'];
@@ -547,7 +547,7 @@ launches:
   - { entry: initialised, grid: [B, H, 1], block: [32, 1, 1], arguments: [Q, K, V, l, m, ready, untouched, bytes, O] }
 `;
 
-test('workspaces have a dtype, a shape and an initial value, and O may have one', () => {
+test('workspaces have a dtype, a shape and an initial value, and O may have an initial value', () => {
   const manifest = parseManifest(INITIALISED, 'initialised/kernel.yaml');
   const { dtype, workspace, initialOutputs } = planLaunches(manifest, resolveVariant(manifest), parseShape('2x3x5x64'));
   expect({ dtype, workspace, initialOutputs }).toEqual({
@@ -559,12 +559,12 @@ test('workspaces have a dtype, a shape and an initial value, and O may have one'
       { name: 'ready', bytes: 8, initial: { bytes: 4, bits: 0xffff_ffff } },
       { name: 'untouched', bytes: 128 },
     ],
-    // 0.1 as bf16: 0x3dcc or 0x3dcd, the latter is nearer.
+    // 0.1 as bf16 is between 0x3dcc and 0x3dcd, and the latter is nearer.
     initialOutputs: { O: { bytes: 2, bits: 0x3dcd } },
   });
 });
 
-test('parameters decide the dtype of Q, K, V and O: of the variant, its plan and what O is before', () => {
+test('parameters decide the dtype of Q, K, V and O, of the plan and of initial outputs', () => {
   const written = INITIALISED.replace(
     'math:',
     'parameters:\n  DTYPE: { values: [0, 1, 2], default: 0, about: d }\nmath:',

@@ -1,6 +1,6 @@
 /**
- * kernel.yaml: what a kernel is, what it takes, and how it is launched. Data only; adding a kernel touches no
- * TypeScript.
+ * kernel.yaml describes a kernel: its properties, its inputs, and its launches. It is data only, so adding a kernel
+ * touches no TypeScript.
  */
 import { realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -22,14 +22,14 @@ import {
 } from '../problems/installed-problems.ts';
 import type { Problem, ProblemFiles } from '../problems/problem.ts';
 
-/** Real ones take some 10 ms. */
+/** Real manifests take about 10 ms. */
 const PARSE_LIMIT_MS = 800;
 
 export const MANIFEST_FILE = 'kernel.yaml';
 
 /**
- * Reads a manifest; `path` is for texts, `brought` the problem that comes with the kernel. Every expression is parsed,
- * and every name in it known. Errors: INVALID_MANIFEST with metadata path and key.
+ * Parses a manifest; error messages show `path`, and `brought` is the problem that comes with the kernel. All
+ * expressions are parsed, and all names in them are known. Errors: INVALID_MANIFEST with metadata path and key.
  */
 export function parseManifest(yamlText: string, path: string, brought?: ProblemFiles): Manifest {
   try {
@@ -88,11 +88,11 @@ function readManifest(yamlText: string, path: string, brought: ProblemFiles | un
   };
 }
 
-/** The fibre engine compiles C++, and runs a CTA at a time on each thread. */
+/** The fibre engine needs C++ source, and each of its threads runs one CTA at a time. */
 const needsPtxEngine = ({ source, launches }: RawManifest): boolean =>
   isPtxSource(source) || isTritonSource(source) || launches.some(({ cooperative }) => cooperative);
 
-/** Triton adds two pointers to scratch memory, which are null for kernels that use none. */
+/** Triton adds two pointers to scratch memory; they are null for kernels that use none. */
 export const TRITON_SCRATCH_ARGUMENTS = 2;
 
 const withScratch = (raw: RawManifest): RawManifest => ({
@@ -103,7 +103,7 @@ const withScratch = (raw: RawManifest): RawManifest => ({
   })),
 });
 
-/** The problem that a manifest names. Errors: INVALID_MANIFEST with the manifest's line where it is not installed. */
+/** The problem that a manifest names. Errors: INVALID_MANIFEST with the manifest's line if it is not installed. */
 function problemNamed(id: string, file: YamlFile<unknown>): Problem {
   const installed = installedProblems();
   if (installed.includes(id)) return installedProblem(id);
@@ -111,7 +111,7 @@ function problemNamed(id: string, file: YamlFile<unknown>): Problem {
   throw file.refuse([{ key: ['problem'], message: `unknown problem "${id}"${remedy}` }]);
 }
 
-/** Reads `folder`/kernel.yaml. Errors: INVALID_MANIFEST, also when the file is not there. */
+/** Reads `folder`/kernel.yaml. Errors: INVALID_MANIFEST, also if the file is missing. */
 export const loadManifest = (folder: string): Promise<Manifest> =>
   new Promise((resolve) => resolve(manifestIn(folder)));
 
@@ -121,10 +121,9 @@ function manifestIn(folder: string): Manifest {
 }
 
 /**
- * The text of `folder`/kernel.yaml; `path` is what texts call it. A link may come with a folder that somebody else
- * made: where it leads to anything but another kernel.yaml it is not read, for errors quote what is wrong in a
- * manifest.
- * Errors: as above.
+ * Reads the text of `folder`/kernel.yaml; error messages call it `path`. A folder made by somebody else may contain
+ * links. A link to anything other than a kernel.yaml is not read, because errors quote the faulty text. Errors: those
+ * of loadManifest().
  */
 export function readManifestText(folder: string, path: string): string {
   try {

@@ -9,11 +9,11 @@ const TRITON = readFileSync(join(FOLDER, 'attention.ptx'), 'utf8');
 
 const draft = (ptx: string, problem?: string): string =>
   draftFiles(ptx, { id: 'mine', source: 'mine.ptx', problem })['kernel.yaml']!;
-/** PTX of an entry with these parameters. */
+/** PTX with an entry that has these parameters. */
 const withEntry = (parameters: string, directives = '', before = ''): string =>
   `.version 8.0\n.target sm_90a\n${before}\n.visible .entry run(${parameters})\n${directives}\n{\nret;\n}\n`;
 
-test("what Triton's code says is in the draft, which is a manifest, and the rest is marked", () => {
+test("the draft from Triton's code is a valid manifest, with the unknown parts marked", () => {
   const text = draft(TRITON);
   const { launches, minArch, exactArch, emulated } = parseManifest(text, 'kernel.yaml');
   expect({ minArch, exactArch, emulated }).toEqual({ minArch: 'sm_80', exactArch: false, emulated: 'ptx' });
@@ -34,7 +34,7 @@ test.each([
   expect(parseManifest(text, 'kernel.yaml').problem.id).toBe(problem);
 });
 
-test('structures, several entries, an exact architecture, a block that the code does not say', () => {
+test('drafts structures, several entries, an exact architecture, and a block that the code leaves open', () => {
   const text = draft(`${withEntry('.param .align 8 .b8 args[24]')}\n.visible .entry other()\n{\nret;\n}\n`);
   expect(text).toContain('arch: sm_90a');
   expect(text).toContain('- { struct: { bytes: 24, fields: {} } } # TODO: parameter 1, structure [24]; ');
@@ -43,11 +43,11 @@ test('structures, several entries, an exact architecture, a block that the code 
 });
 
 test.each(['', 'def attention(): pass', '.entry hidden() { ret; }', '// .visible .entry run() {'])(
-  '%j has no entry, and that is said',
+  '%j has no entry, and the error says so',
   (text) => expect(() => draft(text)).toThrow('mine.ptx: must have a .visible .entry, and has none'),
 );
 
-test('originals are names alone', () => {
+test('originals are file names without folders', () => {
   expect(originalsOfPtx(TRITON)).toEqual(['attention.py', 'standard.py']);
   expect(originalsOfPtx('.file 1 "/etc/passwd"\n.file\t2 "../../a b.cu"\n  .file 1 "x/passwd"\n')).toEqual([
     'passwd',

@@ -1,17 +1,19 @@
-/** A kernel folder begun from PTX that some compiler has made: what the code says is filled in, the rest is marked. */
+/**
+ * Starts a kernel folder from PTX that another compiler made: the facts in the code are filled in, the rest is marked.
+ */
 import { posix } from 'node:path';
 import { FlashcoreError } from '../contract/errors.ts';
 import type { Problem } from '../problems/problem.ts';
 import { DEFAULT_PROBLEM, installedProblem } from '../problems/installed-problems.ts';
 import { MANIFEST_FILE } from './manifest.ts';
 
-/** The mark of what only the kernel's author knows. */
+/** Marks values that only the kernel's author knows. */
 export const TO_FILL_IN = '# TODO';
 
 interface PtxEntry {
   readonly name: string;
   readonly parameters: readonly PtxParameter[];
-  /** Threads of a CTA; undefined: the code does not say. */
+  /** Threads of a CTA; undefined if the code does not specify them. */
   readonly block: readonly string[] | undefined;
 }
 
@@ -22,14 +24,14 @@ interface PtxParameter {
 
 export interface DraftOptions {
   readonly id: string;
-  /** Of the PTX file, in the new folder. */
+  /** Name of the PTX file in the new folder. */
   readonly source: string;
   readonly problem?: string | undefined;
 }
 
 /**
- * kernel.yaml for PTX: entry, block, architecture and the number and kinds of arguments are the code's; pointers are
- * taken to be the problem's tensors in its order. Errors: INVALID_REQUEST for a text without an entry.
+ * Drafts a kernel.yaml for PTX. Entry, block, architecture and the number and kinds of arguments come from the code.
+ * Pointers are assumed to be the problem's tensors in its order. Errors: INVALID_REQUEST for a text without an entry.
  */
 export function draftOfPtx(ptx: string, { id, source, problem = DEFAULT_PROBLEM }: DraftOptions): string {
   const code = ptx.replaceAll(/\/\/[^\n]*/g, '');
@@ -66,7 +68,7 @@ export function draftOfPtx(ptx: string, { id, source, problem = DEFAULT_PROBLEM 
   ].join('\n')}\n`;
 }
 
-/** Files that the PTX was compiled from, as `.file` names them. */
+/** Files from which the PTX was compiled, as its `.file` directives name them. */
 export const originalsOfPtx = (ptx: string): string[] => [
   ...new Set(
     [...ptx.matchAll(/^[ \t]{0,20}\.file[ \t]{1,20}\d{1,9}[ \t]{1,20}"([^"\n]{1,4096})"/gm)].map(([, path]) =>
@@ -75,7 +77,7 @@ export const originalsOfPtx = (ptx: string): string[] => [
   ),
 ];
 
-/** The manifest's file beside the PTX. */
+/** The files of the new folder: the manifest and the PTX. */
 export const draftFiles = (ptx: string, options: DraftOptions): Record<string, string> => ({
   [MANIFEST_FILE]: draftOfPtx(ptx, options),
   [options.source]: ptx,

@@ -1,6 +1,6 @@
 /**
- * The file formats as docs/versions.md promises them: what a file may say in a released version it may say in later
- * ones, and nothing becomes required. `npm run released` writes released-formats.json from the schemas.
+ * Checks the promise of docs/versions.md about file formats: later versions accept everything that a released version
+ * accepts, and nothing becomes required. `npm run released` writes released-formats.json from the schemas.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ const SCHEMAS = {
   'gates.yaml': gatesFileSchema,
 } satisfies Record<string, z.ZodType>;
 
-/** Keys and values by their paths, `launches[].grid` or `dtype = fp16`; whether a file needs them. */
+/** Keys and values by path, such as `launches[].grid` or `dtype = fp16`, and whether a file needs them. */
 type Format = Record<string, 'required' | 'optional'>;
 
 interface JsonSchema {
@@ -54,7 +54,7 @@ function formatOf(schema: z.ZodType): Format {
   return format;
 }
 
-/** What a file of the released format that was right would now be refused for. */
+/** Reasons why a valid file of the released format would now be refused. */
 function breaks(released: Format, now: Format): string[] {
   return [
     ...Object.keys(released)
@@ -66,7 +66,7 @@ function breaks(released: Format, now: Format): string[] {
   ];
 }
 
-/** A key may be required below a key that is new. */
+/** A required key is allowed only below a new key. */
 const hasParent = (released: Format, path: string): boolean => {
   const parent = path.slice(0, Math.max(0, path.lastIndexOf('.'))).replace(/(\[\]|\.\*)+$/, '');
   return parent === '' || Object.hasOwn(released, parent);
@@ -76,12 +76,12 @@ const current = Object.fromEntries(Object.entries(SCHEMAS).map(([name, schema]) 
 if (process.env['FLASHCORE_RELEASED'] === 'write') writeFileSync(FILE, `${JSON.stringify(current, null, 2)}\n`);
 const released = JSON.parse(readFileSync(FILE, 'utf8')) as Record<string, Format>;
 
-test.for(Object.keys(SCHEMAS))('%s takes all that it took in the released version', (name) => {
+test.for(Object.keys(SCHEMAS))('%s accepts everything that the released version accepts', (name) => {
   expect(Object.keys(released[name]!).length).toBeGreaterThan(20);
   expect(breaks(released[name]!, current[name]!)).toEqual([]);
 });
 
-test('a key or value that goes, and one that becomes required, are found; new ones are not', () => {
+test('finds removed keys and values and keys that become required, and allows new ones', () => {
   const old = z.strictObject({ a: z.enum(['x', 'y']), b: z.array(z.strictObject({ c: z.string().optional() })) });
   const after = (schema: z.ZodType) => breaks(formatOf(old), formatOf(schema));
   const c = z.string().optional();

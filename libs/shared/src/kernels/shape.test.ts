@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { FlashcoreError } from '../contract/errors.ts';
 import { attentionCase, formatShape, parseShape, shapeViolations, valuesOf } from './shape.ts';
 
-test('parseShape() reads what formatShape() writes', () => {
+test('parseShape() reads the text that formatShape() writes', () => {
   const extent = fc.integer({ min: 1, max: 200 });
   fc.assert(
     fc.property(extent, extent, extent, extent, fc.boolean(), (batch, heads, sequenceLength, headDim, causal) => {
@@ -44,13 +44,13 @@ test.each([
   });
 });
 
-test('a shape of a request is refused field by field', () => {
+test("shapeViolations() names each wrong field of a request's shape", () => {
   expect(
     shapeViolations({ batch: 0, heads: 8, sequenceLength: -5, headDim: 64 }, 'shapes[1]').map(({ field }) => field),
   ).toEqual(['shapes[1].batch', 'shapes[1].sequence_length']);
 });
 
-test('FLOPs and bytes of the canonical shape', () => {
+test('computes FLOPs and bytes of the canonical shape', () => {
   const canonical = { batch: 2, heads: 8, sequenceLength: 512, headDim: 64, causal: false };
   expect([
     attentionCase(canonical, 'fp16').flops,
@@ -90,7 +90,7 @@ test.each([
   expect(() => parseShape(text)).toThrow(FlashcoreError);
 });
 
-test('a message cannot say an extent twice', () => {
+test('a message must not give an extent twice', () => {
   const shape = { batch: 2, heads: 8, sequenceLength: 512, headDim: 64, values: { B: 3 } };
   expect(shapeViolations(shape, 'shape')).toEqual([
     { field: 'shape.values', description: 'must not have B, which has a field of its own' },

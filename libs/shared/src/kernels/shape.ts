@@ -22,7 +22,7 @@ import { DEFAULT_PROBLEM, installedProblem } from '../problems/installed-problem
 import type { Problem } from '../problems/problem.ts';
 import { entryOf } from '../text/entry-of.ts';
 
-// Indices into a tensor are 32-bit in most kernels, and no device here holds four larger tensors.
+// Most kernels use 32-bit indices into a tensor, and no device here holds four larger tensors.
 export const MAX_TENSOR_ELEMENTS = 2 ** 31 - 1;
 const MAX_VALUES = 32;
 
@@ -33,7 +33,7 @@ export type ShapeFields = Pick<Shape, 'batch' | 'heads' | 'sequenceLength' | 'he
 const SHORT = /^(\d{1,10})x(\d{1,10})x(\d{1,10})x(\d{1,10})(c?)$/i;
 const PAIR = /^((?!__)[A-Za-z_]\w{0,31})=(-?\d{1,12}(?:\.\d{1,12})?)$/;
 const EXTENT = 'wanted an integer of 1 to 2147483647';
-/** Field names of the axes that have one. */
+/** Names of the message fields for axes that have one. */
 const FIELDS = { B: 'batch', H: 'heads', S: 'sequence_length', D: 'head_dim' } as const;
 
 /**
@@ -68,7 +68,7 @@ const unreadable = (text: string): FlashcoreError =>
     { violations: [{ field: 'shape', description: 'not of the form BxHxSxD, BxHxSxDc or NAME=VALUE,…' }] },
   );
 
-/** The message of a case. */
+/** Converts a case to a message. */
 export function shapeOf({ B = 0, H = 0, S = 0, D = 0, causal = 0, ...values }: CaseValues): Shape {
   const isFlag = causal === 0 || causal === 1;
   return create(ShapeSchema, {
@@ -93,7 +93,7 @@ export function valuesOf({ batch, heads, sequenceLength, headDim, causal, values
   };
 }
 
-/** The fields of a shape alone, of a message of the contract. */
+/** Only the shape fields of a contract message. */
 export const shapeFields = ({ batch, heads, sequenceLength, headDim, causal, values }: ShapeFields): ShapeFields => ({
   batch,
   heads,
@@ -103,7 +103,7 @@ export const shapeFields = ({ batch, heads, sequenceLength, headDim, causal, val
   ...(values && Object.keys(values).length > 0 && { values: { ...values } }),
 });
 
-/** The inverse of parseShape(); it sorts names, so that a case has exactly one text. */
+/** The inverse of parseShape(). It sorts names, so that a case has exactly one text. */
 export function formatShape(shape: ShapeFields): string {
   const { B, H, S, D, causal, ...values } = valuesOf(shape);
   const hasShortName = [B, H, S, D].every((extent) => extent !== undefined) && (causal ?? 1) === 1;
@@ -143,7 +143,7 @@ export function caseViolations(problem: Problem, shape: ShapeFields, field: stri
   const given = valuesOf(shape);
   const violations = axisViolations(problem, given).map(({ field: axis, description }) => ({
     field: fieldOf(field, axis),
-    // In a message, a field that is 0 and one that is absent look the same.
+    // In a message, a field with value 0 looks the same as an absent field.
     description: Object.hasOwn(FIELDS, axis)
       ? description.replace(/^must be given:/, `${EXTENT}, found 0 or none:`)
       : description,
@@ -167,7 +167,7 @@ const fieldOf = (field: string, axis: string): string => {
   return Object.hasOwn(FIELDS, axis) ? `${field}.${FIELDS[axis as keyof typeof FIELDS]}` : `${field}.values.${axis}`;
 };
 
-/** All axes and attributes of a case, as expressions in manifests see them. */
+/** All axes and attributes of a case, as manifests' expressions see them. */
 export const scopeOfShape = (problem: Problem, shape: ShapeFields): CaseValues => caseValues(problem, valuesOf(shape));
 
 /** Elements of the largest tensor. */
@@ -178,7 +178,7 @@ export const tensorElements = (problem: Problem, shape: ShapeFields): number =>
 export const caseFlops = (problem: Problem, shape: ShapeFields): number =>
   flopsOf(problem, scopeOfShape(problem, shape));
 
-/** Memory of all tensors but optional ones. */
+/** Memory of all tensors except optional ones. */
 export const caseBytes = (problem: Problem, shape: ShapeFields, dtype: TensorDtype): number =>
   tensorBytes(tensorExtents(problem, scopeOfShape(problem, shape), dtype));
 

@@ -27,7 +27,7 @@ function kernelFolder(): string {
   return folder;
 }
 
-test('a link to a source file is uploaded as that file', async () => {
+test('uploads a link to a source file as that file', async () => {
   const folder = kernelFolder();
   symlinkSync('../shared.cuh', path.join(folder, 'own.cuh'));
   symlinkSync('..', path.join(folder, 'up'));
@@ -49,20 +49,20 @@ test.each([
   await expect(readSourceTree(folder)).rejects.toThrow(message);
 });
 
-test('a manifest that is a link to another file is refused before it is read', async () => {
+test('refuses a manifest that is a link to another file, before it is read', async () => {
   const folder = kernelFolder();
   rmSync(path.join(folder, 'kernel.yaml'));
   symlinkSync('../id_ed25519', path.join(folder, 'kernel.yaml'));
   const refused = { reason: 'INVALID_MANIFEST', message: expect.not.stringContaining('private key') as string };
   await expect(readSourceTree(folder)).rejects.toMatchObject(refused);
-  // As fa-tui and agents name a kernel by its folder, and as a runner lists its own.
+  // fa-tui and agents name a kernel by its folder this way, and a runner lists its kernels this way.
   await expect(loadManifest(folder)).rejects.toMatchObject(refused);
   expect(() => readManifestText(folder, 'mine/kernel.yaml')).toThrow(
     'mine/kernel.yaml: wanted a kernel.yaml, found a link to another file: put the manifest in its place',
   );
 });
 
-test('a manifest may be a link to another kernel.yaml', async () => {
+test('accepts a manifest that is a link to another kernel.yaml', async () => {
   const folder = kernelFolder();
   mkdirSync(path.join(folder, '../other'));
   renameSync(path.join(folder, 'kernel.yaml'), path.join(folder, '../other/kernel.yaml'));
@@ -70,7 +70,7 @@ test('a manifest may be a link to another kernel.yaml', async () => {
   expect((await readSourceTree(folder)).tree.files.map((file) => file.path)).toEqual(['kernel.yaml', 'mine.cu']);
 });
 
-test('a file that is too large is not read first', async () => {
+test('does not read a file that is too large', async () => {
   const folder = kernelFolder();
   execFileSync('truncate', ['--size', '3T', path.join(folder, 'huge.h')]);
   await expect(readSourceTree(folder)).rejects.toThrow(/must have at most 8 MiB of sources/);
@@ -91,7 +91,7 @@ test.each([
   );
 });
 
-test('a manifest that is a pipe is told, and not waited for', async () => {
+test('reports a manifest that is a pipe instead of waiting for it', async () => {
   const folder = kernelFolder();
   rmSync(path.join(folder, 'kernel.yaml'));
   execFileSync('mkfifo', [path.join(folder, 'kernel.yaml')]);
@@ -101,7 +101,7 @@ test('a manifest that is a pipe is told, and not waited for', async () => {
   });
 });
 
-test('notes are a file of the folder, or a link to notes: never a key', async () => {
+test('notes may be a file of the folder or a link to notes, but never a link to a key', async () => {
   const folder = kernelFolder();
   expect(await readNotes(folder)).toBe('');
   symlinkSync('../id_ed25519', path.join(folder, 'NOTES.md'));
@@ -111,7 +111,7 @@ test('notes are a file of the folder, or a link to notes: never a key', async ()
   expect(await readNotes(folder)).toBe('tried');
 });
 
-test('Python beside a kernel stays where it is, but for what its PTX was compiled from', async () => {
+test("uploads only those Python files from which the kernel's PTX was compiled", async () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'fc-tree-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   cpSync(path.join(import.meta.dirname, '../../../../examples/kernels/triton_attention'), folder, { recursive: true });

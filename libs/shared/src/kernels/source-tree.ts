@@ -1,4 +1,4 @@
-/** A kernel folder by content, as it travels to a runner that never saw it. */
+/** A kernel folder by content, in the form in which it is sent to a runner that does not have it. */
 import { existsSync, lstatSync } from 'node:fs';
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -14,10 +14,10 @@ import { originalsOfPtx } from './ptx-draft.ts';
 
 export const MAX_TREE_FILES = 256;
 export const MAX_TREE_BYTES = 8 * 1024 * 1024;
-// What a translation unit can be made of, and the notes that belong to it. Anything else next to a kernel (profiles,
-// keys) stays where it is.
+// Files that a translation unit can consist of, and its notes. Other files next to a kernel (profiles, keys) are not
+// uploaded.
 export const SOURCE_NAME = /^(kernel\.yaml|NOTES\.md|[^.].*\.(cu|cuh|h|hh|hpp|hxx|inc|inl|ipp|ptx))$/;
-/** Of a file that PTX was compiled from: taken only where the PTX names it. */
+/** Name of a file from which PTX was compiled; uploaded only if the PTX names it. */
 const ORIGINAL_NAME = /^[^.].*\.py$/;
 /** Whether a kernel's tree may have a file of this name. */
 export const mayBeSource = (name: string): boolean => SOURCE_NAME.test(name) || ORIGINAL_NAME.test(name);
@@ -35,8 +35,8 @@ export interface LocalSourceTree {
 }
 
 /**
- * One digest for a whole tree: over path and digest of each file, by path. The runner and the client come to the same
- * one.
+ * The digest of a whole tree: a hash over the path and digest of each file, sorted by path. Runner and client compute
+ * the same digest.
  */
 export function treeDigest({ files }: Pick<SourceTree, 'files'>): Sha256 {
   const lines = files
@@ -46,9 +46,8 @@ export function treeDigest({ files }: Pick<SourceTree, 'files'>): Sha256 {
 }
 
 /**
- * Reads kernel.yaml and all sources below a folder, and the kernel's problem where that is the user's own. Errors:
- * INVALID_MANIFEST where the manifest or the problem is missing or wrong, INVALID_REQUEST where the folder is too
- * large.
+ * Reads kernel.yaml, all sources below a folder, and the kernel's problem if it is the user's own. Errors:
+ * INVALID_MANIFEST if the manifest or the problem is missing or wrong, INVALID_REQUEST if the folder is too large.
  */
 export async function readSourceTree(folder: string): Promise<LocalSourceTree> {
   const { source, problem } = await loadManifest(folder);
@@ -69,7 +68,7 @@ export async function readSourceTree(folder: string): Promise<LocalSourceTree> {
   return { tree: create(SourceTreeSchema, { files }), contents };
 }
 
-/** A Triton source, or files that the folder's PTX was compiled from: Python is taken only where a kernel needs it. */
+/** The Triton source, or the files from which the folder's PTX was compiled. Other Python files are not taken. */
 export function originalsIn(folder: string, source: string): string[] {
   if (isTritonSource(source)) return existsSync(join(folder, source)) ? [source] : [];
   if (!isPtxSource(source) || !existsSync(join(folder, source))) return [];
@@ -77,17 +76,19 @@ export function originalsIn(folder: string, source: string): string[] {
   return originalsOfPtx(ptx).filter((name) => ORIGINAL_NAME.test(name) && existsSync(join(folder, name)));
 }
 
-/** A source's bytes, of a folder that others may have made. Errors: INVALID_REQUEST for a link to what is no source. */
+/**
+ * A source's bytes, from a folder that others may have made. Errors: INVALID_REQUEST for a link to a non-source file.
+ */
 export const readSourceFile = (folder: string, name: string): Promise<Buffer> =>
   contentOf(folder, name, MAX_TREE_BYTES);
 
 /**
- * The lab notes of a kernel folder, "" where there are none. Errors: INVALID_REQUEST where they are a link to something
- * else, or too large.
+ * The lab notes of a kernel folder; "" if it has none. Errors: INVALID_REQUEST if they are a link to another file, or
+ * too large.
  */
 export async function readNotes(folder: string): Promise<string> {
   const found = lstatSync(join(folder, NOTES_FILE), { throwIfNoEntry: false });
-  // As of a folder's sources, only files and links to files count.
+  // As with a folder's sources, only files and links to files count.
   return found?.isFile() || found?.isSymbolicLink()
     ? (await contentOf(folder, NOTES_FILE, MAX_TREE_BYTES)).toString('utf8')
     : '';
@@ -97,8 +98,8 @@ const contentOf = async (folder: string, path: string, most: number): Promise<Bu
   readForeignFile(await sourceFile(folder, path, most), most);
 
 /**
- * Where a file of at most so many bytes lies. A link may come with a folder that somebody else made: it must lead to
- * what is a source by its own name, never to a key, a device or a pipe.
+ * The real path of a file of at most `most` bytes. A folder made by somebody else may contain links. A link's target
+ * must have the name of a source, so it is never a key, a device or a pipe.
  */
 async function sourceFile(folder: string, path: string, most: number): Promise<string> {
   const file = await realpath(join(folder, path)).catch((cause: unknown) => {
@@ -125,7 +126,7 @@ async function sourcePaths(folder: string, below: string, depth: number): Promis
     const path = below === '' ? entry.name : `${below}/${entry.name}`;
     if (entry.isDirectory() && !entry.name.startsWith('.') && entry.name !== 'node_modules' && depth < MAX_DEPTH)
       paths.push(...(await sourcePaths(folder, path, depth + 1)));
-    // Links to source files count as files; links to folders could lead anywhere.
+    // Links to source files count as files. Links to folders are ignored because they could lead anywhere.
     else if (
       (entry.isFile() || entry.isSymbolicLink()) &&
       SOURCE_NAME.test(entry.name) &&
@@ -139,7 +140,7 @@ async function sourcePaths(folder: string, below: string, depth: number): Promis
   return paths;
 }
 
-/** Errors: INVALID_REQUEST for a name that no runner takes; Node reads what is no UTF-8 as "\ufffd". */
+/** Throws INVALID_REQUEST for a name that no runner accepts. Node reads invalid UTF-8 as "\ufffd". */
 function requirePlainName(folder: string, path: string): void {
   if (!/[\u0000-\u001f\u007f\\\ufffd]/.test(path) && Buffer.byteLength(path) <= MAX_PATH_BYTES) return;
   const wanted = `at most ${MAX_PATH_BYTES} bytes of UTF-8, without control characters and backslashes`;

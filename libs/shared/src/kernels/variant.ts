@@ -13,47 +13,48 @@ import { entryOf, setEntry } from '../text/entry-of.ts';
 const LEAST_REGISTERS = 16;
 const MOST_REGISTERS = 255;
 
-/** A Variant of the proto, or any of its fields. */
+/** A Variant of the proto, or some of its fields. */
 export type VariantInput = Partial<
   Pick<Variant, 'config' | 'arch' | 'maxRegisters' | 'fastMath' | 'keepPtx' | 'keepSass'>
 > & { parameters?: Readonly<Record<string, bigint | number>> | undefined };
 
 export interface ResolvedVariant {
   /**
-   * "USE_WMMA=1 BLOCK_Q=64": every parameter that has a choice, but those that decide the dtype only where it is not
-   * fp16, and compiler options that differ from the manifest's; "default" when there is nothing to say.
+   * For example "USE_WMMA=1 BLOCK_Q=64". It contains every parameter with a choice, and compiler options that differ
+   * from the manifest's; parameters that decide the dtype only if the dtype is not fp16. "default" if it would be
+   * empty.
    */
   readonly label: string;
   /** Every parameter with its value. */
   readonly parameters: Readonly<Record<string, number>>;
-  /** Of Q, K, V and O. */
+  /** Dtype of Q, K, V and O. */
   readonly dtype: TensorDtype;
-  /** The manifest's constants that no shape decides. */
+  /** The manifest's constants that do not depend on the shape. */
   readonly constants: Readonly<Record<string, number>>;
-  /** Compiler arguments: parameters, and those of the constants that are named in capitals; "-DUSE_WMMA=1". */
+  /** Compiler arguments such as "-DUSE_WMMA=1", for parameters and for constants with a name in capitals. */
   readonly defines: readonly string[];
-  /** The target asked for; undefined: the device's own. */
+  /** The requested target; undefined: the device's own. */
   readonly arch: string | undefined;
   /** -maxrregcount; 0: no limit. */
   readonly maxRegisters: number;
   readonly fastMath: boolean;
-  /** The manifest's, as nvcc takes them. */
+  /** The manifest's flags, in nvcc's syntax. */
   readonly flags: readonly string[];
   readonly keepPtx: boolean;
   readonly keepSass: boolean;
 }
 
-/** What a parameter's default may depend on. */
+/** Facts on which a parameter's default may depend. */
 export interface DeviceFacts {
   readonly multiprocessors: number;
   readonly arch?: string;
-  /** The emulator: it also runs what is built for other GPUs. */
+  /** Set for the emulator, which also runs builds for other GPUs. */
   readonly simulated?: boolean;
 }
 
 /**
- * Fills in every default, from the device's facts where the manifest says so. Errors: INVALID_VARIANT with a violation
- * for each wrong field, INVALID_MANIFEST for a constant or a dtype without a value.
+ * Fills in all defaults, from the device's facts if the manifest asks for that. Errors: INVALID_VARIANT with a
+ * violation for each wrong field, INVALID_MANIFEST for a constant or a dtype without a value.
  */
 export function resolveVariant(manifest: Manifest, variant: VariantInput = {}, device?: DeviceFacts): ResolvedVariant {
   const violations: FieldViolation[] = [];
@@ -96,7 +97,7 @@ export function resolveVariant(manifest: Manifest, variant: VariantInput = {}, d
   };
 }
 
-/** Why a kernel cannot be built for an architecture, or undefined when it can; `arch` as in "sm_89". */
+/** Why a kernel cannot be built for an architecture such as "sm_89"; undefined if it can. */
 export function archMismatch(manifest: Pick<Manifest, 'minArch' | 'exactArch'>, arch: string): string | undefined {
   const wanted = archNumber(manifest.minArch);
   const found = archNumber(arch);
@@ -113,13 +114,15 @@ function archNumber(arch: string): number | undefined {
   return match ? Number(match[1]) : undefined;
 }
 
-/** On the emulator a build for another architecture follows the GPU that stands for it, as its estimate does. */
+/**
+ * On the emulator, a build for another architecture uses the facts of that architecture's first GPU, like its estimate.
+ */
 function factsFor(device: DeviceFacts | undefined, arch: string | undefined): DeviceFacts | undefined {
   if (!device?.simulated || !arch || family(arch) === family(device.arch ?? '')) return device;
   return DATA_SHEETS.find((sheet) => family(sheet.arch) === family(arch)) ?? device;
 }
 
-/** "sm_90a" is sm_90's. */
+/** "sm_90a" belongs to sm_90. */
 const family = (arch: string): string => arch.replace(/[af]$/, '');
 
 function resolveParameters(

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { launchWaves } from './waves.ts';
 
-test('one wave is paced by the multiprocessor with the most CTAs, several by the last', () => {
+test('the busiest multiprocessor sets the pace of one wave, and the last wave that of several', () => {
   const of = (ctas: number, ctasPerSm: number, multiprocessors: number) => {
     const { waves, tailEfficiencyPercent, text } = launchWaves({ shape: '', ctas, ctasPerSm, multiprocessors });
     return [Number(waves.toFixed(2)), Math.round(tailEfficiencyPercent), text];

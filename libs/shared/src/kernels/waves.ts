@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import { type LaunchWaves, LaunchWavesSchema } from '../generated/flashcore/runner/v1/result_pb.js';
 
 export interface WaveInput {
-  /** As formatShape gives it. */
+  /** In formatShape()'s form. */
   shape: string;
   ctas: number;
   /** CTAs that a multiprocessor holds at once, at least 1. */
@@ -12,9 +12,9 @@ export interface WaveInput {
 }
 
 /**
- * Waves: CTAs over those that the device holds at once. Efficiency: with one wave the CTAs are spread over the
- * multiprocessors, and the one with the most of them sets the pace; with more the last wave takes as long as a full
- * one. CTAs are taken to last the same time.
+ * Computes waves and tail efficiency. Waves are the CTAs divided by those that the device holds at once. In a single
+ * wave the CTAs are spread over the multiprocessors, and the one with the most CTAs sets the pace. With more waves, the
+ * last one takes as long as a full one. All CTAs are assumed to take the same time.
  */
 export function launchWaves({ shape, ctas, ctasPerSm, multiprocessors }: WaveInput): LaunchWaves {
   const waves = ctas / (multiprocessors * ctasPerSm);

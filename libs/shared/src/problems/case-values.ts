@@ -1,4 +1,4 @@
-/** A case of a problem: the value of each axis and attribute, and what follows from them. */
+/** A case of a problem: the value of each axis and attribute, and everything derived from them. */
 import type { FieldViolation } from '../contract/errors.ts';
 import { DTYPE_BYTES, type ElementDtype, type TensorDtype } from '../data/dtype.ts';
 import { type Expression, evaluate, valueOr } from '../data/expression.ts';
@@ -15,7 +15,7 @@ import {
 import type { DrawRule, OwnedRows } from './tensor-rules.ts';
 import { entryOf, setEntry } from '../text/entry-of.ts';
 
-/** By name: extents of axes, attributes as 1 and 0. */
+/** Values by name: extents of axes, and attributes, with true as 1 and false as 0. */
 export type CaseValues = Readonly<Record<string, number>>;
 
 /** A tensor of a case. */
@@ -29,15 +29,15 @@ export interface TensorExtent {
   readonly dtype: ElementDtype;
   /** Draws the tensor; undefined: a distribution does. `derived`: the built-in oracle computes it from other inputs. */
   readonly draw?: DrawRule<number> | { readonly kind: 'derived' };
-  /** Rows that a sequence owns; undefined: all. */
+  /** Rows that belong to a sequence; undefined: all rows. */
   readonly rows?: OwnedRows;
-  /** Of an output: its own tolerance profile. */
+  /** Name of an output's own tolerance profile. */
   readonly tolerance?: string;
   /** Only some kernels have this output. */
   readonly optional?: true;
 }
 
-/** All axes and attributes: those given, and those that the problem computes. Wants axes without violations. */
+/** All axes and attributes, both given and computed by the problem. Requires axes without violations. */
 export function caseValues(problem: Problem, given: CaseValues): CaseValues {
   const values = axisValues(problem, given);
   for (const { name, value, default: fallback } of problem.attributes)
@@ -74,7 +74,7 @@ export function axisViolations(problem: Problem, given: CaseValues): FieldViolat
     : [];
 }
 
-/** A table that has no place for what its rule draws. */
+/** Refuses a table that has no room for the values that its rule draws. */
 function drawViolation(problem: Problem, { name, draw, dims }: ProblemTensor, values: CaseValues): FieldViolation[] {
   const lengths = (of: string): ProblemTensor => problem.tensors.find((tensor) => tensor.name === of)!;
   const refused = (description: string): FieldViolation[] => [{ field: '', description }];
@@ -124,7 +124,7 @@ function axisValues({ defaults }: Problem, given: CaseValues): Record<string, nu
   return values;
 }
 
-/** What may be done to the tensors of a case together (ProblemSymmetry). */
+/** A change of a case's tensors that keeps right answers right (ProblemSymmetry). */
 export type CaseSymmetry = Pick<ProblemSymmetry, 'act' | 'axis' | 'dims'>;
 
 /** A case as plain data, for code that draws, computes or compares its tensors. */
@@ -133,16 +133,16 @@ export interface ProblemCase {
   readonly problem: string;
   readonly operation: Operation;
   readonly operands: Operands;
-  /** The kernel's: that of all tensors without one of their own. */
+  /** The kernel's dtype, for all tensors without one of their own. */
   readonly dtype: TensorDtype;
   /** All axes and attributes. */
   readonly values: CaseValues;
   readonly tensors: readonly TensorExtent[];
-  /** Those that hold for the case. */
+  /** The symmetries that hold for the case. */
   readonly symmetries: readonly CaseSymmetry[];
-  /** Floating-point operations that count. */
+  /** Floating-point operations that the problem counts. */
   readonly flops: number;
-  /** Least traffic with device memory. */
+  /** Minimum traffic with device memory, in bytes. */
   readonly bytes: number;
 }
 
@@ -209,7 +209,7 @@ export function tensorExtents(
     }));
 }
 
-/** Whether the case has the input; kernels may lack outputs that it has. */
+/** Whether the case has the tensor. Kernels may still lack outputs that the case has. */
 const isPresent = ({ when }: ProblemTensor, values: CaseValues): boolean =>
   when === undefined || evaluate(when, values) !== 0;
 
@@ -249,10 +249,10 @@ export const mostElements = (problem: Problem, values: CaseValues): number =>
       .map((tensor) => elementsOfTensor({ dims: dimsOf(tensor, values) })),
   );
 
-/** Floating-point operations that count. */
+/** Floating-point operations that the problem counts. */
 export const flopsOf = ({ flops }: Problem, values: CaseValues): number => evaluate(flops, values);
 
-/** Least traffic with device memory in bytes: what the problem says, or every tensor once. */
+/** Minimum traffic with device memory in bytes: the problem's expression, or every tensor once. */
 export const bytesOf = (
   problem: Problem,
   values: CaseValues,

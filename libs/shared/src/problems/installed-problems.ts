@@ -1,7 +1,7 @@
 /**
- * The problems that there are: those of this installation, a folder each in `problems` at the root that the programs
- * lie below, and the user's own, a folder each in the folders of $FLASHCORE_PROBLEMS. A kernel may bring a problem of
- * its user's along, in a folder `problem` of its own.
+ * All known problems. Those of this installation each have a folder in `problems`, at the root above the programs. The
+ * user's own each have a folder in one of the folders of $FLASHCORE_PROBLEMS. A kernel may also bring a problem of its
+ * user along, in its folder `problem`.
  */
 import { existsSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, delimiter, dirname, join, resolve } from 'node:path';
@@ -10,16 +10,16 @@ import { HAND_WRITTEN_BYTES, readForeignText } from '../files/foreign-file.ts';
 import { PROBLEM_ID } from './problem-schema.ts';
 import { type Problem, type ProblemFiles, parseProblem } from './problem.ts';
 
-/** What a kernel computes that names no problem. */
+/** The problem of a kernel that names none. */
 export const DEFAULT_PROBLEM = 'attention';
 
-/** The problem that a message or a record names; those from before it was noted name none. */
+/** The problem that a message or record names. Records from before problems were stored name none. */
 export const recordedProblem = (text: string | undefined): string => text || DEFAULT_PROBLEM;
 
-/** Folders of problems, with the separator of $PATH; processes that this one starts see the same problems. */
+/** Folders of problems, with the separator of $PATH. Child processes see the same problems. */
 export const PROBLEMS_VARIABLE = 'FLASHCORE_PROBLEMS';
 
-/** How a program comes to know a problem. A runner keeps the folders that it was started with. */
+/** How to make a problem known to a program. A runner keeps the folders with which it was started. */
 export const PROBLEMS_REMEDY =
   'folders of others: problems in flashcore.yaml, $FLASHCORE_PROBLEMS, and --problems of a runner when it starts';
 
@@ -27,22 +27,22 @@ const PROBLEM_FILE = 'problem.yaml';
 const REFERENCE_FILE = 'reference.cpp';
 const CASES_FILE = 'cases.yaml';
 const FILES = [CASES_FILE, PROBLEM_FILE, REFERENCE_FILE] as const;
-/** Of a kernel's folder: the problem that comes with it. */
+/** Folder inside a kernel's folder with the problem that comes with it. */
 export const BROUGHT_FOLDER = 'problem';
-/** Paths in a kernel's folder of the problem that comes with it. */
+/** Paths inside a kernel's folder of the problem that comes with it. */
 export const BROUGHT_PATHS: readonly string[] = FILES.map((name) => `${BROUGHT_FOLDER}/${name}`);
-/** By id; `version`: of a file that its user may edit meanwhile. */
+/** Problems already read, by id. `version` changes when the user edits the file; '' for installed problems. */
 const read = new Map<string, { problem: Problem; version: string }>();
 
-/** A problem's folder, and the name that messages have for it. */
+/** A problem's folder, and its name in messages. */
 interface Place {
   readonly folder: string;
   readonly shown: string;
 }
 
 /**
- * Adds folders of problems to those of $FLASHCORE_PROBLEMS, whose relative names become absolute: a program that this
- * one starts may stand elsewhere. Errors: INVALID_MANIFEST for a folder that the variable cannot name.
+ * Adds folders of problems to $FLASHCORE_PROBLEMS. Relative names become absolute, because a child process may have
+ * another working directory. Errors: INVALID_MANIFEST for a folder that the variable cannot contain.
  */
 export function addProblemFolders(folders: readonly string[]): void {
   const added = folders.map((folder) => resolve(folder));
@@ -54,8 +54,8 @@ export function addProblemFolders(folders: readonly string[]): void {
 }
 
 /**
- * Reads the user's own problems. Errors: INVALID_MANIFEST for a folder that is none, an id that two problems have, and
- * what is wrong in one of them.
+ * Checks the user's own problems. Errors: INVALID_MANIFEST for an invalid folder, an id that two problems share, and
+ * faults in a problem.
  */
 export function requireProblems(): void {
   for (const id of installedProblems()) {
@@ -66,7 +66,7 @@ export function requireProblems(): void {
 }
 
 /**
- * The problem of an id of installedProblems(). Each is read once, and a problem of the user's again after an edit.
+ * The problem with an id of installedProblems(). Each is read once; a user's problem is read again after an edit.
  * Errors: INVALID_MANIFEST with path and key.
  */
 export function installedProblem(id: string): Problem {
@@ -95,8 +95,8 @@ export const casesSource = (problem: NamedProblem): { text: string; path: string
   textIn(problem, CASES_FILE, undefined, 'with the cases of the problem');
 
 /**
- * What a problem of the user's says, whole: it is among the rules that a ranked run was judged by. Undefined for one of
- * this installation, which the runner's build stands for.
+ * The full definition of a user's problem, which is one of the rules that judge a ranked run. Undefined for a problem
+ * of this installation, which the runner's build already identifies.
  */
 export function ownDefinition(problem: Problem): string | undefined {
   const files = problem.brought ?? ownProblemFiles(problem.id);
@@ -105,14 +105,14 @@ export function ownDefinition(problem: Problem): string | undefined {
   return problem.operation === 'own' ? `${text}\0${referenceSource(problem)}` : text;
 }
 
-/** The files of a problem of the user's; undefined for one of this installation. Errors: INVALID_MANIFEST. */
+/** The files of a user's problem; undefined for a problem of this installation. Errors: INVALID_MANIFEST. */
 export function ownProblemFiles(id: string): ProblemFiles | undefined {
   if (isOwn(id)) return undefined;
   const place = placeOf(id);
   return filesBy((name) => (existsSync(join(place.folder, name)) ? textOf(place, name) : undefined));
 }
 
-/** The problem that comes with a kernel, among its folder's files; undefined: none does. */
+/** The problem that comes with a kernel, from the files of the kernel's folder; undefined if none does. */
 export const broughtFiles = (textAt: (path: string) => string | undefined): ProblemFiles | undefined =>
   filesBy((name) => textAt(`${BROUGHT_FOLDER}/${name}`));
 
@@ -122,15 +122,15 @@ function filesBy(text: (name: (typeof FILES)[number]) => string | undefined): Pr
   return { [PROBLEM_FILE]: definition, [CASES_FILE]: text(CASES_FILE), [REFERENCE_FILE]: text(REFERENCE_FILE) };
 }
 
-/** The problem that comes with a kernel, in its folder. Errors: INVALID_MANIFEST for a link. */
+/** The problem that comes with a kernel, read from its folder. Errors: INVALID_MANIFEST for a link. */
 export function broughtFilesIn(folder: string): ProblemFiles | undefined {
   const place = { folder: join(folder, BROUGHT_FOLDER), shown: BROUGHT_FOLDER };
   return broughtFiles((path) => (existsSync(join(folder, path)) ? textOf(place, basename(path)) : undefined));
 }
 
 /**
- * The problem of a kernel that brought it along: the installed one where there is one of this id, which must say the
- * same. Errors: INVALID_MANIFEST with path and key.
+ * The problem of a kernel that brings one along. If a problem with this id is installed, it is used and must have the
+ * same text. Errors: INVALID_MANIFEST with path and key.
  */
 export function broughtProblem(id: string, files: ProblemFiles): Problem {
   const path = `${BROUGHT_FOLDER}/${PROBLEM_FILE}`;
@@ -150,13 +150,16 @@ export function broughtProblem(id: string, files: ProblemFiles): Problem {
   throw wrong(path, `must be the problem of kernel.yaml, "${id}", got "${problem.id}"`, 'id');
 }
 
-/** Whether a problem that was read before is still what its id means, installed or not. */
+/** Whether an earlier read problem is still the one that its id names. */
 export function isCurrentProblem(problem: Problem): boolean {
   const installed = installedProblems().includes(problem.id);
   return problem.brought === undefined ? installed && installedProblem(problem.id) === problem : !installed;
 }
 
-/** Their ids. Errors: INVALID_MANIFEST for a folder of $FLASHCORE_PROBLEMS that is none, and an id that two have. */
+/**
+ * The ids of all problems. Errors: INVALID_MANIFEST for an invalid folder in $FLASHCORE_PROBLEMS and for a duplicate
+ * id.
+ */
 export function installedProblems(): string[] {
   const ids = problemsIn(ownFolder());
   for (const folder of userFolders()) {
@@ -187,7 +190,7 @@ function textIn(
   throw wrong(path, `must be there, ${why}`, key);
 }
 
-/** A repository that somebody else wrote may have links out of it: none is followed. */
+/** Follows no links, because a repository that somebody else wrote may have links that lead out of it. */
 function textOf({ folder, shown }: Place, name: string): string {
   const file = join(folder, name);
   if (realpathSync(file) !== join(realpathSync(dirname(folder)), basename(folder), name))
@@ -232,7 +235,7 @@ const wrong = (path: string, message: string, key?: string): FlashcoreError =>
 
 let own: string | undefined;
 
-// Sources and bundles lie at different depths below the root.
+// Sources and bundles are at different depths below the root.
 function ownFolder(): string {
   if (own !== undefined) return own;
   for (let folder = import.meta.dirname; ; folder = dirname(folder)) {

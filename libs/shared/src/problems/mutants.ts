@@ -1,4 +1,4 @@
-/** Mutants of a problem: mistakes a kernel could make, as changes of what the oracle computes. */
+/** Mutants of a problem: mistakes that a kernel could make, as changes of the oracle's computation. */
 import { type Expression, ExpressionError, parseExpression } from '../data/expression.ts';
 import { didYouMean } from '../text/nearest-names.ts';
 import {
@@ -19,19 +19,19 @@ export interface ProblemMutant {
 }
 
 export type MutantChange =
-  /** Other values in the oracle's case; of an axis, fewer indices of the inputs. */
+  /** Other values in the oracle's case. A smaller extent of an axis drops indices of the inputs. */
   | { readonly kind: 'set'; readonly values: readonly { readonly name: string; readonly value: Expression }[] }
   | (TensorAct & { readonly tensor: string });
 
-/** An input is changed before the oracle reads it, an output after it was computed. */
+/** A change of one tensor: of an input before the oracle reads it, of an output after it was computed. */
 export type TensorAct =
   | { readonly kind: 'round'; readonly to: (typeof ROUNDED_FORMATS)[number] }
   /** Subnormal numbers of the tensor's dtype become 0. */
   | { readonly kind: 'flush' }
   | { readonly kind: 'clamp' | 'constant'; readonly value: number }
-  /** A factor over the case's values. */
+  /** A factor, as an expression over the case's values. */
   | { readonly kind: 'times'; readonly value: Expression }
-  /** The elements of a table, over the case's values and ENTRY. */
+  /** New elements of a table, as an expression over the case's values and ENTRY. */
   | { readonly kind: 'entries'; readonly value: Expression }
   /** `shift`: each index along the dimension holds the next one's values; `last`: the last index holds zeros. */
   | { readonly kind: 'shift' | 'last'; readonly dim: number }
@@ -40,7 +40,7 @@ export type TensorAct =
 type Key = (string | number)[];
 
 export interface MutantReader {
-  /** An expression over axes and attributes, and `more`. */
+  /** Parses an expression over axes, attributes and the names in `more`. */
   parse(text: string, key: Key, more?: readonly string[]): Expression;
   fault(key: Key, message: string): void;
 }
@@ -108,7 +108,7 @@ function actOf(
   return { kind: 'flush' };
 }
 
-/** Why the oracle's case cannot have another value of it; undefined: it can. */
+/** Why the oracle's case cannot have another value of this name; undefined if it can. */
 function whyNotSet({ axes, attributes, tensors }: RawProblem, name: string): string | undefined {
   if (Object.hasOwn(attributes, name)) return undefined;
   const known = [...Object.keys(axes), ...Object.keys(attributes)];
@@ -123,7 +123,7 @@ function whyNotSet({ axes, attributes, tensors }: RawProblem, name: string): str
   return undefined;
 }
 
-/** A wrong expression is reported where its tensor is read. */
+/** Names in an expression; none if it is wrong, because the fault is reported where its tensor is read. */
 function namesIn(text: string): readonly string[] {
   try {
     return parseExpression(text).names;

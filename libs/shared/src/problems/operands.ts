@@ -1,4 +1,4 @@
-/** Which tensors the operations of the built-in oracle read and write. */
+/** The tensors that the built-in oracle's operations read and write. */
 import {
   OPERANDS,
   type Operation,
@@ -14,7 +14,7 @@ import { entryOf } from '../text/entry-of.ts';
 /** A tensor with the meaning of its dimensions. */
 export interface Operand {
   readonly tensor: string;
-  /** A tensor whose columns follow those of the first, as rotary columns of MLA do. */
+  /** A tensor whose columns are appended to those of the first, for example the rotary columns of MLA. */
   readonly more?: string;
   /** Outermost first. */
   readonly axes: readonly OperandAxis[];
@@ -24,15 +24,15 @@ export interface Operands {
   readonly operands: Readonly<Partial<Record<OperandName, Operand>>>;
   /** Names of tensors. */
   readonly tables: Readonly<Partial<Record<TableName, string>>>;
-  /** LSE is a logarithm in base 2, as FlashInfer has it; absent: the natural one. */
+  /** LSE is a base-2 logarithm, as in FlashInfer; absent: natural logarithm. */
   readonly lseBase2?: true;
 }
 
 interface OperationTensors {
   needs: readonly OperandName[];
-  /** Inputs that a problem may leave out, and that may be in some of its cases only. */
+  /** Inputs that a problem may leave out, or have only in some cases. */
   takes: readonly OperandName[];
-  /** The tensor is an output, if the problem has it. */
+  /** If the problem has the tensor, it is an output. */
   writes: readonly OperandName[];
   /** Tensors that may be inputs; the oracle computes them from the others. */
   derives: readonly OperandName[];
@@ -62,7 +62,7 @@ const RULES = {
   page_offsets: 'page_offsets',
 } as const satisfies Record<TableName, string>;
 
-/** Why the oracle cannot read or write the operand as it is written; undefined: it can. */
+/** Why the oracle cannot read or write the operand in this layout; undefined if it can. */
 function layoutFault(
   name: OperandName,
   axes: readonly OperandAxis[],
@@ -150,7 +150,10 @@ export function readOperands(
   return read;
 }
 
-/** Why the columns of a second tensor cannot follow those of the first; undefined: they can, or there is none. */
+/**
+ * Why the columns of the second tensor cannot be appended to those of the first; undefined if they can, or there is no
+ * second tensor.
+ */
 function columnsFault(
   name: OperandName,
   { tensor, more }: Operand,
@@ -178,7 +181,7 @@ const sameDtype = (one: string, other: string, tensors: RawProblem['tensors']): 
   return JSON.stringify(first) === JSON.stringify(second) || isSameAs(second, one) || isSameAs(first, other);
 };
 
-/** Offsets say where a sequence's pages begin in a table of one dimension: of the same lengths and pages. */
+/** Checks offsets into a page table with one dimension: both must have the same lengths and pages. */
 function pageTableFault(
   { page_table: table, page_offsets: offsets }: Operands['tables'],
   tensors: RawProblem['tensors'],

@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { ELEMENT_DTYPES, TENSOR_DTYPES } from '../data/dtype.ts';
 import { finite, flag, listOf, mapOf, matching, oneOf, strict, text, wanted } from '../data/yaml-file.ts';
 
-/** What an id looks like, and that in words. */
+/** The form of an id, as a pattern and in words. */
 export const PROBLEM_ID = {
   pattern: /^[a-z][a-z0-9_]{0,63}$/,
   inWords: 'lower-case letters, digits and "_", at most 64',
@@ -34,13 +34,13 @@ const dtype = z.union(
 );
 
 /**
- * How a tensor is drawn: q, k and v by a distribution's rule of that name; sink and bias are logits, and slope ALiBi
- * slopes, in every distribution.
+ * How a tensor is drawn. For q, k and v, a distribution has a rule of that name. In every distribution, sink and bias
+ * are logits and slope holds ALiBi slopes.
  */
 export const TENSOR_ROLES = ['q', 'k', 'v', 'sink', 'slope', 'bias'] as const;
 export type TensorRole = (typeof TENSOR_ROLES)[number];
 
-/** How an int32 input is drawn, instead of by a distribution. */
+/** How an int32 input is drawn; distributions do not apply to it. */
 export const DRAW_RULES = ['lengths', 'offsets', 'pages', 'page_offsets', 'last_pages'] as const;
 const draw = strict({
   lengths: strict({
@@ -84,7 +84,7 @@ const tensor = strict({
 export const OPERATIONS = ['attention', 'attention_backward', 'own'] as const;
 export type Operation = (typeof OPERATIONS)[number];
 
-/** Tensors of the built-in operations, as kernels/reference/attention_reference.h names them. */
+/** Tensors of the built-in operations, with the names of kernels/reference/attention_reference.h. */
 export const OPERANDS = [
   'q',
   'k',
@@ -100,7 +100,7 @@ export const OPERANDS = [
   'd_v',
 ] as const;
 export type OperandName = (typeof OPERANDS)[number];
-/** Arrays of the built-in operations. */
+/** int32 arrays of the built-in operations. */
 export const TABLES = ['key_lengths', 'query_offsets', 'key_offsets', 'page_table', 'page_offsets'] as const;
 export type TableName = (typeof TABLES)[number];
 
@@ -118,7 +118,7 @@ const operand = z
 const byName = <Name extends string, Schema extends z.ZodType>(names: readonly Name[], schema: Schema) =>
   Object.fromEntries(names.map((each) => [each, schema.optional()])) as Record<Name, z.ZodOptional<Schema>>;
 
-/** What one symmetry does along an axis: its indices change places, signs flip, or values are doubled. */
+/** The effect of a symmetry along an axis: indices are permuted, signs are flipped, or values are doubled. */
 export const SYMMETRY_ACTS = ['permute', 'flip', 'double'] as const;
 export type SymmetryAct = (typeof SYMMETRY_ACTS)[number];
 const MOST_SYMMETRIES = 16;
@@ -133,7 +133,7 @@ const symmetry = strict({
   error: `wanted exactly one of ${SYMMETRY_ACTS.map((act) => `\`${act}\``).join(', ')}`,
 });
 
-/** What a mutant does to one tensor. */
+/** Changes that a mutant can make to a tensor. */
 export const MUTANT_ACTS = [
   'round',
   'flush',
@@ -145,13 +145,13 @@ export const MUTANT_ACTS = [
   'last',
   'unwritten',
 ] as const;
-/** Acts on int32 inputs; `entries` is on these only. */
+/** Acts that are allowed on int32 inputs; `entries` is allowed only on them. */
 export const TABLE_ACTS: readonly (typeof MUTANT_ACTS)[number][] = ['entries', 'shift', 'last'];
-/** An element of the table, in `entries`. */
+/** The name of the table's element in `entries`. */
 export const ENTRY = 'entry';
 /** Number formats that a mutant rounds to. */
 export const ROUNDED_FORMATS = ['fp16', 'bf16', 'e4m3', 'e5m2'] as const;
-/** What a mutant leaves unwritten at the end of an output. */
+/** The part at the end of an output that a mutant leaves unwritten. */
 export const UNWRITTEN_PARTS = ['element', 'row'] as const;
 const MOST_MUTANTS = 32;
 
@@ -182,8 +182,8 @@ const mutant = strict({
 export type RawMutant = z.output<typeof mutant>;
 
 /**
- * How ranked runs draw an axis: `count` has independent work along it, `length` may end inside a tile, `width` is the
- * size of a row, of which kernels take few, and `divisor` divides its default.
+ * How ranked runs draw an axis. Along `count` the work is independent. `length` may end inside a tile. `width` is the
+ * size of a row, of which kernels support few values. `divisor` divides its default.
  */
 export const AXIS_DRAWS = ['count', 'length', 'width', 'divisor'] as const;
 export type AxisDraw = (typeof AXIS_DRAWS)[number];

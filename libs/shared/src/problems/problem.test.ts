@@ -25,7 +25,7 @@ reference: { op: own }
 work: { flops: "2 * G * M * N * K * (transposed ? 2 : 1)" }
 `;
 
-test('a case has its defaults in the order that they need, and tensors, FLOPs and bytes of them', () => {
+test('a case has its defaults, in the order of their dependencies, and its tensors, FLOPs and bytes', () => {
   const problem = parseProblem(MATMUL, 'problem.yaml');
   const values = caseValues(problem, { G: 3, M: 32 });
   expect(values).toEqual({ G: 3, M: 32, K: 64, N: 64, transposed: 0, mean: 1 / 8 });
@@ -40,14 +40,14 @@ test('a case has its defaults in the order that they need, and tensors, FLOPs an
   expect(bytesOf(problem, values, 'bf16')).toBe(2 * (3 * 32 * 64 + 3 * 64 * 64 + 3 * 32 * 64));
 });
 
-test.each([-1, 0, 1.5, 2 ** 31, 2 ** 63, Number.NaN])('an extent of %d is refused with its axis', (extent) => {
+test.each([-1, 0, 1.5, 2 ** 31, 2 ** 63, Number.NaN])('refuses an extent of %d and names its axis', (extent) => {
   const problem = parseProblem(MATMUL, 'problem.yaml');
   expect(axisViolations(problem, { G: extent, M: 4 })).toEqual([
     { field: 'G', description: `wanted an integer of 1 to 2147483647, found ${extent}` },
   ]);
 });
 
-test('an extent that a default gives is refused too', () => {
+test('refuses a wrong extent that comes from a default', () => {
   const problem = parseProblem(MATMUL.replace('2 * M', 'M - 8'), 'problem.yaml');
   expect(axisViolations(problem, { G: 1, M: 4, N: 1 })).toEqual([
     { field: 'K', description: 'wanted an integer of 1 to 2147483647, found -4' },
@@ -131,7 +131,7 @@ reference:
 work: { flops: 4 * B * H * S * D }
 `;
 
-test('tensors of a case have their own dtypes and rules, and optional ones are only there where they are declared', () => {
+test('tensors of a case have their own dtypes and rules, and optional ones exist only if declared', () => {
   const problem = parseProblem(DECODE, 'problem.yaml');
   const values = caseValues(problem, { B: 3, H: 2, S: 10, page: 4, pages: 9, D: 8 });
   const of = (declared: string[]) => tensorExtents(problem, values, 'bf16', new Set(declared));
@@ -161,7 +161,10 @@ test('tensors of a case have their own dtypes and rules, and optional ones are o
   ]);
 });
 
-/** The same cache as FlashInfer has it: pages of all sequences in one list, and two columns of K in a tensor apart. */
+/**
+ * The same cache in FlashInfer's layout: the pages of all sequences in one list, and two columns of K in another
+ * tensor.
+ */
 const FLAT = DECODE.replace(
   '  table: { in: [B, ceil(S / page)]',
   `  R: { in: [B, H, 2], dtype: same_as(Q), role: q }
@@ -174,7 +177,7 @@ const FLAT = DECODE.replace(
   .replace('k: K[b s h d]', 'k: K | KR[b s h d]')
   .replace('page_table: table', 'page_table: table\n  page_offsets: begins');
 
-test('a table of one dimension has the pages of all sequences, and an operand the columns of two tensors', () => {
+test("a one-dimensional table has the pages of all sequences, and an operand may join two tensors' columns", () => {
   const problem = parseProblem(FLAT, 'problem.yaml');
   const { operands, tables } = problem.operands;
   expect([operands.q, operands.k?.more, tables.page_offsets]).toEqual([
@@ -247,7 +250,7 @@ test.each([
   expect(read).toThrow(`: ${key}: `);
 });
 
-/** The problem whose cases may have sinks and a bias. */
+/** The problem with cases that may have sinks and a bias. */
 const WITH_SINKS = DECODE.replace('attributes:\n', 'attributes:\n  sinks: { about: sinks }\n  bias: { about: bias }\n')
   .replace(
     '  lengths: {',
@@ -255,7 +258,7 @@ const WITH_SINKS = DECODE.replace('attributes:\n', 'attributes:\n  sinks: { abou
   )
   .replace('  lse: LSE', '  sinks: sink[h]\n  bias: mask[b s k]\n  lse: LSE');
 
-test('inputs with `when` are in the cases that have them, and take memory only there', () => {
+test('inputs with `when` exist and take memory only in cases that have them', () => {
   const problem = parseProblem(WITH_SINKS, 'problem.yaml');
   const inputsOf = (given: Record<string, number>) => {
     const values = caseValues(problem, { B: 3, H: 2, S: 1000, page: 1000, pages: 3, D: 8, ...given });
@@ -294,18 +297,18 @@ test.each([
   expect(read).toThrow(`${key}: `);
 });
 
-test('the least traffic can be less than all tensors, which are allocated all the same', () => {
+test('minimum traffic may be less than all tensors, which are still allocated', () => {
   const bytes = 'work: { bytes: dtype_bytes * B * H * D, flops';
   const problem = parseProblem(DECODE.replace('work: { flops', bytes), 'problem.yaml');
   const values = caseValues(problem, { B: 3, H: 2, S: 10, page: 4, pages: 9, D: 8 });
   expect([bytesOf(problem, values, 'bf16'), bytesOf(problem, values, 'fp32')]).toEqual([2 * 48, 4 * 48]);
-  // Q and O, K and V, lengths and table.
+  // Bytes of Q and O, K and V, lengths and table.
   const all = 2 * (2 * 48 + 2 * 9 * 4 * 2 * 8) + 4 * (3 + 9);
   expect(tensorBytes(tensorExtents(problem, values, 'bf16'))).toBe(all);
   expect(bytesOf(parseProblem(DECODE, 'problem.yaml'), values, 'bf16')).toBe(all);
 });
 
-test('traffic that a problem counts as nothing is refused', () => {
+test('refuses a problem whose traffic is zero', () => {
   const bytes = 'work: { bytes: dtype_bytes * (S - 10), flops';
   const problem = parseProblem(DECODE.replace('work: { flops', bytes), 'problem.yaml');
   const refused = (S: number) =>
@@ -318,7 +321,7 @@ test('traffic that a problem counts as nothing is refused', () => {
   ]);
 });
 
-test('a cache without room for all sequences is refused', () => {
+test('refuses a cache without room for all sequences', () => {
   const problem = parseProblem(DECODE, 'problem.yaml');
   expect(axisViolations(problem, { B: 3, H: 2, S: 10, page: 4, pages: 8, D: 8 })).toEqual([
     { field: '', description: 'pages must be at least 9, the pages of all sequences, got 8' },
@@ -421,12 +424,12 @@ test.each([
   expect(read).toThrow(`p/problem.yaml:${line}: ${key}: `);
 });
 
-test('every installed problem can be read, and is in the folder of its id', () => {
+test('every installed problem can be read, and its folder has its id', () => {
   expect(installedProblems()).toContain(DEFAULT_PROBLEM);
   for (const id of installedProblems()) expect(installedProblem(id).id).toBe(id);
 });
 
-test('a value that contains itself is refused with its line', () => {
+test('refuses a value that contains itself, with its line', () => {
   const read = () => parseProblem('id: a\ntitle: &a { x: *a }\n', 'p/problem.yaml');
   expect(read).toThrow('p/problem.yaml: line 2: not usable YAML: the value "&a" contains itself');
 });
@@ -492,7 +495,7 @@ test.each([
   expect(read).toThrow(`p/problem.yaml:${line}: ${key}`);
 });
 
-test('mutants of tables have other entries', () => {
+test('mutants of tables change their entries', () => {
   const mutant = (act: string) =>
     parseProblem(
       DECODE.replace('reference:', `mutants:\n  wrong: { tensor: lengths, ${act}, about: a mistake }\nreference:`),

@@ -1,4 +1,4 @@
-/** problem.yaml: the axes, attributes and tensors of what kernels compute, and how much work that is. Data only. */
+/** problem.yaml: axes, attributes and tensors of a problem, and the amount of its work. It is data only. */
 import type { ElementDtype, TensorDtype } from '../data/dtype.ts';
 import { type Expression, ExpressionError, parseExpression, valueOr } from '../data/expression.ts';
 import { MAX_FAULTS, type YamlFault, parseYamlFile } from '../data/yaml-file.ts';
@@ -19,10 +19,10 @@ import { entryOf } from '../text/entry-of.ts';
 
 export type { AxisDraw, Operation, SymmetryAct, TensorRole };
 
-/** Bytes of an element of the kernel's dtype, in `work.bytes`. */
+/** Name in `work.bytes` for the bytes of an element of the kernel's dtype. */
 export const DTYPE_SIZE = 'dtype_bytes';
 
-/** Extents are int32 arguments of kernels. */
+/** Extents are passed to kernels as int32. */
 export const MAX_EXTENT = 2 ** 31 - 1;
 
 export interface Problem {
@@ -40,13 +40,13 @@ export interface Problem {
   readonly operation: Operation;
   /** Tensors of the operation. */
   readonly operands: Operands;
-  /** Floating-point operations that count, over axes and attributes. */
+  /** Floating-point operations that count, as an expression over axes and attributes. */
   readonly flops: Expression;
-  /** Least traffic with device memory, over axes, attributes and DTYPE_SIZE; undefined: every tensor once. */
+  /** Minimum traffic with device memory, over axes, attributes and DTYPE_SIZE; undefined: every tensor once. */
   readonly bytes: Expression | undefined;
-  /** Axes with a default, each after those that its default names. */
+  /** Axes with a default, each after the axes that its default names. */
   readonly defaults: readonly DefaultAxis[];
-  /** Its files, where a kernel brought it along; undefined: it is installed. */
+  /** The problem's files if a kernel brought it along; undefined if it is installed. */
   readonly brought?: ProblemFiles | undefined;
 }
 
@@ -59,7 +59,7 @@ export interface ProblemFiles {
 
 export interface ProblemAxis {
   readonly name: string;
-  /** Undefined: every case says it. */
+  /** Undefined if every case must give it. */
   readonly default: Expression | undefined;
   readonly draw: AxisDraw;
   readonly about: string;
@@ -72,27 +72,27 @@ export interface ProblemAttribute {
   readonly value: Expression | undefined;
   /** The value if a case gives none. */
   readonly default: number;
-  /** Values for ranked runs, over axes and the attributes before this one; none: the default. */
+  /** Values for ranked runs, over axes and the attributes before this one; empty: the default. */
   readonly draw: readonly Expression[];
   readonly about: string;
 }
 
-/** A condition that every case of the problem fulfils. */
+/** A condition that every case of the problem fulfills. */
 export interface ProblemLimit {
   readonly require: Expression;
   readonly because: string;
 }
 
 /**
- * What may be done to tensors together, so that what was right stays right: the judge makes the inputs of each timed
- * launch with it, and knows the expected outputs without asking the reference again.
+ * A change of several tensors together that keeps right answers right. The judge uses it to make the inputs of each
+ * timed launch, and so knows the expected outputs without calling the reference again.
  */
 export interface ProblemSymmetry {
   readonly act: SymmetryAct;
   readonly axis: string;
   /** Dimensions along the axis, by tensor. */
   readonly dims: Readonly<Record<string, readonly number[]>>;
-  /** Undefined: in every case. */
+  /** Undefined if the symmetry holds in every case. */
   readonly when: Expression | undefined;
 }
 
@@ -107,15 +107,15 @@ export interface ProblemTensor extends TensorRules {
   readonly dtypes: readonly TensorDtype[];
   /** The tensor's dtype for every kernel; undefined: the kernel's dtype. */
   readonly ownDtype: ElementDtype | undefined;
-  /** An output that only kernels with it among their arguments have. */
+  /** Whether only kernels that take this output as an argument have it. */
   readonly optional: boolean;
-  /** Cases have the input where this is not 0; undefined: every case has it. */
+  /** Cases have the input if this is not 0; undefined: every case has it. */
   readonly when: Expression | undefined;
-  /** The output's tolerance profile in cases.yaml; undefined: that of the request. */
+  /** The output's tolerance profile in cases.yaml; undefined: the request's profile. */
   readonly tolerance: string | undefined;
 }
 
-/** Reads a problem.yaml; `path` is for texts. Errors: INVALID_MANIFEST with path and key. */
+/** Parses a problem.yaml; error messages show `path`. Errors: INVALID_MANIFEST with path and key. */
 export function parseProblem(yamlText: string, path: string): Problem {
   const file = parseYamlFile(yamlText, path, problemSchema);
   const compiler = new ProblemCompiler(file.value);
@@ -230,7 +230,7 @@ class ProblemCompiler {
     }
   }
 
-  /** An extent that no axis decides is known here. */
+  /** Parses an extent, and checks it here if it does not depend on an axis. */
   #extent(text: string, key: Key): Expression {
     const expression = this.#parse(text, key);
     const wrong = expression.names.length > 0 ? undefined : extentProblem(valueOr(Number.NaN, expression, {}));
@@ -327,7 +327,7 @@ class ProblemCompiler {
   }
 }
 
-/** Why this is no extent of an axis; undefined: it is one. */
+/** Why a number cannot be an extent of an axis; undefined if it can. */
 export const extentProblem = (extent: number): string | undefined =>
   Number.isInteger(extent) && extent >= 1 && extent <= MAX_EXTENT
     ? undefined

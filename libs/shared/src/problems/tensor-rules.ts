@@ -1,4 +1,4 @@
-/** How a problem draws its int32 inputs, and which rows of its other inputs a sequence owns. */
+/** How a problem draws its int32 inputs, and which rows of its other inputs belong to a sequence. */
 import type { Expression } from '../data/expression.ts';
 import type { RawDraw, RawProblem } from './problem-schema.ts';
 import { entryOf } from '../text/entry-of.ts';
@@ -6,13 +6,13 @@ import { entryOf } from '../text/entry-of.ts';
 /**
  * How the runner draws an int32 input. `Extent` is an expression in a problem, and a number in a case.
  *
- * - `lengths`: of each sequence, at most `most`, or together `sum`. 0, 1, `page` and `page` +- 1 are among them where
- *   they fit; all are multiples of `multipleOf`, if there is one.
+ * - `lengths`: the length of each sequence. Each is at most `most`, or all add up to `sum`. The lengths 0, 1, `page`
+ *   and `page` +- 1 occur if they fit. If `multipleOf` is set, all lengths are multiples of it.
  * - `offsets`: prefix sums of the lengths `of`, one more than there are sequences.
- * - `pages`: a page table [sequences, pages of a sequence] with the lengths `of`; its entries are different, shuffled
- *   places in a pool of pages. With one dimension, the pages of a sequence follow those of the one before.
- * - `page_offsets`: where each sequence's pages begin in such a table, one more than there are sequences.
- * - `last_pages`: rows in the last page of each sequence, 0 where it has none.
+ * - `pages`: a page table [sequences, pages of a sequence] for the lengths `of`. Its entries are distinct, shuffled
+ *   places in a pool of pages. With one dimension, the pages of a sequence follow those of the previous sequence.
+ * - `page_offsets`: the start of each sequence's pages in such a table, one more than there are sequences.
+ * - `last_pages`: rows in the last page of each sequence; 0 if it has no page.
  */
 export type DrawRule<Extent> =
   | ({ readonly kind: 'lengths' } & LengthsRule<Extent>)
@@ -27,12 +27,12 @@ interface LengthsRule<Extent> {
   readonly multipleOf?: Extent;
 }
 
-/** Rows of an input that belong to a sequence; the others are NaN. `table` is a tensor with `lengths` or `pages`. */
+/** Rows of an input that belong to a sequence; all others are NaN. `table` is a tensor with `lengths` or `pages`. */
 export interface OwnedRows {
   readonly table: string;
-  /** The dimension that counts sequences or pages. */
+  /** Index of the dimension that counts sequences or pages. */
   readonly owner: number;
-  /** The dimension that counts rows of a sequence or of a page. */
+  /** Index of the dimension that counts rows of a sequence or of a page. */
   readonly row: number;
 }
 
@@ -43,12 +43,12 @@ export interface TensorRules {
 
 export interface RuleReader {
   readonly tensors: RawProblem['tensors'];
-  /** An expression over axes that gives an extent. */
+  /** Parses an expression over axes that gives an extent. */
   readonly extent: (text: string, key: (string | number)[]) => Expression;
   readonly fault: (key: (string | number)[], message: string) => void;
 }
 
-/** The rules of a tensor; refuses those that do not fit it. */
+/** The rules of a tensor. Reports rules that do not fit it. */
 export function tensorRules(name: string, reader: RuleReader): TensorRules {
   const { tensors, fault } = reader;
   const { draw, rows, dtype, in: dims, optional, when, tolerance } = entryOf(tensors, name)!;
@@ -125,7 +125,7 @@ function requireLengths(name: string, rule: string, { tensors, key, fault }: Key
 const drawOf = (tensors: RawProblem['tensors'], name: string): RawDraw | undefined => entryOf(tensors, name)?.draw;
 const lengthsOf = (tensors: RawProblem['tensors'], name: string) => drawOf(tensors, name)?.lengths;
 
-/** Dimensions are found by their text: those that count sequences or pages, and rows. */
+/** Finds the dimensions that count sequences or pages and rows, by comparing their texts. */
 function ownedRows(table: string, dims: readonly string[] | undefined, reader: KeyedReader): OwnedRows | undefined {
   const { tensors, key, fault } = reader;
   const { lengths, pages } = drawOf(tensors, table) ?? {};

@@ -16,11 +16,10 @@ interface BootstrapOptions {
 }
 
 /**
- * median(numerator) / median(denominator) of samples that were taken in interleaved blocks, with its 95 % bootstrap
- * percentile interval. Whole blocks are resampled:
- * a slow stretch of the device is in both builds of a block, and leaves the ratio where it is. `perBlock` samples of
- * each make a block, in order. Seeded: the same
- * samples give the same interval. Errors: RangeError for samples that are no whole blocks, or none at all.
+ * median(numerator) / median(denominator) of samples from interleaved blocks, with its 95 % bootstrap percentile
+ * interval. Whole blocks are resampled, because a slow stretch of the device affects both builds of a block and leaves
+ * their ratio unchanged. A block has `perBlock` consecutive samples of each build. The seed is fixed, so the same
+ * samples give the same interval. Errors: RangeError if there are no samples or they do not form whole blocks.
  */
 export function blockRatioInterval(
   numerator: ArrayLike<number>,
@@ -64,7 +63,7 @@ class BlockSamples {
     this.#blocks = Uint32Array.from(order, (index) => Math.floor(index / perBlock));
   }
 
-  /** The median when block b is there weights[b] times; the weights sum up to the number of blocks. */
+  /** The median if block b occurs weights[b] times; the weights must sum up to the number of blocks. */
   median(weights: Uint32Array): number {
     const count = this.#sorted.length;
     const lower = Math.floor((count + 1) / 2);

@@ -19,7 +19,9 @@ interface Simulation {
   seed: number;
 }
 
-/** Blocks A B B A of two builds, `ratio` apart, on a device whose speed wanders by `drift` from block to block. */
+/**
+ * Blocks A B B A of two builds whose times differ by `ratio`, on a device whose speed drifts by `drift` between blocks.
+ */
 function interleaved(
   blocks: number,
   { ratio, drift, seed }: Simulation,
@@ -56,7 +58,7 @@ test('the ratio is that of the medians, and resampling whole blocks by hand give
   expect(Math.abs(found.high - quantile(ratios, 0.975)) / width).toBeLessThan(0.08);
 });
 
-test('the 95 % interval holds the true ratio about 95 times of 100 on a device that wanders, and half blocks are refused', () => {
+test('the 95 % interval contains the true ratio about 95 times of 100, and half blocks are refused', () => {
   let held = 0;
   for (let seed = 1; seed <= 200; ++seed) {
     const { champion, candidate } = interleaved(50, { ratio: 1.03, drift: 0.01, seed });
@@ -139,7 +141,7 @@ test.each<[string, Partial<MeasuredComparison>, ComparisonVerdict]>([
   expect(ComparisonVerdict[found]).toBe(ComparisonVerdict[verdict]);
 });
 
-test('over all shapes one slower rejects, one unknown leaves it open, one faster is enough', () => {
+test('over all shapes a slower one rejects, an unknown one leaves it open, and a faster one is enough', () => {
   const { FASTER, SLOWER, WITHIN_MARGIN, NOT_JUDGED } = ComparisonVerdict;
   const all = (...verdicts: ComparisonVerdict[]) =>
     judgeComparison(
@@ -174,7 +176,7 @@ test('one shape in two modes is two comparisons of one shape, and the deciding o
   ]);
 });
 
-test('a shape that was to be compared and was not measured leaves all of them not judged; one that is slower decides nevertheless', () => {
+test('a requested but unmeasured shape leaves the comparison not judged, unless a slower one decides', () => {
   const asked = ['2x8x512x64', '4x16x2048x64'].map(parseShape);
   const measured = (verdict: ComparisonVerdict) =>
     judgeComparison([{ shape: asked[0]!, verdict, reason: 'why' }], asked);

@@ -1,4 +1,4 @@
-/** When a candidate may take the champion's place: the rule, and what it says about a shape and about all of them. */
+/** The rule that decides when a candidate may replace the champion, applied to one shape and to all shapes. */
 import type { Shape } from '../generated/flashcore/runner/v1/kernel_pb.js';
 import {
   ComparisonVerdict,
@@ -10,11 +10,11 @@ import {
 import { formatShape, sameShape } from '../kernels/shape.ts';
 import { EMULATOR_TIMES } from '../text/emulator-times.ts';
 
-/** See ComparisonRule. 1 % is what a kernel differs from itself; below 3 % a change is not worth a new champion. */
+/** See ComparisonRule. A kernel differs from itself by 1 %; a change below 3 % is not worth a new champion. */
 export const COMPARISON_RULE = { acceptRatio: 1.03, floorRatio: 0.99, noiseLimit: 0.015 } as const;
-/** Fewer samples of a build have no interval to believe. */
+/** Minimum number of samples of a build for a reliable interval. */
 const LEAST_SAMPLES = 30;
-/** Of the champion against itself: as many samples, two a block. */
+/** Minimum number of blocks of the self-check, which gives the same number of samples with two per block. */
 const LEAST_SELF_BLOCKS = LEAST_SAMPLES / 2;
 
 type Ratio = Pick<RatioInterval, 'ratio' | 'low' | 'high'>;
@@ -27,8 +27,8 @@ export type MeasuredComparison = Partial<Record<'time' | 'cycles' | 'selfTime' |
   Pick<ShapeComparison, 'selfBlocks' | 'champion' | 'candidate' | 'clockSource' | 'stopReason' | 'simulated'>;
 
 /**
- * What the measurement of one shape says. `invalid`: why it may not be judged at all (a wrong output, too many
- * dropped).
+ * Judges the measurement of one shape. `invalid` is a reason not to judge it at all (a wrong output, too many dropped
+ * samples).
  */
 export function judgeShape(measured: MeasuredComparison, invalid?: string): Judgement {
   const refusal = invalid ?? notJudgeable(measured) ?? selfCheckProblem(measured);
@@ -39,8 +39,9 @@ export function judgeShape(measured: MeasuredComparison, invalid?: string): Judg
 }
 
 /**
- * Judges a shape whose champion differs from itself by more than the limit. That difference counts against every
- * answer, and only an answer that survives it is given: a kernel five times as fast is faster on a noisy GPU too.
+ * Judges a shape whose champion differs from itself by more than the limit. The difference is held against both
+ * answers, and an answer is given only if it still holds: a kernel that is five times faster is faster on a noisy GPU
+ * too.
  */
 function judgeInNoise(measured: MeasuredComparison, noise: number): Judgement {
   const { verdict, reason } = judgeRatios(measured, noise);
@@ -55,7 +56,7 @@ function judgeInNoise(measured: MeasuredComparison, noise: number): Judgement {
   };
 }
 
-/** Judges the ratios after `noise`, a share of 1, has been taken off the side that decides. */
+/** Judges the ratios after moving the deciding end by `noise`, a fraction. */
 function judgeRatios(
   { time, cycles, clockSource }: Pick<MeasuredComparison, 'time' | 'cycles' | 'clockSource'>,
   noise: number,
@@ -88,8 +89,8 @@ function judgeRatios(
 type ComparedShape = Pick<ShapeComparison, 'shape' | 'verdict' | 'reason'> & Partial<Pick<ShapeComparison, 'mode'>>;
 
 /**
- * What all shapes together say: none may be slower or unknown, and one must be faster. `asked`: those that were to be
- * compared; one without a measurement is unknown.
+ * Judges all shapes together: none may be slower or unknown, and one must be faster. `asked` lists the requested
+ * shapes; a shape without a measurement is unknown.
  */
 export function judgeComparison(measured: readonly ComparedShape[], asked: readonly Shape[]): Judgement {
   const missing = asked.filter((shape) => !measured.some((each) => each.shape && sameShape(each.shape, shape)));
@@ -110,7 +111,7 @@ export function judgeComparison(measured: readonly ComparedShape[], asked: reado
 
 const MODE_WORDS: Partial<Record<TimingMode, string>> = { [TimingMode.HOT]: ' hot', [TimingMode.COLD]: ' cold' };
 
-/** The deciding comparison, and how many have its verdict; a shape timed hot and cold is two comparisons. */
+/** Describes the deciding comparison and how many share its verdict. A shape timed hot and cold is two comparisons. */
 function decisiveText({ shape, mode, verdict, reason }: ComparedShape, all: readonly ComparedShape[]): string {
   const distinct = new Set(all.map((each) => (each.shape ? formatShape(each.shape) : ''))).size;
   const severalModes = all.length > distinct;
@@ -134,7 +135,7 @@ function notJudgeable(measured: MeasuredComparison): string | undefined {
 
 const isFiniteRatio = ({ ratio, low, high }: Ratio): boolean => [ratio, low, high].every(Number.isFinite);
 
-/** Why the champion against itself says nothing: in time, and in cycles where the builds have some. */
+/** Why the self-check is unusable, in time, or in cycles if the builds have cycles. */
 function selfCheckProblem({ selfTime, selfCycles, selfBlocks, cycles }: MeasuredComparison): string | undefined {
   if (!selfTime || selfBlocks < LEAST_SELF_BLOCKS)
     return `${selfTime ? selfBlocks : 0} blocks of the champion against itself, ${LEAST_SELF_BLOCKS} are needed`;
@@ -143,7 +144,7 @@ function selfCheckProblem({ selfTime, selfCycles, selfBlocks, cycles }: Measured
   return cycles && !selfCycles ? 'whether the champion differs from itself in cycles is not known' : undefined;
 }
 
-/** The farthest end of the champion's intervals against itself from 1, in time and in cycles. */
+/** The largest distance from 1 of the ends of the self-check's intervals, in time and in cycles. */
 const selfDeviation = ({ selfTime, selfCycles }: MeasuredComparison): number =>
   Math.max(...[selfTime, selfCycles].flatMap((self) => (self ? [1 - self.low, self.high - 1] : [])));
 
@@ -153,6 +154,6 @@ function noiseText(what: string, self: Ratio | undefined): string | undefined {
   return `the champion differs from itself by ${ratioText(self)} in ${what}, by more than ±${noiseLimit * 100} %, and the candidate does not stand out from that`;
 }
 
-/** "1.0712 [1.0688, 1.0735]". */
+/** Formats a ratio as "1.0712 [1.0688, 1.0735]". */
 export const ratioText = ({ ratio, low, high }: Ratio): string =>
   `${ratio.toFixed(4)} [${low.toFixed(4)}, ${high.toFixed(4)}]`;

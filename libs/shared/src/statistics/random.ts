@@ -1,4 +1,4 @@
-/** A small seeded generator: results that depend on chance can be repeated. */
+/** A small seeded generator, so that results that depend on chance can be repeated. */
 export class Random {
   #state: number;
   #spareNormal: number | undefined;

@@ -9,14 +9,14 @@ const normals = (count: number, seed: number, mean = 100, stddev = 5) => {
   return Float64Array.from({ length: count }, () => mean + stddev * random.normal());
 };
 
-test("quantiles interpolate as NumPy's default does", () => {
+test("quantiles interpolate like NumPy's default", () => {
   // numpy.quantile([1, 2, 4, 8, 16], [0, .1, .25, .5, .9, 1])
   expect([0, 0.1, 0.25, 0.5, 0.9, 1].map((share) => quantile([16, 1, 8, 2, 4], share))).toEqual(
     [1, 1.4, 2, 4, 12.8, 16].map((value) => expect.closeTo(value, 12) as number),
   );
 });
 
-test('describe() of known samples', () => {
+test('describe() gives the statistics of known samples', () => {
   expect(describeSamples([2, 4, 4, 4, 5, 5, 7, 9], { dropped: 3 })).toMatchObject({
     samples: 8,
     dropped: 3,
@@ -30,7 +30,7 @@ test('describe() of known samples', () => {
   expect(describeSamples([7])).toMatchObject({ samples: 1, p50Us: 7, stddevUs: 0, p50LowUs: 7, p50HighUs: 7 });
 });
 
-test('medianInterval() is what resampling all samples gives', () => {
+test('medianInterval() equals the result of resampling all samples', () => {
   for (const count of [9, 40, 101]) {
     const samples = normals(count, count);
     const random = new Random(99);
@@ -47,7 +47,7 @@ test('medianInterval() is what resampling all samples gives', () => {
   }
 });
 
-test('95 % intervals hold the true median and the true ratio about 95 times of 100', () => {
+test('95 % intervals contain the true median and the true ratio about 95 times of 100', () => {
   let [medians, ratios] = [0, 0];
   for (let seed = 1; seed <= 300; ++seed) {
     const { low, high } = medianInterval(normals(100, seed));
@@ -92,6 +92,6 @@ test('one stalled launch goes to overflow instead of squeezing the rest into one
   expect(counts.filter((count) => count > 0).length).toBeGreaterThan(10);
 });
 
-test('NaN is refused rather than sorted somewhere', () => {
+test('NaN is refused instead of being sorted', () => {
   expect(() => describeSamples([1, NaN])).toThrow(RangeError);
 });

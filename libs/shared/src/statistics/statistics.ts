@@ -4,11 +4,10 @@
  * Quantiles: linear interpolation between order statistics at h = (n - 1) p ("type 7" of Hyndman and Fan 1996; the
  * default of NumPy and R).
  *
- * Intervals: bootstrap percentile intervals of the median. The median of a resample depends only on the ranks it falls
- * on, and the ranks of a resample's
- * middle order statistics are those of uniform order statistics, whose joint distribution is known (beta): so each of
- * the resamples is drawn exactly in constant time
- * rather than by drawing n samples. Seeded: the same samples give the same interval.
+ * Intervals: bootstrap percentile intervals of the median. The median of a resample depends only on the ranks of its
+ * middle order statistics. These ranks follow those of uniform order statistics, whose joint distribution is known
+ * (beta). So each resample is drawn exactly in constant time, without drawing n samples. The seed is fixed, so the same
+ * samples give the same interval.
  */
 import { create } from '@bufbuild/protobuf';
 import {
@@ -22,8 +21,8 @@ import { Random } from './random.ts';
 const RESAMPLES = 4_000;
 const DEFAULT_SEED = 0x666c_6173;
 const MOST_BINS = 64;
-// Samples farther than this many quartile ranges outside the quartiles go to underflow and overflow: one stalled launch
-// must not squeeze the rest into one bin.
+// Samples farther than this many interquartile ranges outside the quartiles go to underflow and overflow, so that one
+// stalled launch does not squeeze the rest into one bin.
 const FENCE_IQRS = 6;
 
 export interface Interval {
@@ -35,7 +34,10 @@ export interface IntervalOptions {
   seed?: number;
 }
 
-/** The statistics of samples in microseconds; `dropped` counts those left out before. All zero for no samples. */
+/**
+ * The statistics of samples in microseconds. `dropped` counts samples left out before. All zero if there are no
+ * samples.
+ */
 export function describe(
   samples: ArrayLike<number>,
   { dropped = 0, ...options }: IntervalOptions & { dropped?: number } = {},
@@ -65,7 +67,8 @@ export function describe(
 }
 
 /**
- * Whether so many samples can tell a percentile from the greatest sample: 1 / (1 - share) are needed, 100 for the 99th.
+ * Whether there are enough samples to tell a percentile from the greatest sample: 1 / (1 - share), which is 100 for the
+ * 99th.
  */
 export const knowsPercentile = (samples: number, share: number): boolean => samples * (1 - share) >= 1 - 1e-9;
 
@@ -80,8 +83,8 @@ export const medianInterval = (samples: ArrayLike<number>, options: IntervalOpti
   medianIntervalOfSorted(sortedCopy(samples), options);
 
 /**
- * median(numerator) / median(denominator) with its 95 % bootstrap percentile interval; the two are resampled
- * independently. For a speedup: sdpa over candidate.
+ * median(numerator) / median(denominator) with its 95 % bootstrap percentile interval. The two are resampled
+ * independently. For a speedup, the numerator is SDPA and the denominator is the candidate.
  */
 export function ratioInterval(
   numerator: ArrayLike<number>,
@@ -98,9 +101,8 @@ export function ratioInterval(
 }
 
 /**
- * Counts samples in bins of equal width: the rule of Freedman and Diaconis (2 IQR n^(-1/3)) unless `bins` is given, at
- * most 64. Far outliers go to underflow and
- * overflow; counts, underflow and overflow sum up to the number of samples.
+ * Counts samples in at most 64 bins of equal width, by the rule of Freedman and Diaconis (2 IQR n^(-1/3)) unless `bins`
+ * is given. Far outliers go to underflow and overflow. Counts, underflow and overflow sum up to the number of samples.
  */
 export function histogram(samples: ArrayLike<number>, bins?: number): Histogram {
   if (samples.length === 0) return create(HistogramSchema);
@@ -108,7 +110,7 @@ export function histogram(samples: ArrayLike<number>, bins?: number): Histogram 
   const { low, high } = fences(sorted);
   const count =
     bins === undefined ? freedmanDiaconisBins(sorted, high - low) : Math.min(MOST_BINS, Math.max(1, Math.round(bins)));
-  // All samples equal: one bin around them, wide enough to be told from its neighbours in double precision.
+  // If all samples are equal, there is one bin around them, wide enough for its ends to differ in double precision.
   const width = high > low ? (high - low) / count : Math.max(Math.abs(low) * 1e-3, 1e-3);
   const counts = new Array<number>(high > low ? count : 1).fill(0);
   let [underflow, overflow] = [0, 0];
@@ -123,7 +125,7 @@ export function histogram(samples: ArrayLike<number>, bins?: number): Histogram 
 function fences(sorted: Float64Array): Interval {
   const [q1, q3] = [quantileOfSorted(sorted, 0.25), quantileOfSorted(sorted, 0.75)];
   const reach = FENCE_IQRS * (q3 - q1);
-  // The quartiles of coarse clocks can coincide: then only the extremes bound the bins.
+  // The quartiles of coarse clocks can coincide; then only the extremes bound the bins.
   if (reach === 0) return { low: sorted[0]!, high: sorted.at(-1)! };
   return { low: Math.max(sorted[0]!, q1 - reach), high: Math.min(sorted.at(-1)!, q3 + reach) };
 }
@@ -141,14 +143,14 @@ function medianIntervalOfSorted(
   return tails(Float64Array.from({ length: RESAMPLES }, () => resampledMedian(sorted, random)).sort(), confidence);
 }
 
-/** The median of a resample with replacement, drawn by its ranks. */
+/** The median of a resample with replacement, drawn from the distribution of its ranks. */
 function resampledMedian(sorted: Float64Array, random: Random): number {
   const n = sorted.length;
   const k = Math.floor((n + 1) / 2);
   const lower = random.beta(k, n - k + 1);
   const first = sorted[Math.min(n - 1, Math.floor(lower * n))]!;
   if (n % 2 === 1) return first;
-  // Given the k-th of n uniforms, the next is the least of n - k on what remains.
+  // Given the k-th of n uniforms, the next one is the minimum of n - k uniforms on the remaining interval.
   const upper = lower + (1 - lower) * (1 - (1 - random.uniform()) ** (1 / (n - k)));
   return (first + sorted[Math.min(n - 1, Math.floor(upper * n))]!) / 2;
 }
@@ -163,7 +165,7 @@ function quantileOfSorted(sorted: Float64Array, share: number): number {
   return below + (h - Math.floor(h)) * (sorted[Math.ceil(h)]! - below);
 }
 
-/** Mean and sample standard deviation (n - 1), around the first sample so that large equal parts cancel. */
+/** Mean and sample standard deviation (n - 1), computed around the first sample so that large common parts cancel. */
 function moments(samples: Float64Array): { mean: number; stddev: number } {
   const n = samples.length;
   const shift = samples[0]!;

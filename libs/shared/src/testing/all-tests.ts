@@ -1,6 +1,6 @@
-/** Whether this is `npm run test:all`. */
+/** Whether this run is `npm run test:all`. */
 export const ALL_TESTS = process.env['FLASHCORE_TESTS'] === 'all';
 
-/** What a test goes through: all of it in `npm run test:all`, in `npm test` what `inShort` picks. */
+/** The cases of a test: all of them in `npm run test:all`, and those that `inShort` picks in `npm test`. */
 export const inFull = <Each>(all: readonly Each[], inShort: (each: Each) => boolean): Each[] =>
   ALL_TESTS ? [...all] : all.filter(inShort);

@@ -1,6 +1,6 @@
 /**
  * `text` with the first occurrence of `was` replaced.
- * @throws {Error} when nothing changes: a test would go on with what it meant to break.
+ * @throws {Error} if nothing changes, because the test would then run on unbroken text.
  */
 export function edited(text: string, was: string | RegExp, is: string): string {
   const after = text.replace(was, is);

@@ -1,6 +1,4 @@
-/**
- * A real grpc-js server with one recorded job, and a proxy that cuts its connections: what the client's tests talk to.
- */
+/** For the client's tests: a real grpc-js server with one recorded job, and a proxy that cuts its connections. */
 import { createServer, type Socket, connect } from 'node:net';
 import { create } from '@bufbuild/protobuf';
 import { Server, ServerCredentials, type ServerWritableStream } from '@grpc/grpc-js';
@@ -12,7 +10,7 @@ import { API_VERSION, type RpcHandlers, SERVER_OPTIONS, serviceDefinition } from
 
 export const JOB = 'jobs/5f0c1b1e-0000-4000-8000-000000000000';
 
-/** `count` events numbered from 1, the last one `finished`, each with a log line of some length. */
+/** `count` events numbered from 1, of which the last is `finished`. Each has a log line of `textLength` characters. */
 export function recordedEvents(count: number, textLength = 40): JobEvent[] {
   return Array.from({ length: count }, (_, index) =>
     create(JobEventSchema, {
@@ -33,7 +31,7 @@ export interface FakeRunner {
   [Symbol.dispose](): void;
 }
 
-/** Serves these handlers; those not given answer UNIMPLEMENTED, GetHost a host of this API version. */
+/** Serves these handlers. GetHost by default answers with a host of this API version, all others UNIMPLEMENTED. */
 export async function serve(handlers: Partial<RpcHandlers>, address = '127.0.0.1:0'): Promise<FakeRunner> {
   const server = new Server(SERVER_OPTIONS);
   const getHost: RpcHandlers['getHost'] = (_call, done) =>
@@ -48,7 +46,7 @@ export async function serve(handlers: Partial<RpcHandlers>, address = '127.0.0.1
   return { address: address.startsWith('unix:') ? address : `127.0.0.1:${port}`, port, stop, [Symbol.dispose]: stop };
 }
 
-/** Writes the events after a number, as a runner does; each when `ready` has settled. */
+/** Writes the events after a number, like a runner. Each event is written when `ready` has settled. */
 export function replay(events: JobEvent[], ready: (event: JobEvent) => unknown = () => undefined) {
   return async (call: ServerWritableStream<unknown, unknown>, afterSequence: bigint) => {
     for (const event of events) {
@@ -66,8 +64,8 @@ export function fail(call: ServerWritableStream<unknown, unknown>, error: Flashc
 }
 
 /**
- * A proxy before a port that ends each connection after as many bytes from the server as `budget` says (Infinity:
- * never); undefined stands for a frozen runner, which accepts the connection and says nothing.
+ * A proxy in front of a port. It ends each connection after `budget()` bytes from the server (Infinity: never).
+ * undefined stands for a frozen runner, which accepts the connection and never answers.
  */
 export async function cutting(
   port: number,

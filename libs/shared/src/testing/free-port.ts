@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 
-/** A port of an address of this machine that nobody listens on, most likely for a while. */
+/** A port on which nobody listens, and most likely nobody will for a while. */
 export async function freePort(host = '127.0.0.1'): Promise<number> {
   const server = createServer().listen(0, host);
   await once(server, 'listening');

@@ -1,25 +1,27 @@
 import { spawnSync } from 'node:child_process';
 
-/** What some tests need of the machine: the package that has it, and a command that works where it is there. */
+/**
+ * Programs that some tests need on this machine: the package, and a command that succeeds if the program is installed.
+ */
 const HOST_PROGRAMS = {
   bubblewrap: ['bwrap', '--ro-bind', '/', '/', 'true'],
   openssl: ['openssl', 'version'],
   python3: ['python3', '--version'],
   'python3-grpcio': ['/usr/bin/python3', '-c', 'from grpc import insecure_channel; import google.protobuf'],
   'python3-torch': ['/usr/bin/python3', '-c', 'import torch'],
-  // One that knows Hopper, by whichever name; Apple's makes no PTX.
+  // A clang that knows Hopper, under any of its names. Apple's clang produces no PTX.
   clang: [
     'sh',
     '-c',
     'for c in clang++ clang++-22 clang++-21 clang++-20 clang++-19 clang++-18 clang++-17 clang++-16; do $c --target=nvptx64-nvidia-cuda --print-supported-cpus 2>&1 | grep -q sm_90 && exit; done; exit 1',
   ],
-  // By the Python that the runner takes.
+  // Checked with the Python that the runner uses.
   triton: ['sh', '-c', '"${FLASHCORE_PYTHON:-python3}" -I -c "import triton"'],
   fish: ['fish', '--version'],
   micro: ['micro', '-version'],
   nano: ['nano', '--version'],
   nvcc: ['sh', '-c', 'nvcc --version || /usr/local/cuda/bin/nvcc --version'],
-  // A cluster of its own daemons takes root.
+  // A cluster with daemons of its own needs root.
   'slurm-wlm': ['sh', '-c', 'command -v slurmctld slurmd sbatch munged && test "$(id -u)" = 0'],
   tmux: ['tmux', '-V'],
   sshd: ['sh', '-c', 'test -x /usr/sbin/sshd && command -v ssh ssh-keygen pgrep'],
@@ -34,8 +36,8 @@ export type HostProgram = keyof typeof HOST_PROGRAMS;
 const known = new Map<HostProgram, boolean>();
 
 /**
- * Whether a test must be skipped because a program is not installed: `test.skipIf(missing('openssl'))`. The run ends
- * with a list of what was skipped for it.
+ * Whether a test must be skipped because a program is not installed: `test.skipIf(missing('openssl'))`. The test run
+ * ends with a list of the tests that were skipped for this reason.
  */
 export function missing(name: HostProgram): boolean {
   const [program, ...args] = HOST_PROGRAMS[name];
@@ -43,7 +45,7 @@ export function missing(name: HostProgram): boolean {
   return known.get(name)!;
 }
 
-/** The programs that a test file names and this machine lacks. */
+/** The programs that a test file names and that this machine lacks. */
 export const missingIn = (source: string): HostProgram[] =>
   (Object.keys(HOST_PROGRAMS) as HostProgram[]).filter(
     (name) => source.includes(`missing('${name}')`) && missing(name),

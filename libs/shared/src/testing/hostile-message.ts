@@ -7,12 +7,12 @@ import {
   ScalarType,
 } from '@bufbuild/protobuf';
 
-/** Writes a clipboard (OSC 52), clears the screen, turns the direction of writing, and is a text between all that. */
+/** Sets the clipboard (OSC 52), clears the screen and reverses the writing direction, with plain text in between. */
 export const HOSTILE_TEXT = 'safe\x1b]52;c;ZXZpbA==\x07\x1b[2J\x1bP0;1|ZXZpbA\x1b\\\u009b2J\u202e\u{e0069}\u200btext';
 
 const MAX_DEPTH = 6;
 
-/** A message with `HOSTILE_TEXT` in every text field at any depth, and small numbers in the others. */
+/** A message with `HOSTILE_TEXT` in every text field at any depth, and small numbers in the other fields. */
 export function hostileMessage<Schema extends DescMessage>(
   schema: Schema,
   cases: Readonly<Record<string, string>> = {},

@@ -1,4 +1,4 @@
-/** What the tests of several projects need. */
+/** Helpers that the tests of several projects need. */
 export { ALL_TESTS, inFull } from './all-tests.ts';
 export { edited } from './edited.ts';
 export { freePort } from './free-port.ts';

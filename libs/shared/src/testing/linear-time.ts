@@ -1,19 +1,19 @@
-/** How much of the processor a piece of work takes on longer and longer texts. */
+/** Measures how the processor time of a piece of work grows with the length of a text. */
 import { cpuMs } from '../text/cpu-time.ts';
 
-// The longer one is the longest manifest, about.
+// The longer text is about as long as the longest manifest.
 const SHORT = 4_000;
 const LONG = 8 * SHORT;
 const TRIES = 4;
-// Eight times the text may take sixteen times as long (caches, a collection of garbage), never the 64 of a quadratic
-// scan.
+// A text that is eight times longer may take sixteen times as long (caches, garbage collection), but not 64 times, like
+// a quadratic scan.
 const MOST_GROWTH = 16;
-/** Below it a figure is noise. */
+/** Figures below this are noise. */
 const FLOOR_MS = 12;
 
 /**
- * Undefined where `read` takes time in proportion to the length of its text, which `textOf` makes; else what it took.
- * What `read` throws counts as an answer.
+ * Undefined if `read` takes linear time in the length of the texts that `textOf` makes; otherwise describes the times.
+ * An error from `read` counts as an answer.
  */
 export function growth(textOf: (length: number) => string, read: (text: string) => unknown): string | undefined {
   const short = leastMs(textOf(SHORT), read);
@@ -39,7 +39,7 @@ function leastMs(text: string, read: (text: string) => unknown): number {
   return least;
 }
 
-/** Pieces whose repetition has frozen a scanner before, ours or somebody else's. */
+/** Pieces whose repetition has frozen a scanner before, ours or another. */
 export const REPEATED = [
   '\r',
   ' ',

@@ -1,4 +1,4 @@
-/** A real sshd on a loopback port with keys and configuration of its own, for one test file. */
+/** A real sshd on a loopback port, with its own keys and configuration, for one test file. */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -13,8 +13,9 @@ export class Sshd {
   readonly folder = mkdtempSync(join(tmpdir(), 'fc-sshd-'));
   readonly port: number;
   /**
-   * ssh's configuration. Its hosts say what their key is: box, stranger, restricted (no forwards), expired; shared is a
-   * box with a place for a master connection; asking wants a password that nobody has, behind is reached through it.
+   * ssh's configuration. The names of its hosts describe their keys: box, stranger, restricted (no forwards), expired.
+   * `shared` is a box with a place for a master connection. `asking` wants a password that nobody has, and `behind` is
+   * reached through it.
    */
   readonly config = join(this.folder, 'ssh_config');
   readonly knownHosts = join(this.folder, 'known_hosts');
@@ -39,13 +40,13 @@ export class Sshd {
     this.trustHost();
     this.#write('ssh_config', this.#clientConfig());
     this.#write('sshd_config', this.#serverConfig(environment));
-    // sshd of root wants the folder that its package's service makes.
+    // When root runs sshd, it needs the folder that its package's service creates.
     if (userInfo().uid === 0) mkdirSync('/run/sshd', { recursive: true });
     this.#process = spawn(SSHD, ['-D', '-e', '-f', this.#path('sshd_config')], { stdio: ['ignore', 'ignore', 'pipe'] });
     this.#process.stderr!.setEncoding('utf8').on('data', (text: string) => (this.#log += text));
   }
 
-  /** Listening. `environment`: what commands on the host see. */
+  /** Starts an sshd and waits until it listens. `environment` is the environment of commands on the host. */
   static async start(environment: Record<string, string> = {}): Promise<Sshd> {
     const sshd = new Sshd(await freePort(), environment);
     const up = async (): Promise<boolean | undefined> =>
@@ -55,15 +56,15 @@ export class Sshd {
     return sshd;
   }
 
-  /** This machine knows the host by its own key, or by another's. */
+  /** Makes this machine know the host by its own key, or by a stranger's. */
   trustHost(key: 'host' | 'stranger' = 'host'): void {
     const [type, base64] = this.#read(`${key}.pub`).split(' ');
     this.#write('known_hosts', `[127.0.0.1]:${this.port} ${type} ${base64}\n`);
   }
 
-  /** Kills every connection as a crash of the host would; new ones are taken. */
+  /** Kills every connection, like a crash of the host; new connections are accepted. */
   cutSessions(): void {
-    // An ordinary user's sshd serves a session from a child of the process that let it in.
+    // An ordinary user's sshd serves a session in a child of the process that accepted the connection.
     for (const pid of this.sessions().flatMap((session) => [...childrenOf(session, 'sshd.*'), session]))
       process.kill(pid, 'SIGKILL');
   }
@@ -82,7 +83,7 @@ export class Sshd {
 
   #clientConfig(): string {
     const host = (name: string, key: string): string => `Host ${name}\n  IdentityFile ${this.#path(key)}\n`;
-    // asking has no key: those in a home whose name has a percent sign make ssh itself fail.
+    // `asking` has no key, because ssh fails on keys in a home folder with a percent sign in its name.
     return `${host('box shared', 'user')}${host('stranger', 'stranger')}${host('restricted', 'restricted')}${host('expired', 'expired')}
 Host asking
   PubkeyAuthentication no
@@ -143,7 +144,7 @@ ${set.length > 0 ? `SetEnv ${set.join(' ')}\n` : ''}`;
   }
 }
 
-/** Processes of a program that a process started. */
+/** Child processes of a process that run this program. */
 export function childrenOf(pid: number, program: string): number[] {
   try {
     return execFileSync('pgrep', ['-x', '-P', String(pid), program], { encoding: 'utf8' })
@@ -151,7 +152,7 @@ export function childrenOf(pid: number, program: string): number[] {
       .split('\n')
       .map(Number);
   } catch (error) {
-    // pgrep says so where there is none.
+    // pgrep exits with 1 if it finds none.
     if ((error as { status?: number }).status === 1) return [];
     throw error;
   }

@@ -2,7 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const LOOK_EVERY_MS = 10;
 
-/** Looks until `probe` gives something, and gives that; throws naming what was waited for after `timeoutMs`. */
+/**
+ * Polls `probe` until it returns a value, and returns that value. Throws after `timeoutMs` with an error that names
+ * `what`.
+ */
 export async function waitFor<T>(
   what: string,
   probe: () => T | undefined | Promise<T | undefined>,
@@ -23,5 +26,5 @@ export async function until(condition: () => boolean | Promise<boolean>, what = 
   await waitFor(what, async () => (await condition()) || undefined, 60_000);
 }
 
-/** Time for a runner's first answer where the machine is busy; people are told sooner that there is none. */
+/** Time limit for a runner's first answer on a busy machine. Users learn sooner that there is no answer. */
 export const PATIENT_MS = 30_000;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { DeadlinePassed, withinDeadline } from './deadline.ts';
 
-test('withinDeadline() gives what the work gives, and its error', () => {
+test("withinDeadline() returns the work's result and throws its error", () => {
   expect(withinDeadline(1_000, () => withinDeadline(1_000, () => 'inner') + ', outer')).toBe('inner, outer');
   expect(() =>
     withinDeadline(1_000, () => {
@@ -10,14 +10,14 @@ test('withinDeadline() gives what the work gives, and its error', () => {
   ).toThrow(TypeError);
 });
 
-test('a regular expression without end is stopped, and the next work is done', () => {
+test('an endless regular expression is stopped, and the next work runs', () => {
   const started = performance.now();
   expect(() => withinDeadline(200, () => /^(a+)+$/.test(`${'a'.repeat(200)}!`))).toThrow(DeadlinePassed);
   expect(performance.now() - started).toBeLessThan(5_000);
   expect(withinDeadline(1_000, () => 7)).toBe(7);
 });
 
-test('what waited for the processor is begun anew, with more time', () => {
+test('work that had to wait for the processor is started again with more time', () => {
   const memory = new Int32Array(new SharedArrayBuffer(4));
   let begun = 0;
   const wait = (): string => {

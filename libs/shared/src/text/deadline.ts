@@ -1,22 +1,25 @@
 import { Script } from 'node:vm';
 import { cpuMs } from './cpu-time.ts';
 
-/** Work that did not end within its deadline. */
+/** Thrown if work did not end within its deadline. */
 export class DeadlinePassed extends Error {
   override readonly name = 'DeadlinePassed';
 }
 
-/** Each has twice the time of the one before, for a busy machine; in all the event loop stands still for 7 limits. */
+/**
+ * Each attempt has twice the time of the one before, for busy machines. In total the event loop is blocked for 7
+ * limits.
+ */
 const ATTEMPTS = 3;
 
 const KEY = Symbol.for('flashcore.work');
 const SCRIPT = new Script(`globalThis[Symbol.for('flashcore.work')]()`, { filename: 'deadline' });
 
 /**
- * Does synchronous work and stops it when its time is up, also in the middle of a regular expression: V8's watchdog
- * thread ends the script. The second wall around foreign text, should a scanner of it not be linear after all. What is
- * stopped runs no `finally`: the work must only read and compute. It is begun anew where other processes had the
- * processor for most of its time. Errors: DeadlinePassed, and those of the work.
+ * Runs synchronous work and stops it when its time is up, even inside a regular expression, because V8's watchdog
+ * thread ends the script. This is a second line of defense for foreign text, in case one of our scanners is not linear.
+ * Stopped work runs no `finally`, so it must only read and compute. If other processes had the processor for most of
+ * its time, the work is started again. Errors: DeadlinePassed, and those of the work.
  */
 export function withinDeadline<Result>(limitMs: number, work: () => Result): Result {
   const globals = globalThis as unknown as Record<symbol, unknown>;

@@ -1,2 +1,2 @@
-/** Why no time of the emulator is judged, ranked or compared: in the same words wherever it is said. */
+/** Why the emulator's times are never judged, ranked or compared. Every message uses these words. */
 export const EMULATOR_TIMES = 'emulator times are not GPU times';

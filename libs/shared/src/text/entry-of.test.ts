@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { entryOf, setEntry } from './entry-of.ts';
 
-test.each(['toString', 'constructor', '__proto__', 'hasOwnProperty'])('%s is a key like any other', (key) => {
+test.each(['toString', 'constructor', '__proto__', 'hasOwnProperty'])('%s is treated like any other key', (key) => {
   const object: Record<string, number> = { a: 1 };
   expect(entryOf(object, key)).toBeUndefined();
   setEntry(object, key, 2);

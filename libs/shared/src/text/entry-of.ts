@@ -1,12 +1,12 @@
 /**
- * What an object has under a key of its own. By index it would also give what its prototype has: a function for
+ * The value of an object's own key. Plain indexing would also find values of the prototype, such as a function for
  * "toString".
  */
 export const entryOf = <Value>(object: Readonly<Record<string, Value>>, key: string): Value | undefined =>
   // eslint-disable-next-line flashcore/no-plain-dictionary -- a key of its own
   Object.hasOwn(object, key) ? object[key] : undefined;
 
-/** Gives an object a key of its own. By index "__proto__" would not be one. */
+/** Sets an own key of an object. Plain indexing would not create one for "__proto__". */
 export function setEntry<Value>(object: Record<string, Value>, key: string, value: Value): void {
   if (key === '__proto__')
     Object.defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });

@@ -1,2 +1,2 @@
-/** What a thrown value says of itself. */
+/** The message of a thrown value. */
 export const errorText = (error: unknown): string => (error instanceof Error ? error.message : String(error));

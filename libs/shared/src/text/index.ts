@@ -1,4 +1,4 @@
-/** Texts for people, and texts of strangers. */
+/** Texts for people, and handling of foreign texts. */
 export { DeadlinePassed, withinDeadline } from './deadline.ts';
 export { EMULATOR_TIMES } from './emulator-times.ts';
 export { entryOf, setEntry } from './entry-of.ts';

@@ -3,7 +3,7 @@ import { didYouMean, nearestNames } from './nearest-names.ts';
 
 const NAMES = ['fa_v1_baseline', 'fa_v2_wmma', 'flashcore_v5', 'flashcore_v6', 'flashcore_v10', 'fa_tc_s512'];
 
-test('nearestNames() finds what was meant and nothing else', () => {
+test('nearestNames() finds the intended name and no others', () => {
   expect(
     ['flashcore_v66', 'flashcore-v6', 'FA_V2', 'baseline', 'wmma', 'quicksort', ''].map((wanted) =>
       nearestNames(wanted, NAMES),
@@ -20,11 +20,11 @@ test('nearestNames() finds what was meant and nothing else', () => {
   expect([didYouMean('fa_v2', NAMES), didYouMean('quicksort', NAMES)]).toEqual([' (did you mean "fa_v2_wmma"?)', '']);
 });
 
-test('half of a short word is not a slip', () => {
+test('changing half of a short word does not count as a typo', () => {
   expect(nearestNames('runn', ['run', 'tune', 'host'])).toEqual(['run']);
 });
 
-test('a letter is near to no other letter: all that is known is told instead', () => {
+test('a single letter has no near names, so that all known names are listed instead', () => {
   expect(nearestNames('Q', ['B', 'H', 'S', 'D', 'causal'])).toEqual([]);
   expect(nearestNames('s', ['B', 'S'])).toEqual(['S']);
 });

@@ -1,14 +1,14 @@
-/** Names that a mistyped one may stand for. */
+/** Finds names that a mistyped name may mean. */
 
 const MAX_SUGGESTIONS = 3;
-// Names are short, and so are lists of them: what is longer is no mistyped name, and comparing it would take long.
+// Names and lists of names are short. Anything longer is not a mistyped name, and comparing it would take long.
 const MAX_LENGTH = 64;
 const MAX_NAMES = 500;
 
 /**
- * The names of `names` that are close to `wanted`, nearest first, at most three: those within an edit distance of a
- * third of the length (at least two, one in a word of four letters), and those that contain it or are contained in it.
- * Case, "-" and "_" do not count. Names that share nothing with it are not near.
+ * The entries of `names` that are close to `wanted`, nearest first, at most three. Close means within an edit distance
+ * of a third of the length (at least two; one for a word of four letters), or that one contains the other. Case, "-"
+ * and "_" are ignored. Names without anything in common are not close.
  */
 export function nearestNames(wanted: string, names: Iterable<string>): string[] {
   if (wanted.length > MAX_LENGTH) return [];
@@ -25,13 +25,13 @@ export function nearestNames(wanted: string, names: Iterable<string>): string[] 
     .map(({ name }) => name);
 }
 
-/** Two letters of a word of four are half of it: "runn" is no slip for "tune". */
+/** In a word of four letters two edits are half of the word: "runn" is not a typo of "tune". */
 function mostEdits(wanted: string, name: string): number {
   const isPart = name.includes(wanted) || wanted.includes(name);
   return wanted.length <= 4 && !isPart ? 1 : Math.max(2, Math.floor(wanted.length / 3));
 }
 
-/** ` (did you mean "a" or "b"?)`, or nothing when no name is close; for the end of an error text. */
+/** Formats ` (did you mean "a" or "b"?)` for the end of an error text; empty if no name is close. */
 export function didYouMean(wanted: string, names: Iterable<string>): string {
   const nearest = nearestNames(wanted, names);
   return nearest.length === 0 ? '' : ` (did you mean ${nearest.map((name) => `"${name}"`).join(' or ')}?)`;
@@ -49,7 +49,7 @@ function firsts(names: Iterable<string>, most: number): string[] {
 }
 
 function distanceOf(wanted: string, name: string): number {
-  // Each letter more is an edit: most names need no table.
+  // Each additional letter is an edit, so most names need no table.
   const apart = Math.abs(wanted.length - name.length);
   const edits = apart > Math.max(2, wanted.length / 3) ? apart : editDistance(wanted, name);
   const contained = wanted.length >= 2 && name.length >= 2 && (name.includes(wanted) || wanted.includes(name));

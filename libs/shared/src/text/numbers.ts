@@ -1,16 +1,19 @@
-/** Numbers in texts of both programs, by the same rules. */
+/** Formats numbers by the same rules in both programs. */
 
 const FIGURE_DIGITS = 4;
 const ERROR_DIGITS = 3;
 
-/** An error as 4.88e-4, 1.72, 11.4, 8.49e3; 0 stays 0, NaN says so. */
+/** Formats an error as 4.88e-4, 1.72, 11.4 or 8.49e3; 0 stays 0, and NaN becomes "NaN". */
 export function formatError(error: number): string {
   if (error === 0 || !Number.isFinite(error)) return String(error);
   const isPlain = Math.abs(error) >= 1 && Math.abs(error) < 10 ** ERROR_DIGITS;
   return isPlain ? error.toPrecision(ERROR_DIGITS) : error.toExponential(ERROR_DIGITS - 1).replace('e+', 'e');
 }
 
-/** A figure in at most `digits` significant digits without trailing zeros; whole numbers keep all of theirs: 98,304. */
+/**
+ * Formats a number with at most `digits` significant digits and no trailing zeros. Whole numbers keep all digits:
+ * 98,304.
+ */
 export function formatNumber(value: number, digits = FIGURE_DIGITS): string {
   if (!Number.isFinite(value)) return String(value);
   const magnitude = Math.abs(value);
@@ -20,13 +23,16 @@ export function formatNumber(value: number, digits = FIGURE_DIGITS): string {
   return Number.isInteger(rounded) ? formatCount(rounded) : String(rounded);
 }
 
-/** 1234567 as 1,234,567; whole numbers only. Not by Intl, which takes ten times as long in every frame. */
+/**
+ * Formats 1234567 as 1,234,567; whole numbers only. It does not use Intl, which would take ten times as long in every
+ * frame.
+ */
 export const formatCount = (count: number | bigint): string => String(count).replaceAll(/\B(?=(?:\d{3})+$)/g, ',');
 
 const LEAST_DECIMALS = 3;
 const MOST_DECIMALS = 9;
 
-/** Two numbers with as many decimals as it takes to see what they differ by: ["-4.0703", "-4.0723"]. */
+/** Formats two numbers with enough decimals to show their difference: ["-4.0703", "-4.0723"]. */
 export function formatPair(got: number, want: number): [string, string] {
   const difference = Math.abs(got - want);
   if (!Number.isFinite(difference)) return [formatNumber(got), formatNumber(want)];

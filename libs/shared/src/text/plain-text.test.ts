@@ -5,7 +5,7 @@ import { plainLine, plainText } from './plain-text.ts';
 const FORBIDDEN =
   /[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e03ff}]/u;
 
-test('plainLine() takes escape sequences out with their tails', () => {
+test('plainLine() removes escape sequences with their arguments', () => {
   const OSC_52 = '\x1b]52;c;ZXZpbA==';
   expect(
     [
@@ -23,7 +23,7 @@ test('plainLine() takes escape sequences out with their tails', () => {
       'a\x1b',
       'user\u202egpj.exe',
       'naïve 🙂 → ß',
-      // A family and a red heart, which are made with a joiner and a selector.
+      // A family and a red heart, which contain a joiner and a selector.
       '👩\u200d👧 \u2764\ufe0f',
       'half \ud83d',
       'half \udb40x',
@@ -53,12 +53,12 @@ test('plainLine() takes escape sequences out with their tails', () => {
   ]);
 });
 
-test('plainText() keeps newlines, and a sequence without an end takes its line only', () => {
+test('plainText() keeps newlines, and an unterminated sequence removes only the rest of its line', () => {
   expect([plainText('a\x1b]0;title\nb\x1b[2\nc'), plainLine('a\nb')]).toEqual(['a\nb\nc', 'ab']);
 });
 
 const bytes = fc.uint8Array({ maxLength: 400 });
-// Bytes that mean something to a terminal, much more often than by chance.
+// Bytes with a meaning for terminals, much more often than by chance.
 const hostile = fc.array(
   fc.oneof(
     fc.constantFrom(
@@ -87,7 +87,7 @@ const texts = fc.oneof(
   hostile.map((parts) => parts.join('')),
 );
 
-test('whatever the bytes, no control character is left, and what is clean stays as it is', () => {
+test('removes all control characters from any bytes, and leaves clean text unchanged', () => {
   fc.assert(
     fc.property(texts, (text) => {
       const [line, several] = [plainLine(text), plainText(text)];

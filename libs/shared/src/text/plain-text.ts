@@ -1,22 +1,25 @@
-/** Foreign text made harmless for a terminal: what compilers, kernels, tools, manifests and other clients wrote. */
+/**
+ * Makes foreign text harmless for a terminal: output of compilers, kernels and tools, manifests, texts of other
+ * clients.
+ */
 
-/** Characters kept although they are control characters: a tab alone, or newlines too. */
+/** Control characters that are kept: only tabs, or tabs and newlines. */
 export type KeptControls = 'tab' | 'tab-and-newline';
 
 /**
- * One line: without control characters (C0, C1), escape sequences with their tails, characters that turn the direction
- * of writing, and those that nobody sees and a model reads all the same; a tab stays. Linear in the text's length. What
- * is left of a line after an escape sequence that never ends is part of that sequence, and goes.
+ * Cleans one line. Removes control characters (C0, C1), escape sequences with their arguments, characters that change
+ * the writing direction, and characters that are invisible to people but read by a model. Tabs stay. Takes linear time.
+ * If an escape sequence never ends, the rest of its line belongs to it and is removed.
  */
 export const plainLine = (text: string): string => clean(text, 'tab');
 
 /** `plainLine` for texts of several lines: newlines stay. */
 export const plainText = (text: string): string => clean(text, 'tab-and-newline');
 
-// C0 but the tab, DEL, C1, bidirectional marks, embeddings, overrides and isolates (Unicode TR 9), line and paragraph
-// separators, spaces without a width, halves of surrogate pairs.
+// C0 except the tab, DEL, C1, bidirectional marks, embeddings, overrides and isolates (Unicode TR 9), line and
+// paragraph separators, zero-width spaces, halves of surrogate pairs.
 const SUSPECT = /[\0-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]/;
-// First halves of U+E0000 to U+E03FF: letters as tags, and variation selectors, in which a whole text can hide.
+// First halves of U+E0000 to U+E03FF: tag letters and variation selectors, which can hide a whole text.
 const TAGS = 0xdb40;
 
 const BEL = 0x07;
@@ -46,7 +49,7 @@ function clean(text: string, keep: KeptControls): string {
   return parts.join('').toWellFormed();
 }
 
-/** Whether a UTF-16 unit begins what has to go. */
+/** Whether a UTF-16 unit starts something that must be removed. */
 function isControl(code: number): boolean {
   if (code < 0x20) return code !== 0x09;
   if (code < 0x7f) return false;
@@ -55,7 +58,7 @@ function isControl(code: number): boolean {
   return (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x2069) || code === TAGS;
 }
 
-/** Where what begins with a control character ends (ECMA-48, section 5). */
+/** End of the sequence that a control character starts (ECMA-48, section 5). */
 function endOfControl(text: string, at: number): number {
   const code = text.charCodeAt(at);
   if (code === TAGS) return isBetween(text.charCodeAt(at + 1), 0xdc00, 0xdfff) ? at + 2 : at + 1;
@@ -65,7 +68,7 @@ function endOfControl(text: string, at: number): number {
   const second = text.charCodeAt(at + 1);
   if (second === 0x5b) return endOfSequence(text, at + 2);
   if (isStringOpener(second)) return endOfString(text, at + 2);
-  // Intermediate bytes, then a final one: "ESC ( B" chooses a character set.
+  // Intermediate bytes, then a final byte: "ESC ( B" chooses a character set.
   let end = at + 1;
   while (isBetween(text.charCodeAt(end), 0x20, 0x2f)) end += 1;
   return isBetween(text.charCodeAt(end), 0x30, 0x7e) ? end + 1 : end;
@@ -77,14 +80,18 @@ const isStringOpener = (byte: number): boolean =>
 
 const isBetween = (code: number, least: number, most: number): boolean => code >= least && code <= most;
 
-/** Past the parameters, intermediates and the final byte of a control sequence; anything else cuts it short. */
+/**
+ * Position after the parameters, intermediates and final byte of a control sequence; any other character ends it early.
+ */
 function endOfSequence(text: string, from: number): number {
   let end = from;
   while (isBetween(text.charCodeAt(end), 0x20, 0x3f)) end += 1;
   return isBetween(text.charCodeAt(end), 0x40, 0x7e) ? end + 1 : end;
 }
 
-/** Past a control string's terminator; a newline ends it too, so that a broken one takes no more than its line. */
+/**
+ * Position after a control string's terminator. A newline also ends the string, so a broken one removes only its line.
+ */
 function endOfString(text: string, from: number): number {
   for (let end = from; end < text.length; ++end) {
     const code = text.charCodeAt(end);

@@ -1,5 +1,5 @@
 /**
- * What a job did when, as spans: the wait for its device, the device or its attempts on a cluster's nodes, phases,
+ * The timeline of a job as spans: the wait for its device, the device or the attempts on a cluster's nodes, phases,
  * compilers, cases, blocks of timing.
  */
 import { Outcome, Phase, TimingMode, type AttemptStarted, type JobEvent } from '../contract/index.ts';
@@ -13,16 +13,16 @@ export interface JobSpan {
   /** Microseconds since 1970. */
   readonly fromUs: number;
   readonly untilUs: number;
-  /** Where it happened: "queue", a device, a compiler. */
+  /** Place of the span: "queue", a device, or a compiler. */
   readonly track: string;
-  /** Index of the span that it lies in; undefined for the job's own, which is the first. */
+  /** Index of the enclosing span; undefined for the job's span, which is the first. */
   readonly parent: number | undefined;
   readonly attributes: Readonly<Record<string, string | number | boolean>>;
-  /** The runner could not find out. */
+  /** Whether the runner could not find out the result. */
   readonly failed: boolean;
 }
 
-/** Empty for no events. A job that goes on ends with its last event. */
+/** The spans of a job; none without events. A running job's span ends with its last event. */
 export function jobSpans(events: readonly JobEvent[]): JobSpan[] {
   const spans = new SpanList(events);
   for (const event of events) spans.take(event);
@@ -43,7 +43,7 @@ interface NewSpan {
   readonly attributes?: JobSpan['attributes'];
 }
 
-/** Spans in the order of their beginning; those that are open end with what comes next. */
+/** Spans in the order of their start. An open span ends when the next one starts. */
 class SpanList {
   readonly #spans: Draft[] = [];
   readonly #lastUs: number;
@@ -51,10 +51,10 @@ class SpanList {
   #holder: number | undefined;
   /** Whether the holder is an attempt on a node. */
   #attempted = false;
-  /** When the event before the present one was. */
+  /** Time of the previous event. */
   #beforeUs = 0;
   #phase: number | undefined;
-  /** The open block of timing, and what it times. */
+  /** The open block of timing, and a key for its subject. */
   #timing: { index: number; key: string } | undefined;
 
   constructor(events: readonly JobEvent[]) {
@@ -108,7 +108,7 @@ class SpanList {
         return;
       case 'buildResult':
         for (const run of value.runs.filter(({ cacheHit }) => !cacheHit))
-          // They run side by side from the phase's beginning.
+          // Compilers run in parallel from the start of the phase.
           this.#add({
             kind: 'compile',
             name: `${run.compiler} ${run.target}`,
@@ -160,7 +160,7 @@ class SpanList {
     return this.#spans;
   }
 
-  /** A node of a cluster takes the job; the one before lost it, and was last heard of by the event before. */
+  /** A cluster node takes the job. The previous node has lost it and was last heard of at the previous event. */
   #attempt({ attempt, node, device, reason }: AttemptStarted, at: number): void {
     const before = this.#holder === undefined ? undefined : this.#spans[this.#holder];
     this.#closePhase(this.#attempted ? this.#beforeUs : at);
@@ -183,7 +183,7 @@ class SpanList {
     });
   }
 
-  /** Samples of one subject after another are one block; it began when the one before it ended. */
+  /** Consecutive samples of the same subject form one block. It starts when the previous block ended. */
   #time(key: string, at: number): void {
     const last = this.#timing;
     if (last?.key === key) {

@@ -1,17 +1,17 @@
 /**
- * Spans as OTLP/JSON, by hand: the exporters of OpenTelemetry's SDK for this Node are past their last release, and what
- * is sent here is one document.
+ * Writes spans as OTLP/JSON without a library: the exporters of OpenTelemetry's SDK for this Node version get no more
+ * releases, and only one document is sent.
  */
 import { createHash } from 'node:crypto';
 import type { JobSpan } from './job-spans.ts';
 
-/** W3C trace context: the trace and the span of the client's that the job belongs to. */
+/** W3C trace context: the client's trace and span to which the job belongs. */
 export interface TraceParent {
   readonly traceId: string;
   readonly spanId: string;
 }
 
-/** Undefined for what does not follow the standard, and for ids of zeros. */
+/** Undefined if the text does not follow the standard, or an id is all zeros. */
 export function parseTraceParent(text: string | undefined): TraceParent | undefined {
   const match = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(?:-.*)?$/.exec(
     text ?? '',
@@ -20,10 +20,10 @@ export function parseTraceParent(text: string | undefined): TraceParent | undefi
 }
 
 export interface OtlpOptions {
-  /** The job's name: ids follow from it, so that a trace that is sent twice is one. */
+  /** The job's name. Ids are derived from it, so sending a trace twice does not duplicate it. */
   readonly job: string;
   readonly parent: TraceParent | undefined;
-  /** service.name and what else names the process. */
+  /** service.name and other names of the process. */
   readonly resource: Readonly<Record<string, string>>;
   readonly version: string;
 }
@@ -64,7 +64,7 @@ export function otlpTraces(spans: readonly JobSpan[], { job, parent, resource, v
   };
 }
 
-/** Hexadecimal digits that follow from a text; never zeros alone. */
+/** Hexadecimal digits derived from a text; never all zeros. */
 const idOf = (text: string, digits: number): string =>
   createHash('sha256').update(`flashcore ${text}`).digest('hex').slice(0, digits);
 
@@ -78,6 +78,6 @@ const attributesOf = (values: Readonly<Record<string, string | number | boolean>
 function valueOf(value: string | number | boolean): unknown {
   if (typeof value === 'boolean') return { boolValue: value };
   if (typeof value === 'string') return { stringValue: value };
-  // 64-bit integers are texts in protobuf's JSON.
+  // protobuf's JSON encodes 64-bit integers as texts.
   return Number.isInteger(value) ? { intValue: String(value) } : { doubleValue: value };
 }

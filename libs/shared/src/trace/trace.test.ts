@@ -34,7 +34,7 @@ const EVENTS = [
   at(23, { case: 'finished', value: { outcome: Outcome.PASSED } }),
 ];
 
-test('spans: wait, device, phases, compilers side by side, cases, and a block of timing for each turn', () => {
+test('jobSpans() gives the wait, device, phases, parallel compilers, cases and blocks of timing', () => {
   const rows = jobSpans(EVENTS).map(({ kind, name, fromUs, untilUs, track, parent }) =>
     [kind, name, fromUs / 1e6, untilUs / 1e6, track, parent].join(' | '),
   );
@@ -54,7 +54,7 @@ test('spans: wait, device, phases, compilers side by side, cases, and a block of
   ]);
 });
 
-test('a job of a cluster: each attempt has its node and a track of its own, and a lost lease is shown', () => {
+test('each attempt of a cluster job has its node and a track of its own, and a lost lease is shown', () => {
   const device = { deviceId: 'slurm:gpu', name: 'NVIDIA L4' };
   const spans = jobSpans([
     at(10, { case: 'created', value: { job: { name: 'jobs/1', label: 'mine' } } }),
@@ -91,7 +91,7 @@ test('a job of a cluster: each attempt has its node and a track of its own, and 
   });
 });
 
-test('a job that goes on ends with its last event; of no events there are no spans', () => {
+test('a running job ends with its last event, and without events there are no spans', () => {
   expect(jobSpans([])).toEqual([]);
   expect(jobSpans(EVENTS.slice(0, 3)).map(({ untilUs }) => untilUs / 1e6)).toEqual([12, 12, 12, 12]);
 });
@@ -133,7 +133,7 @@ const TRACES = z.strictObject({
   ]),
 });
 
-test('OTLP: parents are there, ids are the same each time, and the client’s trace goes on', async () => {
+test('otlpTraces() has all parents, repeatable ids, and continues the client’s trace', async () => {
   const parent = { traceId: 'ab'.repeat(16), spanId: 'cd'.repeat(8) };
   const options = { job: 'jobs/1', parent, resource: { 'service.name': 'x' }, version: '1' };
   const body = otlpTraces(jobSpans(EVENTS), options);
@@ -148,7 +148,7 @@ test('OTLP: parents are there, ids are the same each time, and the client’s tr
   await expect(`${JSON.stringify(body, null, 1)}\n`).toMatchFileSnapshot('goldens/otlp.txt');
 });
 
-test('without a client’s trace the job’s own span has no parent; one that the runner could not do is an error', () => {
+test('without a client’s trace the job’s span has no parent, and an interrupted job is an error', () => {
   const lost = [...EVENTS.slice(0, 2), at(13, { case: 'finished', value: { outcome: Outcome.INTERRUPTED } })];
   const body = otlpTraces(jobSpans(lost), { job: 'jobs/1', parent: undefined, resource: {}, version: '1' });
   const [root] = TRACES.parse(body).resourceSpans[0].scopeSpans[0].spans;

@@ -1,4 +1,4 @@
-/** What each gate answers for a variant: pass, fail, or not measured with the reason; never a guess. */
+/** Evaluates each gate for a variant: pass, fail, or not measured with the reason. It never guesses. */
 import { type GateResult, Verdict } from '../../generated/flashcore/runner/v1/result_pb.js';
 import type { GateOperator, PlannedGate } from './gate.ts';
 import type { GateContext, Measure, MetricAnswer } from './measure/answer.ts';
@@ -28,20 +28,20 @@ const OPERATIONS: Record<GateOperator, (value: number, target: number) => boolea
   '==': (value, target) => value === target,
 };
 
-/** A gate's answer; `partial`: later data may still change it. */
+/** A gate's answer. `partial` means that later data may still change it. */
 export interface GateAnswer {
   result: GateResult;
   partial: boolean;
 }
 
-/** Every gate's answer, in order. */
+/** The answers of all gates, in order. */
 export function evaluateGates(gates: readonly PlannedGate[], context: GateContext): GateResult[] {
   const answers = new Map<string, GateResult>();
   for (const gate of gates) if (gate.phase !== 'group') answers.set(gate.id, evaluateGate(gate, context).result);
   return gates.map((gate) => answers.get(gate.id) ?? evaluateGroup(gate, answers));
 }
 
-/** The answer of a gate that measures something itself. */
+/** Evaluates a gate that measures something itself. */
 export function evaluateGate(gate: PlannedGate, context: GateContext): GateAnswer {
   const answer = MEASURES[gate.phase as Exclude<GatePhase, 'group'>](context, gate.metric, gate.target);
   const result = undecided(gate);
@@ -54,7 +54,7 @@ export function evaluateGate(gate: PlannedGate, context: GateContext): GateAnswe
   return { result: judged(gate, result, answer), partial: answer.partial ?? false };
 }
 
-/** A metric's value, or undefined where it was not measured. */
+/** A metric's value; undefined if it was not measured. */
 export function measureMetric(
   metric: Metric,
   context: Pick<GateContext, 'variant' | 'cases' | 'benchmarked'>,
@@ -81,7 +81,7 @@ function judged(gate: PlannedGate, result: GateResult, answer: Extract<MetricAns
   return result;
 }
 
-/** One that passes is enough; a fail needs all of them measured. */
+/** Evaluates a group: it passes if one member passes, and fails only if all members were measured. */
 export function evaluateGroup(gate: PlannedGate, answers: ReadonlyMap<string, GateResult>): GateResult {
   const result = undecided(gate);
   const members = gate.anyOf.flatMap((id) => answers.get(id) ?? []);
@@ -102,7 +102,7 @@ export function evaluateGroup(gate: PlannedGate, answers: ReadonlyMap<string, Ga
   return result;
 }
 
-/** Whether a member reaches its target, also where it is not judged by itself. */
+/** Whether a member reaches its target, even if it is not judged by itself. */
 function holds({ value, verdict, comparison, target }: GateResult): boolean | undefined {
   if (verdict === Verdict.NOT_MEASURED || value === undefined) return undefined;
   return OPERATIONS[comparison as GateOperator](value, target);

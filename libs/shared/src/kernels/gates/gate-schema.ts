@@ -1,4 +1,4 @@
-/** How gates are written down, in gates.yaml and in a kernel's own manifest. */
+/** Schemas of gates in gates.yaml and in a kernel's own manifest. */
 import * as z from 'zod';
 import { finite, listOf, matching, oneOf, strict, text } from '../../data/yaml-file.ts';
 import { type Gate, type OwnGate, OPERATORS } from './gate.ts';
@@ -18,7 +18,7 @@ const archOverride = strict({
   why: text().optional(),
 }).transform(({ arch, ...rest }) => ({ archs: arch, ...rest }));
 
-/** What is measured and how it is compared; a group has any_of in their place. */
+/** The measured quantity and its comparison; a group has any_of instead. */
 const measured = {
   title: text().optional(),
   metric: text().optional(),
@@ -45,7 +45,7 @@ export const gateSchema = strict({
   .superRefine((gate, context) => refuseIncomplete(gate, context))
   .transform((gate) => gateOf(gate));
 
-/** A gate of a kernel's manifest: `why` is required, all that gates.yaml has stays as it is. */
+/** A gate of a kernel's manifest. `why` is required; keys that it leaves out stay as in gates.yaml. */
 export const ownGateSchema = strict({
   id: gateId,
   ...measured,

@@ -2,17 +2,17 @@
 import type { TensorDtype } from '../../data/dtype.ts';
 import type { GatePhase, Metric } from './metrics.ts';
 
-/** hard: a fail rejects the kernel; warn: a fail is shown; off: the value is shown and not judged. */
+/** hard: a fail rejects the kernel; warn: a fail is shown; off: the value is shown but not judged. */
 export type GateLevel = 'hard' | 'warn' | 'off';
 export const OPERATORS = ['<=', '>=', '<', '>', '=='] as const;
 export type GateOperator = (typeof OPERATORS)[number];
 
-/** What a gate of gates.yaml, or a kernel's own, asks; without the level that a plan gives it. */
+/** A gate of gates.yaml or of a kernel, without the level that a plan gives it. */
 export interface Gate {
   readonly id: string;
   readonly title: string;
   readonly phase: GatePhase;
-  /** Empty metric name: a group, which passes when one of `anyOf` does. */
+  /** An empty metric name marks a group, which passes if one of `anyOf` does. */
   readonly metric: Metric;
   readonly anyOf: readonly string[];
   readonly op: GateOperator;
@@ -20,7 +20,7 @@ export interface Gate {
   readonly unit: string;
   readonly source: string;
   readonly why: string;
-  /** In order: the last that fits the architecture replaces target, level or why. */
+  /** In order; the last one that fits the architecture replaces target, level or why. */
   readonly overrides: readonly ArchOverride[];
 }
 
@@ -31,67 +31,67 @@ export interface ArchOverride {
   readonly why?: string | undefined;
 }
 
-/** What a kernel's manifest says about gates: another target or level for one of the file's, or a gate of its own. */
+/** A gate in a kernel's manifest: another target or level for a gate of the file, or a new gate. */
 export interface OwnGate {
   readonly id: string;
   readonly why: string;
-  /** Empty: every architecture. */
+  /** Empty means every architecture. */
   readonly archs: readonly string[];
-  /** Empty: every plan. */
+  /** Empty means every plan. */
   readonly plans: readonly string[];
   readonly level: GateLevel | undefined;
   readonly target: number | undefined;
   readonly op: GateOperator | undefined;
-  /** Set where the manifest says what is measured: all of a gate that the file may not have. */
+  /** Set if the manifest defines the measurement, and so a complete gate that the file may lack. */
   readonly gate: Gate | undefined;
 }
 
 /** A gate as a plan judges it for one kernel. */
 export interface PlannedGate extends Gate {
   readonly level: GateLevel;
-  /** Why the kernel's own manifest gives it another target or level; undefined: it does not. */
+  /** Why the kernel's own manifest changes the target or level; undefined if it does not. */
   readonly ownReason: string | undefined;
 }
 
-/** What the precheck requires, before a build. */
+/** Requirements that the precheck checks before a build. */
 export interface Requirements {
-  /** Any of these dtypes; undefined: all. */
+  /** The kernel's inputs must have one of these dtypes; undefined: any. */
   readonly inputs?: readonly TensorDtype[] | undefined;
   readonly accumulate?: 'fp16' | 'fp32' | undefined;
-  /** S and D are multiples of it, or the kernel masks what is not. */
+  /** S and D must be multiples of this, or the kernel must mask the remainder. */
   readonly multipleOf?: number | undefined;
-  /** A causal shape reaches a launch that is told so. */
+  /** Every causal shape must have a launch that receives `causal`. */
   readonly causal: boolean;
-  /** The tensor cores can be turned off, or the manifest says why not. */
+  /** The tensor cores must be switchable, or the manifest must say why not. */
   readonly toggle: boolean;
 }
 
 export type Fallback = 'beside' | 'continue' | 'none';
 
-/** What an experiment needs, which gates it judges at which level, and what a failed toggle does. */
+/** The requirements of an experiment, its gates with their levels, and the effect of a failed toggle. */
 export interface Plan {
   readonly name: string;
   readonly title: string;
   readonly about: string;
   readonly from: string;
-  /** Case set that is verified. */
+  /** The case set to verify. */
   readonly cases: string;
-  /** Case set that is benchmarked; "none": nothing is. */
+  /** The case set to benchmark; "none" means nothing is benchmarked. */
   readonly shapes: string;
   readonly modes: readonly ('cold' | 'hot')[];
-  /** "none": nothing is profiled. */
+  /** The metric set to profile; "none" means nothing is profiled. */
   readonly metricSet: string;
-  /** Compare with the device's champion. */
+  /** Whether to compare with the device's champion. */
   readonly champion: boolean;
   readonly fallback: Fallback;
-  /** A result that passes may be accepted. */
+  /** Whether a result that passes may be accepted. */
   readonly acceptable: boolean;
   readonly require: Requirements;
-  /** By id. */
+  /** Gates by id. */
   readonly gates: ReadonlyMap<string, PlanGate>;
   /** Level of the gates that the plan does not name. */
   readonly others: GateLevel;
-  /** Gates that a kernel adds: judged, or shown alone. */
+  /** Whether gates that a kernel adds are judged or only shown. */
   readonly ownGates: 'judged' | 'shown';
 }
 

@@ -1,4 +1,4 @@
-/** A gates file: gates, and the plans that say what is needed and which gate counts how much. */
+/** Parses a gates file: gates, and the plans that state what must be measured and how much each gate counts. */
 import * as z from 'zod';
 import { FlashcoreError } from '../../contract/errors.ts';
 import { DeadlinePassed, withinDeadline } from '../../text/deadline.ts';
@@ -20,7 +20,7 @@ import type { GatesFile, Plan, PlanGate } from './gate.ts';
 import { gateId, gateLevel, gateOperator, gateSchema } from './gate-schema.ts';
 import { TIMING_MODES } from './metrics.ts';
 
-/** Real ones take some 20 ms. */
+/** Real files take about 20 ms. */
 const PARSE_LIMIT_MS = 800;
 const MAX_GATES = 256;
 const MAX_PLANS = 64;
@@ -69,8 +69,8 @@ export const gatesFileSchema = strict({
 });
 
 /**
- * Reads a gates file; `path` is for texts. Errors: INVALID_MANIFEST with path and key, also for a metric that nobody
- * measures.
+ * Parses a gates file; error messages show `path`. Errors: INVALID_MANIFEST with path and key, also for an unknown
+ * metric.
  */
 export function parseGates(yamlText: string, path: string): GatesFile {
   try {

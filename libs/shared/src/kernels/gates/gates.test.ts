@@ -28,7 +28,7 @@ const canonical = parseShape('2x8x512x64');
 
 type VariantInit = MessageInitShape<typeof VariantResultSchema>;
 
-/** What the gates answer in a plan; nsight by default, which judges the means too. */
+/** The gates' answers in a plan; by default nsight, which also judges the means. */
 function answers(
   variant: VariantInit,
   { plan: planName = 'nsight', ...context }: Partial<GateContext> & { plan?: string } = {},
@@ -94,7 +94,7 @@ const cold = {
   sdpa: [sdpa('sdpa/flash', 2.4), sdpa('sdpa/cudnn', 1.9)],
 };
 
-test('nothing done: every gate of the repository answers not measured with a reason, but what the folder itself shows', () => {
+test('without measurements every gate is not measured with a reason, except gates on the folder itself', () => {
   const all = Object.values(answers({}));
   expect(all.length).toBe(file.gates.length);
   const measured = all.filter(({ verdict, detail, value }) => {
@@ -103,7 +103,7 @@ test('nothing done: every gate of the repository answers not measured with a rea
   expect(measured.map(({ gateId }) => gateId)).toEqual(['documented']);
 });
 
-test('a variant with everything measured is judged by each gate', () => {
+test('a variant with all measurements is judged by each gate', () => {
   const metrics = Object.entries({
     tensor_pipe_percent: 45,
     dram_throughput_percent: 12,
@@ -155,7 +155,7 @@ test('a variant with everything measured is judged by each gate', () => {
   );
 });
 
-test("the emulator's times pass and fail nothing, in any benchmark gate", () => {
+test("the emulator's times neither pass nor fail any benchmark gate", () => {
   const results = answers({
     build: { succeeded: true, entriesMissing: 'no nvcc on this host' },
     benchmarks: [{ ...cold, shape: parseShape('1x1x64x64'), simulated: true }],
@@ -166,7 +166,7 @@ test("the emulator's times pass and fail nothing, in any benchmark gate", () => 
   expect(results['registers']!.detail).toBe('no nvcc on this host');
 });
 
-test('what stands on isolated samples names their shape', () => {
+test('results from isolated samples name their shape', () => {
   const results = answers({ benchmarks: [cold] });
   expect(['latency', 'speedup_sdpa'].map((id) => results[id]!.detail.split('; ')[0])).toEqual([
     '2x8x512x64 cold',
@@ -174,7 +174,7 @@ test('what stands on isolated samples names their shape', () => {
   ]);
 });
 
-test('a benchmark that timed out or is not valid is not judged', () => {
+test('a benchmark that timed out or is invalid is not judged', () => {
   const detail = (change: object) => answers({ benchmarks: [{ ...cold, ...change }] })['latency']!.detail;
   expect(detail({ stopReason: StopReason.TIMED_OUT })).toContain('time limit');
   expect(detail({ valid: false, invalidReason: 'faster than the roofline' })).toBe('faster than the roofline');
@@ -228,7 +228,7 @@ test('the success gate counts shapes by the lower end of the interval, against e
   expect(success(on('2x8x512x64', 1.3, 1.11), on('1x8x512x64', 1.2))).toEqual(['FAIL', 1]);
 });
 
-test('register gates look at the entries that the benchmarked shape launches, and say which are left out', () => {
+test('register gates use the entries that the benchmarked shape launches, and name the others', () => {
   const entries = [
     { ...entry, shapes: ['2x8x512x64', '1x8x512x64'] },
     { ...entry, entry: 'split', registersPerThread: 120, shapes: ['1x4x128x64'] },
@@ -259,7 +259,7 @@ const compared = (text: string, time: ReturnType<typeof ratio>, cycles = time) =
   cycles,
 });
 
-test('beside a champion in the same job the history gates take the interleaved ratios, the smaller of time and cycles', () => {
+test('with a champion in the same job the history gates use the smaller interleaved ratio of time and cycles', () => {
   const hot = { ...cold, mode: TimingMode.HOT };
   const both = (comparison: NonNullable<VariantInit['comparison']>) => {
     const all = answers({ benchmarks: [hot], comparison });
@@ -300,7 +300,7 @@ gates:
   - { id: tail_p99, metric: latency_us, mode: hot, statistic: p99, op: "<", target: 9, unit: us, why: jitter hurts }
 `;
 
-test('four samples have a median, and no interval of it to be judged by', () => {
+test('four samples have a median but no interval to judge it by', () => {
   const text = `
 default: mine
 gates:
@@ -331,7 +331,7 @@ plans:
   ]);
 });
 
-test('what a kernel says of gates travels with it: targets, excuses with their reason, gates of its own', () => {
+test('a manifest brings its gates along: targets, exceptions with their reason, and gates of its own', () => {
   const own = parseManifest(MANIFEST, 'kernel.yaml').gates;
   const planned = (plan: string, on: string) =>
     new Map(
@@ -352,12 +352,12 @@ test('what a kernel says of gates travels with it: targets, excuses with their r
     ['warn', 64, undefined],
     ['hard', 0.99, undefined],
   ]);
-  // A plan that only looks judges nothing that a kernel adds.
+  // A plan that only shows results does not judge gates that a kernel adds.
   expect(planned('explore', 'sm_89').get('tail_p99')).toEqual(['warn', 9, 'jitter hurts']);
   expect(gateNeeds(plannedGates(file, { plan: findPlan(file, 'nsight'), own, arch }), cases).modes).toEqual(['hot']);
 });
 
-test('a gate that is off shows its value unjudged', () => {
+test('a gate with level off shows its value without a verdict', () => {
   const own = parseManifest(MANIFEST, 'kernel.yaml').gates;
   const gates = plannedGates(file, { plan: findPlan(file, 'nsight'), own, arch });
   const variant = create(VariantResultSchema, {
@@ -369,7 +369,7 @@ test('a gate that is off shows its value unjudged', () => {
   expect(off.detail).toMatch(/^a scalar kernel has none \(/);
 });
 
-test("a gate decided by the emulator's counters says so, and so does the group that it stands in", () => {
+test("a gate that the emulator's counters decide says so, and so does its group", () => {
   const text = `
 default: mine
 gates:
@@ -397,7 +397,7 @@ plans:
   expect(answers(false).map(([, , modelled]) => modelled)).toEqual([false, false, false]);
 });
 
-test('any metric makes a gate: percentiles, single shapes, stalls, counters by their own name', () => {
+test('any metric can be a gate: percentiles, single shapes, stalls, counters by their own name', () => {
   const text = `
 default: mine
 gates:
@@ -451,7 +451,7 @@ plans:
   ]);
 });
 
-test('a counter that the profiler does not know fails its gate; one that it could not read is not measured', () => {
+test('a counter that the profiler does not know fails its gate, and one that it could not read is not measured', () => {
   const text = `
 default: mine
 gates:
@@ -493,7 +493,7 @@ plans:
   ]);
 });
 
-test('the notes: a means rejects in the nsight plans alone', () => {
+test('the notes: a means rejects only in the nsight plans', () => {
   const means = ['registers', 'shared_memory', 'theoretical_ctas', 'resident_ctas', 'tensor_cores', 'dram'];
   const rejecting = [...file.plans.values()].filter(({ gates }) => means.some((id) => gates.get(id)?.level === 'hard'));
   expect(rejecting.map(({ name }) => name)).toEqual(['nsight', 'nsight_busy']);
@@ -522,7 +522,7 @@ test.each([
   expect(() => parseGates(read('gates.yaml').replace(was, is), 'gates.yaml')).toThrow(message);
 });
 
-test('cases.yaml: the seven parity cases, and what is wrong is named', () => {
+test('cases.yaml has seven parity cases, and faults are named', () => {
   expect(cases.sets.parity.length).toBe(7);
   expect(cases.distributions['saturated']).toMatchObject({ name: 'saturated', q: 'normal', logitScale: 32 });
   expect(toleranceProfile(cases, 'strict')).toEqual({ atol: 1e-3, rtol: 1e-3 });
@@ -535,7 +535,7 @@ test('cases.yaml: the seven parity cases, and what is wrong is named', () => {
   ).toThrow(/probes\.shapes\[0\]\.D: wanted an integer of 1/);
 });
 
-test('a plan tells of head dimensions and masks where the kernel computes attention', () => {
+test('a plan mentions head dimensions and masks only if the kernel computes attention', () => {
   const plan = findPlan(file, 'merge');
   const requirements = (problem: string) => planMessage(plan, [], { isDefault: true, problem }).requirements.join('; ');
   expect(requirements('attention')).toMatch(/inputs .*S and D multiples of 16/);

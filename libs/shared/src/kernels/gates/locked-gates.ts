@@ -1,10 +1,10 @@
-/** Gates that a kernel's own manifest can tighten but not loosen, if its result is to become a champion. */
+/** Locked gates: a kernel's own manifest may tighten but not loosen them if its result is to become a champion. */
 import type { GatesFile, PlannedGate } from './gate.ts';
 import { plannedGates, type Judged } from './plan-gates.ts';
 
 /**
- * Ids of the locked gates that the manifest loosens. Locked are the gates that reject in the plan as the file has it,
- * and the members of such a group: a member with an easy target would pass the whole group.
+ * Ids of the locked gates that the manifest loosens. The locked gates are those that reject in the file's plan, and the
+ * members of a rejecting group, because a member with an easy target would pass the whole group.
  */
 export function loosenedGates(file: GatesFile, judged: Judged): string[] {
   const asked = new Map(plannedGates(file, judged).map((gate) => [gate.id, gate]));
@@ -17,7 +17,10 @@ export function loosenedGates(file: GatesFile, judged: Judged): string[] {
     .map(({ id }) => id);
 }
 
-/** A gate that measures or compares something else counts as looser: nobody can tell that it is not. */
+/**
+ * Whether a gate is looser. A gate with another measurement or comparison counts as looser, because it cannot be
+ * compared.
+ */
 function isLooser(asked: PlannedGate, locked: PlannedGate): boolean {
   if (locked.level === 'hard' && asked.level !== 'hard') return true;
   if (conditionOf(asked) !== conditionOf(locked)) return true;

@@ -1,9 +1,9 @@
-/** The names of what a gate can ask for, and who measures each. */
+/** The metrics that a gate can use, and the phase that measures each. */
 import { didYouMean } from '../../text/nearest-names.ts';
 import { entryOf } from '../../text/entry-of.ts';
 
 export const GATE_PHASES = ['build', 'verify', 'benchmark', 'profile', 'history', 'manifest', 'group'] as const;
-/** Who measures something; "group" is a gate that stands for others. */
+/** The phase that measures a metric. "group" marks a gate that combines others. */
 export type GatePhase = (typeof GATE_PHASES)[number];
 
 export const TIMING_MODES = ['cold', 'hot'] as const;
@@ -24,12 +24,12 @@ export const LATENCY_STATISTICS = [
 ] as const;
 export const RATIO_STATISTICS = ['ratio', 'low', 'high'] as const;
 
-/** What is measured: its name, and where the name alone does not say it, in which mode, of what shape, which figure. */
+/** A metric: its name and, if the name alone is ambiguous, its mode, shape and statistic. */
 export interface Metric {
   readonly name: string;
   readonly mode?: 'cold' | 'hot' | undefined;
   readonly statistic?: string | undefined;
-  /** A case set's name or a shape such as 2x8x512x64; of a set the worst of its shapes. */
+  /** A case set's name or a shape such as 2x8x512x64. For a set, the worst of its shapes counts. */
   readonly shape?: string | undefined;
   /** Backend of SDPA, for example "cudnn"; undefined: the fastest. */
   readonly backend?: string | undefined;
@@ -41,9 +41,9 @@ interface MetricKind {
   readonly phase: GatePhase;
   readonly unit: string;
   readonly about: string;
-  /** Of mode, statistic, shape and backend those that it takes. */
+  /** The qualifiers among mode, statistic, shape and backend that it accepts. */
   readonly takes: readonly Qualifier[];
-  /** The first is the default. */
+  /** The first one is the default. */
   readonly statistics?: readonly string[];
   /** Counted on the emulator, never on a GPU. */
   readonly emulatorOnly?: boolean;
@@ -58,10 +58,10 @@ const rate = (unit: string, about: string): MetricKind => ({
   takes: ['mode', 'shape'],
 });
 const profile = (unit: string, about: string): MetricKind => ({ phase: 'profile', unit, about, takes: [] });
-/** Of the emulator's PTX engine; a GPU has no such counter. */
+/** A count of the emulator's PTX engine, for which a GPU has no counter. */
 const counted = (unit: string, about: string): MetricKind => ({ ...profile(unit, about), emulatorOnly: true });
 
-/** Every metric by name. Counters of the profiler have their own names, which hold "__". */
+/** Every metric by name. Profiler counters use their own names, which contain "__". */
 export const METRICS: Readonly<Record<string, MetricKind>> = {
   registers_per_thread: build('registers', 'ptxas, the highest of the entries that the benchmarked shapes launch'),
   smem_bytes_per_cta: build('B', 'static (ptxas) + dynamic (manifest), the highest'),
@@ -168,7 +168,7 @@ export const METRICS: Readonly<Record<string, MetricKind>> = {
   global_load_sectors_per_request: counted('sectors', 'of 32 bytes'),
 };
 
-/** Names under which the profile has what a build or benchmark metric of the same name would hide. */
+/** The profile's names for metrics that a build or benchmark metric with the same name would hide. */
 const PROFILED_AS: Readonly<Record<string, string>> = {
   profiled_registers_per_thread: 'registers_per_thread',
   profiled_static_smem_bytes: 'static_smem_bytes',
@@ -176,26 +176,26 @@ const PROFILED_AS: Readonly<Record<string, string>> = {
   profiled_roofline_percent: 'roofline_percent',
 };
 
-/** The name that ProfileResult has for a metric. */
+/** The name of a metric in ProfileResult. */
 export const profiledName = (name: string): string => entryOf(PROFILED_AS, name) ?? name;
 
 const COUNTER = /^[a-z][a-z0-9]*(__[a-z0-9_]+)+(\.[a-z0-9_]+)*$/;
 const STALL = /^stall_[a-z_]{1,40}$/;
 
-/** Whether it is a counter by the profiler's own name, for example "sm__inst_executed_pipe_tensor.sum". */
+/** Whether it is a profiler counter's own name, for example "sm__inst_executed_pipe_tensor.sum". */
 export const isCounter = (name: string): boolean => name.length <= 160 && COUNTER.test(name);
 export const isStall = (name: string): boolean => STALL.test(name);
 
-/** Whether the emulator counts it and no GPU does. */
+/** Whether only the emulator counts it. */
 export const isEmulators = (name: string): boolean => entryOf(METRICS, name)?.emulatorOnly === true;
 
-/** Who measures a metric; undefined: nobody. */
+/** The phase that measures a metric; undefined if none does. */
 export function phaseOfMetric(name: string): GatePhase | undefined {
   if (isCounter(name) || isStall(name)) return 'profile';
   return entryOf(METRICS, name)?.phase;
 }
 
-/** What is wrong with a metric; undefined: nothing. */
+/** The fault of a metric; undefined if it is valid. */
 export function metricFault(metric: Metric): { key: Qualifier | 'metric'; message: string } | undefined {
   if (phaseOfMetric(metric.name) === undefined) return { key: 'metric', message: unknownMetric(metric.name) };
   const kind = entryOf(METRICS, metric.name);
@@ -214,7 +214,7 @@ function unknownMetric(name: string): string {
   return `"${name}" is not a metric${didYouMean(name, Object.keys(METRICS))}: wanted one that kernels/README.md lists, stall_<reason>, or a counter of Nsight Compute by its own name`;
 }
 
-/** "cold p90, 2x8x512x64": on what a metric stands; empty where the name says all. */
+/** A metric's conditions, for example "cold p90, 2x8x512x64"; empty if the name is enough. */
 export function conditionText({ name, mode, statistic, shape, backend }: Metric): string {
   const kind = entryOf(METRICS, name);
   if (kind?.phase !== 'benchmark' && kind?.phase !== 'history') return shape ?? '';

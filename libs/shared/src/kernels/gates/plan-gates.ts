@@ -1,4 +1,7 @@
-/** What a plan comes to for one kernel: each gate with its level and target, and what must be measured for them. */
+/**
+ * Applies a plan to one kernel: each gate with its level and target, and everything that must be measured for the
+ * gates.
+ */
 import { create } from '@bufbuild/protobuf';
 import { FlashcoreError } from '../../contract/errors.ts';
 import {
@@ -17,7 +20,9 @@ import type { Gate, GateLevel, GatesFile, OwnGate, Plan, PlannedGate, Requiremen
 import { conditionText, isCounter } from './metrics.ts';
 import { entryOf } from '../../text/entry-of.ts';
 
-/** The plan of that name; empty: the file's default. Errors: INVALID_REQUEST naming the plans. */
+/**
+ * The plan with this name, or the file's default if the name is empty. Errors: INVALID_REQUEST, which lists the plans.
+ */
 export function findPlan({ plans, defaultPlan }: GatesFile, name: string): Plan {
   const found = plans.get(name || defaultPlan);
   if (found) return found;
@@ -30,13 +35,13 @@ export function findPlan({ plans, defaultPlan }: GatesFile, name: string): Plan 
 
 export interface Judged {
   plan: Plan;
-  /** Of the kernel's manifest. */
+  /** Gates of the kernel's manifest. */
   own: readonly OwnGate[];
   /** Architecture of the build, for example "sm_90a". */
   arch: string;
 }
 
-/** The gates of a file as a plan judges them, then those that only the kernel has. */
+/** The gates of a file as a plan judges them, followed by gates that only the kernel has. */
 export function plannedGates({ gates }: GatesFile, { plan, own, arch }: Judged): PlannedGate[] {
   const applying = own.filter(
     ({ archs, plans }) =>
@@ -51,7 +56,7 @@ export function plannedGates({ gates }: GatesFile, { plan, own, arch }: Judged):
   return [...ofFile, ...added.map((each) => addedGate(each, plan))];
 }
 
-/** "sm_90" stands for "sm_90a" too. */
+/** "sm_90" also matches "sm_90a". */
 const sameArch = (asked: string, arch: string): boolean =>
   asked === arch || (!/[af]$/.test(asked) && asked === arch.replace(/[af]$/, ''));
 
@@ -90,7 +95,7 @@ interface LevelRules {
   before: GateLevel;
 }
 
-/** A kernel gives another level to what the plan judges; what the plan only shows stays shown, unless it says "off". */
+/** The level that a kernel asks for. If the plan only shows added gates, it cannot make an unnamed gate hard. */
 function ownLevel(asked: GateLevel | undefined, { plan, named, before }: LevelRules): GateLevel {
   if (asked === undefined) return before;
   if (asked === 'hard' && !named) return plan.ownGates === 'judged' ? 'hard' : before;
@@ -102,9 +107,9 @@ function addedGate({ gate, level, why }: OwnGate, { ownGates }: Plan): PlannedGa
   return { ...gate!, why, level: ownGates === 'shown' && asked === 'hard' ? 'warn' : asked, ownReason: why };
 }
 
-/** What must be measured so that no gate lacks it. */
+/** Everything that the gates need to have measured. */
 export interface GateNeeds {
-  /** Shapes that gates name beside those of the plan. */
+  /** Shapes that gates name in addition to those of the plan. */
   shapes: Shape[];
   modes: ('cold' | 'hot')[];
   /** Counters by the profiler's own names. */
@@ -130,7 +135,7 @@ export function gateNeeds(gates: readonly PlannedGate[], cases: Cases): GateNeed
 export const shapesNamed = (text: string, { sets }: Cases): readonly Shape[] =>
   entryOf(sets, text) ?? [parseShape(text)];
 
-/** A gate as it is told before it is decided. */
+/** A gate's result before it is decided. */
 export function undecided(gate: PlannedGate): GateResult {
   const { id, title, op, target, unit, level, source, phase, metric, why, ownReason, anyOf } = gate;
   return create(GateResultSchema, {
@@ -152,7 +157,7 @@ export function undecided(gate: PlannedGate): GateResult {
 
 const MODES = { cold: TimingMode.COLD, hot: TimingMode.HOT } as const;
 
-/** A plan as the contract has it. */
+/** A plan as a contract message. */
 export function planMessage(
   plan: Plan,
   gates: readonly GateResult[],
@@ -177,7 +182,7 @@ export function planMessage(
   });
 }
 
-/** Head dimensions and masks are attention's alone. */
+/** The requirements as texts. Only attention has head dimensions and masks. */
 function requirementTexts({ inputs, accumulate, multipleOf, causal, toggle }: Requirements, problem: string): string[] {
   const isAttention = problem === DEFAULT_PROBLEM;
   return [

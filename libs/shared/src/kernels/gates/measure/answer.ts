@@ -1,13 +1,14 @@
-/** What a metric comes to, and what it is read from. */
+/** The value of a metric, and the data from which it is read. */
 import type { Shape } from '../../../generated/flashcore/runner/v1/kernel_pb.js';
 import type { VariantResult } from '../../../generated/flashcore/runner/v1/result_pb.js';
 import type { Cases } from '../../cases.ts';
 import type { Metric } from '../metrics.ts';
 
 /**
- * A value with what stands behind it, or why there is none. `source` is set where it is more exact than the gate's own
- * text; `low` and `high` are the ends of its 95 % interval; `partial`: later data may change it; `modelled`: no GPU
- * gave it; `unknown`: the profiler has nothing of that name, so that no run will ever measure it.
+ * A value with its evidence, or the reason why there is none. `source` is set if it is more exact than the gate's own
+ * text. `low` and `high` are the ends of the value's 95 % interval. `partial`: later data may change the value.
+ * `modelled`: the value does not come from a GPU. `unknown`: the profiler has no such metric, so no run will ever
+ * measure it.
  */
 export type MetricAnswer =
   | {
@@ -21,16 +22,16 @@ export type MetricAnswer =
     }
   | { notMeasured: string; source?: string; unknown?: boolean };
 
-/** What gates are evaluated on. */
+/** The data that gates are evaluated on. */
 export interface GateContext {
   variant: VariantResult;
   /** Parity and canonical shapes, and the parity profile. */
   cases: Cases;
-  /** Which of title, lesson and NOTES.md the kernel lacks. */
+  /** The missing ones among title, lesson and NOTES.md. */
   undocumented: readonly string[];
-  /** Why the job compares with no champion; undefined: it does, or did not come to it. */
+  /** Why the job does not compare with a champion; undefined if it does, or ended before the comparison. */
   noChampion: string | undefined;
-  /** Shapes that the job verifies and benchmarks: what counts over them is complete when all were measured. */
+  /** Shapes that the job verifies and benchmarks. A count over these shapes is complete when all were measured. */
   verified: readonly Shape[];
   benchmarked: readonly Shape[];
 }

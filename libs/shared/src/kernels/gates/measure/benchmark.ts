@@ -17,7 +17,7 @@ import { type GateContext, type Measure, type MetricAnswer, plural } from './ans
 import { entryOf } from '../../../text/entry-of.ts';
 
 const MODES = { cold: TimingMode.COLD, hot: TimingMode.HOT } as const;
-/** Below 1 less is better, so that the worst of several shapes is known. */
+/** Metrics for which less is better; for all others more is better. Needed to find the worst of several shapes. */
 const LESS_IS_BETTER = new Set(['latency_us', 'dropped_percent', 'legacy_loop_us']);
 
 export const measureBenchmark: Measure = (context, metric, target) => {
@@ -31,7 +31,7 @@ export const measureBenchmark: Measure = (context, metric, target) => {
     result: benchmarks.find((each) => each.mode === MODES[mode] && each.shape && sameShape(each.shape, shape)),
   }));
   const lacking = results.find(({ result }) => unusable(result) !== undefined);
-  // On the emulator no shape would do: say that, rather than which shape is missing.
+  // On the emulator no shape can be used, so say that and not which shape is missing.
   if (lacking && !lacking.result && benchmarks.every(({ simulated }) => simulated))
     return { notMeasured: EMULATOR_TIMES };
   if (lacking)
@@ -49,7 +49,7 @@ export const measureBenchmark: Measure = (context, metric, target) => {
   );
 };
 
-/** Why a benchmark may not be judged; undefined when it may. */
+/** Why a benchmark may not be judged; undefined if it may. */
 function unusable(result: BenchmarkResult | undefined): string | undefined {
   if (!result?.latency) return 'it was not benchmarked';
   if (result.simulated) return EMULATOR_TIMES;
@@ -131,7 +131,7 @@ function valueOf(result: BenchmarkResult, { name, statistic, backend }: Metric):
 const sdpaBackends = ({ sdpa }: BenchmarkResult) =>
   sdpa.filter(({ name }) => name === 'sdpa' || name.startsWith('sdpa/'));
 
-/** Against the fastest SDPA backend the speedup is the least. */
+/** Speedup over the fastest SDPA backend, which gives the smallest speedup. */
 function speedupOf(
   result: BenchmarkResult,
   { statistic, backend }: { statistic: string; backend: string | undefined },
@@ -155,7 +155,7 @@ function speedupOf(
   };
 }
 
-/** The shapes compared, then as many more of the canonical and parity sets. */
+/** The compared shapes, then up to `more` other shapes from the canonical and parity sets. */
 function moreShapes({ sets: { canonical, parity } }: Cases, compared: readonly Shape[], more: number): Shape[] {
   const others = [...canonical, ...parity].filter(
     (shape, index, all) =>
@@ -179,7 +179,7 @@ function shapesFasterThanSdpa(
   const compared = usable.filter((result) => sdpaBackends(result).length > 0);
   if (compared.length === 0) return { notMeasured: usable[0]!.sdpaMissing || 'no SDPA was measured' };
   const faster = compared.filter((result) => sdpaBackends(result).every(({ speedupLow }) => speedupLow >= MARGIN));
-  // Too few shapes were looked at to tell.
+  // There are too few measured shapes to decide.
   if (faster.length < target && compared.length < target) {
     const more = moreShapes(
       cases,

@@ -1,4 +1,4 @@
-/** Metrics of the compiler's report. */
+/** Metrics from the compiler's report. */
 import type { BuildResult, EntryResources } from '../../../generated/flashcore/runner/v1/result_pb.js';
 import { FindingKind } from '../../../generated/flashcore/runner/v1/kernel_pb.js';
 import { formatShape } from '../../shape.ts';
@@ -11,7 +11,7 @@ import { formatCount } from '../../../text/numbers.ts';
 interface OfEntry {
   which: 'highest' | 'lowest';
   valueOf: (entry: EntryResources) => number;
-  /** What stands behind the figure, or what it costs. */
+  /** Explains the figure's origin or its cost. */
   explain?: (entry: EntryResources) => string;
 }
 
@@ -84,7 +84,7 @@ export const measureBuild: Measure = (context, metric) => {
   return 'value' in answer ? { ...answer, source: `ptxas and data sheet ${build.entries[0]!.arch}` } : answer;
 };
 
-/** A CTA that no launch can have: the compiler names the size that it refuses. */
+/** The answer for a CTA that no launch can have. The compiler names the size that it refuses. */
 function refusedSmem(
   { variant: { findings } }: GateContext,
   { smemRefusedBytes }: BuildResult,
@@ -120,13 +120,13 @@ function extremeOf({ which, valueOf, explain }: OfEntry, context: GateContext, m
   };
 }
 
-/** The shapes that a metric is about: those named, else those benchmarked, else the canonical ones. */
+/** The shapes of a metric: the named ones, else the benchmarked ones, else the canonical ones. */
 function shapesOf({ benchmarked, cases }: GateContext, { shape }: Metric): string[] {
   if (shape !== undefined) return shapesNamed(shape, cases).map(formatShape);
   return [...new Set((benchmarked.length > 0 ? benchmarked : cases.sets.canonical).map(formatShape))];
 }
 
-/** The entries that those shapes launch; all of them where nobody knows what launches which. */
+/** The entries that these shapes launch; all entries if it is unknown which shape launches which. */
 function launchedEntries(context: GateContext, metric: Metric): { entries: readonly EntryResources[]; shapes: string } {
   const { entries } = context.variant.build!;
   const shapes = shapesOf(context, metric);
@@ -134,7 +134,7 @@ function launchedEntries(context: GateContext, metric: Metric): { entries: reado
   return { entries: launched.length > 0 ? launched : entries, shapes: shapes.join(', ') };
 }
 
-/** Of the launch that has the longest to go: the highest number of waves, the lowest efficiency. */
+/** Uses the worst launch: the one with the most waves, or with the lowest efficiency. */
 function measureWaves(context: GateContext, metric: Metric): MetricAnswer {
   const shapes = shapesOf(context, metric);
   const all = context.variant.build!.entries.flatMap((entry) =>

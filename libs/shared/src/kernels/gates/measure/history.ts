@@ -1,4 +1,4 @@
-/** Metrics of the comparison with the champion. */
+/** Metrics from the comparison with the champion. */
 import { ComparisonVerdict, type RatioInterval } from '../../../generated/flashcore/runner/v1/result_pb.js';
 import { formatShape } from '../../shape.ts';
 import type { Measure } from './answer.ts';
@@ -11,9 +11,9 @@ const FIGURES: Readonly<Record<string, (ratio: RatioInterval) => number>> = {
 };
 
 /**
- * What the interleaved comparison of the job says, the smaller of time and cycles on each shape: of ratios the least
- * (no shape may be slower), of interval ends the greatest (one shape must be faster). A stored figure of another day
- * says nothing here.
+ * Reads the job's interleaved comparison. Each shape has the smaller of its time and cycles values. Over all shapes, a
+ * ratio gate uses the least value (no shape may be slower), and a gate on an interval's end uses the greatest (one
+ * shape must be faster). Stored figures of another day are not used.
  */
 export const measureHistory: Measure = ({ variant: { comparison }, noChampion }, { statistic = 'ratio' }) => {
   if (!comparison) return { notMeasured: noChampion ?? 'the job did not come to the comparison with the champion' };

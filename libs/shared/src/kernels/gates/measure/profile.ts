@@ -4,7 +4,7 @@ import { isCounter, isEmulators, isStall, profiledName } from '../metrics.ts';
 import type { Measure, MetricAnswer } from './answer.ts';
 import { entryOf } from '../../../text/entry-of.ts';
 
-/** The other way round: what a utilisation that is missed leaves unused. */
+/** What is unused if a utilization is below 100 %. */
 const IDLE: Readonly<Record<string, string>> = {
   tensor_pipe_percent: 'the tensor pipe is idle',
   dram_throughput_percent: 'device memory is idle',
@@ -12,7 +12,9 @@ const IDLE: Readonly<Record<string, string>> = {
   achieved_occupancy_percent: 'warp slots are empty',
 };
 
-/** A counter that a GPU's profiler does not know is a fault of the gate: left open, it would never fail. */
+/**
+ * A counter that a GPU's profiler does not know is an error of the gate: if it stayed unmeasured, it would never fail.
+ */
 function unread({ verdict, modelled, reason = '' }: ProfileResult, name: string): MetricAnswer {
   const read = verdict === Verdict.PASS;
   if (isCounter(name) && !modelled && (read || reason.includes(name)))

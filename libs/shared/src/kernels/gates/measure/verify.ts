@@ -121,7 +121,7 @@ function casesOf({ variant: { verify: result }, cases }: GateContext, set: strin
   });
 }
 
-/** Of those that were run: a kernel may refuse a shape. */
+/** The share of the cases that were run, because a kernel may refuse a shape. */
 function casesPassed({ variant: { verify }, verified }: GateContext): MetricAnswer {
   const run = [...verify!.cases.filter(wasRun), ...failedProbes(verify)];
   if (run.length === 0) return { notMeasured: verify!.cases[0]?.reason || 'no case was run' };
@@ -133,8 +133,8 @@ function casesPassed({ variant: { verify }, verified }: GateContext): MetricAnsw
 }
 
 /**
- * A case that fails fails the gate even when others were not run; the profile must be the parity one, or a stricter one
- * that all pass.
+ * A failed case fails the gate even if others were not run. The profile must be parity, or a stricter one that all
+ * cases pass.
  */
 function parityCasesPassed(context: GateContext): MetricAnswer {
   const {
@@ -145,8 +145,8 @@ function parityCasesPassed(context: GateContext): MetricAnswer {
   const cases = 'notMeasured' in parity ? parity : [...parity, ...failedProbes(result)];
   if ('notMeasured' in cases) {
     const run = [...casesOf(context, 'parity'), ...failedProbes(result)];
-    // One that fails is enough to know that it is not all; the share is of those that were run, and the detail says how
-    // many were not.
+    // One failed case is enough to fail. The share covers the cases that were run, and the detail gives the number of
+    // the others.
     if (result?.tolerance?.profile !== 'parity' || run.every(({ verdict }) => verdict !== Verdict.FAIL)) return cases;
     const { value, detail } = shareOf(
       run.filter(({ verdict }) => verdict === Verdict.PASS),
@@ -166,7 +166,7 @@ function parityCasesPassed(context: GateContext): MetricAnswer {
   return shareOf(passed, cases);
 }
 
-/** A kernel that is wrong on a probe is wrong; one that is right has passed its cases and no more of them. */
+/** A failed probe counts as a failed case. Passed probes do not count, so a right kernel has only its cases. */
 const failedProbes = (result: VerifyResult | undefined): CaseResult[] =>
   result ? allProbes(result).filter(({ verdict }) => verdict === Verdict.FAIL) : [];
 
