@@ -1,8 +1,8 @@
 /**
- * vitest's globalSetup. Bundles what tests start often (FLASHCORE_PROGRAMS): a worker of one file takes a tenth of the
- * processor time of one from its sources, of which Node strips the types anew in each process. Then compiles the
- * emulator and the reference where they are not in FLASHCORE_LIBRARY_CACHE: within a test the minute of two processors
- * would count as its own, and beside other tests it is several.
+ * vitest's globalSetup. Bundles the programs that tests start often (FLASHCORE_PROGRAMS): a bundled worker takes a
+ * tenth of the processor time of one started from sources, whose types Node strips again in each process. Then compiles
+ * the emulator and the reference if FLASHCORE_LIBRARY_CACHE lacks them. Within a test this would count as the test's
+ * own time: a minute with two processors, and several minutes next to other tests.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -17,6 +17,6 @@ export default function setup(project: TestProject): void {
   const { status, stderr } = spawnSync(process.execPath, [runner, 'compile', '--into', String(into)], {
     encoding: 'utf8',
   });
-  // What can't be compiled fails the tests that need it, and only those.
+  // If this fails, only the tests that need the library fail.
   if (status !== 0) console.warn(`The emulator was not compiled before the tests: ${stderr.trim().split('\n')[0]}`);
 }

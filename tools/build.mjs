@@ -1,9 +1,9 @@
 // Bundles the runner with its worker process, fa-tui, and the programs for a GPU host into apps/*/dist and test/dist,
-// so that starting them reads little. Run by `npm ci` (prepare), `npm start`, `npm test` and nx.
-//   node tools/build.mjs [runner] [tui] [test]     all of these when none is named
-//   node tools/build.mjs bench                     what `npm run bench` measures of fa-tui's screens
-//   node tools/build.mjs testing                   what tests start often, and would start from sources
-// When no file that a program's last build read has changed, it is left as it is.
+// so that a start reads few files. Run by `npm ci` (prepare), `npm start`, `npm test` and nx.
+//   node tools/build.mjs [runner] [tui] [test]     all of these if none is named
+//   node tools/build.mjs bench                     the screens of fa-tui that `npm run bench` measures
+//   node tools/build.mjs testing                   programs that tests start often and would start from sources
+// A program is left as it is if no file that its last build read has changed.
 import { cpSync, existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -15,8 +15,8 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const banner =
   "import { createRequire as __createRequire } from 'node:module'; const require = __createRequire(import.meta.url); const __bundleFolder = import.meta.dirname;";
 
-// These packages read .proto files beside their own code: the files are copied into dist/protos, and their __dirname
-// leads there.
+// These packages read .proto files next to their own code. The files are copied into dist/protos, and the packages'
+// __dirname points there.
 const packagesWithProtos = { 'grpc-health-check': 'proto', '@grpc/reflection': 'build/proto/grpc' };
 const bundleProtos = (outdir) => ({
   name: 'bundle-protos',
@@ -35,8 +35,9 @@ const bundleProtos = (outdir) => ({
 });
 
 /**
- * Modules of apps/tui/src that are loaded on demand and in one piece. esbuild makes a file of what each set of such
- * modules shares: were each a piece, fa-tui would open from 60 files, of which each costs over half a millisecond.
+ * Modules of apps/tui/src that are loaded on demand, grouped into pieces. esbuild makes a file for what each set of
+ * such modules shares, so with every module as its own piece fa-tui would start from 60 files, each of which costs over
+ * half a millisecond.
  */
 const TUI_PIECES = [
   ['commands/context', 'commands/report-error'],
@@ -99,7 +100,7 @@ const common = {
   external: ['koffi', 'react-devtools-core'],
 };
 
-/** What each name builds, and where to. */
+/** What each name builds, and into which folder. */
 const programs = {
   runner: {
     outdir: 'apps/runner/dist',
@@ -124,14 +125,14 @@ const programs = {
       corpus: 'test/corpus/main.ts',
     },
   },
-  // Split, so that plain commands load neither ink and react nor, for --help, gRPC.
+  // Split, so that plain commands do not load ink and react, and --help does not load gRPC either.
   tui: {
     outdir: 'apps/tui/dist',
     entryPoints: { main: 'apps/tui/src/main.tsx' },
     splitting: true,
     plugins: [fastInkBuild, tuiPieces],
   },
-  // As deep as their sources: what they find from where they lie is the same.
+  // At the same depth as their sources, so that relative paths lead to the same files.
   testing: {
     outdir: 'apps/runner/dist/testing',
     entryPoints: {
@@ -160,7 +161,7 @@ if (unknown !== undefined) {
   process.exit(2);
 }
 const stale = names.filter((name) => !isCurrent(programs[name]));
-// esbuild is loaded only where there is something to build.
+// esbuild is loaded only if there is something to build.
 if (stale.length > 0) {
   const { build } = await import('esbuild');
   await Promise.all(stale.map((name) => buildProgram(build, programs[name])));
@@ -172,10 +173,10 @@ async function buildProgram(build, { outdir, ...options }) {
   const { metafile } = await build({ ...common, ...options, outdir });
   const outputs = Object.keys(metafile.outputs);
   removeOthers(outdir, outputs);
-  // What V8 kept of a former build (apps/tui/src/main.tsx).
+  // V8's cached code of an earlier build (apps/tui/src/main.tsx).
   rmSync(join(root, outdir, 'compiled'), { recursive: true, force: true });
-  // Outputs too: a deleted one is built again. package-lock.json stands for the versions of everything. A source that
-  // changed meanwhile counts as changed.
+  // Includes outputs, so that a deleted one is built again. package-lock.json covers the versions of all packages. A
+  // source that changed during the build counts as changed.
   const inputs = [
     'tools/build.mjs',
     'tools/fast-ink.mjs',
@@ -190,7 +191,7 @@ async function buildProgram(build, { outdir, ...options }) {
   writeFileSync(stampsFile(outdir), JSON.stringify(Object.fromEntries(stamps)));
 }
 
-/** Chunks of former builds go. */
+/** Removes chunks of earlier builds. */
 function removeOthers(outdir, outputs) {
   const current = new Set(outputs.map((file) => basename(file)));
   for (const entry of readdirSync(join(root, outdir), { withFileTypes: true }))
@@ -208,13 +209,13 @@ function isCurrent({ outdir }) {
   }
 }
 
-/** Time and size of a file; null where there is none. */
+/** Time and size of a file; null if there is none. */
 function stampOf(path) {
   const found = statSync(join(root, path), { throwIfNoEntry: false });
   return found ? `${found.mtimeMs} ${found.size}` : null;
 }
 
-/** What the last build of a folder read and wrote. */
+/** The file that records what the last build of a folder read and wrote. */
 function stampsFile(outdir) {
   return join(root, outdir, 'inputs.json');
 }

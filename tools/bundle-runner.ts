@@ -12,11 +12,11 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const { values: options } = parseArgs({
   options: { out: { type: 'string', default: join(ROOT, 'out') }, 'no-node': { type: 'boolean', default: false } },
 });
-/** What a slow line carries in a minute. */
+/** The amount that a slow line transfers in a minute. */
 const MAX_MEGABYTES = 60;
 const out = resolve(options.out);
 mkdirSync(out, { recursive: true });
-// A folder of its own: what is in DIR already stays, a clone named flashcore too.
+// A separate folder, so that everything already in DIR stays, even a clone named flashcore.
 const work = mkdtempSync(join(out, 'bundle-'));
 const stage = join(work, 'flashcore');
 
@@ -31,7 +31,8 @@ launcher('flashcore-primitives', 'test/dist/primitives.js');
 
 const archive = join(out, `flashcore-runner-${PLATFORM}.tar.xz`);
 console.log(`packing ${archive}: a minute or two`);
-// At xz's default level: about 35 MB in half a minute; the last levels save 2 % for thrice the time. XZ_OPT: another.
+// At xz's default level: about 35 MB in half a minute. The highest levels save 2 % and take three times as long. XZ_OPT
+// sets another level.
 execFileSync('tar', ['-C', work, '-cJf', archive, basename(stage)], {
   env: { ...process.env, XZ_OPT: process.env['XZ_OPT'] ?? '-6 -T0' },
   stdio: 'inherit',
@@ -48,7 +49,7 @@ console.log(
   `${archive} ${megabytes.toFixed(1)} MB of at most ${MAX_MEGABYTES}\nOn the GPU host: tar xf ${basename(archive)} && cd flashcore && ./flashcore-runner serve`,
 );
 
-/** A shell script that starts a program with the bundle's own Node, else with the host's. */
+/** A shell script that starts a program with the bundle's Node, or with the host's if the bundle has none. */
 function launcher(name: string, main: string): void {
   const path = join(stage, name);
   writeFileSync(

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 
-# The same folder in every box: Triton writes it into the PTX.
+# The same folder in every box, because Triton writes its path into the PTX.
 PLACE = pathlib.Path("/tmp/flashcore-triton")
 MAX_PRINTED_BYTES = 256 * 1024
 MAX_PTX_BYTES = 64 * 2**20

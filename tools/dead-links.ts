@@ -1,10 +1,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/**
- * Markdown of `file` in which a link to a file that is not there is its text alone: for copies that leave some files
- * behind.
- */
+/** Replaces links to missing files by their text in the Markdown of `file`: for copies that leave some files out. */
 export function withoutDeadLinks(markdown: string, file: string): string {
   return markdown.replace(
     /\[((?:[^[\]]|\[[^[\]]*\])+)\]\(([^)\s#]+)(#[^)\s]*)?\)/g,

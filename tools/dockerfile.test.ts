@@ -1,4 +1,4 @@
-/** tools/docker/Dockerfile: a linter finds nothing, and what it copies and runs is there. No Docker is needed. */
+/** tools/docker/Dockerfile: a linter finds nothing, and the files that it copies and runs exist. Needs no Docker. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { validate } from 'dockerfile-utils';
@@ -16,7 +16,7 @@ test('the linter finds nothing', () => {
   expect(validate(edited(text, 'WORKDIR /source', 'WORKDIR source'))).toHaveLength(1);
 });
 
-test('compilers of the first stage do not reach the image, and its processes are not root', () => {
+test('the first stage’s compilers do not reach the image, and its processes are not root', () => {
   expect(of('FROM')).toHaveLength(2);
   expect(of('USER')).toEqual(['flashcore']);
   const afterUser = lines.slice(lines.indexOf('USER flashcore'));
@@ -28,7 +28,7 @@ test('compilers of the first stage do not reach the image, and its processes are
   ).toBe(true);
 });
 
-test('what is left out of the build is nothing that the package needs', () => {
+test('the build leaves out nothing that the package needs', () => {
   const ignored = readFileSync(join(ROOT, '.dockerignore'), 'utf8').trim().split('\n');
   const needed = ['kernels', 'problems', 'examples', 'proto', 'tools', 'test/fixtures', 'package-lock.json'];
   expect(needed.filter((path) => !existsSync(join(ROOT, path)) || ignored.includes(path))).toEqual([]);

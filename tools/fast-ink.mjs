@@ -1,7 +1,8 @@
 /**
- * What fa-tui changes in Ink, for the build and for the tests alike, so that these see the program that users run. Ink
- * asks string-width for every cell of every frame and lays every cell out anew: fa-tui brings faster ways for what it
- * draws (apps/tui/src/terminal), which leave the rest to the originals. And what Ink's layout engine is loaded by.
+ * fa-tui's changes to Ink, the same for the build and for the tests, so that the tests see the program that users run.
+ * Ink asks string-width about every cell of every frame and lays out every cell again. fa-tui has faster ways for what
+ * it draws (apps/tui/src/terminal), which leave the rest to the originals. It also changes how Ink's layout engine is
+ * loaded.
  */
 import { readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -14,7 +15,7 @@ const RENDERER = /\/ink\/build\/renderer\.js$/;
 const OUTPUT_IMPORT = "import Output from './output.js';";
 
 /**
- * A source with other lines in place of the one that imports something; all on its line, so that no line moves.
+ * Replaces the line that imports something by other lines. They stay on one line, so that no other line moves.
  * @param {string} source
  * @param {string} path
  * @param {string} line
@@ -28,7 +29,7 @@ function withImport(source, path, line, others) {
 }
 
 /**
- * Ink's renderer, with our rows in front of its output. Throws where this version of Ink is another one.
+ * Ink's renderer, with our rows in front of its output. Throws for another version of Ink.
  * @param {string} source
  * @param {string} path
  * @returns {string}
@@ -45,8 +46,8 @@ const SQUASH = /\/ink\/build\/squash-text-nodes\.js$/;
 const SANITIZER_IMPORT = "import sanitizeAnsi from './sanitize-ansi.js';";
 
 /**
- * Ink's reading of a text for what would disturb its layout, done once a text rather than twice a frame for every row.
- * Throws where this version of Ink is another one.
+ * Ink's scan of a text for sequences that would disturb its layout, done once per text rather than twice per frame for
+ * every row. Throws for another version of Ink.
  * @param {string} source
  * @param {string} path
  * @returns {string}
@@ -63,8 +64,8 @@ const YOGA = /\/yoga-layout\/dist\/binaries\/yoga-wasm-base64-esm\.js$/;
 const ASKS_FETCH = '"function"!=typeof fetch?Promise';
 
 /**
- * Yoga's WebAssembly, which lies in the file as a data URL, decoded here rather than by fetch(): Node would load its
- * whole HTTP client for that, a seventh of fa-tui's start. Throws where this version of yoga-layout is another one.
+ * Yoga's WebAssembly is a data URL in the file. It is decoded here rather than by fetch(), for which Node would load
+ * its whole HTTP client, a seventh of fa-tui's start. Throws for another version of yoga-layout.
  * @param {string} source
  * @param {string} path
  * @returns {string}
@@ -76,7 +77,10 @@ export function withoutFetch(source, path) {
 }
 
 const WIDTHS = /\/string-width\/index\.js$/;
-/** What the package prepares as it loads, 22 ms of processor time, and what is prepared where it is first used. */
+/**
+ * Tables that the package prepares when it is loaded (22 ms of processor time), and their replacements, prepared on
+ * first use.
+ */
 const LATE = [
   ['const segmenter = new Intl.Segmenter();', 'let segmenter;'],
   ['segmenter.segment(', '(segmenter ??= new Intl.Segmenter()).segment('],
@@ -85,8 +89,8 @@ const LATE = [
 ];
 
 /**
- * string-width, which knows all emoji only once it meets a text that our table does not: few do. Throws where this
- * version of it is another one.
+ * string-width, with the emoji table made only when it meets a text that our table does not know, which is rare. Throws
+ * for another version of string-width.
  * @param {string} source
  * @param {string} path
  * @returns {string}
@@ -100,7 +104,8 @@ export function withLateTables(source, path) {
 }
 
 /**
- * Our string-width in the package's place, but for our own file, which asks the package where it does not know.
+ * Replaces the package string-width by ours, except in our own file, which asks the package about texts that it does
+ * not know.
  * @param {string} name
  * @param {string | undefined} importer
  * @returns {string | undefined}
@@ -128,7 +133,7 @@ export const fastInkBuild = {
   },
 };
 
-/** For Vite, and so for Vitest, where Ink is inlined. */
+/** For Vite, and therefore for Vitest, where Ink is inlined. */
 export const fastInkTests = {
   name: 'fast-ink',
   enforce: /** @type {const} */ ('pre'),

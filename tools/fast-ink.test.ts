@@ -10,18 +10,18 @@ import { fastInkTests, withFastOutput, withLateTables, withoutFetch } from './fa
 const ink = dirname(createRequire(import.meta.url).resolve('ink'));
 const renderer = join(ink, 'renderer.js');
 
-test("the installed Ink's renderer draws by our rows; all else of it stays", () => {
+test("the installed Ink's renderer draws with our rows and is otherwise unchanged", () => {
   const original = readFileSync(renderer, 'utf8');
   const changed = withFastOutput(original, renderer).split('\n');
   expect(changed.filter((line, index) => line !== original.split('\n')[index])).toEqual([
     expect.stringMatching(/^import InkOutput .*row-output\.ts"; const Output = withRowFastPath\(InkOutput\);$/),
   ]);
-  // What our rows stand on: an output that is written to and read once.
+  // Our rows rely on this: an output is written to and read once.
   expect(original).toMatch(/new Output\(\{/);
   expect(readFileSync(join(ink, 'output.js'), 'utf8')).toMatch(/^ {4}write\(x, y, text, options\)/m);
 });
 
-test("the installed yoga-layout decodes its WebAssembly itself; another one's is refused", () => {
+test('the installed yoga-layout decodes its WebAssembly itself; another version is refused', () => {
   const yoga = join(dirname(createRequire(ink).resolve('yoga-layout')), '../binaries/yoga-wasm-base64-esm.js');
   const original = readFileSync(yoga, 'utf8');
   expect(withoutFetch(original, yoga)).toBe(original.replace('w||"function"!=typeof fetch?Promise', 'w||true?Promise'));
@@ -30,7 +30,7 @@ test("the installed yoga-layout decodes its WebAssembly itself; another one's is
   );
 });
 
-test('the installed string-width measures alike when its tables come late; another one is refused', async () => {
+test('the installed string-width gives the same widths with late tables; another version is refused', async () => {
   const widths = createRequire(join(import.meta.dirname, '../apps/tui/package.json')).resolve('string-width');
   const changed = withLateTables(readFileSync(widths, 'utf8'), widths).replaceAll(
     /from '(.*)'/g,
@@ -47,13 +47,13 @@ test('the installed string-width measures alike when its tables come late; anoth
   expect(() => withLateTables('', 'index.js')).toThrow('Adapt tools/fast-ink.mjs to this version of string-width');
 });
 
-test('an Ink that imports its output in another way is refused', () => {
+test('an Ink that imports its output differently is refused', () => {
   expect(() => withFastOutput("import {Output} from './output.js';", 'renderer.js')).toThrow(
     'Adapt tools/fast-ink.mjs to this version of Ink: renderer.js has no one line',
   );
 });
 
-test("fa-tui's tests draw by our rows too", () => {
+test("fa-tui's tests also draw with our rows", () => {
   const projects = (config.test?.projects ?? []) as { plugins?: unknown[]; test: { name: string; server?: unknown } }[];
   const tui = projects.find(({ test: { name } }) => name === 'tui');
   expect(tui?.plugins).toContain(fastInkTests);

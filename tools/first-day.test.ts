@@ -18,7 +18,7 @@ function temporaryFolder(): string {
   return folder;
 }
 
-// A runner, the emulator and a build: seconds, on a busy machine many.
+// Starts a runner, the emulator and a build, which takes seconds, or many seconds on a busy machine.
 pythonTest('a dry run on the emulator says what needs a GPU, and writes one page', { timeout: 180_000 }, () => {
   const folder = temporaryFolder();
   const steps = 'host,counters,merge.fa_v1_baseline,merge.flashcore_v11,report';
@@ -37,7 +37,7 @@ pythonTest('a dry run on the emulator says what needs a GPU, and writes one page
   expect(page).toContain('## Final report');
 });
 
-/** The value of an expression of tools/gpu_host; `input` is its standard input. */
+/** The value of an expression of tools/gpu_host. `input` is its standard input. */
 const python = (imports: string, expression: string, input: string): unknown =>
   JSON.parse(
     execFileSync('python3', ['-c', `import json, sys; ${imports}; print(json.dumps(${expression}))`], {
@@ -91,7 +91,7 @@ pythonTest('of what a program said before it failed, the first error is told', (
 
 pythonTest('a counter that ncu does not know or could not read is not among those read', () => {
   const page = readFileSync(join(ROOT, 'apps/runner/src/profile/recorded/sm_90.raw.base.csv'), 'utf8');
-  // It was asked for sm__no_such_counter.sum, which that page leaves out; another one has n/a.
+  // The request named sm__no_such_counter.sum, which this page leaves out; another counter has n/a.
   const read = counters('read_in', page.replace(/"3"\s*$/, '"n/a"\n'));
   expect(read).toContain('gpu__time_duration.sum');
   expect(read).toContain('launch__registers_per_thread');

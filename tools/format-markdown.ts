@@ -1,6 +1,6 @@
 import { format, resolveConfig } from 'prettier';
 
-/** Markdown in the shape that `npm run lint` wants of the file at `path`: what a generator of a page ends with. */
+/** Formats Markdown the way that `npm run lint` requires for the file at `path`. Page generators call it last. */
 export async function formatMarkdown(text: string, path: string): Promise<string> {
   return format(text, { ...(await resolveConfig(path)), filepath: path });
 }

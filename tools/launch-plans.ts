@@ -1,11 +1,11 @@
 /**
- * Draws shapes of attention and prints what kernels launch for them, as JSON for
+ * Draws shapes of attention and prints the launches that kernels make for them, as JSON for
  * tools/gpu_host/programs/attention_rivals.py:
  *
  *   node --experimental-transform-types tools/launch-plans.ts --seed 7 --shapes 80 kernels/flashcore_v12
  *
- * With --shape, those shapes in fp16 and bf16 instead of drawn ones. A kernel that does not take a shape has no plan
- * for it.
+ * With --shape, uses the given shapes in fp16 and bf16 instead of drawing some. A kernel that does not take a shape has
+ * no plan for it.
  */
 import { parseArgs } from 'node:util';
 import {
@@ -18,10 +18,10 @@ import {
   resolveVariant,
 } from '@flashcore/shared/kernels';
 
-/** Of an H100 or H200 SXM. */
+/** Number of SMs of an H100 or H200 SXM. */
 const SMS = 132;
 const MOST_BYTES = 3e9;
-/** H, Hkv and D: Llama-3 8B and 70B, Qwen3-30B, gpt-oss, Qwen2.5-14B, and heads that share nothing. */
+/** H, Hkv and D of Llama-3 8B and 70B, Qwen3-30B, gpt-oss, Qwen2.5-14B, and of heads that share nothing. */
 const HEADS = [
   [32, 8, 128],
   [64, 8, 128],
@@ -42,7 +42,7 @@ const { values, positionals } = parseArgs({
   },
 });
 
-/** Numbers of [0, 1): a linear congruence (Numerical Recipes, section 7.1). */
+/** Numbers in [0, 1) by a linear congruential generator (Numerical Recipes, section 7.1). */
 function numbersFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -56,7 +56,7 @@ const oneOf = <T>(list: readonly T[]): T => list[Math.floor(random() * list.leng
 const between = (low: number, high: number): number =>
   Math.round(2 ** (Math.log2(low) + random() * Math.log2(high / low)));
 
-/** A self-attention with or without a mask, or one whose keys have a length of their own. */
+/** A self-attention with or without a mask, or one whose keys have a separate length. */
 function draw(): { text: string; dtype: 'fp16' | 'bf16' } {
   for (;;) {
     const [H, Hkv, D] = oneOf(HEADS);
@@ -70,7 +70,7 @@ function draw(): { text: string; dtype: 'fp16' | 'bf16' } {
   }
 }
 
-/** A kernel in a dtype on such a device; undefined: it has no such dtype. */
+/** A kernel in a dtype on such a device; undefined if it does not support the dtype. */
 function resolvedFor(manifest: Manifest, dtype: string): ResolvedVariant | undefined {
   if (dtype === 'bf16' && !Object.hasOwn(manifest.parameters, 'BF16')) return undefined;
   return resolveVariant(manifest, dtype === 'bf16' ? { parameters: { BF16: 1 } } : {}, { multiprocessors: SMS });

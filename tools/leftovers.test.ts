@@ -15,11 +15,11 @@ test.skipIf(!existsSync('/proc/self/environ'))(
       });
     const [mine, other] = [start('run/mine'), start('run/other')];
     const pids = await Promise.all([once(mine.stdout, 'data'), once(other.stdout, 'data')]);
-    // While a process becomes another program, /proc does not say what environment it has.
+    // While a process executes another program, /proc does not show its environment.
     for (const [pid] of pids)
       await vi.waitFor(() => expect(readFileSync(`/proc/${String(pid).trim()}/comm`, 'utf8')).toBe('sleep\n'));
     const ended = once(mine, 'exit');
-    // The shell, and what has left its session.
+    // The shell, and the process that has left its session.
     expect(endLeftovers('run/mine')).toHaveLength(2);
     expect(await ended).toEqual([null, 'SIGKILL']);
     expect([other.exitCode, other.signalCode]).toEqual([null, null]);
@@ -28,6 +28,6 @@ test.skipIf(!existsSync('/proc/self/environ'))(
   },
 );
 
-test('a test file has a mark of its own', () => {
+test('each test file has a mark of its own', () => {
   expect(process.env[FILE]).toMatch(/^[\w-]{36}\/[\w-]{36}$/);
 });

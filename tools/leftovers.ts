@@ -1,7 +1,7 @@
 /**
- * Ends what tests leave behind. Each test file has a mark of its own in the environment, which all that it starts
- * inherits, however far it gets from its parents: a test that vitest times out can't end its runner any more, and a
- * runner that serves on demand has left its process group. Linux only: elsewhere nothing is found.
+ * Ends processes that tests leave behind. Each test file has a mark in the environment, which every process that it
+ * starts inherits, however far from its parents: after vitest's timeout a test can't end its runner any more, and a
+ * runner that serves on demand has left its process group. Linux only; elsewhere no process is found.
  */
 import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
@@ -14,7 +14,7 @@ export interface Leftover {
   readonly command: string;
 }
 
-/** Kills the processes whose environment began with this mark, or one that it begins; says which there were. */
+/** Kills the processes that started with this mark, or with one that begins with it. Returns the killed ones. */
 export function endLeftovers(mark: string): Leftover[] {
   const left = leftovers(mark);
   for (const { pid } of left) kill(pid);
@@ -31,7 +31,7 @@ function leftovers(mark: string): Leftover[] {
     });
 }
 
-/** Nothing where the process has gone meanwhile, or is another user's. */
+/** Empty if the process is gone or belongs to another user. */
 function read(pid: string, file: 'environ' | 'cmdline'): string[] {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8').split('\0');
@@ -49,7 +49,7 @@ function kill(pid: number): void {
   }
 }
 
-/** vitest's globalSetup: what files could not end themselves (their worker crashed) ends with the run. */
+/** vitest's globalSetup: ends with the run what files could not end themselves because their worker crashed. */
 export default function setup(): () => void {
   const run = (process.env[RUN] = randomUUID());
   return () => void endLeftovers(run);

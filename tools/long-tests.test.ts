@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { isLong } from './long-tests.ts';
 
-// Each is so for another reason; the last is not.
+// Each of these is long for another reason; the last one is not long.
 test.each([
   ['apps/runner/src/experiment/probes.test.ts', true],
   ['apps/tui/src/budget.test.ts', true],

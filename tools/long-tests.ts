@@ -5,8 +5,9 @@ import { join, matchesGlob } from 'node:path';
 const CHECKOUT = join(import.meta.dirname, '..');
 
 /**
- * Only there: campaigns of minutes, every build of the ladder, what nx, the linter and the formatters do here, and what
- * takes many experiments. With them `npm test` takes more than its five minutes on two processors.
+ * Files that run only there: campaigns of minutes, every build of the ladder, runs of nx, the linter and the
+ * formatters, and tests with many experiments. With them `npm test` would take more than its five minutes on two
+ * processors.
  */
 export const LONG_TESTS = [
   '**/reliability/{cache,cancel,faulty,fuzz,history,hostile,kill,leak,matrix,overload,streams,unread,watchers}.test.ts',
@@ -18,20 +19,20 @@ export const LONG_TESTS = [
   '**/e2e/{agreeing-figures,evaluate,evolve,fleet,odd-names,remote,tui-commands}.test.ts',
 ];
 
-/** What a test with a short form says: `inFull(…)`, a campaign's `short: …`, or the variable itself. */
+/** Marks of a test with a short form: `inFull(…)`, a campaign's `short: …`, or the variable itself. */
 const SHORT_FORM = /\binFull\(|\bALL_TESTS\b|FLASHCORE_TESTS|\bshort: \d/;
 
-/** Whether this file, of this text, is among them. */
+/** True if this file, with this text, is one of them. */
 export const isLong = (path: string, text: string): boolean =>
   LONG_TESTS.some((pattern) => matchesGlob(path, pattern)) || SHORT_FORM.test(text);
 
 interface TestFile {
-  /** From the checkout on. */
+  /** Relative to the checkout. */
   readonly path: string;
   readonly text: string;
 }
 
-/** All of the workspace's. */
+/** All test files of the workspace. */
 export const testFiles = (): TestFile[] =>
   globSync('{apps,libs,test,tools}/**/*.test.{ts,tsx}', { cwd: CHECKOUT, exclude: (path) => path === 'node_modules' })
     .toSorted()

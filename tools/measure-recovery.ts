@@ -1,8 +1,8 @@
-// How long a device needs after SIGKILL of a spinning kernel: kills a worker in the middle of one, and waits until a
-// new worker has run the canary kernel.
-//   node tools/measure-recovery.ts --library libcuda.so.1 --reference REF.so --endless ENDLESS.cubin --canary
-// CANARY.cubin [--times 20] Prints one JSON object: milliseconds from the kill to the process's end, and to the
-// canary's right answer.
+// Measures how long a device needs after SIGKILL of a spinning kernel: kills a worker while its kernel runs, and waits
+// until a new worker has run the canary kernel.
+//   node tools/measure-recovery.ts --library libcuda.so.1 --reference REF.so --endless ENDLESS.cubin
+//     --canary CANARY.cubin [--times 20]
+// Prints one JSON object: milliseconds from the kill to the process's end, and to the canary's right answer.
 import { fork, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -50,7 +50,7 @@ const input = {
   seed: '1',
   rule: { name: 'normal', q: 'normal', k: 'normal', v: 'normal', logitScale: 1, valueScale: 1 },
 };
-/** The kernel spins on the device for so long before its process is killed. */
+/** The kernel spins on the device for this long before its process is killed. */
 const SPIN_MS = 300;
 
 const rounds = [];
@@ -85,7 +85,7 @@ console.log(
   ),
 );
 
-/** A message of the worker: its type, and for a step what it is at. */
+/** A message of the worker: its type and, for a step, what it is doing. */
 interface Notice {
   type: string;
   what?: string;
@@ -93,7 +93,7 @@ interface Notice {
 
 interface OpenedWorker {
   child: ChildProcess;
-  /** Resolves with the first message that `wanted` takes; rejects when the worker ends before. */
+  /** Resolves with the first message that `wanted` accepts; rejects if the worker ends before. */
   until: (wanted: (message: Notice) => boolean) => Promise<Notice>;
 }
 

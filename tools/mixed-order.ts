@@ -1,8 +1,8 @@
 /**
- * The order of test files. Vitest takes project after project; here those whose files have a process each are mixed,
- * and the largest files come first: tests that compute run beside tests that wait, and none of minutes is left for the
- * end. With FLASHCORE_TESTS=all those with a longer form come before all others, whatever their size. Files that share
- * a process stay together, for only the next one is given to it.
+ * The order of test files. Vitest runs one project after another. Here the projects whose files have a process each are
+ * mixed and the largest files come first, so that tests that compute run next to tests that wait, and no test of
+ * minutes is left for the end. With FLASHCORE_TESTS=all the files with a longer form come first, whatever their size.
+ * Files that share a process stay together, because a process only gets the next file.
  */
 import { readFileSync } from 'node:fs';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
@@ -24,7 +24,7 @@ function longFirst(files: TestSpecification[]): TestSpecification[] {
   return [...long, ...others];
 }
 
-/** Each file at its place in its own project, as a part of that project's length: the order within a project stays. */
+/** Places each file by its relative position in its own project, so the order within a project stays. */
 export function inTurns<File extends { project: { name: string } }>(files: readonly File[]): File[] {
   const placed = [...Map.groupBy(files, ({ project }) => project.name).values()].flatMap((group) =>
     group.map((file, index) => ({ file, place: index / group.length })),

@@ -1,4 +1,4 @@
-/** Makes docs/mutants.md of a run of flashcore-runner check-problem: npm run mutants:page. */
+/** Writes docs/mutants.md from a run of flashcore-runner check-problem: npm run mutants:page. */
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

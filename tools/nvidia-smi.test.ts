@@ -2,8 +2,7 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parseNvidiaSmi, quantity } from './nvidia-smi.ts';
 
-// Recorded: nvidia-smi -q of driver 580.159.04 on hosts with one and with two H200 (sm_90). No L4 was at hand to
-// record.
+// Recorded output: nvidia-smi -q of driver 580.159.04 on hosts with one and with two H200 (sm_90). No L4 was available.
 const recorded = (folder: string) =>
   parseNvidiaSmi(readFileSync(new URL(`../docs/results/${folder}/nvidia-smi.txt`, import.meta.url), 'utf8'));
 const NAMES = [
@@ -15,7 +14,7 @@ const NAMES = [
   'Module Power Readings/Current Power Limit',
 ];
 
-test('values by section, also where two sections have the same name in them', () => {
+test('values by section, also if two sections have the same name in them', () => {
   const [gpu, ...more] = recorded('h200-2026-11-21');
   expect([gpu!.id, more]).toEqual(['00000000:00:06.0', []]);
   expect(NAMES.map((name) => gpu!.values.get(name))).toEqual([

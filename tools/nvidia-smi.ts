@@ -1,9 +1,11 @@
-// Reads what `nvidia-smi -q` prints: sections by indentation, "name : value" lines in them.
+// Parses the output of `nvidia-smi -q`: sections by indentation, with "name : value" lines in them.
 
 export interface SmiGpu {
   /** PCI address: 00000000:00:06.0. */
   id: string;
-  /** By path, for example "Max Clocks/SM" → "1980 MHz". A name that stands twice under one section keeps its first. */
+  /**
+   * By path, for example "Max Clocks/SM" → "1980 MHz". If a name occurs twice in a section the first value is kept.
+   */
   values: Map<string, string>;
 }
 
@@ -29,7 +31,7 @@ export function parseNvidiaSmi(text: string): SmiGpu[] {
   return gpus;
 }
 
-/** "1980 MHz", "54.25 W" as a number; undefined for "N/A" and what is not there. */
+/** "1980 MHz" or "54.25 W" as a number; undefined for "N/A" and missing values. */
 export function quantity(text: string | undefined): number | undefined {
   const found = /^(-?[\d.]+)(?:\s|$)/.exec(text ?? '');
   return found ? Number(found[1]) : undefined;

@@ -1,5 +1,5 @@
-// `npm run package`: the npm package `flashcore`, as one file, and a Homebrew formula for it. The package contains
-// koffi with its library for this platform, so that installing it needs no network where Node is new enough.
+// `npm run package`: makes the npm package `flashcore`, as one file, and a Homebrew formula for it. The package
+// contains koffi with its library for this platform, so that installing it needs no network if Node is new enough.
 // Option: --out DIR (default dist/).
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -31,7 +31,7 @@ interface Manifest {
 const { version, description, license, engines } = manifestOf('.');
 
 mkdirSync(out, { recursive: true });
-// A folder of its own: what is in DIR already stays.
+// A separate folder, so that everything already in DIR stays.
 const stage = mkdtempSync(join(out, 'package-'));
 stageFiles(stage);
 for (const [program, file] of [
@@ -74,7 +74,7 @@ function manifest(): unknown {
     },
     dependencies: { koffi: manifestOf('node_modules/koffi').version },
     bundleDependencies: ['koffi'],
-    // The programs need Node 24: on an older one they start this one's (tools/start-program.mjs).
+    // The programs need Node 24. On an older Node they start this one (tools/start-program.mjs).
     optionalDependencies: { node: manifestOf('node_modules/node').version },
   };
 }
@@ -82,7 +82,7 @@ function manifest(): unknown {
 function formula(): string {
   const values: Readonly<Record<string, string>> = {
     version,
-    // Percent signs and blanks in a path, as an address has them.
+    // Encodes percent signs and spaces in a path, as a URL needs.
     file: pathToFileURL(file).href,
     sha256: createHash('sha256').update(readFileSync(file)).digest('hex'),
   };

@@ -1,5 +1,5 @@
 /**
- * Loaded into vitest's processes where the checkout's path has a percent or number sign (vitest.config.ts). vitest
+ * Loaded into vitest's processes if the checkout's path contains a percent or number sign (vitest.config.ts). vitest
  * imports packages by their paths, which Node reads as URLs: "100%" would begin an escape, "#1" a fragment.
  */
 import { registerHooks } from 'node:module';

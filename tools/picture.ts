@@ -1,5 +1,5 @@
 /**
- * `npm run picture`: the README's picture, drawn from the program itself while it runs an experiment on the emulator.
+ * `npm run picture`: draws the README's picture from the program itself while it runs an experiment on the emulator.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

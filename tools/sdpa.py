@@ -24,16 +24,17 @@ import sys
 import time
 import warnings
 
-# Whatever a library prints must not stand between two answers.
+# Libraries may print to stdout; that must not get between two answers.
 answers = os.fdopen(os.dup(1), "w", buffering=1)
 os.dup2(2, 1)
 
 HOT_SAMPLE_US = 2000
 MAX_HOT_LAUNCHES = 200
 CALIBRATION_SAMPLES = 9
-# A replay is enqueued in less.
+# Enqueueing a replay takes less than this.
 HOT_HOLD_US = 200
-# As apps/runner/worker/messages/launch-pool.ts has them: what the calls of a graph share of Q, K and V, and what each has to itself.
+# Same values as in apps/runner/worker/messages/launch-pool.ts: the parts of Q, K and V that the calls of a graph share,
+# and those that each call has to itself.
 POOL_BYTES = 24 * 1024**2
 OWN_BYTES = 1024**3
 ALIGNMENT = 16
@@ -72,7 +73,7 @@ class Session:
         self.torch = torch = load_torch()
         torch.cuda.set_device(ordinal)
         properties = torch.cuda.get_device_properties(ordinal)
-        # The only stream: calls in a second one make every graph of a process slower (docs/measuring.md).
+        # The only stream, because calls in a second one make every graph of a process slower (docs/measuring.md).
         torch.cuda.set_stream(torch.cuda.Stream())
         self.flush = torch.empty(2 * properties.L2_cache_size, dtype=torch.uint8, device="cuda")
         self.events = (torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True))
@@ -213,14 +214,14 @@ class Backend:
                 work()
                 torch.cuda.synchronize()
                 return ""
-            # The math backend keeps all of S x S.
+            # The math backend stores all of S x S.
             except torch.OutOfMemoryError as error:
                 torch.cuda.empty_cache()
                 return str(error).split(". ")[0]
-            # "No available kernel", of which the warnings have the reasons, a plan that cuDNN does not find, a call
-            # that can't be captured.
+            # "No available kernel" (the warnings have the reasons), a missing cuDNN plan, or a call that can't be
+            # captured.
             except RuntimeError as error:
-                # A capture that fails leaves its own stream behind.
+                # A failed capture leaves its own stream selected.
                 torch.cuda.set_stream(stream)
                 torch.cuda.synchronize()
                 reasons = (
@@ -251,7 +252,7 @@ class Backend:
                 self.call(pool.inputs(0))
             self.torch.cuda.synchronize()
             graph = self.torch.cuda.CUDAGraph()
-            # In the stream of all else: docs/measuring.md.
+            # In the same stream as everything else: docs/measuring.md.
             with self.torch.cuda.graph(graph, stream=self.torch.cuda.current_stream()):
                 outputs = [self.call(pool.inputs(index)) for index in range(pool.launches)]
         return graph, outputs
@@ -276,7 +277,7 @@ class Backend:
 
     def time_graph(self, graph, pool, outputs, events):
         start, end = events
-        # Every replay is on inputs and outputs of its own, as the runner's are.
+        # Every replay has its own inputs and outputs, like the runner's.
         pool.renew(outputs)
         self.torch.cuda._sleep(HOT_HOLD_US * CYCLES_PER_US)
         start.record()
@@ -306,7 +307,7 @@ class Backend:
         samples = []
         until = time.perf_counter() + seconds
         with self.selected():
-            # The first one pays for the change of process on the device.
+            # The first one pays for the switch between processes on the device.
             take()
             while len(samples) < max_samples:
                 samples.append(take())

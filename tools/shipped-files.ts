@@ -1,6 +1,6 @@
 /**
- * The files that the offline bundle and the npm package ship, in the repository's own layout, so that the programs find
- * them as they do in a clone.
+ * The files that the offline bundle and the npm package ship. They keep the repository's layout, so that the programs
+ * find them as in a clone.
  */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -34,7 +34,7 @@ const SHIPPED = [
 const PAGES = ['kernels/README.md', 'libs/emulator/README.md'];
 const LEFT_OUT = /\.map$|\/(?:__pycache__|compiled|dist\/testing|dist\/bench|tools\/docs\/node_modules)$/;
 
-/** Copies the built programs and what they read into a folder. */
+/** Copies the built programs and the files that they read into a folder. */
 export function stageFiles(stage: string): void {
   for (const path of SHIPPED)
     cpSync(join(ROOT, path), join(stage, path), {

@@ -1,5 +1,5 @@
-// Starts a built program on the Node that the workspace brings (package `node`), whatever Node runs this file: 18 and
-// later will do.
+// Starts a built program on the Node that the workspace provides (package `node`). This file itself runs on Node 18 or
+// later.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -8,19 +8,22 @@ import { pathToFileURL } from 'node:url';
 
 const WANTED_MAJOR = 24;
 const RUNNER_CANNOT = 3;
-/** A clone has the lock file, an installed package has not. Both need the scripts of packages: one brings Node. */
+/**
+ * A clone has the lock file, an installed package does not. Both need the packages' install scripts: one of them
+ * provides Node.
+ */
 const INSTALL = existsSync(new URL('../package-lock.json', import.meta.url))
   ? 'npm ci --ignore-scripts=false'
   : 'npm install --global --ignore-scripts=false, with the file that flashcore came as';
 
-/** Runs `main` with this process's arguments and ends with its code. */
+/** Runs `main` with this process's arguments and exits with its code. */
 export async function startProgram(main) {
   if (!existsSync(main)) fail(`Wanted the built program at ${main}; it is not there. Run: ${INSTALL}`);
   if (Number(process.versions.node.split('.')[0]) >= WANTED_MAJOR) await import(pathToFileURL(main).href);
   else runWith(workspaceNode(), main);
 }
 
-/** The `node` package's binary, as npm lays it out beside our own packages. */
+/** The `node` package's binary, where npm installs it next to our own packages. */
 function workspaceNode() {
   let folder;
   try {
@@ -36,8 +39,8 @@ function workspaceNode() {
 
 function runWith(binary, main) {
   const child = spawn(binary, [...process.execArgv, main, ...process.argv.slice(2)], { stdio: 'inherit' });
-  // Ctrl-C reaches the child by itself when both are in a terminal's foreground; a program may take two within a moment
-  // for one.
+  // If both are in a terminal's foreground, Ctrl-C also reaches the child directly; a program may count two within a
+  // moment as one.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
   child.on('error', (error) => fail(`Wanted to start ${binary}; ${error.message}`));
   child.on('exit', (code, signal) => {

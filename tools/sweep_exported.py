@@ -31,7 +31,7 @@ BACKENDS = {
 GRAPH_SECONDS = 2e-3
 MOST_LAUNCHES = 50
 CHECKED_HEADS = 4
-# Beyond it the fp64 reference takes longer than all timing.
+# Beyond this length the fp64 reference takes longer than all timing.
 LONGEST_CHECKED = 8192
 CASE = re.compile(r"\{ B: (\d+), H: (\d+), S: (\d+), D: (\d+), causal: (true|false) \}")
 
@@ -182,7 +182,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--out", default="sweep.json")
     options = parser.parse_args()
-    # The only stream of this process: calls in a second one make every graph slower (docs/exports.md).
+    # The only stream of this process, because calls in a second one make every graph slower (docs/exports.md).
     torch.cuda.set_stream(torch.cuda.Stream())
     modules = [load(path) for path in options.exported]
     kernels = {module.KERNEL: module.attention for module in modules}
@@ -202,7 +202,7 @@ def main():
             for name, each in row["subjects"].items()
         )
         print(f"{row['shape']:>18}  {shown}", flush=True)
-        # After every shape: a run that is cut short keeps what it has.
+        # After every shape, so that an interrupted run keeps its results.
         document["summary"] = {kernel: summary(document["rows"], kernel) for kernel in kernels}
         pathlib.Path(options.out).write_text(json.dumps(document, indent=1) + "\n", encoding="utf8")
     print(json.dumps(document["summary"], indent=1))

@@ -53,7 +53,7 @@ ${body}
 `;
 }
 
-/** Neighbouring cells of one style, as one run. */
+/** Adjacent cells with the same style, as one run. */
 function rowRuns(terminal: Terminal, row: number): Run[] {
   const { active } = terminal.screen.buffer;
   const line = active.getLine(active.viewportY + row);
@@ -120,7 +120,7 @@ function runSvg(run: Run, row: number): string {
   if (run.text.trim() === '') return box;
   const weight = run.bold ? ' font-weight="bold"' : '';
   const opacity = run.dim ? ' opacity="0.6"' : '';
-  // textLength keeps the columns where a viewer's font is narrower or wider than ours.
+  // textLength keeps the columns aligned if a viewer's font is narrower or wider than ours.
   return `${box}<text x="${x}" y="${y + FONT_SIZE - 1}" fill="${run.foreground}" xml:space="preserve" textLength="${width}" lengthAdjust="spacingAndGlyphs"${weight}${opacity}>${escapeXml(run.text)}</text>`;
 }
 

@@ -8,7 +8,7 @@ import xterm from '@xterm/headless';
 export interface TerminalOptions {
   columns: number;
   rows: number;
-  /** Its TERM; default: xterm-256color. */
+  /** Value of TERM; default: xterm-256color. */
   kind?: string;
   env?: NodeJS.ProcessEnv;
   cwd?: string;
@@ -16,16 +16,16 @@ export interface TerminalOptions {
 
 export class Terminal {
   readonly screen: InstanceType<typeof xterm.Terminal>;
-  /** All that the program wrote, escape sequences included. */
+  /** The program's whole output, including escape sequences. */
   output = '';
-  /** Settles with the exit code when the program has ended. */
+  /** Resolves with the exit code when the program has ended. */
   readonly exit: Promise<number>;
   readonly #pty: pty.IPty;
 
   constructor(file: string, args: string[], options: TerminalOptions) {
     const { columns: cols, rows, cwd } = options;
     this.screen = new xterm.Terminal({ cols, rows, allowProposedApi: true, scrollback: 1000 });
-    // CI off: where it is set ink takes the terminal for a build log and draws one frame, at the end.
+    // CI is off, because otherwise ink treats the terminal as a build log and draws only one frame, at the end.
     const env = {
       ...(options.env ?? process.env),
       TERM: options.kind ?? 'xterm-256color',
@@ -38,7 +38,7 @@ export class Terminal {
       this.output += data;
       this.screen.write(data);
     });
-    // The terminal answers questions of the program, such as where the cursor is.
+    // The terminal answers the program's queries, such as the position of the cursor.
     this.screen.onData((data) => this.#pty.write(data));
     this.exit = new Promise((resolve) => this.#pty.onExit(({ exitCode }) => resolve(exitCode)));
   }
@@ -69,7 +69,7 @@ export class Terminal {
     );
   }
 
-  /** All rows since the start, those that have scrolled away too. */
+  /** All rows since the start, including those that have scrolled away. */
   history(): string[] {
     const { active } = this.screen.buffer;
     return Array.from({ length: active.length }, (_, row) => active.getLine(row)?.translateToString(true) ?? '');
@@ -79,7 +79,7 @@ export class Terminal {
     return this.lines().join('\n');
   }
 
-  /** Waits until the screen matches; throws with the screen when it does not within `timeoutMs`. */
+  /** Waits until the screen matches. Throws with the screen's text if it does not within `timeoutMs`. */
   async waitFor(pattern: RegExp, timeoutMs = 30_000): Promise<void> {
     const deadline = Date.now() + timeoutMs;
     while (!pattern.test(this.text())) {

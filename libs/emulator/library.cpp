@@ -1,5 +1,5 @@
-// The whole library as one translation unit: compiles in a third of the time of its parts, and calls between them are
-// inlined.
+// The whole library as one translation unit. It compiles in a third of the time of its parts, and calls between them
+// are inlined.
 #if !defined(FLASHCORE_PTX_ENGINE)
 #define FLASHCORE_PTX_ENGINE 0
 #endif
@@ -17,7 +17,7 @@
 #include "exec/shared_memory.cpp"
 #include "exec/signals.cpp"
 #include "exec/stack_pool.cpp"
-#if !FLASHCORE_PTX_ENGINE  // else ptx/*.cpp are compiled beside this file, for the processor that they run on
+#if !FLASHCORE_PTX_ENGINE  // otherwise ptx/*.cpp are compiled separately, for the processor that they run on
 #include "ptx/absent.cpp"
 #endif
 #include "driver/context.cpp"

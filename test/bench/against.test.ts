@@ -6,10 +6,10 @@ import { compared } from './comparison.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-test('worse is what takes 1.3 times as long in all three tries, not where one is better', () => {
+test('compared(): worse means 1.3 times as long in all three tries', () => {
   expect(compared(() => 1.4)).toEqual({ worse: true, quotients: [1.4, 1.4, 1.4] });
   expect(compared(() => 1.3)).toEqual({ worse: false, quotients: [1.3] });
-  // One busy moment: the second try is as before.
+  // One busy moment: the second try is back to normal.
   expect(compared((attempt) => [1.4, 1.1][attempt]!)).toEqual({ worse: false, quotients: [1.4, 1.1] });
 });
 
@@ -19,7 +19,7 @@ const against = (args: string[]) => {
   return { status, stdout, stderr };
 };
 
-test('the program says what it needs: a commit that is there, a bench that there is', () => {
+test('against.ts refuses a missing commit, an unknown commit and an unknown bench', () => {
   const refused: [args: string[], status: number, why: string][] = [
     [[], 2, 'one commit to compare with is needed'],
     [['HEAD', '--only', 'x'], 2, 'no bench "x": must be one of rpc, '],
@@ -31,9 +31,9 @@ test('the program says what it needs: a commit that is there, a bench that there
   }
 });
 
-// That nothing is told where nothing changed, each run of CI shows.
+// Each CI run shows that unchanged code is not reported as slower.
 if (ALL_TESTS)
-  test('the program: exit 1 where the work of one is done twice', () => {
+  test('against.ts exits with 1 if one bench does its work twice', () => {
     const head = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: ROOT, encoding: 'utf8' }).trim();
     const { status, stdout, stderr } = against([head, '--only', 'start', '--short', '--slow', 'start']);
     expect([stderr, status]).toEqual(['', 1]);

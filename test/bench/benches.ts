@@ -16,21 +16,24 @@ const CALLS = 200;
 const EVENTS = 5_000;
 const SHAPE = parseShape('1x4x128x64');
 
-/** Milliseconds that it takes. */
+/** Milliseconds that the work takes. */
 async function timed(work: () => unknown): Promise<number> {
   const started = performance.now();
   await work();
   return performance.now() - started;
 }
 
-/** Milliseconds of the processor that it takes in this process, client and runner alike: a busy machine adds little. */
+/**
+ * Processor time of this process (client and runner together) for the work, in milliseconds. A busy machine adds little
+ * to it.
+ */
 async function computed(work: () => unknown): Promise<number> {
   const before = cpuMs();
   await work();
   return cpuMs() - before;
 }
 
-/** What fa-tui's screens are measured by, as `node tools/build.mjs bench` builds it. */
+/** The program that measures fa-tui's screens, built by `node tools/build.mjs bench`. */
 interface Frames {
   viewFrames(): Promise<number>;
   logFrames(): Promise<number>;
@@ -39,7 +42,7 @@ interface Frames {
 
 const FRAMES_PROGRAM = join(import.meta.dirname, '../dist/bench/frames.js');
 
-/** In the order in which they run; each opens what it runs on. */
+/** The benches in the order in which they run. Each opens the runner or files that it needs. */
 const BENCHES = {
   rpc: async (stack) => {
     const folder = stack.use(temporaryFolder()).path;
@@ -81,7 +84,7 @@ const BENCHES = {
       );
     return {
       what: 'flashcore_v6 built before, verified at 1x4x128x64',
-      // By `auto`, as the runner does.
+      // Fibres or PTX, as the runner chooses by `auto`.
       yardstick: `fa_v1_baseline, the scalar kernel, verified likewise, on ${missing('nvcc') && missing('clang') ? 'fibres' : 'PTX'}`,
       measure: verify('flashcore_v6'),
       measureYardstick: verify('fa_v1_baseline'),
@@ -116,7 +119,7 @@ const BENCHES = {
 
 export const BENCH_IDS: readonly string[] = Object.keys(BENCHES);
 
-/** Some benches, and what they run on until they are disposed of. */
+/** Opens some benches together with what they run on, until they are disposed of. */
 export async function openBenches(ids: readonly string[]): Promise<AsyncDisposable & { benches: Bench[] }> {
   await using stack = new AsyncDisposableStack();
   const benches: Bench[] = [];
@@ -128,28 +131,30 @@ export async function openBenches(ids: readonly string[]): Promise<AsyncDisposab
 async function realRunner(stack: AsyncDisposableStack): Promise<RunnerClient> {
   const createWithHost: typeof createPlanner = (options) => createPlanner({ ...options, host: TEST_HOST });
   const start = () => startTestRunner({ createPlanner: createWithHost });
-  // Client and runner share this process: where it has few turns, the first call's five seconds can pass.
+  // Client and runner share this process. On a busy machine the first call may exceed its limit of five seconds.
   return stack.use(await start().catch(start).catch(start)).client;
 }
 
 const STARTS = 4;
-/** Of Linux, in /proc. */
+/** Length of a tick in Linux's /proc. */
 const MS_A_TICK = 10;
 
-/** Milliseconds of the processor that Node takes for a program, four times: the system counts in hundredths. */
+/**
+ * Milliseconds of processor time that Node takes for a program, run four times because the system counts in hundredths.
+ */
 function startedCpuMs(args: string[]): number {
   const before = childrenTicks();
   for (let index = 0; index < STARTS; index++) execFileSync(process.execPath, args, { stdio: 'ignore' });
   return (childrenTicks() - before) * MS_A_TICK;
 }
 
-/** What the children of this process that have ended took, user and system. */
+/** Processor time (user and system) of this process's children that have ended. */
 function childrenTicks(): number {
   const fields = readFileSync('/proc/self/stat', 'utf8').split(') ')[1]!.split(' ');
   return Number(fields[13]) + Number(fields[14]);
 }
 
-/** A compiler as a user would call it on the kernel of the compile error. */
+/** The compiler, called as a user would call it on the kernel with the compile error. */
 function bareCompiler(): { name: string; command: string[] } {
   const source = join(ROOT, 'kernels/faulty/syntax_error/syntax_error.cu');
   const includes = ['-I', join(ROOT, 'kernels')];
@@ -165,7 +170,7 @@ async function repeated(call: () => Promise<unknown>): Promise<number> {
   });
 }
 
-/** As the store does it: some hundred rows a transaction, each of them on the disk. */
+/** Like the store: some hundred rows per transaction, each of them synced to the disk. */
 function insertRows(path: string): void {
   using database = new DatabaseSync(path);
   database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE IF NOT EXISTS rows (text BLOB)');

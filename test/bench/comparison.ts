@@ -1,17 +1,17 @@
-/** This many times what the earlier code takes is worse. */
+/** More than this many times the earlier code's time is worse. */
 const WORSE = 1.3;
 const TRIES = 3;
 
 export interface Comparison {
-  /** Of each try, what it takes now over what it took before. */
+  /** For each try, the time now divided by the time before. */
   quotients: number[];
   worse: boolean;
 }
 
 /**
- * Tries again while it looks worse; worse is what does so in every try.
+ * Tries again while the code looks worse; it is worse if it looks so in every try.
  *
- * @param quotientOf measures both, and gives now over before; tries count from 0.
+ * @param quotientOf measures both and returns now divided by before; tries count from 0.
  */
 export function compared(quotientOf: (attempt: number) => number): Comparison {
   const quotients: number[] = [];

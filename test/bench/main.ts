@@ -1,6 +1,7 @@
 /**
- * `npm run bench [-- --short] [-- --only ID,…] [-- --out FILE]`: what users feel, each as a ratio to a yardstick of the
- * same run. --slow ID does the work of one twice. `against.ts` compares with the code of a commit.
+ * `npm run bench [-- --short] [-- --only ID,…] [-- --out FILE]`: measures what users feel, each as a ratio to a
+ * yardstick of the same run. --slow ID does the work of one bench twice. `against.ts` compares with the code of a
+ * commit.
  */
 import { writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
@@ -34,7 +35,7 @@ const figures: Figure[] = [];
 }
 const machine = { processor: cpus()[0]?.model ?? 'unknown', cores: cpus().length, node: process.version };
 if (out !== undefined) writeFileSync(out, `${JSON.stringify({ machine, figures }, null, 2)}\n`);
-// What the benches leave open would keep the program from ending.
+// Handles that the benches leave open would keep the program from ending.
 process.exit(0);
 
 function lineOf({ ratio, what, milliseconds, yardstick, yardstickMilliseconds }: Figure): string {

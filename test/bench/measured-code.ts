@@ -10,20 +10,20 @@ const ROOT = join(import.meta.dirname, '../..');
 /** A checkout whose benches can be run. */
 export interface MeasuredCode {
   /**
-   * What a bench gives there; undefined where that code has no such bench.
+   * Runs a bench there; undefined if that code has no such bench.
    *
-   * @throws Error where the program fails.
+   * @throws Error if the program fails.
    */
   figure: (bench: string) => Figure | undefined;
 }
 
-/** The checkout that this file is in, as it was built last. */
+/** The checkout that contains this file, as it was last built. */
 export const thisCode = (args: readonly string[]): MeasuredCode => codeIn(ROOT, args);
 
 /**
- * The code of a commit, checked out into a temporary folder, installed there with its own dependencies and built.
+ * Checks out the code of a commit into a temporary folder, installs its own dependencies and builds it.
  *
- * @throws Error where the commit is unknown or does not install.
+ * @throws Error if the commit is unknown or does not install.
  */
 export function earlierCode(commit: string, args: readonly string[]): MeasuredCode & Disposable {
   using stack = new DisposableStack();
@@ -33,7 +33,7 @@ export function earlierCode(commit: string, args: readonly string[]): MeasuredCo
     rmSync(folder, { recursive: true, force: true });
     run(ROOT, ['git', 'worktree', 'prune']);
   });
-  // What `npm ci` builds and compiles at its end is not what the benches run.
+  // The benches do not use what `npm ci` builds and compiles at its end.
   run(folder, ['npm', 'ci', '--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund']);
   run(folder, ['npm', 'run', 'build', '--silent']);
   run(folder, [process.execPath, 'tools/build.mjs', 'bench']);
@@ -55,12 +55,12 @@ function codeIn(folder: string, args: readonly string[]): MeasuredCode {
 }
 
 /**
- * Its exit code.
+ * Returns the exit code.
  *
- * @throws Error with what it wrote, where that is none of the expected ones.
+ * @throws Error with the output if the exit code is not one of the expected ones.
  */
 function run(folder: string, [command, ...args]: string[], expected = [0]): number {
-  // npm starts what it finds first in PATH: this Node, not an older one of the machine.
+  // npm starts the first Node in PATH, which must be this one and not an older one of the machine.
   const environment = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env['PATH']}` };
   const { status, error, stdout, stderr } = spawnSync(command!, args, {
     cwd: folder,

@@ -3,19 +3,19 @@ import { cpuMs } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { figureOf, slowed, type Bench } from './ratios.ts';
 
-/** A bench whose measurements take so many milliseconds, the first ones of each list once. */
+/** A bench whose measurements take the listed milliseconds; each list's first entry is used once. */
 function bench(ours: number[], yardstick: number[]): Bench {
   const next = (values: number[]) => () => Promise.resolve(values.length > 1 ? values.shift()! : values[0]!);
   return { id: 'a', what: 'b', yardstick: 'c', measure: next(ours), measureYardstick: next(yardstick) };
 }
 
-test('figureOf() leaves the first round out, and takes the ratio of each round for itself', async () => {
-  // The machine is half as fast from the third round on: no ratio changes.
+test("'figureOf() drops the first round and takes the median of the rounds’ ratios'", async () => {
+  // The machine is half as fast from the third round on, which changes no ratio.
   const figure = await figureOf(bench([900, 20, 20, 40, 40, 40], [1, 10, 10, 20, 20, 20]));
   expect(figure).toMatchObject({ milliseconds: 40, yardstickMilliseconds: 20, ratio: 2 });
 });
 
-test('work that is done twice is found, the same work is not', async () => {
+test('work that is done twice is found, unchanged work is not', async () => {
   const hashing = (bytes: number) => (): Promise<number> => {
     const before = cpuMs();
     createHash('sha256').update(Buffer.alloc(bytes)).digest();

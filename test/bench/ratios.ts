@@ -1,10 +1,12 @@
-/** What a user waits for as a multiple of a yardstick measured beside it: a machine's speed is in both. */
+/**
+ * What a user waits for, as a multiple of a yardstick measured in the same run, so that a machine's speed cancels out.
+ */
 export interface Bench {
   id: string;
-  /** What is measured, and what it is set beside. */
+  /** The measured work, and the yardstick's. */
   what: string;
   yardstick: string;
-  /** One measurement of each, milliseconds. */
+  /** One measurement of each, in milliseconds. */
   measure: () => Promise<number>;
   measureYardstick: () => Promise<number>;
 }
@@ -20,7 +22,9 @@ export interface Figure {
 
 export const ROUNDS = 5;
 
-/** In turns, after one round of each to warm up; medians, and the median of the rounds' ratios. */
+/**
+ * Measures both in turns, after one round of each to warm up. Returns medians, and the median of the rounds' ratios.
+ */
 export async function figureOf(bench: Bench, keptRounds = ROUNDS): Promise<Figure> {
   const rounds: { ours: number; yardstick: number }[] = [];
   for (let round = 0; round <= keptRounds; round++) {
@@ -40,7 +44,7 @@ export async function figureOf(bench: Bench, keptRounds = ROUNDS): Promise<Figur
 
 export const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1]!;
 
-/** The bench with its work done twice: what a comparison must notice. */
+/** The bench with its work done twice, which a comparison must notice. */
 export const slowed = (bench: Bench): Bench => ({
   ...bench,
   measure: async () => (await bench.measure()) + (await bench.measure()),

@@ -1,6 +1,6 @@
 import { BENCH_IDS } from './benches.ts';
 
-/** The benches of a list with commas, or all. Ends the program with exit code 2 where it names what is none. */
+/** The benches named in a comma-separated list, or all. Ends the program with exit code 2 if a name is unknown. */
 export function wantedBenches(list: string | undefined): readonly string[] {
   const ids = list?.split(',') ?? BENCH_IDS;
   const unknown = ids.find((id) => !BENCH_IDS.includes(id));

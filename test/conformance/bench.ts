@@ -1,4 +1,6 @@
-/** A driver library, a compiler for it, and modules loaded from test/conformance/kernels: what a check works with. */
+/**
+ * The environment of a check: a driver library, a compiler for it, and modules loaded from test/conformance/kernels.
+ */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -40,7 +42,7 @@ export interface LaunchOptions {
 export class Bench {
   readonly driver: CudaDriver;
   readonly #modules: Map<string, Handle>;
-  /** Arguments of launches that may still run. */
+  /** Arguments of launches that may still be running. */
   readonly #alive: unknown[] = [];
 
   constructor(driver: CudaDriver, modules: Map<string, Handle>) {
@@ -52,7 +54,7 @@ export class Bench {
     return this.#modules.get(name)!;
   }
 
-  /** Device memory with these contents. */
+  /** Allocates device memory with these contents. */
   upload(values: NodeJS.ArrayBufferView): DevicePointer {
     const address = this.driver.allocate(values.byteLength);
     this.driver.upload(address, values);
@@ -104,11 +106,11 @@ function argumentSlot(argument: Exclude<Argument, { tensorMap: TensorMap }>): Bu
   return slot;
 }
 
-/** Sources of test/conformance/kernels by name, and what is launched of each. */
+/** Sources of test/conformance/kernels by name, and the entries launched from each. */
 export interface Suite {
   [source: string]: {
     entries: string[];
-    /** What it needs: any device where nothing is said. */ needs?: 'sm_90' | 'sm_90a';
+    /** The architecture that it needs; default: any. */ needs?: 'sm_90' | 'sm_90a';
   };
 }
 
@@ -134,14 +136,13 @@ export interface Images {
   modules: Record<string, string>;
 }
 
-/** In the place of a driver library: the emulator with its PTX engine, compiled here. */
+/** Used instead of a driver library: the emulator with its PTX engine, compiled here. */
 export const PTX_ENGINE = 'emulator-ptx';
 
 /**
- * Compiles kernels for a driver library ("emulator", PTX_ENGINE, or a path such as libcuda.so.1); images.json goes to
- * `folder`, compiled files too unless FLASHCORE_CONFORMANCE_CACHE names a folder for them.
- * What FLASHCORE_LIBRARY_CACHE has is not compiled anew.
- * What the device lacks is left out.
+ * Compiles kernels for a driver library ("emulator", PTX_ENGINE, or a path such as libcuda.so.1). images.json goes to
+ * `folder`, and so do compiled files unless FLASHCORE_CONFORMANCE_CACHE names a folder for them. Libraries in
+ * FLASHCORE_LIBRARY_CACHE are not compiled again. Kernels that the device cannot run are left out.
  */
 export async function compileImages(
   target: string,
@@ -160,7 +161,7 @@ export async function compileImages(
   const tools = new Toolchain();
   await tools.askCompilers();
   const simulated = target === 'emulator';
-  // A library with the PTX engine takes what nvcc makes of the kernels before it assembles them.
+  // A library with the PTX engine takes the PTX that nvcc makes before it assembles the kernels.
   const engine = target === PTX_ENGINE || target.endsWith('libcuda_emu.so');
   const cxx = tools.cxx();
   const nvcc = tools.nvcc();
@@ -207,10 +208,10 @@ function archOf(target: string, { simulated, engine }: { simulated: boolean; eng
   return engine ? EMULATED_ARCH : new CudaDriver(target, 0).facts.arch;
 }
 
-/** What the PTX engine's device says that it is. A build for sm_90 has a Hopper's limits there, whatever the device. */
+/** The architecture that the PTX engine's device reports. A build for sm_90 gets a Hopper's limits on any device. */
 const EMULATED_ARCH = 'sm_89';
 
-/** The fibre engine, which has no architecture, carries what sm_90 has and not what only sm_90a has. */
+/** The fibre engine has no architecture; it runs sm_90 code but not what only sm_90a has. */
 function hasArch(arch: string, needs: 'sm_90' | 'sm_90a'): boolean {
   if (arch === '') return needs === 'sm_90';
   return needs === 'sm_90' ? Number(arch.slice(3)) >= 90 : arch === 'sm_90';

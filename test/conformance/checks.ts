@@ -1,6 +1,6 @@
 /**
- * What the worker relies on of a CUDA driver library. Each check runs in a process of its own: a fault poisons a
- * context.
+ * Checks everything that the worker relies on in a CUDA driver library. Each check runs in a process of its own,
+ * because a fault poisons a context.
  */
 import assert from 'node:assert/strict';
 import type { Bench } from './bench.ts';
@@ -136,7 +136,7 @@ const checks: Check[] = [
   {
     name: 'fp32 to fp16 rounds to nearest even, subnormals and infinities included',
     run(bench) {
-      // Every fp16 value that is a number, and the points half way to the next one, where rounding decides.
+      // Every fp16 value that is a number, and the midpoints between neighbors, where rounding decides.
       const all = new Float16Array(Uint16Array.from(range(0x10000, (i) => i)).buffer);
       const finite = [...all].filter((value) => Number.isFinite(value));
       const sorted = finite.toSorted((a, b) => a - b);
@@ -257,7 +257,7 @@ function refusal(what: string, error: RegExp, attempt: (bench: Bench) => void): 
   return { name: `${what} is ${error.source}`, run: (bench) => assert.throws(() => attempt(bench), error) };
 }
 
-/** C = A B of one warp against a triple loop; all values exact, so that any order of summation gives the same bits. */
+/** C = A B of one warp against a triple loop. All values are exact, so any order of summation gives the same bits. */
 function checkProduct(bench: Bench, entry: string, columns: number): void {
   const A = exactHalves(16 * 16, 1);
   const B = exactHalves(16 * columns, 2);

@@ -1,12 +1,13 @@
 /**
- * What flashcore-conformance and flashcore-primitives share: they run on hosts that lack this and that, and say which.
+ * Shared by flashcore-conformance and flashcore-primitives, which may run on hosts that lack something and report what
+ * is missing.
  */
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 
 const EXIT_USAGE = 2;
 const EXIT_CANNOT_RUN = 3;
 
-/** Reads the command line; --help prints the usage and ends the program, a wrong option ends it with 2. */
+/** Reads the command line. --help prints the usage and ends the program; a wrong option ends it with exit code 2. */
 export function readArguments<const Options extends NonNullable<ParseArgsConfig['options']>>(
   options: Options,
   usage: string,
@@ -25,8 +26,8 @@ export function readArguments<const Options extends NonNullable<ParseArgsConfig[
 }
 
 /**
- * The exit status of `run`, or 3 with what went wrong on the library that was named, and what to do. A fault of the
- * program's own keeps its stack.
+ * Returns the exit status of `run`, or prints what went wrong with the named library and what to do, and returns 3. A
+ * fault in this program keeps its stack trace.
  */
 export async function withPlainErrors(library: string | undefined, run: () => Promise<number>): Promise<number> {
   try {

@@ -1,4 +1,4 @@
-/** The suite that a GPU's driver must pass, on the emulator. */
+/** Runs the suite that a GPU's driver must pass on the emulator. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ import { compileImages } from './bench.ts';
 import checks from './checks.ts';
 import { PRIMITIVES } from './primitives.ts';
 
-// The emulator's library is compiled once for both.
+// The emulator's library is compiled once for both tests.
 const env = { ...process.env, FLASHCORE_CONFORMANCE_CACHE: mkdtempSync(join(tmpdir(), 'fc-conformance-')) };
 afterAll(() => rmSync(env.FLASHCORE_CONFORMANCE_CACHE, { recursive: true }));
 
@@ -30,7 +30,7 @@ test('a library without the PTX engine refuses PTX', async () => {
   expect(() => new CudaDriver(library, 0).loadModule(ptx)).toThrow('CUDA_ERROR_INVALID_IMAGE');
 }, 300_000);
 
-test('every instruction of kernels/primitives that the emulator carries does what the PTX manual says', () => {
+test('every instruction of kernels/primitives that the emulator supports does what the PTX manual says', () => {
   const output = execFileSync(process.execPath, [join(ROOT, 'test/dist/primitives.js')], { encoding: 'utf8', env });
   const hopper = PRIMITIVES.filter(({ source }) => source === 'primitives_sm90a');
   expect(output).toMatch(
@@ -38,7 +38,7 @@ test('every instruction of kernels/primitives that the emulator carries does wha
   );
 }, 300_000);
 
-test('kernels/primitives has no function that is not among them', () => {
+test('every function of kernels/primitives is tested', () => {
   const folder = join(ROOT, 'kernels/primitives');
   const functions = readdirSync(folder).flatMap((file) =>
     [
@@ -55,7 +55,7 @@ test('kernels/primitives has no function that is not among them', () => {
 });
 
 test.each(['conformance', 'primitives'])(
-  '%s says in a line what is missing on this host, and what it takes',
+  '%s says in one line what is missing on this host, and what to do',
   (program) => {
     const run = (...args: string[]) =>
       spawnSync(process.execPath, [join(ROOT, `test/dist/${program}.js`), ...args], { encoding: 'utf8', env });

@@ -1,11 +1,11 @@
-/** Conversions and approximations of numbers. */
+/** Conversions between number formats, and approximate functions. */
 import type { PrimitiveCase } from './primitive-case.ts';
 import { range, bfloats, bytes, halves, largest, normals } from './test-numbers.ts';
 
 export function packHalf2(): PrimitiveCase {
   const all = [...new Float16Array(Uint16Array.from(range(0x7c00, (i) => i)).buffer)];
-  // Every finite fp16 magnitude, the middle to its neighbour (a tie), just beside the middle; then what overflows, and
-  // what vanishes.
+  // Every finite fp16 magnitude, the midpoint to its neighbor (a tie), values next to the midpoint, and values that
+  // overflow or underflow.
   const ties = all.slice(1).map((value, i) => (value + all[i]!) / 2);
   const near = ties.flatMap((tie) => [tie * (1 + 2 ** -20), -tie * (1 - 2 ** -20)]);
   const values = Float32Array.from([
@@ -21,7 +21,7 @@ export function packHalf2(): PrimitiveCase {
     1e-30,
     -0,
   ]);
-  const count = Math.floor(values.length / 512) * 256; // pairs, whole blocks; the specials lie in the last pairs
+  const count = Math.floor(values.length / 512) * 256; // pairs in whole blocks; the last pairs have the special values
   const pairs = values.slice(values.length - 2 * count);
   const packed = halves([...pairs]);
   return {
@@ -38,7 +38,7 @@ export function packHalf2(): PrimitiveCase {
 }
 
 export function packBfloat2(): PrimitiveCase {
-  // Every positive bf16, the middle to its neighbour (a tie), and beside it, as bits of fp32; with both signs.
+  // Every positive bf16, the midpoint to its neighbor (a tie) and values next to it, as fp32 bits, with both signs.
   const words = range(0x7f7f, (i) => i << 16).flatMap((word) => [word, word + 0x7fff, word + 0x8000, word + 0x8001]);
   const positive = new Float32Array(Uint32Array.from(words).buffer);
   const all = [...positive, ...positive.map((value) => -value), Infinity, -Infinity];
@@ -72,7 +72,7 @@ export function exp2Approx(): PrimitiveCase {
     return Math.max(
       ...range(x.length, (i) => {
         const want = 2 ** x[i]!;
-        // .ftz: what is below the normal numbers is zero, or within one rounding of the least of them
+        // .ftz: a subnormal becomes zero, or is within one rounding of the smallest normal number
         if (want < 2 ** -126 && y[i] === 0) return 0;
         if (want < 2 ** -126) return want > 2 ** -126 * (1 - 2 ** -22) ? 1 : Infinity;
         return Math.abs(y[i]! - want) / want / 2 ** -22;

@@ -1,4 +1,4 @@
-/** Copies, barriers, addresses, clusters, and registers that change hands. */
+/** Copies, barriers, addresses, clusters, and moving registers between warps. */
 import type { PrimitiveCase } from './primitive-case.ts';
 import { range, bytes, words } from './test-numbers.ts';
 
@@ -42,7 +42,7 @@ export function mbarrierPhases(): PrimitiveCase {
   };
 }
 
-/** Chunk c of a row lies at c XOR a phase: the row modulo 8, for rows of 64 bytes half the row modulo 4. */
+/** Chunk c of a row is at c XOR a phase: the row modulo 8, or for rows of 64 bytes half the row modulo 4. */
 export function swizzledOffsets(): PrimitiveCase {
   const out = [64, 128, 256].flatMap((rowBytes) =>
     range(32, (row) =>
@@ -84,7 +84,7 @@ export function tma(): PrimitiveCase {
   };
 }
 
-/** Two CTAs of a cluster write into each other's shared memory: each gives what the other had, turned round. */
+/** Two CTAs of a cluster write into each other's shared memory. Each outputs the other's values in reverse order. */
 export function cluster(): PrimitiveCase {
   const source = words(64, 4);
   return {

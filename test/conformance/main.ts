@@ -1,9 +1,9 @@
 /**
- * The conformance suite over the cu* seam, for any driver library:
+ * Runs the conformance suite against any driver library through its cu* functions:
  *   node conformance.js emulator            our CPU emulator, compiled by the host's C++ compiler
  *   node conformance.js emulator-ptx        its PTX engine; kernels are compiled by the host's nvcc
  *   node conformance.js libcuda.so.1        a GPU's driver; kernels are compiled by the host's nvcc
- * Options: --json FILE writes the report. Exit code 0: all checks passed, 1: some did not, 2: a wrong command line, 3:
+ * Options: --json FILE writes the report. Exit code 0: all checks passed, 1: some failed, 2: a wrong command line, 3:
  * they could not be run.
  */
 import { spawnSync } from 'node:child_process';
@@ -28,7 +28,7 @@ process.exitCode =
     ? await withPlainErrors(positionals[0], () => runAll(positionals[0] ?? 'emulator'))
     : runOne(Number(values.check), values.images!);
 
-/** Compiles once, then each check in a process of its own. */
+/** Compiles once, then runs each check in a process of its own. */
 async function runAll(target: string): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'fc-conformance-'));
   try {

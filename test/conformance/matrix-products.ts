@@ -2,7 +2,7 @@
 import type { PrimitiveCase, Bound } from './primitive-case.ts';
 import { range, bfloats, bfround, bytes, halves, pair, exact, largest } from './test-numbers.ts';
 
-/** [16][16] by rows to registers [lane][4] ("Matrix Fragments for mma.m16n8k16", A). */
+/** Converts [16][16] in row order to registers [lane][4] ("Matrix Fragments for mma.m16n8k16", A). */
 function fragmentsOfA(A: number[], bitsOf = halves): Uint32Array {
   const bits = bitsOf(A);
   return Uint32Array.from(
@@ -14,7 +14,7 @@ function fragmentsOfA(A: number[], bitsOf = halves): Uint32Array {
   );
 }
 
-/** [16][8] by rows to registers [lane][2]. */
+/** Converts [16][8] in row order to registers [lane][2]. */
 function fragmentsOfB(B: number[], bitsOf = halves): Uint32Array {
   const bits = bitsOf(B);
   return Uint32Array.from(
@@ -26,7 +26,7 @@ function fragmentsOfB(B: number[], bitsOf = halves): Uint32Array {
   );
 }
 
-/** Where d[i] of a lane lies in [16][8]. */
+/** The position of a lane's d[i] in [16][8]. */
 const placeOfD = (lane: number, i: number): number => 8 * ((lane >> 2) + 8 * (i >> 1)) + 2 * (lane % 4) + (i % 2);
 
 const multiply = (A: number[], B: number[], C: number[], [M, N, K]: [number, number, number]): number[] =>
@@ -75,8 +75,8 @@ export function mma(
 }
 
 /**
- * The manual specifies neither order nor rounding of the sums: room for sixteen additions that each cut off instead of
- * rounding.
+ * The manual specifies neither order nor rounding of the sums, so this allows sixteen additions that each truncate
+ * instead of rounding.
  */
 const sumsWithin = (want: readonly number[], magnitude: readonly number[]): Bound => ({
   text: 'error at most 2^-20 of the sum of magnitudes',
@@ -87,14 +87,14 @@ const sumsWithin = (want: readonly number[], magnitude: readonly number[]): Boun
     }),
 });
 
-/** Where wgmma takes its operands: A from registers or shared memory, B K-major or MN-major. */
+/** Source of wgmma's operands: A from registers or shared memory, B K-major or MN-major. */
 type Operands = 'rs' | 'rs_bt' | 'ss';
 
 const ENTRY_SUFFIX: Readonly<Record<Operands, string>> = { rs: '', rs_bt: '_bt', ss: '_ss' };
 
 /**
- * wgmma m64nNk16 four times, over a depth of 64; A as fragments [step][thread][4], or as rows where it is in shared
- * memory; D [thread][N / 2].
+ * wgmma m64nNk16 four times, over a depth of 64. A is given as fragments [step][thread][4], or as rows if it is in
+ * shared memory; D as [thread][N / 2].
  */
 export function wgmma(N: 64 | 72 | 128 | 136 | 192, operands: Operands, values = exact): PrimitiveCase {
   const A = values(64 * 64, N + 1).map(Math.f16round);
@@ -150,7 +150,7 @@ export function wgmma(N: 64 | 72 | 128 | 136 | 192, operands: Operands, values =
   };
 }
 
-/** Sums of the products' magnitudes over a depth of 64. */
+/** For each element, the sum of the products' magnitudes over a depth of 64. */
 function magnitudes(A: readonly number[], B: readonly number[], N: number): number[] {
   const positive = (numbers: readonly number[]): number[] => numbers.map(Math.abs);
   return multiply(

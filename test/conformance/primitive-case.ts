@@ -1,8 +1,8 @@
 import type { TensorMap } from './bench.ts';
 
-/** A function of kernels/primitives: what goes in, and what must come out. */
+/** A test of one function of kernels/primitives: its inputs and the wanted output. */
 export interface PrimitiveCase {
-  /** The function and, where there are several cases of it, which. */
+  /** Name of the function and, if it has several cases, of the case. */
   name: string;
   instruction: string;
   source: string;
@@ -10,14 +10,14 @@ export interface PrimitiveCase {
   threads: number;
   ctas?: number;
   inputs: Uint8Array[];
-  /** The first input as a tensor map rather than a pointer. */
+  /** Passes the first input as a tensor map rather than a pointer. */
   tensorMap?: Omit<TensorMap, 'address'>;
   outputBytes: number;
-  /** Bits, or how far an approximation may be off. */
+  /** The exact bits, or a bound on an approximation's error. */
   rule: { bits: Uint8Array } | Bound;
 }
 
-/** `errorOf` measures an output in units of what the definition allows: 1 is the most. */
+/** `errorOf` returns the error of an output relative to what the definition allows: up to 1 is right. */
 export interface Bound {
   text: string;
   errorOf(output: Uint8Array): number;

@@ -1,9 +1,8 @@
 /**
- * Every PTX instruction of kernels/primitives against its definition and, on a GPU, against its emulated twin:
+ * Compares every PTX instruction of kernels/primitives with its definition and, on a GPU, with its emulated twin:
  *   node primitives.js                      on the emulator
  *   node primitives.js --ptx-engine compile on the emulator's PTX engine
- *   node primitives.js libcuda.so.1         on a GPU and on the emulator; kernels are compiled by the host's nvcc and
- * C++ compiler
+ *   node primitives.js libcuda.so.1         on a GPU and on the emulator; uses the host's nvcc and C++ compiler
  * Options: --json FILE writes the report. Exit code 0: all agree, 1: some do not, 2: a wrong command line, 3: they
  * could not be run.
  */
@@ -23,7 +22,7 @@ const NOT_CARRIED = 'not carried: the emulator has no twin';
 
 interface Agreement {
   agrees: boolean;
-  /** Bytes that differ; where the rule is a bound, the largest error as a share of it. */
+  /** Number of bytes that differ or, if the rule is a bound, the largest error as a fraction of it. */
   detail: string;
 }
 
@@ -49,7 +48,7 @@ else runAll(values.run);
 async function compareAll(gpu: string | undefined, ptxEngine: string | undefined): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'fc-primitives-'));
   try {
-    // First, for it may not be there: the emulator takes some seconds.
+    // The GPU comes first because it may be missing, and the emulator takes some seconds.
     const device = gpu === undefined ? undefined : await outputsOf(gpu, join(folder, 'gpu'));
     const emulator = await outputsOf(emulatorTarget(ptxEngine), join(folder, 'emulator'));
     const rows = PRIMITIVES.map((each) => rowOf(each, emulator.outputs, device?.outputs));
@@ -109,7 +108,9 @@ function judge({ rule }: PrimitiveCase, output: Uint8Array): Agreement {
   return { agrees: error <= 1, detail: `largest error ${error.toPrecision(3)} of what is allowed` };
 }
 
-/** Bit for bit; where the rule is a bound both keep within it, and how many bytes differ is told. */
+/**
+ * Compares bit for bit. If the rule is a bound both must keep within it, and the number of differing bytes is reported.
+ */
 function compare({ rule }: PrimitiveCase, gpu: Uint8Array, emulator: Uint8Array): Agreement {
   const { agrees, detail } = sameBits(gpu, emulator);
   return 'bits' in rule
@@ -128,7 +129,7 @@ function sameBits(got: Uint8Array, want: Uint8Array): Agreement {
 
 type Outputs = Record<string, Uint8Array>;
 
-/** Runs in a process of its own: two driver libraries do not meet, and a fault ends only one. */
+/** Runs in a process of its own, so that two driver libraries are never in one process and a fault ends only one. */
 async function outputsOf(target: string, folder: string): Promise<{ device: { name: string }; outputs: Outputs }> {
   await compileImages(target, repositoryRoot(), folder, PRIMITIVE_SUITE);
   const child = spawnSync(process.execPath, [fileURLToPath(import.meta.url), '--run', folder], {

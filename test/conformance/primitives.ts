@@ -1,6 +1,6 @@
 /**
- * Every function of kernels/primitives by itself: what goes in, and what must come out by the definition of its
- * instruction (PTX ISA), written here the obvious way.
+ * Tests every function of kernels/primitives separately: its inputs, and the output by the definition of its
+ * instruction (PTX ISA), computed here by the obvious method.
  */
 import type { Suite } from './bench.ts';
 import { packBfloat2, packHalf2, exp2Approx } from './conversions.ts';

@@ -1,4 +1,4 @@
-/** Numbers to test with, and how they lie in memory. */
+/** Numbers to test with, and their layout in memory. */
 
 export const range = <T>(length: number, value: (index: number) => T): T[] =>
   Array.from({ length }, (_, index) => value(index));
@@ -8,13 +8,13 @@ export const bytes = (array: ArrayBufferView): Uint8Array =>
 
 export const halves = (values: number[]): Uint16Array => new Uint16Array(Float16Array.from(values).buffer);
 
-/** The nearest bf16 of each, ties to even: bfloat16 is the upper half of fp32. */
+/** The nearest bf16 of each value, ties to even. bfloat16 is the upper half of fp32. */
 export const bfloats = (values: number[]): Uint16Array =>
   Uint16Array.from(
     new Uint32Array(Float32Array.from(values).buffer),
     (word) => (word + 0x7fff + ((word >>> 16) & 1)) >>> 16,
   );
-/** Its value. */
+/** The value of a number rounded to bf16. */
 export const bfround = (value: number): number =>
   new Float32Array(Uint32Array.of(bfloats([value])[0]! << 16).buffer)[0]!;
 
@@ -26,15 +26,15 @@ function generator(seed: number): () => number {
   return () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
 }
 
-/** N(0, 1) by Box and Muller. */
+/** N(0, 1) by the Box-Muller method. */
 export function normals(count: number, seed: number): number[] {
   const random = generator(seed);
   return range(count, () => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random()));
 }
 
 /**
- * Multiples of 1/8 up to 1: products and sums of 64 of them are exact in fp32, and of 16 in fp16 too, so that no order
- * of summation matters.
+ * Multiples of 1/8 up to 1: products and sums of 64 of them are exact in fp32, and of 16 in fp16 too, so the order of
+ * summation does not matter.
  */
 export const exact = (count: number, seed: number): number[] => {
   const random = generator(seed);
@@ -44,7 +44,7 @@ export const exact = (count: number, seed: number): number[] => {
 export const words = (count: number, seed: number): Uint32Array =>
   Uint32Array.from(range(count, (i) => Math.imul(i + seed, 2654435761) >>> 0));
 
-// Math.max of 65,536 spread arguments is within V8's limit; a NaN anywhere must not pass.
+// 65,536 spread arguments of Math.max are within V8's limit. A NaN anywhere must not pass.
 export function largest(output: Uint8Array, errorOf: (output: Uint8Array) => number): number {
   const error = errorOf(output);
   return Number.isNaN(error) ||

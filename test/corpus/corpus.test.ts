@@ -1,6 +1,6 @@
 /**
- * A sample of the corpus on the emulator: a cheat is caught, or corpus.yaml says why not; an honest kernel passes.
- * The whole corpus takes over ten minutes: `node test/dist/corpus.js` runs it (docs/hosting.md).
+ * A sample of the corpus on the emulator: every cheat is caught, or corpus.yaml says why it is not, and honest kernels
+ * pass. The whole corpus takes over ten minutes; `node test/dist/corpus.js` runs it (docs/hosting.md).
  */
 import { expect, test } from 'vitest';
 import { ALL_TESTS, missing } from '@flashcore/shared/testing';
@@ -8,12 +8,13 @@ import { isAnswered, nameOf, readCorpus } from './corpus.ts';
 import { runCorpus } from './run-corpus.ts';
 
 const { families, cheats, honest } = readCorpus();
-// Each is found in a different way; the others of their families take as long and tell no more.
+// Each of these is found in a different way. The other cheats of their families take as long and show nothing new.
 const CHEATS = ['e4m3_keys_and_values', 'child_launch', ...(ALL_TESTS ? ['function_static'] : [])];
-// By reads of what nobody has written, which fibres do not see: its flags are noise there, and it gains nothing.
+// Caught because it reads unwritten memory, which fibres do not check. On fibres its flags are noise, and the cheat
+// gains nothing.
 const CAUGHT_ON_PTX = ['flags_never_reset'];
 const HONEST = ['honest_ways WAY=1', 'honest_ways WAY=17'];
-/** On a tiny shape, for each honest kernel. */
+/** Number of seeds on a tiny shape, for each honest kernel. */
 const SEEDS = ALL_TESTS ? 50 : 5;
 
 test('there are ten families, at least 60 cheats and 60 honest kernels', () => {
@@ -35,12 +36,12 @@ async function expectCaught(names: readonly string[]): Promise<void> {
 test('every cheat is caught, or its entry says why not', { timeout: 600_000 }, () => expectCaught(CHEATS));
 
 test.skipIf(missing('nvcc') && missing('clang'))(
-  'a cheat that reads what nobody has written is caught',
+  'a cheat that reads unwritten memory is caught',
   { timeout: 600_000 },
   () => expectCaught(CAUGHT_ON_PTX),
 );
 
-test('no honest kernel is accused', { timeout: 600_000 }, async () => {
+test('no honest kernel gets a finding', { timeout: 600_000 }, async () => {
   const { honest: judged } = await runCorpus({
     cheats: [],
     honest: honest.filter((each) => HONEST.includes(nameOf(each))),

@@ -18,9 +18,9 @@ export interface Cheat extends CorpusKernel {
   family: string;
   does: string;
   gains: string;
-  /** Key of `rules`: what should stop it. */
+  /** Key of `rules`: the rule that should stop the cheat. */
   rule: string;
-  /** Why it is not caught there; absent: it must be. */
+  /** Why it is not caught in a place; where absent, it must be caught. */
   passes: Readonly<Partial<Record<Place, string>>>;
 }
 
@@ -31,7 +31,7 @@ export interface Honest extends CorpusKernel {
 }
 
 export interface Corpus {
-  /** Title by the id of the family. */
+  /** Titles of the families, by id. */
   families: Readonly<Record<string, string>>;
   rules: Readonly<Record<string, string>>;
   cheats: readonly Cheat[];
@@ -46,7 +46,7 @@ interface CorpusYaml {
   honest: { kernel: string; parameters?: Record<string, number>; why: string }[];
 }
 
-/** Errors: where a cheat names a rule that the file does not have, or two have one name. */
+/** Errors: if a cheat names a rule that the file does not have, or two entries have one name. */
 export function readCorpus(): Corpus {
   const { rules, families, honest } = parse(readFileSync(join(repositoryRoot(), CORPUS_FILE), 'utf8')) as CorpusYaml;
   const cheats = Object.entries(families).flatMap(([family, { cheats: numbered }]) =>
@@ -77,12 +77,12 @@ export function readCorpus(): Corpus {
   };
 }
 
-/** Whether a cheat is caught, gains nothing, or has a reason why it passes there. */
+/** True if a cheat is caught, gains nothing, or has a documented reason why it passes there. */
 export const isAnswered = (
   { caught, rule, passes }: Pick<Cheat, 'rule' | 'passes'> & { caught: boolean },
   place: Place,
 ): boolean => caught || rule === 'no_gain' || passes[place] !== undefined;
 
-/** "flashcore_v9 STAGES=3", as tables name a kernel. */
+/** "flashcore_v9 STAGES=3", as in the tables. */
 export const nameOf = ({ kernel, parameters }: CorpusKernel): string =>
   [kernel.split('/').at(-1), ...Object.entries(parameters).map(([name, value]) => `${name}=${value}`)].join(' ');

@@ -1,4 +1,4 @@
-/** One kernel through the public API, as an experiment whose result could be accepted. */
+/** Judges one kernel through the public API, with an experiment whose result could be accepted. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -14,21 +14,21 @@ import { parseShape } from '@flashcore/shared/kernels';
 import { repositoryRoot } from '../support/repository-root.ts';
 import type { CorpusKernel } from './corpus.ts';
 
-/** What a runner says of a kernel. */
+/** A runner's judgement of a kernel. */
 export interface Judgement {
   outcome: string;
-  /** Why the runner could not find out; the kernel is neither caught nor cleared. */
+  /** Why the runner could not find out; then the kernel is neither caught nor cleared. */
   error?: string;
-  /** Kind and text of what was found against it; none: it passes. */
+  /** Kind and text of each finding; empty if the kernel passes. */
   findings: { kind: string; message: string }[];
-  /** What the checks of timed outputs say. */
+  /** Results of the checks on timed outputs. */
   checks: string[];
   coldUs?: number;
   hotUs?: number;
   seconds: number;
 }
 
-/** Correctness alone decides, and the result may be accepted: all that ranked runs are subject to holds. */
+/** Only correctness decides. The result may be accepted, so every rule of ranked runs applies. */
 const GATES = `default: corpus
 gates:
   - { id: correctness, title: Correct, metric: parity_cases_passed, op: "==", target: 1, unit: share, source: fp64 reference, why: "a wrong kernel has no speed" }
@@ -36,7 +36,7 @@ plans:
   corpus: { title: The corpus, about: "correctness", from: "kernels/corpus/corpus.yaml", metrics: none, champion: false, fallback: none, gates: { correctness: hard } }
 `;
 
-/** The emulator's: small, for a kernel takes seconds there. A GPU gets what an experiment has by default. */
+/** For the emulator: a small shape, because a kernel takes seconds there. A GPU gets an experiment's default shapes. */
 const SMALL: readonly Shape[] = [parseShape('1x2x64x64')];
 const SMALL_PROTOCOL = { minSamples: 20, maxSamples: 40, maxSeconds: 0.4 };
 const GPU_PROTOCOL = { maxSeconds: 1 };
@@ -57,16 +57,16 @@ export async function judgeKernel(client: RunnerClient, kernel: CorpusKernel): P
   );
 }
 
-/** Only compiles it. */
+/** Compiles the kernel and does nothing else. */
 export async function buildKernel(client: RunnerClient, kernel: CorpusKernel): Promise<void> {
   await finished(client, 'build', { kernel: await referenceOf(client, kernel), variant: variantOf(kernel) });
 }
 
-/** Seeds of one request. */
+/** Maximum seeds of one request. */
 const MAX_SEEDS = 100;
 const TINY: readonly Shape[] = [parseShape('1x1x17x64')];
 
-/** Many drawn inputs on a tiny shape, in as many jobs as that takes. */
+/** Verifies many drawn inputs on a tiny shape, in as many jobs as that needs. */
 export async function verifyKernel(client: RunnerClient, kernel: CorpusKernel, seeds: number): Promise<Judgement> {
   const reference = await referenceOf(client, kernel);
   let all: Judgement | undefined;

@@ -2,12 +2,12 @@
  * Runs the dishonest and the honest kernels of kernels/corpus/corpus.yaml on a runner.
  *   node corpus.js --out FILE [--runner HOST:PORT] [--only NAME,…] [--side cheats|honest] [--seeds N]
  *     [--rest] [--builders N]
- * --runner: default, a runner of its own, on the host's first device. --only: names of cheats, families, or kernels.
- * --seeds: inputs on a tiny shape for each honest kernel, besides the experiment.
- * FILE gets one JSON document, after each kernel; in a file that exists, it replaces what is run again. --rest: only
- * what is not in it. Exit code: 0 every cheat is caught, gains nothing or is listed as passing, and every honest kernel
- * passes; 1 otherwise. --builders: runners that compile everything beforehand, at the same time, where a host has
- * many processors.
+ * --runner: by default a runner of its own, on the host's first device. --only: names of cheats, families, or kernels.
+ * --seeds: number of inputs on a tiny shape for each honest kernel, after the experiment. --builders: number of runners
+ * that compile everything beforehand in parallel, for hosts with many processors.
+ * FILE gets one JSON document, written after each kernel. In an existing file, kernels that run again are replaced.
+ * --rest: run only kernels that are not in it. Exit code: 0 if every cheat is caught, gains nothing or is listed as
+ * passing, and every honest kernel passes; 1 otherwise.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -36,7 +36,7 @@ if (unknown !== undefined) throw new Error(`--only must name cheats, families or
 const wanted = (...names: string[]): boolean => only === undefined || names.some((name) => only.includes(name));
 
 const earlier = existsSync(out) ? (JSON.parse(readFileSync(out, 'utf8')) as CorpusResult) : undefined;
-/** Whether an earlier run has it, and only the rest is wanted. */
+/** True if an earlier run has this kernel and only the rest is wanted. */
 const isDone = (name: string): boolean =>
   options.rest &&
   [...(earlier?.cheats ?? []), ...(earlier?.honest ?? []).map(named)].some((each) => each.name === name);

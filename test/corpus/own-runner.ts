@@ -1,4 +1,4 @@
-/** Runners of this program's own: loopback only, their data in folders that go with them. */
+/** Runners started by this program. They listen on loopback only, and their data folders are removed afterwards. */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ const START_LIMIT_MS = 300_000;
 
 export type OwnRunner = { address: string } & AsyncDisposable;
 
-/** Starts the bundled runner; `buildCache` is a folder of compiled kernels. Errors: with its log, if it ends. */
+/** Starts the bundled runner. `buildCache` is a folder of compiled kernels. Errors: with its log, if it ends. */
 export async function startOwnRunner(buildCache?: string): Promise<OwnRunner> {
   const data = mkdtempSync(join(tmpdir(), 'fc-corpus-'));
   const main = join(repositoryRoot(), 'apps/runner/dist/main.js');

@@ -1,4 +1,4 @@
-/** docs/cheating.md, from the newest docs/results/corpus-<date>: before.json, emulator.json and gpu.json. */
+/** Writes docs/cheating.md from the newest docs/results/corpus-<date>: before.json, emulator.json and gpu.json. */
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { formatMarkdown } from '@flashcore/tools/format-markdown';
@@ -11,7 +11,7 @@ const RESULTS = join(ROOT, 'docs/results');
 export const PAGE_PATH = join(ROOT, 'docs/cheating.md');
 const MAX_TEXT = 160;
 
-/** What each file shows, by its name. */
+/** What each file shows, by file name. */
 const RUNS = {
   before: 'emulator, before the rules',
   emulator: 'emulator',
@@ -19,7 +19,7 @@ const RUNS = {
 } as const;
 type Run = keyof typeof RUNS;
 
-/** The newest folder's documents. Errors: where there is no folder. */
+/** The documents of the newest folder. Errors: if there is no folder. */
 export function readResults(): { folder: string; results: Partial<Record<Run, CorpusResult>> } {
   const folder = readdirSync(RESULTS)
     .filter((name) => /^corpus-\d{4}-\d\d-\d\d$/.test(name))
@@ -30,7 +30,7 @@ export function readResults(): { folder: string; results: Partial<Record<Run, Co
   const corpus = readCorpus();
   const results: Partial<Record<Run, CorpusResult>> = {};
   for (const run of Object.keys(RUNS) as Run[]) {
-    // A device that is lent for minutes runs it in parts: gpu.json, gpu.2.json …
+    // A GPU that is lent for minutes runs the corpus in parts: gpu.json, gpu.2.json …
     const parts = readdirSync(join(RESULTS, folder)).filter((name) =>
       new RegExp(`^${run}(\\.\\d+)?\\.json$`).test(name),
     );
@@ -101,7 +101,7 @@ export function cheatingPage(): Promise<string> {
   return formatMarkdown(lines.join('\n'), PAGE_PATH);
 }
 
-/** What found it, or that nothing did, and what that is worth. */
+/** The finding, or that there was none, and what the cheat gained. */
 function verdictOf(cheat: Cheat, run: Run, result: CorpusResult): string {
   const judged = result.cheats.find(({ name }) => name === cheat.name);
   if (!judged) return 'not run';
@@ -113,7 +113,7 @@ function verdictOf(cheat: Cheat, run: Run, result: CorpusResult): string {
   return `**passes**, gains ${cheat.gains}${why === undefined ? '' : `: ${why}`}${timesOf(judged, result)}`;
 }
 
-/** What it took on a GPU, and the honest kernel of its family. */
+/** Its time on a GPU, and that of its family's honest kernel. */
 function timesOf(judged: JudgedCheat, { simulated, honest }: CorpusResult): string {
   const own = honest.find(({ kernel, parameters }) => kernel.endsWith(judged.family) && parameters['CHEAT'] === 0);
   if (simulated || !own) return '';

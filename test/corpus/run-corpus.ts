@@ -1,4 +1,4 @@
-/** Runs kernels of the corpus on a runner, and gives the document that is kept in docs/results. */
+/** Runs kernels of the corpus on a runner and returns the document that is stored in docs/results. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ export type JudgedCheat = Pick<Cheat, 'family' | 'name' | 'parameters' | 'rule' 
   Judgement & { caught: boolean };
 export type JudgedHonest = { kernel: string; parameters: CorpusKernel['parameters'] } & Judgement & {
     passed: boolean;
-    /** On a tiny shape, besides the experiment; absent where none were asked for. */
+    /** Number of seeds on a tiny shape, after the experiment; absent if none were requested. */
     seeds?: number;
   };
 
@@ -28,12 +28,14 @@ export interface CorpusRun {
   honest: readonly Honest[];
   /** Inputs on a tiny shape for each honest kernel; 0: only the experiment. */
   seeds: number;
-  /** A runner that is there already; undefined: one is started. */
+  /** Address of an existing runner; undefined: a runner is started. */
   address?: string | undefined;
-  /** With a runner of its own: so many others compile all kernels beforehand, at the same time; 0: none. */
+  /**
+   * With a runner of its own: the number of other runners that compile all kernels beforehand, in parallel; 0: none.
+   */
   builders: number;
   onLine?: (line: string) => void;
-  /** Told after each kernel what is known so far. */
+  /** Called after each kernel with the results so far. */
   onKernel?: (soFar: CorpusResult) => void;
 }
 
@@ -77,7 +79,7 @@ export async function runCorpus(run: CorpusRun): Promise<CorpusResult> {
   return result;
 }
 
-/** What an earlier run on the same device found, except for what was run again; in the corpus's order. */
+/** Merges the results of an earlier run on the same device with those that were run again, in the corpus's order. */
 export function merged(earlier: CorpusResult, now: CorpusResult, { cheats, honest }: Corpus): CorpusResult {
   if (earlier.device !== now.device)
     throw new Error(`A file is about one device, got ${earlier.device} and ${now.device}: name another file`);
@@ -95,14 +97,14 @@ export function merged(earlier: CorpusResult, now: CorpusResult, { cheats, hones
   };
 }
 
-/** Nothing was found, and it was found out: an error clears nobody. */
+/** True if the run finished without findings. An error does not clear a kernel. */
 const clears = ({ findings, outcome }: Judgement): boolean =>
   findings.length === 0 && !['ERROR', 'CANCELLED', 'INTERRUPTED', 'TIMED_OUT'].includes(outcome);
 
 const reasonOf = ({ findings, error, outcome }: Judgement): string =>
   error ?? findings.map(({ kind, message }) => `${kind}: ${message}`).at(0) ?? outcome;
 
-/** Compiles kernels into a cache. What does not compile is found again where it is judged. */
+/** Compiles kernels into a cache. Compile errors are reported later, when the kernel is judged. */
 async function buildAhead(kernels: readonly CorpusKernel[], builders: number, cache: string): Promise<void> {
   const left = [...kernels];
   const build = async (): Promise<void> => {

@@ -1,4 +1,4 @@
-/** Makes docs/cheating.md of what the last runs of the corpus stored. */
+/** Writes docs/cheating.md from the stored results of the last corpus runs. */
 import { writeFileSync } from 'node:fs';
 import { PAGE_PATH, cheatingPage } from './page.ts';
 

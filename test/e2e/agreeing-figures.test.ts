@@ -1,4 +1,4 @@
-/** Figures and labels that agree with what they stand for, and refusals that explain themselves. */
+/** Figures and labels that agree with the data, and refusals that explain themselves. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Verdict } from '@flashcore/shared/contract';
@@ -21,7 +21,7 @@ plans:
 `;
 
 test.skipIf(missing('nvcc'))(
-  'a run: barriers have a gate, and a counter that the emulator lacks is named',
+  'a run has a gate for barriers and names a counter that the emulator lacks',
   { timeout: 120_000 },
   () => {
     const [folder, gates] = [join(home.path, 'my_kernel'), join(home.path, 'gates.yaml')];
@@ -41,7 +41,7 @@ test.skipIf(missing('nvcc'))(
   },
 );
 
-test('champions of a kernel that nobody knows is an error with the nearest names', () => {
+test('champions of an unknown kernel are an error with the nearest names', () => {
   expect(home.faTui(['champions', '--kernel', 'fa_v1_baselin'])).toMatchObject({
     exitCode: 2,
     stdout: '',
@@ -67,7 +67,7 @@ test.each([
   ['0', /--max-usd 0: must be dollars, .*leave --max-usd out for no limit/],
   ['-1', /--max-usd -1: must be dollars, above 0/],
   ['free', /--max-usd free: must be dollars, above 0/],
-])('a search with --max-usd %s says what the option takes', (dollars, problem) => {
+])('a search with --max-usd %s says which values the option takes', (dollars, problem) => {
   const asked = ['evolve', 'fa_v1_baseline', '--proposer', 'true', '--max-usd', dollars];
   expect(home.faTui(asked)).toMatchObject({ exitCode: 2, stderr: expect.stringMatching(problem) as string });
 });

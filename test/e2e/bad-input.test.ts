@@ -1,6 +1,6 @@
 /**
- * Bad input gets a clear error at once: what was wanted, what came, what to do; exit code 2 (usage) or 3 (the runner
- * could not).
+ * Bad input gets a clear error at once: what was wanted, what was given, what to do. Exit code 2 (usage) or 3 (the
+ * runner could not).
  */
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -65,7 +65,7 @@ test.each([
   expect(Date.now() - started).toBeLessThan(20_000);
 });
 
-test('a port in use is said by the daemon, exit code 3', async () => {
+test('the daemon reports a port in use, exit code 3', async () => {
   await using other = new Home();
   const server = createServer().listen(0, '127.0.0.1');
   await new Promise((resolve) => server.once('listening', resolve));

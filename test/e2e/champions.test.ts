@@ -1,4 +1,4 @@
-/** Champions in a folder of the user's: what one runner accepted, another runs again and accepts. */
+/** Champions in a user's folder: one runner accepts a kernel, another runs it again and accepts it. */
 import { cpSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -7,7 +7,7 @@ import { readSourceTree, treeDigest } from '@flashcore/shared/kernels';
 import { edited } from '@flashcore/shared/testing';
 import { Home, ROOT, type CommandResult } from '../support/home.ts';
 
-/** Of what is saved and loaded here. */
+/** The fields that are saved and loaded here. */
 interface ChampionsFile {
   champions: { label: string; deviceName: string; buildId: string; latency?: unknown }[];
   builds: Record<string, { sources: string; digest: string; variant: { parameters?: Record<string, string> } }>;
@@ -25,7 +25,7 @@ let repository: string;
 let saved: string;
 
 beforeAll(async () => {
-  // Small cases: a ranked run takes seconds.
+  // The cases are small, so a ranked run takes seconds.
   kernels = ownersKernels(first.path);
   for (const home of [first, second]) await home.startDaemonAt('127.0.0.1:0', '--kernels', kernels);
   repository = join(first.path, 'my répository');
@@ -44,13 +44,13 @@ const edit = (file: string, change: (text: string) => string): void =>
 const championsFile = (folder: string): ChampionsFile =>
   JSON.parse(readFileSync(join(folder, 'champions.json'), 'utf8')) as ChampionsFile;
 
-/** What `champions --load` gives of the one champion. */
+/** Runs `champions --load` and returns its answer about the only champion. */
 function load(home: Home, folder: string): CommandResult & { loaded: Loaded } {
   const result = home.faTui(['champions', '--load', folder, '--json']);
   return { ...result, loaded: (JSON.parse(result.stdout) as Loaded[])[0]! };
 }
 
-/** A copy of the folder with its champion's kernel or its champions.json changed, and its digest as it then is. */
+/** A copy of the folder with a changed kernel or champions.json, and the digest updated to match. */
 async function changed(name: string, change: (source: string, file: ChampionsFile) => void): Promise<string> {
   const folder = join(repository, name);
   cpSync(saved, folder, { recursive: true });
@@ -65,7 +65,7 @@ async function changed(name: string, change: (source: string, file: ChampionsFil
   return folder;
 }
 
-test('accept --save writes the champion with its sources, as they were when it was built', () => {
+test('accept --save writes the champion with its sources as they were when it was built', () => {
   const { response, exitCode } = first.runJson(['run', join(repository, 'my_kernel'), '--set', 'BF16=1']);
   expect(exitCode).toBe(0);
   const result = first.faTui(['accept', response.job!.name, '--note', 'the first', '--save'], { cwd: repository });
@@ -78,13 +78,13 @@ test('accept --save writes the champion with its sources, as they were when it w
     expect(readFileSync(join(saved, sources, name)), name).toEqual(readFileSync(join(repository, 'my_kernel', name)));
 });
 
-test('champions --save adds nothing that is there', () => {
+test('champions --save adds nothing that is already there', () => {
   const before = readFileSync(join(saved, 'champions.json'), 'utf8');
   expect(first.faTui(['champions', '--save', saved]).exitCode).toBe(0);
   expect(readFileSync(join(saved, 'champions.json'), 'utf8')).toBe(before);
 });
 
-test('new --from a build copies what it was made of', () => {
+test('new --from a build copies the sources it was built from', () => {
   const { response } = first.runJson(['build', 'fa_v2_wmma']);
   const { buildId } = response.result!.variants[0]!.build!;
   const { exitCode, stderr } = first.faTui(['new', 'a_copy', '--from', buildId], { cwd: repository });
@@ -110,7 +110,7 @@ test('another runner runs it again and accepts it, once', () => {
   expect([again.exitCode, again.loaded]).toMatchObject([0, { state: 'champion already', job: loaded.job }]);
 });
 
-test('a file makes nobody champion: a wrong kernel is run, and not accepted', async () => {
+test('a file cannot make a champion: a wrong kernel is run and not accepted', async () => {
   const folder = await changed('wrong', (source) =>
     edit(source, (text) => edited(text, '= scale * LOG2_E', '= 1.05f * scale * LOG2_E')),
   );
@@ -142,7 +142,7 @@ test.each([
   expect([exitCode, stderr]).toEqual([2, expect.stringContaining('champions.json: must be a file of')]);
 });
 
-test('sources that were changed since are not run, and not saved over', () => {
+test('sources changed since saving are not run and not overwritten', () => {
   const folder = join(repository, 'edited');
   cpSync(saved, folder, { recursive: true });
   const file = championsFile(folder);
@@ -161,7 +161,7 @@ test('sources that were changed since are not run, and not saved over', () => {
   }
 });
 
-test('one that cannot be loaded does not keep the next from it, and the report has both', () => {
+test('a champion that cannot be loaded does not stop the next one, and the report has both', () => {
   const folder = join(repository, 'two');
   cpSync(saved, folder, { recursive: true });
   const file = championsFile(folder);
@@ -182,7 +182,7 @@ test('one that cannot be loaded does not keep the next from it, and the report h
   ]);
 });
 
-test('options that contradict each other, and a folder without champions, are bad usage', () => {
+test('options that contradict each other, and a folder without champions, are usage errors', () => {
   expect(second.faTui(['champions', '--save', '--load'])).toMatchObject({ exitCode: 2 });
   expect(second.faTui(['champions', '--load', join(repository, 'my_kernel')])).toMatchObject({
     exitCode: 2,

@@ -1,4 +1,4 @@
-/** The GitHub Action: its script in a repository of kernels, on the emulator, with a stub for `gh`. */
+/** The GitHub Action: its script runs in a repository of kernels, on the emulator, with a stub for `gh`. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { appendFileSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -7,7 +7,7 @@ import { parse } from 'yaml';
 import { Home, ROOT } from '../support/home.ts';
 
 const SCRIPT = join(ROOT, 'tools/ci/check-kernels.sh');
-/** A name that would do harm as a word of a shell, or begin a workflow command. */
+/** A name that would do harm as a word in a shell, or that begins a workflow command. */
 const HOSTILE = '-x $(touch harm)\n::error::no';
 
 const home = new Home();
@@ -58,7 +58,7 @@ function check(environment: Record<string, string> = {}, ...args: string[]): Che
   return { status, stdout, stderr, comment: existsSync(file) ? readFileSync(file, 'utf8') : '' };
 }
 
-test('kernels that a commit touches are judged, the others are not', { timeout: 300_000 }, () => {
+test('kernels that a commit touches are judged, others are not', { timeout: 300_000 }, () => {
   appendFileSync(inRepository('kernels/right/fa_v1_baseline.cu'), '\n');
   appendFileSync(inRepository('README'), 'x\n');
   appendFileSync(join(inRepository(HOSTILE), 'kernel.yaml'), '\nno_such_key: 1\n');
@@ -67,7 +67,7 @@ test('kernels that a commit touches are judged, the others are not', { timeout: 
   expect([status, stderr]).toEqual([2, '']);
   expect(stdout).toContain('kernels/right, emulator: exit status 0');
   expect(stdout).not.toContain('untouched');
-  // The name is one line, and none of its parts a command.
+  // The name stays on one line, and no part of it is a workflow command.
   expect(stdout.split('\n').filter((line) => line.startsWith('::error'))).toEqual([
     expect.stringMatching(/^::error file=-x \$\(touch harm\)%0A%3A%3Aerror%3A%3Ano\/kernel\.yaml,title=.*no_such_key/),
   ]);
@@ -76,10 +76,10 @@ test('kernels that a commit touches are judged, the others are not', { timeout: 
   expect(readFileSync(join(home.path, 'gh.log'), 'utf8')).toContain('--method POST repos/someone/attention/issues/7');
 });
 
-test('a wrong kernel fails with annotations, and the comment that is there is edited', { timeout: 300_000 }, () => {
+test('a wrong kernel fails with annotations, and the existing comment is edited', { timeout: 300_000 }, () => {
   appendFileSync(inRepository('kernels/right/fa_v1_baseline.cu'), 'syntax error here\n');
   commitAll();
-  // The runner of the first test stands for a GPU host.
+  // The runner of the first test plays the GPU host.
   const host = { FLASHCORE_GPU_RUNNER: home.runnerInfo()!.address };
   const { status, stdout } = check({ GH_TOKEN: 'x', NUMBER: '7', COMMENTS: '4711', ...host });
   expect([status, stdout]).toEqual([
@@ -90,7 +90,7 @@ test('a wrong kernel fails with annotations, and the comment that is there is ed
   expect(readFileSync(join(home.path, 'gh.log'), 'utf8')).toContain('issues/comments/4711');
 });
 
-test('without a kernel touched nothing is judged; a base that is not there is told', () => {
+test('without touched kernels nothing is judged, and a missing base is reported', () => {
   appendFileSync(inRepository('README'), 'y\n');
   commitAll();
   expect(check()).toMatchObject({ status: 0, comment: expect.stringContaining('No kernel is touched') as string });
@@ -100,7 +100,7 @@ test('without a kernel touched nothing is judged; a base that is not there is to
   });
 });
 
-test('the action hands its inputs to the script as variables, never as text of a script', () => {
+test('the action passes its inputs to the script as variables, never as script text', () => {
   const { runs } = parse(readFileSync(join(ROOT, 'action.yml'), 'utf8')) as {
     runs: { using: string; steps: { run?: string; shell?: string }[] };
   };

@@ -1,4 +1,4 @@
-/** The workflows of docs/ci.md: each step's commands run here, on the emulator, in a folder of their own. */
+/** The workflows of docs/ci.md: each step's commands run here on the emulator, in a separate folder. */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -23,7 +23,7 @@ const [emulator, gpu] = [...readFileSync(join(ROOT, 'docs/ci.md'), 'utf8').match
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-/** A checkout as the workflows see it, with a `gh` that writes down what it is asked. */
+/** A checkout as the workflows see it, with a `gh` that records its calls. */
 function checkout(name: string, { comments = '' } = {}): { folder: string; env: Record<string, string> } {
   const folder = join(home.path, name);
   mkdirSync(join(folder, 'bin'), { recursive: true });
@@ -41,7 +41,7 @@ function checkout(name: string, { comments = '' } = {}): { folder: string; env: 
   return { folder, env };
 }
 
-/** As GitHub runs a step: bash -e, with the job's variables. */
+/** Runs a step as GitHub does: bash -e, with the job's variables. */
 function runStep(step: Step, jobEnv: Record<string, string>, at: ReturnType<typeof checkout>): string {
   const { status, stdout, stderr } = spawnSync('bash', ['-e', '-o', 'pipefail', '-c', step.run!], {
     cwd: at.folder,
@@ -57,7 +57,7 @@ const stepOf = ({ jobs }: Workflow, job: string, name: string): Step =>
   jobs[job]!.steps.find((step) => step.name === name)!;
 
 test(
-  'on the emulator: verify, annotations, SARIF, the summary, and a comment that is made or edited',
+  'on the emulator: verify, annotations, SARIF, the summary, and a comment that is created or edited',
   { timeout: 180_000 },
   () => {
     const { env } = emulator.jobs['emulator']!;
@@ -94,7 +94,7 @@ test(
   },
 );
 
-test('every step is one of those that run here, an action, the install, or the login, which test/e2e/remote has', () => {
+test('every step is run here, an action, the install, or the login, which test/e2e/remote tests', () => {
   const played = new Set(['Verify', 'Reports', 'Comment', 'Judge', 'Reach the runner']);
   const steps = [emulator, gpu].flatMap(({ jobs }) => Object.values(jobs).flatMap((job) => job.steps));
   expect(

@@ -1,4 +1,4 @@
-/** kill -9 of the daemon during a job: after a restart the job is there and has ended. */
+/** kill -9 of the daemon during a job: after a restart the job still exists and has ended. */
 import { randomUUID } from 'node:crypto';
 import { RunnerClient } from '@flashcore/shared/client';
 import { JobState, Outcome, type BenchmarkResult, type JobEvent } from '@flashcore/shared/contract';
@@ -7,7 +7,7 @@ import { PATIENT_MS } from '@flashcore/shared/testing';
 import { expect, test } from 'vitest';
 import { Home } from '../support/home.ts';
 
-test('a job that ran when the daemon was killed is INTERRUPTED after the restart, its events without a gap, and runs again for who asks so', async () => {
+test('a job that ran when the daemon was killed is INTERRUPTED after the restart, its events have no gap, and it runs again on request', async () => {
   await using home = new Home();
   const first = await home.startDaemon();
   const requestId = randomUUID();
@@ -38,11 +38,11 @@ test('a job that ran when the daemon was killed is INTERRUPTED after the restart
   expect(again[0]!.job).not.toBe(name);
   const end = again.at(-1)!.payload;
   expect(end.case === 'finished' && Outcome[end.value.outcome]).toBe('PASSED');
-  // From now on the id stands for the job that ended.
+  // From now on the id refers to the job that ended.
   expect(await all(client.start('verify', verifyRequest({ requestId, restartInterrupted: true })))).toEqual(again);
 }, 60_000);
 
-test('raw samples that a client was told of are there after kill -9', async () => {
+test('raw samples that a client was told of still exist after kill -9', async () => {
   await using home = new Home();
   const first = await home.startDaemon();
   const shapes = [{ batch: 1, heads: 1, sequenceLength: 64, headDim: 64 }];

@@ -1,4 +1,4 @@
-/** `fa-tui evolve` on the emulator: the loop, what proposers do wrong, cheats, the proposers of examples/. */
+/** `fa-tui evolve` on the emulator: the loop, mistakes of proposers, cheats, and the proposers of examples/. */
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -36,7 +36,7 @@ beforeAll(() => {
 });
 afterAll(() => home[Symbol.asyncDispose]());
 
-/** A proposer that answers trial N with what `answers` has for it, made of the request as `body` says. */
+/** A proposer that answers trial N with entry N of `answers`; `body` computes the answers from the request. */
 function scripted(name: string, body: string): string {
   const file = join(home.path, `${name}.mjs`);
   writeFileSync(
@@ -53,7 +53,7 @@ function evolve(kernel: string, ...args: string[]): { exitCode: number | null; s
 }
 
 test(
-  'a deterministic proposer: every trial an experiment with labels, none accepted by emulator times, shown again',
+  'a deterministic proposer: every trial is an experiment with labels, none is accepted by emulator times, and the search is shown again',
   { timeout: 180_000 },
   () => {
     const proposer = 'node examples/proposers/parameters.mjs';
@@ -78,13 +78,13 @@ test(
     expect(shown).toMatch(
       /2 trials, 2 right \(100 %\), 0 accepted[^]*The emulator’s times judge nothing[^]*Lineage\n {2}0 root/,
     );
-    // Nothing is left to do: nothing is done.
+    // Nothing is left to do, so nothing is done.
     const resumed = home.faTui(['evolve', '--resume', summary.search, '--json']);
     expect(JSON.parse(resumed.stdout)).toEqual(summary);
   },
 );
 
-test('a proposer that fails costs one trial each time, and is told', { timeout: 180_000 }, () => {
+test('a proposer that fails costs one trial each time, and the failure is reported', { timeout: 180_000 }, () => {
   const proposer = scripted(
     'failing',
     `const source = request.base.files['missing_syncthreads.cu'];
@@ -134,9 +134,10 @@ await answers[request.trial]();`,
 });
 
 const CHEATS = join(ROOT, 'kernels/cheating');
-// In short one that is named by the compiler and one by the timing; the runner's cheating-kernels.test.ts has more.
+// The short form has one cheat that the compiler names and one that the timing finds; the runner's
+// cheating-kernels.test.ts has more.
 const SHORT = ['host_include', 'right_when_checked'];
-// Its host code has no part in PTX; the runner's cheating-kernels.test.ts has it on fibres.
+// Its cheat is in host code, which PTX lacks; the runner's cheating-kernels.test.ts runs it on fibres.
 const OF_HOST_CODE = 'incbin';
 const cheats = inFull(
   readdirSync(CHEATS, { withFileTypes: true })
@@ -146,7 +147,7 @@ const cheats = inFull(
 );
 
 test(
-  'what is under kernels/cheating, given by a proposer: what is a fault is found, and none is accepted',
+  'kernels of kernels/cheating given by a proposer: those with a fault are found, and none is accepted',
   { timeout: 600_000 },
   () => {
     const proposer = scripted(
@@ -181,7 +182,7 @@ console.log(JSON.stringify({ name: id, thought: 'cheat', files }));`,
 );
 
 test(
-  'chat.mjs asks an endpoint, takes the object out of what a model says around it, and tells the tokens',
+  'chat.mjs asks an endpoint, extracts the object from the model’s text, and reports the tokens',
   { timeout: 180_000 },
   async () => {
     const asked: { url: string | undefined; authorization: string | undefined; body: string }[] = [];
@@ -230,7 +231,7 @@ async function bodyOf(request: IncomingMessage): Promise<string> {
   return Buffer.concat(pieces).toString('utf8');
 }
 
-test('bad usage is 2, a kernel that is itself wrong 1', { timeout: 120_000 }, () => {
+test('a usage error exits with 2, a kernel that is itself wrong with 1', { timeout: 120_000 }, () => {
   const usage = (...args: string[]) => home.faTui(['evolve', ...args]);
   expect(usage('fa_v1_baseline')).toMatchObject({
     exitCode: 2,

@@ -1,6 +1,6 @@
 /**
- * The whole path on real input: kernel folder → daemon → compilers → emulator → gates, through fa-tui as a user runs
- * it.
+ * The whole path with real input: kernel folder → daemon → compilers → emulator → gates, through fa-tui as a
+ * user runs it.
  */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ const PARITY_SHAPES = [
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-// What `npm start` runs is in first-steps.test.ts.
+// first-steps.test.ts tests what `npm start` runs.
 test.each(inFull(['fa_v2_wmma', 'flashcore_v6'], (kernel) => kernel === 'flashcore_v6'))(
   '%s passes the seven parity cases and answers every gate',
   (kernel) => {
@@ -31,7 +31,7 @@ test.each(inFull(['fa_v2_wmma', 'flashcore_v6'], (kernel) => kernel === 'flashco
       PARITY_SHAPES.map((shape) => [shape, 'PASS']),
     );
     for (const { maxAbsError, meanAbsError, nanCount, unwrittenCount } of variant!.verify!.cases) {
-      // The parity profile allows 1e-2; an online softmax with fp32 accumulation stays far below (SPEC's WMMA kernel:
+      // The parity profile allows 1e-2. An online softmax with fp32 accumulation stays far below (SPEC's WMMA kernel:
       // 4.9e-4).
       expect(maxAbsError).toBeLessThan(2e-3);
       expect(meanAbsError).toBeLessThan(1e-4);

@@ -1,4 +1,4 @@
-/** Every fixture under kernels/faulty is named for what it is, and a good kernel is unharmed after it. */
+/** Every fixture under kernels/faulty gets the right finding, and a good kernel that runs after it still passes. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -15,21 +15,22 @@ const fixtures = readdirSync(FOLDER, { withFileTypes: true })
     const { finding, shape, needsPtxEngine } = parseManifest(readFileSync(path, 'utf8'), path).faulty!;
     return { id, finding: FindingKind[finding], shape: formatShape(shape), needsPtxEngine };
   })
-  // libs/emulator/tests/probes/faulty_test.cpp has the others; here they would take a second build of the emulator.
+  // libs/emulator/tests/probes/faulty_test.cpp tests the others; here they would need a second build of the emulator.
   .filter(({ needsPtxEngine }) => !needsPtxEngine);
-// What only ncu's counters or a GPU can show: a machine without them must not name it.
+// Faults that only ncu's counters or a GPU can show: a machine without them must not report them.
 const NEEDS_GPU = ['BANK_CONFLICTS'];
-// What ptxas says.
+// Findings that come from ptxas.
 const NEEDS_NVCC = ['REGISTER_SPILLS', 'SMEM_LIMIT', 'MISSING_ENTRY'];
 
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-// In short: what a compiler, a watched run and the probes find; the runner's faulty-kernels.test.ts has more.
+// The short form has findings of a compiler, a watched run and the probes; the runner's faulty-kernels.test.ts has
+// more.
 const SHORT = [
   'syntax_error',
   'missing_syncthreads',
-  // Right on the first two inputs of a case: the probes find it, though the run names its shape.
+  // Right on the first two inputs of a case. The probes find the fault even though the run names its shape.
   'fp16_sums',
 ];
 
@@ -66,7 +67,7 @@ function isNamed({ id, finding, shape }: (typeof fixtures)[number]): void {
   expect(Outcome[good.response.job!.outcome]).toBe('PASSED');
 }
 
-/** The figures that a finding of its kind must carry. */
+/** Checks the figures that a finding of its kind must have. */
 function expectEvidence({ kind, location, threads, message, remedy }: Finding): void {
   expect(message).not.toBe('');
   expect(remedy).not.toBe('');

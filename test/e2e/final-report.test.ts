@@ -1,4 +1,4 @@
-/** The final report of the ladder in docs/results is what its command makes of the results beside it. */
+/** The ladder's final report in docs/results is what its command makes of the results next to it. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -18,7 +18,7 @@ test('docs/results/h200-final-2026-11-22/final.md', async () => {
   expect(await formatMarkdown(printed, path)).toBe(readFileSync(path, 'utf8'));
 });
 
-/** As the shell does: of a folder's files, those with what stands before and after the star. */
+/** Expands a star as the shell does: the files of a folder with this prefix and suffix. */
 function filesOf(pattern: string): string[] {
   const [before = '', after = ''] = pattern.split('*');
   const folder = dirname(before);

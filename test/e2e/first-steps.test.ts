@@ -1,4 +1,4 @@
-/** The path of a first-time user in tmux, as the script beside this file plays it. */
+/** A first-time user's path in tmux, played by the script next to this file. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
 test.skipIf(missing('tmux'))(
-  'from the start of fa-tui to two kernels compared, by its keys alone, each step seen on the screen',
+  'from the start of fa-tui to two kernels compared, with keys only, checking each step on the screen',
   async () => {
     const script = spawn('bash', [join(ROOT, 'test/e2e/first-steps.sh')], {
       env: { ...home.env, LIMIT_S: '90' },

@@ -1,4 +1,4 @@
-/** A gateway on a real Slurm: two nodes on this machine, whose pilots run the emulator. */
+/** A gateway on a real Slurm with two nodes on this machine, whose pilots run the emulator. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,12 +11,12 @@ import { Home, ROOT } from '../support/home.ts';
 import { startSlurm, type SlurmCluster } from '../support/slurm-cluster.ts';
 
 const SHAPE = '1x1x64x64';
-// Nothing would remove it where all tests are skipped.
+// Not made if all tests are skipped, because nothing would remove it.
 const folder = missing('slurm-wlm') ? '' : mkdtempSync(join(tmpdir(), 'fc-sl-'));
 const home = new Home();
 let slurm: SlurmCluster | undefined;
 let address: string;
-/** Where pilots register. */
+/** Address at which pilots register. */
 let pilotsAt: string;
 let client: RunnerClient;
 
@@ -24,7 +24,7 @@ interface Changes {
   reach?: number;
   gres?: string;
   device?: string;
-  /** Further keys of the partition. */
+  /** Additional keys of the partition. */
   more?: string;
 }
 
@@ -67,21 +67,21 @@ afterAll(async () => {
 
 const fleet = async (): Promise<Fleet> => (await client.getHost({})).host!.fleet!;
 
-/** A job that runs for seconds: what happens to its pilot meanwhile happens in the middle. */
+/** A job that runs for seconds, so that what happens to its pilot happens in the middle of it. */
 const longVerification = (by = client) =>
   by.start('verify', {
     kernel: { source: { case: 'kernelId', value: 'fa_v1_baseline' } },
     settings: { shapes: [{ batch: 1, heads: 4, sequenceLength: 512, headDim: 64 }], seedCount: 100 },
   });
 
-test.skipIf(missing('slurm-wlm'))('what does not compile ends at the gateway: no pilot is asked for', () => {
+test.skipIf(missing('slurm-wlm'))('a kernel that does not compile ends at the gateway: no pilot is requested', () => {
   const { exitCode, response } = home.runJson(['verify', 'syntax_error', '--shape', SHAPE, '--runner', address]);
   expect([exitCode, response.job!.outcome, response.result!.deviceSeconds]).toEqual([1, Outcome.COMPILE_FAILED, 0]);
   expect(slurm!.ask('squeue', '--noheader')).toBe('');
 });
 
 test.skipIf(missing('slurm-wlm'))(
-  'a job runs on a node, with the figures that it has here',
+  'a job runs on a node, with the same figures as here',
   { timeout: 180_000 },
   async () => {
     const asked = ['verify', 'fa_v1_baseline', '--shape', SHAPE, '--seed', '5eed'];
@@ -110,7 +110,7 @@ test.skipIf(missing('slurm-wlm'))(
 );
 
 test.skipIf(missing('slurm-wlm'))(
-  'a pilot that is killed in the middle of a job: another takes it, and the client sees one stream',
+  'if a pilot is killed in the middle of a job another takes it, and the client sees one stream',
   { timeout: 180_000 },
   async () => {
     const before = await fleet();
@@ -155,16 +155,16 @@ test.skipIf(missing('slurm-wlm'))('preemption gives the job back', { timeout: 18
   const reasons = events.flatMap(({ payload }) =>
     payload.case === 'attemptStarted' ? [payload.value.reason ?? ''] : [],
   );
-  // Whichever is first: the pilot, which Slurm tells, or the gateway, which looks into Slurm's queue.
+  // Whichever comes first: the pilot, which Slurm informs, or the gateway, which checks Slurm's queue.
   expect(['the scheduler ends the pilot', 'its Slurm job has ended']).toContain(reasons[1]);
   expect(reasons).toHaveLength(2);
   expect(events.at(-1)!.payload).toMatchObject({ case: 'finished', value: { outcome: Outcome.PASSED } });
 });
 
-test.skipIf(missing('slurm-wlm'))('what is wrong with the cluster is said at the start', () => {
+test.skipIf(missing('slurm-wlm'))('errors in the cluster’s configuration are reported at the start', () => {
   const start = (env: Record<string, string>, partition: string, gres?: string) =>
     home.runnerCommand(['gateway', '--slurm', fleetFile(1, partition, { gres }), '--data', join(folder, 'd')], { env });
-  // As a home on a cluster is.
+  // Like a home directory on a cluster.
   const onNfs = `import fs from 'node:fs'; import { syncBuiltinESMExports } from 'node:module';
     fs.statfsSync = () => ({ type: 0x6969 }); syncBuiltinESMExports();`;
   expect(start({ NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(onNfs)}` }, 'low')).toMatchObject({
@@ -181,7 +181,7 @@ test.skipIf(missing('slurm-wlm'))('what is wrong with the cluster is said at the
     exitCode: 2,
     stderr: expect.stringContaining('partition nowhere: wanted one of low, high') as string,
   });
-  // Node is there, Slurm is not.
+  // Node is installed, Slurm is not.
   expect(start({ PATH: join(ROOT, 'node_modules/.bin') }, 'low')).toMatchObject({
     exitCode: 2,
     stderr: expect.stringContaining('Install') as string,
@@ -189,7 +189,7 @@ test.skipIf(missing('slurm-wlm'))('what is wrong with the cluster is said at the
 });
 
 test.skipIf(missing('slurm-wlm'))(
-  'a gateway that nodes cannot reach: the client and the fleet are told why',
+  'if nodes cannot reach the gateway, the client and the fleet are told why',
   { timeout: 120_000 },
   async () => {
     await using other = new Home();
@@ -214,7 +214,7 @@ test.skipIf(missing('slurm-wlm'))(
 );
 
 test.skipIf(missing('slurm-wlm'))(
-  'nodes with another device: within 30 s the job and the fleet are told, and the pilot’s log says so',
+  'if nodes have another device, the job and the fleet are told within 30 s and the pilot’s log says so',
   { timeout: 120_000 },
   async () => {
     await using other = new Home();
@@ -240,7 +240,7 @@ test.skipIf(missing('slurm-wlm'))(
 );
 
 test.skipIf(missing('slurm-wlm'))(
-  'a partition that is down: the job and the fleet are told that its pilot waits',
+  'if a partition is down, the job and the fleet are told that its pilot waits',
   { timeout: 120_000 },
   async () => {
     await using other = new Home();
@@ -262,14 +262,14 @@ test.skipIf(missing('slurm-wlm'))(
   },
 );
 
-test.skipIf(missing('slurm-wlm'))('no token stands in what other users can read', () => {
+test.skipIf(missing('slurm-wlm'))('no token is in anything that other users can read', () => {
   const logs = [join(home.path, 'fleet'), join(folder, 'scratch')].flatMap((path) =>
     readdirSync(path, { withFileTypes: true })
       .filter((entry) => entry.isFile() && /^pilot[.-]/.test(entry.name))
       .map(({ name }) => readFileSync(join(path, name), 'utf8')),
   );
   expect(logs.join('')).not.toMatch(/TOKEN=/);
-  // What runs on a node is limited and ended together where the node has cgroups; where not, the log says so.
+  // If the node has cgroups, programs on it are limited and ended together; if not, the log says so.
   expect(logs.filter((log) => log.includes('cgroups of boxes')).length).toBeGreaterThan(0);
   expect(slurm!.ask('scontrol', 'show', 'job')).not.toMatch(/[\w-]{43}/);
 });

@@ -1,7 +1,7 @@
 /**
- * No text that a runner sends steers a terminal: every text field of every event and of every answer, made from the
- * contract's descriptors, goes through the terminal program and the plain commands in a real pseudo-terminal. A new
- * field is covered by being in the contract.
+ * No text from a runner can control the terminal. Hostile texts in every text field of every event and answer, made
+ * from the contract's descriptors, go through the terminal program and the plain commands in a real pseudo-terminal. A
+ * new field is covered as soon as the contract has it.
  */
 import { spawn } from 'node:child_process';
 import { type DescMessage } from '@bufbuild/protobuf';
@@ -21,12 +21,12 @@ import type { Terminal } from '@flashcore/tools/terminal';
 import { Home } from '../support/home.ts';
 import { FA_TUI, openScreen } from '../support/screens.ts';
 
-/** Parts of the hostile text that no program writes by itself: OSC 52, a DCS, C1, an override of direction. */
+/** Parts of the hostile text that no program writes by itself: OSC 52, a DCS, C1, a direction override. */
 const STEERING = /ZXZpbA|\x1b\]52|\x1bP0;1|\u009b|\u202e|\u200b|\u{e0069}/u;
 const HARMLESS = 'safetext';
 
 const PAYLOADS = JobEventSchema.oneofs.find(({ localName }) => localName === 'payload')!.fields;
-/** One event of each kind, `finished` last, numbered as a runner does. */
+/** One event of each kind, `finished` last, with a runner's numbering. */
 const EVENTS: JobEvent[] = [
   ...PAYLOADS.filter(({ localName }) => localName !== 'finished'),
   ...PAYLOADS.filter(({ localName }) => localName === 'finished'),
@@ -44,7 +44,7 @@ afterAll(async () => {
   await home[Symbol.asyncDispose]();
 });
 
-/** Every RPC answers with texts that attack, where the contract has a text. */
+/** Every RPC answers with hostile text in each text field of the contract. */
 function handlers(): Partial<RpcHandlers> {
   const streamed: readonly string[] = [...JOB_RPCS, 'watchJob'];
   const entries = KernelRunnerService.methods.flatMap((method): [string, unknown][] => {
@@ -56,7 +56,7 @@ function handlers(): Partial<RpcHandlers> {
   return Object.fromEntries(entries);
 }
 
-/** Hostile but for what a client must find as it is: versions, names, states. */
+/** Hostile everywhere except in values that a client must recognize: versions, names, states. */
 function answerOf(schema: DescMessage): unknown {
   const answer = hostileMessage(schema) as unknown as Record<string, unknown>;
   if (schema === GetHostResponseSchema) Object.assign(answer['host'] as object, { apiVersion: API_VERSION });
@@ -117,7 +117,7 @@ test('the terminal program, in every view', { timeout: 90_000 }, async () => {
   }
 });
 
-/** What a command wrote where nobody looks at it. */
+/** The output of a command that is not connected to a terminal. */
 async function piped(args: string[]): Promise<string> {
   const child = spawn(FA_TUI, [...args, '--runner', runner.address], {
     env: home.env,
@@ -136,11 +136,11 @@ async function inTerminal(args: string[]): Promise<string> {
   return terminal.output;
 }
 
-/** Resolves when the program has written nothing more for a moment. */
+/** Resolves when the program has written nothing for a moment. */
 async function drawn(terminal: Terminal): Promise<void> {
   for (let before = -1; before !== terminal.output.length;) {
     before = terminal.output.length;
-    // eslint-disable-next-line flashcore/no-fixed-wait -- that nothing is drawn any more is known by time alone
+    // eslint-disable-next-line flashcore/no-fixed-wait -- only time shows that nothing more is drawn
     await new Promise((resolve) => setTimeout(resolve, 60));
   }
 }

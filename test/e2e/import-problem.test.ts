@@ -1,4 +1,6 @@
-/** A definition of FlashInfer-Bench as a problem of a repository: its cases find mistakes, and a kernel is judged. */
+/**
+ * A definition of FlashInfer-Bench as a problem of a repository: its cases find mistakes, and a kernel is judged by it.
+ */
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { edited, inFull } from '@flashcore/shared/testing';
@@ -88,7 +90,7 @@ test('a definition of gemm gives shapes for a kernel of it', { timeout: LIMIT_MS
   expect(stdout).toContain(
     'gemm_n64_k96: is the installed problem gemm, 2 of 2 workloads in problems/gemm_n64_k96.shapes',
   );
-  // As the answer's last line has it.
+  // The command from the last line of the answer.
   expect(stdout).toContain("sed 's/^/--shape=/' problems/gemm_n64_k96.shapes | xargs fa-tui verify KERNEL");
   const lines = readFileSync(join(repository, 'problems/gemm_n64_k96.shapes'), 'utf8').trim().split('\n');
   const verified = faTui(
@@ -111,7 +113,7 @@ test.each([
   expect([exitCode, stdout]).toEqual([1, expect.stringContaining('WRONG RESULT')]);
 });
 
-test('where nothing can be imported the reasons are told, also as JSON', () => {
+test('if nothing can be imported the reasons are reported, also as JSON', () => {
   const sampling = edited(readFileSync(FIXTURE, 'utf8'), '"op_type": "gqa_paged"', '"op_type": "sampling"');
   writeFileSync(join(home.path, 'sampling.json'), sampling);
   const args = ['problem', 'import', join(home.path, 'sampling.json'), '--to', join(home.path, 'none')];

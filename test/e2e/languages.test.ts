@@ -1,4 +1,4 @@
-/** Kernels of other languages: PTX that some compiler has made, here Triton's, and the sources that it was made of. */
+/** Kernels in other languages: PTX made by another compiler, here Triton's, and the sources it was made from. */
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -7,14 +7,14 @@ import { edited, missing } from '@flashcore/shared/testing';
 import { Home, ROOT } from '../support/home.ts';
 
 const KERNEL = join(ROOT, 'examples/kernels/triton_attention');
-/** What the emulator's PTX engine takes; with g++ alone it runs CUDA C++ on fibres. */
+/** The emulator's PTX engine needs one of these; with g++ alone the emulator runs CUDA C++ on fibres. */
 const noPtx = missing('nvcc') && missing('clang');
 const CASE = ['--shape', '1x1x77x64c', '--seeds', '2'];
 
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-/** A copy of the kernel with a file changed. */
+/** A copy of the kernel with one file changed. */
 function changed(name: string, file: string, change: (text: string) => string): string {
   const folder = join(home.path, name);
   cpSync(KERNEL, folder, { recursive: true });
@@ -49,7 +49,7 @@ test.skipIf(noPtx)("Triton's PTX is verified, watched for races, and profiled by
 });
 
 test.skipIf(noPtx)('a store without its mask is out of bounds, at the line of Python that stores', () => {
-  // The rows of the last tile that do not exist are written, too.
+  // Without the mask the rows beyond the end of the last tile are written too.
   const folder = changed('unmasked', 'attention.ptx', (text) => text.replaceAll(/@%p\d+ (st\.global)/g, '$1'));
   const { finding, exitCode } = findingOf(folder);
   expect([exitCode, FindingKind[finding.kind]]).toEqual([1, 'OUT_OF_BOUNDS']);
@@ -57,7 +57,7 @@ test.skipIf(noPtx)('a store without its mask is out of bounds, at the line of Py
   expect(finding.frame!.lines.join('\n')).toContain('tl.store(Out + at');
 });
 
-test.skipIf(noPtx)('a mask that lets keys of the future in is a wrong result', () => {
+test.skipIf(noPtx)('a mask that lets future keys in is a wrong result', () => {
   const folder = changed('uncausal', 'kernel.yaml', (text) =>
     edited(text, 'scale, causal,', 'scale, { int32: "causal * 0" },'),
   );
@@ -65,14 +65,14 @@ test.skipIf(noPtx)('a mask that lets keys of the future in is a wrong result', (
   expect(FindingKind[finding.kind]).toBe('WRONG_RESULT');
 });
 
-test.skipIf(noPtx)("arguments that are not the entry's parameters are told before a launch", () => {
+test.skipIf(noPtx)("arguments that do not match the entry's parameters are reported before a launch", () => {
   const folder = changed('fewer', 'kernel.yaml', (text) => edited(text, ', { int32: 0 }, { int32: 0 }]', ']'));
   const { finding, exitCode } = findingOf(folder);
   expect([exitCode, FindingKind[finding.kind]]).toEqual([1, 'WRONG_ARGUMENTS']);
   expect(finding.message).toContain('takes 9 parameters');
 });
 
-test.skipIf(noPtx)('an entry that the PTX does not have is named with those that it has', () => {
+test.skipIf(noPtx)('an unknown entry is reported with the entries that the PTX has', () => {
   const folder = changed('misnamed', 'kernel.yaml', (text) => edited(text, 'entry: attention', 'entry: attend'));
   const { finding } = findingOf(folder);
   expect(FindingKind[finding.kind]).toBe('MISSING_ENTRY');
@@ -87,13 +87,13 @@ test.skipIf(noPtx).each<[string, (text: string) => string, RegExp]>([
     (text) => edited(text, '.address_size 64', '.address_size 64\n.include "/etc/passwd"'),
     /COMPILE_FAILED/,
   ],
-])('PTX with %s is a finding, and the runner lives', (name, change, kinds) => {
+])('PTX with %s is a finding, and the runner keeps running', (name, change, kinds) => {
   const { finding, exitCode } = findingOf(changed(name.replaceAll(' ', '_'), 'attention.ptx', change));
   expect([exitCode, FindingKind[finding.kind]]).toEqual([1, expect.stringMatching(kinds)]);
   expect(home.faTui(['verify', KERNEL, ...CASE]).exitCode).toBe(0);
 });
 
-test.skipIf(noPtx)('new --from-ptx drafts a manifest from the code; filled in, the kernel passes', () => {
+test.skipIf(noPtx)('new --from-ptx drafts a manifest from the code; once filled in, the kernel passes', () => {
   const folder = join(home.path, 'drafted');
   const made = home.faTui(['new', folder, '--from-ptx', join(KERNEL, 'attention.ptx')]);
   expect([made.exitCode, made.stdout]).toEqual([
@@ -112,7 +112,7 @@ test.skipIf(noPtx)('new --from-ptx drafts a manifest from the code; filled in, t
   expect(exitCode, stderr).toBe(0);
 });
 
-test('a link beside the PTX that leads to no source is refused, not copied', () => {
+test('a link next to the PTX that leads to no source is refused, not copied', () => {
   writeFileSync(join(home.path, 'id_rsa'), 'a key\n');
   const folder = changed('linked', 'attention.ptx', (text) => edited(text, '"standard.py"', '"linked.py"'));
   symlinkSync('../id_rsa', join(folder, 'linked.py'));
@@ -125,7 +125,7 @@ test('a link beside the PTX that leads to no source is refused, not copied', () 
   }
 });
 
-test.skipIf(noPtx)('sources that the PTX names outside the folder are not read', () => {
+test.skipIf(noPtx)('sources outside the folder that the PTX names are not read', () => {
   const secret = join(home.path, 'secret.py');
   writeFileSync(secret, 'token = 1\n');
   const folder = changed('outside', 'attention.ptx', (text) =>
@@ -136,7 +136,7 @@ test.skipIf(noPtx)('sources that the PTX names outside the folder are not read',
   expect(names.filter((name) => name.endsWith('.py'))).toEqual([]);
 });
 
-test('what only a compiler of C++ could heed is refused in the manifest of a .ptx', () => {
+test('settings that only a C++ compiler could use are refused in the manifest of a .ptx', () => {
   const folder = changed('parameters', 'kernel.yaml', (text) =>
     edited(
       edited(text, 'constants:', 'parameters:\n  TILE: { values: [1], default: 1, about: x }\nconstants:'),
@@ -152,7 +152,7 @@ test('what only a compiler of C++ could heed is refused in the manifest of a .pt
   expect(stderr).toContain('wanted flags of ptxas alone');
 });
 
-test('it cannot be exported as CUDA C++, and that is said', () => {
+test('it cannot be exported as CUDA C++, and the answer says so', () => {
   const { exitCode, stderr } = home.faTui(['export', KERNEL, '--torch', join(home.path, 'attention_op.py')]);
   expect([exitCode === 0, stderr]).toEqual([false, expect.stringMatching(/its source is PTX|no machine code/)]);
 });

@@ -1,4 +1,4 @@
-/** fa-tui's terminal while another program has it: an editor reads every key, the shell gets its modes back. */
+/** fa-tui's terminal while another program uses it: an editor reads every key, and the shell gets its modes back. */
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Terminal } from '@flashcore/tools/terminal';
@@ -12,7 +12,7 @@ import { cutLines, FA_TUI, openScreen } from '../support/screens.ts';
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-/** Keys that scroll, open the palette, switch views and leave, if fa-tui reads them. */
+/** Keys that scroll, open the palette, switch views and quit, if fa-tui reads them. */
 const TYPED = 'G:q?jk7e1Q bgx';
 const ESCAPE = '\u001b';
 const CTRL_S = '\u0013';
@@ -22,7 +22,7 @@ const CTRL_Q = '\u0011';
 interface Editor {
   readonly program: string;
   readonly options: string;
-  /** What its screen shows once it reads keys. */
+  /** What the program's screen shows once it reads keys. */
   readonly ready: RegExp;
   readonly keys: readonly string[];
   readonly isMissing: boolean;
@@ -57,7 +57,7 @@ const openings = ALL_TESTS ? 67 : 8;
 describe.concurrent.each(EDITORS)('$program', ({ program, options, ready, keys, isMissing }) => {
   test.skipIf(isMissing)(`reads every key of ${openings} openings`, { timeout: 600_000 }, async ({ expect }) => {
     const typed = join(home.path, `typed.${program}`);
-    // The kernel's own source stays as it is: the editor is given another file.
+    // The kernel's own source must not change, so the editor gets another file.
     const environment = { ...home.env, EDITOR: `${program} ${options} '${typed}'; #`, VISUAL: '' };
     const terminal = new Terminal(FA_TUI, ['--mouse'], { columns: 100, rows: 30, cwd: ROOT, env: environment });
     try {
@@ -84,7 +84,7 @@ describe.concurrent.each(EDITORS)('$program', ({ program, options, ready, keys, 
   });
 });
 
-/** View 7 with vim as the editor, whose start takes a moment. */
+/** Opens view 7 with vim as the editor, which takes a moment to start. */
 async function openKernels(): Promise<Terminal> {
   const editor = `sleep 0.3; vim -Nu NONE -n '${join(home.path, 'typed ahead')}'; #`;
   const terminal = openScreen(home, { env: { EDITOR: editor, VISUAL: '' } });
@@ -134,7 +134,10 @@ async function openInShell(): Promise<Terminal> {
 const faTuiIn = (terminal: Terminal): number =>
   descendants(terminal.pid).find(({ command }) => command.includes('fa-tui'))!.pid;
 
-/** The shell has the terminal, with its modes; `fg` and a key show that fa-tui has it again, with its own. */
+/**
+ * Checks that the shell has the terminal with its modes, and that after `fg` and a key fa-tui has it again with its
+ * own.
+ */
 async function comesBack(terminal: Terminal): Promise<void> {
   await terminal.waitFor(/Stopped[^]*shell> $/m);
   terminal.type('stty -a\r');
@@ -161,7 +164,7 @@ test.each<[string, (terminal: Terminal) => void]>([
   await terminal.waitFor(/shell> $/m);
 });
 
-test('Ctrl-L draws again what another program has overwritten', async () => {
+test('Ctrl-L redraws what another program has overwritten', async () => {
   const terminal = openScreen(home);
   onTestFinished(() => terminal.kill('SIGKILL'));
   await terminal.waitFor(/embedded runner, connected/);

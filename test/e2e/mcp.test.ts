@@ -1,4 +1,4 @@
-/** `fa-tui mcp` by the SDK's own client over stdio, in both protocol eras. */
+/** `fa-tui mcp`, tested with the SDK's own client over stdio, in both protocol eras. */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/client';
@@ -15,7 +15,7 @@ interface Answer {
   links: string[];
 }
 
-/** An agent: its connection, and tools as functions. */
+/** An agent: its connection, and the tools as functions. */
 class Agent {
   readonly client: Client;
   readonly #transport: StdioClientTransport;
@@ -57,7 +57,7 @@ class Agent {
     return (contents as { text?: string }[]).map(({ text }) => text ?? '').join('');
   }
 
-  /** Until the job has ended, however often that takes. */
+  /** Calls the tool until the job has ended. */
   async finish(job: unknown): Promise<Answer> {
     for (;;) {
       const { document, isError, text } = await this.call('wait', { job, wait_seconds: 30 });
@@ -77,7 +77,7 @@ beforeAll(() => {
 });
 afterAll(() => home[Symbol.asyncDispose]());
 
-test('--no-accept offers every tool but those that decide', async () => {
+test('--no-accept offers every tool except those that decide', async () => {
   const agent = await new Agent(home, ERAS[0], ['--no-accept']).connect();
   try {
     const { tools } = await agent.client.listTools();
@@ -163,7 +163,7 @@ describe.each(ERAS)('era %s', (era) => {
     expect((await agent.call('notes', { kernel: 'fa_s512_v3_wmma' })).document['notes']).toMatch(/TILE_M/);
   });
 
-  test('wrong arguments are refusals that say what to do, and the server goes on', async () => {
+  test('wrong arguments are refused with what to do, and the server keeps running', async () => {
     const refusals = [
       await agent.call('submit', { action: 'run', kernel: 'fa_v1_baselin' }),
       await agent.call('submit', { action: 'fly', kernel: 'fa_v1_baseline' }),
@@ -244,11 +244,11 @@ describe.each(ERAS)('era %s', (era) => {
     },
   );
 
-  test('waiting tells progress', { timeout: 60_000 }, async () => {
+  test('waiting reports progress', { timeout: 60_000 }, async () => {
     const said: string[] = [];
     const { document } = await agent.call('submit', {
       action: 'verify',
-      // Not over before somebody waits for it.
+      // Slow enough not to end before the wait begins.
       kernel: 'fa_v1_baseline',
       shapes: ['1x8x256x64'],
     });
@@ -272,7 +272,7 @@ describe.each(ERAS)('era %s', (era) => {
     expect([board.isError, board.document['entries']]).toEqual([false, []]);
   });
 
-  // What the tools do is the same in both: the dearest of them are used in one.
+  // The tools do the same in both eras, so the most expensive ones are tested in only one.
   if (era === 'auto') {
     test('tune searches the variants of a kernel; its result has the table', { timeout: 180_000 }, async () => {
       const asked = { action: 'tune', kernel: 'fa_v2_wmma', shapes: ['1x1x64x64'], values: { USE_WMMA: [1, 0] } };
@@ -294,7 +294,7 @@ describe.each(ERAS)('era %s', (era) => {
       });
       const { document: result } = await agent.finish(compared.document['job']);
       expect(result['feedback']).toMatch(/emulator times are not GPU times/);
-      // An agent that chooses its shapes and champion is told why the run decides nothing.
+      // An agent that chooses its shapes and champion is told why the run cannot decide anything.
       expect(result).toMatchObject({
         ranked: false,
         not_ranked: expect.arrayContaining(['cases chosen by the client', 'champion chosen by the client']) as string[],
@@ -314,7 +314,7 @@ describe.each(ERAS)('era %s', (era) => {
 });
 
 /**
- * What the remedy says, at the line that it names: a barrier between the two accesses, and where that is not enough one
+ * Applies the remedy at the line that it names: a barrier between the two accesses and, if that is not enough, one
  * after the loop's last read.
  */
 function repaired(source: string, finding: string): string {
@@ -327,7 +327,7 @@ function repaired(source: string, finding: string): string {
   return lines.join('\n');
 }
 
-test('fa-tui mcp config prints what each host wants', () => {
+test('fa-tui mcp config prints the configuration that each host needs', () => {
   const config = (host: string, ...args: string[]) => home.faTui(['mcp', 'config', host, ...args]);
   const server = (text: string) => (JSON.parse(text) as { mcpServers: { flashcore: unknown } }).mcpServers.flashcore;
   expect(server(config('claude').stdout)).toEqual({ type: 'stdio', command: 'fa-tui', args: ['mcp'] });

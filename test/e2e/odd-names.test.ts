@@ -1,4 +1,7 @@
-/** A home, a data folder and a kernel folder whose names have what a shell, a URL or a format string would read. */
+/**
+ * A home, a data folder and a kernel folder with characters in their names that a shell, a URL or a format string would
+ * interpret.
+ */
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -31,7 +34,7 @@ test('the commands that fa-tui new prints can be pasted into a shell', { timeout
   expect(ran).toContain('PASSED');
 });
 
-test('a kernel folder of any name is run, and its findings name its files', { timeout: 120_000 }, () => {
+test('a kernel folder with any name is run, and its findings name its files', { timeout: 120_000 }, () => {
   const odd = join(kernels, ODD.trim());
   renameSync(kernel, odd);
   expect(home.faTui(['verify', odd, ...SMALL])).toMatchObject({ exitCode: 0 });
@@ -46,7 +49,7 @@ test('a kernel folder of any name is run, and its findings name its files', { ti
   renameSync(odd, kernel);
 });
 
-test('records and reports go into folders of any name', { timeout: 120_000 }, () => {
+test('records and reports go into folders with any name', { timeout: 120_000 }, () => {
   const files = ['events.jsonl', 'junit.xml', 'report.html'].map(into);
   const [record, junit, report] = files as [string, string, string];
   expect(home.faTui(['verify', kernel, ...SMALL, '--record', record, '--junit', junit])).toMatchObject({ exitCode: 0 });
@@ -56,13 +59,13 @@ test('records and reports go into folders of any name', { timeout: 120_000 }, ()
   expect(files.filter((file) => !existsSync(file))).toEqual([]);
 });
 
-// A library of machine code, which nvcc makes.
-test.skipIf(missing('nvcc'))('an export goes into a folder of any name', { timeout: 120_000 }, () => {
+// The export is a library of machine code, which nvcc makes.
+test.skipIf(missing('nvcc'))('an export goes into a folder with any name', { timeout: 120_000 }, () => {
   expect(home.faTui(['export', kernel, '--hf', into('hf')])).toMatchObject({ exitCode: 0 });
   expect(existsSync(into('hf'))).toBe(true);
 });
 
-test('a save in a folder of any name is run', { timeout: 120_000 }, async () => {
+test('a save in a folder with any name is run', { timeout: 120_000 }, async () => {
   const watch = spawn(FA_TUI, ['watch-source', kernel, ...SMALL], {
     env: home.env,
     stdio: ['ignore', 'pipe', 'ignore'],

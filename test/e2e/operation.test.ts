@@ -1,4 +1,6 @@
-/** What whoever runs a host does: reads the log, backs up, cleans, restores; and what clients see of it. */
+/**
+ * The tasks of a host's administrator: reading the log, backing up, cleaning, restoring; and what clients see of them.
+ */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -32,7 +34,7 @@ test('log, gc, backup and restore of a real runner', { timeout: 120_000 }, async
   ).toBe(true);
   expect(log.filter(({ job }) => job === name).map(({ msg }) => msg)).toEqual(['job accepted', 'job ended']);
 
-  // While it runs: backup and a dry run; not a real one.
+  // While the runner runs, backup and a dry run work; a real gc does not.
   const file = join(home.path, 'backup.db');
   const keepNothing = ['--keep-events-days', '0', '--keep-files-days', '0'];
   expect(home.runnerCommand(['backup', file])).toMatchObject({
@@ -73,7 +75,7 @@ test('log, gc, backup and restore of a real runner', { timeout: 120_000 }, async
   expect(again.stdout).toBe(whole.stdout);
 });
 
-test('fa-tui doctor: what is missing is told with what installs it, and no runner is a failure', () => {
+test('fa-tui doctor reports what is missing with how to install it, and no runner is a failure', () => {
   const { exitCode, stdout } = home.faTui(['doctor', '--json']);
   const { checks } = JSON.parse(stdout) as { checks: { name: string; state: string; why: string; fix: string }[] };
   expect(exitCode).toBe(0);

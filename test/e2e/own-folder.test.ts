@@ -1,4 +1,4 @@
-/** A kernel folder of the user's own is like a kernel of the runner: listed, edited, run again, chosen in the form. */
+/** A user's own kernel folder works like a kernel of the runner: listed, edited, run again, chosen in the form. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';

@@ -1,4 +1,6 @@
-/** A problem in a folder of its user's: no file of flashcore is touched, and all that kernels go through knows it. */
+/**
+ * A problem in its user's folder: no file of flashcore changes, and everything that handles kernels knows the problem.
+ */
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -31,7 +33,7 @@ function edit(file: string, was: string, is: string): void {
   writeFileSync(file, text.replace(was, is));
 }
 
-/** With one text in place of another, as a user edits a file that a runner has read already. */
+/** Replaces one text in a file by another, like a user who edits a file that a runner has already read. */
 function edited<Result>(file: string, [was, is]: readonly [string, string], body: () => Result): Result {
   edit(file, was, is);
   try {
@@ -54,7 +56,7 @@ test('a kernel of it is verified, timed, accepted and reported', { timeout: LIMI
   expect(faTui('report', job).stdout).toContain(String.raw`our\_norm\_kernel`);
 });
 
-test('the runner takes an edited reference.cpp and problem.yaml at once', { timeout: LIMIT_MS }, () => {
+test('the runner uses an edited reference.cpp and problem.yaml at once', { timeout: LIMIT_MS }, () => {
   edited(join(problem, 'reference.cpp'), ['* factor *', '* 2 * factor *'], () => {
     const { exitCode, stdout } = faTui('verify', './our_norm_kernel', ...CASE);
     expect([exitCode, stdout]).toEqual([1, expect.stringContaining('WRONG RESULT')]);
@@ -69,7 +71,7 @@ test('the runner takes an edited reference.cpp and problem.yaml at once', { time
   expect(faTui('verify', './our_norm_kernel', ...CASE)).toMatchObject({ exitCode: 0 });
 });
 
-test('elsewhere nobody knows it, and the answer says how a program comes to know it', () => {
+test('elsewhere the problem is unknown, and the answer says how to make it known', () => {
   const elsewhere = home.faTui(['verify', kernel, ...CASE], { cwd: home.path });
   expect([elsewhere.exitCode, elsewhere.stderr]).toEqual([
     2,
@@ -109,7 +111,7 @@ test('a copy of a kernel has the problem of its original', () => {
   expect(existsSync(join(repository, 'our_copy/problem'))).toBe(false);
 });
 
-test('$FLASHCORE_PROBLEMS may be relative, and no folder of it can have a colon', { timeout: LIMIT_MS }, () => {
+test('$FLASHCORE_PROBLEMS may be relative, and no folder in it can contain a colon', { timeout: LIMIT_MS }, () => {
   const relative = home.faTui(['verify', kernel, ...CASE], {
     cwd: home.path,
     env: { FLASHCORE_PROBLEMS: 'kernels/problems' },
@@ -122,7 +124,7 @@ test('$FLASHCORE_PROBLEMS may be relative, and no folder of it can have a colon'
   expect([exitCode, stderr]).toEqual([2, expect.stringContaining('must have no ":" in its path')]);
 });
 
-test('a folder that is none, an id that is taken, and a link out of the repository are refused', () => {
+test('a folder without a problem, an id that is taken, and a link out of the repository are refused', () => {
   const refused = (): string => {
     const { exitCode, stderr } = faTui('verify', './our_norm_kernel', ...CASE);
     expect(exitCode).toBe(2);

@@ -1,4 +1,4 @@
-/** The npm package, installed without the registry, runs a kernel of the user's own. */
+/** The npm package, installed without the registry, runs a user's own kernel. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
@@ -14,7 +14,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test('the package installs offline and runs a kernel of the user to a verdict', { timeout: 300_000 }, () => {
+test("the package installs offline and runs a user's kernel to a verdict", { timeout: 300_000 }, () => {
   const options = { cwd: folder, encoding: 'utf8', env: { ...home.env, HOME: folder } } as const;
   mkdirSync(join(folder, 'package'));
   const program = join(ROOT, 'tools/package.ts');

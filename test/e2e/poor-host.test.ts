@@ -1,4 +1,6 @@
-/** A host that lacks what a program needs says which of it, and what to do: read-only folders, few files, no box. */
+/**
+ * On a host that lacks something, a program says what is missing and what to do: read-only folders, few files, no box.
+ */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +18,7 @@ const PROGRAMS = {
 const folder = mkdtempSync(join(tmpdir(), 'fc-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Runs a program where all is read-only but `writable`. */
+/** Runs a program on a system where everything except `writable` is read-only. */
 function readOnly(program: keyof typeof PROGRAMS, { writable, ...environment }: Record<string, string>) {
   const { PATH, FLASHCORE_ALLOW_ROOT } = process.env;
   const { status, stderr } = spawnSync(
@@ -37,7 +39,7 @@ function readOnly(program: keyof typeof PROGRAMS, { writable, ...environment }: 
 }
 
 test.skipIf(missing('bubblewrap'))(
-  'a read-only HOME is told by the runner and by fa-tui, each with its own way out',
+  'a read-only HOME is reported by the runner and by fa-tui, each with its own way out',
   () => {
     const environment = { HOME: join(folder, 'home'), TMPDIR: folder };
     expect(readOnly('serve', environment)).toEqual({
@@ -55,7 +57,7 @@ test.skipIf(missing('bubblewrap'))(
   },
 );
 
-test.skipIf(missing('bubblewrap'))('so is a data folder that is there and may not be written to', () => {
+test.skipIf(missing('bubblewrap'))('so is an existing data folder that is not writable', () => {
   const data = join(folder, 'data');
   mkdirSync(data);
   expect(readOnly('host', { HOME: folder, TMPDIR: folder, FLASHCORE_HOME: data }).stderr).toMatch(
@@ -63,7 +65,7 @@ test.skipIf(missing('bubblewrap'))('so is a data folder that is there and may no
   );
 });
 
-test.skipIf(missing('bubblewrap'))('a read-only TMPDIR is told, where the socket of a runner should lie in it', () => {
+test.skipIf(missing('bubblewrap'))("a read-only TMPDIR is reported if a runner's socket would go there", () => {
   const home = join(folder, 'writable');
   mkdirSync(home);
   expect(readOnly('host', { HOME: home, TMPDIR: '/var/tmp', writable: home }).stderr).toMatch(
@@ -74,7 +76,7 @@ test.skipIf(missing('bubblewrap'))('a read-only TMPDIR is told, where the socket
 test.each([
   ['files', 'ulimit -n 64', 'Raise the limit of open files (ulimit -n 1024'],
   ['address space', 'ulimit -v 1200000', 'Raise the limit of address space (ulimit -v unlimited'],
-])('too little of %s for a runner is told at its start', (what, limit, told) => {
+])('too little %s for a runner is reported at its start', (what, limit, told) => {
   const { status, stderr } = spawnSync(
     '/bin/sh',
     ['-c', `${limit}; exec "$@"`, 'sh', NODE, ...PROGRAMS.serve, '--data', join(folder, what)],
@@ -83,7 +85,7 @@ test.each([
   expect({ status, stderr }).toEqual({ status: 2, stderr: expect.stringContaining(told) as string });
 });
 
-test('too little of address space for fa-tui is told at its start', () => {
+test('too little address space for fa-tui is reported at its start', () => {
   const { status, stderr } = spawnSync(
     '/bin/sh',
     ['-c', 'ulimit -v 1200000; exec "$@"', 'sh', NODE, ...PROGRAMS.host],
@@ -95,9 +97,9 @@ test('too little of address space for fa-tui is told at its start', () => {
   ]);
 });
 
-test.skipIf(missing('bubblewrap'))('root serves by request only', () => {
+test.skipIf(missing('bubblewrap'))('root serves only on request', () => {
   const { PATH } = process.env;
-  // Root within, whoever runs this.
+  // Root inside the namespace, whichever user runs this.
   const asRoot = ['--unshare-user', '--uid', '0', '--gid', '0', '--bind', '/', '/', '--dev', '/dev'];
   const { status, stderr } = spawnSync('bwrap', [...asRoot, NODE, ...PROGRAMS.serve, '--data', join(folder, 'root')], {
     env: { PATH },
@@ -112,7 +114,7 @@ test.skipIf(missing('bubblewrap'))('root serves by request only', () => {
   });
 });
 
-test.skipIf(missing('openssl'))('with a bwrap that fails no runner serves whose clients authenticate', () => {
+test.skipIf(missing('openssl'))('if bwrap fails, no runner with authenticated clients serves', () => {
   const bin = join(folder, 'bin');
   mkdirSync(bin);
   writeFileSync(join(bin, 'bwrap'), '#!/bin/sh\necho "bwrap: setting up uid map: Permission denied" >&2\nexit 1\n', {
@@ -141,7 +143,7 @@ test.skipIf(missing('openssl'))('with a bwrap that fails no runner serves whose 
 });
 
 test.skipIf(existsSync('/dev/nvidiactl'))(
-  'serve --no-emulator: no device where there is no GPU, and a job is told so',
+  'serve --no-emulator: without a GPU there is no device, and a job is told so',
   async () => {
     await using home = new Home();
     const { address } = await home.startDaemonAt('127.0.0.1:0', '--no-emulator');
@@ -154,7 +156,7 @@ test.skipIf(existsSync('/dev/nvidiactl'))(
   },
 );
 
-test("a runner's files are its user's alone, whatever the mode of a folder that was there", async () => {
+test("a runner's files are accessible only to its user, whatever mode an existing folder has", async () => {
   await using home = new Home();
   chmodSync(home.path, 0o755);
   await home.startDaemon();

@@ -24,7 +24,7 @@ beforeAll(() => {
 });
 afterAll(() => home[Symbol.asyncDispose]());
 
-/** Five seeds are the long form's: a mistake that one of them shows takes no more to find here. */
+/** The long form uses five seeds. A mistake that any one of them shows needs only one here. */
 const SEEDS = ALL_TESTS ? [] : ['--seeds', '1'];
 
 function verify(folder: string, ...args: string[]) {
@@ -47,7 +47,7 @@ function changed(kernel: string, was: string, is: string): string {
   return folder;
 }
 
-/** In short: one dimension of reduction, two, pages, and three outputs. */
+/** The short form: one dimension of reduction, two dimensions, pages, and three outputs. */
 const RIGHT_IN_SHORT = ['rmsnorm', 'gemm_tiles', 'decode_paged', 'backward_rows'];
 
 test.each(inFull(KERNELS, (kernel) => RIGHT_IN_SHORT.includes(kernel)))(
@@ -59,7 +59,7 @@ test.each(inFull(KERNELS, (kernel) => RIGHT_IN_SHORT.includes(kernel)))(
   },
 );
 
-test('attention with LSE names each output, its tolerance and what is wrong with it', { timeout: LIMIT_MS }, () => {
+test('attention with LSE reports each output with its tolerance and its errors', { timeout: LIMIT_MS }, () => {
   const settings = ['--set', 'WRITE_LSE=1', '--shape', '1x4x40x64,Hkv=2', '--shape', '1x2x7x64,Skv=3,causal=2'];
   const right = home.runJson(['verify', join(ROOT, 'examples/kernels/gqa_rows'), ...settings], { timeoutMs: LIMIT_MS });
   const [, lse] = right.response.result!.variants[0]!.verify!.cases[0]!.outputs;
@@ -123,10 +123,10 @@ const MISTAKES: [kernel: string, was: string, is: string][] = [
   ['backward_rows', 'add(dK_rmem, dS * scale', 'add(dK_rmem, dS'],
 ];
 
-/** One of a row, one of a table of pages, one of several outputs. */
+/** A mistake in a row, one in a table of pages, one in one of several outputs. */
 const SHORT: string[] = ['rmsnorm', 'decode_paged', 'backward_rows'];
 
-/** Where the parity cases have too few forms of attention, or take too long. */
+/** For problems whose parity cases have too few forms of attention or take too long. */
 const SHAPES: Record<string, string[]> = {
   gqa_rows: ['1x4x40x64,Hkv=2,sinks=1', '1x4x40x64,Hkv=2,Skv=57,causal=2,alibi=1,bias=1'],
 };
@@ -136,9 +136,9 @@ const isFirst = ([kernel, was]: (typeof MISTAKES)[number]): boolean =>
 
 test.each(inFull(MISTAKES, isFirst))('%s with "%s" as "%s" is wrong', { timeout: LIMIT_MS }, (kernel, was, is) => {
   const shape = SHAPES[kernel]?.flatMap((text) => ['--shape', text]) ?? [];
-  // The last one given counts. Lengths of 0, 1 and a tile's end are among those of each seed.
+  // The last option given counts. Each seed includes lengths of 0, 1 and the end of a tile.
   const { exitCode, text } = verify(changed(kernel, was, is), '--seeds', '1', ...shape);
-  // Rows that no sequence owns are NaN, and an index beyond a table faults.
+  // Rows that belong to no sequence are NaN, and an index beyond a table faults.
   expect([exitCode, text]).toEqual([1, expect.stringMatching(/WRONG_RESULT|NAN_OUTPUT|OUT_OF_BOUNDS/)]);
 });
 
@@ -158,7 +158,7 @@ test.each([
 });
 
 test(
-  'an entry spelled in C++ runs, and one that the compiler does not take is told by name',
+  'an entry spelled in C++ runs, and one that the compiler rejects is reported by name',
   { timeout: LIMIT_MS },
   () => {
     const folder = changed('rmsnorm', 'extern "C" __global__ void __launch_bounds__(NUM_THREADS) rmsnorm(', NORM);
@@ -187,9 +187,9 @@ test('a case that the problem does not have is refused at once', () => {
   ]);
 });
 
-/** Run once more, against the champion that the first run became: one with a table and one without. */
+/** Run a second time, against the champion from the first run: one with a table and one without. */
 const COMPARED = ['rmsnorm', 'decode_paged'];
-/** Their problem's champion is decode_rows when they run. */
+/** When these run, their problem's champion is decode_rows. */
 const CHALLENGERS = ['decode_split', 'decode_mma'];
 
 test.each(inFull(KERNELS, (kernel) => kernel === 'rmsnorm'))(

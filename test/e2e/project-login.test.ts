@@ -1,11 +1,11 @@
-/** A flashcore.yaml that names a login: what others wrote does not choose where the user's credentials go. */
+/** A flashcore.yaml that names a login: a file written by others cannot choose where the user's credentials go. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { missing } from '@flashcore/shared/testing';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Home, type CommandResult } from '../support/home.ts';
 
-// A runner that other machines reach makes its certificates with openssl and does not serve without a box.
+// A runner that other machines can reach makes its certificates with openssl, and does not serve without a box.
 const NO_HOST = missing('openssl') || missing('bubblewrap');
 
 const box = new Home();
@@ -33,13 +33,13 @@ afterAll(async () => {
 });
 
 const newToken = (name: string): string => box.runnerCommand(['token', 'add', name, '--data', box.path]).stdout.trim();
-/** Who the runner takes the caller for, by the owner of a job of theirs. */
+/** The caller as the runner identifies it, read from the owner of the caller's job. */
 const build = (args: string[] = [], env: Record<string, string> = {}): CommandResult =>
   laptop.faTui(['build', 'fa_v1_baseline', '--json', ...args], { cwd: repository, env });
 const owner = ({ stdout }: CommandResult): string => (JSON.parse(stdout) as { job: { owner: string } }).job.owner;
 
 test.skipIf(NO_HOST)(
-  "a project's runner gets what its login kept, and nothing of the environment",
+  "a project's runner gets what its login stored, and nothing from the environment",
   { timeout: 120_000 },
   () => {
     const env = { FLASHCORE_TOKEN: newToken('grace'), FLASHCORE_TLS_CA: join(laptop.path, 'none.crt') };

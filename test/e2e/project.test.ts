@@ -1,4 +1,4 @@
-/** A repository of kernels with a flashcore.yaml, as its user meets it. */
+/** A repository of kernels with a flashcore.yaml, from its user's view. */
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -22,7 +22,7 @@ const file = (): string => join(repository, 'flashcore.yaml');
 const inRepository = (...args: string[]): CommandResult => home.faTui(args, { cwd: repository });
 const fromBelow = (...args: string[]): CommandResult => home.faTui(args, { cwd: below });
 
-/** With these lines added to what `init` wrote. */
+/** Runs `body` with these lines added to the file that `init` wrote. */
 function withLines<Result>(lines: string, body: () => Result): Result {
   appendFileSync(file(), lines);
   try {
@@ -32,7 +32,7 @@ function withLines<Result>(lines: string, body: () => Result): Result {
   }
 }
 
-test('init leaves a flashcore.yaml that is there as it is', () => {
+test('init does not change an existing flashcore.yaml', () => {
   expect(inRepository('init')).toMatchObject({
     exitCode: 2,
     stderr: expect.stringContaining('flashcore.yaml exists already') as string,
@@ -40,7 +40,7 @@ test('init leaves a flashcore.yaml that is there as it is', () => {
   expect(readFileSync(file(), 'utf8')).toBe(kept);
 });
 
-test('a kernel of the repository is run by its name from any folder of it', () => {
+test('a kernel of the repository is run by its name from any of its folders', () => {
   expect(inRepository('new', 'kernels/our_kernel').exitCode).toBe(0);
   const verified = fromBelow('verify', 'our_kernel', '--shape', '1x1x64x64', '--seeds', '1');
   expect([verified.exitCode, verified.stdout]).toEqual([0, expect.stringContaining('our_kernel')]);
@@ -48,7 +48,7 @@ test('a kernel of the repository is run by its name from any folder of it', () =
   expect([elsewhere.exitCode, elsewhere.stderr]).toEqual([2, expect.stringContaining('Unknown kernel "our_kernel"')]);
 });
 
-test('its plan is the one of run, where no option names another', () => {
+test("run uses the file's plan unless an option names another", () => {
   const run = (...options: string[]): string =>
     fromBelow('run', 'our_kernel', '--shape', '1x1x64x64', '--seeds', '1', '--max-seconds', '0.1', ...options).stdout;
   withLines('plan: explore\n', () => {
@@ -57,7 +57,7 @@ test('its plan is the one of run, where no option names another', () => {
   });
 });
 
-test('its runner is a login, never an address; options and environment come first', () => {
+test('its runner is a login, never an address; options and environment take precedence', () => {
   withLines('runner: 127.0.0.1:1\n', () => {
     const { exitCode, stderr } = fromBelow('kernels');
     expect([exitCode, stderr]).toEqual([2, expect.stringMatching(/flashcore\.yaml: runner: must be a login of yours/)]);
@@ -80,6 +80,6 @@ test('its runner is a login, never an address; options and environment come firs
   });
 });
 
-test('champions are looked for where it says', () => {
+test('champions are looked up in the folder that it names', () => {
   expect(fromBelow('champions', '--load').stderr).toContain(join(repository, 'champions', 'champions.json'));
 });

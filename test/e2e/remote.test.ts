@@ -1,5 +1,5 @@
 /**
- * fa-tui against a runner on another address, by TLS and certificates, works as the embedded one: every command,
+ * fa-tui with a runner on another address, over TLS with certificates, works as with the embedded one: every command,
  * artifacts, files, and a stream that is cut.
  */
 import { spawn } from 'node:child_process';
@@ -15,15 +15,15 @@ import { openScreen } from '../support/screens.ts';
 import { missing, waitFor } from '@flashcore/shared/testing';
 
 const SHAPE = '1x2x113x64c';
-/** The same seed gives the same figures wherever it runs. */
+/** The same seed gives the same figures on every machine. */
 const VERIFY = ['verify', 'fa_v1_baseline', '--shape', SHAPE, '--seed', '5eed'];
-// A container may have no network: then the loopback address stands for the other machine.
+// A container may have no network; then the loopback address plays the other machine.
 const host =
   Object.values(networkInterfaces())
     .flat()
     .find((one) => one?.family === 'IPv4' && !one.internal)?.address ?? '127.0.0.1';
 
-// A runner that other machines reach makes its certificates with openssl and does not serve without a box.
+// A runner that other machines can reach makes its certificates with openssl, and does not serve without a box.
 const NO_HOST = missing('openssl') || missing('bubblewrap');
 
 const box = new Home();
@@ -51,7 +51,7 @@ const at = (runner: string): string[] => [
   '--tls-key',
   tls('client.key'),
 ];
-/** A command against the runner on the other address, from a home without a runner of its own. */
+/** Runs a command against the runner on the other address, from a home without a runner of its own. */
 const remote = (...args: string[]): CommandResult => laptop.faTui([...args, ...at(address)]);
 const figures = ({ result }: GetJobResponse): unknown =>
   result!.variants[0]!.verify!.cases.map(({ verdict, maxAbsError, meanAbsError, elements }) => [
@@ -85,7 +85,7 @@ test.skipIf(NO_HOST)('every command answers as with an embedded runner', { timeo
     expect(remote('artifact', cubin.sha256, '--output', file)).toMatchObject({ exitCode: 0 });
     expect(createHash('sha256').update(readFileSync(file)).digest('hex')).toBe(cubin.sha256);
   }
-  // A folder of this machine travels.
+  // A folder of this machine is uploaded.
   expect(
     remote('run', join(ROOT, 'kernels/fa_v1_baseline'), '--shape', '1x1x64x64', '--seeds', '1', '--max-seconds', '0.2'),
   ).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('Gates') as string });
@@ -101,7 +101,7 @@ test.skipIf(NO_HOST)('every command answers as with an embedded runner', { timeo
   });
   expect(remote('watch', name)).toMatchObject({ exitCode: 0, stdout: expect.stringContaining(SHAPE) as string });
   expect(remote('kernels')).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('flashcore_v10') as string });
-  // Where the runner keeps its files is not told on another machine.
+  // Another machine is not told where the runner keeps its files.
   expect(remote('host')).toMatchObject({
     exitCode: 0,
     stdout: expect.not.stringContaining(box.path) as string,
@@ -118,11 +118,11 @@ test.skipIf(NO_HOST)('every command answers as with an embedded runner', { timeo
 });
 
 test.skipIf(NO_HOST)(
-  'a connection that is cut in the middle is taken up again: no event is missing, none comes twice',
+  'after a connection is cut in the middle the stream resumes: no event is missing or repeated',
   { timeout: 120_000 },
   async () => {
     await using proxy = await CutProxy.openTcp(host, address);
-    // Twice while the client greets, then in the middle of the events.
+    // Cut twice during the handshake, then in the middle of the events.
     proxy.cutAfter(2_000, 6_000);
     const file = join(laptop.path, 'cut.jsonl');
     let told = false;
@@ -144,26 +144,26 @@ test.skipIf(NO_HOST)(
 );
 
 test.skipIf(NO_HOST)(
-  'the terminal program says that the connection is lost, takes it up again, and its log has every event once',
+  'the terminal program reports the lost connection and resumes, and its log has every event once',
   { timeout: 240_000 },
   async () => {
     await using proxy = await CutProxy.openTcp(host, address);
     const lengths = [144, 160, 176, 192, 208, 224, 240, 256];
-    // The last case takes longer than the test: the job goes on until it is cancelled, however late the screen opens.
+    // The last case takes longer than the test, so the job runs until it is cancelled, even if the screen opens late.
     const shapes = [...lengths, 4096].flatMap((length) => ['--shape', `1x2x${length}x64`]);
     const { exitCode, stdout, stderr } = remote('verify', 'fa_v1_baseline', ...shapes, '--seeds', '60', '--detach');
     expect(exitCode, stderr).toBe(0);
     const job = stdout.trim();
-    // All of the log on one screen, one row a line.
+    // A screen large enough for the whole log, one row per line.
     const terminal = openScreen(laptop, { args: at(proxy.address), columns: 158, rows: 49 });
     try {
       await terminal.waitFor(/connected[^]*1x2x\d+x64: pass/, 60_000);
       proxy.interrupt();
       await terminal.waitFor(/○ reconnecting/);
-      // What was told stays on the screen.
+      // Earlier output stays on the screen.
       expect(terminal.text()).toMatch(/1x2x\d+x64: pass/);
       proxy.restore();
-      // Then twice more in the middle of the events: after the handshake of TLS and some of them.
+      // Then cut twice more in the middle of the events, after the TLS handshake and some events.
       proxy.cutAfter(15_000, 17_000);
       await waitFor('both cuts', () => proxy.cuts === 2 || undefined, 60_000);
       await terminal.waitFor(/● [^]*connected[^]*1x2x256x64: pass/, 60_000);
@@ -189,7 +189,7 @@ test.skipIf(NO_HOST)(
   },
 );
 
-/** As Home.faTui(), while this process goes on to pass bytes. */
+/** Like Home.faTui(), but this process can pass on bytes meanwhile. */
 async function faTui(args: string[], onStderr: (text: string) => void): Promise<CommandResult> {
   const child = spawn(join(ROOT, 'node_modules/.bin/fa-tui'), args, {
     cwd: ROOT,

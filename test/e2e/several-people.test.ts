@@ -1,6 +1,6 @@
 /**
- * docs/hosting.md's steps for several people on one GPU host, done from zero, word for word, on an address that other
- * machines reach.
+ * The steps of docs/hosting.md for several people on one GPU host, done from scratch, word for word, on an address that
+ * other machines can reach.
  */
 import { copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
@@ -12,7 +12,7 @@ import { missing } from '@flashcore/shared/testing';
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-/** The commands of a block of docs/hosting.md, by the mark before it; comments are taken off. */
+/** The commands of the block of docs/hosting.md after this mark, without comments. */
 function steps(mark: string): string[][] {
   const [, block = ''] =
     new RegExp(`<!-- steps: ${mark} -->\n+\`\`\`sh\n([^]*?)\`\`\``).exec(
@@ -24,7 +24,8 @@ function steps(mark: string): string[][] {
     .map((line) => line.replace(/ +#.*/, '').split(' '));
 }
 
-// A container may have no network: then the loopback address stands for the host, and the runner still listens for all.
+// A container may have no network; then the loopback address plays the host, and the runner still listens on all
+// addresses.
 const hostAddress =
   Object.values(networkInterfaces())
     .flat()
@@ -45,7 +46,7 @@ test.skipIf(missing('openssl') || missing('bubblewrap'))(
     const { address: listening } = await home.startDaemonAt('0.0.0.0:0', ...serve!.slice(3));
     const port = listening.split(':').at(-1)!;
 
-    // Another machine has ca.crt, and nothing else.
+    // Another machine that has only ca.crt.
     const laptop = join(home.path, 'laptop');
     mkdirSync(laptop);
     copyFileSync(join(home.path, 'tls/ca.crt'), join(laptop, 'ca.crt'));

@@ -1,4 +1,4 @@
-/** Kernels in Triton, which the runner compiles: in the box, for that is where a kernel's Python runs. */
+/** Kernels in Triton, which the runner compiles in the box, because that runs a kernel's Python. */
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -33,10 +33,10 @@ launches:
 toggle: "compiled by Triton, which has no switch for tensor cores"
 `;
 
-/** The example's Python with its head dimension under a name that is no axis of the problem. */
+/** The example's Python with its head dimension renamed to something that is not an axis of the problem. */
 const PYTHON = readFileSync(join(EXAMPLE, 'attention.py'), 'utf8').replaceAll(/\bD\b/g, 'HEAD_DIM');
 
-/** A kernel folder, with its Python changed. */
+/** A kernel folder with changed Python. */
 function kernel(name: string, change: (text: string) => string = (text) => text, manifest = MANIFEST): string {
   const folder = join(home.path, name);
   mkdirSync(folder);
@@ -67,13 +67,13 @@ test('without Triton on the host, the error names what to install and the altern
   }
 });
 
-test('a source in Python needs its language, and another source has none', () => {
+test('a source in Python needs its language, and other sources have none', () => {
   const unsaid = kernel('unsaid', undefined, edited(MANIFEST, 'language: triton\n', ''));
   const { exitCode, stderr } = home.faTui(['verify', unsaid, ...CASE]);
   expect([exitCode, stderr]).toEqual([2, expect.stringContaining('language: must be triton for a source named *.py')]);
 });
 
-test.skipIf(noTriton)('Triton compiles a variant by its parameters, with the shared memory that it asks for', () => {
+test.skipIf(noTriton)('Triton compiles a variant by its parameters, with the shared memory that it requests', () => {
   const folder = kernel('variants');
   for (const parameters of inFull(
     [['BLOCK_M=32'], ['NUM_WARPS=8', 'BLOCK_M=64']],
@@ -97,7 +97,7 @@ test.skipIf(noTriton)('a store without its mask is out of bounds, at its line of
   ]);
 });
 
-test.skipIf(noTriton)('what Triton refuses is an error at its line and column of the Python', () => {
+test.skipIf(noTriton)('an error from Triton has its line and column of the Python', () => {
   const { finding, exitCode } = findingOf(kernel('refused', (text) => edited(text, 'tl.trans(k)', 'tl.turn(k)')));
   expect([exitCode, FindingKind[finding.kind], finding.location]).toMatchObject([
     1,
@@ -122,7 +122,7 @@ test.skipIf(noTriton).each(
     ],
     ([name]) => name === 'opens a socket',
   ),
-)('Python that %s is a finding, and the runner lives', (name, statement, words) => {
+)('Python that %s is a finding, and the runner keeps running', (name, statement, words) => {
   const folder = kernel(name.replaceAll(' ', '_'), (text) => edited(text, BEGIN, `${statement}\n${BEGIN}`));
   const { finding, exitCode } = findingOf(folder, 'build');
   expect([exitCode, FindingKind[finding.kind], finding.message]).toEqual([

@@ -1,6 +1,6 @@
 /**
- * Every command of fa-tui's table, pressed in a real pseudo-terminal: against a real runner on the emulator, then
- * against a recorded job. A command that is not written down here fails.
+ * Presses every command of fa-tui's table in a real pseudo-terminal: with a real runner on the emulator, then with a
+ * recorded job. A command that has no step here fails the test.
  */
 import { once } from 'node:events';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -33,15 +33,15 @@ const raw = (key: string): string =>
   RAW[key] ?? (key.startsWith('ctrl+') ? String.fromCharCode(key.charCodeAt(5) & 0x1f) : key);
 
 interface Step {
-  /** Keys before it, from view 1. */
+  /** Keys to press before, from view 1. */
   readonly first?: string;
-  /** What the screen shows after it, and not before. */
+  /** What the screen shows after the key and not before. */
   readonly shows: RegExp | ((screen: string) => boolean);
-  /** What the screen shows once the keys before it have worked; absent: whatever it shows when it has come to rest. */
+  /** What the screen shows once the keys before it have worked; absent: whatever it shows when it stops changing. */
   readonly ready?: RegExp;
-  /** Keys after it, so that the next one starts from view 1 as it was. */
+  /** Keys to press after, so that the next step starts from an unchanged view 1. */
   readonly undo?: string;
-  /** Also possible without a runner, on a recorded job. */
+  /** Also works without a runner, on a recorded job. */
   readonly recorded?: boolean;
 }
 
@@ -52,7 +52,7 @@ const view = (number: number, name: string): Step => ({
   recorded: true,
 });
 
-/** The row under the cursor of view 5, right of the rail, is another one. */
+/** The cursor's row of view 5, right of the rail, has changed. */
 const cursorAway =
   (from: RegExp) =>
   (screen: string): boolean =>
@@ -138,20 +138,20 @@ const STEPS: Record<string, Step> = {
   wrap: { first: '1', shows: (screen) => /│ \d\d:\d\d:\d\d.*…/.test(screen), undo: 'w', recorded: true },
   'log-left': { first: '1>>', shows: /from column 21,/, undo: 'w', recorded: true },
   'log-right': { first: '1', shows: /from column 21,/, undo: 'w', recorded: true },
-  // Of a case that fails: with the other variant.
+  // For a failing case, with the other variant.
   'next-head': { first: '2', shows: /batch 0 head 0/, undo: '[' },
   'previous-head': { first: '2', shows: /batch 0 head 1/, undo: ']' },
   'show-job': { first: '6gjj', shows: /\[1 Run\][^]*1 Run {2}fa_v1_baseline/, undo: '6k\r' },
-  // The first of all is the folder that was run.
+  // The first row is the folder that was run.
   'run-kernel': { first: '7gjj', shows: /─ Run fa_v2_wmma/, undo: ESCAPE },
   rerun: { first: '1', shows: /● running|· queued/ },
   'change-form': { first: '1', shows: /─ Run flashcore_v6/, undo: ESCAPE },
-  // The job that rerun has started.
+  // The job that rerun started.
   cancel: { ready: /● running/, shows: /Cancel flashcore_v6[^\n]*\?/, undo: 'y' },
   pin: { first: '6gj', shows: /Pinned: flashcore_v6/ },
   compare: { first: '6gjjb6k', shows: /against the pinned job/, undo: 'c' },
   'watch-folder': { first: '1', shows: /folder to watch: .*kernels\/flashcore_v6█/, undo: ESCAPE },
-  // The gate wants all parity cases; here one small shape was verified.
+  // The gate requires all parity cases; here only one small shape was verified.
   accept: { first: '1', shows: /Cannot accept flashcore_v6[^]*not ranked: cases chosen by the client/ },
   reject: { first: '1', shows: /Reject flashcore_v6/, undo: ESCAPE },
   undo: { first: '1', shows: /Cannot undo flashcore_v6[^]*neither accepted nor rejected/ },
@@ -169,7 +169,7 @@ const STEPS: Record<string, Step> = {
 
 // These leave another job on the screen.
 const LAST = ['rerun', 'cancel'];
-// These have tests of their own, here, in lent-terminal.test.ts or in fa-tui's keys.test.tsx; an emulator's leaderboard
+// Tested separately: in this file, in lent-terminal.test.ts or in fa-tui's keys.test.tsx. The emulator's leaderboard
 // has no places.
 const APART = [
   ...['leave', 'redraw', 'suspend', 'next-variant', 'next-head', 'previous-head', 'next-place'],
@@ -181,12 +181,12 @@ const IN_ORDER = [
 ].filter(({ id }) => !APART.includes(id));
 
 const home = new Home();
-// What copy-line writes is the user's to keep.
+// copy-line writes a file that the user keeps.
 Object.assign(home.env, { TMPDIR: home.path });
 const recording = join(home.path, 'recorded.jsonl');
 const recordingOfTwo = join(home.path, 'toggled.jsonl');
 
-// Wrong with USE_WMMA=1, so that USE_WMMA=0 is run beside it.
+// Wrong with USE_WMMA=1, so USE_WMMA=0 is run too.
 const TOGGLED = {
   'kernel.yaml': `id: toggled
 title: Wrong with USE_WMMA
@@ -214,7 +214,7 @@ extern "C" __global__ void toggled(const half* Q, const half* K, const half* V, 
 
 beforeAll(async () => {
   const small = ['--seeds', '1', '--shape', '1x2x64x64', '--max-seconds', '0.2'];
-  // The cases of a ranked run take the emulator a minute; this owner's are small.
+  // The cases of a ranked run would take the emulator a minute; this owner's cases are small.
   const { process: owners } = await home.startDaemonAt('127.0.0.1:0', '--kernels', ownersKernels(home.path));
   expect(home.faTui(['run', 'fa_v1_baseline'])).toMatchObject({ exitCode: 0 });
   owners.kill();
@@ -238,27 +238,27 @@ const open = (args: string[]): Terminal =>
 
 const QUIET_MS = 50;
 
-/** Waits until nothing was written for a while. */
+/** Waits until nothing was written for a while, and returns the screen. */
 async function settle(terminal: Terminal): Promise<string> {
   for (let seen = -1; seen !== terminal.output.length;) {
     seen = terminal.output.length;
-    // eslint-disable-next-line flashcore/no-fixed-wait -- that nothing is drawn any more is known by time alone
+    // eslint-disable-next-line flashcore/no-fixed-wait -- only time shows that nothing more is drawn
     await new Promise((resolve) => setTimeout(resolve, QUIET_MS));
   }
   return terminal.text();
 }
 
 const ANSWERED_WITHIN_MS = 500;
-// Keys that bring the program where it is already draw nothing.
+// Nothing is drawn if a key leads to the current view.
 const BROUGHT_WITHIN_MS = 200;
 
-/** Waits until something was written after `length` characters, at most so long. */
+/** Waits until something was written after `length` characters, at most this long. */
 async function answered(terminal: Terminal, length: number, milliseconds: number): Promise<void> {
   await waitFor('an answer', () => terminal.output.length !== length || undefined, milliseconds).catch(() => undefined);
 }
 
 /**
- * One key at a time: Escape alone is told from a sequence by the time that follows it, so that the next key waits until
+ * Types one key at a time. Escape is distinguished from an escape sequence by a pause, so the next key waits until
  * something was drawn for it.
  */
 async function typeAll(terminal: Terminal, keys: string): Promise<void> {
@@ -273,7 +273,7 @@ async function typeAll(terminal: Terminal, keys: string): Promise<void> {
 
 const SHOWN_WITHIN_MS = 8_000;
 
-/** Presses one key; what went wrong, if anything did. */
+/** Presses one key. Returns what went wrong, or undefined. */
 async function press(
   terminal: Terminal,
   key: string,
@@ -294,7 +294,7 @@ async function press(
   return isShown(after) ? undefined : `${key} did not show ${String(shows)}; before:\n${before}\nafter:\n${after}`;
 }
 
-/** Presses keys one after the other; what went wrong with which. */
+/** Presses keys one after another. Returns what went wrong, with the command. */
 async function walk(
   terminal: Terminal,
   keys: readonly { readonly id: string; readonly key: string }[],
@@ -307,7 +307,7 @@ async function walk(
   return problems;
 }
 
-test('every command of the table has its step here', () => {
+test('every command of the table has a step here', () => {
   expect(
     COMMANDS.map(({ id }) => id).filter(
       (id) =>
@@ -319,11 +319,11 @@ test('every command of the table has its step here', () => {
 });
 
 test.concurrent(
-  'every command by its first key, against a runner',
+  'every command by its first key, with a runner',
   async () => {
     const terminal = open([]);
     try {
-      // The newest job is the one of two variants; the one before it is shown.
+      // The newest job has two variants; select the one before it.
       await terminal.waitFor(/1 Run {2}toggled[^]*following/);
       await typeAll(terminal, '6gj\r');
       await terminal.waitFor(/1 Run {2}flashcore_v6[^]*following/);
@@ -342,7 +342,7 @@ test.concurrent(
   180_000,
 );
 
-test('a accepts the result on the screen with a note, u takes it back, X rejects it; the audit trail of the runner has all three', async () => {
+test("a accepts the result on the screen with a note, u undoes it, X rejects it, and the runner's audit trail has all three", async () => {
   const terminal = open([]);
   try {
     await terminal.waitFor(/1 Run[^]*following/);
@@ -351,7 +351,7 @@ test('a accepts the result on the screen with a note, u takes it back, X rejects
     terminal.type('\ra');
     await terminal.waitFor(/Accept fa_v1_baseline[^]*There is no champion yet/);
     terminal.type('first champion\r');
-    // The answer shows a moment before the dialog closes, which takes what is typed until then for its note.
+    // The answer shows a moment before the dialog closes; keys typed in between would go into its note.
     await terminal.waitFor(
       /^(?![^]*There is no champion yet)[^]*accepted by local[^]*first champion[^]*Accepted: fa_v1_baseline is the champion/,
     );
@@ -400,7 +400,7 @@ test.concurrent(
 );
 
 test.concurrent(
-  'v shows the other variant of a job that has two; Ctrl-C leaves',
+  'v shows the other variant of a job that has two, and Ctrl-C leaves',
   async () => {
     const terminal = open(['replay', recordingOfTwo, '--speed', '0']);
     try {

@@ -1,5 +1,5 @@
 /**
- * What a screen lives through: every way out, storms of resizing, the runner's death in mid-stream, company on the same
+ * The life of a screen: every way out, storms of resizes, the runner's death in mid-stream, another client on the same
  * job, and coming back.
  */
 import { once } from 'node:events';
@@ -26,7 +26,7 @@ function open(options?: ScreenOptions): Terminal {
   return terminal;
 }
 
-/** Starts a verification that goes on until it is cancelled; gives its name. */
+/** Starts a verification that runs until it is cancelled, and returns its name. */
 function startLongJob(): string {
   const { exitCode, stdout, stderr } = home.faTui(['verify', 'fa_v1_baseline', '--seeds', '100', '--detach']);
   expect(exitCode, stderr).toBe(0);
@@ -35,7 +35,7 @@ function startLongJob(): string {
 
 const cancel = (job: string): void => expect(home.faTui(['cancel', job]).exitCode).toBe(0);
 
-/** fa-tui below a shell that tells afterwards how the terminal is set. */
+/** fa-tui under a shell that afterwards prints the terminal's settings. */
 function openInShell(): Terminal {
   const preload = shellWord(pathToFileURL(join(ROOT, 'test/support/throw-on-signal.mjs')).href);
   const terminal = new Terminal(
@@ -83,8 +83,8 @@ test.each<[string, number, (terminal: Terminal) => void]>([
   expect(output.lastIndexOf('\u001b[?25h')).toBeGreaterThan(output.lastIndexOf('\u001b[?25l'));
 });
 
-test('the screen stands before the runner has answered, and q leaves it then too', async () => {
-  // Takes connections and says nothing.
+test('the screen is drawn before the runner has answered, and q leaves it then too', async () => {
+  // Accepts connections and sends nothing.
   const silent = createServer(() => undefined).listen(0, '127.0.0.1');
   onTestFinished(() => void silent.close());
   await once(silent, 'listening');
@@ -96,14 +96,14 @@ test('the screen stands before the runner has answered, and q leaves it then too
   expect(terminal.text()).not.toMatch(/error/);
 });
 
-test('where no runner listens the terminal is given back, with why', async () => {
+test('if no runner listens the terminal is given back, with the reason', async () => {
   const terminal = open({ args: ['--runner', '127.0.0.1:1'] });
   expect(await terminal.exit).toBe(3);
   await expect.poll(() => terminal.text()).toMatch(/^error: No runner at 127\.0\.0\.1:1/m);
   expect(terminal.screen.buffer.active.type).toBe('normal');
 });
 
-test('a dumb terminal gets no screen: the help, and which commands there are', async () => {
+test('a dumb terminal gets no screen but the help with the commands', async () => {
   const terminal = new Terminal(FA_TUI, [], { columns: 120, rows: 40, cwd: ROOT, env: home.env, kind: 'dumb' });
   opened.push(terminal);
   expect(await terminal.exit).toBe(2);
@@ -120,7 +120,7 @@ test('in a dumb terminal a command writes lines only', async () => {
   expect(terminal.output).not.toMatch(/\u001b|\r(?!\n)/);
 });
 
-test('where the locale is not UTF-8 the screen is ASCII', async () => {
+test('if the locale is not UTF-8 the screen is ASCII', async () => {
   const terminal = open({ env: { LC_ALL: 'C' } });
   await terminal.waitFor(/\[1 Run\]/);
   terminal.type('8');
@@ -131,14 +131,14 @@ test('where the locale is not UTF-8 the screen is ASCII', async () => {
 test('a storm of 200 resizes in 2 s, down to 1x1, ends in the same screen as a calm start', async () => {
   const terminal = open();
   await terminal.waitFor(/\[1 Run\]/);
-  // Always the same storm.
+  // A fixed seed: the storm is always the same.
   let seed = 1;
   const random = (most: number): number => 1 + ((seed = (seed * 48_271) % 2_147_483_647) % most);
   const gaps = { startedAt: performance.now(), count: 200 };
   for (let turn = 0; turn < gaps.count; turn++) {
     terminal.resize(random(turn % 3 === 0 ? 12 : 220), random(turn % 3 === 0 ? 6 : 70));
     const due = gaps.startedAt + ((turn + 1) * 2_000) / gaps.count;
-    // eslint-disable-next-line flashcore/no-fixed-wait -- a storm of so many in a second
+    // eslint-disable-next-line flashcore/no-fixed-wait -- a storm of this many resizes per second
     await new Promise((resolve) => setTimeout(resolve, Math.max(0, due - performance.now())));
   }
   terminal.resize(120, 40);
@@ -147,7 +147,7 @@ test('a storm of 200 resizes in 2 s, down to 1x1, ends in the same screen as a c
   await calm.waitFor(/\[1 Run\]/);
   calm.type('7');
   await calm.waitFor(/\[7 Kernels\][^]*flashcore_v6/);
-  // The calm screen may still be filling.
+  // The calm screen may not be complete yet.
   await vi.waitFor(() => expect(terminal.lines()).toEqual(calm.lines()), { timeout: 20_000 });
   expect(cutLines(terminal)).toEqual([]);
 });
@@ -157,7 +157,7 @@ test('keys typed while it starts leave no trace on its screen', async () => {
   await calm.waitFor(/● embedded[^]*\[1 Run\]/);
   for (let attempt = 0; attempt < 3; ++attempt) {
     const hasty = open();
-    // "G" goes to the end of the log, where it stands already.
+    // "G" goes to the end of the log, where the screen already is.
     const typing = setInterval(() => hasty.type('G'), 1);
     try {
       await hasty.waitFor(/● embedded[^]*\[1 Run\]/);
@@ -169,7 +169,7 @@ test('keys typed while it starts leave no trace on its screen', async () => {
   }
 });
 
-test('two clients on one job: one leaves, the job goes on for the other; who comes back finds the view as it was', async () => {
+test('two clients on one job: when one leaves, the job goes on for the other, and on return the view is as before', async () => {
   const job = startLongJob();
   const [first, second] = [open(), open({ columns: 80, rows: 24 })];
   for (const terminal of [first, second]) await terminal.waitFor(/fa_v1_baseline[^]*running/);
@@ -186,9 +186,9 @@ test('two clients on one job: one leaves, the job goes on for the other; who com
   for (const terminal of [again, second]) await terminal.waitFor(/cancelled/);
 });
 
-test('kill -9 of the runner in mid-stream: it is told, the runner comes back, and no event is lost or told twice', async () => {
+test('kill -9 of the runner in mid-stream is reported, the runner comes back, and no event is lost or repeated', async () => {
   startLongJob();
-  // A client that was never here: it shows the job that runs, not the one shown last.
+  // A fresh client shows the running job, not the one shown last.
   const terminal = open({ env: { XDG_STATE_HOME: join(home.path, 'another') } });
   await terminal.waitFor(/\[1 Run\][^]*verify[^]*running|\[1 Run\][^]*running[^]*verify/);
   const { pid } = home.runnerInfo()!;
@@ -198,7 +198,7 @@ test('kill -9 of the runner in mid-stream: it is told, the runner comes back, an
   expect(
     await waitFor('another runner', () => (home.runnerInfo()?.pid === pid ? undefined : home.runnerInfo()?.pid)),
   ).not.toBe(pid);
-  // From the first line on.
+  // Check from the first line on.
   terminal.type('g');
   await terminal.waitFor(/from line 1 of/);
   const counts = (pattern: RegExp): number => terminal.lines().filter((line) => pattern.test(line)).length;
@@ -209,7 +209,7 @@ test('kill -9 of the runner in mid-stream: it is told, the runner comes back, an
 
 const [DOWN, RIGHT] = ['\u001b[B', '\u001b[C'];
 
-/** Presses a key until the screen matches, each time once the one before has shown. */
+/** Presses a key repeatedly until the screen matches; each press waits until the previous one shows. */
 async function pressUntil(terminal: Terminal, key: string, pattern: RegExp): Promise<void> {
   for (let presses = 0; !pattern.test(terminal.text()); presses++) {
     if (presses === 40) throw new Error(`Pressed a key 40 times and did not see ${pattern}:\n${terminal.text()}`);
@@ -219,7 +219,7 @@ async function pressUntil(terminal: Terminal, key: string, pattern: RegExp): Pro
   }
 }
 
-test('a champion, named by --champion and then in the form: measured live in view 3 against a real runner, and not judged on the emulator', async () => {
+test('a champion, named by --champion and then in the form, is measured live in view 3 with a real runner, and is not judged on the emulator', async () => {
   const LIVE = /The candidate against its champion {2}\d of \d shapes so far[^]*● (self-check|measuring)/;
   const ENDED =
     /fa_v2_wmma USE_WMMA=1 against its champion fa_v1_baseline[^]*○ not judged: (?!not judged)[^]*▸ 1x2x64x64 +(cold|hot) +[\d.]+ [mu]s[^]*candidate above the axis, champion below/;
@@ -236,7 +236,7 @@ test('a champion, named by --champion and then in the form: measured live in vie
   await pressUntil(terminal, DOWN, /▸ seeds/);
   terminal.type('1');
   await pressUntil(terminal, DOWN, /▸ seconds/);
-  // Long enough that it still measures when it is cancelled.
+  // Long enough that it is still measuring when it is cancelled.
   await pressUntil(terminal, RIGHT, /▸ seconds +← 10 →/);
   await pressUntil(terminal, DOWN, /▸ champion/);
   await pressUntil(terminal, RIGHT, /▸ champion +← fa_v1_baseline →/);
@@ -250,7 +250,7 @@ test('a champion, named by --champion and then in the form: measured live in vie
   await terminal.waitFor(/○ cancelled/);
 }, 150_000);
 
-test('inline: no screen of its own; the log stays in the scrollback, keys and views work below it', async () => {
+test('inline there is no separate screen: the log stays in the scrollback, and keys and views work below it', async () => {
   const terminal = open({
     args: ['--inline', 'start', '--seeds', '1', '--shape', '1x4x128x64', '--max-seconds', '0.2'],
     columns: 100,
@@ -273,7 +273,7 @@ test('inline: no screen of its own; the log stays in the scrollback, keys and vi
   expect(terminal.output).not.toMatch(/\u001b\[\?1049h|\u001b\[[23]J/);
 }, 150_000);
 
-test('for a screen reader it is inline, and its views and keys are the same', async () => {
+test('for a screen reader fa-tui is inline, with the same views and keys', async () => {
   const terminal = open({ env: { INK_SCREEN_READER: 'true' }, columns: 100, rows: 30 });
   await terminal.waitFor(/q detach/);
   terminal.type('8');

@@ -1,5 +1,5 @@
 /**
- * fa-tui in a real pseudo-terminal against a real runner: every view by keyboard, nothing cut, the terminal left as it
+ * fa-tui in a real pseudo-terminal with a real runner: every view by keyboard, nothing cut off, the terminal left as it
  * was.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -48,16 +48,16 @@ test.each(SIZES)(
       await terminal.waitFor(HELP);
       await expectWhole(terminal, rows);
       terminal.type('\u001b');
-      // Escape alone is told from a sequence by the time after it: the next key waits until it has worked.
+      // Escape is distinguished from an escape sequence by a pause, so the next key waits until Escape has worked.
       await until(() => !HELP.test(terminal.text()));
       terminal.type('q');
       expect(await terminal.exit).toBe(0);
-      // Alternate screen left, cursor shown, in this order the last words.
+      // The last output leaves the alternate screen, then shows the cursor.
       expect(terminal.output.lastIndexOf('\u001b[?1049l')).toBeGreaterThan(
         terminal.output.lastIndexOf('\u001b[?1049h'),
       );
       expect(terminal.output.lastIndexOf('\u001b[?25h')).toBeGreaterThan(terminal.output.lastIndexOf('\u001b[?25l'));
-      // The screen reads what was printed in its own time.
+      // The headless screen processes the output with a delay.
       await until(() => terminal.screen.buffer.active.type === 'normal');
     } finally {
       terminal.kill('SIGKILL');
@@ -66,12 +66,12 @@ test.each(SIZES)(
   60_000,
 );
 
-test('a terminal that is too small is told so', async () => {
+test('a terminal that is too small is reported', async () => {
   const terminal = openScreen(home, { columns: 50, rows: 12 });
   try {
     await terminal.waitFor(/too small/i);
     terminal.resize(80, 24);
-    await terminal.waitFor(/\[\d \w+\]/); // The view that was left last.
+    await terminal.waitFor(/\[\d \w+\]/); // The view shown when the program last ended.
     terminal.type('q');
     expect(await terminal.exit).toBe(0);
   } finally {
@@ -80,8 +80,8 @@ test('a terminal that is too small is told so', async () => {
 });
 
 /**
- * Boxes are closed at their right edge in every row, and the last row holds the key hints; a frame that is still being
- * written gets a moment.
+ * Boxes are closed at their right edge in every row, and the last row has the key hints. Waits a moment for a frame
+ * that is still being written.
  */
 async function expectWhole(terminal: Terminal, rows: number): Promise<void> {
   await expect.poll(() => cutLines(terminal), { timeout: 2_000 }).toEqual([]);

@@ -1,4 +1,4 @@
-/** `fa-tui tune` on the emulator: the table, and a search that kill -9 of the runner cut off. */
+/** `fa-tui tune` on the emulator: the table, and a search that kill -9 of the runner interrupted. */
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -34,7 +34,7 @@ test('ranks by registers and shared memory, and says that times judge nothing he
 });
 
 test(
-  'after kill -9 of the runner the same request goes on, and what was measured is not measured again',
+  'after kill -9 of the runner the same request continues, and nothing is measured twice',
   { timeout: 240_000 },
   async () => {
     await using own = new Home();
@@ -56,7 +56,7 @@ test(
   },
 );
 
-test('bad usage is 2 and says what to do', () => {
+test('a usage error exits with 2 and says what to do', () => {
   const usage = (...args: string[]) => home.faTui(['tune', ...args]);
   const cases: [string[], RegExp][] = [
     [['flashcore_v8', '--set', 'BLOCK_Q'], /--set BLOCK_Q: must be NAME=A,B,C/],

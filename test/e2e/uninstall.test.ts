@@ -1,4 +1,7 @@
-/** `fa-tui uninstall --purge`: everything of flashcore's goes, nothing of the user's, and not while a runner works. */
+/**
+ * `fa-tui uninstall --purge` removes everything of flashcore's and nothing of the user's, and refuses while a runner
+ * works.
+ */
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
@@ -12,7 +15,7 @@ const newHome = (): Home => {
 };
 afterAll(() => Promise.all(homes.map((home) => home[Symbol.asyncDispose]())));
 
-test('the data folder, settings and logins go after --yes; files of the user stay', { timeout: 120_000 }, () => {
+test('after --yes the data folder, settings and logins are gone, files of the user stay', { timeout: 120_000 }, () => {
   const home = newHome();
   const own = join(home.path, 'my notes.txt');
   writeFileSync(own, 'mine');
@@ -46,7 +49,7 @@ test('the data folder, settings and logins go after --yes; files of the user sta
   expect(readdirSync(home.path)).toEqual(['my notes.txt']);
 });
 
-test('a runner that its owner serves is left alone, with all that it has', { timeout: 60_000 }, async () => {
+test('a runner that its owner serves is left alone, with all its data', { timeout: 60_000 }, async () => {
   const home = newHome();
   const { process: daemon } = await home.startDaemon();
   expect(home.faTui(['uninstall', '--purge', '--yes'])).toMatchObject({
@@ -60,7 +63,7 @@ test('a runner that its owner serves is left alone, with all that it has', { tim
   expect(readdirSync(home.path)).toEqual(expect.arrayContaining(['artifacts', 'flashcore.db', 'lock.db', 'sources']));
 });
 
-test('a folder that no runner used is not a data folder, whatever it has', () => {
+test('a folder that no runner used is not a data folder, whatever it contains', () => {
   const home = newHome();
   for (const name of ['builds', 'sources', 'tmp']) mkdirSync(join(home.path, name));
   expect(home.runnerCommand(['purge', '--yes'])).toMatchObject({

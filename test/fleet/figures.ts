@@ -1,6 +1,6 @@
 import type { Simulation } from '@flashcore/runner/testing-daemon';
 
-/** What the simulation stored, below the repository. */
+/** Path of the simulation's results in the repository. */
 export const SIMULATED = 'docs/results/fleet-2026-11-22/simulated.json';
 
 export interface SimulatedPoint extends Simulation {
@@ -8,7 +8,7 @@ export interface SimulatedPoint extends Simulation {
   gpus: number;
   jobs: number;
   whole: boolean;
-  /** What a perfect list scheduler takes. */
+  /** Seconds that a perfect list scheduler takes. */
   listSeconds: number;
 }
 
@@ -16,19 +16,19 @@ export const OVERHEAD = 'docs/results/fleet-2026-11-22/overhead.json';
 
 export interface Overhead {
   machine: string;
-  /** From a request to the event that says on which node it starts, with a pilot that is idle. */
+  /** From a request to the event that names the node where it starts, with an idle pilot. */
   startMs: Quantiles;
-  /** To the first event of the pilot's own. */
+  /** From a request to the pilot's first event. */
   firstEventMs: Quantiles;
   queued: number;
   submitsPerSecond: number;
-  /** CPU time of the gateway, a submission. */
+  /** The gateway's CPU time per submission. */
   submitCpuMs: number;
   rssBeforeMib: number;
   rssQueuedMib: number;
   watchers: number;
   rssWatchedMib: number;
-  /** Of one core. */
+  /** Percent of one core. */
   idleCpuPercent: number;
 }
 

@@ -1,7 +1,7 @@
-/** Between a gateway's process and the program that measures it. */
+/** Messages between a gateway's process and the program that measures it. */
 export type FromGateway =
   | { type: 'serves'; address: string }
-  /** The scheduler is to start a pilot. */
+  /** The scheduler should start a pilot. */
   | { type: 'pilot'; token: string }
   | { type: 'use'; rssMib: number; cpuMs: number };
 

@@ -1,5 +1,5 @@
-/** A gateway in a process of its own, whose scheduler asks its parent for pilots. */
-// As the daemon's own.
+/** A gateway in a process of its own. Its scheduler asks the parent process for pilots. */
+// The same heap settings as the daemon's.
 import '@flashcore/runner/heap-growth';
 import { createGateway, parseFleet, startTestRunner, type Scheduler } from '@flashcore/runner/testing-daemon';
 import type { FromGateway, ToGateway } from './gateway-messages.ts';

@@ -1,9 +1,9 @@
 /**
- * Seconds that jobs of these seconds take on so many GPUs, where each starts, in the given order, on the first that is
- * free, and nothing takes time but the jobs.
+ * Seconds that jobs of the given lengths take on `gpus` GPUs. Each job starts in order on the first free GPU, and
+ * nothing but the jobs takes time.
  */
 export function listSchedule(seconds: readonly number[], gpus: number): number {
-  // When each GPU is free, as a binary heap.
+  // Times at which the GPUs are free, as a binary heap.
   const free = Array.from({ length: gpus }, () => 0);
   let end = 0;
   for (const job of seconds) {

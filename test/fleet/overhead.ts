@@ -1,6 +1,7 @@
 /**
- * `npx nx fleet-overhead test`: what a gateway adds, over gRPC and with a pilot: seconds from a request to its start,
- * submissions a second, memory of 10,000 waiting jobs, 1,000 idle watchers. Stores docs/results/fleet-…/overhead.json.
+ * `npx nx fleet-overhead test`: measures what a gateway adds, over gRPC and with a pilot: seconds from a request to its
+ * start, submissions per second, memory of 10,000 waiting jobs and 1,000 idle watchers. Writes
+ * docs/results/fleet-…/overhead.json.
  */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -29,7 +30,7 @@ import type { FromGateway, ToGateway } from './gateway-messages.ts';
 
 const STARTS = 200;
 const QUEUED = 10_000;
-/** Requests that are under way at a time, over all connections. */
+/** Requests in flight at a time, over all connections. */
 const AT_ONCE = 32;
 const CONNECTIONS = 4;
 const WATCHERS = 1_000;
@@ -56,7 +57,7 @@ async function measure(): Promise<Overhead> {
   const client = await connect();
   const starts: number[] = [];
   const firstWords: number[] = [];
-  // The first one waits for the pilot.
+  // The first one has to wait for the pilot.
   for (let index = 0; index <= STARTS; index += 1) {
     const since = performance.now();
     for await (const { payload } of client.start('verify', KERNEL)) {
@@ -112,7 +113,7 @@ async function submitAll(): Promise<void> {
   );
 }
 
-/** Opens streams of a job that tells nothing; how many are open. */
+/** Opens streams of a job that sends no events. Returns how many are open. */
 async function watchAll(job: string): Promise<number> {
   let open = 0;
   for (let from = 0; from < WATCHERS; from += WATCHERS_PER_CONNECTION) {
@@ -160,7 +161,7 @@ async function heard<Type extends FromGateway['type']>(
   }
 }
 
-/** A pilot whose jobs say a word and end; the one after those that are timed waits. */
+/** Runs a pilot whose jobs send one event and end. The job after the timed ones waits. */
 async function fly(gateway: string, token: string): Promise<void> {
   let jobs = 0;
   const tree: JobBody = ({ emit, signal }) => {

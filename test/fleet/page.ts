@@ -15,7 +15,7 @@ interface Simulated {
   points: SimulatedPoint[];
 }
 
-/** Makes the figures' part of docs/fleet.md, and its plot, of what the programs stored. */
+/** Writes the figures of docs/fleet.md, and its plot, from the results that the programs stored. */
 export function writePage(): void {
   const root = repositoryRoot();
   const simulated = JSON.parse(readFileSync(join(root, SIMULATED), 'utf8')) as Simulated;
@@ -80,7 +80,7 @@ function overheadText(overhead: Overhead): string {
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 320, 64, 620, 40, 250];
 
-/** CPU time of the gateway, a job, by GPUs and by jobs. */
+/** The gateway's CPU time per job, by GPUs and by jobs. */
 function plot(points: readonly SimulatedPoint[]): string {
   const told = points.filter(({ whole }) => !whole);
   const series = [

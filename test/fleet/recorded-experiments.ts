@@ -17,7 +17,7 @@ import { repositoryRoot } from '../support/repository-root.ts';
 
 const RUNS = ['docs/results/h200-first-day-2026-11-22/jobs/*.json', 'docs/results/h200-2026-11-21/run.*.json'];
 
-/** Experiments of kernels of the ladder that an H200 ran, from docs/results: how long, and what they told. */
+/** Experiments with the ladder's kernels that an H200 ran, from docs/results: their length and their events. */
 export function recordedExperiments(): RecordedExperiment[] {
   const files = RUNS.flatMap((pattern) => globSync(pattern, { cwd: repositoryRoot() })).toSorted();
   return files.flatMap((file) => recorded(join(repositoryRoot(), file)) ?? []);
@@ -39,7 +39,10 @@ function recorded(file: string): RecordedExperiment | undefined {
   };
 }
 
-/** What the job must have told, by its result; lines of compilers and progress bars are not kept in it. */
+/**
+ * The events that the job must have sent, reconstructed from its result. The result has no compiler lines and progress
+ * bars.
+ */
 function eventsOf({ variants, phaseTimes }: JobResult): JobEvent['payload'][] {
   return [
     ...phaseTimes.map(({ phase }): JobEvent['payload'] => ({
@@ -56,7 +59,7 @@ function eventsOf({ variants, phaseTimes }: JobResult): JobEvent['payload'][] {
   ];
 }
 
-/** The same experiment as a job that says little: what a cluster of many short jobs costs besides its results. */
+/** The same experiment as a job that sends few events: what many short jobs cost a cluster without their results. */
 export const terse = (experiment: RecordedExperiment): RecordedExperiment => ({
   ...experiment,
   events: [{ case: 'logLine', value: create(LogLineSchema, { source: 'runner', text: 'running' }) }],

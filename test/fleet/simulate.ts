@@ -1,7 +1,7 @@
 /**
  * `npx nx fleet-sim test`: a gateway with a simulated cluster, on experiments that an H200 ran. Runs the points of the
- * table in docs/fleet.md, stores docs/results/fleet-…/simulated.json, and makes table and plot of it; with --nodes and
- * --jobs it only prints one point.
+ * table in docs/fleet.md, writes docs/results/fleet-…/simulated.json, and makes the table and the plot from it. With
+ * --nodes and --jobs it only prints one point.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -17,10 +17,10 @@ import { writePage } from './page.ts';
 import { recordedExperiments, terse } from './recorded-experiments.ts';
 
 const GPUS_PER_NODE = 8;
-/** A runner's start on the H200's host, with its worker, took so long at most. */
+/** The longest start of a runner with its worker on the H200's host. */
 const START_SECONDS = 3;
 const USERS = 20;
-/** What a job tells costs as much as all the rest: most points leave it out, and one says what it costs. */
+/** A job's events cost as much as everything else, so most points leave them out and one measures their cost. */
 const POINTS: readonly Point[] = [
   { nodes: 200, jobs: 1_000, whole: false },
   { nodes: 20, jobs: 1_000, whole: true },
@@ -33,7 +33,7 @@ const POINTS: readonly Point[] = [
 interface Point {
   nodes: number;
   jobs: number;
-  /** Jobs tell all that they did, results of 55 KB. */
+  /** Jobs send all their events, with results of 55 KB. */
   whole: boolean;
 }
 
@@ -50,7 +50,7 @@ if (values.nodes === undefined) runAll();
 else {
   const point = { nodes: numberOf('nodes', values.nodes), jobs: numberOf('jobs', values.jobs), whole: values.whole };
   process.stdout.write(`${JSON.stringify(await simulate(point))}\n`);
-  // Time limits of jobs that have ended meanwhile.
+  // Timers of jobs that have already ended would keep the process alive.
   process.exit(0);
 }
 
@@ -60,7 +60,7 @@ function numberOf(name: string, text: string): number {
   return value;
 }
 
-/** Each in a process of its own, so that memory is the point's. */
+/** Each point runs in a process of its own, so that the measured memory is only that point's. */
 function runAll(): void {
   const points: SimulatedPoint[] = [];
   const path = join(repositoryRoot(), SIMULATED);

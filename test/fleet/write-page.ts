@@ -1,4 +1,4 @@
-/** Makes the figures of docs/fleet.md of what the measuring programs stored. */
+/** Writes the figures of docs/fleet.md from the results of the measuring programs. */
 import { writePage } from './page.ts';
 
 writePage();

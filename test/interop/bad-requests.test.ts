@@ -1,6 +1,6 @@
 /**
- * The table of bad requests from another language, and duplicates of a request: what Python's gRPC gets is what grpc-js
- * gets.
+ * The table of bad requests and duplicate requests, sent from another language: Python's gRPC must get the same answers
+ * as grpc-js.
  */
 import { create, toBinary, toJson, type DescMessage } from '@bufbuild/protobuf';
 import { createPlanner, startTestRunner } from '@flashcore/runner/testing-daemon';
@@ -16,7 +16,7 @@ interface Answer {
   fields: string[];
   seconds: number;
   details: string;
-  /** Name of the job that the first event tells of. */
+  /** Name of the job in the first event. */
   first: string;
 }
 
@@ -59,8 +59,8 @@ test.skipIf(missing('python3-grpcio'))(
 );
 
 /**
- * In the proto's JSON mapping; as bytes where that can't say it: NaN in it is a string that Python reads, an enum's
- * unknown number is not.
+ * The request in the proto's JSON mapping, or as bytes if JSON cannot express it: Python reads a NaN as a string, but
+ * not an enum's unknown number.
  */
 function requestOf(
   rpc: (typeof rows)[number][1],

@@ -15,7 +15,7 @@ from google.protobuf import json_format
 
 from watch_again import PACKAGE, Runner
 
-# google.rpc.Status with ErrorInfo and BadRequest, as grpc-status-details-bin carries it: field numbers of
+# google.rpc.Status with ErrorInfo and BadRequest, as in grpc-status-details-bin, with the field numbers of
 # google/rpc/status.proto and error_details.proto.
 DETAILS_KEY = "grpc-status-details-bin"
 

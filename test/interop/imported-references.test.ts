@@ -1,6 +1,6 @@
 /**
- * The built-in operation against the Python references of definitions, which this test alone runs: of the fixture, and
- * of every definition below $FLASHINFER_DEFINITIONS. Needs PyTorch; a CPU is enough.
+ * Compares the built-in operation with the Python references of definitions, which only this test runs: the fixture's,
+ * and those of every definition below $FLASHINFER_DEFINITIONS. Needs PyTorch; a CPU is enough.
  */
 import { spawnSync } from 'node:child_process';
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ const reference = await compiledReference();
 const home = new Home();
 afterAll(() => home[Symbol.asyncDispose]());
 
-/** Prints each output as JSON; NaN and infinities as Python writes them. */
+/** Prints each output as JSON, with NaN and infinities as Python writes them. */
 const PROGRAM = `
 import json, sys, torch
 folder = sys.argv[1]
@@ -41,7 +41,7 @@ for result in run(**{name: inputs[name] for name in names}):
     print(json.dumps([str(value) for value in result.double().flatten().tolist()]))
 `;
 
-/** Sequences without a key, of a part of a page, and of several pages. */
+/** Sequences with no keys, with part of a page, and with several pages. */
 function caseOf(name: string): ProblemCase {
   const problem = parseProblem(readFileSync(join(home.path, 'problems', name, 'problem.yaml'), 'utf8'), name);
   const extents = { batch_size: 5, kv_len: 128, total_q: 24, total_kv: 90 };
@@ -49,7 +49,7 @@ function caseOf(name: string): ProblemCase {
   return problemCase(problem, Object.fromEntries(given), 'bf16', new Set(['lse']));
 }
 
-/** Inputs of the first seed with which most rows see a key. */
+/** The inputs of the first seed for which most rows see a key. */
 function drawn(of: ProblemCase) {
   for (let seed = 1; ; seed += 1) {
     const inputs = drawInputs(of, { seed: seed.toString(16), rule: NORMAL });
@@ -60,7 +60,7 @@ function drawn(of: ProblemCase) {
 }
 
 test.skipIf(missing('python3-torch')).each(definitions.map((file) => [basename(file, '.json'), file] as const))(
-  '%s is what its reference computes',
+  '%s matches its reference',
   { timeout: LIMIT_MS },
   (name, file) => {
     expect(home.faTui(['problem', 'import', file, '--to', join(home.path, 'problems')]).exitCode).toBe(0);
@@ -87,7 +87,7 @@ test.skipIf(missing('python3-torch')).each(definitions.map((file) => [basename(f
     let compared = 0;
     for (const [row, total] of lse.entries()) {
       const got = Number(results[1]![row]!.replace('inf', 'Infinity'));
-      // Some references leave rows without a key to 0 / 0.
+      // Some references compute 0 / 0 for rows without a key.
       if (Number.isNaN(got) || Number.isNaN(Number(results[0]![row * columns]))) {
         expect([name, row, total]).toEqual([name, row, -Infinity]);
         continue;

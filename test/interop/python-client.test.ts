@@ -1,6 +1,6 @@
 /**
- * The API from another language: Debian's Python gRPC client starts Build, drops the stream and watches again without
- * gap or repeat.
+ * The API from another language: Debian's Python gRPC client starts Build, drops the stream and resumes without gap or
+ * repeat.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Outcome } from '@flashcore/shared/contract';
@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(() => home[Symbol.asyncDispose]());
 
 test.skipIf(missing('python3-grpcio')).each([1, 2, 3, 4])(
-  'Build from Python, stream dropped after event %i, watched again',
+  'Build from Python: the stream is dropped after event %i and resumed',
   async (cutAfter) => {
     const { first, second, outcome } = (await runPython('watch_again.py', ['fa_v1_baseline', String(cutAfter)], {
       folder: home.path,

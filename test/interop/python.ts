@@ -12,8 +12,8 @@ interface PythonOptions {
 }
 
 /**
- * Runs a program of this folder with the address of a runner, which may be in this process, and the contract as a file;
- * gives the JSON that it prints.
+ * Runs a program of this folder with a runner's address and the contract as a file, and returns the JSON that it
+ * prints. The runner may be in this process.
  */
 export async function runPython(
   program: string,

@@ -1,4 +1,6 @@
-/** What of the ladder is verified: which builds of each kernel, on which shapes, and which shapes it must refuse. */
+/**
+ * The parts of the ladder to verify: the builds of each kernel, the shapes to run, and the shapes that it must refuse.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -13,15 +15,17 @@ import {
 } from '@flashcore/shared/kernels';
 import { ROOT } from '../support/home.ts';
 
-/** A kernel with values for some of its parameters; the others have their defaults. */
+/** A kernel with values for some of its parameters; the others keep their defaults. */
 export interface LadderBuild {
   kernel: string;
   parameters: Readonly<Record<string, number>>;
-  /** Why parity fails, where a manifest documents that it does. */
+  /** Why parity fails, if a manifest documents that it does. */
   failsBecause: string | undefined;
 }
 
-/** Builds that their manifests offer although they fail parity: the toggle is there to be measured. */
+/**
+ * Builds that fail parity although their manifests offer them; the parameter exists so that its effect can be measured.
+ */
 const FAILS_PARITY = [
   {
     kernel: 'fa_s512_v3_wmma',
@@ -31,18 +35,17 @@ const FAILS_PARITY = [
   },
 ];
 
-/** The default, every config, and every other value of every parameter by itself; equal ones once. */
+/** The default, every config, and every other value of each parameter separately; without duplicates. */
 export function buildsOf(manifest: Manifest): LadderBuild[] {
   const alone = choicesOf(manifest).flatMap(([name, { values }]) => values.map((value) => ({ [name]: value })));
   return distinct(manifest, [{}, ...Object.values(manifest.configs), ...alone]);
 }
 
 /**
- * As few builds as take every value once: the default and the configs; what they leave out together, the first values
- * in one build, the second in the next,
- * or one by one where together they need more shared memory than an L4 has. A toggle (0 or 1) is turned by itself: the
- * path that it takes away would hide
- * what the other parameters do.
+ * As few builds as cover every value: the default, the configs, and builds that combine the values still missing (the
+ * first value of each parameter in one build, the second values in the next). If a combination needs more shared memory
+ * than an L4 has, its values get separate builds. A toggle (0 or 1) also gets a separate build, because the path that
+ * it disables would hide the effect of other parameters.
  */
 export function coveringBuilds(manifest: Manifest): LadderBuild[] {
   const given = distinct(manifest, [{}, ...Object.values(manifest.configs)]);
@@ -71,7 +74,7 @@ const fitsL4 = (manifest: Manifest, parameters: Record<string, number>): boolean
     ({ sharedBytes }) => sharedBytes <= archLimits('sm_89')!.smemPerCtaOptinBytes,
   );
 
-// A parameter that takes a fact of the device chooses among launches: shapes reach those.
+// A parameter derived from the device only selects among launches; shapes cover those.
 const choicesOf = (manifest: Manifest) =>
   Object.entries(manifest.parameters).filter(([, { ofDevice }]) => ofDevice === undefined);
 
@@ -85,18 +88,18 @@ function distinct(manifest: Manifest, sets: readonly Readonly<Record<string, num
 const failureOf = (id: string, parameters: Readonly<Record<string, number>>) =>
   FAILS_PARITY.find(({ kernel, parameter, value }) => kernel === id && parameters[parameter] === value)?.because;
 
-/** Arguments of fa-tui that ask for a build. */
+/** fa-tui's arguments for a build. */
 export const variantArguments = ({ parameters }: LadderBuild): string[] =>
   Object.entries(parameters).flatMap(([name, value]) => ['--set', `${name}=${value}`]);
 
 /**
- * Tiny shapes with which an L4's 58 SMs get every launch of flashcore_v10: 32 rows a CTA, 64 and 128, head dimensions
- * 64 and 128.
+ * Tiny shapes for which an L4's 58 SMs select every launch of flashcore_v10: 32 rows per CTA, 64 and 128; head
+ * dimensions 64 and 128.
  */
 const EVERY_LAUNCH = ['1x1x113x64c', '1x58x33x64', '1x59x17x64', '1x1x65x128c', '1x59x17x128'];
 
 /**
- * The seven parity shapes, then lengths that no tile divides; those of head dimension 128 where the kernel takes it.
+ * The seven parity shapes, then lengths that no tile divides; also those of head dimension 128 if the kernel takes it.
  */
 export function shapesOf(manifest: Manifest): { parity: string[]; odd: string[] } {
   const { sets } = parseCases(readFileSync(join(ROOT, 'kernels/cases.yaml'), 'utf8'), 'kernels/cases.yaml');
@@ -105,15 +108,15 @@ export function shapesOf(manifest: Manifest): { parity: string[]; odd: string[] 
 }
 
 /**
- * The few that `npm test` has time for: a ragged causal tile, a row that sees a single key, and what else reaches a
- * launch.
+ * The few shapes that `npm test` has time for: a ragged causal tile, a row that sees a single key, and shapes that
+ * reach the other launches.
  */
 export function fewShapesOf(manifest: Manifest): string[] {
   const [ragged, ...others] = EVERY_LAUNCH.filter((shape) => takes(manifest, shape));
   return [ragged!, '1x1x1x64', ...(manifest.launches.length > 1 ? others : [])];
 }
 
-/** Shapes that break a limit of the manifest, each with the text of that limit. */
+/** Shapes that break a limit of the manifest, each with that limit's text. */
 export function refusedShapes(manifest: Manifest): { shape: string; because: string }[] {
   return ['1x1x64x32', '1x1x64x128', '1x65536x1x64', '1x1x1048577x64'].flatMap((shape) => {
     const refused = checkShape(manifest, resolveVariant(manifest), parseShape(shape));

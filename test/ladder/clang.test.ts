@@ -1,6 +1,6 @@
 /**
- * A host without a CUDA toolkit: clang makes the emulator's PTX with the project's own headers. In full every kernel of
- * the ladder and what is found in faulty ones; `npm run front-ends` compares all with nvcc's.
+ * A host without a CUDA toolkit: clang makes the emulator's PTX with the project's own headers. The full run has every
+ * kernel of the ladder and the findings of faulty kernels; `npm run front-ends` compares all of them with nvcc's.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ import { coveringBuilds, fewShapesOf, variantArguments } from './builds.ts';
 
 const SHORT = 'flashcore_v6';
 const LIMIT_MS = 600_000;
-// Its line, as with nvcc; ptxas's findings are not among them.
+// Found at the same line as with nvcc; none of these findings comes from ptxas.
 const FAULTY = ['out_of_bounds', 'missing_syncthreads', 'static_smem_69kb', 'missing_entry', 'syntax_error'];
 
 const builds = inFull(await ladderSteps(), ({ id }) => id === SHORT).flatMap((step) =>
@@ -47,7 +47,7 @@ describe.skipIf(missing('clang'))('PTX of clang alone', () => {
       expect(result!.provenance!.tools.map(({ name }) => name)).toEqual(
         expect.arrayContaining(['clang++', 'emulator', 'device headers']),
       );
-      // The first one has the emulator compiled.
+      // The first test compiles the emulator.
     },
     LIMIT_MS,
   );

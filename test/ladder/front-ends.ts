@@ -1,12 +1,11 @@
 /**
- * `npm run front-ends [-- --with nvcc,nvrtc,clang] [-- --few] [kernel …]`: every kernel of the ladder and every faulty
- * one on the emulator's PTX engine, with the PTX of each front end that is here or that `--with` names (nvrtc: as on a
- * host with its library and CUDA's headers only; clang: as on one without a toolkit): verdicts of the covering builds,
- * and findings with their lines. `--few`: two small cases a build in the place of the parity cases. Prints a line a
- * build and writes docs/results/emulator-<date>/front-ends.<front end>.json, from which `npm run ladder` makes the
- * table in docs/emulator.md; a file of the same day and the same compilers keeps the rows of kernels that are not asked
- * for.
- * Exit code 1: one says something else than the first.
+ * `npm run front-ends [-- --with nvcc,nvrtc,clang] [-- --few] [kernel …]`: runs every kernel of the ladder and every
+ * faulty one on the emulator's PTX engine, with the PTX of each front end that is installed or that `--with` names
+ * (nvrtc: as on a host with only its library and CUDA's headers; clang: as on a host without a toolkit). Compares
+ * verdicts of the covering builds, and findings with their lines. `--few`: two small cases per build instead of the
+ * parity cases. Prints a line per build and writes docs/results/emulator-<date>/front-ends.<front end>.json, from which
+ * `npm run ladder` makes the table in docs/emulator.md. If that file has the same day and compilers, it keeps the rows
+ * of other kernels. Exit code 1: a front end's result differs from the first one's.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -112,7 +111,7 @@ function verdictOf(response: GetJobResponse): string {
   return outcome === Outcome.PASSED ? 'PASSED' : `${Outcome[outcome]}: ${findingsOf(response)}`;
 }
 
-/** What was found so far is kept: a run takes a quarter of an hour. */
+/** Each result is saved at once, because a run takes a quarter of an hour. */
 function compare(kernel: string, build: string, outcomeOf: (by: FrontEnd) => string): void {
   const outcomes = frontEnds.map((by) => {
     const outcome = outcomeOf(by);

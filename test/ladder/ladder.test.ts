@@ -1,4 +1,4 @@
-/** Every kernel of the ladder as a user runs it, on small shapes: the bounded part of `npm run ladder:verify`. */
+/** Every kernel of the ladder as a user runs it, on small shapes: a short version of `npm run ladder:verify`. */
 import { afterAll, describe, expect, test } from 'vitest';
 import { Outcome, Verdict, type CaseResult } from '@flashcore/shared/contract';
 import { formatShape, parseShape, planLaunches, resolveVariant, type Manifest } from '@flashcore/shared/kernels';
@@ -14,7 +14,7 @@ afterAll(() => home[Symbol.asyncDispose]());
 const steps = await ladderSteps();
 const emulated = steps.filter((step) => step.emulated === true);
 
-test('the ladder has its twelve steps, the Hopper ones on the PTX engine alone', () => {
+test('the ladder has its twelve steps, the Hopper ones only on the PTX engine', () => {
   expect(steps.map(({ id }) => id)).toEqual([
     'fa_v1_baseline',
     'fa_v2_wmma',
@@ -47,7 +47,7 @@ test('the shapes reach every launch of every kernel', () => {
     expect(new Set(launched(step))).toEqual(new Set(step.launches.map(({ entry }) => entry)));
 });
 
-test('coveringBuilds() has every value of every parameter', () => {
+test('coveringBuilds() covers every value of every parameter', () => {
   for (const step of emulated) {
     const built = coveringBuilds(step).map(({ parameters }) => resolveVariant(step, { parameters }).parameters);
     for (const [name, { values, ofDevice }] of Object.entries(step.parameters))
@@ -73,7 +73,7 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
     ]);
     const { build, verify, benchmarks, gates } = response.result!.variants[0]!;
     expect(figures(verify!.cases), stderr).toEqual([[first, 'PASS', SEEDS, 'PASS', true]]);
-    // Where there is an nvcc; docs/results has what it said (tools/ladder/steps.test.ts).
+    // Checked only with nvcc; docs/results has its recorded output (tools/ladder/steps.test.ts).
     expect(
       build!.entries.filter(
         ({ spillStoreBytes, spillLoadBytes, stackBytes }) => spillStoreBytes + spillLoadBytes + stackBytes > 0,
@@ -87,14 +87,14 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
     ).toEqual([]);
   });
 
-  test('is right on the inputs that break known mistakes', () => {
+  test('is right on the inputs that reveal known mistakes', () => {
     const { response, stderr } = home.runJson(['verify', id, '--cases', 'probes', '--seeds', '1']);
     const { probes } = response.result!.variants[0]!.verify!;
     expect(
       probes.map(({ verdict, inputs }) => [Verdict[verdict], inputs.length > 5]),
       stderr,
     ).toEqual(probes.map(() => ['PASS', true]));
-    // Kernels that take masks or keys of another length have more of them.
+    // Kernels that take masks or separate key lengths have more probes.
     expect(probes.length).toBeGreaterThanOrEqual(2);
   });
 
@@ -122,7 +122,7 @@ describe.each(emulated.map((step) => [step.id, step] as const))('%s', (id, step)
         ] as const,
     ),
   )('%s', (_, build) => {
-    // Those that fail do so for a few elements in ten thousand: seeds that are known to have some.
+    // Builds that fail do so for a few elements in ten thousand, so use seeds known to have some.
     const cases = build.failsBecause
       ? ['--shape', '1x4x128x64', ...[1, 2, 3, 4, 5].flatMap((seed) => ['--seed', String(seed)])]
       : ['--shape', '1x1x113x64c', '--seeds', String(SEEDS)];
@@ -144,7 +144,7 @@ test.skipIf(noPtx).each(inFull(steps, () => false).filter((step) => step.emulate
 );
 
 test.each(steps.map((step) => [step.id, step] as const))(
-  '%s refuses head dimension 32 with the limit named',
+  '%s refuses head dimension 32 and names the limit',
   (_, step) => {
     expect(refusedShapes(step)).toContainEqual({
       shape: '1x1x64x32',

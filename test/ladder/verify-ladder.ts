@@ -1,10 +1,10 @@
 /**
- * `npm run ladder:verify [-- [--engine ptx|fibres] [kernel …]]`: every build of every kernel on one of the emulator's
- * engines, ptx where none is named, with five seeds a case; fibres leave out the kernels for Hopper. The default
- * build through `fa-tui run --json` on the parity shapes, every build through `fa-tui verify --json` on lengths that no
- * tile divides and on the probes, and shapes that a limit refuses. Prints a line a build and writes what was found to
- * docs/results/emulator-ladder-<date>/ladder.json; with kernels named, theirs take the place of what the newest of
- * those files has of them. Exit code 0: all as wanted.
+ * `npm run ladder:verify [-- [--engine ptx|fibres] [kernel …]]`: verifies every build of every kernel on one of the
+ * emulator's engines (default: ptx) with five seeds per case. Fibres leave out the kernels for Hopper. The default
+ * build runs through `fa-tui run --json` on the parity shapes; every build runs through `fa-tui verify --json` on
+ * lengths that no tile divides and on the probes; shapes that a limit refuses are tried too. Prints a line per build
+ * and writes the results to docs/results/emulator-ladder-<date>/ladder.json. If kernels are named, their results
+ * replace those in the newest of these files. Exit code 0: everything is as wanted.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -36,7 +36,7 @@ interface BuildReport {
   outcome: string;
   summary: string;
   seconds: number;
-  /** What ptxas says: for sm_89, of kernels for Hopper for sm_90a; empty where there is no nvcc. */
+  /** ptxas's output for sm_89, or for sm_90a if the kernel is for Hopper; empty without nvcc. */
   entries: ReturnType<typeof resources>;
   cases: {
     shape: string;
@@ -48,7 +48,7 @@ interface BuildReport {
     fp16Rule: string;
     deterministic?: boolean;
   }[];
-  /** Small cases on the inputs that break known mistakes. */
+  /** Small cases on the inputs that reveal known mistakes. */
   probes: { shape: string; verdict: string; found: Record<string, string>; maxAbsError: number }[];
 }
 
@@ -59,7 +59,7 @@ interface Refusal {
   message: string;
 }
 
-/** Of the last run: the same for all. */
+/** From the last run; the same for all builds. */
 let provenance: { device?: string; tools?: string[]; protocol?: string } = {};
 
 const { values, positionals } = parseArgs({
@@ -115,7 +115,7 @@ async function verifyLadder(wanted: string[]): Promise<number> {
 }
 
 interface Report {
-  /** Of its last job. */
+  /** From its last job. */
   tools?: string[];
   command: string;
   started: string;
@@ -125,7 +125,7 @@ interface Report {
   builds: BuildReport[];
   refusals: Refusal[];
   gpuOnly: string[];
-  /** Kernels that were verified again afterwards, and when. */
+  /** Kernels that were verified again later, and when. */
   renewed?: Record<string, string>;
 }
 
@@ -146,7 +146,7 @@ function engineIn({ tools }: { tools?: string[] }): string | undefined {
   return tools?.find((tool) => tool.startsWith('emulator '));
 }
 
-/** Puts kernels verified again in their old places. */
+/** Replaces the results of kernels that were verified again. */
 function renew(part: Report): void {
   const folder = readdirSync(RESULTS)
     .filter((name) => existsSync(join(RESULTS, name, 'ladder.json')))
@@ -170,8 +170,8 @@ function renew(part: Report): void {
 }
 
 /**
- * The default build through a whole experiment on the parity shapes with the probes, then on odd lengths; any other
- * build on the probes and on odd lengths.
+ * Runs the default build through a whole experiment on the parity shapes with the probes, then on odd lengths; any
+ * other build on the probes and on odd lengths.
  */
 function runBuild(step: Manifest, build: LadderBuild): BuildReport {
   const { odd } = shapesOf(step);
@@ -228,7 +228,9 @@ function resources(entries: EntryResources[]) {
   return entries.map((entry) => toJson(EntryResourcesSchema, entry, { alwaysEmitImplicit: true }));
 }
 
-/** Of cases and probes alone: an experiment that a hard gate rejects (registers, say) may be correct all the same. */
+/**
+ * Considers only cases and probes: an experiment that a hard gate rejects (for registers, say) may still be correct.
+ */
 function verdictOf(
   { cases, probes }: Pick<BuildReport, 'cases' | 'probes'>,
   wanted: number,

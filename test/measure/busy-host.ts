@@ -1,6 +1,6 @@
 /**
- * Whether a host that compiles changes what is measured: samples while nvcc stands still (A) and while it runs (B), in
- * blocks A B B A on the same inputs, hot and cold.
+ * Measures whether a host that compiles changes the measured times: takes samples while nvcc is stopped (A) and while
+ * it runs (B), in blocks A B B A on the same inputs, hot and cold.
  *   node busy-host.js --library libcuda.so.1 --kernel ID [--shape 2x8x512x64] [--blocks 40] [--processes 8]
  *     [--niceness 19] [--flags=--split-compile=0]
  * Prints one JSON object.
@@ -18,7 +18,7 @@ import { onDevice, timedKernel, type MeasuredDevice } from './device.ts';
 type State = 'still' | 'busy';
 
 const BLOCK: readonly State[] = ['still', 'busy', 'busy', 'still'];
-/** Of a turn. The first after a change is not kept. */
+/** Samples per turn. The first after a change is dropped. */
 const SAMPLES = { hot: 6, cold: 16 } as const;
 
 const { values: options } = parseArgs({
@@ -61,7 +61,7 @@ async function main(device: MeasuredDevice): Promise<void> {
   }
 }
 
-/** Samples of a still host and of a busy one. */
+/** Samples of an idle host and of a busy one. */
 function measure(sampler: Sampler, samples: number, host: Compilers): object {
   const us: Record<State, number[]> = { still: [], busy: [] };
   for (let warmUp = 0; warmUp < 20; ++warmUp) sampler.sample();
@@ -83,12 +83,12 @@ function measure(sampler: Sampler, samples: number, host: Compilers): object {
 
 interface Load {
   cwd: string;
-  /** Of compilers at a time. */
+  /** Number of compilers running at a time. */
   count: number;
   niceness: string;
 }
 
-/** nvcc again and again, in groups of processes that are stopped and let go. */
+/** Runs nvcc in a loop, in process groups that can be stopped and continued. */
 class Compilers {
   readonly #folder = mkdtempSync(join(tmpdir(), 'fc-busy-'));
   readonly #loops: ChildProcess[];
@@ -116,7 +116,7 @@ class Compilers {
     this.#state = state;
   }
 
-  /** Of the host's processors, percent. */
+  /** Percent of the host's processors in use. */
   usedPercent(state: State): number {
     const { used, all } = this.#times[state];
     return (100 * used) / all;

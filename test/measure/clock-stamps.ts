@@ -1,9 +1,8 @@
 /**
- * Whether the kernels that stamp the clock around samples change what is measured: samples with and without them in
- * blocks A B B A on the same inputs, hot and cold, and
- * the clocks that they give beside NVML's.
- *   node clock-stamps.js --library libcuda.so.1 --kernel ID [--shape 2x8x512x64] [--blocks 100] [--nvml
- * libnvidia-ml.so.1]
+ * Measures whether the kernels that stamp the clock around samples change the measured times: takes samples with and
+ * without them in blocks A B B A on the same inputs, hot and cold, and compares their clocks with NVML's.
+ *   node clock-stamps.js --library libcuda.so.1 --kernel ID [--shape 2x8x512x64] [--blocks 100]
+ *     [--nvml libnvidia-ml.so.1]
  * Prints one JSON object.
  */
 import { parseArgs } from 'node:util';

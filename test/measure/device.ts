@@ -21,13 +21,13 @@ export interface MeasuredDevice {
   root: string;
   tools: BuildTools;
   driver: CudaDriver;
-  /** Path of the driver's library. */
+  /** Path of the driver library. */
   library: string;
 }
 
 /**
- * Does something with device 0 of a driver ("emulator": flashcore's own, with this engine) and a compiler for it, whose
- * folder is gone afterwards.
+ * Calls `use` with device 0 of a driver ("emulator": flashcore's own, with this engine) and a compiler for it. The
+ * compiler's folder is removed afterwards.
  */
 export async function onDevice(
   driverName: string,
@@ -55,7 +55,7 @@ export async function onDevice(
   }
 }
 
-/** A kernel folder, compiled for the driver's device and ready for one shape. */
+/** Compiles a kernel folder for the driver's device and prepares it for one shape. */
 export async function compile(
   tools: BuildTools,
   driver: CudaDriver,
@@ -94,18 +94,18 @@ export async function compile(
 
 const SEED = '666c617368';
 
-/** A kernel as the runner times it: on pools of inputs, made and judged by the judge's kernels. */
+/** A kernel timed as the runner does: on pools of inputs that the judge's kernels make and check. */
 export interface TimedKernel {
   judge: Judge;
   loaded: LoadedCandidate;
-  /** Of a hot sample. */
+  /** Launches in a hot sample. */
   launchesPerSample: number;
-  /** Of one launch, and of launchesPerSample. */
+  /** Times of one launch, and of launchesPerSample launches. */
   single: TimedBuild;
   several: TimedBuild;
 }
 
-/** A kernel of this id, compiled and ready for samples. */
+/** Compiles the kernel with this id and prepares it for samples. */
 export async function timedKernel(
   { root, tools, driver }: MeasuredDevice,
   kernelId: string,

@@ -1,10 +1,10 @@
 /**
- * `npm run engines [kernel …]`: CPU seconds of the emulator's engines, one thread, for the launches of the seven parity
- * cases with one seed; both engines in turns, two rounds, the least of each. Prints a line a kernel and writes
- * docs/results/emulator-<date>/engines.json, from which `npm run ladder` makes the table in docs/emulator.md. Exit code
- * 1: an output of the two engines is further apart than the tolerance of the parity cases.
+ * `npm run engines [kernel …]`: CPU seconds of the emulator's engines on one thread, for the launches of the seven
+ * parity cases with one seed. Runs both engines in turns for two rounds and takes the minimum of each. Prints a line
+ * per kernel and writes docs/results/emulator-<date>/engines.json, from which `npm run ladder` makes the table in
+ * docs/emulator.md. Exit code 1: an output differs between the engines by more than the tolerance of the parity cases.
  *
- * Each measurement is a process of its own (--one ENGINE KERNEL): the engines are two builds of one library.
+ * Each measurement is a process of its own (--one ENGINE KERNEL), because the engines are two builds of one library.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ const ROOT = repositoryRoot();
 
 type Engine = 'fibres' | 'ptx';
 
-/** CPU seconds, and some numbers of the output, by case. */
+/** CPU seconds, and some of the output's numbers, by case. */
 interface Sweep {
   seconds: Record<string, number>;
   samples: Record<string, number[]>;
@@ -46,7 +46,7 @@ if (mode === '--one') {
   }
 }
 
-/** `builds`: a folder for what is compiled. */
+/** `builds`: a folder for compiled files. */
 function compareAll(kernels: readonly string[], builds: string): void {
   const times: EngineTimes[] = kernels.map((path) => {
     const sweeps: Record<Engine, Sweep[]> = { fibres: [], ptx: [] };
@@ -64,7 +64,7 @@ function compareAll(kernels: readonly string[], builds: string): void {
   writeFileSync(join(folder, 'engines.json'), `${JSON.stringify(report, undefined, 2)}\n`);
 }
 
-/** The sum over the cases of the least of all rounds. */
+/** The sum over the cases of the minimum of all rounds. */
 function leastOf(sweeps: readonly Sweep[]): number {
   return Object.keys(sweeps[0]!.seconds).reduce(
     (sum, shape) => sum + Math.min(...sweeps.map(({ seconds }) => seconds[shape]!)),

@@ -1,8 +1,8 @@
 /**
- * `npm run estimates [-- LIBRARY]`: how far estimates of time from the emulator's PTX engine are from what an H200
- * took. Traces a few CTAs of every build that docs/results has hot medians of, walks them (worker/timing), and
- * estimates each kernel with a scale that is fitted to the other kernels. Beside it, for comparison, the busiest unit
- * by counts alone. Prints a line a build and writes docs/results/emulator-<date>/estimates.json, of which the runner's
+ * `npm run estimates [-- LIBRARY]`: how far the time estimates of the emulator's PTX engine are from an H200's times.
+ * Traces a few CTAs of every build for which docs/results has hot medians, walks the traces (worker/timing), and
+ * estimates each kernel with a scale fitted to the other kernels. For comparison it also estimates from counts, by the
+ * busiest unit. Prints a line per build and writes docs/results/emulator-<date>/estimates.json, of which the runner's
  * constants are a copy. Needs nvcc.
  */
 import { createHash } from 'node:crypto';
@@ -30,17 +30,17 @@ import { repositoryRoot } from '../support/repository-root.ts';
 const ROOT = repositoryRoot();
 const { device: DEVICE, arch: ARCH, clockMhz } = HOPPER;
 const LIMIT_MS = 300_000;
-/** Two builds nearer than this are not held against each other's order. */
+/** The order of two builds is not judged if they are closer than this. */
 const APART = 0.05;
 
-/** A build on a shape: what was measured, and the cycles of each model. */
+/** A build on a shape: its measured time, and the cycles of each model. */
 interface Row {
   kernel: string;
   label: string;
   shape: string;
   us: number;
   cycles: Record<Model, number>;
-  /** Of the code and how it is launched. */
+  /** Digest of the code and its launch. */
   identity: string;
 }
 
@@ -69,7 +69,7 @@ await onDevice(
   },
   'ptx',
 );
-// Parameters that a build does not use leave its code as it is: it counts once.
+// Parameters that a build does not use leave its code unchanged; such builds count once.
 rows = [...Map.groupBy(rows, ({ identity }) => identity).values()].map((same) => ({
   ...same[0]!,
   us: median(same.map(({ us }) => us)),
@@ -84,7 +84,7 @@ interface Build {
   us: number;
 }
 
-/** Each build and shape once, with the median of all that was measured of it. */
+/** Each build and shape once, with the median of all its measurements. */
 function buildsOf(driver: CudaDriver): Build[] {
   const builds = measuredTimes(ladder).flatMap(({ kernel, parameters, shape, us }): Build[] => {
     const manifest = manifestOf(kernel);
@@ -150,7 +150,7 @@ async function rowOf({ tools, driver }: MeasuredDevice, build: Build): Promise<R
   return { kernel, label: build.label, shape: build.shape, us: build.us, cycles, identity };
 }
 
-/** Of the unit that has most to do, if it never waits. */
+/** Cycles of the busiest unit, if it never waits. */
 function countedCycles(launch: TracedLaunch, { ctas, multiprocessors }: Filling): number {
   const operations = operationsOf(launch, HOPPER);
   const most = launch.blocks.map((warps) => {
@@ -201,7 +201,7 @@ function writeReport(): void {
   for (const each of report.errors) console.log(JSON.stringify(each));
 }
 
-/** Least squares of the relative errors, each kernel with the same weight however many builds of it there are. */
+/** Least squares of the relative errors. Each kernel has the same weight, however many builds it has. */
 function scaleOf(model: Model, fitted: readonly Row[]): number {
   const builds = Map.groupBy(fitted, ({ kernel }) => kernel);
   let [wanted, square] = [0, 0];

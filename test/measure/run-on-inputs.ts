@@ -1,5 +1,5 @@
 /**
- * What the runner's own launches give for inputs from files: the yardstick for a kernel that was exported.
+ * Runs the runner's own launches on inputs from files, as the yardstick for an exported kernel.
  *   node run-on-inputs.js --library libcuda.so.1 --kernel ID --shapes 2x8x512x64,… --folder DIR
  * DIR/<shape>.in has Q, K and V, one after another, as little-endian fp16 in [B, H, S, D]; O goes to
  * DIR/<kernel>.<shape>.out in the same form. A shape that the kernel does not take has no output.

@@ -1,7 +1,7 @@
 /**
- * `npm run walls [rounds]`: seconds that people wait for the emulator, warm: verifications on the PTX engine, a whole
- * experiment on it, and the default experiment (`npm start`) on fibres, as hosts without nvcc and clang have them. In
- * turns, three rounds unless told otherwise. Prints a line a command and writes walls.json into
+ * `npm run walls [rounds]`: seconds that people wait for the emulator when it is warm: verifications on the PTX engine,
+ * a whole experiment on it, and the default experiment (`npm start`) on fibres, as on hosts without nvcc and clang.
+ * Runs in turns, three rounds by default. Prints a line per command and writes walls.json into
  * docs/results/emulator-<date>, from which `npm run ladder` makes the table in docs/emulator.md. Exit code 1: a command
  * did not end as it should.
  */
@@ -19,7 +19,7 @@ interface Command {
   engine: Wall['engine'];
   args: string[];
   wanted: number;
-  /** An experiment on a kernel that is wrong ends with 1. */
+  /** An experiment on a wrong kernel ends with 1. */
   exitCode: number;
 }
 
@@ -50,7 +50,7 @@ try {
     verifySeconds: [],
     wanted,
   }));
-  // The first time compiles.
+  // The first round compiles and is not counted.
   for (let round = 0; round <= rounds; round += 1)
     for (const [index, { what, engine, args, exitCode: wanted }] of COMMANDS.entries()) {
       const started = performance.now();

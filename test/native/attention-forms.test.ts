@@ -1,4 +1,4 @@
-/** The oracle through its binding: masks, maps of heads, lengths, sinks, ALiBi and bias against three loops. */
+/** The oracle through its binding: masks, head maps, lengths, sinks, ALiBi and bias, compared with three loops. */
 import { drawInputs, NORMAL } from '@flashcore/runner/testing';
 import {
   attention as attentionProblem,
@@ -26,14 +26,14 @@ const extentsOf = ({ tensors, values }: ProblemCase): Extents => ({
 
 interface Inputs {
   halves: readonly Float16Array[];
-  /** Absent where the case has none. */
+  /** Absent if the case has none. */
   sinks: Float32Array | undefined;
   slopes: Float32Array | undefined;
-  /** Of [b, h, i, j]. */
+  /** The bias at [b, h, i, j]. */
   bias: ((at: readonly [number, number, number, number]) => number) | undefined;
 }
 
-/** Softmax by its definition, in double precision. */
+/** Softmax by definition, in double precision. */
 function byLoops(attention: ProblemCase, { halves: [Q, K, V], sinks, slopes, bias }: Inputs) {
   const { dims, value } = extentsOf(attention);
   const [B, H, S, D] = dims('Q') as [number, number, number, number];
@@ -91,7 +91,7 @@ test.each([
   '2x4x9x16,Skv=13,bias=1',
   '1x2x5x16,Skv=1,bias=1',
   '2x4x5x16,Skv=23,causal=2,window=5,Hkv=2,softcap=2.5,sinks=1,alibi=1,bias=1',
-])('%s is what three loops compute', (text) => {
+])('%s matches three loops', (text) => {
   expectLoops(problemCase(attentionProblem(), valuesOf(parseShape(text)), 'fp16', new Set(['LSE'])));
 });
 
@@ -138,7 +138,7 @@ work: { flops: 1 }
 );
 
 test.each([1, 4])(
-  'tables of FlashInfer, with columns in two tensors, are read as its references do: page %d',
+  "FlashInfer's tables, with columns in two tensors, are read as its references read them: page %d",
   (page) => {
     const flat = problemCase(FLAT, { B: 7, S: 21, page }, 'fp16');
     const inputs = drawInputs(flat, { seed: 'f1a7', rule: NORMAL });
@@ -190,7 +190,7 @@ test.each(['B', 'H', 'S'] as const)('a bias of [%s, Skv] is the same along the d
   });
 });
 
-/** Indices along the dimensions of bias_values, as the case has them. */
+/** Indexed along the dimensions that the case's bias_values has. */
 function biasOf({ operands, tensors }: ProblemCase, bits: Uint16Array | Uint32Array | undefined): Inputs['bias'] {
   if (!bits) return undefined;
   const numbers = new Float16Array(bits.buffer);

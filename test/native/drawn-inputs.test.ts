@@ -1,4 +1,4 @@
-/** The inputs that the native library draws on all threads are those that JavaScript draws one after another. */
+/** The native library draws on all threads the same inputs that JavaScript draws one after another. */
 import { NORMAL, drawInputs } from '@flashcore/runner/testing';
 import { attentionCase } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
@@ -6,14 +6,14 @@ import { compiledReference } from '../support/reference.ts';
 
 const reference = await compiledReference();
 
-// More than one task of the library's threads, an odd number of elements, one element; seeds of 4 to 128 bits.
+// Cases: more than one task of the library's threads, an odd number of elements, one element; seeds of 4 to 128 bits.
 test.each([
   { seed: 'c0de', dtype: 'fp16', batch: 2, heads: 9, sequenceLength: 512, headDim: 64 },
   { seed: 'c0de', dtype: 'bf16', batch: 1, heads: 9, sequenceLength: 512, headDim: 64 },
   { seed: 'fedcba9876543210', dtype: 'fp32', batch: 1, heads: 3, sequenceLength: 37, headDim: 3 },
   { seed: '00112233445566778899aabbccddeeff', dtype: 'fp16', batch: 1, heads: 1, sequenceLength: 1, headDim: 1 },
 ] as const)(
-  'inputs drawn on all threads are those drawn one after another: $dtype, $batch x $heads x $sequenceLength x $headDim',
+  'inputs drawn on all threads equal those drawn one after another: $dtype, $batch x $heads x $sequenceLength x $headDim',
   ({ seed, dtype, ...extent }) => {
     const drawn = attentionCase({ ...extent, causal: false }, dtype);
     const input = { seed, rule: { ...NORMAL, logitScale: 8, valueScale: 0.01 } };
@@ -21,7 +21,7 @@ test.each([
   },
 );
 
-test('what does not fit is refused, and nothing is written', () => {
+test('an output that does not fit is refused, and nothing is written', () => {
   expect(() => reference.normal(new Uint16Array(0), { dtype: 'fp16', key: 1, stream: 1, scale: 1 })).toThrow(
     'BAD_ARGUMENT',
   );

@@ -1,4 +1,7 @@
-/** A kernel's output beside the reference: what the native comparison finds, by hand and by the obvious loop. */
+/**
+ * Compares a kernel's output with the reference: what the native comparison finds, against hand-made cases and the
+ * obvious loop.
+ */
 import { expect, test } from 'vitest';
 import { attentionCase, elementsOfTensor, type ProblemCase, type ShapeFields } from '@flashcore/shared/kernels';
 import { compareOutput, outputOf, type CompareOptions, type Comparison } from '@flashcore/runner/testing';
@@ -11,7 +14,7 @@ const POISON = 0xffda;
 const halves = (values: ArrayLike<number>): Uint16Array<ArrayBuffer> =>
   new Uint16Array(Float16Array.from(values).buffer);
 
-test('compareOutput() finds NaN, Inf, unwritten and wrong elements, each for what it is', () => {
+test('compareOutput() tells NaN, Inf, unwritten and wrong elements apart', () => {
   const want = Float64Array.from({ length: 64 }, (_, i) => 1 + i / 64);
   const got = halves(want);
   got[3] = POISON;
@@ -70,7 +73,7 @@ test('the error map names the worst element of each block: the first that is not
   ]);
 });
 
-test('each head has a map of its own, NaN where one of its elements is not finite', () => {
+test('each head has its own map, NaN where one of its elements is not finite', () => {
   const heads: ShapeFields = { batch: 2, heads: 2, sequenceLength: 16, headDim: 8, causal: false };
   const want = new Float64Array(2 * 2 * 16 * 8).fill(1);
   const got = halves(want);
@@ -100,7 +103,7 @@ test('an exact output has no error and norm ratio 1', () => {
   ]);
 });
 
-test('the same infinity as wanted is right, as LSE of a row without keys; any other value is not', () => {
+test('the wanted infinity is right, as for LSE of a row without keys; any other value is not', () => {
   const output = outputOf(attentionCase({ ...shape, heads: 1, sequenceLength: 1, headDim: 4 }, 'fp32'));
   const want = Float64Array.of(-Infinity, -Infinity, -Infinity, 2);
   const got = new Uint32Array(Float32Array.of(-Infinity, Infinity, -1e30, 2).buffer);
@@ -131,7 +134,7 @@ interface Disturbed {
 
 const singles = (values: ArrayLike<number>): Uint32Array<ArrayBuffer> =>
   new Uint32Array(Float32Array.from(values).buffer);
-/** bf16 by cutting, which is as good as another rounding here. */
+/** bf16 by truncation, which here is as good as any other rounding. */
 const BITS: Record<ProblemCase['dtype'], (values: Float64Array) => Bits> = {
   fp16: halves,
   bf16: (values) => Uint16Array.from(singles(values), (word) => word >>> 16),
@@ -143,7 +146,7 @@ const VALUES: Record<ProblemCase['dtype'], (bits: Bits) => ArrayLike<number>> = 
   fp32: (bits) => new Float32Array(bits.buffer),
 };
 
-/** One element after another, in double: what compareOutput() promises to the bit. */
+/** One element after another, in double: compareOutput() must match this exactly. */
 function oneByOne({ got, values, want }: Disturbed, { output, poison: word, tolerance }: CompareOptions) {
   const { dtype } = output;
   const [B, H, S, D] = output.dims as [number, number, number, number];
@@ -227,7 +230,10 @@ function oneByOne({ got, values, want }: Disturbed, { output, poison: word, tole
   } satisfies Comparison;
 }
 
-/** Reference values of every size, and outputs off by a rounding, a little, a lot, or not finite in a few places. */
+/**
+ * Reference values of every size, and outputs that are off by a rounding, a little, a lot, or not finite in a few
+ * places.
+ */
 function disturbed({ dtype, tensors }: ProblemCase, wrong: number): Disturbed {
   let state = 12_345;
   const random = (): number => (state = (state * 1_103_515_245 + 12_345) % 2 ** 31) / 2 ** 31;
@@ -254,7 +260,7 @@ test.each([
   { dtype: 'fp16', batch: 1, heads: 1, sequenceLength: 1, headDim: 1, wrong: 0 },
   { dtype: 'fp16', batch: 1, heads: 1, sequenceLength: 1, headDim: 5, wrong: 200 },
 ] as const)(
-  'every figure is that of one addition after another: $dtype, $batch x $heads x $sequenceLength x $headDim, $wrong wrong',
+  'every figure equals that of one addition after another: $dtype, $batch x $heads x $sequenceLength x $headDim, $wrong wrong',
   ({ wrong, dtype, ...extent }) => {
     const compared = attentionCase({ ...extent, causal: false }, dtype);
     const tried = disturbed(compared, wrong);

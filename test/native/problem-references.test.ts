@@ -1,4 +1,4 @@
-/** The oracle's outputs for problems with tables, several outputs and derived inputs: what plain loops compute. */
+/** The oracle's outputs for problems with tables, several outputs and derived inputs, compared with plain loops. */
 import { NORMAL, drawInputs } from '@flashcore/runner/testing';
 import { elementsOfTensor, installedProblem, problemCase, type ProblemCase } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
@@ -7,10 +7,10 @@ import { compiledReference } from '../support/reference.ts';
 const reference = await compiledReference();
 
 type Values = ArrayLike<number>;
-/** A vector of a tensor. */
+/** One vector of a tensor. */
 type Row = (column: number) => number;
 
-/** Values by tensor. */
+/** Values of each tensor. */
 function read(of: ProblemCase, seed: string): { values: Record<string, Values>; want: (name: string) => Values } {
   const inputs = drawInputs(of, { seed, rule: NORMAL }, reference);
   const values = Object.fromEntries(

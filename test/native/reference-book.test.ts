@@ -1,4 +1,4 @@
-/** References computed ahead of a verification: the same as those computed when they are wanted. */
+/** References computed ahead of a verification equal those computed on demand. */
 import { NORMAL, ReferenceBook, drawInputs, outputOf } from '@flashcore/runner/testing';
 import { attentionCase, parseShape } from '@flashcore/shared/kernels';
 import { expect, test } from 'vitest';
@@ -15,12 +15,12 @@ async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await new Promise(setImmediate);
 }
 
-test('what was prepared is what would be computed, with the yardstick of the first input of a rule', async () => {
+test('a prepared reference equals a computed one, with the yardstick of the rule’s first input', async () => {
   const book = new ReferenceBook(reference);
   const others = inputs.map(({ seed }) => ({ seed, rule: { ...NORMAL, name: 'large', logitScale: 32 } }));
   const all = [...inputs, ...others];
   book.prepare([{ kind, inputs: all }]);
-  // The last is waited for: by then all have been begun.
+  // Wait for the last; by then all have been started.
   await until(() => book.stateOf(kind, all.at(-1)!) === 'there');
   for (const [index, input] of all.entries()) {
     const drawn = drawInputs(kind, input);
@@ -42,11 +42,11 @@ test('what was prepared is what would be computed, with the yardstick of the fir
   }
 });
 
-test('each is given once; one that was not begun is left to whoever asks, and not computed afterwards', async () => {
+test('each is given out once; one not started yet is left to the caller and not computed later', async () => {
   const book = new ReferenceBook(reference);
   book.prepare([{ kind, inputs }]);
   const [first, second, third] = inputs as [Input, Input, Input];
-  // Nothing is begun before this function waits.
+  // Nothing starts before this function waits.
   expect(await book.take(kind, second)).toBeUndefined();
   await until(() => book.stateOf(kind, third) === 'there');
   expect([book.stateOf(kind, second), await book.take({ ...kind, dtype: 'bf16' }, first)]).toEqual([
@@ -56,10 +56,10 @@ test('each is given once; one that was not begun is left to whoever asks, and no
   expect([(await book.take(kind, first)) !== undefined, await book.take(kind, first)]).toEqual([true, undefined]);
 });
 
-test('one that is being computed is waited for; nothing of what was forgotten is given', async () => {
+test('one that is being computed is waited for; nothing is given out after clear()', async () => {
   const book = new ReferenceBook(reference);
   book.prepare([{ kind, inputs }]);
-  // It begins before the event loop turns, and ends after that.
+  // It starts before the event loop turns, and ends after that.
   for (let step = 0; step < 100 && book.stateOf(kind, inputs[0]!) !== 'computing'; step += 1) await Promise.resolve();
   expect(book.stateOf(kind, inputs[0]!)).toBe('computing');
   const taken = await book.take(kind, inputs[0]!);
@@ -68,7 +68,7 @@ test('one that is being computed is waited for; nothing of what was forgotten is
   expect(await Promise.all(inputs.map((input) => book.take(kind, input)))).toEqual([undefined, undefined, undefined]);
 });
 
-test('a case with a tensor so small that a collection may move it, or too large to keep, is not prepared', async () => {
+test('a case with a tensor too small to stay in place or too large to keep is not prepared', async () => {
   const book = new ReferenceBook(reference);
   const small = attentionCase({ ...shape, batch: 1, heads: 1, sequenceLength: 1 }, 'fp16');
   const large = attentionCase({ ...shape, batch: 64, heads: 64, sequenceLength: 4096 }, 'fp16');

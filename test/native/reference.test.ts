@@ -1,4 +1,4 @@
-/** The reference that kernels are judged by, in C++, by its own test. */
+/** Runs the C++ test of the reference that kernels are judged by. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

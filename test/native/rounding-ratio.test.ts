@@ -1,4 +1,7 @@
-/** The error in units of what rounding explains, against loops; and what attention with honest rounding has of it. */
+/**
+ * The error in units of what rounding explains, compared with loops, and the ratio that attention with honest rounding
+ * reaches.
+ */
 import {
   NORMAL,
   compareOutputs,
@@ -17,7 +20,7 @@ const NAN = 0x7e00;
 const shape = { batch: 1, heads: 3, sequenceLength: 37, headDim: 24, causal: false };
 const kind = attentionCase(shape, 'fp16');
 const inputs = drawInputs(kind, { seed: '7', rule: NORMAL });
-/** Of attention's first output. */
+/** For attention's first output. */
 const answerTo = (inputs: ReturnType<typeof drawInputs>, of: ProblemCase) => {
   const { want, rounding } = reference.answers(inputs, of).get('O')!;
   return { want, rounding: rounding! };
@@ -25,7 +28,7 @@ const answerTo = (inputs: ReturnType<typeof drawInputs>, of: ProblemCase) => {
 const answer = answerTo(inputs, kind);
 const output = outputOf(kind);
 
-/** The worst block's ratio and the index of its first element, element by element. */
+/** The worst block's ratio and the index of its first element, computed element by element. */
 function byLoops(got: Float16Array): { ratio: number; index: number } {
   const { heads, sequenceLength, headDim } = shape;
   let worst = { ratio: 0, index: 0 };
@@ -55,13 +58,13 @@ test.each([
   expect(ratio).toBeCloseTo(wanted.ratio, 9);
 });
 
-test('an output of nothing but NaN has no ratio, and tensors of other lengths are refused', () => {
+test('an output of only NaN has no ratio, and tensors of other lengths are refused', () => {
   const nothing = new Uint16Array(answer.want.length).fill(NAN);
   expect(reference.roundingRatio(nothing, answer, output)).toEqual({ ratio: 0, index: 0 });
   expect(() => reference.roundingRatio(nothing.subarray(1), answer, output)).toThrow(/wants tensors of/);
 });
 
-test('plain attention, which rounds its logits too, stays below 2 in every dtype; an output in eighths is far above', () => {
+test('plain attention, which also rounds its logits, stays below 2 in every dtype; an output in eighths is far above', () => {
   for (const dtype of ['fp16', 'bf16', 'fp32'] as const) {
     const of = attentionCase(shape, dtype);
     const drawn = drawInputs(of, { seed: '8', rule: NORMAL });
@@ -73,7 +76,7 @@ test('plain attention, which rounds its logits too, stays below 2 in every dtype
 });
 
 test.each(['fp16', 'bf16', 'fp32'] as const)(
-  '%s weights that a kernel takes for 0 next to a sink may be 0',
+  '%s weights that a kernel flushes to 0 next to a sink may be 0',
   (dtype) => {
     const of = attentionCase(parseShape('1x2x7x64,Skv=3,sinks=1'), dtype);
     const drawn = drawInputs(of, { seed: '9', rule: NORMAL });

@@ -1,6 +1,6 @@
 /**
- * Bad input, by RPC, against the real pipeline: the right status within a second; no hang, no UNKNOWN, no stack trace,
- * no path of the host.
+ * Bad input for each RPC, against the real pipeline: the right status within a second, no hang, no UNKNOWN, no stack
+ * trace, no path of the host.
  */
 import { status } from '@grpc/grpc-js';
 import { create, toBinary } from '@bufbuild/protobuf';
@@ -35,7 +35,7 @@ test.each(wire)('on the wire: %s', async (_what, rpc, hex, ...wanted) => {
   expectHarmless(answer);
 });
 
-test('a request of more than 16 MiB is RESOURCE_EXHAUSTED, and the connection serves on', async () => {
+test('a request of more than 16 MiB is RESOURCE_EXHAUSTED, and the connection still works', async () => {
   expect((await raw.call('getJob', [Buffer.alloc(17 * 1024 * 1024)])).code).toBe(status.RESOURCE_EXHAUSTED);
   expect(await raw.health()).toBeLessThan(5_000);
 });
@@ -44,7 +44,7 @@ test('bad input started no job', async () => {
   expect((await fixture.client.listJobs()).jobs).toEqual([]);
 });
 
-/** The reason, then the fields, as the status carries them: the first few when there are many. */
+/** The reason, then the fields, as the status has them; only the first few if there are many. */
 function summary({ code, details, metadata }: RawAnswer): string[] {
   const error = Object.assign(new Error(details), { code, details, metadata }) as ServiceError;
   if (code === status.OK || !hasErrorDetails(error)) return [status[code], details];

@@ -1,4 +1,7 @@
-/** A cache hit's bytes are verified: whatever happens to the files, a damaged build is made again, and never served. */
+/**
+ * The bytes of a cache hit are verified: whatever happens to the files, a damaged build is built again and never
+ * served.
+ */
 import { readFileSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ArtifactStore, CompileCache, type CompileUnit } from '@flashcore/runner/testing';
@@ -8,7 +11,7 @@ import { campaign, integer, pick, type Campaign } from './campaign.ts';
 
 const signal = new AbortController().signal;
 
-/** Every file that the cache and the store keep for the two units, damaged in one way. */
+/** Damages every file that the cache and the store have for the two units in one way. */
 const DAMAGES: Record<string, (path: string, run: Campaign, others: string[]) => void> = {
   'flip a bit': (path, { random }) => {
     const bytes = readFileSync(path);

@@ -1,6 +1,6 @@
 /**
- * Tests of many random rounds: few of them in `npm test` and `npm run test:all`, all in `npx nx soak test`; every
- * failure names the seed that repeats it.
+ * Tests of many random rounds: few in `npm test` and `npm run test:all`, all in `npx nx soak test`. Every failure names
+ * the seed that repeats it.
  */
 import { appendFileSync } from 'node:fs';
 import { Random } from '@flashcore/shared/statistics';
@@ -9,14 +9,14 @@ import { test } from 'vitest';
 import type { PromiseId } from './promises.ts';
 
 const SOAK = process.env['FLASHCORE_SOAK'] === '1';
-/** FLASHCORE_ROUNDS: so many instead, for one campaign at a time. */
+/** FLASHCORE_ROUNDS: use this many rounds instead; for one campaign at a time. */
 const ROUNDS = Number(process.env['FLASHCORE_ROUNDS'] ?? 0);
-/** FLASHCORE_MINUTES: for how long the soak does what takes as long as it is given. */
+/** FLASHCORE_MINUTES: the length of soak tests that run for a given time. */
 export const MINUTES = Number(process.env['FLASHCORE_MINUTES'] ?? 2);
-/** FLASHCORE_SEED repeats a run: of the same seed come the same rounds, although not the same scheduling. */
+/** FLASHCORE_SEED repeats a run: one seed gives the same rounds, although not the same scheduling. */
 const SEED = Number(process.env['FLASHCORE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
-/** On a machine that is busy besides; the soak has an hour, and more where it is given more. */
+/** For a machine that is busy with other work. The soak has an hour, or more if it is given more. */
 const TIMEOUT_MS = 300_000;
 
 export interface Campaign {
@@ -24,13 +24,13 @@ export interface Campaign {
   random: Random;
   rounds: number;
   soak: boolean;
-  /** A figure for docs/reliability.md: what was counted, and how it came out. */
+  /** A figure for docs/reliability.md: what was counted, and the result. */
   figure: (what: string, value: string) => void;
 }
 
-/** How many rounds a campaign has. */
+/** Number of rounds of a campaign. */
 export interface Rounds {
-  /** In `npm test`, where it is part of that; default: ci. */
+  /** In `npm test`, if the campaign is part of it; default: ci. */
   short?: number;
   /** In `npm run test:all`. */
   ci: number;
@@ -38,14 +38,14 @@ export interface Rounds {
 }
 
 export interface CampaignOptions {
-  /** The promise that it shows. */
+  /** The promise that it demonstrates. */
   promise: PromiseId;
   rounds: Rounds;
-  /** Something that it needs is not there. */
+  /** True if something that it needs is missing. */
   skip?: boolean;
 }
 
-/** A vitest test whose body gets its random numbers and its number of rounds. */
+/** A vitest test whose body gets random numbers and its number of rounds. */
 export function campaign(
   name: string,
   { promise, rounds, skip = false }: CampaignOptions,
@@ -83,7 +83,7 @@ export interface Figure {
   seed: number;
 }
 
-/** Figures go to the file that the soak names; `npm test` keeps none. */
+/** Figures go to the file that the soak names; `npm test` records none. */
 function record(figure: Omit<Figure, 'seed'>): void {
   const file = process.env['FLASHCORE_FIGURES'];
   if (file) appendFileSync(file, `${JSON.stringify({ ...figure, seed: SEED } satisfies Figure)}\n`);
@@ -94,19 +94,19 @@ export const integer = (random: Random, least: number, most: number): number =>
 export const pick = <Value>(random: Random, values: readonly Value[]): Value =>
   values[integer(random, 0, values.length - 1)]!;
 
-/** A UUID of a seeded generator. */
+/** A UUID from a seeded generator. */
 export function seededUuid(random: Random): string {
   const digits = Array.from({ length: 32 }, () => integer(random, 0, 15).toString(16)).join('');
   return `${digits.slice(0, 8)}-${digits.slice(8, 12)}-4${digits.slice(13, 16)}-8${digits.slice(17, 20)}-${digits.slice(20)}`;
 }
 
-/** The p-th part of sorted values by nearest rank. */
+/** The p-th quantile of sorted values by nearest rank. */
 export function percentile(values: readonly number[], part: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.ceil(part * sorted.length) - 1)] ?? Number.NaN;
 }
 
-/** Runs a task for each item, so many at once; the first failure ends all. */
+/** Runs a task for each item, up to this many at once. The first failure ends all. */
 export async function inLanes<Item>(
   lanes: number,
   items: readonly Item[],

@@ -14,10 +14,10 @@ import { campaign, integer, percentile } from './campaign.ts';
 
 const GONE_WITHIN_MS = 2_000;
 const IDLE_WORKER = /worker\.js$/;
-/** Small, so that the benchmark is soon reached; long enough to be cancelled in. */
+/** Small, so that the benchmark starts soon, but long enough to be cancelled during it. */
 const SHAPES = [{ batch: 1, heads: 4, sequenceLength: 128, headDim: 64 }];
 const SMALL = { verify: { shapes: SHAPES, seedCount: 40 }, benchmark: { shapes: SHAPES, protocol: { maxSeconds: 5 } } };
-/** Where to aim: the moment when the job tells of it, then some time more. */
+/** When to cancel: the moment when the job reports this, then some more time. */
 const AIMS: { name: string; fresh?: true; reached: (event: JobEvent) => boolean; mostMs: number }[] = [
   { name: 'queue', fresh: true, reached: ({ payload }) => payload.case === 'created', mostMs: 20 },
   {
@@ -51,7 +51,7 @@ campaign(
     let late = 0;
     for (let round = 0; round < rounds; round += 1) {
       const aim = AIMS[round % AIMS.length]!;
-      // A source of its own where compilers have to run; the others get there sooner.
+      // A new source if compilers have to run; other aims are reached sooner without.
       const kernel =
         aim.fresh || round < AIMS.length ? await freshKernel(home, client, `${round} ${random.uniform()}`) : built!;
       if (!aim.fresh) built = kernel;
@@ -90,7 +90,7 @@ async function freshKernel(home: Home, client: RunnerClient, mark: string): Prom
 
 interface Cancelled {
   outcome: Outcome;
-  /** Processes of the job that ran when it was cancelled. */
+  /** The job's processes that ran when it was cancelled. */
   killed: ProcessInfo[];
   goneMs: number;
 }
@@ -108,7 +108,7 @@ async function cancelAt(
   let outcome = Outcome.UNSPECIFIED;
   for await (const event of client.start('runExperiment', { kernel, ...SMALL })) {
     if (!cancelling && aim.reached(event)) {
-      // eslint-disable-next-line flashcore/no-fixed-wait -- at any moment after what was aimed at
+      // eslint-disable-next-line flashcore/no-fixed-wait -- at any moment after the aim
       cancelling = sleep(delayMs).then(() => {
         before = descendants(daemon);
         cancelledAt = performance.now();
@@ -133,14 +133,14 @@ async function cancelAt(
 }
 
 /**
- * A worker that waits for its next request may stay: it is the device's, not the job's. Anything else, or a worker that
- * computes, is of the job.
+ * A worker that waits for its next request may stay, because it belongs to the device and not to the job. A worker that
+ * computes, and anything else, belongs to the job.
  */
 async function busyOf(processes: ProcessInfo[]): Promise<ProcessInfo[]> {
   const others = processes.filter(({ command }) => !IDLE_WORKER.test(command));
   if (others.length > 0 || processes.length === 0) return others;
   const now = processes.map(({ pid }) => readProcess(pid));
-  // eslint-disable-next-line flashcore/no-fixed-wait -- what a process computes meanwhile
+  // eslint-disable-next-line flashcore/no-fixed-wait -- measures what a process computes meanwhile
   await sleep(100);
   return now
     .filter((one) => one !== undefined)

@@ -10,7 +10,7 @@ export class CutProxy implements AsyncDisposable {
   #cuts: number[] = [];
   #allowed = Infinity;
   #isDown = false;
-  /** The runner's bytes that went through since cutAfter(). */
+  /** The runner's bytes that were passed on since cutAfter(). */
   passed = 0;
   /** Connections reset in the middle since then. */
   cuts = 0;
@@ -20,7 +20,7 @@ export class CutProxy implements AsyncDisposable {
     this.#server = createServer((client) => this.#join(client, connect(placeOf(target)))).listen(placeOf(address));
   }
 
-  /** Listens on a Unix socket for a runner on another one. */
+  /** Listens on a Unix socket for a runner on another socket. */
   static async open(path: string, target: string): Promise<CutProxy> {
     const proxy = new CutProxy(`unix:${path}`, target);
     await once(proxy.#server, 'listening');
@@ -28,8 +28,8 @@ export class CutProxy implements AsyncDisposable {
   }
 
   /**
-   * Listens on a free port of an address of this machine for a runner at host:port. What it passes on may be TLS: it
-   * looks at none of it.
+   * Listens on a free port of one of this machine's addresses for a runner at host:port. The traffic may be TLS,
+   * because the proxy does not read it.
    */
   static async openTcp(host: string, target: string): Promise<CutProxy> {
     const proxy = new CutProxy(`${host}:${await freePort(host)}`, target);
@@ -38,8 +38,8 @@ export class CutProxy implements AsyncDisposable {
   }
 
   /**
-   * Lets so many bytes of the runner through, then resets the connection; the second number counts from then on, and so
-   * on.
+   * Passes on this many of the runner's bytes, then resets the connection. The next number counts from then on, and so
+   * forth.
    */
   cutAfter(...bytes: number[]): void {
     this.passed = this.cuts = 0;
@@ -86,7 +86,7 @@ export class CutProxy implements AsyncDisposable {
       this.cuts += 1;
       this.#allowed = this.#cuts.shift() ?? Infinity;
       runner.pause();
-      // What was let through arrives: only then the cut.
+      // Cuts only after the passed bytes have arrived.
       client.write(part, close);
     });
   }
@@ -98,7 +98,7 @@ export class CutProxy implements AsyncDisposable {
   }
 }
 
-/** "unix:/path" or "host:port" as node:net wants it. */
+/** "unix:/path" or "host:port" in node:net's form. */
 function placeOf(address: string): { path: string } | { host: string; port: number } {
   if (address.startsWith('unix:')) return { path: address.slice('unix:'.length) };
   const colon = address.lastIndexOf(':');

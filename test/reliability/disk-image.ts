@@ -1,6 +1,6 @@
 /**
- * What a disk would have after a power cut, by the record of disk-recorder.cpp. A file's bytes and its name are safe
- * once the file was synced, names also once their folder was; nothing else is promised by POSIX.
+ * The contents of a disk after a power cut, from the record of disk-recorder.cpp. A file's bytes and name are safe once
+ * the file was synced, and names also once their folder was; POSIX promises nothing else.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -8,7 +8,7 @@ import type { Random } from '@flashcore/shared/statistics';
 
 const SECTOR_BYTES = 512;
 
-/** What becomes of operations that no sync made safe. */
+/** What happens to operations that no sync made safe. */
 export type Fate = 'all are kept' | 'all are lost' | 'names are kept' | 'some are kept';
 export const FATES: readonly Fate[] = ['all are lost', 'names are kept', 'some are kept'];
 
@@ -22,7 +22,7 @@ type Operation =
   | { kind: 'unlink' | 'mkdir' | 'rmdir'; path: string };
 
 export type Recorded = Operation & {
-  /** Ns of the monotonic clock, at its end. */
+  /** When the operation ended, in ns of the monotonic clock. */
   readonly at: bigint;
 };
 
@@ -72,7 +72,7 @@ interface PowerCut {
   readonly random: Random;
 }
 
-/** Files by path, relative to `root`, as they are when the power fails after all these operations. */
+/** Files by path relative to `root`, as they are when the power fails after all these operations. */
 export function imageOf(operations: readonly Recorded[], { root, fate, random }: PowerCut): Map<string, Buffer> {
   const kept = keptOperations(operations, fate, random);
   const names = new Map<string, number>();
@@ -100,7 +100,7 @@ export function imageOf(operations: readonly Recorded[], { root, fate, random }:
   return new Map([...names].map(([path, file]) => [relative(root, path), contents.get(file) ?? Buffer.alloc(0)]));
 }
 
-/** Lays files out below a folder. The index of a write-ahead log is memory, which no disk keeps. */
+/** Writes the files below a folder. The index of a write-ahead log is shared memory, so no disk keeps it. */
 export function layOut(image: ReadonlyMap<string, Buffer>, folder: string): void {
   mkdirSync(folder, { recursive: true });
   for (const [path, bytes] of image) {
@@ -113,7 +113,7 @@ export function layOut(image: ReadonlyMap<string, Buffer>, folder: string): void
 function keptOperations(operations: readonly Recorded[], fate: Fate, random: Random): Operation[] {
   if (fate === 'all are kept') return [...operations];
   const safe = safeOperations(operations);
-  // A disk may write names in an order of its own only where nothing tells them apart: up to one of them, all.
+  // A disk may write names in another order only if nothing can tell the difference, so all names up to one are kept.
   const names = operations.flatMap((operation, index) => (isName(operation) && !safe.has(index) ? [index] : []));
   const last = { 'names are kept': Infinity, 'all are lost': -1, 'some are kept': pickFrom(names, random) };
   const namesUpTo = last[fate];
@@ -126,7 +126,7 @@ function keptOperations(operations: readonly Recorded[], fate: Fate, random: Ran
 const pickFrom = (indices: readonly number[], random: Random): number =>
   indices[Math.floor(random.uniform() * (indices.length + 1))] ?? Infinity;
 
-/** Half of the sectors of a write, in no order. */
+/** Keeps a random half of a write's sectors. */
 function torn(operation: Extract<Operation, { kind: 'write' }>, random: Random): Operation[] {
   const { offset, bytes } = operation;
   const pieces: Operation[] = [];
@@ -139,7 +139,7 @@ function torn(operation: Extract<Operation, { kind: 'write' }>, random: Random):
   return pieces;
 }
 
-/** The places of operations that a sync made safe: it began after them, and has ended. */
+/** Indices of operations that a sync made safe: the sync began after them and has ended. */
 function safeOperations(operations: readonly Recorded[]): Set<number> {
   const ended = new Set(operations.flatMap((each) => (each.kind === 'synced' ? [each.number] : [])));
   const safe = new Set<number>();

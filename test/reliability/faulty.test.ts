@@ -30,13 +30,13 @@ const QUICK = [
   'syntax_error',
   'missing_entry',
 ];
-// A hang is found after the launch's limit of 8 s.
+// A hang is found only after the launch limit of 8 s.
 const SLOW = ['endless_loop'];
 
 const SIGNATURE = '(const half* Q, const half* K, const half* V, half* O, int seq_len, float scale, int causal)';
-/** Kernels that no folder has: on the emulator a kernel's source is also a program of the host. */
+/** Kernels that are in no folder: on the emulator a kernel's source is also a host program. */
 const WRITTEN: Record<string, { workspace: string; source: string }> = {
-  // All that Q, K, V and O leave, so that it is not refused before: guard bytes make it too much.
+  // Everything that Q, K, V and O leave, so that it is not refused earlier; the guard bytes make it too much.
   'all memory': {
     workspace: `workspace: { everything: "MEMORY - ${SHAPES.reduce((bytes, shape) => bytes + attentionCase(shape, 'fp16').bytes, 0)}" }\n`,
     source: `#include <cuda_fp16.h>\nextern "C" __global__ void written${SIGNATURE} {}\n`,
@@ -85,7 +85,7 @@ campaign(
     const { address, process: daemon } = await home.startDaemon();
     using client = await RunnerClient.connect({ address });
     const wanted = await control(client);
-    // Of runs that were killed.
+    // Left from earlier runs that were killed.
     const before = new Set(sleeping().map(({ pid }) => pid));
     const outcomes = new Map<string, number>();
     const ways = [...QUICK, ...Object.keys(WRITTEN), ...(soak ? SLOW : []), 'kill the worker'];
@@ -98,7 +98,7 @@ campaign(
       ),
     );
     for (let round = 0; round < rounds; round += 1) {
-      // The first rounds make sure of those that are worst.
+      // The first rounds try the worst faults.
       const way = ['kill the worker', 'children', 'all memory'][round] ?? pick(random, ways);
       const outcome =
         way === 'kill the worker'
@@ -106,7 +106,7 @@ campaign(
           : await verify(client, written.get(way) ?? named(way));
       expect(outcome.outcome, way).not.toBe(Outcome.PASSED);
       if (way === 'all memory') expect(Outcome[outcome.outcome]).toBe('OUT_OF_MEMORY');
-      // The job ends when the fault is known; what it started, a moment later, with a box and without.
+      // The job ends when the fault is known. The processes that it started end a moment later, with or without a box.
       const left = (): unknown[] => sleeping().filter(({ pid }) => !before.has(pid));
       await expect.poll(left, { timeout: 2_000, message: `processes that ${way} left` }).toEqual([]);
       outcomes.set(way, (outcomes.get(way) ?? 0) + 1);
@@ -119,7 +119,7 @@ campaign(
   },
 );
 
-/** What the kernel with children starts. */
+/** The processes that the kernel with children starts. */
 const sleeping = () => descendants(1).filter(({ command }) => command === 'sleep 73517351');
 
 const named = (kernelId: string) => ({ source: { case: 'kernelId' as const, value: kernelId } });
@@ -134,7 +134,7 @@ async function verify(client: RunnerClient, kernel: KernelReference | ReturnType
   throw new Error('the stream has no end');
 }
 
-/** The control's figures, all but its times. */
+/** The control job's figures, except its times. */
 async function control(client: RunnerClient): Promise<unknown> {
   const { outcome, result } = await verify(client, named('fa_v2_wmma'));
   expect(outcome).toBe(Outcome.PASSED);
@@ -143,7 +143,7 @@ async function control(client: RunnerClient): Promise<unknown> {
   return cases.map((one) => ({ ...(toJson(CaseResultSchema, one) as object), seconds: 0 }));
 }
 
-/** A boxed worker is two processes, and the inner one goes with the outer. */
+/** A boxed worker is two processes, and the inner one ends with the outer. */
 function killIfThere(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
@@ -152,7 +152,7 @@ function killIfThere(pid: number): void {
   }
 }
 
-/** What the kernel's out-of-memory killer, or an administrator, does. */
+/** Does the same as the OS's out-of-memory killer or an administrator. */
 async function killWorker(client: RunnerClient, daemon: number): Promise<JobFinished> {
   const request = {
     kernel: { source: { case: 'kernelId' as const, value: 'fa_v1_baseline' } },

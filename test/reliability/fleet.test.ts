@@ -1,6 +1,6 @@
 /**
- * kill -9 of pilots, of slurmd, of slurmctld and of the gateway while experiments run on a real Slurm of two nodes,
- * with the emulator as every GPU: each ends exactly once, and its client sees every event once.
+ * kill -9 of pilots, slurmd, slurmctld and the gateway while experiments run on a real Slurm with two nodes and the
+ * emulator as every GPU: each experiment ends exactly once, and its client sees every event once.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ import { readProcess } from '../support/process-tree.ts';
 import { startSlurm, type SlurmCluster } from '../support/slurm-cluster.ts';
 import { campaign, integer, pick } from './campaign.ts';
 
-/** Where a run's figures go; default: nowhere. */
+/** File for a run's figures; default: none. */
 const RESULT = process.env['FLASHCORE_FLEET_RESULT'];
 const VICTIMS = ['pilot', 'slurmd', 'slurmctld', 'gateway'] as const;
 const GIVE_UP_MS = 600_000;
@@ -33,7 +33,7 @@ campaign(
   },
   async ({ random, rounds, soak, seed, figure }) => {
     await using fleet = await startFleet(soak ? 8 : 2);
-    // What it compiles is there for all that come later: a part that is killed every few seconds never gets so far.
+    // Compiles what all later experiments need, because a part that is killed every few seconds never gets that far.
     checkStream(await watched(fleet, -1));
     const started = performance.now();
     const ended = new AbortController();
@@ -47,7 +47,7 @@ campaign(
     let killed = soak;
     void killing.then(() => (killed = true));
     let next = 0;
-    // The short form goes on until each part was killed.
+    // The short form continues until each part was killed.
     const lane = async (): Promise<void> => {
       while (next < rounds || !killed) seen.push(await watched(fleet, next++));
     };
@@ -91,13 +91,13 @@ interface Fleet extends AsyncDisposable {
   slurm: SlurmCluster;
   client: RunnerClient;
   pilots: number;
-  /** Processes of pilots. */
+  /** Process ids of pilots. */
   pilotPids: () => number[];
   killGateway: () => Promise<void>;
   startGateway: () => Promise<void>;
-  /** Events under leases that had ended, over all gateways, as far as each said before it was killed. */
+  /** Events refused because their lease had ended, over all gateways, as last reported before each was killed. */
   refusedEvents: () => Promise<number>;
-  /** Ends all, and gives the processes that are left. */
+  /** Ends everything, and returns the processes that are left. */
   end: () => Promise<string[]>;
 }
 
@@ -136,11 +136,10 @@ partitions:
     client.close();
     await home[Symbol.asyncDispose]();
     slurm[Symbol.dispose]();
-    // A controller that was killed before it had saved its state has forgotten a pilot, which would run on for five
-    // minutes without a gateway.
-    // One that ends by itself meanwhile is no error.
+    // A controller killed before it saved its state has forgotten a pilot, which would run for five more minutes
+    // without a gateway. A pilot that ends by itself meanwhile is not an error.
     for (const pid of pilotPids()) spawnSync('kill', [String(pid)]);
-    // Slurm's KILL, and what a killed pilot left, have some seconds.
+    // Slurm's KILL, and processes left by a killed pilot, have some seconds to end.
     const left = (): string[] => processesOf(folder);
     await waitFor('processes to end', () => left().length === 0 || undefined, 30_000).catch(() => undefined);
     const still = left();
@@ -170,7 +169,7 @@ partitions:
   };
 }
 
-/** "pid command" of the processes whose command line has a text. */
+/** "pid command" of the processes whose command line contains a text. */
 const processesOf = (text: string): string[] =>
   readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -181,18 +180,18 @@ const processesOf = (text: string): string[] =>
 interface Killing {
   random: Random;
   everyMs: [number, number];
-  /** Kills in all. */
+  /** Maximum number of kills. */
   most: number;
   signal: AbortSignal;
 }
 
-/** Kills one part after another until the signal; what is no pilot is started again some time later. */
+/** Kills one part after another until the signal. Everything except pilots is started again some time later. */
 async function killAround(fleet: Fleet, { random, everyMs, most, signal }: Killing): Promise<Victim[]> {
   const kills: Victim[] = [];
   const victims = [...VICTIMS];
   while (kills.length < most) {
     const pauseMs = integer(random, ...everyMs);
-    // Each once before any twice.
+    // Kill each part once before any a second time.
     const victim = pick(random, victims);
     victims.splice(victims.indexOf(victim), 1);
     if (victims.length === 0) victims.push(...VICTIMS);
@@ -205,7 +204,7 @@ async function killAround(fleet: Fleet, { random, everyMs, most, signal }: Killi
   return kills;
 }
 
-/** Says whether there was one. */
+/** Returns whether there was one to kill. */
 async function strike(
   fleet: Fleet,
   victim: Victim,
@@ -219,17 +218,17 @@ async function strike(
   }
   if (victim === 'gateway') {
     await fleet.killGateway();
-    // eslint-disable-next-line flashcore/no-fixed-wait -- it is away for so long
+    // eslint-disable-next-line flashcore/no-fixed-wait -- the part is down for this long
     await sleep(downMs);
     await fleet.startGateway();
     return true;
   }
   const daemon = victim === 'slurmd' ? pick(random, ['slurmd-gpu1', 'slurmd-gpu2'] as const) : victim;
   fleet.slurm.kill(daemon, 'SIGKILL');
-  // eslint-disable-next-line flashcore/no-fixed-wait -- it is away for so long
+  // eslint-disable-next-line flashcore/no-fixed-wait -- the part is down for this long
   await sleep(downMs);
   fleet.slurm.start(daemon);
-  // A controller that was killed before it had saved its state gives job numbers twice, and drains their nodes.
+  // A controller killed before it saved its state reuses job numbers and drains their nodes.
   fleet.slurm.resume();
   return true;
 }
@@ -249,7 +248,7 @@ async function watched({ client }: Fleet, index: number): Promise<JobEvent[]> {
 const attemptsOf = (events: readonly JobEvent[]): number =>
   events.filter(({ payload }) => payload.case === 'attemptStarted').length;
 
-/** No gap, one end, and in the attempt that brought it one of each result. */
+/** Checks that there is no gap, one end, and one of each result in the attempt that finished. */
 function checkStream(events: readonly JobEvent[]): void {
   expect(events.map(({ sequence }) => Number(sequence))).toEqual(events.map((_, index) => index + 1));
   const cases = events.map(({ payload }) => payload.case);
@@ -265,7 +264,7 @@ function checkStream(events: readonly JobEvent[]): void {
   expect(numbers).toEqual(numbers.map((_, index) => index + 1));
 }
 
-/** The store has these jobs, ended, with the events that their clients saw. */
+/** Checks that the store has these jobs, ended, with the events that their clients saw. */
 async function checkStored({ client }: Fleet, seen: readonly JobEvent[][]): Promise<void> {
   const names = seen.map((events) => events[0]!.job);
   expect(new Set(names).size).toBe(names.length);

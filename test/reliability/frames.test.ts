@@ -1,6 +1,6 @@
 /**
- * What a candidate's process may answer: frames that are none end it, and nothing else. Mutated ones are given to the
- * decoder, hostile ones come from a process through the executor's pipe.
+ * Frames from a candidate's process: an invalid frame ends that process and nothing else. Mutated frames go to the
+ * decoder; hostile ones come from a process through the executor's pipe.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -27,7 +27,7 @@ function goodReply(sequence: number): Buffer {
   return frame;
 }
 
-/** A good reply with some bytes changed, cut, or of nothing but chance. */
+/** A good reply with changed bytes, a cut, or only random bytes. */
 function mutated(random: Random, sequence: number): Buffer {
   const frame = goodReply(sequence);
   const way = pick(random, ['chance', 'cut', 'changed', 'changed']);
@@ -38,7 +38,7 @@ function mutated(random: Random, sequence: number): Buffer {
   return frame;
 }
 
-/** Undefined where the frame is refused. */
+/** Undefined if the frame is refused. */
 function decoded(frame: Buffer, sequence: number): ReturnType<typeof decodeReply> | undefined {
   try {
     return decodeReply(frame, sequence, 'cuInit');
@@ -82,7 +82,7 @@ campaign(
       const frame = mutated(random, 1);
       writeFileSync(path, frame);
       const reply = decoded(frame, 1);
-      // Every other one stays. A cut frame whose process stays would be a hang, which the limit of the step ends.
+      // Every other process stays alive. One that stays after a cut frame would hang until the step's time limit.
       const stays = reply !== undefined || (round % 2 === 1 && frame.length === REPLY_BYTES);
       const script = `cat "${path}" >&4; ${stays ? 'exec sleep 30' : ':'}`;
       using library = new RemoteLibrary(
@@ -91,7 +91,7 @@ campaign(
       );
       if (reply) {
         ends.taken += 1;
-        // One that says "there is no such function" is a wrong library, not a wrong frame.
+        // A reply "there is no such function" means a wrong library, not a wrong frame.
         if (reply.found) expect(library.call('cuInit', 0)).toBe(reply.code);
         else expect(() => library.call('cuInit', 0)).toThrow(TypeError);
         continue;

@@ -1,6 +1,6 @@
 /**
  * Random messages and random bytes for every RPC: the daemon answers each, never with UNKNOWN or INTERNAL, and its
- * health stays quick.
+ * health check stays fast.
  */
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
@@ -75,7 +75,7 @@ campaign(
     const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
     await inLanes(LANES, Array.from({ length: rounds }), async () => {
       const socket = connect(`${folder.path}/s`);
-      socket.on('error', () => undefined); // It is reset: that is the right answer.
+      socket.on('error', () => undefined); // A reset is the right answer.
       await once(socket, 'connect');
       const noise = randomBytes(integer(random, 1, 4096));
       socket.write(random.uniform() < 0.5 ? Buffer.concat([preface, noise]) : noise);
@@ -101,7 +101,7 @@ function remember(jobs: string[], answer: RawAnswer): void {
   if (job?.startsWith('jobs/')) jobs.push(job);
 }
 
-/** An answer of another RPC may not read as an event. */
+/** Another RPC's answer may not decode as an event. */
 function tryJobOf(answer: RawAnswer): string | undefined {
   try {
     return jobOf(answer);
@@ -117,7 +117,7 @@ function watchHealth(address: string): { end(): Promise<number[]> } {
   const loop = (async () => {
     while (running) {
       latencies.push(await client.health());
-      // eslint-disable-next-line flashcore/no-fixed-wait -- a question every so often
+      // eslint-disable-next-line flashcore/no-fixed-wait -- polls at this interval
       await sleep(5);
     }
     client[Symbol.dispose]();
@@ -131,7 +131,7 @@ function watchHealth(address: string): { end(): Promise<number[]> } {
   };
 }
 
-/** Mostly messages of wild values, some with flipped bits, cut, or made of noise. */
+/** Mostly messages with extreme values, some with flipped bits, cut off, or random bytes. */
 function randomRequest(random: Random, rpc: RpcName, jobs: string[]): Buffer[] {
   const { input, methodKind } = KernelRunnerService.method[rpc];
   const count = methodKind === 'client_streaming' ? integer(random, 0, 4) : 1;

@@ -1,7 +1,6 @@
 /**
- * Histories of concurrent clients, across kill -9 of the daemon: whatever they were answered, calls one after another
- * would have been answered too. A request that was cut off is made again under its request_id until it has an answer,
- * so that each takes effect once.
+ * Histories of concurrent clients, across kill -9 of the daemon: some sequential order of the calls explains all
+ * answers. A request that was cut off is repeated with its request_id until it is answered, so each takes effect once.
  */
 import { setTimeout } from 'node:timers/promises';
 import { collect, kernel, startChildRunner, temporaryFolder, type ChildRunner } from '@flashcore/runner/testing-daemon';
@@ -21,7 +20,7 @@ const NO_CHAMPION = 'none';
 
 type Decision = { kind: 'accept' | 'undo'; job: string } | { kind: 'read' };
 
-/** All results were compared with no champion: one is accepted only where there is none. */
+/** All results were compared with no champion, so one is accepted only if there is none. */
 const CHAMPION: Model<string, Decision, string> = {
   initial: NO_CHAMPION,
   step: (champion, operation, answer) => {
@@ -35,7 +34,7 @@ const CHAMPION: Model<string, Decision, string> = {
 
 type JobCall = { kind: 'cancel' | 'read' };
 
-/** A job ends at some moment; how it ended stays. */
+/** A job ends at some moment, and its outcome then stays the same. */
 const JOB: Model<string, JobCall, string> = {
   initial: 'live',
   step: (state, { kind }, answer) => {
@@ -45,7 +44,7 @@ const JOB: Model<string, JobCall, string> = {
   },
 };
 
-test('the search finds the order of a history that has one, and none for one that has not', () => {
+test('the search finds an order if the history has one, and none if it has not', () => {
   const accept = (job: string, calledAt: bigint, answeredAt: bigint): Call<Decision, string> => ({
     operation: { kind: 'accept', job },
     answer: 'done',
@@ -58,13 +57,13 @@ test('the search finds the order of a history that has one, and none for one tha
     calledAt,
     answeredAt,
   });
-  // Concurrent: the read that is called last saw the state from before.
+  // Concurrent: the read called last saw the earlier state.
   expect(orderOf([accept('a', 1n, 9n), read('a', 2n, 3n), read(NO_CHAMPION, 1n, 8n)], CHAMPION)).toBeDefined();
-  // A stale read: the champion was seen before it was called.
+  // A stale read: the champion had been seen before this read was called.
   expect(orderOf([accept('a', 1n, 9n), read('a', 2n, 3n), read(NO_CHAMPION, 4n, 5n)], CHAMPION)).toBeUndefined();
   // Two acceptances over the same champion.
   expect(orderOf([accept('a', 1n, 9n), accept('b', 1n, 9n)], CHAMPION)).toBeUndefined();
-  // A lost one.
+  // A lost acceptance.
   expect(orderOf([accept('a', 1n, 2n), read(NO_CHAMPION, 3n, 4n)], CHAMPION)).toBeUndefined();
 });
 
@@ -135,7 +134,7 @@ campaign(
   },
 );
 
-/** A daemon that is killed and started again now and then, and a client of it. */
+/** A daemon that is killed and restarted now and then, and its client. */
 class Killed implements AsyncDisposable {
   readonly #folder: string;
   readonly #random: Random;
@@ -160,7 +159,7 @@ class Killed implements AsyncDisposable {
     this.#killing = this.#killNowAndThen();
   }
 
-  /** Calls until there is an answer, by whichever daemon. */
+  /** Calls until some daemon answers. */
   async answer<Result>(call: (client: RunnerClient) => Promise<Result>): Promise<Result> {
     for (;;) {
       try {
@@ -170,7 +169,7 @@ class Killed implements AsyncDisposable {
       } catch (error) {
         if (!(error instanceof FlashcoreError && ['RUNNER_UNREACHABLE', 'DRAINING'].includes(error.reason)))
           throw error;
-        // eslint-disable-next-line flashcore/no-fixed-wait -- until a daemon is there again
+        // eslint-disable-next-line flashcore/no-fixed-wait -- until a daemon is running again
         await setTimeout(5);
       }
     }
@@ -191,7 +190,7 @@ class Killed implements AsyncDisposable {
 
   async #again(): Promise<void> {
     this.#daemon = await startChildRunner(...flags(this.#folder));
-    // The address stays.
+    // The address stays the same.
     this.#client ??= await RunnerClient.connect({ address: this.#daemon.address });
   }
 
@@ -203,7 +202,7 @@ class Killed implements AsyncDisposable {
   }
 }
 
-/** Each client makes its calls one after another, beside the others. */
+/** Each client makes its calls one after another, concurrently with the other clients. */
 async function concurrently<Made>(random: Random, call: (own: Random) => Promise<Made>): Promise<Made[]> {
   const all = await Promise.all(
     Array.from({ length: CLIENTS }, async () => {

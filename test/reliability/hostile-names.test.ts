@@ -1,7 +1,7 @@
 /**
- * Every text of every request of both services, as the contract lists them, with what would lead out of a folder if it
- * became a path: refused, with nothing deleted or changed on the disk, and the daemon serves on. A new field is covered
- * as soon as the contract has it.
+ * Puts texts that would lead out of a folder, if used as a path, into every text field of every request of both
+ * services, as listed in the contract. Each is refused, nothing on the disk is deleted or changed, and the daemon keeps
+ * serving. A new field is covered as soon as the contract has it.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
@@ -19,7 +19,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RawClient, type RawAnswer } from '../support/raw-call.ts';
 import { inLanes } from './campaign.ts';
 
-/** Texts of which no path, name or key is made: they are bounded, and a value like "../x" is a fine one. */
+/** Texts that never become a path, name or key. They are bounded, and a value like "../x" is allowed. */
 const FREE_TEXTS: readonly string[] = [
   'BenchmarkSettings.sdpa_backends',
   'GetLeaderboardRequest.device_name',
@@ -33,7 +33,7 @@ const FREE_TEXTS: readonly string[] = [
   ...['NoteRequest', 'AcceptRequest', 'RejectRequest', 'UndoRequest'].map((message) => `${message}.note`),
   'RunExperimentRequest.gates_yaml',
 ];
-/** Never: a fault of the daemon, or one that hangs. */
+/** Statuses that must not occur: they mean a fault of the daemon or a hang. */
 const FAULTS = [status.UNKNOWN, status.INTERNAL, status.DEADLINE_EXCEEDED, status.UNAVAILABLE];
 const LANES = 16;
 const BAIT = 'a private key\n';
@@ -43,7 +43,7 @@ let folder: ReturnType<typeof temporaryFolder>;
 let gateway: ChildRunner;
 let clients: { runner: RawClient; fleet: RawClient };
 let session: string;
-/** Digests in whose place something else is than a file. */
+/** Digests whose place holds something other than a file. */
 let planted: Record<string, string>;
 
 beforeAll(async () => {
@@ -77,22 +77,22 @@ afterAll(async () => {
 });
 
 const METHODS: DescMethod[] = [...KernelRunnerService.methods, ...FleetService.methods];
-/** Before it has registered nothing else of a pilot is read; pilot-pool.test.ts has what it tells under a lease. */
+/** Before a pilot has registered, nothing else from it is read; pilot-pool.test.ts tests its messages under a lease. */
 const FIELDS = METHODS.flatMap((method) => textsOf(method.input).map((path) => ({ method, path }))).filter(
   ({ method, path }) => method.name !== 'Attach' || path[0]!.name === 'register',
 );
 
-test('texts of both services are found in the contract', () => {
+test('the contract has texts of both services', () => {
   const found = FIELDS.map(({ method, path }) => `${method.name} ${nameOf(path)}`);
   for (const wanted of ['ReadBuild sha256', 'Build kernel.tree.files.path', 'WatchJob name', 'Attach register.node'])
     expect(found).toContain(wanted);
-  // A text that is free and is in no request any more is to be taken off the list.
+  // A free text that is no longer in any request must be removed from the list.
   const named = FIELDS.map(({ path }) => path.at(-1)!).map(({ parent, name }) => `${parent.name}.${name}`);
   expect(FREE_TEXTS.filter((free) => !named.includes(free))).toEqual([]);
 });
 
 test.each(METHODS.map((method) => [`${method.parent.name}.${method.name}`, method] as const))(
-  '%s refuses every text that is no name of its kind, and the disk is as before',
+  '%s refuses every text that is not a valid name, and the disk is unchanged',
   { timeout: 300_000 },
   async (_, method) => {
     const before = contentsOf(folder.path);
@@ -125,15 +125,15 @@ test('a link, a pipe or a folder in the place of a file is set aside, not follow
   expect(await clients.runner.health()).toBeLessThan(5_000);
 });
 
-test('after all of it, SIGTERM ends the daemon', async () => {
+test('after all of this, SIGTERM ends the daemon', async () => {
   expect(await gateway.end('SIGTERM')).toBe(0);
 });
 
-/** Refusing is up to whoever reads the text, where it is not a name. Attach says no to a pilot in several ways. */
+/** True if an invalid name must be refused. Attach refuses a pilot in several ways. */
 const mustRefuse = (method: DescMethod, path: readonly DescField[]): boolean =>
   method.name !== 'Attach' && !FREE_TEXTS.includes(`${path.at(-1)!.parent.name}.${path.at(-1)!.name}`);
 
-/** What is hostile to every name, then to digests. */
+/** Values that are hostile as any name, then as digests. */
 function hostileValues(path: readonly DescField[]): string[] {
   const outside = [
     ...['../flashcore.db', '../../bait', '../bait', '..', 'x/../../../bait', '..\\..\\bait', './../../bait'],
@@ -153,7 +153,7 @@ function hostileValues(path: readonly DescField[]): string[] {
   return DIGEST.test(path.at(-1)!.name) ? [...outside, ...noDigests] : outside;
 }
 
-/** Paths of fields to every text of a message; elements of lists, keys and values of maps count as the field. */
+/** Field paths to every text of a message; list elements, map keys and map values count as the field. */
 function textsOf(desc: DescMessage, above: readonly DescField[] = []): DescField[][] {
   return desc.fields.flatMap((field) => {
     const path = [...above, field];
@@ -165,7 +165,7 @@ function textsOf(desc: DescMessage, above: readonly DescField[] = []): DescField
 
 const nameOf = (path: readonly DescField[]): string => path.map(({ name }) => name).join('.');
 
-/** A request that is in order but for one text. */
+/** A request that is valid except for one text. */
 function requestWith(desc: DescMessage, path: readonly DescField[], value: string): Buffer {
   const message = reflect(desc, create(desc), false);
   const kernel = desc.field['kernel'];
@@ -210,7 +210,7 @@ function call(method: DescMethod, request: Buffer): Promise<RawAnswer> {
   return client.callMethod(method, [request], { metadata });
 }
 
-/** The session of a pilot that the gateway let in. */
+/** The session of a pilot that the gateway has registered. */
 async function registered(submitted: string): Promise<string> {
   await until(() => readdirSync(submitted).length > 0);
   const token = readFileSync(join(submitted, readdirSync(submitted)[0]!), 'utf8');
@@ -225,7 +225,7 @@ async function registered(submitted: string): Promise<string> {
   return own;
 }
 
-/** Puts what is not a file in the place of files, in every store of a data folder. */
+/** Puts other things in the place of files, in every store of a data folder. */
 function plant(data: string): Record<string, string> {
   const digests = Object.fromEntries(
     ['a link', 'a pipe', 'a folder', 'a link for its folder', 'a damaged file'].map((kind) => [kind, sha256Of(kind)]),
@@ -254,7 +254,7 @@ function plant(data: string): Record<string, string> {
   return digests;
 }
 
-/** What is on the disk, wherever a store has moved it: links with their targets, pipes, and files by digest. */
+/** The contents of the disk, wherever a store has moved them: links with their targets, pipes, and files by digest. */
 function contentsOf(root: string): string[] {
   return readdirSync(root, { recursive: true, encoding: 'utf8' })
     .filter((path) => !/flashcore\.db|lock|\.sock$|incoming/.test(path))

@@ -1,6 +1,6 @@
 /**
- * kill -9 of the real daemon while kernels whose host code attacks run on the emulator: what clients were told is there
- * after the restart, no process is left, and a good kernel's result is bit for bit what it was.
+ * kill -9 of the real daemon while kernels with attacking host code run on the emulator: what clients were told still
+ * exists after the restart, no process is left, and a good kernel's result is bit for bit the same.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,11 +25,11 @@ const CONTROL = { source: { case: 'kernelId' as const, value: 'fa_v1_baseline' }
 const CONTROL_LENGTH = 64;
 const LENGTHS = Object.keys(ATTACKS).map((_, index) => FIRST_LENGTH + index);
 const PROCESSES_GONE_MS = 5_000;
-/** A restart resolves what was running by then. */
+/** By then a restart has resolved the jobs that were running. */
 const RESOLVED_WITHIN_MS = 5_000;
 
 interface Told {
-  /** Undefined: the good kernel. */
+  /** Undefined for the good kernel. */
   length: number | undefined;
   requestId: string;
   seen: JobEvent[];
@@ -67,7 +67,7 @@ campaign(
   },
 );
 
-/** Uploads the kernel with all attacks, and builds it and the good one once. */
+/** Uploads the kernel that contains all attacks, and builds it and the good one once. */
 async function uploaded(home: Home): Promise<KernelReference> {
   const folder = join(home.path, 'hostile');
   mkdirSync(folder);
@@ -81,7 +81,7 @@ async function uploaded(home: Home): Promise<KernelReference> {
   return reference;
 }
 
-/** The good kernel's figures, all but its times. */
+/** The good kernel's figures, except its times. */
 async function control(home: Home): Promise<unknown> {
   const { address, process: daemon } = await home.startDaemon();
   using client = await RunnerClient.connect({ address });
@@ -132,7 +132,7 @@ const requestOf = ({ length, requestId, hostile }: Wanted) => ({
   options: { requestId },
 });
 
-/** Ends a daemon, and waits until it and all that it had started are gone. */
+/** Ends a daemon, and waits until it and every process that it started are gone. */
 async function ended(daemon: number, end: () => unknown): Promise<void> {
   const all: ProcessInfo[] = descendants(daemon);
   end();
@@ -141,7 +141,7 @@ async function ended(daemon: number, end: () => unknown): Promise<void> {
     .toEqual([]);
 }
 
-/** How many had a name: each is there once more, ended once, and no attack has passed. */
+/** Returns how many jobs had a name. Each exists again and ended once, and no attack has passed. */
 async function checkTold(home: Home, told: readonly Told[]): Promise<number> {
   const { address, process: daemon } = await home.startDaemon();
   using client = await RunnerClient.connect({ address });

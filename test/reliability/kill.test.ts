@@ -1,6 +1,6 @@
 /**
- * kill -9 of the daemon, at random moments and at every step of its store: what a client was told is there after the
- * restart.
+ * kill -9 of the daemon, at random moments and at every step of its store: what a client was told still exists after
+ * the restart.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { startChildRunner, startChildRunnerIn, temporaryFolder } from '@flashcore/runner/testing-daemon';
@@ -33,7 +33,7 @@ campaign(
       await expectNothingRuns(daemon);
       const waited = waitedMs('self') - waitedBefore + waitedMs(daemon.child.pid!);
       restartsMs.push(performance.now() - restart - waited);
-      // Every third round is checked whole, the others when it is their turn: logs stay as they are.
+      // Checks every third round, together with the rounds before it, because logs do not change.
       if (round % 3 === 2 || round === rounds - 1) await checkTold(daemon, told.splice(0));
     }
     await daemon[Symbol.asyncDispose]();
@@ -63,7 +63,7 @@ campaign(
         requestId: seededUuid(random),
       }));
       const started = performance.now();
-      // A client may look for it some seconds more.
+      // A client may keep looking for the daemon for some seconds.
       const diedAfterMs = new Promise<number>((resolve) =>
         doomed.child.once('exit', () => resolve(performance.now() - started)),
       );
@@ -80,7 +80,7 @@ campaign(
   },
 );
 
-/** For how long a process had work and no processor since it started, by Linux; 0 where that is not known. */
+/** How long a process has waited for a processor since it started, by Linux; 0 if unknown. */
 function waitedMs(pid: number | 'self'): number {
   const path = `/proc/${pid}/schedstat`;
   return existsSync(path) ? Number(readFileSync(path, 'utf8').split(' ')[1]) / 1e6 : 0;

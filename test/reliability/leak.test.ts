@@ -1,5 +1,5 @@
 /**
- * No leak: memory, descriptors and threads of the daemon are flat over a stretch of jobs, cancels, cut streams and bad
+ * No leak: the daemon's memory, descriptors and threads stay flat over a series of jobs, cancels, cut streams and bad
  * requests.
  */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
@@ -19,7 +19,7 @@ import { expect } from 'vitest';
 import { campaign, inLanes, pick } from './campaign.ts';
 
 const LANES = 4;
-/** What may grow over the soak. */
+/** Allowed growth over the soak. */
 const FLAT = 0.05;
 const SETTLED = 0.01;
 
@@ -61,7 +61,8 @@ campaign(
     expect(after.descriptors).toBeLessThanOrEqual(before.descriptors);
     expect(after.threads).toBeLessThanOrEqual(before.threads);
     expect(readdirSync(join(folder.path, 'data/sources/files/incoming'))).toEqual([]);
-    // In the few seconds of `npm test` code is still being compiled: there it bounds, and the soak tells.
+    // During the few seconds of `npm test` code is still being compiled, so the bound is loose; only the soak is
+    // precise.
     expect(growth('liveMiB')).toBeLessThan(soak ? FLAT : 0.3);
     expect(growth('rssMiB')).toBeLessThan(soak ? FLAT : 0.5);
   },
@@ -70,8 +71,8 @@ campaign(
 type State = Awaited<ReturnType<typeof settled>>;
 
 /**
- * Works in stretches until the resident memory after one is within 1 % of that before it: code is compiled, SQLite's
- * cache and malloc's arenas have their size.
+ * Works in stretches until a stretch changes the resident memory by less than 1 %: by then code is compiled, and
+ * SQLite's cache and malloc's arenas have their final size.
  */
 async function warmUp(
   daemon: ChildRunner,
@@ -91,7 +92,7 @@ async function oneJob(random: Random, daemon: ChildRunner): Promise<void> {
   using client = await RunnerClient.connect({ address: daemon.address });
   const way = random.uniform();
   if (way < 0.2) {
-    // Its stream is dropped, and the job cancelled.
+    // Drops the stream and cancels the job.
     const { job } = await firstEvent(client.start('build', kernel('hang')));
     await client.cancelJob({ name: job });
     await collect(client.watch(job));
@@ -110,12 +111,12 @@ async function settled({
   rssMiB,
   liveMiB,
 }: ChildRunner): Promise<{ rssMiB: number; liveMiB: number; descriptors: number; threads: number }> {
-  // eslint-disable-next-line flashcore/no-fixed-wait -- what a job held goes some time after its end
+  // eslint-disable-next-line flashcore/no-fixed-wait -- what a job held is freed some time after its end
   await sleep(300);
   const folder = `/proc/${child.pid}`;
   if (!existsSync(folder)) throw new Error('the daemon has ended');
   return {
-    // Collects garbage: what is resident afterwards is what the daemon keeps.
+    // Measured after a garbage collection, so that only what the daemon keeps is counted.
     liveMiB: await liveMiB(),
     rssMiB: rssMiB(),
     descriptors: readdirSync(`${folder}/fd`).length,

@@ -1,6 +1,6 @@
 /**
- * Whether a history of concurrent calls could have come from one call after another: each takes effect at one moment
- * between its call and its answer. The search is Wing and Gong's (1993), with the memory of states of Lowe (2017).
+ * Checks whether a history of concurrent calls could have come from sequential calls, where each takes effect at one
+ * moment between its call and its answer. The search is Wing and Gong's (1993), with Lowe's (2017) memory of states.
  */
 
 /** One call of a client, with its answer. */
@@ -11,14 +11,14 @@ export interface Call<Operation, Answer> {
   readonly answeredAt: bigint;
 }
 
-/** What one call after another would do; states are compared as JSON. */
+/** The effect of sequential calls; states are compared as JSON. */
 export interface Model<State, Operation, Answer> {
   readonly initial: State;
-  /** The state after the operation; undefined: it can't have this answer in this state. */
+  /** The state after the operation; undefined if it cannot have this answer in this state. */
   readonly step: (state: State, operation: Operation, answer: Answer) => State | undefined;
 }
 
-/** An order of the calls that the model explains; undefined: there is none. */
+/** An order of the calls that the model explains; undefined if there is none. */
 export function orderOf<State, Operation, Answer>(
   history: readonly Call<Operation, Answer>[],
   { initial, step }: Model<State, Operation, Answer>,
@@ -39,7 +39,7 @@ export function orderOf<State, Operation, Answer>(
       waiting[0]!.call.answeredAt,
     );
     return waiting.some(({ call, index }) => {
-      // Another one was answered before this one was called.
+      // Another call was answered before this one was made.
       if (call.calledAt > firstAnswer) return false;
       const next = step(state, call.operation, call.answer);
       if (next === undefined) return false;

@@ -1,6 +1,7 @@
 /**
- * Every distribution of cases.yaml against every mistake of kernels/faulty that only some inputs find: the matrix of
- * docs/inputs.md. Those that the seeds of a case walk through are run as probes here, so that each is judged alone.
+ * Every distribution of cases.yaml against every mistake of kernels/faulty that only some inputs reveal: the matrix of
+ * docs/inputs.md. Distributions that a case's seeds would walk through are run as probes here, so that each is judged
+ * separately.
  */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -43,7 +44,7 @@ interface CasesText {
   probes: { distributions: Record<string, unknown> };
 }
 
-/** The runner's kernels, with all distributions among the probes. */
+/** The runner's kernels, with all distributions as probes. */
 function everythingProbed(parent: string): string {
   const folder = join(parent, 'kernels');
   cpSync(join(ROOT, 'kernels'), folder, { recursive: true });
@@ -54,7 +55,7 @@ function everythingProbed(parent: string): string {
   return folder;
 }
 
-/** On which distributions a kernel failed, and which were tried; a kernel that crashed failed on all. */
+/** The distributions on which a kernel failed, and those that were tried. A kernel that crashed failed on all. */
 async function probed(client: RunnerClient, kernelId: string) {
   const events = await collect(
     client.start('verify', {
@@ -76,7 +77,7 @@ async function probed(client: RunnerClient, kernelId: string) {
   };
 }
 
-/** The table of docs/inputs.md: its columns, and for each mistake its cells. */
+/** The table of docs/inputs.md: its columns, and the cells of each mistake. */
 function readMatrix(): { distributions: string[]; rows: Map<string, string[]> } {
   const page = readFileSync(join(ROOT, 'docs/inputs.md'), 'utf8');
   const [head, , ...rows] = page

@@ -1,6 +1,6 @@
 /**
- * Thousands of submits at once: a bounded queue, the rest told when to try again, health quick meanwhile; and SIGTERM,
- * twice, under that load, with a job that ignores being stopped.
+ * Thousands of submits at once: the queue is bounded, the rest are told when to try again, and the health check stays
+ * fast. Then SIGTERM, twice, under that load, with a job that ignores being stopped.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { firstEvent, kernel, startChildRunner, temporaryFolder } from '@flashcore/runner/testing-daemon';
@@ -48,7 +48,7 @@ campaign(
     expect(percentile(latencies, 0.99)).toBeLessThan(soak ? 500 : 2_000);
     const started = performance.now();
     daemon.child.kill('SIGTERM');
-    // eslint-disable-next-line flashcore/no-fixed-wait -- the second signal is to be another
+    // eslint-disable-next-line flashcore/no-fixed-wait -- the second signal must not merge with the first
     await sleep(200);
     expect(await daemon.end('SIGTERM')).toBe(0);
     const seconds = (performance.now() - started) / 1000;
@@ -67,7 +67,7 @@ function measureHealth(address: string): { end(): Promise<number[]> } {
     using raw = new RawClient(address);
     while (running) {
       latencies.push(await raw.health());
-      // eslint-disable-next-line flashcore/no-fixed-wait -- a question every so often
+      // eslint-disable-next-line flashcore/no-fixed-wait -- polls at this interval
       await sleep(5);
     }
   })();

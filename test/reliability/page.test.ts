@@ -6,11 +6,11 @@ import { PROMISES } from './promises.ts';
 
 const run = readRun()!;
 
-test('docs/reliability.md is what the figures of the last soak give', async () => {
+test('docs/reliability.md matches the figures of the last soak', async () => {
   expect(readFileSync(PAGE_PATH, 'utf8')).toBe(await reliabilityPage(run));
 });
 
-test.each(Object.entries(PROMISES))('%s: the tests that show it are there', (_, { tests }) => {
+test.each(Object.entries(PROMISES))('%s: the tests that show it exist', (_, { tests }) => {
   expect(tests.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
 });
 

@@ -1,5 +1,5 @@
 /**
- * docs/reliability.md: every promise with the tests that show it and what the last soak found. `node
+ * docs/reliability.md: every promise with the tests that show it and the results of the last soak. `node
  * test/reliability/write-page.ts` writes it.
  */
 import { existsSync, readFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ export interface SoakRun {
   })[];
 }
 
-/** What the last soak stored; undefined where none did. */
+/** The results stored by the last soak; undefined if there are none. */
 export const readRun = (): SoakRun | undefined =>
   existsSync(FIGURES_PATH) ? (JSON.parse(readFileSync(FIGURES_PATH, 'utf8')) as SoakRun) : undefined;
 
@@ -43,7 +43,7 @@ export function reliabilityPage({ figures }: SoakRun): Promise<string> {
   return formatMarkdown(text, PAGE_PATH);
 }
 
-/** Which days were on which machine. */
+/** Which days were measured on which machine. */
 function machinesOf(figures: SoakRun['figures']): string {
   const byMachine = Map.groupBy(figures, ({ machine }) => machine);
   const lines = [...byMachine].map(

@@ -1,6 +1,6 @@
 /**
- * Power cuts: all that the daemon did to its disk is recorded, and disks are laid out as a cut at any moment could have
- * left them. What a client was told before the cut is there when a daemon starts on such a disk.
+ * Power cuts: records everything that the daemon does to its disk, and recreates disks as a cut at any moment could
+ * have left them. What a client was told before the cut must exist when a daemon starts on such a disk.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ const built = temporaryFolder();
 afterAll(() => built[Symbol.dispose]());
 let recorder: string | undefined;
 
-/** disk-recorder.cpp, compiled once. */
+/** Compiles disk-recorder.cpp once. */
 function recorderLibrary(): string {
   if (recorder !== undefined) return recorder;
   const library = join(built.path, 'disk-recorder.so');
@@ -57,7 +57,7 @@ campaign(
       const kept = await uploaded;
       const operations = readRecord(log);
       counts.operations += operations.length;
-      // The record is whole: nothing was written but what it has.
+      // The record is complete: the disk has nothing else.
       const everything = imageOf(operations, { root, fate: 'all are kept', random });
       expect(withoutIndex(everything)).toEqual(withoutIndex(filesBelow(root)));
       for (let cut = 0; cut < CUTS; cut += 1) {
@@ -91,7 +91,7 @@ campaign(
 
 interface Upload {
   readonly files: SourceFile[];
-  /** When the client was told that they are kept. */
+  /** When the client was told that the files are stored. */
   readonly at: bigint;
 }
 
@@ -128,7 +128,7 @@ const filesBelow = (root: string): Map<string, Buffer> =>
       .map((path) => [relative(root, path), readFileSync(path)]),
   );
 
-/** The index of the write-ahead log is shared memory: it is written without calls. */
+/** Leaves out the index of the write-ahead log: it is shared memory, written without system calls. */
 const withoutIndex = (files: ReadonlyMap<string, Buffer>): Record<string, string> =>
   Object.fromEntries(
     [...files]

@@ -1,6 +1,6 @@
 /**
- * What flashcore promises, and the tests that show it. docs/reliability.md is made of this table and of the figures of
- * the last soak.
+ * The promises of flashcore, and the tests that show them. docs/reliability.md is made from this table and from the
+ * figures of the last soak.
  */
 export const PROMISES = {
   'jobs-survive': {

@@ -1,6 +1,6 @@
 /**
- * Mutated frames of the three protocols whose other side is a program of somebody else: pilots, coding agents and
- * proposers. Each is answered or refused, and whoever reads them serves on.
+ * Mutated frames of the three protocols whose other side is somebody else's program: pilots, coding agents and
+ * proposers. Each frame is answered or refused, and the reader keeps serving.
  */
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -22,14 +22,14 @@ import { RawClient } from '../support/raw-call.ts';
 import { campaign, inLanes, integer, pick } from './campaign.ts';
 import { randomMessage } from './random-messages.ts';
 
-/** Never: a fault of the reader, or one that hangs. */
+/** Statuses that must not occur: they mean a fault of the reader or a hang. */
 const FAULTS = [status.UNKNOWN, status.INTERNAL, status.DEADLINE_EXCEEDED, status.CANCELLED];
 const LANES = 32;
-/** Frames on one link of a pilot: the gateway ends it at the first that is none. */
+/** Frames on one link of a pilot. The gateway ends the link at the first invalid one. */
 const OF_A_LINK = 50;
-/** Lines for an agent's server between two questions whether it serves. */
+/** Lines for an agent's server between two checks that it still serves. */
 const OF_A_BATCH = 500;
-/** Of a small kernel: its manifest is read for every answer that follows the protocol. */
+/** A small kernel's manifest, because it is read for every answer that follows the protocol. */
 const MANIFEST = `id: choices
 title: "Choices"
 lesson: "two"
@@ -89,7 +89,7 @@ campaign(
       sent += calls.length + frames.length;
       await link(frames, session);
       if ((await link([], session)) === status.OK) continue;
-      // The gateway let the pilot go: another one is submitted once the scheduler has ended this one.
+      // The gateway dropped the pilot. It submits another once the scheduler has ended this one.
       for (const name of readdirSync(queue)) rmSync(join(queue, name));
       await until(() => readdirSync(queue).length > 0);
       session = randomBytes(32).toString('base64url');
@@ -119,7 +119,7 @@ campaign(
     const waiting = new Map<string, () => void>();
     createInterface({ input: server.stdout }).on('line', (line) => {
       const answer = JSON.parse(line) as { id?: unknown; error?: unknown; result?: { isError?: boolean } };
-      // A fault of the program itself would be told so.
+      // A fault in the program itself would be reported with this text.
       expect(line).not.toContain('A fault of fa-tui itself');
       if (answer.error !== undefined) kinds.errors += 1;
       else if (answer.result?.isError) kinds.refusals += 1;
@@ -201,7 +201,7 @@ const told = (codes: ReadonlyMap<string, number>): string =>
     .map(([code, found]) => `${found} ${code}`)
     .join(', ');
 
-/** The token of the pilot that was submitted; "" while there is none. */
+/** The token of the submitted pilot; "" if there is none. */
 function tokenIn(queue: string): string {
   const [name] = readdirSync(queue);
   return name === undefined ? '' : readFileSync(join(queue, name), 'utf8');
@@ -216,7 +216,7 @@ function registration(session: string, token: string): Buffer {
 const bytesOf = (desc: DescMessage, message: Parameters<typeof toBinary>[1]): Buffer =>
   Buffer.from(toBinary(desc, message));
 
-/** A message of wild values, often with bytes that are flipped, cut off or noise. */
+/** A message with extreme values, often with flipped, missing or random bytes. */
 function mutatedMessage(random: Random, { input }: DescMethod): Buffer {
   const way = random.uniform();
   if (way < 0.1) return randomBytes(integer(random, 0, 300));
@@ -253,7 +253,7 @@ const CALLS: readonly (readonly [name: string, args: object])[] = [
   ['accept', { job: 'jobs/none', over: 'none', note: 'why' }],
 ];
 
-/** What an agent says: mostly a tool's call. */
+/** A line from an agent, mostly a tool call. */
 function callOf(random: Random): object {
   const [name, args] = pick(random, CALLS);
   const id = integer(random, 1, 1e9);
@@ -263,7 +263,7 @@ function callOf(random: Random): object {
   return { jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: args } };
 }
 
-/** A document with a value or a name that is another, or its text with letters that are flipped, cut off or doubled. */
+/** A document with a changed value or name, or its text with characters flipped, cut off or doubled. */
 function mutatedText(random: Random, document: object | string): string {
   if (typeof document === 'object' && random.uniform() < 0.5) return JSON.stringify(withWildValue(random, document));
   const text = typeof document === 'string' ? document : JSON.stringify(document);

@@ -1,11 +1,11 @@
-/** Messages of wild values, made from the contract. */
+/** Messages with extreme values, made from the contract. */
 import { randomBytes } from 'node:crypto';
 import { ScalarType, create, type DescField, type DescMessage, type Message } from '@bufbuild/protobuf';
 import { reflect } from '@bufbuild/protobuf/reflect';
 import { type Random } from '@flashcore/shared/statistics';
 import { integer, pick } from './campaign.ts';
 
-/** A message whose fields have wild values, or none; texts may be names of these jobs. */
+/** A message whose fields have extreme values or none; texts may be names of these jobs. */
 export function randomMessage(random: Random, desc: DescMessage, jobs: readonly string[], depth: number): Message {
   const message = create(desc);
   const target = reflect(desc, message, false);

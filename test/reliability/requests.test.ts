@@ -1,4 +1,4 @@
-/** The same request_id and body are the same job, however many send it at once; another body is refused. */
+/** The same request_id and body give the same job, however many clients send it at once; another body is refused. */
 import { collect, kernel, startTestRunner } from '@flashcore/runner/testing-daemon';
 import { RunnerClient } from '@flashcore/shared/client';
 import { PATIENT_MS } from '@flashcore/shared/testing';
@@ -18,7 +18,7 @@ campaign(
       const requestId = seededUuid(random);
       const copies = integer(random, 2, 16);
       const answers = Array.from({ length: copies }, async (_, index) => {
-        // An id is the same in upper case; one of the copies asks for something else.
+        // An id in upper case is the same. One of the copies has another body.
         const id = index % 2 === 0 ? requestId : requestId.toUpperCase();
         const kernelId = index === copies - 1 ? 'flood_1' : 'flood_20';
         const events = await collect(
@@ -30,7 +30,7 @@ campaign(
       const found = await Promise.all(answers);
       const names = new Set(found.filter((answer) => answer !== 'REQUEST_ID_REUSED'));
       expect(names.size, found.join('\n')).toBe(1);
-      // Whichever came first has the id: all but one, or just the odd one.
+      // Whichever came first has the id, so either all but one agree, or only the odd one.
       expect([1, copies - 1]).toContain(found.filter((answer) => answer === 'REQUEST_ID_REUSED').length);
       expect((await fixture.client.listJobs({ pageSize: 1000 })).jobs).toHaveLength(Math.min(round + 1, 1000));
     }

@@ -1,6 +1,6 @@
 /**
- * kill -9 of a search's client and of its runner, in turns and at random moments: it goes on, and counts every trial
- * once.
+ * kill -9 of a search's client and of its runner, in turns and at random moments: the search continues, and counts
+ * every trial once.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,10 @@ const QUICK = ['--shape', '1x1x64x64', '--seeds', '1', '--samples', '10', '--max
 /** Trials for each kill. */
 const TRIALS_PER_KILL = 3;
 
-/** Of every three trials one is right, one does not compile, one has no proposal: what each came to is known before. */
+/**
+ * Of every three trials one is right, one does not compile and one has no proposal, so all results are known in
+ * advance.
+ */
 const PROPOSER = `import { readFileSync } from 'node:fs';
 const { trial, base } = JSON.parse(readFileSync(0, 'utf8'));
 if (trial % 3 === 0) process.exit(1);
@@ -38,17 +41,17 @@ campaign(
     for (let kill = 0; kill < kills; ++kill) {
       const client = spawn(join(ROOT, 'node_modules/.bin/fa-tui'), args, { cwd: ROOT, env: home.env, stdio: 'ignore' });
       const from = ended(home);
-      // After some trials more, at any moment of the next one.
+      // After some more trials, at any moment of the next one.
       await waitFor('a trial to end', () => ended(home) > from || client.exitCode !== null || undefined, 120_000);
       // eslint-disable-next-line flashcore/no-fixed-wait -- the kill comes at any moment
       await sleep(integer(random, 0, 1500));
       args = ['evolve', '--resume', searchOf(home)];
-      // The last kill is one of both.
+      // The last kill hits both.
       if ((kills - kill) % 2 === 1) {
         const pid = home.runnerInfo()?.pid;
         if (pid !== undefined && isAlive(pid)) process.kill(pid, 'SIGKILL');
-        // This client lives on with the next runner for a while.
-        // eslint-disable-next-line flashcore/no-fixed-wait -- and so does the next
+        // This client continues with the next runner for a while.
+        // eslint-disable-next-line flashcore/no-fixed-wait -- so does the next kill
         await sleep(integer(random, 200, 1500));
       }
       client.kill('SIGKILL');
@@ -81,7 +84,7 @@ function searchOf(home: Home): string {
   return search;
 }
 
-/** Trials that have ended so far. */
+/** Number of trials that have ended. */
 function ended(home: Home): number {
   if (!existsSync(searches(home)) || readdirSync(searches(home)).length === 0) return 0;
   const folder = join(searches(home), searchOf(home), 'trials');
@@ -89,7 +92,7 @@ function ended(home: Home): number {
   return readdirSync(folder).filter((name) => existsSync(join(folder, name, 'trial.json'))).length;
 }
 
-/** The trial of every job that came to a result. */
+/** The trial of every job that has a result. */
 function decidedJobs(home: Home): number[] {
   const listed = home.faTui(['jobs', '--limit', '1000', '--label', `search=${searchOf(home)}`, '--json']).stdout;
   const { jobs } = JSON.parse(listed) as { jobs: { outcome: string; labels: Record<string, string> }[] };

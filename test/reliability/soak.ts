@@ -1,8 +1,8 @@
 /**
  * The long form of the reliability tests: `npx nx soak test`. Prints the figures, stores them in docs/reliability.json,
- * and makes docs/reliability.md of it.
- * FLASHCORE_SEED repeats a run; arguments are names of files, for a part of it: `node test/reliability/soak.ts kill
- * streams`. --minutes says how long streams are opened that nobody reads: two hours where nothing is said.
+ * and makes docs/reliability.md from it. FLASHCORE_SEED repeats a run. Arguments are names of files, to run only some:
+ * `node test/reliability/soak.ts kill streams`. --minutes is the time during which unread streams are opened: two hours
+ * by default.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -35,7 +35,7 @@ async function run(figuresFile: string, filters: string[]): Promise<number> {
     FLASHCORE_FIGURES: figuresFile,
   };
   const tests = filters.length > 0 ? filters.map((filter) => `test/reliability/${filter}`) : ['test/reliability'];
-  // One file at a time: figures of memory and time are of an otherwise quiet machine.
+  // One file at a time, because figures of memory and time need an otherwise idle machine.
   const { status } = spawnSync(
     process.execPath,
     [join(ROOT, 'node_modules/vitest/vitest.mjs'), 'run', '--project', 'test', '--no-file-parallelism', ...tests],
@@ -49,12 +49,12 @@ async function run(figuresFile: string, filters: string[]): Promise<number> {
     : [];
   for (const { what, value } of figures) process.stdout.write(`${what}: ${value}\n`);
   process.stdout.write(`seed ${seed}\n`);
-  // What failed makes no report.
+  // A failed run stores no report.
   if (status === 0) await store(figures);
   return status ?? 1;
 }
 
-/** A part's figures take the place of those of the same tests. */
+/** A partial run replaces only the figures of its tests. */
 async function store(figures: readonly Figure[]): Promise<void> {
   const machine = `${availableParallelism()} processors (${cpus()[0]?.model.trim() ?? 'unknown'}), ${process.platform}, Node ${process.versions.node}`;
   const before = readRun();

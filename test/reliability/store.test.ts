@@ -1,6 +1,6 @@
 /**
- * Stores that fail: every call of the store, with ENOSPC, EIO and SQLITE_BUSY, while jobs run. The daemon lives, says
- * that it takes no work, and goes on when the fault has gone.
+ * Stores that fail: every call of the store, with ENOSPC, EIO and SQLITE_BUSY, while jobs run. The daemon survives,
+ * reports that it takes no work, and continues when the fault is gone.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
@@ -24,11 +24,11 @@ import { expect } from 'vitest';
 import { campaign, integer, pick, seededUuid } from './campaign.ts';
 
 const KERNELS = ['ok', 'ticks_40', 'flood_900', 'sleep_200', 'error'];
-/** The length of a backup by another program, for example. It ended a runner once, and later jobs. */
+/** As long as another program's backup might take. This once ended a runner and its later jobs. */
 const LOCKED_MS = 4_000;
 /** How long a call that writes nothing may take meanwhile, on a busy machine. */
 const ANSWER_MS = 1_000;
-/** What a client may be told while nothing can be stored. */
+/** Errors that a client may get while nothing can be stored. */
 const TOLD = ['DISK_FULL', 'STORE_UNAVAILABLE', 'JOB_NOT_FOUND'];
 
 campaign(
@@ -40,7 +40,7 @@ campaign(
       using folder = temporaryFolder();
       const fault = `${pick(random, ['ENOSPC', 'EIO', 'SQLITE_BUSY'])} ${integer(random, 1, 60)} ${integer(random, 100, 900)}`;
       const environment = { ...process.env, FLASHCORE_STORE_FAULT: fault };
-      // A store that fails from the first call on is a fault of the start: the next test.
+      // A store that fails from the first call on is an error at the start, tested next.
       await (await startChildRunner(...flags(folder.path))).end('SIGTERM');
       await using daemon = await startChildRunnerIn(environment, ...flags(folder.path));
       using client = await RunnerClient.connect({ address: daemon.address });
@@ -48,7 +48,7 @@ campaign(
       const names = await Promise.all(wanted.map((one) => run(client, one, counts)));
       await upload(client);
       await serving(client, daemon, fault);
-      // All that was told ended once, and the log of each is whole.
+      // Every job that a client was told of ended once, and its log is complete.
       for (const name of new Set(names.filter((one) => one !== undefined))) {
         await until(async () => (await client.getJob({ name })).job?.state === JobState.ENDED);
         const log = await collect(client.watch(name));
@@ -184,7 +184,7 @@ campaign(
   },
 );
 
-/** A file system of 8 MiB; undefined where this user may not mount one. */
+/** A file system of 8 MiB; undefined if this user may not mount one. */
 function smallDisk(path: string): (Disposable & { path: string; fill(): void; empty(): void }) | undefined {
   mkdirSync(path);
   if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', path]).status !== 0) return undefined;
@@ -201,7 +201,7 @@ function smallDisk(path: string): (Disposable & { path: string; fill(): void; em
 
 const flags = (folder: string): string[] => ['--data', join(folder, 'data'), '--address', `unix:${folder}/s`];
 
-/** Runs a job to its end; the name that the client was told, undefined where it was refused. */
+/** Runs a job to its end. Returns the name that the client was told, or undefined if the job was refused. */
 async function run(
   client: RunnerClient,
   { kernelId, requestId }: { kernelId: string; requestId: string },
@@ -218,7 +218,7 @@ async function run(
   return name;
 }
 
-/** A file on its way in while nothing may be storable. */
+/** Uploads a file while the store may be failing. */
 async function upload(client: RunnerClient): Promise<void> {
   try {
     await client.findMissingSources({ files: [] });
@@ -236,7 +236,7 @@ async function serving(client: RunnerClient, daemon: ChildRunner, fault: string)
       return events.at(-1)?.payload.case === 'finished';
     } catch (error) {
       expect(TOLD).toContain((error as FlashcoreError).reason);
-      // eslint-disable-next-line flashcore/no-fixed-wait -- a try every so often
+      // eslint-disable-next-line flashcore/no-fixed-wait -- retries at this interval
       await setTimeout(100);
       return false;
     }

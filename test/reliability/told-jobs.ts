@@ -9,14 +9,14 @@ export interface Told {
   requestId: string;
   kernelId: string;
   seen: JobEvent[];
-  /** When each event came, ns of the monotonic clock. */
+  /** When each event arrived, in ns of the monotonic clock. */
   seenAt: bigint[];
 }
 
-/** Of a daemon whose data lie in the folder. */
+/** Flags of a daemon whose data is in the folder. */
 export const flags = (folder: string): string[] => ['--data', join(folder, 'data'), '--address', `unix:${folder}/s`];
 
-/** What was running at the crash is resolved by the time that the runner answers. */
+/** Jobs that were running at the crash are resolved by the time that the runner answers. */
 export async function expectNothingRuns(daemon: ChildRunner): Promise<void> {
   using client = await RunnerClient.connect({ address: daemon.address });
   const running = await client.listJobs({ state: JobState.RUNNING });
@@ -24,14 +24,14 @@ export async function expectNothingRuns(daemon: ChildRunner): Promise<void> {
   expect([...running.jobs, ...queued.jobs]).toEqual([]);
 }
 
-/** Starts jobs, kills the daemon some time later (unless it kills itself), and says what clients had seen by then. */
+/** Starts jobs, kills the daemon some time later (unless it ends itself), and returns what clients had seen by then. */
 export async function loadUntilKilled(
   daemon: ChildRunner,
   wanted: { kernelId: string; requestId: string }[],
   afterMs: number,
 ): Promise<Told[]> {
   const client = await RunnerClient.connect({ address: daemon.address }).catch((error: unknown) => {
-    // A failpoint may come before the first client.
+    // A failpoint may end it before the first client connects.
     if (daemon.child.exitCode === null && daemon.child.signalCode === null) throw error;
     return undefined;
   });
@@ -63,8 +63,8 @@ export async function loadUntilKilled(
 }
 
 /**
- * Each job that a client was told of is there, ended once, with a log without gaps that begins with what the client
- * saw; the request finds the same job.
+ * Checks that each job that a client was told of exists and ended once, that its log has no gaps and begins with what
+ * the client saw, and that the request finds the same job.
  */
 export async function checkTold(daemon: ChildRunner, told: Told[]): Promise<void> {
   const { exitCode, signalCode } = daemon.child;

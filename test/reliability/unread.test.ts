@@ -1,6 +1,5 @@
 /**
- * Memory under watchers that never read: thousands of streams, on few connections and on many, for as long as it is
- * given.
+ * Memory with watchers that never read: opens thousands of streams, on few connections and on many, for a given time.
  */
 import { connect as connectHttp2, type ClientHttp2Session } from 'node:http2';
 import { connect } from 'node:net';
@@ -39,12 +38,12 @@ campaign(
       sessions.forEach((session) => session.destroy());
     };
     const inUse = async (): Promise<number> => {
-      // What the streams of the round before held goes once the runner has seen that their connections are closed.
+      // The memory of the previous round's streams is freed once the runner has seen that their connections are closed.
       // eslint-disable-next-line flashcore/no-fixed-wait -- until the runner has seen that connections are closed
       await setTimeout(FAREWELL_MS);
       return daemon.liveMiB();
     };
-    // What malloc and V8 have once taken they keep for the next: a leak is what grows from round to round after that.
+    // malloc and V8 keep the memory that they once took, so a leak is growth from round to round after the first.
     await round();
     const first = { resident: daemon.rssMiB(), used: await inUse() };
     const until = Date.now() + (soak ? MINUTES * 60_000 : 0);
@@ -61,10 +60,10 @@ campaign(
   },
 );
 
-/** Many watches of a job on one connection, none of which is read. */
+/** Many watches of a job on one connection; none of them is read. */
 function unreadStreams(address: string, job: string): ClientHttp2Session {
   const session = connectHttp2('http://localhost', { createConnection: () => connect(address.slice('unix:'.length)) });
-  session.on('error', () => undefined); // Closed in the end.
+  session.on('error', () => undefined); // It is closed in the end.
   const message = toBinary(WatchJobRequestSchema, create(WatchJobRequestSchema, { name: job }));
   for (let count = 0; count < STREAMS_PER_CONNECTION; count += 1) {
     const stream = session.request({

@@ -1,6 +1,6 @@
 /**
- * A slow watcher neither slows a job nor grows memory: fifty that never read, and a job that writes 100,000 log lines;
- * and how fast one that reads is served.
+ * A slow watcher neither slows a job nor grows memory: fifty watchers that never read, and a job that writes 100,000
+ * log lines. Also measures how fast a reading watcher is served.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, credentials, type ClientReadableStream } from '@grpc/grpc-js';
@@ -22,7 +22,7 @@ import { expect } from 'vitest';
 import { campaign, percentile } from './campaign.ts';
 
 const WATCHERS = 50;
-/** Other tests take their share of the processors in `npm test`. */
+/** In `npm test` other tests take their share of the processors. */
 const MIN_EVENTS_PER_SECOND = { soak: 20_000, ci: 4_000 };
 const MAX_GROWTH_MIB = 100;
 
@@ -39,13 +39,13 @@ campaign(
       '--address',
       `unix:${folder.path}/s`,
     );
-    // Code is compiled, and memory finds its size, in the first jobs.
+    // During the first jobs code is compiled and memory reaches its size.
     for (let round = 0; round < (soak ? 3 : 1); round += 1) await timeJob(daemon, lines, 0);
     const alone: number[] = [];
     const watched: number[] = [];
     const before = daemon.rssMiB();
     let most = before;
-    // In turns, first one and then the other before: what else the machine does changes from one round to the next.
+    // In turns, and with the order reversed each round, because the machine's other load changes from round to round.
     for (let round = 0; round < rounds; round += 1) {
       for (const watchers of round % 2 === 0 ? [0, WATCHERS] : [WATCHERS, 0]) {
         const { seconds, rssMiB } = await timeJob(daemon, lines, watchers);
@@ -60,15 +60,14 @@ campaign(
       `${WATCHERS} paused watchers, ${lines} log lines, ${rounds} rounds: resident memory grew by ${(most - before).toFixed(0)} MiB at most, the job took ${longer(ratio)} % longer (95 % interval ${longer(low)} to ${longer(high)} %; ${percentile(alone, 0.5).toFixed(2)} s alone)`,
     );
     expect(most - before).toBeLessThan(MAX_GROWTH_MIB);
-    // Other tests run beside this one in `npm test`, which take the processors as they please: time is judged in the
-    // soak.
+    // In `npm test` other tests run at the same time and use the processors; only the soak judges time.
     if (soak) expect(ratio).toBeLessThan(1.05);
   },
 );
 
 /**
- * Seconds that the job flooded, by its own times, and the daemon's memory at its end. Watchers come before it begins.
- * As many connections are open with and without watchers.
+ * Returns the seconds of the job's flood, by its own times, and the daemon's memory at its end. Watchers connect before
+ * the flood. With or without watchers, the same number of connections is open.
  */
 async function timeJob(
   daemon: ChildRunner,
@@ -80,11 +79,11 @@ async function timeJob(
   const { job } = await firstEvent(client.start('build', kernel(`late_${lines}`)));
   idle.slice(0, watchers).forEach((watcher) => watcher.watch(job));
   for (;;) {
-    // eslint-disable-next-line flashcore/no-fixed-wait -- a question every so often
+    // eslint-disable-next-line flashcore/no-fixed-wait -- polls at this interval
     await sleep(50);
     const { job: state } = await client.getJob({ name: job });
     if (!state!.endTime) continue;
-    // eslint-disable-next-line flashcore/no-fixed-wait -- what the flood held goes some time after its end
+    // eslint-disable-next-line flashcore/no-fixed-wait -- what the flood held is freed some time after its end
     await sleep(500);
     const rssMiB = daemon.rssMiB();
     idle.forEach((watcher) => watcher[Symbol.dispose]());
@@ -94,8 +93,8 @@ async function timeJob(
 }
 
 /**
- * A client on a connection of its own that asks for a job's events, and reads one: grpc-js buffers without bound for a
- * client that never read, and stops the sender once it did.
+ * A client on its own connection that requests a job's events and reads one. grpc-js buffers without limit for a client
+ * that never read, and stops the sender for one that did.
  */
 class PausedWatcher implements Disposable {
   readonly #client: Client;

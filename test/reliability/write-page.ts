@@ -1,4 +1,4 @@
-/** Makes docs/reliability.md of the figures that the last soak stored. */
+/** Writes docs/reliability.md from the figures that the last soak stored. */
 import { writeFileSync } from 'node:fs';
 import { PAGE_PATH, readRun, reliabilityPage } from './page.ts';
 

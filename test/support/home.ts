@@ -1,4 +1,4 @@
-/** A data directory of a test's own, and fa-tui and the daemon run on it as a user would run them. */
+/** A test's own data directory, with fa-tui and the daemon run on it as a user would. */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -32,15 +32,15 @@ export class Home implements AsyncDisposable {
   #daemons: ChildProcess[] = [];
 
   /**
-   * `environment` is what its runner and its fa-tui see besides the test's own. The folder's name begins with `prefix`,
-   * which is short: a Unix socket's path must stay below 108 bytes.
+   * `environment` is added to the test's own for its runner and its fa-tui. The folder's name begins with `prefix`; it
+   * must be short, because a Unix socket's path has to stay below 108 bytes.
    */
   constructor(environment: Record<string, string> = {}, prefix = 'fc-') {
     this.#environment = environment;
     this.#prefix = prefix;
   }
 
-  /** Made when somebody asks for it: where all tests of a file are skipped, nothing would remove it. */
+  /** Made on first use: if all tests of a file are skipped, nothing would remove it. */
   get path(): string {
     this.#path ??= mkdtempSync(join(tmpdir(), this.#prefix));
     return this.#path;
@@ -51,7 +51,7 @@ export class Home implements AsyncDisposable {
     return this.#env;
   }
 
-  /** Runs `fa-tui` to its end; `cwd` is the repository's root. */
+  /** Runs `fa-tui` to its end. `cwd` is the repository's root. */
   faTui(args: string[], options: RunOptions = {}): CommandResult {
     return this.#run(join(BIN, 'fa-tui'), args, options);
   }
@@ -90,7 +90,7 @@ export class Home implements AsyncDisposable {
     }
   }
 
-  /** Starts the daemon on a free loopback port and gives its address. */
+  /** Starts the daemon on a free loopback port and returns its address. */
   startDaemon(): Promise<{ address: string; process: ChildProcess }> {
     return this.startDaemonAt('127.0.0.1:0');
   }
@@ -99,7 +99,7 @@ export class Home implements AsyncDisposable {
     return this.#startRunner('serve', '--address', address, ...flags);
   }
 
-  /** Starts a gateway of the cluster that a fleet file describes. */
+  /** Starts a gateway for the cluster that a fleet file describes. */
   startGateway(
     file: string,
     address = '127.0.0.1:0',
@@ -130,7 +130,7 @@ export class Home implements AsyncDisposable {
     return { address: listening, process: daemon };
   }
 
-  /** What runner.json says about the runner of this data directory; undefined when there is none. */
+  /** The contents of this data directory's runner.json; undefined if there is none. */
   runnerInfo(): { pid: number; address: string } | undefined {
     try {
       return JSON.parse(readFileSync(join(this.path, 'runner.json'), 'utf8')) as { pid: number; address: string };
@@ -140,7 +140,7 @@ export class Home implements AsyncDisposable {
     }
   }
 
-  /** Ends the daemons, the embedded runner too, and removes the data. */
+  /** Ends the daemons, including the embedded runner, and removes the data. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#path === undefined) return;
     const info = this.runnerInfo();
@@ -156,7 +156,7 @@ export class Home implements AsyncDisposable {
 const environmentOf = (home: string) => ({
   ...process.env,
   FLASHCORE_HOME: home,
-  // What a user has configured and left on this machine is not the tests' business.
+  // Tests do not use the user's settings and state on this machine.
   XDG_CONFIG_HOME: join(home, 'config'),
   XDG_STATE_HOME: join(home, 'state'),
   NO_COLOR: '1',
@@ -166,7 +166,7 @@ const environmentOf = (home: string) => ({
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    // A zombie (a child of this process that nobody has waited for yet) answers too; it is gone for our purposes.
+    // A zombie (a child of this process that has not been waited for yet) also answers; here it counts as gone.
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
   } catch (error) {
     if (['ESRCH', 'ENOENT'].includes((error as NodeJS.ErrnoException).code ?? '')) return false;

@@ -1,17 +1,17 @@
-/** Who descends from a process, by /proc (Linux). */
+/** Descendants of a process, by /proc (Linux). */
 import { readFileSync, readdirSync } from 'node:fs';
 
 export interface ProcessInfo {
   pid: number;
   parent: number;
-  /** Ticks since the machine started: with the pid it names one process for ever. */
+  /** Ticks since the machine started. Together with the pid this identifies a process forever. */
   startTicks: string;
-  /** User and system time, ticks of 10 ms. */
+  /** User and system time, in ticks of 10 ms. */
   cpuTicks: number;
   command: string;
 }
 
-/** All running descendants of a process, zombies left out. */
+/** All running descendants of a process, without zombies. */
 export function descendants(root: number): ProcessInfo[] {
   const all = readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -26,10 +26,10 @@ export function descendants(root: number): ProcessInfo[] {
   return found;
 }
 
-/** Whether exactly this process still runs. */
+/** True if exactly this process is still running. */
 export const stillRuns = ({ pid, startTicks }: ProcessInfo): boolean => readProcess(pid)?.startTicks === startTicks;
 
-/** Undefined when it has gone, or is a zombie that only waits to be collected. */
+/** Undefined if the process is gone, or is a zombie that only waits to be collected. */
 export function readProcess(pid: number): ProcessInfo | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');

@@ -1,4 +1,4 @@
-/** Calls with bytes instead of messages: what no typed client would send. */
+/** Calls with bytes instead of messages, to send what no typed client would. */
 import { Client, credentials, Metadata, status, type ServiceError } from '@grpc/grpc-js';
 import { fromBinary, type DescMethod } from '@bufbuild/protobuf';
 import { type RpcName } from '@flashcore/shared/client';
@@ -6,13 +6,13 @@ import { KernelRunnerService } from '@flashcore/shared/contract';
 import { cpuMs } from '@flashcore/shared/testing';
 
 export interface RawAnswer {
-  /** gRPC status; OK for a call that ended well. */
+  /** gRPC status; OK if the call succeeded. */
   code: status;
   details: string;
   metadata: Metadata | undefined;
-  /** Answers that came, as bytes. */
+  /** The answers received, as bytes. */
   messages: Buffer[];
-  /** Processor time of this process meanwhile: the client's, and the runner's where it runs in the test. */
+  /** Processor time of this process during the call: the client's, and the runner's if it runs in the test. */
   cpuSeconds: number;
 }
 
@@ -29,14 +29,14 @@ export class RawClient implements Disposable {
   }
 
   /**
-   * Sends one request, or several to an RPC that takes a stream; resolves with its end, DEADLINE_EXCEEDED after
-   * `withinMs`.
+   * Sends one request, or several if the RPC takes a stream. Resolves with the call's end, or with DEADLINE_EXCEEDED
+   * after `withinMs`.
    */
   call(rpc: RpcName, requests: readonly Buffer[], withinMs = 20_000): Promise<RawAnswer> {
     return this.callMethod(KernelRunnerService.method[rpc], requests, { withinMs });
   }
 
-  /** As above, of any service. A call that streams both ways ends after its requests. */
+  /** Like call(), for a method of any service. A call that streams in both directions ends after its requests. */
   callMethod(
     { name, methodKind, parent }: DescMethod,
     requests: readonly Buffer[],
@@ -61,7 +61,7 @@ export class RawClient implements Disposable {
       };
       if (methodKind === 'client_streaming') {
         const call = this.#client.makeClientStreamRequest(path, pass, pass, metadata, options, answered);
-        call.on('error', () => undefined); // The callback has it.
+        call.on('error', () => undefined); // The callback gets it.
         for (const request of requests) call.write(request);
         call.end();
       } else if (methodKind === 'unary') {
@@ -103,7 +103,7 @@ export class RawClient implements Disposable {
   }
 }
 
-/** The job's name in the first event of an answer; undefined when there is none. */
+/** The job's name in the first event of an answer; undefined if there is none. */
 export function jobOf({ messages }: RawAnswer): string | undefined {
   return messages[0] && fromBinary(KernelRunnerService.method.watchJob.output, messages[0]).event?.job;
 }

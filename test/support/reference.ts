@@ -1,16 +1,16 @@
-/** The CPU reference, compiled or found among what tests have compiled. */
+/** The CPU reference, compiled here or found among what earlier tests compiled. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ArtifactStore, BuildTools, TEST_HOST, loadReference, type Reference } from '@flashcore/runner/testing';
 import { ROOT } from './home.ts';
 
-/** How long compiling it may take. */
+/** Time limit for compiling it. */
 export const REFERENCE_LIMIT_MS = 120_000;
 
 export const compiledReference = async (): Promise<Reference> => loadReference(await referenceLibrary());
 
-/** Its library, as runners load it. */
+/** The reference's library, as runners load it. */
 export async function referenceLibrary(): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'flashcore-reference-'));
   try {

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The folder that holds kernels/ and apps/: above this file, in the repository and in the GPU-host bundle alike. */
+/** The folder that contains kernels/ and apps/: above this file, both in the repository and in the GPU-host bundle. */
 export function repositoryRoot(): string {
   let folder = dirname(fileURLToPath(import.meta.url));
   while (!existsSync(join(folder, 'kernels/cases.yaml'))) {

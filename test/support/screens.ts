@@ -1,4 +1,4 @@
-/** fa-tui on a screen, and what a whole screen is. */
+/** fa-tui on a screen, and a check that the screen is complete. */
 import { join } from 'node:path';
 import { Terminal } from '@flashcore/tools/terminal';
 import { ROOT, type Home } from './home.ts';
@@ -17,9 +17,7 @@ export const openScreen = (
   { args = [], columns = 120, rows = 40, env = {} }: ScreenOptions = {},
 ): Terminal => new Terminal(FA_TUI, args, { columns, rows, cwd: ROOT, env: { ...home.env, ...env } });
 
-/**
- * Rows that are too long or whose box is open at its right end; and a word when the key hints are not in the last row.
- */
+/** Rows that are too long or whose box is open on the right, and a message if the last row lacks the key hints. */
 export function cutLines(terminal: Terminal): string[] {
   const lines = terminal.lines();
   const cut = lines.filter(

@@ -5,16 +5,16 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '@flashcore/shared/testing';
 
-/** A Slurm cluster of two nodes with four GPUs each, which are /dev/null, on this machine. */
+/** A Slurm cluster on this machine: two nodes with four GPUs each, which are /dev/null. */
 export interface SlurmCluster extends Disposable {
-  /** For SLURM_CONF. */
+  /** Value of SLURM_CONF. */
   conf: string;
   /** Output of one of Slurm's commands. Errors: the command's. */
   ask: (program: string, ...args: string[]) => string;
   kill: (daemon: SlurmDaemon, signal: NodeJS.Signals) => void;
-  /** Starts one that was killed; it takes up what it left. */
+  /** Starts a daemon that was killed; it continues from its saved state. */
   start: (daemon: SlurmDaemon) => void;
-  /** What an administrator does with nodes that Slurm drained; nothing while its controller is away. */
+  /** Resumes nodes that Slurm drained, as an administrator would; does nothing while the controller is down. */
   resume: () => void;
 }
 
@@ -23,8 +23,8 @@ export type SlurmDaemon = 'slurmctld' | 'slurmd-gpu1' | 'slurmd-gpu2';
 const NODES = ['gpu1', 'gpu2'] as const;
 
 /**
- * Starts it in a folder, as root: munge, the controller and a daemon a node. The partition "high" preempts jobs of
- * "low".
+ * Starts the cluster in a folder, as root: munge, the controller and a daemon per node. The partition "high" preempts
+ * jobs of "low".
  */
 export async function startSlurm(folder: string): Promise<SlurmCluster> {
   for (const name of ['etc', 'dev', 'log', 'state', ...NODES.map((node) => `spool/${node}`)])
@@ -52,7 +52,7 @@ export async function startSlurm(folder: string): Promise<SlurmCluster> {
       if (daemon === 'slurmctld') run('slurmctld', ['-f', conf]);
       else run('slurmd', ['-f', conf, '-N', daemon.replace('slurmd-', '')]);
     },
-    // Refused where no node is drained.
+    // Refused if no node is drained.
     resume: () =>
       void spawnSync('scontrol', ['update', `NodeName=${NODES.join(',')}`, 'State=RESUME'], {
         env: { ...process.env, SLURM_CONF: conf },
@@ -61,7 +61,7 @@ export async function startSlurm(folder: string): Promise<SlurmCluster> {
     [Symbol.dispose]() {
       const env = { ...process.env, SLURM_CONF: conf };
       spawnSync('scancel', ['--user=root'], { env });
-      // A gateway leaves its pilots to the next one: Slurm's TERM ends them, while its daemons are there.
+      // A gateway leaves its pilots to the next gateway, so Slurm's TERM ends them while its daemons are still running.
       spawnSync('sh', ['-c', 'until test -z "$(squeue --noheader)"; do sleep 0.1; done'], { env, timeout: 10_000 });
       const files = readdirSync(folder).filter((name) => name.endsWith('.pid'));
       for (const file of files) endProcess(Number(readFileSync(join(folder, file), 'utf8')));
@@ -71,7 +71,7 @@ export async function startSlurm(folder: string): Promise<SlurmCluster> {
 }
 
 function startMunge(folder: string): { socket: string; pid: () => number } {
-  // Clients of other users connect to the socket in it.
+  // Other users' clients connect to the socket in this folder.
   mkdirSync(folder, { recursive: true, mode: 0o711 });
   const socket = join(folder, 'munge.socket');
   const key = join(folder, 'munge.key');

@@ -5,9 +5,9 @@ import { ROOT } from './home.ts';
 const FROM = join(ROOT, 'kernels/faulty/missing_syncthreads');
 
 /**
- * Lays out a small kernel that is right, of a second to build: kernels/faulty/missing_syncthreads with its barriers,
- * and with the rows of a tile as a parameter, TILE. It takes short sequences only: of the probes the one of 197 rows,
- * which is a quarter of what they compute.
+ * Writes a small correct kernel that builds in a second: kernels/faulty/missing_syncthreads with its barriers, and with
+ * the rows of a tile as a parameter, TILE. It takes only short sequences, so of the probes it runs only the one with
+ * 197 rows, a quarter of their work.
  */
 export function layOutSmallKernel(folder: string, { source = 'missing_syncthreads.cu' } = {}): void {
   mkdirSync(folder);
@@ -23,7 +23,7 @@ export function layOutSmallKernel(folder: string, { source = 'missing_syncthread
   writeFileSync(join(folder, source), rightSource().replace('BLOCK_KV = 32;', 'BLOCK_KV = TILE;'));
 }
 
-/** The source of kernels/faulty/missing_syncthreads with its barriers. */
+/** The source of kernels/faulty/missing_syncthreads with the barriers added. */
 export const rightSource = (): string =>
   readFileSync(join(FROM, 'missing_syncthreads.cu'), 'utf8').replace(
     /\/\/ (__syncthreads\(\) belongs|and) here/g,

@@ -1,4 +1,4 @@
-/** A file's name says what it is: no two files of an app share one, but for pairs by design. */
+/** A file's name says what it is: no two files of an app share a name, except for deliberate pairs. */
 import { execFileSync } from 'node:child_process';
 import { basename } from 'node:path';
 import { expect, test } from 'vitest';
@@ -6,7 +6,7 @@ import { ROOT } from '../support/home.ts';
 
 interface Pair {
   readonly folders: readonly [string, string];
-  /** The only file that is in both. */
+  /** The only file that both folders have. */
   readonly only?: string;
   readonly why: string;
 }
@@ -25,14 +25,14 @@ const PAIRS: readonly Pair[] = [
 
 const nameOf = (file: string): string => basename(file).replace(/\.tsx?$/, '');
 const isIn = (file: string, folder: string): boolean => file.startsWith(`${folder}/`);
-/** Whether a pair by design has one of the files in each of its folders. */
+/** True if the two files are a deliberate pair, one in each of the pair's folders. */
 const isPair = (a: string, b: string): boolean =>
   PAIRS.some(
     ({ folders: [one, other], only = nameOf(a) }) =>
       nameOf(a) === only && ((isIn(a, one) && isIn(b, other)) || (isIn(a, other) && isIn(b, one))),
   );
 
-/** Files of one app that share a base name by no design. */
+/** Files of one app that share a base name without being a deliberate pair. */
 function namesakes(files: readonly string[]): string[] {
   const byName = Object.groupBy(files, nameOf);
   return Object.values(byName).flatMap((sharing = []) =>
@@ -47,7 +47,7 @@ test.each(['apps/runner', 'apps/tui', 'libs/shared', 'tools'])('no two files of 
     cwd: ROOT,
     encoding: 'utf8',
   });
-  // lint-rules.test.ts may run beside this one: its probes lie in many folders by one name.
+  // lint-rules.test.ts may run at the same time; it puts probes with the same name into many folders.
   const files = listed
     .split('\n')
     .filter((file) => /(?<!\.test|\.d)\.tsx?$/.test(file) && !/generated|-rule-probe/.test(file));
@@ -55,7 +55,7 @@ test.each(['apps/runner', 'apps/tui', 'libs/shared', 'tools'])('no two files of 
   expect(namesakes(files)).toEqual([]);
 });
 
-test('a new pair is refused, a pair by design is not', () => {
+test('a new pair is refused, a deliberate pair is not', () => {
   expect(namesakes(['apps/runner/src/build/tokens.ts', 'apps/runner/src/access/tokens.ts'])).toHaveLength(1);
   expect(namesakes(['apps/runner/src/rpc/tune.ts', 'apps/runner/worker/tune.ts'])).toHaveLength(1);
   expect(namesakes(['apps/tui/src/screens/host.ts', 'apps/tui/src/screens/runner/host.ts'])).toHaveLength(1);

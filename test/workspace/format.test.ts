@@ -1,4 +1,4 @@
-/** `npm run lint` fails on a file that is not formatted: TypeScript, CUDA, Python and Markdown. */
+/** `npm run lint` fails on an unformatted file: TypeScript, CUDA, Python and Markdown. */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,7 +11,7 @@ const { scripts, nx } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf
   scripts: Record<string, string>;
   nx: { targets: { lint: { options: { commands: string[] } } } };
 };
-// A repository with this one's rules and nothing in it.
+// An empty repository with this one's rules.
 const folder = mkdtempSync(join(tmpdir(), 'fc-format-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 beforeAll(() => {
@@ -24,11 +24,11 @@ beforeAll(() => {
   spawnSync('git', ['init', '--quiet'], { cwd: folder });
 });
 
-/** The tools of the format check, each by itself: all of them see all bad files in one run. */
+/** The tools of the format check, run separately so that each sees all bad files. */
 const TOOLS = scripts['format:check']!.split(' && ');
 const PATH = `${join(ROOT, 'node_modules/.bin')}:${process.env['PATH']}`;
 
-/** What each tool says, of the files that are there now. */
+/** The output of each tool for the current files. */
 function check(): { tool: string; status: number | null; output: string }[] {
   spawnSync('git', ['add', '--all'], { cwd: folder });
   return TOOLS.map((tool) => {
@@ -43,11 +43,11 @@ test('`npm run lint` runs the format check', () => {
   expect(nx.targets.lint.options.commands).toContain('npm run --silent format:check');
 });
 
-test('what is formatted passes', () => {
+test('formatted files pass', () => {
   expect(check().filter(({ status }) => status !== 0)).toEqual([]);
 });
 
-test('what is not is refused by its name, each file by a tool', () => {
+test('each unformatted file is refused by name, by one of the tools', () => {
   const bad: [string, string][] = [
     ['bad.ts', 'export const  word = "a"\n'],
     ['bad.cu', 'int bad( ) {return 1;}\n'],
@@ -63,6 +63,6 @@ test('what is not is refused by its name, each file by a tool', () => {
   expect(said.filter(({ status }) => status === 0)).toEqual([]);
   const output = said.map((each) => each.output).join('\n');
   expect(bad.map(([name]) => name).filter((name) => !output.includes(name))).toEqual([]);
-  // Nothing else is.
+  // No other file is named.
   expect(output).not.toMatch(/\bgood\./);
 });

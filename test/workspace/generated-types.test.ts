@@ -1,4 +1,4 @@
-/** The proto files keep buf's rules, and the committed types are what they generate. */
+/** The proto files follow buf's rules, and the committed types are generated from them. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '../..');
-// In the user's home it would stay there.
+// Not in the user's home, where the cache would stay.
 const cache = mkdtempSync(join(tmpdir(), 'flashcore-buf-'));
 afterAll(() => rmSync(cache, { recursive: true }));
 const buf = (...args: string[]) =>

@@ -1,4 +1,4 @@
-/** What `npm run lint` refuses: the imports that ARCHITECTURE.md forbids, and code of a shape that nobody reads. */
+/** Code that `npm run lint` refuses: imports that ARCHITECTURE.md forbids, and code that is hard to read. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ const PROBES: Probe[] = [
   { folder: 'apps/runner/src/store', imports: '../jobs/job-context.ts', errors: [ROOMS] },
   { folder: 'apps/runner/src/rpc', imports: '../experiment/planner.ts', errors: [ROOMS] },
   { folder: 'apps/runner/src/sdpa', imports: '../profile/counters.ts', errors: [ROOMS] },
-  // Not in the table, and so refused: nobody had to think of it.
+  // Refused because the table does not list it.
   { folder: 'apps/runner/src/findings', imports: '../runner.ts', errors: [ROOMS] },
   { folder: 'apps/runner/src/phases', imports: '../../worker/driver/cuda-error.ts', errors: [ROOMS] },
   { folder: NEW_ROOM, imports: '../store/database.ts', errors: [ROOMS] },
@@ -31,10 +31,10 @@ const PROBES: Probe[] = [
   { folder: 'test/support', imports: '../reliability/cut-proxy.ts', errors: [ROOMS] },
   { folder: 'tools/lint', imports: '../terminal.ts', errors: [ROOMS] },
   { folder: 'libs/shared/src/text', imports: '../contract/errors.ts', errors: [ROOMS] },
-  // A circle of two files, by types alone.
+  // A circle of two files that import only types.
   { folder: 'apps/runner/src/spec', name: 'circle-a', imports: './circle-b.ts', errors: [ROOMS] },
   { folder: 'apps/runner/src/spec', name: 'circle-b', imports: './circle-a.ts', errors: [ROOMS] },
-  // Programs are started in the sandbox.
+  // Only the sandbox starts programs.
   { folder: 'apps/runner/src/profile', imports: 'node:child_process', errors: [IMPORTS] },
   { folder: 'apps/runner/src/access', imports: 'child_process', errors: [IMPORTS] },
   { folder: 'apps/runner/worker/verify', imports: 'node:child_process', errors: [IMPORTS] },
@@ -113,14 +113,13 @@ const SHAPE_RULES: readonly (readonly [string, string])[] = [
 ];
 const shapeFile = ({ name, folder = 'tools' }: ShapeProbe): string => join(ROOT, folder, `line-rule-probe-${name}.ts`);
 let errorsByFile = new Map<string, string[]>();
-// A project graph of its own: other tests run nx, too, and one made while the probes lie there has a circle of
-// projects.
+// A separate project graph: other tests also run nx, and a graph made while the probes exist has a circle of projects.
 const graphFolder = mkdtempSync(join(tmpdir(), 'fc-graph-'));
 process.env['NX_WORKSPACE_DATA_DIRECTORY'] = graphFolder;
 
 beforeAll(async () => {
-  // Without nx's project graph at hand @nx/enforce-module-boundaries says nothing at all; `npm run lint`, which runs
-  // through nx, always has it.
+  // Without nx's project graph @nx/enforce-module-boundaries reports nothing. `npm run lint` runs through nx, so it
+  // always has the graph.
   execFileSync(bin('nx'), ['show', 'projects'], { cwd: ROOT, stdio: 'ignore' });
   for (const probe of PROBES) {
     mkdirSync(join(ROOT, probe.folder), { recursive: true });
@@ -152,12 +151,12 @@ test.each(PROBES)('a file in $folder that imports $imports has the errors $error
   expect(errorsByFile.get(probeFile(probe))).toEqual(probe.errors);
 });
 
-test.each(SHAPES)('what breaks $name is refused for that alone', (probe) => {
+test.each(SHAPES)('code that breaks $name is refused for only that reason', (probe) => {
   const rule = SHAPE_RULES.find(([name]) => probe.name.startsWith(name))?.[1];
   expect(errorsByFile.get(shapeFile(probe))).toEqual(rule === undefined ? [] : [rule]);
 });
 
-test('at most one line of a hundred has more than 120 columns', () => {
+test('at most one line in a hundred has more than 120 columns', () => {
   const files = execFileSync('git', ['ls-files', '*.ts', '*.tsx', ':!*/generated/*'], { cwd: ROOT, encoding: 'utf8' });
   const lines = files
     .split('\n')
@@ -166,12 +165,12 @@ test('at most one line of a hundred has more than 120 columns', () => {
   expect(lines.filter((line) => line.length > 120).length).toBeLessThan(lines.length / 100);
 });
 
-test('a table of rooms that import each other, or that names a room that is none, is refused', () => {
+test('a table of rooms that import each other, or that names an unknown room, is refused', () => {
   expect(() => checkTable({ jobs: ['store'], store: ['jobs'] })).toThrow('the rooms jobs, store import each other');
   expect(() => checkTable({ jobs: ['stor'] })).toThrow('jobs may import from stor, which is no room');
 });
 
-/** By the repository's own rules but those that ask for types, which take most of the time. */
+/** Uses the repository's rules except those that need types, which take most of the time. */
 function lint(files: string[]): Promise<ESLint.LintResult[]> {
   const overrideConfig = [
     tseslint.configs.disableTypeChecked as Linter.Config,

@@ -1,4 +1,4 @@
-/** nx is the front door: every project has the four targets, and a runner and the terminal program start through it. */
+/** nx is the front door: every project has the four targets, and it starts a runner and the terminal program. */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ import { waitFor } from '@flashcore/shared/testing';
 
 const NX = join(ROOT, 'node_modules/.bin/nx');
 
-/** Names of the projects, and of those that have a target: from one run, which takes seconds. */
+/** Names of the projects, and of those that have a target, from a single run because one takes seconds. */
 function projectsByTarget(): { projects: string[]; withTarget: (target: string) => string[] } {
   const folder = mkdtempSync(join(tmpdir(), 'fc-nx-'));
   try {
@@ -30,7 +30,7 @@ function projectsByTarget(): { projects: string[]; withTarget: (target: string) 
   }
 }
 const { projects: PROJECTS, withTarget } = projectsByTarget();
-/** The root, which holds formatting and Markdown, and has no code of its own. */
+/** The root project, which has formatting and Markdown but no code. */
 const ROOT_PROJECT = 'workspace';
 
 test('every project has build, lint, typecheck and test', () => {
@@ -41,7 +41,7 @@ test('every project has build, lint, typecheck and test', () => {
   expect(withTarget('test')).toEqual(ofCode);
 });
 
-test('`nx run-many -t test` runs the tests of `npm test`: one vitest project each, of its name', async () => {
+test('`nx run-many -t test` runs the tests of `npm test`: one vitest project each, with the same name', async () => {
   const { default: config } = (await import(join(ROOT, 'vitest.config.ts'))) as {
     default: { test: { projects: { test: { name: string } }[] } };
   };
@@ -53,7 +53,7 @@ test('`nx run-many -t test` runs the tests of `npm test`: one vitest project eac
   expect(targetDefaults.test.options.command).toBe('vitest run --project {projectName}');
 });
 
-test('`nx serve runner` serves; a second one says so in a line', { timeout: 120_000 }, async () => {
+test('`nx serve runner` serves; a second one says so in one line', { timeout: 120_000 }, async () => {
   await using home = new Home();
   const address = `unix:${join(home.path, 's')}`;
   const command = ['serve', 'runner', '--address', address, '--data', home.path];
@@ -77,7 +77,7 @@ test('`nx serve runner` serves; a second one says so in a line', { timeout: 120_
       `flashcore-runner: A runner serves ${home.path} already (process ${home.runnerInfo()!.pid}): use that one, or stop it, or give this one another --data directory: two can't share one`,
     ]);
   } finally {
-    // Its whole group, as Ctrl-C in a terminal does.
+    // Signals the whole process group, as Ctrl-C in a terminal does.
     process.kill(-first.pid!, 'SIGINT');
     await ended;
   }

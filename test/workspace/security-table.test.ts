@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-/** The cells of a page's table rows below a heading. */
+/** The cells of the table rows below a heading of a page. */
 function rows(page: string, heading: string): string[][] {
   const text = readFileSync(join(ROOT, page), 'utf8');
   const section = text.slice(text.indexOf(heading)).split('\n## ', 2)[0]!;
@@ -21,7 +21,7 @@ const testsIn = (cell: string): string[] =>
 test.each([
   ['SECURITY.md', '## What is defended'],
   ['docs/threats.md', '## The boundaries'],
-])('each line of %s names the tests that attack it, and they are there', (page, heading) => {
+])('each line of %s names the tests that attack it, and they exist', (page, heading) => {
   const lines = rows(page, heading);
   expect(lines.length).toBeGreaterThan(5);
   for (const line of lines) {

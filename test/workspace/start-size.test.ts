@@ -1,10 +1,10 @@
-/** What every start of fa-tui reads: the files that main.js imports before any command runs. */
+/** Code that every start of fa-tui reads: the files that main.js imports before any command runs. */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 
 const DIST = path.join(import.meta.dirname, '../../apps/tui/dist');
-/** 153 kB on 2026-11-24. With zod and YAML in it, `fa-tui --version` took twice its time. */
+/** It was 153 kB on 2026-11-24. With zod and YAML in it, `fa-tui --version` took twice its time. */
 const MOST_BYTES = 250_000;
 
 function importedFiles(main: string): Map<string, number> {
@@ -19,7 +19,7 @@ function importedFiles(main: string): Map<string, number> {
   return sizes;
 }
 
-test('a start of fa-tui reads few bytes of code: what some commands need is imported on demand', () => {
+test('a start of fa-tui reads little code: modules that only some commands need are imported on demand', () => {
   const sizes = importedFiles('main.js');
   expect(sizes.size).toBeGreaterThan(1);
   const total = [...sizes.values()].reduce((sum, size) => sum + size, 0);

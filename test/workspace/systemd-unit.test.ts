@@ -1,6 +1,5 @@
 /**
- * The unit file of the bundle: its command line is one that the runner takes, and systemd finds nothing wrong where it
- * is at hand.
+ * The bundle's unit file: the runner accepts its command line, and systemd-analyze, if installed, finds nothing wrong.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +12,7 @@ import { missing } from '@flashcore/shared/testing';
 const UNIT = join(ROOT, 'tools/systemd/flashcore-runner.service');
 const text = readFileSync(UNIT, 'utf8');
 
-/** Settings by section; systemd's format without continued lines. Throws for a line that is none. */
+/** Settings by section, in systemd's format without continued lines. Throws if a line has another form. */
 function parseUnit(): Map<string, string[]> {
   const settings = new Map<string, string[]>();
   let section = '';
@@ -31,14 +30,14 @@ function parseUnit(): Map<string, string[]> {
   return settings;
 }
 
-test('the unit starts a command line that the runner takes: it asks for certificates next', async () => {
+test('the runner accepts the unit’s command line and asks for certificates next', async () => {
   const settings = parseUnit();
   const [program, ...args] = settings.get('Service.ExecStart')![0]!.split(' ');
   expect(program).toBe('/opt/flashcore/flashcore-runner');
   await using home = new Home();
   const { exitCode, stderr } = home.runnerCommand(args);
   expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: expect.stringContaining('tls init') as string });
-  // Longer than the runner's own grace: systemd must not kill what still ends its jobs.
+  // Must exceed the runner's own grace period, so that systemd does not kill a runner that is still ending its jobs.
   const grace = Number(args[args.indexOf('--grace-seconds') + 1]);
   expect(Number(settings.get('Service.TimeoutStopSec')![0])).toBeGreaterThan(grace + 10);
   for (const key of ['NoNewPrivileges', 'ProtectHome', 'PrivateTmp'])
@@ -48,7 +47,7 @@ test('the unit starts a command line that the runner takes: it asks for certific
 test.skipIf(missing('systemd'))('systemd-analyze verify finds nothing wrong', () => {
   const folder = mkdtempSync(join(tmpdir(), 'fc-unit-'));
   try {
-    // The program and the user are not on this machine; all else stands as it is.
+    // The program and the user do not exist on this machine; everything else stays unchanged.
     const unit = join(folder, 'flashcore-runner.service');
     writeFileSync(
       unit,

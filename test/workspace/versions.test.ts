@@ -1,4 +1,4 @@
-/** What docs/versions.md promises of the API, the changelog and the version numbers. */
+/** Checks what docs/versions.md promises about the API, the changelog and the version numbers. */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,18 +10,18 @@ import { ROOT } from '../support/home.ts';
 const versionOf = (folder: string): string =>
   (JSON.parse(readFileSync(join(ROOT, folder, 'package.json'), 'utf8')) as { version: string }).version;
 
-/** What buf says of a change from the released API to the one in a folder; nothing where clients go on working. */
+/** buf's report of a change from the released API to the one in a folder; empty if clients keep working. */
 const breaks = (folder: string): string => {
   const args = ['breaking', folder, '--against', 'proto/released.binpb'];
   const { stdout, stderr } = spawnSync(join(ROOT, 'node_modules/.bin/buf'), args, { cwd: ROOT, encoding: 'utf8' });
   return stdout + stderr;
 };
 
-test('the API has all that it had in the released version', { timeout: 60_000 }, () => {
+test('the API has everything that the released version had', { timeout: 60_000 }, () => {
   expect(breaks('proto')).toBe('');
 });
 
-test('a field that goes is found', { timeout: 60_000 }, () => {
+test('a removed field is found', { timeout: 60_000 }, () => {
   const folder = mkdtempSync(join(tmpdir(), 'fc-versions-'));
   try {
     cpSync(join(ROOT, 'proto'), folder, { recursive: true });
@@ -39,7 +39,7 @@ test('every package has the version of the repository', () => {
   expect(folders.filter((folder) => versionOf(folder) !== version)).toEqual([]);
 });
 
-test('the changelog lists versions from the latest on; a version that package.json has is in it or unreleased', () => {
+test('the changelog lists versions from the latest on, and has the version of package.json or marks it unreleased', () => {
   const titles = [...readFileSync(join(ROOT, 'CHANGELOG.md'), 'utf8').matchAll(/^## (.*)$/gm)].map(
     ([, title]) => title!,
   );

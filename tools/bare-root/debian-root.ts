@@ -1,4 +1,4 @@
-/** A folder with Debian's smallest system, Node, npm, a C++ compiler and git, and commands run in it. */
+/** A folder with Debian's smallest system, Node, npm, a C++ compiler and git, in which commands can be run. */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -25,17 +25,17 @@ const PACKAGES = ['g++', 'git'];
 export interface User {
   readonly name: string;
   readonly id: number;
-  /** Has the checkout, flashcore. */
+  /** Contains the checkout, flashcore. */
   readonly home: string;
 }
 
-/** Folders of this machine by where they appear. */
+/** Folders of this machine, by the path where they are mounted. */
 export type Folders = Readonly<Record<string, string>>;
 
 interface Command {
   readonly user: User;
   readonly command: string;
-  /** Seconds that processes of the command have to end by themselves after it. */
+  /** Seconds that processes of the command get to end by themselves after it. */
   readonly grace: number;
   readonly environment?: Readonly<Record<string, string>>;
   readonly folders?: Folders;
@@ -47,12 +47,12 @@ export class DebianRoot implements Disposable {
   constructor() {
     execFileSync('tar', ['-x', '-C', this.folder, '-f', minimalSystem()], { stdio: 'inherit' });
     copyFileSync('/etc/resolv.conf', join(this.folder, 'etc/resolv.conf'));
-    // As every installer of Debian writes it.
+    // As every Debian installer writes it.
     writeFileSync(join(this.folder, 'etc/hosts'), '127.0.0.1 localhost\n::1 localhost\n');
     this.#addNode();
   }
 
-  /** This machine's Node and npm: Debian's own are too old. */
+  /** Uses this machine's Node and npm, because Debian's own are too old. */
   #addNode(): void {
     const node = systemNode();
     copyFileSync(node, join(this.folder, 'usr/bin/node'));
@@ -64,7 +64,7 @@ export class DebianRoot implements Disposable {
     this.#addRegistry(node, join(npm, 'bin/npm-cli.js'));
   }
 
-  /** How this machine reaches npm's registry: its address, a proxy, the certificates that are believed. */
+  /** How this machine reaches npm's registry: its address, a proxy, the trusted certificates. */
   #addRegistry(node: string, npm: string): void {
     const settings = JSON.parse(
       execFileSync(node, [npm, 'config', 'list', '--json'], { cwd: '/', encoding: 'utf8' }),
@@ -80,7 +80,7 @@ export class DebianRoot implements Disposable {
     writeFileSync(join(this.folder, 'usr/etc/npmrc'), lines.join(''));
   }
 
-  /** Adds packages of Debian. */
+  /** Installs Debian packages. */
   install(...names: string[]): void {
     const apt = (...args: string[]) =>
       execFileSync('chroot', [this.folder, 'apt-get', '-qq', '-o', 'Dpkg::Use-Pty=0', ...args], {
@@ -92,7 +92,7 @@ export class DebianRoot implements Disposable {
     apt('clean');
   }
 
-  /** A user with a fresh clone of this checkout's last commit in the home, and what npm has downloaded here before. */
+  /** Adds a user whose home has a fresh clone of this checkout's last commit, and npm's downloads from this machine. */
   addUser({ name, id, home }: User): void {
     const inRoot = join(this.folder, home);
     const downloads = join(homedir(), '.npm/_cacache');
@@ -105,7 +105,7 @@ export class DebianRoot implements Disposable {
     execFileSync('chown', ['-R', `${id}:${id}`, inRoot]);
   }
 
-  /** The program of this machine, with arguments and environment, that runs a command in the root. */
+  /** The program on this machine that runs a command in the root, with its arguments and environment. */
   enter({ user, command, grace, environment = {}, folders = {} }: Command): {
     program: string;
     args: string[];
@@ -131,7 +131,7 @@ export class DebianRoot implements Disposable {
     };
   }
 
-  /** All files of the root, without those of other mounts. */
+  /** All files of the root, except those of other mounts. */
   files(): Set<string> {
     return new Set(
       execFileSync('find', ['.', '-xdev', '-printf', String.raw`%P\0`], {
@@ -163,7 +163,7 @@ function minimalSystem(): string {
   return archive;
 }
 
-/** The machine's own Node, not the one that npm puts before it. */
+/** The machine's own Node, not the one that npm puts first in PATH. */
 function systemNode(): string {
   const found = (process.env['PATH'] ?? '')
     .split(delimiter)

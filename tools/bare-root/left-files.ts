@@ -1,14 +1,14 @@
-/** What may be left by the README's commands, as paths of the root: a folder with all below it. */
+/** Paths in the root that the README's commands may leave; a folder includes everything below it. */
 function kept({ home, id }: { home: string; id: number }): string[] {
-  // vitest keeps a token of its own.
+  // vitest keeps its own token here.
   const names = ['flashcore', '.flashcore', '.local/state/flashcore', '.local/share/vitest', '.npm', '.nx'];
   const inHome = names.map((name) => `${home}/${name}`);
-  // npm keeps what V8 made of its code in /tmp, nx a copy of its own, and enter.sh's mounts are listed in /run/mount.
+  // npm keeps V8's compiled code in /tmp, nx its own cache, and enter.sh's mounts are listed in /run/mount.
   const elsewhere = ['/tmp/node-compile-cache', `/tmp/.nx/${id}`, `/tmp/flashcore-${id}`, '/run/mount'];
   return [...inHome, ...elsewhere].map((path) => path.slice(1));
 }
 
-/** The files that came into a root otherwise: `before` and `after` are its files. */
+/** Other new files in a root. `before` and `after` are its files. */
 export function leftFiles(
   before: ReadonlySet<string>,
   after: ReadonlySet<string>,

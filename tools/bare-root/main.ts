@@ -1,10 +1,10 @@
 /**
- * `npm run bare-root`: the README's two commands, word for word, on machines that people have. A minimal Debian with
- * Node, npm, g++ and git and nothing else runs them as root; with openssl added, as an ordinary user whose home needs
- * quoting and whose PATH has a folder that only root may read. There the tests that depend on a compiler run once more,
- * with clang and with CUDA, and those that need sshd, which serves an ordinary user in another way than root.
+ * `npm run bare-root`: runs the README's two commands, word for word, on typical machines. A minimal Debian with only
+ * Node, npm, g++ and git runs them as root. With openssl added, it runs them as an ordinary user whose home needs
+ * quoting and whose PATH has a folder that only root may read. There the tests that depend on a compiler run again,
+ * with clang and with CUDA, and so do those that need sshd, which treats an ordinary user differently from root.
  *
- * It fails on a failed test, on a skip that names no package, and on processes or files left behind. It needs root,
+ * Fails on a failed test, on a skip that names no package, and on processes or files left behind. Needs root,
  * mmdebstrap, Debian's mirror and the npm registry.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -20,7 +20,7 @@ import { readmeCommands } from './readme-commands.ts';
 const CUDA = '/usr/local/cuda';
 const ROOT: User = { name: 'root', id: 0, home: '/root' };
 const COMPILERS = ['clang', 'nvcc'] as const;
-/** Looked into by who looks for a program, as where `su` keeps root's PATH; Debian lets root alone into it. */
+/** A folder in PATH that only root may read, as happens if `su` keeps root's PATH. */
 const LOCKED_FOLDER = '/root/bin';
 const ANNA: User = { name: 'anna', id: 1000, home: `/home/it's 100% "anna" öz` };
 /** An embedded runner ends by itself 30 s after its last client. */
@@ -30,7 +30,7 @@ const PASSED = /passed: /;
 
 type Enter = ReturnType<DebianRoot['enter']>;
 
-/** A system, and who uses it. */
+/** A system and its user. */
 interface Machine extends Disposable {
   readonly root: DebianRoot;
   readonly user: User;
@@ -40,7 +40,8 @@ interface Machine extends Disposable {
 using bare = machine('bare', ROOT);
 using withOpenssl = machine('with openssl', ANNA, 'openssl');
 const { start, test } = readmeCommands();
-// At once: half of it is npm's waiting, and an embedded runner's that ends some time after its last client.
+// In parallel, because half of the time is spent waiting: for npm, and for an embedded runner to end some time after
+// its last client.
 const started = await Promise.allSettled([bare, withOpenssl].map((one) => startOn(one, start)));
 for (const one of started) if (one.status === 'rejected') throw one.reason;
 const failures: string[] = [];
@@ -56,7 +57,7 @@ if (failures.length > 0) {
   process.exitCode = 1;
 }
 
-/** A root with a user, who has a fresh clone and what npm has downloaded on this machine. */
+/** A root with a user who has a fresh clone and npm's downloads from this machine. */
 function machine(title: string, user: User, ...packages: readonly string[]): Machine {
   return timed(`a minimal Debian with g++, git, Node and npm: ${title}`, () => {
     const root = new DebianRoot();
@@ -66,7 +67,7 @@ function machine(title: string, user: User, ...packages: readonly string[]): Mac
   });
 }
 
-/** The README's first command: it opens the terminal program, which runs an experiment and is left then. */
+/** The README's first command: it opens the terminal program, which runs an experiment and is then left. */
 async function startOn({ root, user, title }: Machine, command: string): Promise<void> {
   const leaveNothing = leavesNothing(root, user);
   const entered = root.enter({ user, command, grace: RUNNER_GRACE_SECONDS, environment: environmentOf(user) });
@@ -74,9 +75,12 @@ async function startOn({ root, user, title }: Machine, command: string): Promise
   leaveNothing();
 }
 
-/** A command that ends by itself. What fails is told at the end: the other machine's answer is worth the wait. */
+/**
+ * A command that ends by itself. Failures are reported at the end, because the other machine's result is worth the
+ * wait.
+ */
 function runOn({ root, user, title }: Machine, what: string, command: string, folders: Folders = {}): void {
-  // The folders that others are mounted on are not the command's.
+  // The mount points of these folders were not made by the command.
   for (const inRoot of Object.keys(folders)) mkdirSync(join(root.folder, inRoot), { recursive: true });
   const leaveNothing = leavesNothing(root, user);
   const entered = root.enter({ user, command, grace: 2, environment: environmentOf(user), folders });
@@ -93,7 +97,7 @@ function environmentOf({ id }: User): Readonly<Record<string, string>> {
   return id === 0 ? skips : { ...skips, PATH: `${LOCKED_FOLDER}:/usr/local/bin:/usr/bin:/bin` };
 }
 
-/** To be called after the user's commands: throws where they left files, apart from what they are for. */
+/** Call the result after the user's commands: it throws if they left files other than those they are for. */
 function leavesNothing(root: DebianRoot, user: User): () => void {
   const before = root.files();
   return () => {
@@ -103,7 +107,7 @@ function leavesNothing(root: DebianRoot, user: User): () => void {
   };
 }
 
-/** The terminal program, until its experiment has passed; then it is left. */
+/** Runs the terminal program until its experiment has passed, then leaves it. */
 async function inTerminal({ program, args, env }: Enter): Promise<void> {
   const terminal = new Terminal(program, args, { columns: 120, rows: 40, env });
   const ended = terminal.exit.then((code) => {
@@ -128,7 +132,7 @@ function toItsEnd({ program, args, env }: Enter, what: string): void {
   if (status !== 0) throw new Error(`${what} must end with code 0, got ${status}`);
 }
 
-/** What the commands make within the clone is ignored by git. */
+/** git ignores everything that the commands make within the clone. */
 function refuseChanges(root: DebianRoot, { home }: User): void {
   const clone = join(root.folder, home, 'flashcore');
   const changed = execFileSync(
@@ -151,7 +155,7 @@ function testsThatNeed(on: Machine, packages: readonly HostProgram[], added: str
   runOn(on, `${files.length} test files, with ${added}`, command, folders);
 }
 
-/** Does something and says what, and how long it took. */
+/** Does the work, and prints its title and how long it took. */
 function timed<Result>(title: string, work: () => Result): Result {
   console.log(`== ${title}`);
   const startedMs = performance.now();

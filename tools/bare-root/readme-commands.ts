@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 const README = join(import.meta.dirname, '../../README.md');
 
-/** The two commands that the README promises, as it has them: the first opens the terminal program, the second ends. */
+/** The two commands of the README: the first opens the terminal program, the second ends by itself. */
 export function readmeCommands(text = readFileSync(README, 'utf8')): { start: string; test: string } {
   const [, section = ''] = text.split(/^## Two commands$/m);
   const commands = [...section.matchAll(/^(npm ci && npm \w+)\s+#/gm)].map(([, command]) => command!);

@@ -1,4 +1,4 @@
-/** The site's gallery of the ladder: each step's lesson, figure and counters, and its diff to the step before. */
+/** The site's gallery of the ladder: each step's lesson, figure and counters, and its diff to the previous step. */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import type { Manifest } from '@flashcore/shared/kernels';
@@ -49,7 +49,7 @@ function figures({ benchmark, variant }: LadderRow, before: LadderRow | undefine
   );
 }
 
-/** The sources' difference, whole: the lesson is in it. */
+/** The complete difference of the sources, because the lesson is in it. */
 function diff(before: string, after: string, source: string): string {
   const file = (kernel: string, name: string): string => join(kernel, name);
   const { stdout } = spawnSync(

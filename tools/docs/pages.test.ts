@@ -6,11 +6,11 @@ import { ladderSteps } from '../ladder/steps.ts';
 import { galleryMarkdown } from './gallery.ts';
 import { deadLinks } from './pages.ts';
 
-test('every link of the pages leads to a file or heading that is there', () => {
+test('every link of the pages leads to an existing file or heading', () => {
   expect(deadLinks()).toEqual([]);
 });
 
-test('a file and a heading that are not there are found, code is not read', () => {
+test('a missing file and a missing heading are found, code is not read', () => {
   const folder = mkdtempSync(join(tmpdir(), 'fc-docs-'));
   try {
     const text =
@@ -22,7 +22,7 @@ test('a file and a heading that are not there are found, code is not read', () =
   }
 });
 
-test('the gallery has each step with its lesson, figure and the diff to the step before', async () => {
+test('the gallery has each step with its lesson, figure and the diff to the previous step', async () => {
   const steps = await ladderSteps();
   const sections = galleryMarkdown(steps).split(/^## /m).slice(1);
   expect(sections.map((section) => section.split('\n')[0])).toEqual(steps.map(({ id }) => id));

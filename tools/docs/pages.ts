@@ -1,11 +1,11 @@
-/** The pages of the site, and whether their links lead somewhere. */
+/** The pages of the site, and a check of their links. */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { ROOT } from '../shipped-files.ts';
 
 const BESIDE_DOCS = ['README.md', 'ARCHITECTURE.md', 'SECURITY.md', 'CHANGELOG.md', 'kernels/README.md'];
 
-/** Paths from the repository's root. */
+/** Paths relative to the repository's root. */
 export const PAGES: readonly string[] = [
   ...BESIDE_DOCS,
   ...readdirSync(join(ROOT, 'docs'))
@@ -13,7 +13,7 @@ export const PAGES: readonly string[] = [
     .map((name) => `docs/${name}`),
 ];
 
-/** "PAGE: TARGET" of every link in the pages to a file, or to a heading of a page, that is not there. */
+/** "PAGE: TARGET" for every link in the pages to a missing file or heading. */
 export function deadLinks(pages: readonly string[] = PAGES, root = ROOT): string[] {
   return pages.flatMap((page) => {
     const text = readFileSync(join(root, page), 'utf8');
@@ -35,7 +35,9 @@ function leadsSomewhere(target: string, page: string, root: string): boolean {
 const withoutCode = (markdown: string): string =>
   markdown.replaceAll(/^(`{3,})[^]*?^\1$/gm, '').replaceAll(/`[^`\n]+`/g, '');
 
-/** Headings as addresses have them: in lower case, blanks as hyphens, a number behind one that there was before. */
+/**
+ * Headings in the form of link targets: lower case, hyphens for spaces, and a number if the heading occurred before.
+ */
 function headingsOf(markdown: string): Set<string> {
   const found = new Set<string>();
   for (const [, title] of markdown.replaceAll(/^(`{3,})[^]*?^\1$/gm, '').matchAll(/^#{1,6} (.*)$/gm)) {

@@ -1,6 +1,6 @@
 /**
- * `npm run docs`: the pages of docs/ and the gallery of the ladder as a site with a search, in out/docs. VitePress is
- * installed into tools/docs when this runs first, so that `npm ci` need not bring it. Refuses dead links.
+ * `npm run docs`: builds the pages of docs/ and the gallery of the ladder as a site with a search, in out/docs.
+ * VitePress is installed into tools/docs on the first run, so that `npm ci` need not install it. Refuses dead links.
  */
 import { execFileSync } from 'node:child_process';
 import {
@@ -47,7 +47,7 @@ try {
 }
 console.log(`${join(OUT, 'index.html')}  (npx vite preview, or any web server: the search needs one)`);
 
-/** Pages keep their places, so that links among them hold; other links become text. */
+/** Pages keep their paths, so that links between them work; other links become text. */
 function stagePages(folder: string): void {
   for (const page of PAGES) {
     mkdirSync(dirname(join(folder, page)), { recursive: true });
@@ -61,7 +61,7 @@ function stagePages(folder: string): void {
   }
 }
 
-/** Outside code Vue would take `{{` for its own; comments are for our programs. */
+/** Outside code Vue would interpret `{{`. Comments are only for our programs. */
 function forVue(markdown: string): string {
   return markdown.replaceAll(/<!--[^]*?-->/g, '').replaceAll('{{', '&#123;&#123;');
 }

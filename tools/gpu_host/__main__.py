@@ -34,7 +34,7 @@ def main():
         print(f"=== {name}", flush=True)
         try:
             SECTIONS[name](measurement)
-        # One section that fails must not take the others' results with it; its name and reason are printed and stored.
+        # A failed section must not lose the others' results; its name and reason are printed and stored.
         except Exception as error:  # noqa: BLE001
             reason = f"{type(error).__name__}: {error}"
             print(f"section {name} failed: {reason}", flush=True)

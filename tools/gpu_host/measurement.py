@@ -30,7 +30,7 @@ class Measurement:
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="fc-"))
         self.environment = {**os.environ, "FLASHCORE_HOME": str(self.work / "home"), "NO_COLOR": "1"}
         self.commands = open(self.out / "commands.txt", "a", encoding="utf8")
-        # No command runs beyond this time.monotonic(); None: each has its own limit only.
+        # No command runs past this time.monotonic(). None: each command has only its own limit.
         self.deadline = None
 
     def close(self):
@@ -50,7 +50,7 @@ class Measurement:
         started = time.monotonic()
         if self.deadline is not None:
             limit = min(limit, max(0, self.deadline - started))
-        # A session of its own, so that what a command started ends with it.
+        # A separate session, so that processes started by a command end with it.
         child = subprocess.Popen(
             [str(each) for each in args],
             cwd=ROOT,
@@ -61,7 +61,7 @@ class Measurement:
             start_new_session=True,
         )
         errors = []
-        # Standard output is one document at the end: it fits the pipe only when it is read, so a thread does.
+        # Standard output is one document at the end. A thread reads it, because otherwise it would not fit the pipe.
         reader_text = []
         reader = threading.Thread(target=lambda: reader_text.append(child.stdout.read()), daemon=True)
         reader.start()

@@ -1,4 +1,4 @@
-/** Tables that set one measurement beside another: builds, SDPA, plain PyTorch, one build twice, clock stamps. */
+/** Tables that compare two measurements: builds, SDPA, plain PyTorch, one build twice, clock stamps. */
 import { ComparisonVerdict, type SdpaComparison } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { figure, type Table } from './markdown.ts';
@@ -13,7 +13,7 @@ interface Ratio {
 const ratioText = (measured: Ratio | undefined): string =>
   measured ? `${figure(measured.ratio, 4)} [${figure(measured.low, 4)}, ${figure(measured.high, 4)}]` : 'not measured';
 
-/** Candidate against champion, and the champion against its second copy, in one job: shape by shape. */
+/** Candidate against champion, and the champion against its second copy, in one job, by shape. */
 export function comparisonRows(folder: string): Table {
   const comparisons = experimentsOf(folder, /^ab\..*\.json$/).flatMap(({ result }) =>
     result!.variants.flatMap(({ comparison }) => comparison ?? []),
@@ -48,8 +48,8 @@ export function comparisonRows(folder: string): Table {
 }
 
 /**
- * Every kernel's output beside every SDPA backend's over all cases of a verification; ratios of errors against the same
- * fp64 reference.
+ * Compares every kernel's output with every SDPA backend's over all cases of a verification, as ratios of errors
+ * against the same fp64 reference.
  */
 export function parityRows(folder: string): Table {
   const files = filesOf(folder, /^parity\..*\.json$/);
@@ -80,7 +80,7 @@ interface PlainTime {
   ratio: number;
 }
 
-/** SDPA measured by us and by plain PyTorch; the report is by shape, then by backend. */
+/** SDPA measured by us and by plain PyTorch. The report is by shape, then by backend. */
 export function plainSdpaRows(folder: string): Table {
   const report = jsonOf<Record<string, Record<string, PlainTime>>>(folder, 'sdpa-against-plain.json');
   return (
@@ -103,7 +103,7 @@ interface SameBuildReport {
   modes: Record<string, Ratio & { medians_us: number[] }>;
 }
 
-/** One build in four jobs, as if it were two. */
+/** One build in four jobs, compared as if it were two builds. */
 export function sameBuildRows(folder: string): Table {
   const report = jsonOf<SameBuildReport>(folder, 'aa.json');
   return (

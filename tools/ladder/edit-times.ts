@@ -1,4 +1,4 @@
-/** From an edit of a kernel to its gates, phase by phase, beside PyTorch's way of building the same kernel. */
+/** Times from an edit of a kernel to its gates, by phase, next to PyTorch's way of building the same kernel. */
 import { figure, type Table } from './markdown.ts';
 import { jsonOf } from './results.ts';
 

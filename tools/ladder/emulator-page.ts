@@ -1,4 +1,4 @@
-/** README.md of a folder that `npm run ladder:verify` wrote. */
+/** README.md of a folder written by `npm run ladder:verify`. */
 import { markdownTable } from './markdown.ts';
 import { emulatorRun, jsonOf, type EmulatorRun } from './results.ts';
 
@@ -44,7 +44,7 @@ const right = (each: readonly { verdict: string }[]): string =>
 
 const BUILD_GROUPS: Record<string, 'right' | 'documented'> = { passed: 'right', 'fails as documented': 'documented' };
 
-/** The newest run's verdict in a sentence. */
+/** The newest run's verdict in one sentence. */
 export function emulatorSentence(run: EmulatorRun | undefined = emulatorRun()): string {
   if (!run) return 'The ladder was not verified on the emulator yet.\n';
   const {

@@ -4,10 +4,10 @@ import { foldersWith, jsonOf } from './results.ts';
 
 export interface EngineTimes {
   kernel: string;
-  /** Seconds. */
+  /** CPU seconds. */
   fibres: number;
   ptx: number;
-  /** Between outputs of the two. */
+  /** Largest difference between outputs of the two engines. */
   furthestApart: number;
 }
 

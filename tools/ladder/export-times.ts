@@ -1,9 +1,9 @@
-/** Exported operators in a PyTorch graph beside the runner's hot figure. */
+/** Times of exported operators in a PyTorch graph next to the runner's hot figure. */
 import { quantile } from '@flashcore/shared/statistics';
 import { markdownTable } from './markdown.ts';
 import { foldersWith, jsonOf } from './results.ts';
 
-/** PyTorch's times in one state of its process: a figure a process, and their median over the runner's. */
+/** PyTorch's times in one state of its process: one figure per process, and their median divided by the runner's. */
 interface State {
   us: number[];
   ratio: number;
@@ -12,7 +12,7 @@ interface State {
   high: number;
 }
 
-/** As `tools/gpu_host --sections processes` writes it. */
+/** The format that `tools/gpu_host --sections processes` writes. */
 interface Report {
   shape: string;
   rounds: unknown[];

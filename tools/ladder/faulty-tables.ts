@@ -1,4 +1,4 @@
-/** Tables of kernels that are meant to fail, and of the PTX instructions one by one. */
+/** Tables of kernels that are meant to fail, and of each PTX instruction. */
 import { figure, type Table } from './markdown.ts';
 import { jsonOf } from './results.ts';
 
@@ -31,7 +31,7 @@ export function faultyRows(folder: string): Table {
 
 interface CheatingReport {
   kernels: CheatingKernel[];
-  /** Of pinned_l2, by PINNED. */
+  /** Times of pinned_l2, by PINNED. */
   pinned_l2_cold_p50_us: Record<'0' | '1', number>;
 }
 

@@ -1,4 +1,4 @@
-/** What the emulator says of the same kernels with the PTX of each front end. */
+/** The emulator's results for the same kernels with the PTX of each front end. */
 import { markdownTable } from './markdown.ts';
 import { foldersWith, jsonOf } from './results.ts';
 
@@ -9,18 +9,18 @@ export type FrontEndName = (typeof FRONT_ENDS)[number];
 export interface FrontEndReport {
   frontEnd: FrontEndName;
   command: string;
-  /** Which ones were verified, in words. */
+  /** The verified cases, in words. */
   cases: string;
-  /** Of its provenance, with versions. */
+  /** From its provenance, with versions. */
   tools: string[];
   rows: FrontEndRow[];
 }
 
 interface FrontEndRow {
   kernel: string;
-  /** Its parameters; "default"; "faulty". */
+  /** Its parameters, or "default", or "faulty". */
   build: string;
-  /** The job's outcome; of a faulty kernel its findings with their lines. */
+  /** The job's outcome; for a faulty kernel its findings with their lines. */
   outcome: string;
 }
 
@@ -54,7 +54,7 @@ export function frontEndsMarkdown(): string {
 }
 
 const SAME = 'the same';
-/** After kernel, build and the first front end's word. */
+/** The column after kernel, build and the first front end's result. */
 const FIRST_COMPARED = 3;
 
 function comparedTo(wanted: string, outcome: string | undefined): string {

@@ -1,4 +1,4 @@
-/** Tables of a GPU host as it was found, and of what its driver offers: cards, several GPUs, launch options, seams. */
+/** Tables about a GPU host and its driver: cards, several GPUs, launch options, seams. */
 import { TimingMode, Verdict, type VariantResult } from '@flashcore/shared/contract';
 import { parseNvidiaSmi } from '../nvidia-smi.ts';
 import { figure, type Table } from './markdown.ts';
@@ -12,7 +12,7 @@ const CARD_FACTS = [
   ['temperature', 'Temperature/GPU Current Temp'],
 ] as const;
 
-/** The cards as they were found, by `nvidia-smi -q`. */
+/** The host's cards, by `nvidia-smi -q`. */
 export function cardRows(folder: string): Table {
   const text = textOf(folder, 'nvidia-smi.txt');
   if (text === undefined) return undefined;
@@ -56,7 +56,7 @@ export function severalRows(folder: string): Table {
   );
 }
 
-/** A kernel that traps unless its cluster is as the manifest says, and reads K and V after a stream of writes. */
+/** A kernel that traps unless its cluster matches the manifest, and reads K and V after a stream of writes. */
 export function launchOptionRows(folder: string): Table {
   const files = filesOf(folder, /^launch_options\.cluster\d+\.persist\d\.json$/);
   if (files.length === 0) return undefined;
@@ -113,7 +113,7 @@ interface RecoveryReport {
   rounds: { goneMs: number; servesMs: number }[];
 }
 
-/** From the SIGKILL of a worker whose kernel spins, milliseconds. */
+/** Milliseconds from the SIGKILL of a worker whose kernel spins. */
 export function recoveryRows(folder: string): Table {
   const report = jsonOf<RecoveryReport>(folder, 'recovery.json');
   if (!report) return undefined;

@@ -1,6 +1,6 @@
 /**
- * What the ladder would take on an L4, which nobody had: estimated (libs/shared/src/kernels/estimate.ts), and the
- * notes' goals held against it.
+ * Estimated times of the ladder on an L4, which was not available (libs/shared/src/kernels/estimate.ts), compared with
+ * the goals in the notes.
  */
 import {
   attention,
@@ -29,10 +29,10 @@ import {
 } from './results.ts';
 
 const L4 = DATA_SHEETS.find(({ name }) => name === 'NVIDIA L4')!;
-/** Boost clock of the L4's data sheet; 121 TFLOP/s are quoted for it: 58 SMs x 1024 FLOPs a cycle. */
+/** Boost clock from the L4's data sheet; it quotes 121 TFLOP/s: 58 SMs x 1024 FLOPs per cycle. */
 const L4_CLOCK_MHZ = 2040;
 
-/** Of QK^T and PV, how much a kernel gives to tensor cores. */
+/** The fraction of QK^T and PV that a kernel gives to tensor cores. */
 const TENSOR_SHARE: Readonly<Record<string, number>> = {
   fa_v1_baseline: 0,
   flashcore_v5: 0,
@@ -109,7 +109,7 @@ export function estimateMarkdown(steps: readonly Manifest[]): string {
 
 type Goal = Manifest['expectations'][number];
 
-/** What the notes that the kernel came from projected for an L4. */
+/** Goals for an L4 that were projected in the notes the kernel came from. */
 const goalsOf = ({ expectations }: Manifest): Goal[] =>
   expectations.filter(({ kind, device }) => kind === 'projected' && device === L4.name);
 
@@ -124,8 +124,8 @@ function judged({ lowUs, highUs }: Estimate, below: number): string {
 }
 
 /**
- * An empty kernel in the longest graph that was measured beside the ladder; where none was, by the newest run that has
- * one.
+ * An empty kernel in the longest graph that was measured with the ladder or, if there is none, in the newest run that
+ * has one.
  */
 function launchCost(folder: string): OverlapRow & { folder: string; device: string } {
   for (const name of [folder, ...laddersMeasured().reverse()]) {
@@ -138,7 +138,7 @@ function launchCost(folder: string): OverlapRow & { folder: string; device: stri
   throw new Error('Wanted overlap.json with an empty kernel in a folder of docs/results: gpu_host --sections overlap');
 }
 
-/** A graph's name ("graph of 200"), launches, and microseconds a launch. */
+/** A graph's name ("graph of 200"), launches, and microseconds per launch. */
 interface OverlapRow {
   kernel: string;
   name: string;
@@ -152,7 +152,7 @@ interface EstimateBasis {
   multiprocessors: number;
 }
 
-/** The build measured, launched as the manifest launches it on an L4. */
+/** Estimates the measured build, launched as the manifest launches it on an L4. */
 function estimateOf(
   step: Manifest,
   { variant, benchmark }: LadderRow,
@@ -160,7 +160,7 @@ function estimateOf(
 ): { estimate: Estimate; ctas: number; resident: number } | undefined {
   const shape = benchmark.shape!;
   const measured = Object.entries(variant.parameters).map(([name, value]): [string, number] => [name, Number(value)]);
-  // A parameter that the manifest has got since then had its default.
+  // A parameter that the manifest has gained since then had its default.
   const there = launchOf(step, { ...resolveVariant(step).parameters, ...Object.fromEntries<number>(measured) }, shape);
   const here = launchOf(step, resolveVariant(step, {}, { multiprocessors: L4.multiprocessors }).parameters, shape);
   const resident = emulated.builds
@@ -199,7 +199,7 @@ function launchOf(
   return { entry: launch!.entry, ctas: launch!.grid.reduce((product, extent) => product * extent, 1) };
 }
 
-/** Elements of P: an exponential each. */
+/** Elements of P; each needs one exponential. */
 function attentionProbabilities(shape: ShapeFields): number {
   const { B = 0, H = 0, S = 0, causal = 0 } = valuesOf(shape);
   return B * H * S ** 2 * (causal === 1 ? 0.5 : 1);

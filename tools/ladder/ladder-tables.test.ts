@@ -31,7 +31,7 @@ function row(index: number, p50Us: number, invalidReason?: string): LadderRow {
   return { kernel: STEPS[index]!.id, fallback: false, variant: create(VariantResultSchema), benchmark };
 }
 
-/** The last three columns, without the head. */
+/** The last three columns, without the header. */
 const ends = (table: string): (string | undefined)[][] =>
   table
     .trim()
@@ -44,7 +44,7 @@ const ends = (table: string): (string | undefined)[][] =>
         .slice(-4, -1),
     );
 
-test('a measurement that is not valid says so, and nothing is told in times of it', () => {
+test('an invalid measurement says so, and no ratio is computed with its times', () => {
   expect(ends(latencyTable(STEPS, [row(0, 100), row(1, 50)]))).toEqual([
     ['-', '', ''],
     ['-', '2.00', '2.00'],
@@ -58,7 +58,7 @@ test('a measurement that is not valid says so, and nothing is told in times of i
   );
 });
 
-test('the sentence on the emulator counts as right what is, names what is not, and has the seeds that were drawn', () => {
+test('the sentence on the emulator counts right kernels, names wrong ones, and has the drawn seeds', () => {
   const build = (label: string, verdict: string, seeds: number) => ({
     kernel: 'k',
     label,

@@ -1,5 +1,5 @@
 /**
- * The ladder's tables in kernels/README.md: latency step by step, what each build needs, the fastest kernels shape by
+ * The ladder's tables in kernels/README.md: latency step by step, the resources of each build, the fastest kernels by
  * shape.
  */
 import { type BenchmarkResult, type VariantResult } from '@flashcore/shared/contract';
@@ -15,7 +15,7 @@ import {
   type LadderRow,
 } from './results.ts';
 
-/** Tables of the newest measurement; older ones have a page of their own beside their files. */
+/** Tables of the newest measurement. Older ones have a page next to their files. */
 export function resultsMarkdown(steps: readonly Manifest[]): string {
   const [folder, ...older] = laddersMeasured().reverse();
   if (folder === undefined) return 'Nothing measured yet.\n';
@@ -32,7 +32,7 @@ export function resultsMarkdown(steps: readonly Manifest[]): string {
   ].join('\n');
 }
 
-/** In the ladder's order, each with the step that it follows; a fallback after its kernel. */
+/** In the ladder's order, each with the step that it follows; a fallback comes after its kernel. */
 export function latencyTable(steps: readonly Manifest[], rows: readonly LadderRow[]): string {
   const backends = backendsOf(rows);
   const first = rowOf(rows, steps[0]!.id);
@@ -109,8 +109,8 @@ function resourcesTable(steps: readonly Manifest[], folder: string, rows: readon
 }
 
 /**
- * Apart from a parameter that takes a fact of the device and so chooses among launches only. A build measured before a
- * parameter was there has no word of it: the first that fits has its default.
+ * Ignores a parameter that is derived from the device and only selects among launches. A build measured before a
+ * parameter existed does not mention it; the first build that fits has the default.
  */
 function sameBuild(built: string, measured: string): boolean {
   const parameters = new Set(built.split(' '));
@@ -165,7 +165,10 @@ const rateCells = ({ tflops, rooflinePercent }: BenchmarkResult): string[] => [
   fixed(rooflinePercent, 1),
 ];
 
-/** Two jobs, so no interval in turns: figures of one device a few minutes apart. None against what is not valid. */
+/**
+ * The figures come from two jobs, a few minutes apart on one device, so there is no interval. Invalid measurements are
+ * not compared.
+ */
 function against(row: LadderRow, other: LadderRow | undefined): string {
   if (other === undefined || other === row) return '';
   return row.benchmark.valid && other.benchmark.valid

@@ -1,4 +1,4 @@
-/** What a launch costs in a graph and by ncu: overlap.json of a results folder, and the ncu runs recorded with it. */
+/** The cost of a launch in a graph and by ncu: overlap.json of a results folder, and the ncu runs recorded with it. */
 import { figure, type Table } from './markdown.ts';
 import { jsonOf, textOf } from './results.ts';
 
@@ -16,7 +16,7 @@ interface OverlapRow {
 
 const overlapOf = (folder: string): OverlapReport | undefined => jsonOf(folder, 'overlap.json');
 
-/** Hot time by launches of the graph, and what is added by an empty kernel after each launch. */
+/** Hot time by launches per graph, and the time added by an empty kernel after each launch. */
 export function graphRows(folder: string): Table {
   const report = overlapOf(folder);
   if (!report) return undefined;
@@ -30,7 +30,7 @@ export function graphRows(folder: string): Table {
   ];
 }
 
-/** What of a launch alone is left when a graph hides the rest. */
+/** The part of a single launch's cost that a graph hides. */
 export function hiddenInGraphs(folder: string): string {
   const empty = overlapOf(folder)
     ?.rows.filter(({ kernel }) => kernel === 'empty')
@@ -39,8 +39,8 @@ export function hiddenInGraphs(folder: string): string {
 }
 
 /**
- * ncu's time of a launch with warm caches, the time in which an SM worked, and our hot figure: what of ncu's time the
- * graph does not have is the same for an empty kernel as for every other.
+ * ncu's time of a launch with warm caches, the time during which an SM worked, and our hot figure. The part of ncu's
+ * time that the graph does not have is the same for an empty kernel as for every other.
  */
 export function overlapRows(folder: string): Table {
   const report = overlapOf(folder);
@@ -79,7 +79,10 @@ export function overlapRows(folder: string): Table {
 const hotUsOf = ({ rows }: OverlapReport, wanted: string): number =>
   rows.findLast(({ kernel, name }) => kernel === wanted && name.startsWith('graph of '))!.usPerLaunch;
 
-/** Medians over the launches of a recorded ncu run, microseconds; cycles by the clock of the same launch. */
+/**
+ * Medians over the launches of a recorded ncu run, in microseconds; cycles are converted by the clock of the same
+ * launch.
+ */
 function ncuOf(folder: string, kernel: string): { durationUs: number; activeUs: number } {
   const text = textOf(folder, `overlap.ncu.${kernel}.cache-none.csv`) ?? '';
   const rows = text.matchAll(/^"(\d+)",.*"((?:gpu|sm)__[\w.]+)","[^"]*","([\d.,]+)"$/gm);

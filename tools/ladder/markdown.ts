@@ -1,13 +1,13 @@
 /** Tables as Markdown. */
 
-/** A head and its rows; undefined where nothing was measured. */
+/** A header and its rows; undefined if nothing was measured. */
 export type Table = string[][] | undefined;
 
 export function markdownTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |\n`).join('');
 }
 
-/** With a column of notes where a row has one; below it, once, where all have the same. */
+/** Adds a column of notes if some row has one. If all rows have the same note it goes below the table, once. */
 export function notedTable(
   head: readonly string[],
   rows: readonly { cells: readonly string[]; note: string }[],
@@ -25,7 +25,7 @@ export function notedTable(
   )}${note ? `\nEvery row is ${note}.\n` : ''}`;
 }
 
-/** What to note of a measurement that its own protocol does not stand by; "" of any other. */
+/** A note if a measurement is invalid by its own protocol; "" otherwise. */
 export const validity = ({ valid, invalidReason }: { valid: boolean; invalidReason?: string }): string =>
   valid ? '' : `**not valid**: ${invalidReason ?? 'no reason given'}`;
 
@@ -35,7 +35,7 @@ export const fixed = (value: number | undefined, digits: number): string =>
 export const figure = (value: number | undefined, digits = 2): string =>
   value === undefined || Number.isNaN(value) ? 'not measured' : value.toFixed(digits);
 
-/** A heading, a table and a remark below it; nothing where the table has no row. */
+/** A heading, a table and a remark below it; empty if the table has no rows. */
 export function section(title: string, table: Table, remark?: string): string[] {
   if (!table || table.length < 2) return [];
   const [head, ...rows] = table;

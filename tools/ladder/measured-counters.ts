@@ -1,4 +1,4 @@
-/** What ncu read of the ladder's shared memory on a GPU, and how far the emulator's model is from it. */
+/** ncu's readings of the ladder's shared memory on a GPU, and how far the emulator's model is from them. */
 import type { ProfileResult, VariantResult } from '@flashcore/shared/contract';
 import { markdownTable } from './markdown.ts';
 import { experimentsOf, foldersWith, jsonOf } from './results.ts';
@@ -14,7 +14,7 @@ export interface CounterComparison {
   shape: string;
   ncu: SharedCounters;
   modelled: SharedCounters;
-  /** Where ncu's figures lie. */
+  /** The file with ncu's figures. */
   source: string;
   /** Why they differ, as far as known. */
   open?: string | undefined;
@@ -32,14 +32,14 @@ const MEASURED = 'h200-2026-11-21';
 const MAX_POINTS = 0.1;
 const MAX_SHARE = 0.01;
 
-/** Builds that are further off. */
+/** Builds with a larger difference, and the reason. */
 const OPEN: Readonly<Record<string, string>> = {
   flashcore_v9: 'conflicts of loads are the same; those of stores come and go with the arrivals of cp.async (below)',
 };
-/** wgmma, TMA and clusters, which the model does not have. */
+/** These use wgmma, TMA and clusters, which the model lacks. */
 const HOPPER = ['flashcore_v11', 'flashcore_v12'];
 
-/** The builds of the ladder that were profiled, and the faulty kernel with conflicts; each build once. */
+/** The profiled builds of the ladder, and the faulty kernel with conflicts; each build once. */
 export function measuredCounters(): MeasuredBuild[] {
   return experimentsOf(MEASURED, /^(run|faulty\.bank_conflict_32way)\.?.*\.json$/).flatMap(({ job, result }) =>
     (result?.variants ?? [])

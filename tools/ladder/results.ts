@@ -1,4 +1,4 @@
-/** docs/results as typed values: the one place that knows which files the measuring programs leave there. */
+/** docs/results as typed values. No other file knows the names of the files that the measuring programs write. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fromJson, type JsonValue } from '@bufbuild/protobuf';
@@ -18,13 +18,13 @@ export const RESULTS = join(import.meta.dirname, '../../docs/results');
 /** A build of a kernel, measured hot on one shape. */
 export interface LadderRow {
   kernel: string;
-  /** Run beside the kernel because one of its gates failed: USE_WMMA=0. */
+  /** The USE_WMMA=0 build, which ran because one of the kernel's gates failed. */
   fallback: boolean;
   variant: VariantResult;
   benchmark: BenchmarkResult;
 }
 
-/** Folders with experiments of the ladder, oldest first by when they were made; others hold one question's answer. */
+/** Folders with experiments of the ladder, by date, oldest first. Other folders answer a single question. */
 export function laddersMeasured(): string[] {
   const dated = foldersWith(/^run\..*\.json$/).map((name) => ({
     name,
@@ -45,7 +45,7 @@ export function experimentsOf(folder: string, names: RegExp): GetJobResponse[] {
   return filesOf(folder, names).flatMap((name) => experimentOf(folder, name) ?? []);
 }
 
-/** undefined for a file of another kind. */
+/** undefined if the file is of another kind. */
 export function experimentOf(folder: string, name: string): GetJobResponse | undefined {
   const json = withCurrentNames(jsonOf(folder, name)) as JsonValue;
   const isJob = typeof json === 'object' && json !== null && !Array.isArray(json) && 'job' in json && 'result' in json;
@@ -69,8 +69,8 @@ export function rowsOf(folder: string, names: RegExp): LadderRow[] {
 }
 
 /**
- * Whether SDPA was measured in turns with the kernels, in words: a job may take another's figures, which it checks with
- * a few samples.
+ * Says whether SDPA was measured in turns with the kernels. A job may reuse another job's figures and check them with a
+ * few samples.
  */
 export function sdpaInTurns(benchmarks: readonly BenchmarkResult[]): string {
   const compared = benchmarks.filter(({ sdpa }) => sdpa.length > 0);
@@ -80,19 +80,19 @@ export function sdpaInTurns(benchmarks: readonly BenchmarkResult[]): string {
   return `${reused === compared.length ? '' : `${inTurns}, in ${compared.length - reused} of ${compared.length} measurements; in the others `}as an earlier job measured it in turns with another kernel, checked with a few samples`;
 }
 
-/** undefined where the folder has no such file. */
+/** undefined if the folder has no such file. */
 export function jsonOf<T>(folder: string, name: string): T | undefined {
   const text = textOf(folder, name);
   return text === undefined ? undefined : (JSON.parse(text) as T);
 }
 
-/** undefined where the folder has no such file. */
+/** undefined if the folder has no such file. */
 export function textOf(folder: string, name: string): string | undefined {
   const path = join(RESULTS, folder, name);
   return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
 }
 
-/** What `npm run ladder:verify` wrote last: each build's cases on the emulator, and ptxas' facts for sm_89. */
+/** The newest result of `npm run ladder:verify`: each build's cases on the emulator, and ptxas's facts for sm_89. */
 export interface EmulatorRun {
   folder: string;
   tools: string[];
@@ -101,7 +101,7 @@ export interface EmulatorRun {
     label: string;
     sourceDigest: string;
     verdict: string;
-    /** None of a kernel that is not for sm_89. */
+    /** Empty for a kernel that is not for sm_89. */
     entries: EntryResources[];
     cases: { shape: string; verdict: string; seeds: number; maxAbsError: number }[];
     /** Absent in runs before 2026-11-22. */
@@ -130,7 +130,7 @@ export function emulatorRun(): EmulatorRun | undefined {
   };
 }
 
-/** What compute-sanitizer said of a kernel; undefined when it was not run. */
+/** compute-sanitizer's result for a kernel; undefined if it was not run. */
 export function sanitizerOf(folder: string, kernel: string): string | undefined {
   const [job] = experimentsOf(folder, new RegExp(`^sanitize\\.${kernel}\\.json$`));
   const [variant] = job?.result?.variants ?? [];
@@ -139,8 +139,8 @@ export function sanitizerOf(folder: string, kernel: string): string | undefined 
 }
 
 /**
- * From the lines that a job told while it ran (its result has findings alone, and none of them is no proof that a tool
- * ran), and its count of findings.
+ * Made from the lines that a job printed while it ran, and its number of findings. The result has only findings, and
+ * having none does not prove that a tool ran.
  */
 export function sanitizerText(lines: string, findings: number): string {
   const tools = [...lines.matchAll(/compute-sanitizer (\w+) on \S+: (?:(\d+) errors|no answer)/g)].map(

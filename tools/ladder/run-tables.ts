@@ -1,4 +1,4 @@
-/** Tables of the ladder's runs on one host: latency beside SDPA's, counters, ncu's time beside ours. */
+/** Tables of the ladder's runs on one host: latency next to SDPA's, counters, ncu's time next to ours. */
 import {
   TimingMode,
   type BenchmarkResult,
@@ -10,7 +10,7 @@ import { formatShape } from '@flashcore/shared/kernels';
 import { figure, type Table } from './markdown.ts';
 import { textOf } from './results.ts';
 
-/** One of our times, and the file with ncu's of the same launch. */
+/** One of our times, and the file with ncu's time of the same launch. */
 interface TimedByNcu {
   us: number;
   how: string;
@@ -25,7 +25,7 @@ interface NamedVariant {
 export const benchmarksOf = (runs: readonly GetJobResponse[]): BenchmarkResult[] =>
   runs.flatMap(({ result }) => result!.variants.flatMap((variant) => variant.benchmarks));
 
-/** The shapes that were timed, each once. */
+/** The shapes that were timed, without duplicates. */
 export const shapesOf = (runs: readonly GetJobResponse[]): string =>
   [...new Set(benchmarksOf(runs).map(({ shape }) => formatShape(shape!)))].join(', ');
 
@@ -67,7 +67,7 @@ const COUNTERS = [
   ['resident_ctas_per_sm', 'CTAs/SM'],
 ] as const;
 
-/** Warps that were picked, or could have been, do not stall. */
+/** Warps that were selected, or could have been, do not stall. */
 const NO_STALLS = ['selected', 'not_selected'];
 
 export function counterRows(runs: readonly GetJobResponse[]): Table {
@@ -84,7 +84,7 @@ export function counterRows(runs: readonly GetJobResponse[]): Table {
   ];
 }
 
-/** Undefined where flashcore_v6 was not run. */
+/** Undefined if flashcore_v6 was not run. */
 export function ncuRows(folder: string, runs: readonly GetJobResponse[]): Table {
   const variant = variantsOf(runs).find(({ name }) => name === 'flashcore_v6 USE_WMMA=1')?.variant;
   if (!variant) return undefined;
@@ -119,7 +119,7 @@ const variantsOf = (runs: readonly GetJobResponse[]): NamedVariant[] =>
     })),
   );
 
-/** "" of a build that failed. */
+/** "" if the build failed. */
 function kernelOf({ build }: VariantResult): string {
   if (!build || build.runs.length === 0) return '';
   return (build.artifacts[0]?.fileName ?? build.entries[0]?.entry ?? '').split('.')[0]!;

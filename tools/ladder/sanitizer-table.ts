@@ -1,4 +1,4 @@
-/** What compute-sanitizer says of the faulty kernels, beside what a run of each must find. */
+/** compute-sanitizer's reports on the faulty kernels, next to what a run of each must find. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FindingKind } from '@flashcore/shared/contract';
@@ -9,7 +9,7 @@ import { filesOf, foldersWith, RESULTS } from './results.ts';
 const FAULTY = join(RESULTS, '../../kernels/faulty');
 const REPORT = /^sanitizer\.(\w+)\.(\w+)\.txt$/;
 
-/** Of each kernel and tool the newest report. */
+/** Uses the newest report of each kernel and tool. */
 export function sanitizerMarkdown(): string {
   const newest = new Map<string, string>(); // file name → folder
   for (const folder of foldersWith(REPORT).toSorted(byDate))
@@ -30,10 +30,10 @@ export function sanitizerMarkdown(): string {
   );
 }
 
-/** "h200-sanitizer-2026-11-22": by its date, then by name. */
+/** Sorts names like "h200-sanitizer-2026-11-22" by date, then by name. */
 const byDate = (a: string, b: string): number => a.slice(-10).localeCompare(b.slice(-10)) || a.localeCompare(b);
 
-/** The first line that is no frame of the report, and where it points. */
+/** The first error line of the report, and the place that it names. */
 function firstErrorOf(report: string): string {
   const lines = report.split('\n').map((line) => line.replace(/^=+ ?/, ''));
   const index = lines.findIndex((line) =>

@@ -1,4 +1,4 @@
-/** The page of seconds from an edit to the verdict, as `gpu_host --sections seconds` wrote them. */
+/** The page of seconds from an edit to the verdict, as written by `gpu_host --sections seconds`. */
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { median } from '@flashcore/shared/statistics';
@@ -10,7 +10,7 @@ interface PhaseSeconds {
   readonly seconds: number;
 }
 
-/** One edited kernel; `seconds`: of the command, `job_seconds`: of the job in it. */
+/** One edited kernel. `seconds` is for the command, `job_seconds` for its job. */
 interface Round {
   readonly kernel: string;
   readonly seconds: number;
@@ -20,7 +20,10 @@ interface Round {
 
 const PHASES = ['BUILD', 'VERIFY', 'BENCHMARK', 'PROFILE'] as const;
 
-/** The page of a folder with seconds.json; undefined for another, and for one of several runs: that is by hand. */
+/**
+ * The page of a folder with seconds.json. Undefined for other folders, and for one with several runs, whose page is
+ * written by hand.
+ */
 export function secondsPage(folder: string): string | undefined {
   const path = join(RESULTS, folder, 'seconds.json');
   const runs = readdirSync(join(RESULTS, folder)).filter((name) => name.endsWith('seconds.json'));

@@ -5,7 +5,7 @@ import { emulatorRun } from './results.ts';
 
 const steps = await ladderSteps();
 
-test('every step but the first follows one before it', () => {
+test('every step except the first follows an earlier one', () => {
   expect(steps.filter(({ after }) => after === undefined).map(({ id }) => id)).toEqual(['fa_v1_baseline']);
   for (const [index, { after }] of steps.entries())
     if (after !== undefined) expect(steps.slice(0, index).map(({ id }) => id)).toContain(after);
@@ -13,7 +13,7 @@ test('every step but the first follows one before it', () => {
 
 describe.each(steps.map((step) => [step.id, step] as const))('%s', (id, { lesson, title }) => {
   const notes = readFileSync(new URL(`../../kernels/${id}/NOTES.md`, import.meta.url), 'utf8');
-  test('has a lesson of one line and notes with figures, also of what did not help', () => {
+  test('has a lesson of one line and notes with figures, also about what did not help', () => {
     expect([title, lesson].every((text) => text !== '' && !text.includes('\n'))).toBe(true);
     expect(notes).toMatch(/H200/);
     expect(notes).toMatch(/\d(\.\d+)? us|microseconds/);
@@ -34,7 +34,7 @@ test('ptxas finds no spill and no stack frame for sm_89 in flashcore_v9 and flas
   ).toEqual([]);
 });
 
-test("a kernel that is for Hopper alone has nothing to tell of sm_89, also where the emulator's ladder has it", () => {
+test("a Hopper-only kernel has no sm_89 figures, even if the emulator's ladder has it", () => {
   const hopper = steps.filter(({ emulated }) => emulated === 'ptx').map(({ id }) => id);
   const builds = emulatorRun()!.builds.filter(({ kernel }) => hopper.includes(kernel));
   expect(builds.map(({ kernel, entries }) => [kernel, entries])).toEqual(hopper.map((id) => [id, []]));

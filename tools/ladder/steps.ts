@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { loadManifest, type Manifest } from '@flashcore/shared/kernels';
 
 const KERNELS = join(import.meta.dirname, '../../kernels');
-// Those of kernels/faulty are no steps, and primitives, mechanisms and reference no kernels.
+// Kernels of kernels/faulty are not steps; primitives, mechanisms and reference are not kernels.
 const STEP = /^(fa|flashcore)_/;
 
 /**
- * Manifests from the first step (no `after`) down every branch; where several follow one, the side branch comes before
- * the trunk (`flashcore_…`).
+ * Manifests from the first step (without `after`) down every branch. If several steps follow one, the side branch comes
+ * before the trunk (`flashcore_…`).
  */
 export async function ladderSteps(): Promise<Manifest[]> {
   const manifests = await Promise.all(

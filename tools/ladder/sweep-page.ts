@@ -1,9 +1,9 @@
-/** Tables of a sweep: kernels exported to PyTorch against SDPA, as tools/sweep_exported.py wrote them. */
+/** Tables of a sweep: kernels exported to PyTorch against SDPA, as written by tools/sweep_exported.py. */
 import { fixed, markdownTable } from './markdown.ts';
 import { foldersWith, jsonOf } from './results.ts';
 
 const SWEEP_FILE = 'sweep.json';
-/** Shapes drawn at random, none of which anybody had looked at before it was measured. */
+/** Shapes drawn at random, which nobody had looked at before they were measured. */
 const UNSEEN_FILE = 'unseen.json';
 
 interface Ratio {
@@ -45,7 +45,7 @@ interface Sweep {
   readonly summary: Readonly<Record<string, Summary>>;
 }
 
-/** The page of a folder with a sweep; undefined for another folder. */
+/** The page of a folder with a sweep; undefined for other folders. */
 export function sweepPage(folder: string): string | undefined {
   const sweep = jsonOf<Sweep>(folder, SWEEP_FILE);
   return (
@@ -54,13 +54,13 @@ export function sweepPage(folder: string): string | undefined {
   );
 }
 
-/** Of the newest folder that has a sweep. */
+/** From the newest folder that has a sweep. */
 export function newestSweepMarkdown(): string {
   const folder = newestSweep();
   return `${sweepMarkdown(jsonOf<Sweep>(folder, SWEEP_FILE)!, unseenOf(folder))}\nFrom docs/results/${folder}.\n`;
 }
 
-/** The fastest kernel of the newest sweep in a sentence: the worst shape as well as the best. */
+/** The newest sweep's fastest kernel in one sentence, with its worst shape and its best. */
 export function sweepSentence(): string {
   const folder = newestSweep();
   const { summary, device, rows } = jsonOf<Sweep>(folder, SWEEP_FILE)!;

@@ -1,12 +1,10 @@
-/**
- * How far the emulator's estimates of time are from what an H200 took: what was measured, and the summary for the docs.
- */
+/** How far the emulator's time estimates are from an H200's times: the measured times, and the summary for the docs. */
 import { TimingMode, type VariantResult } from '@flashcore/shared/contract';
 import { formatShape } from '@flashcore/shared/kernels';
 import { markdownTable } from './markdown.ts';
 import { experimentsOf, foldersWith, jsonOf } from './results.ts';
 
-/** Median of the medians that docs/results has of a build on a shape, hot, on one H200. */
+/** A build on a shape, hot, on one H200: the median of its medians in docs/results. */
 export interface MeasuredTime {
   kernel: string;
   parameters: Record<string, bigint>;
@@ -14,24 +12,25 @@ export interface MeasuredTime {
   us: number;
 }
 
-/** A way to estimate, and how far it was off. */
+/** A way to estimate, and its errors. */
 export interface EstimateErrors {
   model: string;
-  /** Of cycles, fitted to all. */
+  /** Scale of cycles, fitted to all. */
   scale: number;
   /**
-   * Mean of the relative errors; each kernel is estimated with a scale fitted to the others. Of builds and of kernels.
+   * Means of the relative errors, over builds and over kernels. Each kernel is estimated with a scale fitted to the
+   * other kernels.
    */
   builds: number;
   kernels: number;
   worst: number;
-  /** Of the ratio of two builds of one kernel on one shape: of pairs, and of kernels that have some. */
+  /** Errors of the ratio of two builds of one kernel on one shape: over pairs, and over kernels that have pairs. */
   pairs: number;
   pairKernels: number;
-  /** Pairs more than 5 % apart: all, and those that it has the wrong way round. */
+  /** Pairs that differ by more than 5 %: their number, and how many the estimate orders wrongly. */
   apart: number;
   wrongWay: number;
-  /** Of the ratio of builds of two kernels. */
+  /** Error of the ratio between builds of two kernels. */
   otherKernels: number;
 }
 
@@ -44,13 +43,13 @@ export interface EstimateReport {
   rows: { kernel: string; label: string; shape: string; us: number; cycles: number; estimateUs: number }[];
 }
 
-/** Kernels of wgmma, TMA and clusters, which the model has no time for. */
+/** Kernels that use wgmma, TMA and clusters, for which the model has no times. */
 const NOT_MODELLED = new Set(['flashcore_v11', 'flashcore_v12']);
-/** Where the kernels are the repository's, alone on one H200. */
+/** Folders with only the repository's kernels, on one H200. */
 const H200 = /^h200-(?!decide|x2)/;
 const EXPERIMENTS = /^(aa|ab|bench|exports|run|tune)\..*\.json$/;
 
-/** Of an empty kernel in a graph of 200: what a launch takes besides its work. Microseconds. */
+/** Microseconds of an empty kernel in a graph of 200: what a launch takes without its work. */
 export function launchUs(): number {
   const { rows } = jsonOf<{ rows: { kernel: string; launches: number; usPerLaunch: number }[] }>(
     'h200-2026-11-21',
@@ -59,9 +58,7 @@ export function launchUs(): number {
   return rows.find(({ kernel, launches }) => kernel === 'empty' && launches === 200)!.usPerLaunch;
 }
 
-/**
- * Every build that was measured hot on an H200: by the experiments of `kernels`, and by searches over their variants.
- */
+/** Every build that was measured hot on an H200, by experiments of `kernels` and by searches over their variants. */
 export function measuredTimes(kernels: ReadonlySet<string>): MeasuredTime[] {
   return foldersWith(/\.json$/)
     .filter((folder) => H200.test(folder))

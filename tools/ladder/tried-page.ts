@@ -1,4 +1,4 @@
-/** README.md of a folder with measurements of things tried: copies of a kernel with one change each. */
+/** README.md of a folder with measurements of tried ideas: copies of a kernel with one change each. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { formatShape } from '@flashcore/shared/kernels';
@@ -34,7 +34,7 @@ export function triedPage(folder: string): string {
   ].join('\n');
 }
 
-/** As the recorded commands gave it. */
+/** The limit given in the recorded commands. */
 function timeLimit(folder: string): string {
   const path = join(RESULTS, folder, 'commands.txt');
   const seconds = existsSync(path)

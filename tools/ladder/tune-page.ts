@@ -1,11 +1,11 @@
-/** The page of searches over variants, as `fa-tui tune --json` wrote them. */
+/** The page of searches over variants, as written by `fa-tui tune --json`. */
 import type { GetJobResponse, TunedVariant } from '@flashcore/shared/contract';
 import { fixed, markdownTable } from './markdown.ts';
 import { experimentOf, filesOf } from './results.ts';
 
 const FILES = /^tune\..*\.json$/;
 const AGAIN = /\.again\.json$/;
-/** The fastest of those that were timed; the file has the others. */
+/** Rows shown: the fastest of the timed variants; the file has the others. */
 const SHOWN = 20;
 
 interface Search {
@@ -13,13 +13,13 @@ interface Search {
   readonly found: GetJobResponse;
 }
 
-/** The page of a folder with searches; undefined for another folder. */
+/** The page of a folder with searches; undefined for other folders. */
 export function tunePage(folder: string): string | undefined {
   const searches = filesOf(folder, FILES).flatMap((file): Search[] => {
     const found = experimentOf(folder, file);
     return found?.result?.tune ? [{ file, found }] : [];
   });
-  // A search that was asked for again stands below it.
+  // A repeated search comes after the first.
   searches.sort((a, b) => searchOf(a.file).localeCompare(searchOf(b.file)) || Number(isAgain(a)) - Number(isAgain(b)));
   const [first] = searches;
   if (first === undefined) return undefined;
@@ -75,7 +75,7 @@ const rowOf = (variant: TunedVariant): string[] => {
   ];
 };
 
-/** "60 were wrong, 3 spilled registers, 56 were slower." */
+/** "Dropped: 60 wrong, 3 spilling registers, 56 slower." */
 function dropsText(variants: readonly TunedVariant[]): string {
   const count = (pattern: RegExp): number => variants.filter(({ dropped }) => pattern.test(dropped ?? '')).length;
   const [wrong, spilled, slower] = [count(/^wrong/), count(/spilled$/), count(/^(slower|in the slower)/)];

@@ -5,11 +5,11 @@ import { foldersWith, jsonOf } from './results.ts';
 export interface Wall {
   what: string;
   engine: 'fibres' | 'ptx';
-  /** Of each round, from the command to its end. */
+  /** For each round, from the command to its end. */
   seconds: number[];
-  /** Of its verification. */
+  /** The part of its verification. */
   verifySeconds: number[];
-  /** Seconds that were aimed at. */
+  /** Goal in seconds. */
   wanted: number;
 }
 
@@ -18,9 +18,9 @@ export interface Walls {
   measuredAt: string;
   processor: string;
   cores: number;
-  /** Of one minute, before it began. */
+  /** Load average of one minute, before it began. */
   load: number;
-  /** What the runner said that it compiled and ran with. */
+  /** The tools that the runner reported to compile and run with. */
   tools: string[];
   walls: Wall[];
 }

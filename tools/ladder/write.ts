@@ -1,8 +1,7 @@
 /**
- * `npm run ladder`: tables from docs/results, where the programs' own JSON lies as they wrote it, into the documents
- * that quote them, between marks such as
- * `<!-- results -->`, and the page of every results folder. No figure in them is typed by hand; write.test.ts shows
- * that they are current.
+ * `npm run ladder`: writes tables from docs/results, which has the programs' original JSON, into the documents that
+ * quote them, between marks such as `<!-- results -->`, and writes the page of every results folder. No figure in them
+ * is typed by hand; write.test.ts checks that they are current.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -31,7 +30,9 @@ import { experimentsOf, foldersWith, jsonOf, laddersMeasured, RESULTS, rowsOf } 
 import { ladderSteps } from './steps.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-/** docs/measuring.md: what SDPA's hot figures may have too much, until its process worked in one stream. */
+/**
+ * docs/measuring.md: the amount by which SDPA's hot figures may be too high before its process worked in one stream.
+ */
 const SLOW_STATE_US = 0.2;
 const ONE_STREAM_SINCE = Date.parse('2026-11-22T23:15:00Z') / 1000;
 
@@ -41,7 +42,7 @@ export interface Document {
   wanted: string;
 }
 
-/** Documents with marked places and pages of results folders: what stands in them now and what should. */
+/** Documents with marked places, and pages of results folders: their current text and the wanted one. */
 export async function documents(): Promise<Document[]> {
   const steps = await ladderSteps();
   const texts: Record<string, string> = {
@@ -88,8 +89,8 @@ export async function documents(): Promise<Document[]> {
 }
 
 /**
- * By what lies in a folder: a run on the emulator, copies of kernels tried, or a GPU host's measurements; undefined:
- * another question's answer, whose page is written by hand.
+ * Depends on the folder's contents: a run on the emulator, copies of kernels tried, or a GPU host's measurements.
+ * undefined if the folder answers another question; its page is then written by hand.
  */
 function pageOf(folder: string): string | undefined {
   if (jsonOf(folder, 'ladder.json')) return emulatorPage(folder);
@@ -103,7 +104,7 @@ function pageOf(folder: string): string | undefined {
   return folder.includes('-tried-') ? triedPage(folder) : undefined;
 }
 
-/** Of the newest folder that has them. */
+/** From the newest folder that has overlap.json. */
 function overlapMarkdown(): string {
   const folder = laddersMeasured().findLast((name) => existsSync(join(RESULTS, name, 'overlap.json')));
   if (folder === undefined) return 'Nothing measured yet.\n';
@@ -112,7 +113,7 @@ function overlapMarkdown(): string {
   return `${tables.join('\n')}\nMicroseconds a launch at ${shape} on one ${device.name}; docs/results/${folder}.\n`;
 }
 
-/** What the newest folder says of the fastest kernel, and of the way from an edit to a build. */
+/** The newest folder's statements on the fastest kernel, and on the time from an edit to a build. */
 function summaryMarkdown(): string {
   const folder = laddersMeasured().at(-1)!;
   const rows = rowsOf(folder, /^run\..*\.json$/)

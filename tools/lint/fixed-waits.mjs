@@ -1,9 +1,9 @@
 /**
- * ESLint rule for tests: nothing waits for a fixed time, for what is long enough on a quiet machine is too short on a
- * busy one, and is waited for on every other. Where time itself is what a test is about, a disabling comment says so.
+ * ESLint rule for tests: nothing waits for a fixed time. A wait that is long enough on an idle machine is too short on
+ * a busy one and a waste on all others. If a test is about time itself, a disabling comment says so.
  */
 
-/** Names that a timer goes by, and those that promises of one are given here. */
+/** Names of timers; local names of imported promise timers are added to them. */
 const TIMERS = ['setTimeout', 'sleep', 'pause', 'delay'];
 const PROMISES = /^(node:)?timers\/promises$/;
 
@@ -30,7 +30,7 @@ export const noFixedWait = {
   },
 };
 
-/** A method of anything else may be called so: pty.pause(). */
+/** Other objects may have a method of the same name: pty.pause(). */
 const isTimer = ({ type, name, object, property }, names) =>
   type === 'MemberExpression'
     ? property.name === 'setTimeout' && /^(globalThis|timers?)$/.test(object.name ?? '')

@@ -1,12 +1,12 @@
 /**
- * ESLint rule for the rooms of an app: a folder may import from the folders that a table lists for it, and from no
- * other; and no import, of types too, closes a circle of files. The table itself must have no circle, so that there can
- * be none of folders.
+ * ESLint rule for the rooms of an app: a folder may import only from the folders that a table lists for it, and no
+ * import, even of types, may close a circle of files. The table itself must have no circle, so that there can be none
+ * of folders.
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 
-/** The repository: `nx lint` runs ESLint in a project's folder. */
+/** The repository. `nx lint` runs ESLint in a project's folder. */
 const REPOSITORY = join(import.meta.dirname, '../..');
 
 const IMPORT = /(?:^|\n)(?:import|export)\s(?:[^;'"]*?\sfrom\s+)?['"](\.[^'"]+)['"]/g;
@@ -30,7 +30,7 @@ export function circlesOf(edges) {
   return circles;
 }
 
-/** Every file of a folder with the files that it imports. */
+/** Every file of a folder, with the files that it imports. */
 function importGraph(root) {
   const files = readdirSync(root, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name) && !/generated/.test(entry.parentPath))
@@ -44,13 +44,13 @@ function importGraph(root) {
 }
 
 const graphs = new Map();
-/** Read once for a run of ESLint. */
+/** Computed once per run of ESLint. */
 function circleOfFile(root, file) {
   if (!graphs.has(root)) graphs.set(root, circlesOf(importGraph(root)));
   return graphs.get(root).find((circle) => circle.includes(file));
 }
 
-/** Throws where the table names a room that is none, or has a circle. */
+/** Throws if the table names an unknown room or has a circle. */
 export function checkTable(rooms) {
   for (const [room, allowed] of Object.entries(rooms)) {
     const unknown = allowed.find((name) => name !== '*' && !name.startsWith('../') && !(name in rooms));
@@ -85,7 +85,7 @@ export const importRooms = {
     };
     const from = roomOf(context.filename);
     const isTest = /\.test\.tsx?$|\/testing\//.test(context.filename);
-    // A test may look at everything.
+    // A test may import from every room.
     const allowed = isTest ? ['*'] : (rooms[from] ?? []);
     const check = (node) => {
       if (!node.source?.value.startsWith('.')) return;

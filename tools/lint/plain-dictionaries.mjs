@@ -1,11 +1,11 @@
 /**
- * ESLint rule: no text is a key of an object, whose prototype has keys of its own: { }['toString'] is a function, and a
- * value for '__proto__' is lost. entryOf() and setEntry() of @flashcore/shared/text read and write an object; a Map has
- * no such keys, and Object.fromEntries() makes an object of one.
+ * ESLint rule: an arbitrary text must not be used as a key of an object, because the prototype has keys of its own: {
+ * }['toString'] is a function, and a value for '__proto__' is lost. entryOf() and setEntry() of @flashcore/shared/text
+ * read and write an object safely; a Map has no such keys, and Object.fromEntries() makes an object of one.
  */
 import { ESLintUtils } from '@typescript-eslint/utils';
 
-/** Of Node: its objects have no key but those of the environment. */
+/** Node's process.env: its objects have only the keys of the environment. */
 const ENVIRONMENT = 'ProcessEnv';
 
 export const noPlainDictionary = {
@@ -47,5 +47,5 @@ export const noPlainDictionary = {
   },
 };
 
-/** Not one of a few known texts. */
+/** True for a text that is not limited to a few known values. */
 const isAnyText = (type) => (type.isUnion() ? type.types.some(isAnyText) : type.intrinsicName === 'string');

@@ -1,5 +1,5 @@
-// The emulator's own speed: what a thread switch, a barrier, a matrix product and a launch cost in CPU time of one
-// core.
+// Measures the emulator's own speed: the CPU time of one core for a thread switch, a barrier, a matrix product and a
+// launch.
 #include <algorithm>
 #include <ctime>
 
@@ -62,7 +62,7 @@ int main() {
     const Measured m = measure(kernels, entry, 128, COUNT, out);
     printf("%-28s              %6.2f GFLOP/s\n", entry, 128 * 32.0 * COUNT / m.seconds * 1e-9);
   }
-  // As the runner launches: it always sets a limit.
+  // The runner always sets a limit, so launches are also measured with one.
   for (const uint64_t limit_ms : {0, 60'000}) {
     flashcore_emulator_time_limit(limit_ms);
     const double start = cpu_seconds();

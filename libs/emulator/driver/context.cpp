@@ -1,4 +1,4 @@
-// The one context of a process (the primary context of the device that was retained first) and what ends it.
+// The process's only context (the primary context of the first device that was retained) and its end.
 #include <atomic>
 #include <mutex>
 
@@ -40,7 +40,7 @@ std::string last_fault() {
 FLASHCORE_DRIVER_API CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   FLASHCORE_REQUIRE(check_device(device));
   if (!context) return CUDA_ERROR_INVALID_VALUE;
-    // Devices share this process's memory and its one queue: a second device wants a process of its own.
+    // All devices would share this process's memory and its one queue, so a second device needs another process.
   if (retained.load() > 0 && context_device.load() != device) return CUDA_ERROR_NOT_SUPPORTED;
   context_device = device;
   ++retained;
@@ -48,7 +48,7 @@ FLASHCORE_DRIVER_API CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdev
   return CUDA_SUCCESS;
 }
 
-/** The last release ends the context: its error goes with it. */
+/** The last release ends the context and clears its error. */
 FLASHCORE_DRIVER_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   FLASHCORE_REQUIRE(check_device(device));
   if (device != context_device.load()) return CUDA_ERROR_INVALID_CONTEXT;

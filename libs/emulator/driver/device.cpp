@@ -1,4 +1,4 @@
-// The devices that the emulator presents: L4s (sm_89) by their limits; one, or FLASHCORE_EMULATOR_DEVICES of them.
+// The devices that the emulator presents: one L4 (sm_89), or FLASHCORE_EMULATOR_DEVICES of them.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -54,7 +54,7 @@ constexpr AttributeValue ATTRIBUTES[] = {
     {108, 0},                                 // MAX_PERSISTING_L2_CACHE_SIZE
     {109, 134213632},                         // MAX_ACCESS_POLICY_WINDOW_SIZE
     {111, limits::SHARED_RESERVED_PER_BLOCK}, // RESERVED_SHARED_MEMORY_PER_BLOCK
-    {120, FLASHCORE_PTX_ENGINE},              // CLUSTER_LAUNCH: code for sm_90 has them
+    {120, FLASHCORE_PTX_ENGINE},              // CLUSTER_LAUNCH: the PTX engine runs sm_90 code with clusters
     {123, 1},                                 // CAN_USE_STREAM_WAIT_VALUE_NOR
     {127, FLASHCORE_PTX_ENGINE},              // TENSOR_MAP_ACCESS_SUPPORTED
 };
@@ -128,7 +128,7 @@ FLASHCORE_DRIVER_API CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device
   return CUDA_SUCCESS;
 }
 
-/** Attributes that the emulator says nothing about answer 0, as a device without that feature does. */
+/** Unknown attributes answer 0, as a device without the feature would. */
 FLASHCORE_DRIVER_API CUresult cuDeviceGetAttribute(int* value, int attribute, CUdevice device) {
   FLASHCORE_REQUIRE(check_device(device));
   if (!value || attribute < 1 || attribute > 147) return CUDA_ERROR_INVALID_VALUE;

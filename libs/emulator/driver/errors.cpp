@@ -1,4 +1,4 @@
-// Error names and texts, as cuGetErrorName and cuGetErrorString of the real driver give them.
+// Error names and texts, the same as the real driver's cuGetErrorName and cuGetErrorString return.
 #include "cuda_abi.h"
 
 namespace {

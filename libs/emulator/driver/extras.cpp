@@ -1,4 +1,4 @@
-// What the emulator says beyond the driver API. Their presence tells it from a GPU's driver.
+// Functions that the emulator exports in addition to the driver API. Callers detect the emulator by their presence.
 #include <algorithm>
 #include <atomic>
 #include <climits>
@@ -17,11 +17,11 @@ using namespace flashcore::emu;
 namespace {
 std::atomic<bool> counting{false};
 std::mutex profile_mutex;
-std::string profiles;  // of the launches since counting was turned on, as JSON, separated by commas
+std::string profiles;  // JSON of each launch since counting was turned on, separated by commas
 TracedBlocks traced;
-std::vector<uint32_t> traces;  // likewise, one after the other
+std::vector<uint32_t> traces;  // of the same launches, one after another
 
-/** Copies as much of the text as fits, always terminated. Returns the length of the whole text. */
+/** Copies as much of the text as fits and always adds the final 0. Returns the length of the whole text. */
 int copy_out(const std::string& text, char* out, size_t capacity) {
   if (out && capacity > 0) {
     const size_t bytes = text.size() < capacity ? text.size() : capacity - 1;
@@ -53,7 +53,7 @@ void add_trace(const std::vector<uint32_t>& words) {
 
 }  // namespace flashcore::emu
 
-/** Launches of PTX are counted from now on, or no longer: several times slower. What was counted before is forgotten. */
+/** Turns the counting of PTX launches on or off and drops earlier counts. Counted launches are several times slower. */
 FLASHCORE_DRIVER_API int flashcore_emulator_set_profiling(int on) {
   const std::lock_guard<std::mutex> lock(profile_mutex);
   counting = on != 0;
@@ -64,8 +64,8 @@ FLASHCORE_DRIVER_API int flashcore_emulator_set_profiling(int on) {
 }
 
 /**
- * While launches are counted, until counting is turned on or off anew: only `count` blocks (or clusters) of each run,
- * from `first` on every `step`th, and what their warps do is written down.
+ * While counting is on, run and trace only `count` blocks (or clusters) of each launch: every `step`th from `first`.
+ * Each call of flashcore_emulator_set_profiling ends this.
  */
 FLASHCORE_DRIVER_API int flashcore_emulator_trace_blocks(uint64_t first, uint64_t step, uint64_t count) {
   if (step == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -74,7 +74,7 @@ FLASHCORE_DRIVER_API int flashcore_emulator_trace_blocks(uint64_t first, uint64_
   return 0;
 }
 
-/** The traces of the launches since then (ptx/trace.h), as many bytes as fit. Returns the bytes of all, INT_MAX if more. */
+/** Copies as many bytes of the traces (ptx/trace.h) as fit. Returns the number of bytes available, at most INT_MAX. */
 FLASHCORE_DRIVER_API int flashcore_emulator_trace(void* out, uint64_t capacity) {
   const std::lock_guard<std::mutex> lock(profile_mutex);
   const size_t bytes = traces.size() * sizeof traces[0];
@@ -82,15 +82,15 @@ FLASHCORE_DRIVER_API int flashcore_emulator_trace(void* out, uint64_t capacity) 
   return static_cast<int>(std::min<size_t>(bytes, INT_MAX));
 }
 
-/** The counts of each launch since then that ended well, in order, as one JSON array. */
+/** One JSON array: the counts of each launch that succeeded since counting was turned on, in order. */
 FLASHCORE_DRIVER_API int flashcore_emulator_profile(char* json, size_t capacity) {
   const std::lock_guard<std::mutex> lock(profile_mutex);
   return copy_out("[" + profiles + "]", json, capacity);
 }
 
 /**
- * Tells what the contents of device memory are to kernels of PTX. 1: a guard, with which an allocation begins: a kernel
- * that touches it faults. 2: nobody has written it, whatever bytes it holds: known to runs that look for races.
+ * Marks a range of device memory for PTX kernels. 1: the guard at the start of an allocation; a kernel that touches it
+ * faults. 2: unwritten, whatever bytes it holds; only runs that look for races check this.
  */
 FLASHCORE_DRIVER_API int flashcore_emulator_mark_memory(CUdeviceptr address, uint64_t bytes, int what) {
   if (what == 1) DeviceMemory::instance().hide_start(address, bytes);
@@ -98,14 +98,14 @@ FLASHCORE_DRIVER_API int flashcore_emulator_mark_memory(CUdeviceptr address, uin
   return what == 1 || what == 2 ? 0 : CUDA_ERROR_INVALID_VALUE;
 }
 
-/** The latest fault as one JSON object; 0 if there was none. Cleared by flashcore_emulator_clear_fault. */
+/** The latest fault as one JSON object, or 0 if there was none. flashcore_emulator_clear_fault clears it. */
 FLASHCORE_DRIVER_API int flashcore_emulator_last_fault(char* json, size_t capacity) {
   return copy_out(last_fault(), json, capacity);
 }
 
 FLASHCORE_DRIVER_API void flashcore_emulator_clear_fault() { set_last_fault(""); }
 
-/** Launches from now on that take longer end with CUDA_ERROR_LAUNCH_TIMEOUT and a fault; 0: no limit. */
+/** Sets the limit for later launches: longer ones end with CUDA_ERROR_LAUNCH_TIMEOUT and a fault. 0 means no limit. */
 FLASHCORE_DRIVER_API int flashcore_emulator_time_limit(uint64_t milliseconds) {
   set_time_limit(milliseconds);
   return 0;

@@ -16,7 +16,7 @@ constexpr int MAX_DYNAMIC_SHARED_SIZE_BYTES = 8;
 constexpr int LAST_ATTRIBUTE = 15;
 }  // namespace
 
-/** Registers and local memory are a compiler's answer about a GPU; here they are 0. */
+/** Registers and local memory depend on a GPU's compiler; the emulator reports 0. */
 FLASHCORE_DRIVER_API CUresult cuFuncGetAttribute(int* value, int attribute, CUfunction handle) {
   FLASHCORE_REQUIRE(check_context());
   if (!value || attribute < 0 || attribute > LAST_ATTRIBUTE) return CUDA_ERROR_INVALID_VALUE;
@@ -39,7 +39,7 @@ FLASHCORE_DRIVER_API CUresult cuFuncSetAttribute(CUfunction handle, int attribut
   const auto module = module_of(handle, &function);
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
   if (attribute < MAX_DYNAMIC_SHARED_SIZE_BYTES || attribute > LAST_ATTRIBUTE) return CUDA_ERROR_INVALID_VALUE;
-  if (attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;  // carve-out and the like: no effect
+  if (attribute != MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;  // carve-out and the like have no effect
   if (value < 0 || value + static_cast<int>(function->static_shared) > shared_limit(*function))
     return CUDA_ERROR_INVALID_VALUE;
   function->max_dynamic_shared = value;

@@ -1,4 +1,4 @@
-// Stream capture and graphs: a graph is the captured operations in order, and a launch of it runs them in that order.
+// Stream capture and graphs. A graph is a list of captured operations; launching it runs them in order.
 #include <thread>
 
 #include "state.h"
@@ -59,7 +59,7 @@ FLASHCORE_DRIVER_API CUresult cuStreamIsCapturing(CUstream handle, int* status) 
   return CUDA_SUCCESS;
 }
 
-/** Number of captured operations; the nodes themselves have no handles here. */
+/** Returns the number of captured operations; the emulator has no handles for nodes. */
 FLASHCORE_DRIVER_API CUresult cuGraphGetNodes(CUgraph handle, CUgraphNode* nodes, size_t* count) {
   FLASHCORE_REQUIRE(check_context());
   const auto graph = graphs().find(handle);

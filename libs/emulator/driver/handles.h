@@ -1,4 +1,4 @@
-// Handles that callers hold: an address given back must be one that was given out and not destroyed since.
+// Handles of live objects. A handle is valid if the emulator returned it and it has not been destroyed since.
 #pragma once
 #include <memory>
 #include <mutex>

@@ -1,5 +1,4 @@
-// Pinned host memory: ordinary memory that is remembered, since the device may touch it and copies from it need no
-// staging.
+// Records pinned host memory: ordinary memory that the device may touch and that copies read without staging.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The shared object that cuModuleLoadData is given without its size.
+// Recognizes the images that cuModuleLoadData receives; the call does not pass their size.
 #pragma once
 #include <cstddef>
 
@@ -11,7 +11,10 @@ struct Image {
   size_t bytes;
 };
 
-/** What stands at `image`: an ELF or Mach-O shared object for this machine, PTX (a text that ends with a 0), or something else. */
+/**
+ * Tells whether `image` is an ELF or Mach-O shared object for this machine, PTX (text that ends with a 0), or something
+ * else.
+ */
 Image inspect_image(const void* image);
 
 }  // namespace flashcore::emu

@@ -1,4 +1,4 @@
-// Kernel launches: the argument checks of the real driver, then the grid.
+// Kernel launches: checks the arguments as the real driver does, then runs the grid.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -19,7 +19,7 @@ using namespace flashcore::emu;
 
 namespace {
 
-/** A launch as it waits in its stream: everything it needs, copied, and its module kept loaded. */
+/** A launch that waits in its stream. It has copies of everything it needs and keeps its module loaded. */
 struct Launch {
   LaunchPlan plan;
   std::vector<char> arguments;
@@ -42,7 +42,7 @@ constexpr int ATTRIBUTE_CLUSTER_DIMENSION = 4;
 
 constexpr unsigned MOST_BLOCKS_OF_A_CLUSTER = 16;
 
-/** Clusters need code for sm_90 or later; what the code itself demands holds whatever the launch says. */
+/** Clusters need code for sm_90 or later. A cluster size that the code requires overrides a launch without one. */
 CUresult check_cluster(const CUlaunchConfig& config, const ptx::Kernel* kernel, dim3& cluster) {
   if (kernel && kernel->function->cluster[0]) {
     const unsigned* required = kernel->function->cluster;
@@ -68,9 +68,9 @@ CUresult check_attributes(const CUlaunchConfig& config, const Function& function
     const auto& asked = attribute.value.clusterDim;
     plan.cluster = dim3(asked.x, asked.y, asked.z);
   }
-  // The fibre engine runs a block at a time on each thread.
+  // The fibre engine runs one block at a time on each thread, so it cannot run a cooperative grid.
   if (plan.cooperative && !function.kernel) return CUDA_ERROR_NOT_SUPPORTED;
-  // A block of Hopper's shared memory is more than an SM of this device has: one each.
+  // A block may use Hopper's shared memory, more than an SM of this device has. Count one such block per SM.
   const int threads = static_cast<int>(config.blockDimX * config.blockDimY * config.blockDimZ);
   const int of_multiprocessor = std::max(1, resident_blocks(function, threads, config.sharedMemBytes));
   plan.resident = static_cast<unsigned>(of_multiprocessor * limits::MULTIPROCESSORS);
@@ -79,13 +79,13 @@ CUresult check_attributes(const CUlaunchConfig& config, const Function& function
   return check_cluster(config, function.kernel, plan.cluster);
 }
 
-/** What the driver gives a cooperative launch: its own size, and the word at which grid.sync() meets. */
+/** The workspace that the driver gives a cooperative launch: its size and the word that grid.sync() counts in. */
 struct GridWorkspace {
   uint32_t bytes = sizeof(GridWorkspace);
   uint32_t barrier = 0;
 };
 
-/** In device memory, for kernels reach it as any other; freed with the launch. */
+/** Allocates the workspace in device memory, because kernels access it like any other, and frees it with the launch. */
 class WorkspaceMemory {
  public:
   CUresult allocate() {
@@ -104,7 +104,7 @@ class WorkspaceMemory {
   CUdeviceptr address_ = 0;
 };
 
-/** Copies the arguments as the entry takes them; null pointers in `parameters` are refused. */
+/** Packs the arguments in the entry's layout. Refuses null pointers in `parameters`. */
 CUresult pack_arguments(const Entry& entry, void** parameters, void** extra, std::vector<char>& packed) {
   packed.assign(entry.packed_bytes + 1, 0);
   if (entry.parameter_count == 0) return CUDA_SUCCESS;
@@ -115,7 +115,7 @@ CUresult pack_arguments(const Entry& entry, void** parameters, void** extra, std
     }
     return CUDA_SUCCESS;
   }
-    // CU_LAUNCH_PARAM_BUFFER_POINTER 1, CU_LAUNCH_PARAM_BUFFER_SIZE 2, CU_LAUNCH_PARAM_END 0
+  // CU_LAUNCH_PARAM_BUFFER_POINTER 1, CU_LAUNCH_PARAM_BUFFER_SIZE 2, CU_LAUNCH_PARAM_END 0
   const void* buffer = nullptr;
   size_t bytes = 0;
   for (void** option = extra; option && *option; option += 2) {

@@ -1,4 +1,4 @@
-// Modules: the bytes of a shared object, loaded through a file that is unlinked at once.
+// Modules: the bytes of a shared object are loaded through a file that is unlinked at once.
 #include "module.h"
 
 #include <dlfcn.h>
@@ -29,8 +29,8 @@ namespace flashcore::emu {
 
 namespace {
 Handles<LoadedModule, CUmodule>& modules() {
-  // Modules give their variables back when they end, at the process's end if nobody unloaded them: what they give it
-  // back to is made before them, and so ends after them.
+  // A module returns its variables when it is destroyed, possibly only at process exit. Both singletons are made first,
+  // so they are destroyed after the modules.
   DeviceMemory::instance();
   module_files();
   static Handles<LoadedModule, CUmodule> handles;
@@ -39,7 +39,7 @@ Handles<LoadedModule, CUmodule>& modules() {
 std::mutex functions_mutex;
 std::map<CUfunction, std::weak_ptr<LoadedModule>> module_by_function;
 
-/** Kernels call back into this library: its symbols must be found from objects that are loaded later. */
+/** Kernels call back into this library, so objects loaded later must find its symbols. */
 void make_own_symbols_global() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -59,7 +59,7 @@ void note_load_failure(const char* kind, const std::string& message, CUresult er
   set_last_fault(to_json(fault));
 }
 
-/** Writes the bytes to a fresh file; -1 if that failed. The path is written over `path`'s pattern. */
+/** Writes the bytes to a fresh file and its path to `path`. Returns -1 if that failed. */
 int write_temporary(std::string& path, const void* image, size_t bytes) {
   const char* directory = getenv("TMPDIR");
   path = std::string(directory && *directory ? directory : "/tmp") + "/flashcore-module-XXXXXX";
@@ -135,7 +135,7 @@ const Entry* find_entry(const LoadedModule& module, const char* name) {
   return nullptr;
 }
 
-/** An entry of PTX is made ready to run when it is first asked for. */
+/** An entry of PTX is lowered when it is first looked up. */
 CUresult lower_entry(LoadedModule& module, Function& function) {
   if (!module.program) return CUDA_SUCCESS;
   try {
@@ -208,7 +208,7 @@ FLASHCORE_DRIVER_API CUresult cuModuleLoadDataEx(CUmodule* handle, const void* i
   return cuModuleLoadData(handle, image);
 }
 
-/** Launches already in a stream keep the module until they have run. */
+/** Launches that already wait in a stream keep the module loaded until they have run. */
 FLASHCORE_DRIVER_API CUresult cuModuleUnload(CUmodule handle) {
   FLASHCORE_REQUIRE(check_context());
   return modules().remove(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;

@@ -20,33 +20,33 @@ struct Function {
   LoadedModule* module;
   int max_dynamic_shared;  // bytes; raised by CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
   unsigned static_shared;  // bytes
-  const ptx::Kernel* kernel = nullptr;  // of a module of PTX
+  const ptx::Kernel* kernel = nullptr;  // null unless the module is PTX
 };
 
 struct LoadedModule {
   void* library = nullptr;
-  std::string path;   // as the dynamic linker knows it; already unlinked
+  std::string path;   // as the dynamic linker knows it; the file is already unlinked
   const Module* info = nullptr;
   const void* base = nullptr;
   uint64_t serial = 0;
-  unsigned static_shared = 0;  // bytes, all entries of the module together
-  std::unique_ptr<ptx::LoadedProgram> program;  // of a module of PTX
+  unsigned static_shared = 0;  // bytes, for all entries of the module together
+  std::unique_ptr<ptx::LoadedProgram> program;  // null unless the module is PTX
   std::vector<std::unique_ptr<Function>> functions;
   LoadedModule();
   LoadedModule(const LoadedModule&) = delete;
   ~LoadedModule();
 };
 
-/** The most shared memory of a block, in bytes: that of an L4, and of an H100 for code of sm_90 and later. */
+/** Maximum shared memory of a block in bytes: an L4's, or an H100's for code for sm_90 or later. */
 int shared_limit(const Function& function);
 
-/** Threads of a block: __launch_bounds__ of PTX, else the device's limit. */
+/** Maximum threads of a block: __launch_bounds__ if the PTX has it, else the device's limit. */
 int max_threads(const Function& function);
 
-/** Blocks that an SM has room for, by threads, shared memory and their number; registers are not known here. */
+/** Number of blocks that fit on an SM by threads, shared memory and block count; registers are unknown here. */
 int resident_blocks(const Function& function, int block_size, size_t dynamic_bytes);
 
-/** The function behind a handle and a reference that keeps its module loaded; null if there is none. */
+/** Finds the function behind a handle. Returns a reference that keeps its module loaded, or null if there is none. */
 std::shared_ptr<LoadedModule> module_of(CUfunction handle, Function** function);
 
 }  // namespace flashcore::emu

@@ -70,7 +70,8 @@ CUresult Queue::record(const std::shared_ptr<Event>& event, const std::shared_pt
 CUresult Queue::wait_for_event(const std::shared_ptr<Stream>& stream, const std::shared_ptr<Event>& event) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (event->captured_in) {
-    // Joins the capture: a graph's operations run in the order of their capture, so there is nothing to wait for.
+    // Captured work that waits for an event of the same capture needs no dependency, because a graph runs in capture
+    // order.
     if (stream->capture && stream->capture != event->captured_in) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     stream->capture = event->captured_in;
     return CUDA_SUCCESS;
@@ -124,7 +125,7 @@ void Queue::clear_sticky_error() {
   sticky_ = CUDA_SUCCESS;
 }
 
-/** Moves the first operation that nothing holds back to `entry`. */
+/** Moves the first operation that can run now to `entry`. */
 bool Queue::take_runnable(std::unique_lock<std::mutex>&, Entry& entry) {
   std::vector<const Stream*> held;
   bool default_held = false;
@@ -133,7 +134,7 @@ bool Queue::take_runnable(std::unique_lock<std::mutex>&, Entry& entry) {
     const Stream& stream = *it->stream;
     const bool behind = std::find(held.begin(), held.end(), &stream) != held.end() ||
                         (stream.is_default && blocking_held) || (stream.blocking && default_held);
-    const bool dead = sticky_ != CUDA_SUCCESS;  // nothing waits in a context that has ended
+    const bool dead = sticky_ != CUDA_SUCCESS;  // in a dead context no operation waits
     if (dead || (!behind && (!it->operation.ready || it->operation.ready()))) {
       entry = std::move(*it);
       entries_.erase(it);
@@ -162,7 +163,7 @@ void Queue::serve() {
     if (sticky_ == CUDA_SUCCESS) {
       lock.unlock();
       result = entry.operation.run();
-      entry.operation = Operation();  // releases what it holds outside the lock
+      entry.operation = Operation();  // destroys what the operation holds outside the lock
       lock.lock();
     }
     if (result != CUDA_SUCCESS) sticky_ = result;

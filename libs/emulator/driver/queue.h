@@ -1,6 +1,6 @@
-// The device's work: operations in order of submission, carried out by one thread. Operations of a stream run in order;
-// the legacy default stream waits for blocking streams and they for it; a stream that waits for a value or an event
-// lets the others pass.
+// The device's work, carried out by one thread in order of submission. Operations of a stream run in order. The legacy
+// default stream and blocking streams wait for each other. A stream that waits for a value or an event does not hold up
+// the others.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -17,8 +17,8 @@
 namespace flashcore::emu {
 
 struct Operation {
-  std::function<bool()> ready;  // empty: always
-  std::function<CUresult()> run;  // anything but CUDA_SUCCESS ends the context
+  std::function<bool()> ready;  // empty: always ready
+  std::function<CUresult()> run;  // a result other than CUDA_SUCCESS ends the context
 };
 
 struct Graph {
@@ -36,7 +36,7 @@ struct Stream {
 struct Event {
   bool timing = true;
   uint64_t recorded = 0;  // counts cuEventRecord calls
-  uint64_t completed = 0;  // the latest of them that has happened
+  uint64_t completed = 0;  // the latest record that has run
   std::chrono::steady_clock::time_point time;
   std::shared_ptr<Graph> captured_in;
 };
@@ -45,9 +45,9 @@ class Queue {
  public:
   static Queue& instance();
 
-  /** Appends to the stream, or to the graph it captures. */
+  /** Appends to the stream, or to the graph that it is capturing. */
   CUresult submit(const std::shared_ptr<Stream>& stream, Operation operation);
-  /** Submits and waits for the stream to come that far. */
+  /** Submits the operation and waits until the stream has run it. */
   CUresult submit_and_wait(const std::shared_ptr<Stream>& stream, Operation operation);
   CUresult record(const std::shared_ptr<Event>& event, const std::shared_ptr<Stream>& stream);
   CUresult wait_for_event(const std::shared_ptr<Stream>& stream, const std::shared_ptr<Event>& event);
@@ -58,7 +58,7 @@ class Queue {
   bool is_complete(const std::shared_ptr<Event>& event);
   void wait_until_complete(const std::shared_ptr<Event>& event);
 
-  /** The error that ended the context; CUDA_SUCCESS while it lives. */
+  /** The error that ended the context; CUDA_SUCCESS if it is still usable. */
   CUresult sticky_error();
   void clear_sticky_error();
 

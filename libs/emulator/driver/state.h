@@ -1,4 +1,4 @@
-// What every call checks first: initialised, a current context, and that no fault has ended it.
+// The checks that every call makes first: the driver is initialised, a context is current, and no fault has ended it.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,21 +10,21 @@
 namespace flashcore::emu {
 
 CUresult check_initialised();
-/** As above, and there is such a device. */
+/** Also checks that the device exists. */
 CUresult check_device(CUdevice device);
-/** One, or FLASHCORE_EMULATOR_DEVICES (up to MAX_DEVICES). */
+/** Number of devices: one, or FLASHCORE_EMULATOR_DEVICES (up to MAX_DEVICES). */
 int device_count();
-/** As above, and a context is current to this thread, and it has not ended by a fault. */
+/** Also checks that a context is current on this thread and that no fault has ended it. */
 CUresult check_context();
 
-/** What flashcore_emulator_last_fault answers: one JSON object, or empty. */
+/** Sets the fault that flashcore_emulator_last_fault returns: one JSON object, or empty. */
 void set_last_fault(std::string json);
 std::string last_fault();
 
-/** Whether launches of PTX are counted, and what flashcore_emulator_profile answers of those that were. */
+/** True while PTX launches are counted; flashcore_emulator_profile returns the counts. */
 bool profiling();
 void add_profile(const std::string& json);
-/** The blocks that launches are traced of; none: launches are not traced. */
+/** The blocks of each launch to trace; none if launches are not traced. */
 TracedBlocks traced_blocks();
 void add_trace(const std::vector<uint32_t>& words);
 

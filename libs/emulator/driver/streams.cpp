@@ -16,7 +16,7 @@ FLASHCORE_DRIVER_API CUresult cuStreamCreateWithPriority(CUstream* handle, unsig
   return cuStreamCreate(handle, flags);
 }
 
-/** Work already in the stream is still carried out. */
+/** The stream still runs the work that it already has. */
 FLASHCORE_DRIVER_API CUresult cuStreamDestroy_v2(CUstream handle) {
   FLASHCORE_REQUIRE(check_context());
   return Queue::instance().streams.remove(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
@@ -48,7 +48,9 @@ FLASHCORE_DRIVER_API CUresult cuStreamWaitEvent(CUstream handle, CUevent event_h
   return Queue::instance().wait_for_event(stream, event);
 }
 
-/** Accepted (L2 access-policy windows and the like) and without effect: the emulator has no caches. */
+/**
+ * Attributes (L2 access-policy windows and others) are accepted and have no effect, because the emulator has no caches.
+ */
 FLASHCORE_DRIVER_API CUresult cuStreamSetAttribute(CUstream handle, int, const void* value) {
   FLASHCORE_REQUIRE(check_context());
   if (!Queue::instance().stream(handle)) return CUDA_ERROR_INVALID_HANDLE;
@@ -92,7 +94,7 @@ FLASHCORE_DRIVER_API CUresult cuEventSynchronize(CUevent handle) {
   return Queue::instance().sticky_error();
 }
 
-/** Host time between the two events: how long the emulator took, which says nothing about a GPU. */
+/** Host time between the two events. It measures the emulator and says nothing about a GPU. */
 FLASHCORE_DRIVER_API CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start_handle, CUevent end_handle) {
   FLASHCORE_REQUIRE(check_context());
   const auto start = Queue::instance().events.find(start_handle);

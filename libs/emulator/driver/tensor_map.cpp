@@ -1,4 +1,4 @@
-// Tensor maps: the arguments are checked as cuda.h's documentation of cuTensorMapEncodeTiled says.
+// Tensor maps. Arguments are checked as cuda.h documents for cuTensorMapEncodeTiled.
 #include "../exec/tensor_map.h"
 
 #include "state.h"
@@ -7,7 +7,7 @@ using namespace flashcore::emu;
 
 namespace {
 
-/** Bytes of an element by CUtensorMapDataType; 0: not known. */
+/** Bytes of an element of this CUtensorMapDataType; 0 if unknown. */
 unsigned element_bytes(int type) {
   constexpr uint8_t BYTES[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
   return type >= 0 && type < static_cast<int>(sizeof BYTES) ? BYTES[type] : 0;
@@ -22,7 +22,7 @@ FLASHCORE_DRIVER_API CUresult cuTensorMapEncodeTiled(void* to, int type, uint32_
                                                      const uint32_t* box, const uint32_t* element_strides,
                                                      int interleave, int swizzle, int, int fill) {
 #if !FLASHCORE_PTX_ENGINE
-  return CUDA_ERROR_NOT_SUPPORTED;  // code of the C++ compiler has no copy engine
+  return CUDA_ERROR_NOT_SUPPORTED;  // the fibre engine has no copy engine
 #endif
   FLASHCORE_REQUIRE(check_context());
   TensorMap map;

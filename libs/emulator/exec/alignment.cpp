@@ -7,7 +7,7 @@ using namespace flashcore::emu;
 
 extern "C" __attribute__((visibility("default"))) void flashcore_emu_misaligned(const void* address, unsigned alignment,
                                                                                 int is_write) {
-  if (!flashcore_emu_thread) __builtin_trap();  // host code of the emulator: never
+  if (!flashcore_emu_thread) __builtin_trap();  // the emulator's host code never gets here
   const Fibre* fibre = current_fibre();
   const SharedMemory& shared = current_block().shared();
   Fault fault;

@@ -1,5 +1,5 @@
-// cp.async: a copy is noted when it is issued and carried out, source read included, only when its thread waits for its
-// group. So a kernel that forgets the wait sees what was there before: poison, or the tile of two stages ago.
+// cp.async. A copy is recorded when it is issued. It runs, including the read of its source, only when its thread waits
+// for its group, so a kernel that forgets the wait sees the old contents: poison, or the tile of two stages ago.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -36,7 +36,7 @@ __attribute__((visibility("default"))) void flashcore_emu_cp_async_wait(int pend
   Fibre* fibre = current_fibre();
   std::vector<AsyncCopy>& copies = fibre->copies;
   size_t done = 0;
-  // Groups are numbered in order of commit; the open one (number open_group) is not committed yet.
+  // Groups are numbered in commit order. Group open_group is not committed yet.
   while (done < copies.size()) {
     const AsyncCopy& copy = copies[done];
     if (pending >= 0 && copy.group + static_cast<unsigned>(pending) >= fibre->open_group) break;

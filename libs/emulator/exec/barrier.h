@@ -9,16 +9,16 @@ inline bool operator==(const Place& a, const Place& b) { return a.line == b.line
 
 struct Barrier {
   unsigned arrived = 0;
-  unsigned expected = 0;  // 0: every live thread of the block; else a named barrier, which different lines may reach
+  unsigned expected = 0;  // 0: every live thread of the block; else a named barrier, reached from any lines
   int accumulated = 0;  // __syncthreads_count, _and, _or
-  bool divergent = false;  // __syncthreads of different source lines met here
+  bool divergent = false;  // threads met here from __syncthreads in different source lines
   Place first_place{};
   Fibre* waiting_head = nullptr;
   Fibre* waiting_tail = nullptr;
 
   void reset() { *this = Barrier(); }
   bool in_use() const { return arrived != 0; }
-  /** Takes one waiting thread's predicate in, before it joins the list. */
+  /** Adds a thread's predicate to the reduction before the thread joins the waiting list. */
   void accumulate(int reduction, int predicate);
 };
 

@@ -44,7 +44,10 @@ FLASHCORE_HOT Fibre* Block::pop_ready() {
   return fibre;
 }
 
-/** Goes on as `fibre`. Returns, once this one goes on, its answer. To be the last thing that a caller does. */
+/**
+ * Switches to `fibre`. Returns the answer for the current fibre when it runs again. Must be the caller's last
+ * statement.
+ */
 FLASHCORE_HOT void* Block::switch_to(Fibre* fibre) {
   Fibre* from = current_fibre();
   fibre->waits_for = nullptr;
@@ -271,7 +274,8 @@ FLASHCORE_HOT void Block::release_meeting() {
   unsigned waiting = meeting.arrived & ~(1u << fibre->lane);
   meeting.arrived = 0;
   --warp.meetings_in_use;
-    // To the front of the queue, lowest lane first: a warp goes on while its stacks are in the cache.
+    // Put the warp's lanes at the front of the queue, lowest lane first, so it continues while its stacks are in the
+    // cache.
   while (waiting) {
     const unsigned lane = 31 - __builtin_clz(waiting);
     waiting &= ~(1u << lane);
@@ -285,7 +289,7 @@ void Block::complete_meetings_after_exit(Warp& warp) {
     if (meeting.arrived != 0 && (meeting.arrived & warp.live) == (meeting.mask & warp.live)) {
       const unsigned leader = 31 - __builtin_clz(meeting.arrived);
       Fibre* fibre = &warp.lanes[leader];
-      if (fibre->state == FibreState::Ready) continue;  // told by an exit before
+      if (fibre->state == FibreState::Ready) continue;  // already released by a lane that exited
       fibre->answer = meeting.complete();
       push_ready_front(fibre);
     }
@@ -387,7 +391,7 @@ void Block::report_deadlock(const char* headline) {
 
 }  // namespace flashcore::emu
 
-// --- the calls from kernels that switch fibres: here, so that they and what they call become one function -----------
+// --- calls from kernels that switch fibres; in this file so that the compiler can inline what they call ------------
 
 #define FLASHCORE_EXPORT extern "C" __attribute__((visibility("default")))
 using namespace flashcore::emu;

@@ -1,4 +1,4 @@
-// One thread block in flight: its fibres, its ready queue, its barriers and its warps' meetings.
+// A running thread block: its fibres, ready queue, barriers and warp meetings.
 #pragma once
 #include <array>
 #include <memory>
@@ -23,27 +23,27 @@ struct Counters {
   uint64_t blocks = 0;
 };
 
-/** Runs blocks, one after the other, on the OS thread that made it. */
+/** Runs blocks one after another on the OS thread that created it. */
 class Block {
  public:
   Block();
   ~Block();
 
-    /** Runs one block to its end. False if it faulted; fault() then says how. */
+    /** Runs one block to its end. Returns false if it faulted; fault() then describes why. */
   bool run(const LaunchPlan& plan, uint3 index);
   const Fault& fault() const { return fault_; }
   const Counters& counters() const { return counters_; }
 
-    // Called on a fibre of this block.
+    // Must be called on a fibre of this block.
   int arrive_at_barrier(unsigned id, unsigned count, int reduction, int predicate, const char* what, Place place);
   void count_at_barrier(unsigned id, unsigned count, Place place);
   void** arrive_at_meeting(int operation, unsigned mask, void* deposit, const char* what, Place place);
   void release_meeting();
   unsigned active_mask() const { return current_fibre()->warp->live; }
   void yield();
-    /** Ends the block: the fibres are abandoned where they stand. */
+    /** Ends the block and abandons its fibres. */
   [[noreturn]] void fail(Fault fault);
-  /** The same of a block that did not end in time: the current fibre ran, the others wait or have not had their turn. */
+  /** Ends a block that exceeded the time limit: the current fibre was running, the others were waiting or ready. */
   [[noreturn]] void fail_at_time_limit(Fault fault);
 
   SharedMemory& shared() { return shared_; }
@@ -52,7 +52,7 @@ class Block {
   RaceDetector* races() { return races_.get(); }
   uint32_t barrier_epoch() const { return barrier_epoch_; }
   unsigned thread_count() const { return thread_count_; }
-  /** The position within the block of the thread with this linear index. */
+  /** Position within the block of the thread with this linear index. */
   uint3 thread_index(unsigned linear) const;
 
  private:
@@ -79,7 +79,7 @@ class Block {
   const LaunchPlan* plan_ = nullptr;
   void* main_context_ = nullptr;
   StackPool stacks_;
-  std::vector<Fibre> fibres_;  // grown between blocks
+  std::vector<Fibre> fibres_;  // grows only between blocks
   unsigned thread_count_ = 0;
   unsigned live_ = 0;
   Fibre* ready_head_ = nullptr;

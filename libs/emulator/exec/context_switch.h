@@ -1,20 +1,21 @@
-// The only assembly of the emulator: leaving one stack and going on where another was left.
+// The emulator's only assembly: it leaves one stack and continues on another.
 //
-// Whoever goes on returns by an indirect jump and not by `ret`: a processor predicts `ret` by the latest call, which is
-// another fibre's, and lanes of a warp come from one line while they go to the next. As the last thing a function does
-// the call of switch_context becomes a jump, so that a fibre that waits keeps one frame, of the registers below.
+// A switch ends with an indirect jump, not `ret`: a processor predicts the target of `ret` from the latest call, which
+// another fibre made. Indirect jumps predict well because the lanes of a warp leave one line for the same next line. If
+// the call of switch_context is a function's last statement it compiles to a jump, so a waiting fibre keeps only the
+// frame of saved registers below.
 #pragma once
 #include <cstdint>
 
 namespace flashcore::emu {
 
 /**
- * Saves where this fibre stands to *from and goes on at `to` (a saved place, or one of prepare_stack), where the call of
- * switch_context that left it returns `answer`.
+ * Saves the current fibre's place in *from and continues at `to`, which an earlier switch saved or prepare_stack made.
+ * The call of switch_context that saved `to` returns `answer`.
  */
 void* switch_context(void** from, void* to, void* answer) __asm__("flashcore_emu_switch_context");
 
-/** A place from which switch_context starts `start` on a fresh stack that ends below `stack_top`. */
+/** Returns a place from which switch_context calls `start` on a fresh stack that ends below `stack_top`. */
 inline void* prepare_stack(char* stack_top, void (*start)()) {
   void** sp = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(stack_top) & ~uintptr_t(15));
 #if defined(__x86_64__)

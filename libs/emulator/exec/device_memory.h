@@ -1,4 +1,4 @@
-// Device allocations, each between guard pages and ending as close to the one behind it as 16-byte alignment allows.
+// Device allocations. Guard pages surround each; it ends as close to the guard behind it as 16-byte alignment allows.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,32 +19,32 @@ class DeviceMemory {
 
   CUresult allocate(CUdeviceptr* pointer, size_t bytes);
   CUresult release(CUdeviceptr pointer);
-    /** True if [pointer, pointer + bytes) lies within one live allocation. */
+    /** True if [pointer, pointer + bytes) is within one live allocation. */
   bool covers(CUdeviceptr pointer, size_t bytes);
-    /** The live allocation that holds `pointer`. */
+    /** Finds the live allocation that holds `pointer`. */
   bool find(CUdeviceptr pointer, CUdeviceptr* base, size_t* bytes);
-    /** What describe() calls an allocation instead of its number. */
+    /** Gives an allocation a name, which describe() uses instead of its number. */
   void name(CUdeviceptr base, const std::string& name);
-    /** The part of it that kernels may touch: without what was hidden. */
+    /** Finds the part of the allocation that kernels may touch; hidden bytes are excluded. */
   bool find_visible(CUdeviceptr pointer, CUdeviceptr* base, size_t* bytes);
-    /** The first bytes of an allocation are a guard: the PTX engine faults a kernel that touches them. */
+    /** Hides the first bytes of an allocation as a guard: the PTX engine faults a kernel that touches them. */
   void hide_start(CUdeviceptr base, size_t bytes);
-    /** Which allocation an address belongs to or misses, in words; empty if none is near. */
+    /** Describes which allocation an address belongs to or misses; empty if none is near. */
   std::string describe(uint64_t address);
-    /** Describes the first allocation whose slack before the guard page has been written; empty if none. */
+    /** Describes the first allocation whose slack before the guard page was written; empty if there is none. */
   std::string overwritten_slack();
   void total_and_free(size_t* total, size_t* free_bytes);
   size_t live_allocations();
 
  private:
   struct Allocation {
-    char* mapping;         // with its guard pages
+    char* mapping;         // including its guard pages
     size_t mapping_bytes;
     char* base;
     size_t bytes;
-    uint64_t number;       // counted from 1 in order of allocation
+    uint64_t number;       // numbered from 1 in order of allocation
     bool freed;
-    size_t hidden = 0;     // of its first bytes
+    size_t hidden = 0;     // bytes hidden at the start
     std::string name = {};
   };
   DeviceMemory();
@@ -54,7 +54,7 @@ class DeviceMemory {
   std::mutex mutex_;
   std::map<uint64_t, Allocation> by_mapping_;
   std::map<CUdeviceptr, uint64_t> by_base_;
-  std::vector<uint64_t> freed_;  // mappings kept unreadable, so that a use after free is named; oldest first
+  std::vector<uint64_t> freed_;  // freed mappings kept unreadable so that a use after free can be named; oldest first
   size_t total_;
   size_t used_ = 0;
   uint64_t count_ = 0;

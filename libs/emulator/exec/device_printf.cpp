@@ -1,4 +1,4 @@
-// Device printf: collected in a buffer of the size that a GPU gives it (1 MB), written out when the launch has ended.
+// Device printf. The output is collected in a buffer of a GPU's size (1 MB) and written when the launch has ended.
 #include "device_printf.h"
 
 #include <algorithm>

@@ -4,13 +4,13 @@
 
 namespace flashcore::emu {
 
-/** Writes what kernels printed to stdout; called when a launch has ended. */
+/** Writes the kernels' collected output to stdout; called after each launch. */
 void flush_device_printf();
 
-/** Most that a GPU keeps of what a launch prints; more of one conversion is not made either. */
+/** The most that a GPU keeps of a launch's output. A single conversion is cut to this size too. */
 constexpr size_t PRINTF_BUFFER_BYTES = 1 << 20;
 
-/** Keeps a text, which may have zeros in it, until the launch has ended. */
+/** Collects a text, which may contain zeros, until the launch has ended. */
 void collect_printf(const std::string& text);
 
 }  // namespace flashcore::emu

@@ -1,5 +1,5 @@
-// The address that an x86-64 instruction used. A processor tells it for a page fault, not for a general-protection
-// fault: those are what an address beyond the 48-bit space gives, and a misaligned vector access too.
+// Computes the address that an x86-64 instruction used. The processor reports the address of a page fault but not of a
+// general-protection fault, which is raised by an address beyond the 48-bit space and by a misaligned vector access.
 #pragma once
 
 #if defined(__linux__) && defined(__x86_64__)
@@ -10,11 +10,11 @@
 
 namespace flashcore::emu {
 
-/** General registers in the order of their numbers in machine code. */
+/** General registers in the order of their machine-code numbers. */
 constexpr int GENERAL_REGISTERS[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
                                        REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
 
-/** Where the ModRM byte stands and what extends its fields (Intel SDM volume 2, chapter 2). */
+/** Position of the ModRM byte and the bits that extend its fields (Intel SDM volume 2, chapter 2). */
 struct OperandBytes {
   const uint8_t* modrm;
   int index_extension;  // REX.X
@@ -34,8 +34,8 @@ inline OperandBytes find_modrm(const uint8_t* code) {
 }
 
 /**
- * Address of the memory operand of the interrupted instruction. EVEX scales its short displacements; that is left out:
- * it is below 16 KB.
+ * Address of the memory operand of the interrupted instruction. The scaling of EVEX's short displacements is ignored;
+ * the error is below 16 KB.
  */
 inline uint64_t effective_address(const ucontext_t* context) {
   const auto* registers = context->uc_mcontext.gregs;
@@ -60,7 +60,7 @@ inline uint64_t effective_address(const ucontext_t* context) {
   return address;
 }
 
-/** Bits 47 to 63 of an address that the processor takes are equal. */
+/** True if bits 47 to 63 are all equal, as the processor requires of an address. */
 inline bool is_canonical(uint64_t address) {
   return static_cast<int64_t>(address << 16) >> 16 == static_cast<int64_t>(address);
 }

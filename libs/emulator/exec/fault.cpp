@@ -44,7 +44,7 @@ std::string hexadecimal(uint64_t value) {
   return text;
 }
 
-/** Standard output of a program, first 4 KB; empty if it could not run. */
+/** The first 4 KB of a program's standard output; empty if it could not run. */
 std::string output_of(const char* program, const char* const* arguments) {
   int ends[2];
   if (pipe(ends) != 0) return "";
@@ -84,7 +84,7 @@ std::string describe_code_address(const void* program_counter) {
   const std::string file = module_files().readable_path(info.dli_fname);
   const char* const arguments[] = {"addr2line", "-e", file.c_str(), "-i", where.c_str(), nullptr};
   std::string text = output_of("addr2line", arguments);
-    // Innermost first; what the emulator's own headers do on the kernel's behalf is not where the kernel stands.
+    // Frames are innermost first. Skip the emulator's own headers to find the kernel's line.
   size_t start = 0;
   while (start < text.size()) {
     const size_t end = text.find('\n', start);

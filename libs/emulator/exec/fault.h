@@ -1,4 +1,4 @@
-// What went wrong in a launch: the CUDA error that a GPU would give, and what a GPU would not say.
+// A fault of a launch: the CUDA error that a GPU would return, and details that a GPU would not give.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -17,28 +17,28 @@ struct WaitingThread {
 struct Fault {
   CUresult error = CUDA_ERROR_LAUNCH_FAILED;
   std::string kind;     // OUT_OF_BOUNDS, MISALIGNED_ADDRESS, DEADLOCK, RACE, TRAP, ASSERT, STACK_OVERFLOW …
-  std::string message;  // one sentence with everything that is known
-  std::string entry;    // the kernel
+  std::string message;  // one sentence with all details
+  std::string entry;    // name of the kernel
   std::string place;    // file:line, or symbol+offset, of the faulting instruction
   uint3 block{};
   bool has_thread = false;
   uint3 thread{};
-  int warp = -1;        // of the block, where it is known
-  uint32_t lanes = 0;   // of that warp, that did it
+  int warp = -1;        // index within the block, if known
+  uint32_t lanes = 0;   // of that warp; the lanes at fault
   bool has_address = false;
   uint64_t address = 0;
   std::string access;   // "read" or "write"
   unsigned bytes = 0;
   std::string buffer;
   const void* program_counter = nullptr;        // resolved to `place` when the fault is published
-  const void* other_program_counter = nullptr;  // of the other thread in a race; replaces "{other}" in the message
-  std::vector<WaitingThread> threads;           // of the block, where they wait (DEADLOCK); both sides of a RACE
+  const void* other_program_counter = nullptr;  // of the other thread in a race; its place replaces "{other}"
+  std::vector<WaitingThread> threads;           // waiting threads of the block (DEADLOCK), or both sides of a RACE
   size_t threads_total = 0;
 };
 
 std::string to_json(const Fault& fault);
 std::string describe(const uint3& index);
-/** file:line of a code address through addr2line where there is one, else symbol+offset. */
+/** Resolves a code address to file:line with addr2line if that is installed, else to symbol+offset. */
 std::string describe_code_address(const void* program_counter);
 
 }  // namespace flashcore::emu

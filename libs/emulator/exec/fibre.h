@@ -1,4 +1,4 @@
-// A CUDA thread: a fibre with its own stack. The fibres of a block share one OS thread and never leave it.
+// A CUDA thread as a fibre with a stack of its own. The fibres of a block share one OS thread and never leave it.
 #pragma once
 #include <vector>
 
@@ -9,7 +9,7 @@ namespace flashcore::emu {
 class Block;
 struct Warp;
 
-/** A cp.async that has been issued and not yet carried out. */
+/** A cp.async that was issued but has not run yet. */
 struct AsyncCopy {
   void* destination;
   const void* source;
@@ -20,9 +20,9 @@ struct AsyncCopy {
 
 enum class FibreState : unsigned char { Ready, AtBarrier, AtWarpMeeting, Exited };
 
-/** A switch touches the second cache line, and `answer`. */
+/** A switch touches only the second cache line, and `answer`. */
 struct alignas(64) Fibre : ThreadState {
-  void* context = nullptr;      // where it stands while it does not run
+  void* context = nullptr;      // saved place while the fibre is not running
   Fibre* next = nullptr;        // in the ready queue or in a barrier's list
   Warp* warp = nullptr;
   const char* waits_for = nullptr;
@@ -30,7 +30,7 @@ struct alignas(64) Fibre : ThreadState {
   FibreState state = FibreState::Ready;
   unsigned char meeting = 0;    // slot within its warp
 
-  void* answer = nullptr;       // what the call that it waits in will return
+  void* answer = nullptr;       // return value of the call that the fibre waits in
   char* stack_top = nullptr;
   std::vector<AsyncCopy> copies;
   unsigned open_group = 0;
@@ -38,7 +38,7 @@ struct alignas(64) Fibre : ThreadState {
 
 inline Fibre* current_fibre() { return static_cast<Fibre*>(flashcore_emu_thread); }
 
-/** Stacks of one OS thread's fibres, grown on demand and used again by the next block. */
+/** The stacks of one OS thread's fibres. They are allocated on demand and reused for the next block. */
 class StackPool {
  public:
   static constexpr size_t STACK_BYTES = 128 * 1024;
@@ -46,9 +46,9 @@ class StackPool {
   StackPool() = default;
   StackPool(const StackPool&) = delete;
   ~StackPool();
-    /** Top of the stack of fibre `index`. Below the stack lies a guard page. */
+    /** Top of the stack of fibre `index`; a guard page is below the stack. */
   char* top(size_t index);
-    /** True if the address lies in the guard page below one of the stacks. */
+    /** True if the address is in the guard page below one of the stacks. */
   bool is_guard(const void* address) const;
 
  private:

@@ -43,9 +43,9 @@ void tell_limit(Fault& fault, uint64_t milliseconds) {
 }
 
 /**
- * Watches fibre launches: past the limit the threads that run one are told to stop, again until they have. One thread for
- * all of them, which the next launch finds asleep until an earlier one's limit and leaves so: a thread started for each
- * cost three times an empty launch.
+ * Watches fibre launches: past the limit it signals the threads that run the launch, repeatedly until they stop. One
+ * thread watches all launches. It sleeps until the deadline of some earlier launch, so a later launch need not wake it.
+ * A new thread for each launch cost three times an empty launch.
  */
 class TimeLimit {
  public:
@@ -87,13 +87,13 @@ class TimeLimit {
   std::mutex mutex_;
   std::condition_variable sooner_;
   bool is_watching_ = false;
-  Clock::time_point deadline_ = NEVER;  // of the launch that runs
+  Clock::time_point deadline_ = NEVER;  // of the running launch
   Clock::time_point wakes_at_ = NEVER;
   pthread_t launcher_{};
   std::vector<pthread_t> threads_;
 };
 
-/** The launching thread is worker 0; the others sleep between launches and are woken for grids of several blocks. */
+/** Worker 0 is the launching thread. The others sleep between launches and are woken for grids of several blocks. */
 class WorkerPool {
  public:
   static WorkerPool& instance() {
@@ -117,7 +117,7 @@ class WorkerPool {
       running_ = blocks > 1 ? static_cast<unsigned>(threads_.size()) : 0;
       if (running_) ++generation_;
     }
-    const bool is_watched = limit && !plan.kernel;  // PTX looks at the clock itself
+    const bool is_watched = limit && !plan.kernel;  // the PTX engine checks the clock itself
     if (is_watched) time_limit_.begin(deadline_, threads_);
     if (blocks > 1) wake_.notify_all();
     work(0);
@@ -185,7 +185,7 @@ class WorkerPool {
     run_blocks(*blocks_[worker]);
   }
 
-  /** The next block of the grid, or cluster, that nobody has begun; false: there is none, or one has faulted. */
+  /** Takes the next block (or cluster) of the grid. Returns false if none is left or a block has faulted. */
   bool take(uint3& index) {
     const dim3 grid = grid_;
     while (!faulted_.load(std::memory_order_relaxed)) {
@@ -219,7 +219,7 @@ class WorkerPool {
 
   void note_fault(const Fault& fault) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!result_.ok) return;  // the first one stands
+    if (!result_.ok) return;  // keep the first fault
     result_.ok = false;
     result_.fault = fault;
     faulted_.store(true, std::memory_order_relaxed);
@@ -251,7 +251,7 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
     text.replace(at, what.size(), with);
 }
 
-/** Fills in where in the source it happened: not done on the fibre, since it may start a program. */
+/** Resolves the fault's source places. Not done on the fibre, because it may start a program. */
 void resolve_places(Fault& fault) {
   if (fault.place.empty() && fault.program_counter)
     fault.place = describe_code_address(static_cast<const char*>(fault.program_counter) - 1);
@@ -268,7 +268,7 @@ void resolve_places(Fault& fault) {
     fault.message += ", at " + fault.place;
 }
 
-/** A write into the few bytes between an allocation's end and its guard page leaves no signal, only a trace. */
+/** A write between an allocation's end and its guard page raises no signal; look for the bytes that it changed. */
 GridResult check_slack(const LaunchPlan& plan) {
   GridResult result;
   const std::string slack = DeviceMemory::instance().overwritten_slack();

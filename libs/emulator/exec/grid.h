@@ -1,4 +1,4 @@
-// Runs a launch: hands its blocks to a pool of OS threads, one block in flight on each.
+// Runs a launch on a pool of OS threads, each of which runs one block at a time.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,10 +12,10 @@ struct GridResult {
   Fault fault;
 };
 
-/** Runs all blocks of the launch, or stops at the first fault. Called from one thread at a time. */
+/** Runs all blocks of the launch or stops at the first fault. Only one thread may call it at a time. */
 GridResult run_grid(const LaunchPlan& plan);
 
-/** Launches that take longer end as faults that tell where every thread of a block stood; 0: no limit. */
+/** A launch that takes longer ends with a fault that lists where every thread of a block was. 0 means no limit. */
 void set_time_limit(uint64_t milliseconds);
 
 struct GridStatistics {

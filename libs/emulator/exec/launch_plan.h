@@ -11,7 +11,7 @@ class TraceLog;
 
 namespace flashcore::emu {
 
-/** Some blocks of a grid, or clusters where it has them: `count` of them from `first`, each `step` further. */
+/** Selects blocks of a grid (or clusters): `count` of them from `first` in steps of `step`. */
 struct TracedBlocks {
   uint64_t first = 0, step = 1, count = 0;
   bool has(uint64_t block) const {
@@ -19,25 +19,25 @@ struct TracedBlocks {
   }
 };
 
-/** All that the blocks of one launch have in common. */
+/** Everything that the blocks of a launch share. */
 struct LaunchPlan {
   const Entry* entry = nullptr;
   const char* packed_arguments = nullptr;
   dim3 grid;
   dim3 block;
-  dim3 cluster = dim3(1, 1, 1);  // blocks that run side by side
-  bool cooperative = false;      // all blocks of the grid run side by side
-  unsigned resident = 1;         // blocks that a device of these limits would run at the same time
-  uint64_t grid_workspace = 0;   // where grid.sync() counts; 0: the launch is not cooperative
+  dim3 cluster = dim3(1, 1, 1);  // size of a cluster in blocks
+  bool cooperative = false;      // all blocks of the grid must run side by side
+  unsigned resident = 1;         // number of blocks that a device with these limits runs at the same time
+  uint64_t grid_workspace = 0;   // address of the word that grid.sync() counts in; 0: the launch is not cooperative
   unsigned dynamic_shared_bytes = 0;
   const Module* module = nullptr;
   void* library = nullptr;      // the module's dlopen handle
-  uint64_t module_serial = 0;         // never used twice, unlike the addresses
-  const ptx::Kernel* kernel = nullptr;  // of a module of PTX; null: the entry is a function of this process
-  uint64_t launch = 0;                  // counts launches of PTX, from 1
-  ptx::Profile* profile = nullptr;      // where its counts go, if a profile is made
-  ptx::TraceLog* trace = nullptr;       // where the steps of its blocks go, if they are written down
-  TracedBlocks traced;                  // the only ones that run then
+  uint64_t module_serial = 0;         // never reused, unlike addresses
+  const ptx::Kernel* kernel = nullptr;  // null unless the module is PTX; then the entry is a function of this process
+  uint64_t launch = 0;  // number of this PTX launch, from 1
+  ptx::Profile* profile = nullptr;  // null unless launches are counted
+  ptx::TraceLog* trace = nullptr;  // null unless launches are traced
+  TracedBlocks traced;  // if tracing, only these blocks run
 };
 
 }  // namespace flashcore::emu

@@ -1,4 +1,4 @@
-// Files behind loaded modules: unlinked right after loading, kept open so that addr2line can still read them.
+// The files of loaded modules. They are unlinked right after loading but kept open so that addr2line can read them.
 #pragma once
 #include <map>
 #include <mutex>
@@ -10,7 +10,7 @@ class ModuleFiles {
  public:
   void add(const std::string& path, int descriptor);
   void remove(const std::string& path);
-    /** A path under which another process can read the module that was loaded from `path`. */
+    /** A path under which another process can read the module loaded from `path`. */
   std::string readable_path(const std::string& path);
 
  private:

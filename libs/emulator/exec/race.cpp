@@ -24,7 +24,7 @@ void RaceDetector::note_reader(Cell& cell, const Access& now) {
   } else if (cell.reader.thread / 32 != now.thread / 32) {
     cell.reader_of_other_warp = now;
   } else if (!races(cell.reader, now)) {
-    cell.reader = now;  // a newer epoch of the same warp says more
+    cell.reader = now;  // a newer epoch of the same warp replaces the older one
   } else {
     cell.reader_of_same_warp = now;
   }

@@ -1,6 +1,6 @@
-// Finds data races in shared memory, in modules compiled with -fsanitize=thread (which calls us at every access).
-// Two accesses of different threads to one byte, at least one a write, are a race unless a barrier of the block, or a
-// meeting of the warp that both belong to, lies between them.
+// Finds data races in shared memory in modules compiled with -fsanitize=thread, which calls these functions at every
+// access. Two accesses by different threads to one byte, at least one of them a write, race unless they are separated
+// by a barrier of the block or by a meeting of a warp that both belong to.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -14,7 +14,7 @@ class Block;
 class RaceDetector {
  public:
   void begin_block(const SharedMemory& shared);
-    /** One access by the running fibre; ends the block with a RACE fault if it races with an earlier one. */
+  /** Records an access by the running fibre. Ends the block with a RACE fault if it races with an earlier access. */
   void access(Block& block, const char* address, unsigned bytes, bool is_write, const void* program_counter);
 
  private:
@@ -24,8 +24,8 @@ class RaceDetector {
     uint32_t thread = 0;
     const void* program_counter = nullptr;
   };
-  // Readers: any one, one of another warp, and another one of the first one's warp. Whoever writes next, one of them
-  // is somebody else, so three suffice to notice every unordered reader.
+  // Keeps three readers: any reader, one of another warp, and another lane of the first reader's warp. The next writer
+  // differs from at least one of them, so three are enough to notice every unordered reader.
   struct Cell {
     Access writer;
     Access reader;

@@ -1,4 +1,4 @@
-// The calls that kernels make (include/flashcore_emulator/abi.h), handed to the block of the running fibre.
+// The calls that kernels make (include/flashcore_emulator/abi.h). They are passed to the running fibre's block.
 #include <chrono>
 #include <cstring>
 

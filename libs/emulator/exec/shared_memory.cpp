@@ -18,11 +18,11 @@ extern "C" void* __tls_get_addr(size_t* module_and_offset);
 namespace flashcore::emu {
 
 namespace {
-// Where cvta.to.shared puts the two parts in the 32-bit window. Each starts at a multiple of 256 KB, so that address
-// arithmetic on low bits (swizzles) sees the alignment that the pointers have.
+// Positions of the two parts in the 32-bit window of cvta.to.shared. Each starts at a multiple of 256 KB, so that
+// arithmetic on low address bits (swizzles) sees the same alignment as in the pointers.
 constexpr unsigned STATIC_WINDOW = 0x00040000;
 constexpr unsigned DYNAMIC_WINDOW = 0x00080000;
-// A kernel may declare its dynamic part aligned up to this much; the part ends at the guard page as closely as it
+// Largest alignment that a kernel may declare for its dynamic part. The part ends as close to the guard page as this
 // allows.
 constexpr size_t DYNAMIC_ALIGNMENT = 128;
 }  // namespace

@@ -1,4 +1,4 @@
-// A block's shared memory: the static part is the module's thread-local storage, the dynamic part ends at a guard page.
+// A block's shared memory. The static part is the module's thread-local storage; the dynamic part ends at a guard page.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,8 +19,8 @@ struct Region {
 };
 
 /**
- * Static shared memory of a loaded module (a dlopen handle) in the calling OS thread; empty where it has none or the
- * platform cannot tell.
+ * Static shared memory of a loaded module (a dlopen handle) on the calling OS thread. Empty if the module has none or
+ * the platform cannot find it.
  */
 Region static_shared_of(void* library);
 
@@ -32,13 +32,13 @@ class SharedMemory {
 
   /** Poisons the shared memory for a new block. */
   void begin_block(const LaunchPlan& plan);
-  /** First byte changed beyond the dynamic part, in the slack before the guard page; null if none. */
+  /** First changed byte in the slack between the dynamic part and the guard page; null if none. */
   const char* overwritten_slack() const;
 
   const Region& static_part() const { return static_; }
   const Region& dynamic_part() const { return dynamic_; }
   bool contains(const void* pointer) const { return static_.contains(pointer) || dynamic_.contains(pointer); }
-  /** True for the pages around the dynamic part that must not be touched. */
+  /** True for the guard pages around the dynamic part. */
   bool is_guard(const void* address) const;
 
   unsigned address_of(const void* pointer) const;
@@ -47,10 +47,10 @@ class SharedMemory {
  private:
   char* mapping_ = nullptr;
   size_t mapping_bytes_ = 0;
-  char* end_ = nullptr;  // where the guard behind the dynamic part begins
+  char* end_ = nullptr;  // start of the guard behind the dynamic part
   Region static_;
   Region dynamic_;
-  uint64_t static_of_ = 0;  // serial of the module whose part static_ is
+  uint64_t static_of_ = 0;  // serial of the module that static_ belongs to
 };
 
 }  // namespace flashcore::emu

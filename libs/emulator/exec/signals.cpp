@@ -1,5 +1,5 @@
-// A fibre's bad access arrives as a signal. The handler only notes it and sends the fibre, on a fresh stack, to code
-// that may allocate and print: there the fault is described and the block abandoned.
+// A fibre's bad access raises a signal. The handler only records it and moves the fibre to a fresh stack, where code
+// that may allocate and print describes the fault and abandons the block.
 #include "signals.h"
 
 #include <dlfcn.h>
@@ -24,18 +24,21 @@ struct SignalNote {
   const void* address;
   const void* program_counter;
   bool has_address;
-  int write;  // 1 write, 0 read, -1 not known
+  int write;  // 1 write, 0 read, -1 unknown
 };
 thread_local SignalNote note;
-/** What lay on the stack of a fibre that was stopped at its time limit, from its top on: return addresses are among it. */
+/**
+ * Words from the stack of a fibre that was stopped at its time limit, from its stack pointer up. They include the
+ * return addresses.
+ */
 constexpr size_t KEPT_WORDS = 128;
 thread_local const void* kept_stack[KEPT_WORDS];
 thread_local size_t kept_words;
-/** Told once a block: told again, it would interrupt the code that describes where the threads stand. */
+/** The signal is handled once per block: a second one would interrupt the code that describes where the threads are. */
 thread_local bool is_told_of_time_limit;
 
 constexpr int TIME_LIMIT_SIGNAL = SIGUSR2;
-/** As a shell tells of SIGBUS. */
+/** The exit status with which a shell reports SIGBUS. */
 constexpr int CUT_SHORT = 128 + SIGBUS;
 constexpr int SIGNALS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, TIME_LIMIT_SIGNAL};
 struct sigaction previous_actions[64];
@@ -52,7 +55,7 @@ const void* program_counter_of(const ucontext_t* context) {
 #endif
 }
 
-/** Makes the interrupted fibre go on in `function` on an emptied stack. */
+/** Makes the interrupted fibre continue in `function` on an empty stack. */
 void redirect(ucontext_t* context, void (*function)(), char* stack_top) {
   const uintptr_t sp = reinterpret_cast<uintptr_t>(stack_top) & ~uintptr_t(15);
 #if defined(__linux__) && defined(__x86_64__)
@@ -71,7 +74,7 @@ void redirect(ucontext_t* context, void (*function)(), char* stack_top) {
 }
 
 #if defined(__aarch64__)
-/** For systems that give no syndrome (qemu-user): bit 22 of a load or store says load, but for sign-extending loads. */
+/** For systems that report no syndrome (qemu-user): bit 22 marks a load, except for sign-extending loads. */
 int is_store_instruction(uintptr_t program_counter) {
   uint32_t instruction;
   memcpy(&instruction, reinterpret_cast<const void*>(program_counter), sizeof instruction);
@@ -86,7 +89,7 @@ int was_write(const ucontext_t* context) {
 #if defined(__linux__) && defined(__x86_64__)
   return (context->uc_mcontext.gregs[REG_ERR] & 2) != 0;
 #elif defined(__linux__) && defined(__aarch64__)
-    // The kernel appends records; the one with the exception syndrome says in bit 6 (WnR) which it was.
+    // The kernel appends records. In the record with the exception syndrome, bit 6 (WnR) is set for a write.
   constexpr uint32_t ESR_MAGIC_NUMBER = 0x45535201;
   const auto* record = reinterpret_cast<const uint32_t*>(context->uc_mcontext.__reserved);
   while (record[0] != 0 && record[1] != 0) {
@@ -116,18 +119,18 @@ uintptr_t stack_pointer_of(const ucontext_t* context) {
 #endif
 }
 
-/** Before the fibre's stack is used for something else. */
+/** Copies the fibre's stack before it is reused. */
 void keep_stack(const ucontext_t* context, const char* stack_top) {
   kept_words = 0;
   const uintptr_t top = reinterpret_cast<uintptr_t>(stack_top);
   uintptr_t at = (stack_pointer_of(context) + sizeof(void*) - 1) & ~(sizeof(void*) - 1);
-  // A stack pointer that is none of this fibre's: it was interrupted on its way from one to the next.
+  // The stack pointer is not on this fibre's stack: the signal came during a switch between two fibres.
   if (at >= top || top - at > StackPool::STACK_BYTES) return;
   for (; at < top && kept_words < KEPT_WORDS; at += sizeof(void*))
     kept_stack[kept_words++] = *reinterpret_cast<const void* const*>(at);
 }
 
-/** Where the kernel itself stands: where it was interrupted, else where it called what was. */
+/** The address in the kernel's own code: the interrupted instruction, else the nearest return address on the stack. */
 const void* kernel_address(const Block& block) {
   Dl_info kernel, other;
   const void* const function = reinterpret_cast<const void*>(block.plan().entry->function);
@@ -208,13 +211,13 @@ void give_to_previous(int signal, siginfo_t* info, void* context) {
   if (previous.sa_flags & SA_SIGINFO) return previous.sa_sigaction(signal, info, context);
   if (previous.sa_handler == SIG_IGN) return;
   if (previous.sa_handler != SIG_DFL) return previous.sa_handler(signal);
-  // Returning runs the instruction again, now with the default action: the process ends as it would have.
+  // Returning runs the instruction again, now with the default action, so the process ends as it would have.
   ::signal(signal, SIG_DFL);
 }
 
 /**
- * Behind the end of a mapped file: only the module is one, and somebody has cut it short. Its code, its strings and
- * what unwinds its frames are gone, so that no fault of it can be told any more.
+ * An access behind the end of a mapped file: a module was truncated while it ran. Its code, strings and unwind tables
+ * may be gone, so the fault cannot be described.
  */
 [[noreturn]] void end_without_module() {
   static const char TEXT[] = "the kernel's module was cut short while it ran\n";
@@ -225,7 +228,7 @@ void give_to_previous(int signal, siginfo_t* info, void* context) {
 void on_signal(int signal, siginfo_t* info, void* context_pointer) {
   auto* context = static_cast<ucontext_t*>(context_pointer);
   ThreadState* thread = flashcore_emu_thread;
-  // Between two fibres there is nobody to stop; the signal comes again.
+  // Between two fibres nothing can be stopped; the signal is sent again.
   if (signal == TIME_LIMIT_SIGNAL && (!thread || is_told_of_time_limit)) return;
   if (!thread) return give_to_previous(signal, info, context_pointer);
   if (signal == SIGBUS && info->si_code == BUS_ADRERR) end_without_module();
@@ -234,7 +237,7 @@ void on_signal(int signal, siginfo_t* info, void* context_pointer) {
   note.address = info->si_addr;
   note.program_counter = program_counter_of(context);
 #if defined(__linux__) && defined(__x86_64__)
-  note.has_address = info->si_code != SI_KERNEL;  // a general-protection fault tells no address
+  note.has_address = info->si_code != SI_KERNEL;  // a general-protection fault reports no address
 #else
   note.has_address = true;
 #endif
@@ -242,9 +245,9 @@ void on_signal(int signal, siginfo_t* info, void* context_pointer) {
 #if defined(__linux__) && defined(__x86_64__)
   if (signal == SIGSEGV && !note.has_address) {
     const uint64_t address = effective_address(context);
-    note.has_address = !is_canonical(address);  // else the address is one that the processor takes: it was misaligned
+    note.has_address = !is_canonical(address);  // a canonical address means that the access was misaligned
     if (note.has_address) note.address = reinterpret_cast<const void*>(address);
-    note.write = -1;  // the error code of this fault does not say
+    note.write = -1;  // the error code of this fault does not tell reads from writes
   }
 #endif
   if (signal == TIME_LIMIT_SIGNAL) keep_stack(context, static_cast<Fibre*>(thread)->stack_top);

@@ -9,8 +9,8 @@ namespace flashcore::emu {
 
 namespace {
 constexpr size_t STACKS_PER_SLAB = 64;
-// Stacks lie whole pages apart, so the same depth in each falls on the same few cache sets. Starting each a little
-// lower spreads them: without it 128 fibres evict one another at every switch.
+// Stacks are whole pages apart, so the same depth in each maps to the same few cache sets. Starting each stack a little
+// lower spreads them; otherwise 128 fibres evict one another at every switch.
 constexpr size_t COLOURS = 32;
 constexpr size_t COLOUR_BYTES = 448;
 }  // namespace

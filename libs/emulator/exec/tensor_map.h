@@ -1,4 +1,4 @@
-// A CUtensorMap as this emulator writes it: what a tile of a tensor is, for the copy engine.
+// A CUtensorMap in this emulator's own format: it describes the tiles of a tensor to the copy engine.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -13,7 +13,7 @@ struct TensorMap {
   static constexpr uint32_t MAGIC = 0x70616d66;
   uint32_t magic = MAGIC;
   uint8_t rank = 0, element_bytes = 0;
-  uint8_t swizzle = 0;  // log2 of the 16-byte columns that change places: 0 none, 1, 2, 3 for 128 bytes
+  uint8_t swizzle = 0;  // log2 of the number of 16-byte columns that swizzling permutes: 0 none, 1, 2, 3 for 128 bytes
   uint8_t fill_nan = 0;
   uint64_t address = 0;
   uint64_t strides[TENSOR_MAP_RANK - 1] = {};  // bytes, from the second dimension on
@@ -26,7 +26,7 @@ struct TensorMap {
     for (int n = 1; n < rank; ++n) rows *= box[n];
     return rows;
   }
-  /** False if those bytes were not made by cuTensorMapEncodeTiled. */
+  /** Returns false if cuTensorMapEncodeTiled did not make these bytes. */
   static bool read(const void* from, TensorMap& map) {
     memcpy(&map, from, sizeof map);
     return map.magic == MAGIC;

@@ -1,5 +1,5 @@
-// A warp's meetings: shuffles, votes, matrix operations. Lanes meet when they do the same operation with the same mask;
-// each deposits a pointer and waits, the last computes for all and lets the others go.
+// A warp's meetings: shuffles, votes, matrix operations. Lanes meet when they do the same operation with the same mask.
+// Each deposits a pointer and waits; the last lane computes for all and releases the others.
 #pragma once
 #include <cstdint>
 
@@ -15,22 +15,22 @@ struct alignas(64) Meeting {
   unsigned mask = 0;
   unsigned arrived = 0;  // lanes; 0: the slot is free
 
-  /** The deposits once no more lanes are expected: null for those that take no part. */
+  /** Returns the deposits when no more lanes are expected; null for lanes that take no part. */
   void** complete();
 };
 
 struct Warp {
-  static constexpr unsigned MAX_MEETINGS = 32;  // masks of lanes that wait are disjoint or differ: never more
+  static constexpr unsigned MAX_MEETINGS = 32;  // masks of waiting lanes are disjoint or differ: never more
 
   Block* block = nullptr;
   Fibre* lanes = nullptr;  // the fibre of lane 0; the others follow
   unsigned existing = 0;  // lanes that the block has in this warp
-  unsigned live = 0;  // of those, lanes that have not exited
-  uint32_t epoch = 1;  // counts meetings: what lies between two of them is ordered
+  unsigned live = 0;  // of the existing lanes, those that have not exited
+  uint32_t epoch = 1;  // counts meetings; accesses on different sides of a meeting are ordered
   unsigned meetings_in_use = 0;
   Meeting meetings[MAX_MEETINGS];
 
-  /** The open meeting of this operation and mask, or a free slot for it. */
+  /** The open meeting for this operation and mask, or a free slot. */
   unsigned find_or_open(int operation, unsigned mask);
 
  private:

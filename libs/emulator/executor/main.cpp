@@ -1,5 +1,5 @@
-// The process in which a candidate's code runs: it loads a driver library and calls its functions as frames on a pipe
-// say, and knows nothing else. Whatever a candidate does in here, its runner trusts no byte of it
+// The process in which a candidate's code runs. It loads a driver library and calls its functions as frames on a pipe
+// request, and knows nothing else. Its runner trusts no byte from it, whatever a candidate does here
 // (apps/runner/worker/driver/remote-library.ts is the other side).
 //
 //   executor <driver library> <request descriptor> <reply descriptor> <memory descriptor> <memory bytes>
@@ -23,13 +23,13 @@ constexpr int MAX_ARGUMENTS = 12;
 constexpr size_t CONFIG_BYTES = 56, CONFIG_ATTRIBUTES = 40;  // of CUlaunchConfig (cuda.h)
 
 enum class Kind : uint8_t {
-  Value = 0,       // the number itself
-  Out = 1,         // eight bytes that the function writes
+  Value = 0,       // a number, passed as it is
+  Out = 1,         // the function writes eight bytes here
   Memory = 2,      // an offset in the shared memory
   Null = 3,
-  Parameters = 4,  // an offset: a count in 64 bytes, then so many arguments of a kernel, 128 bytes each
-  Text = 5,        // a text that the function gives, copied to this offset
-  Config = 6,      // an offset: a CUlaunchConfig, its attributes behind it
+  Parameters = 4,  // an offset: a 64-byte count, then the kernel's arguments, 128 bytes each
+  Text = 5,        // the function returns a text, which is copied to this offset
+  Config = 6,      // an offset: a CUlaunchConfig followed by its attributes
 };
 
 struct Request {
@@ -78,13 +78,15 @@ bool write_all(int descriptor, const void* from, size_t bytes) {
 using Function = int (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                          uint64_t, uint64_t, uint64_t, uint64_t);
 
-/** All parameters of the driver's functions are integers and pointers: more of them than it takes do no harm. */
+/**
+ * All driver functions take only integers and pointers, so passing more arguments than a function takes is harmless.
+ */
 Reply call(void* library, const Request& request, char* memory) {
   Reply reply{REPLY_MAGIC, request.sequence, 0, 0, 0, 0, 0};
   const auto function = reinterpret_cast<Function>(dlsym(library, request.name));
   if (!function) return reply;
   reply.found = 1;
-  if (request.count == 0 && request.unused == 1) return reply;  // only whether it is there
+  if (request.count == 0 && request.unused == 1) return reply;  // asks only whether the function exists
   uint64_t values[MAX_ARGUMENTS + 1] = {};
   std::vector<void*> parameters;
   const char* text = nullptr;
@@ -126,7 +128,8 @@ Reply call(void* library, const Request& request, char* memory) {
 
 int main(int count, char** arguments) {
   if (count < 2) return 2;
-  // It ends with the process that started it, and is alone in its group: a signal to that group reaches nobody else.
+  // This process ends with its parent and has a process group of its own, so a signal to that group reaches nothing
+  // else.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   setpgid(0, 0);
   void* library = dlopen(arguments[1], RTLD_NOW);
@@ -134,7 +137,7 @@ int main(int count, char** arguments) {
     fprintf(stderr, "%s\n", dlerror());
     return 2;
   }
-  if (count < 6) return 0;  // tried out: it starts, and the library loads
+  if (count < 6) return 0;  // a trial start: the process runs and the library loads
   const int requests = atoi(arguments[2]);
   const int replies = atoi(arguments[3]);
   const size_t bytes = strtoull(arguments[5], nullptr, 10);
@@ -150,6 +153,6 @@ int main(int count, char** arguments) {
     const Reply reply = call(library, request, memory);
     if (!write_all(replies, &reply, sizeof reply)) return 0;
   }
-  // Without destructors: they would be a candidate's.
+  // Skip destructors: they would be a candidate's code.
   _exit(0);
 }

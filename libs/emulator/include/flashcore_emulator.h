@@ -1,6 +1,6 @@
-// The first include of every emulated kernel: what nvcc knows without being told.
+// The first include of every emulated kernel: everything that nvcc provides without an include.
 #pragma once
-// Standard headers first: some of them use names that CUDA defines as macros.
+// Standard headers come first because some use names that CUDA defines as macros.
 #include <algorithm>
 #include <cassert>
 #include <cfloat>
@@ -33,7 +33,7 @@
 #define __CUDA_ARCH__ 890
 #define __CUDACC__ 1
 
-// The module's description: one translation unit is one module.
+// Describes the module; one translation unit is one module.
 extern "C" __attribute__((visibility("default"))) flashcore::emu::Module flashcore_emu_module;
 flashcore::emu::Module flashcore_emu_module = {FLASHCORE_EMULATOR_ABI,
 #if defined(FLASHCORE_INSTRUMENTED)

@@ -1,7 +1,7 @@
 // nvcuda::wmma: fragments of half or bf16 operands with float or half accumulators, shapes m16n16k16, m32n8k16,
-// m8n32k16. How elements are spread over the lanes is not specified by CUDA. Operands: lane i holds the i-th 32nd of
-// the matrix in row order, twice (num_elements is 16, as on hardware). Accumulators m16n16: as sm_80 and sm_89 spread
-// them.
+// m8n32k16. CUDA does not specify how elements are spread over the lanes. For operands, lane i holds the i-th 32nd of
+// the matrix in row order, twice (num_elements is 16, as on hardware). Accumulators of m16n16 are spread as on sm_80
+// and sm_89.
 #pragma once
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
@@ -60,7 +60,7 @@ class fragment {
   using element_type = T;
   using storage_element_type = T;
   static constexpr int ROWS = E::ROWS, COLS = E::COLS;
-  static constexpr int DISTINCT = ROWS * COLS / 32;  // elements of the matrix a lane holds
+  static constexpr int DISTINCT = ROWS * COLS / 32;  // matrix elements that a lane holds
   static constexpr int COPIES = !IS_ACCUMULATOR && DISTINCT <= 8 ? 2 : 1;
   static constexpr int num_elements = DISTINCT * COPIES;
   static constexpr int num_storage_elements = num_elements;
@@ -87,7 +87,7 @@ struct MemoryDeposit {
   bool row_major;
 };
 
-/** The whole matrix in row order, as the lanes hold it. */
+/** Collects the whole matrix in row order from the lanes. */
 template <class Fragment, class Pointer>
 __attribute__((noinline)) void load_for_all(MemoryDeposit<Fragment, Pointer>* const* lanes) {
   require_whole_warp(reinterpret_cast<void* const*>(lanes), "load_matrix_sync needs all 32 lanes of the warp");
@@ -95,7 +95,7 @@ __attribute__((noinline)) void load_for_all(MemoryDeposit<Fragment, Pointer>* co
   const MemoryDeposit<Fragment, Pointer>& how = *lanes[0];
   check_aligned<16>(how.memory, false);
   if (how.row_major && !Fragment::IS_ACCUMULATOR && Fragment::COLS % Fragment::DISTINCT == 0) {
-    for (int lane = 0; lane < 32; ++lane) {  // a lane's share is a piece of one row
+    for (int lane = 0; lane < 32; ++lane) {  // each lane holds a piece of one row
       T* to = lanes[lane]->fragment->x;
       memcpy(static_cast<void*>(to), how.memory + Fragment::row_of(lane, 0) * how.stride + Fragment::col_of(lane, 0),
              Fragment::DISTINCT * sizeof(T));
@@ -147,7 +147,7 @@ struct RowVector {
   typedef float type __attribute__((vector_size(4 * COLS)));
 };
 
-/** Elements i and i + 1 of a lane, i even, are neighbours in a row of floats. */
+/** Elements i and i + 1 of a lane (i even) are neighbors in a row of floats. */
 template <class Accumulator>
 constexpr bool in_pairs = Accumulator::ROWS == 16 && std::is_same_v<typename Accumulator::element_type, float>;
 

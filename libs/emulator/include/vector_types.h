@@ -1,11 +1,11 @@
-// CUDA's built-in vector types, and a check that no access to one is misaligned.
-// A GPU refuses a 16-byte access to an address that is not a multiple of 16; a CPU does not. So copying a vector
-// type tests its address: for a local variable the compiler knows the answer and the test disappears.
+// CUDA's built-in vector types, with a check that every access is aligned. A GPU refuses a 16-byte access to an address
+// that is not a multiple of 16; a CPU does not. Copying a vector type therefore tests its address. For a local variable
+// the compiler knows the answer and removes the test.
 #pragma once
 #include <cstdint>
 
 #if defined(__clang__)
-__attribute__((nomerge))  // each check keeps its own call, and so its own line
+__attribute__((nomerge))  // each check keeps a separate call and so its own line
 #endif
 extern "C" [[noreturn]] void flashcore_emu_misaligned(const void* address, unsigned alignment, int is_write);
 
@@ -18,7 +18,7 @@ extern "C" [[noreturn]] void flashcore_emu_misaligned(const void* address, unsig
 #endif
 
 #if defined(FLASHCORE_INSTRUMENTED)
-// Compilers do not instrument the copies below themselves, or not all of them.
+// Compilers do not instrument all of the copies below.
 extern "C" void __tsan_read_range(void* address, unsigned long bytes);
 extern "C" void __tsan_write_range(void* address, unsigned long bytes);
 #define FLASHCORE_NOTE_COPY(FROM, TO, BYTES)                                   \
@@ -33,7 +33,7 @@ namespace flashcore::emu {
 template <unsigned ALIGNMENT>
 inline __attribute__((always_inline)) void check_aligned(const void* address, bool is_write) {
 #if defined(__clang__)
-  __asm__("" : "+r"(address));  // clang believes the type's alignment and would fold the test away
+  __asm__("" : "+r"(address));  // clang trusts the type's alignment and would remove the test
 #endif
   if (__builtin_expect((reinterpret_cast<uintptr_t>(address) & (ALIGNMENT - 1)) != 0, 0))
     flashcore_emu_misaligned(address, ALIGNMENT, is_write);
@@ -41,7 +41,7 @@ inline __attribute__((always_inline)) void check_aligned(const void* address, bo
 
 }  // namespace flashcore::emu
 
-// Copying checks both addresses; the rest is what an aggregate of the same members would do.
+// Copying checks both addresses; otherwise the type behaves like an aggregate with the same members.
 #define FLASHCORE_CHECKED_COPY(TYPE, ALIGNMENT)                              \
   TYPE() = default;                                                          \
   inline __attribute__((always_inline)) TYPE(const TYPE& other) {            \

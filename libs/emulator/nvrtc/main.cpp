@@ -1,9 +1,9 @@
-// NVIDIA's run-time compiler as a program, for hosts that have libnvrtc and no nvcc.
+// NVIDIA's run-time compiler as a program, for hosts that have libnvrtc but no nvcc.
 //
-//   nvrtc <folder of libnvrtc> --version                           its release, and the architectures that it knows
+//   nvrtc <folder of libnvrtc> --version                           prints its release and the architectures it knows
 //   nvrtc <folder of libnvrtc> <option>... -o <file.ptx> <file.cu>
 //
-// Options are NVRTC's own, and go to it as they are. What it and its ptxas say goes to the standard error.
+// Options are passed to NVRTC unchanged. Messages of NVRTC and its ptxas go to standard error.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int DOES_NOT_COMPILE = 1, NOT_USABLE = 3;
 
-// Of nvrtc.h, which a host with the library alone need not have.
+// Copied from nvrtc.h, because a host that has only the library lacks the header.
 using Program = void*;
 struct Nvrtc {
   int (*create)(Program*, const char* source, const char* name, int headers, const char* const*, const char* const*);
@@ -39,7 +39,7 @@ struct Nvrtc {
   exit(NOT_USABLE);
 }
 
-/** Files "<stem>.so", "<stem>.so.13" … of a folder, those with the longest version first. */
+/** Files "<stem>.so", "<stem>.so.13" … of a folder, longest version first. */
 std::vector<std::string> libraries(const std::string& folder, const std::string& stem) {
   std::vector<std::string> found;
   DIR* all = opendir(folder.c_str());
@@ -56,7 +56,7 @@ std::vector<std::string> libraries(const std::string& folder, const std::string&
 }
 
 Nvrtc load(const std::string& folder) {
-  // NVRTC opens this one by its bare name, and finds it beside itself only where the loader looks there.
+  // NVRTC opens this library by its bare name, which the loader may not find next to libnvrtc.
   for (const std::string& path : libraries(folder, "libnvrtc-builtins")) dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   void* library = nullptr;
   for (const std::string& path : libraries(folder, "libnvrtc"))
@@ -112,7 +112,7 @@ Compiled compile(const Nvrtc& nvrtc, const std::string& source, const char* name
   return compiled;
 }
 
-/** "V13.0.88", as its PTX says, and "sm_75" … a line each. */
+/** Prints "V13.0.88", the version from its PTX, then "sm_75" and the other architectures, one per line. */
 int describe(const Nvrtc& nvrtc) {
   const Compiled empty = compile(nvrtc, "extern \"C\" __global__ void empty() {}", "empty.cu", {});
   const size_t at = empty.ptx.find(", V");

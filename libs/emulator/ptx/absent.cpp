@@ -1,4 +1,4 @@
-// Stands for the PTX engine in a library that is built without it: PTX is refused when it is loaded.
+// Replaces the PTX engine in a library that is built without it: loading PTX is refused.
 #include "cluster.h"
 #include "counters.h"
 #include "loaded.h"

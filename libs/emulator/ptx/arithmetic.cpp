@@ -1,5 +1,5 @@
-// Arithmetic, logic, comparisons and conversions: a loop over 32 lanes each, which the compiler makes vectors of. A
-// translation unit of its own, compiled beside engine.cpp.
+// Arithmetic, logic, comparisons and conversions. Each is a loop over 32 lanes that the compiler vectorizes. This is a
+// separate translation unit, compiled next to engine.cpp.
 #include "arithmetic/comparisons.h"
 #include "arithmetic/conversions.h"
 #include "arithmetic/floats.h"
@@ -24,7 +24,7 @@ Table make_table() {
   return t;
 }
 
-/** The name under which an operation stands in the table: without what changes nothing here. */
+/** The operation's name in the table, without the modifiers that make no difference here. */
 std::string key_of(const Statement& s) {
   std::string key = s.op;
   const bool conversion = s.op == "cvt";
@@ -77,13 +77,13 @@ bool lower_arithmetic(Lowering& l, Ins& ins) {
     ins.count = 0;
   }
   if (s.op == "cvt" && s.mods.size() == 2) {
-    // The table's are of registers as wide as the types.
+    // The table's conversions need registers exactly as wide as the types.
     const bool fits = found != table.end() && fits_registers(l, found->second);
     if (!fits && lower_integer_conversion(l, ins)) return true;
   }
   if (found == table.end()) return false;
   const std::string& type = s.mods.back();
-  if (has(s, "ftz") && type.rfind("f16", 0) == 0 && s.op != "ex2") return false;  // seldom.cpp
+  if (has(s, "ftz") && type.rfind("f16", 0) == 0 && s.op != "ex2") return false;  // handled by seldom.cpp
   const bool to_unit = has(s, "sat") && s.op != "cvt";
   if (to_unit && type[0] != 'f') return false;
   const Operation& op = found->second;
@@ -107,7 +107,7 @@ bool lower_arithmetic(Lowering& l, Ins& ins) {
   if (s.op == "lop3") ins.imm = s.operands[4].value;
   if (s.op == "bfi") l.extra(ins).d.push_back(l.slot(s.operands[4], 4));
   if (to_unit) saturate_result(l, ins, type.rfind("f16", 0) == 0 ? 2 : op.bytes[0], type == "f16x2" ? 2 : 1);
-  // Addition and its like flush by the processor's mode; these only choose.
+  // The processor's mode flushes results of additions and similar operations; these four only select or change bits.
   if (has(s, "ftz") && type == "f32" && (s.op == "min" || s.op == "max" || s.op == "neg" || s.op == "abs"))
     flush_result(l, ins);
   return true;

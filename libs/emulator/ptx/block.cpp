@@ -23,7 +23,7 @@ void fill_slot(char* registers, const Kernel::Constant& constant) {
     const uint32_t all = constant.bits ? ALL : 0;
     memcpy(slot, &all, 4);
   }
-  // Registers of 128 bits are declared, and no instruction has a handler for them.
+  // A register of 128 bits may be declared, but no instruction has a handler for it.
   const unsigned bytes = std::min<unsigned>(constant.bytes, sizeof constant.bits);
   for (int lane = 0; lane < LANES && bytes; ++lane) memcpy(slot + lane * constant.bytes, &constant.bits, bytes);
 }
@@ -116,14 +116,14 @@ void BlockRun::fill_specials(Warp& w, bool first_block) {
       uniform(plan_->dynamic_shared_bytes);
     else if (name == "%total_smem_size")
       uniform(shared_bytes);
-    else if (name == "%envreg1")  // of cooperative launches, where cooperative_groups.h looks for it
+    else if (name == "%envreg1")  // cooperative_groups.h looks here for the workspace of a cooperative launch
       uniform(static_cast<unsigned>(plan_->grid_workspace >> 32));
     else if (name == "%envreg2")
       uniform(static_cast<unsigned>(plan_->grid_workspace));
     else if (cluster->fill_special(name, rank, slot, w))
       continue;
     else
-      uniform(0);  // %smid, %gridid …: one of each
+      uniform(0);  // %smid, %gridid … always have the same value
   }
 }
 
@@ -214,7 +214,7 @@ bool BlockRun::step() {
     else
       while (i) i = i->fn(w, i);
     spins = spins && w.looked && w.yielded;
-    if (shadow && w.yielded) shadow->end();  // it may loop for what nobody has written
+    if (shadow && w.yielded) shadow->end();  // it may be looping on unwritten memory
   }
   return went_on;
 }
@@ -232,7 +232,8 @@ unsigned BlockRun::live_threads() const {
   return live;
 }
 
-// Whether lanes of this warp wait at the barrier in another line: warps may come to it by their own ways, lanes not.
+// True if lanes of this warp wait at the barrier in another line. Different warps may reach it from different lines;
+// lanes of one warp may not.
 bool BlockRun::waits_elsewhere(const Warp& w, const Ins* i, unsigned id) const {
   return std::any_of(w.others.begin(), w.others.end(), [&](const Split& split) {
     return split.state == SplitState::AtBarrier && split.barrier == id && split.pc != i &&
@@ -248,7 +249,7 @@ void BlockRun::arrive(Warp& w, const Ins* i, unsigned id, unsigned expected, uin
     barrier.truths = 0;
     barrier.voters = 0;
   } else if (barrier.expected != expected || waits_elsewhere(w, i, id)) {
-    // The lanes wait where they are, so that the report tells of them too.
+    // Record that the lanes wait here, so that the report lists them too.
     w.others.push_back({i, lanes, SplitState::AtBarrier, id, 0});
     deadlock("divergent barrier: threads of one block came to different __syncthreads()");
   }
@@ -266,7 +267,7 @@ void BlockRun::complete_if_full(unsigned id) {
   const unsigned wanted = barrier.expected ? barrier.expected : live_threads();
   if (barrier.arrived < wanted) return;
   ++counters_.barriers;
-  // The whole block is ordered, unless somebody has gone on and written ahead of it.
+  // The barrier orders the whole block unless a warp that did not wait has already written past it.
   const bool orders_some = shadow && shadow->wrote_ahead(id);
   if (!orders_some) ++epoch;
   for (Warp& w : warps_)
@@ -296,7 +297,7 @@ void BlockRun::complete_barriers_after_exit() {
 }
 
 void BlockRun::deadlock(const char* headline) {
-  if (shadow) shadow->end();  // what nobody has written may be what they wait for
+  if (shadow) shadow->end();  // unwritten memory may be what they wait for
   Fault fault;
   fault.kind = "DEADLOCK";
   fault.error = CUDA_ERROR_LAUNCH_TIMEOUT;

@@ -1,4 +1,5 @@
-// A block in flight: its warps, its shared memory, its barriers. A block is data: it can stand still anywhere.
+// A block in flight: its warps, its shared memory, its barriers. All of its state is data, so it can pause at any
+// instruction.
 #pragma once
 #include <array>
 #include <memory>
@@ -17,22 +18,22 @@ class Counters;
 class Cluster;
 struct RecentOperands;
 
-/** A cp.async that was issued and not yet carried out, of the lanes that are left. */
+/** A cp.async that was issued, for the lanes whose copies have not been carried out yet. */
 struct Copy {
   uint32_t mask;
   unsigned warp;
   uint8_t bytes;
-  bool whole;  // all bytes come from memory: no zeros
+  bool whole;  // all bytes come from memory: no zeros are filled in
   const Ins* ins;
   uint32_t to[LANES];
   uint64_t from[LANES];
   uint8_t source_bytes[LANES];
   uint32_t group[LANES];
-  uint64_t number;  // of the block's copies
+  uint64_t number;  // number of this copy within the block
 };
 
 struct BlockBarrier {
-  unsigned arrived = 0, expected = 0;  // threads; expected 0: all that live
+  unsigned arrived = 0, expected = 0;  // threads; expected 0: all live threads
   int truths = 0;                      // of bar.red
   unsigned voters = 0;
 };
@@ -41,18 +42,18 @@ struct RunCounters {
   uint64_t blocks = 0, barriers = 0;
 };
 
-/** A block of a PTX kernel; after it has ended, another one. */
+/** A block of a PTX kernel. After one block has ended, the object runs another. */
 class BlockRun {
  public:
   BlockRun();
   ~BlockRun();
-  /** The block's threads stand at the kernel's first instruction. */
+  /** Places the block's threads at the kernel's first instruction. */
   void begin(const LaunchPlan& plan, uint3 index, Cluster& cluster, unsigned rank);
   bool alive() const;
-  /** Each warp goes as far as it can. False if none could go on. Errors: Fault. */
+  /** Runs each warp as far as it can go. Returns false if none could go on. Errors: Fault. */
   bool step();
   void finish();
-  /** After a fault the next block starts from nothing. */
+  /** After a fault the next block starts with fresh state. */
   void abandon() { attached_ = 0; }
   const RunCounters& counters() const { return counters_; }
   [[noreturn]] void deadlock(const char* headline);
@@ -68,7 +69,7 @@ class BlockRun {
   char* shared = nullptr;
   uint32_t shared_bytes = 0;
   char* local = nullptr;
-  uint64_t local_bytes = 0;  // of a thread
+  uint64_t local_bytes = 0;  // per thread
   const char* parameters = nullptr;
   uint32_t parameter_bytes = 0;
   struct Range {
@@ -77,19 +78,19 @@ class BlockRun {
   std::vector<Range> ranges;  // by Ins::cache
   std::vector<Copy> copies;
   uint64_t copies_issued = 0;
-  std::vector<std::array<uint32_t, LANES>> open_groups;  // of cp.async, by warp
+  std::vector<std::array<uint32_t, LANES>> open_groups;  // open groups of cp.async, by warp
   std::array<BlockBarrier, 16> barriers;
-  Shadow* shadow = nullptr;      // when races are looked for
-  Counters* observed = nullptr;  // when a profile is made
-  uint32_t epoch = 1;            // counts barriers of the whole block, for races
-  bool spins = false;  // in the latest step every warp that went on looked at what others write, again and again
+  Shadow* shadow = nullptr;      // null unless the run looks for races
+  Counters* observed = nullptr;  // null unless launches are counted
+  uint32_t epoch = 1;            // number of barriers of the whole block, for the race check
+  bool spins = false;  // in the latest step every warp that ran only polled memory that others write
   Cluster* cluster = nullptr;
-  unsigned rank = 0;  // in the cluster
+  unsigned rank = 0;  // within the cluster
   Mbarriers mbarriers;
   std::vector<Products> products;  // by warp
-  std::unique_ptr<RecentOperands> recent;  // of products
+  std::unique_ptr<RecentOperands> recent;  // operands of recent products
 
-  /** Lanes arrive; completes the barrier if they were the last. */
+  /** Lanes arrive at the barrier. Completes it if they were the last. */
   void arrive(Warp& w, const Ins* i, unsigned id, unsigned expected, uint32_t lanes, uint32_t truths, bool waits);
   void complete_if_full(unsigned id);
   void complete_barriers_after_exit();
@@ -100,9 +101,9 @@ class BlockRun {
   void attach();
   bool waits_elsewhere(const Warp& w, const Ins* i, unsigned id) const;
 
-  /** Those that change from block to block; in the first block of a launch all. */
+  /** Sets the special registers that change from block to block; in a launch's first block sets all of them. */
   void fill_specials(Warp& w, bool first_block);
-  /** Adds where each thread stands. */
+  /** Adds each thread's place to the fault. */
   void describe_threads(Fault& fault) const;
 
   const LaunchPlan* plan_ = nullptr;

@@ -1,5 +1,5 @@
-// The bulk copy engine of sm_90: rows of bytes, and tiles by a tensor map. Copies to shared memory land when somebody
-// waits for the barrier that they count in at; copies to device memory are made at once.
+// The bulk copy engine of sm_90: rows of bytes, and tiles described by a tensor map. A copy to shared memory is carried
+// out when a thread waits for the mbarrier that counts its bytes. A copy to device memory is carried out at once.
 #include <algorithm>
 #include <utility>
 
@@ -13,12 +13,12 @@ namespace {
 
 constexpr unsigned TILE_ALIGNMENT = 128, BULK_ALIGNMENT = 16;
 
-/** In 16-byte columns: those of a row change places with the row's number, taken from the address itself. */
+/** Permutes the 16-byte columns of a row. The row's number comes from the address itself. */
 inline uint32_t swizzled(uint32_t address, unsigned mode) {
   return address ^ ((address >> 7 & ((1u << mode) - 1)) << 4);
 }
 
-/** visit(row of the box, its place in device memory, first byte and number of bytes that lie in the tensor). */
+/** Calls visit(row of the box, its place in device memory, first byte, number of bytes inside the tensor). */
 template <class Visit>
 void each_row(const TensorMap& map, const int32_t* at, const Visit& visit) {
   const int64_t first = at[0], last = first + map.box[0];
@@ -74,7 +74,7 @@ TensorMap map_at(Warp& w, const Ins* i, unsigned lane, const Ins& operand, size_
   return map;
 }
 
-/** Faults where what the tile reads or writes is not all in device memory. */
+/** Faults if the tile reads or writes anything outside device memory. */
 void check_rows(Warp& w, const Ins& tensor, unsigned lane, const TensorMap& map, const int32_t* at, Access access) {
   Ins device = tensor;
   device.space = GLOBAL_SPACE;
@@ -83,7 +83,7 @@ void check_rows(Warp& w, const Ins& tensor, unsigned lane, const TensorMap& map,
   });
 }
 
-/** addresses: to, tensor or source, barrier. b: the mask of blocks that get it, or NO_SLOT. */
+/** addresses: destination, tensor or source, barrier. b: mask of the receiving blocks, or NO_SLOT. */
 void start(Warp& w, const Ins* i, unsigned lane, BulkCopy copy, unsigned alignment) {
   const Ins& to = i->extra->addresses[0];
   const Ins& at = i->extra->addresses[2];
@@ -210,13 +210,13 @@ const Ins* store_bulk(Warp& w, const Ins* i) {
 
 const Ins* no_prefetch(Warp&, const Ins* i) { return i + 1; }
 
-// Stores have been made already: groups matter to the race check only.
+// Stores have already been carried out; groups matter only to the race check.
 const Ins* commit_stores(Warp& w, const Ins* i) {
   if (!w.block->shadow) return i + 1;
   return each_active(w, i, [&](unsigned lane) { w.block->shadow->commit_bulk_stores(w, lane); });
 }
 
-/** imm: groups that may still be read. */
+/** imm: number of groups that may still be reading. */
 const Ins* wait_for_stores(Warp& w, const Ins* i) {
   if (!w.block->shadow) return i + 1;
   return each_active(

@@ -1,15 +1,15 @@
-// Functions that a kernel calls: their bodies are put where they are called.
+// Inlines the functions that a kernel calls.
 #pragma once
 #include "program.h"
 
 namespace flashcore::emu::ptx {
 
-/** Where the n-th of Program::callable is: an address that no data is at. */
+/** The address of the n-th function of Program::callable. No data is at this address. */
 uint64_t function_address(size_t n);
 
 /**
- * The entry without calls of the program's own functions. A call by address becomes a choice among those whose address
- * is taken and that fit it. What calls itself stays a call: a finding for who comes there.
+ * Returns the entry with all calls to the program's own functions inlined. A call by address becomes a choice among the
+ * matching functions whose address is taken. A recursive call stays a call; a thread that reaches it gets a finding.
  */
 Function with_calls_inlined(const Program& program, const Function& entry);
 

@@ -115,7 +115,7 @@ SharedPlace shared_place(Warp& w, const Ins* i, unsigned lane, uint64_t address,
     fault.message = "named an address outside of shared memory where one of shared memory is wanted";
     w.fail(i, lane, std::move(fault));
   }
-  // Checked, and neither a read nor a write to who looks for races.
+  // The address is checked, but the race check sees neither a read nor a write.
   Shadow* const shadow = w.block->shadow;
   w.block->shadow = nullptr;
   resolve_one(w, i, lane, address, bytes, alignment, Access::ReadWrite);
@@ -179,13 +179,14 @@ ClusterRun::Step ClusterRun::step(InFlight& each) {
   for (unsigned rank = 0; rank < each.cluster.size(); ++rank)
     step.went_on |= each.blocks[rank]->mbarriers.land_all(*each.blocks[rank]);
   step.spins = false;
-  // Nobody outside of a cluster can end what its blocks wait for: who waits for others looks again and again.
+  // Nothing outside a cluster can end a wait of its blocks; code that waits for other blocks polls memory instead.
   if (!step.went_on) waiting->deadlock("all threads of the block wait and none can go on");
   return step;
 }
 
 void ClusterRun::run_to_the_end(const LaunchPlan& plan, const NextCluster& next, unsigned at_once, unsigned most) {
-  // After so many rounds in which every warp only looked at memory, they may wait for blocks that have not begun.
+  // After this many rounds in which every warp only polled memory, the warps may be waiting for blocks that have not
+  // begun.
   constexpr unsigned ROUNDS_TO_OTHERS = 4;
   const FlushSubnormals flush(plan.kernel->flush_subnormals);
   uint3 index;
@@ -213,7 +214,7 @@ void ClusterRun::run_to_the_end(const LaunchPlan& plan, const NextCluster& next,
     }
     spinning = all_spin ? spinning + 1 : 0;
     if (running_ == 0) continue;
-    // Whoever waits for a block that has faulted would wait forever.
+    // A block that waits for a faulted block would wait forever.
     if (faulted_->load(std::memory_order_relaxed)) throw Fault();
     if (std::chrono::steady_clock::now() > deadline_) current_->fail_at_deadline();
   }
@@ -251,7 +252,7 @@ const Ins* cluster_wait(Warp& w, const Ins* i) {
   return w.mask ? w.go_on_at(i + 1) : w.pick();
 }
 
-/** imm: the window that a generic address has; b: the rank. */
+/** imm: the window of a generic address; b: the rank. */
 template <class T>
 const Ins* map_address(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);

@@ -1,5 +1,5 @@
-// Blocks that run side by side and reach into each other's shared memory (sm_90). A launch without clusters has one
-// block in each.
+// Blocks that run side by side and access each other's shared memory (sm_90). A launch without clusters has one block
+// in each cluster.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace flashcore::emu::ptx {
 
-// Above the 24 bits of an offset in shared memory: the rank of the block, from 1; 0: the thread's own.
+// Bits above the 24 of an offset in shared memory: the block's rank plus 1, or 0 for the thread's own block.
 constexpr unsigned RANK_SHIFT = 24;
 constexpr uint32_t SHARED_OFFSET_MASK = (1u << RANK_SHIFT) - 1;
 
@@ -23,16 +23,16 @@ class Cluster {
   unsigned size() const { return static_cast<unsigned>(blocks_.size()); }
   BlockRun& block(unsigned rank) const { return *blocks_[rank]; }
   /**
-   * Whose shared memory an offset means; the rank is taken out of it. An offset that names no block of the cluster stays
-   * as it is: nobody's. Faults where that block has ended.
+   * Returns the block whose shared memory an offset names, and removes the rank from the offset. If the offset names no
+   * block of the cluster it stays as it is and belongs to none. Faults if that block has ended.
    */
   BlockRun& owner(Warp& w, const Ins* i, unsigned lane, uint32_t& offset) const;
-  /** False if it is no special register of clusters. */
+  /** Returns false if `name` is not a special register of clusters. */
   bool fill_special(const std::string& name, unsigned rank, uint32_t slot, Warp& w) const;
 
-  /** barrier.cluster: lanes arrive. */
+  /** barrier.cluster.arrive for these lanes. */
   void arrive(Warp& w, uint32_t lanes);
-  /** Who of the lanes need not wait. */
+  /** The lanes that need not wait. */
   uint32_t passed(Warp& w, const Ins* i, uint32_t lanes);
   /** Ends the phase if all live threads have arrived. */
   void complete_if_full();
@@ -42,43 +42,45 @@ class Cluster {
   uint3 index_{};
   std::vector<BlockRun*> blocks_;
   uint32_t phase_ = 1;
-  bool arrived_ = false;  // somebody, in this phase
-  /** The phase in which a lane has arrived without waiting since, by rank and warp; 0: none. */
+  bool arrived_ = false;  // a lane arrived in this phase
+  /** The phase in which a lane arrived and has not waited yet, by rank and warp; 0: none. */
   std::vector<std::vector<std::array<uint32_t, LANES>>> arrivals_;
 };
 
-/** A place in the shared memory of a block of the cluster. */
+/** An address in the shared memory of a block of the cluster. */
 struct SharedPlace {
   BlockRun* block;
   uint32_t offset;
 };
 
-/** What the hardware leaves undefined. */
+/** Raises the fault of a use that the hardware leaves undefined. */
 [[noreturn]] void misused(Warp& w, const Ins* i, unsigned lane, const char* kind, const std::string& message);
 
-/** Where a lane's address points, which has to be shared memory, so many bytes of it, aligned. Faults otherwise. */
+/** Resolves a lane's address. Faults unless it is aligned and the whole range is shared memory. */
 SharedPlace shared_place(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes, unsigned alignment);
 
-/** The next cluster of a grid that nobody has begun, and its index; false: there is none. */
+/** Takes the next cluster of the grid and its index. Returns false if none is left. */
 using NextCluster = std::function<bool(uint3&)>;
 
 /**
- * Runs clusters of PTX kernels on one OS thread: one after the other, and side by side where those that run may wait
- * for others that have not begun.
+ * Runs clusters of PTX kernels on one OS thread: one after another, or side by side if running clusters may wait for
+ * clusters that have not begun.
  */
 class ClusterRun {
  public:
   ClusterRun();
   ~ClusterRun();
   /**
-   * Until `next` has none left, or a block faulted: false, and fault() says how. `at_once`: so many begin together;
-   * `most`: so many may run side by side.
+   * Runs until `next` has no more clusters. Returns false if a block faulted; fault() then describes why. `at_once`
+   * clusters begin together; at most `most` run side by side.
    */
   bool run(const LaunchPlan& plan, const NextCluster& next, unsigned at_once, unsigned most);
   const Fault& fault() const { return fault_; }
   RunCounters counters() const;
-  /** A cluster that still runs then ends with a fault that tells where its threads stand. */
-  /** `faulted`: another block of the launch has ended it. */
+  /**
+   * A cluster still running at `deadline` ends with a fault that lists where its threads are. `faulted` is set when
+   * another block of the launch has faulted.
+   */
   void set_ends(std::chrono::steady_clock::time_point deadline, const std::atomic<bool>& faulted) {
     deadline_ = deadline;
     faulted_ = &faulted;
@@ -91,14 +93,14 @@ class ClusterRun {
   };
 
   void begin(const LaunchPlan& plan, uint3 index);
-  /** Each of its blocks goes as far as it can. */
+  /** Runs each block of the cluster as far as it can go. */
   struct Step {
     bool alive = false, went_on = false, spins = true;
   };
   Step step(InFlight& each);
   void run_to_the_end(const LaunchPlan& plan, const NextCluster& next, unsigned at_once, unsigned most);
 
-  std::vector<std::unique_ptr<InFlight>> clusters_;  // the first `running_` run, the others are kept for their memory
+  std::vector<std::unique_ptr<InFlight>> clusters_;  // the first `running_` run; the rest are kept for their memory
   size_t running_ = 0;
   BlockRun* current_ = nullptr;
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();

@@ -1,17 +1,18 @@
-// What lanes of a warp do together: they wait for each other until all lanes of the member mask are at the instruction.
+// Instructions that lanes of a warp carry out together. They wait until all lanes of the member mask are at the
+// instruction.
 #pragma once
 #include "block.h"
 #include "lanes.h"
 
 namespace flashcore::emu::ptx {
 
-/** Lanes of the split that name the same members. Faults where a lane is not among the members that it names. */
+/** Groups the split's lanes by the members that they name. Faults if a lane is not among its own members. */
 struct Meeting {
-  uint32_t ready = 0;  // lanes that go on
-  uint32_t waiting = 0;  // lanes that lack others
+  uint32_t ready = 0;  // lanes that can go on
+  uint32_t waiting = 0;  // lanes that wait for others
 };
 
-/** Whether all lanes in `m` name the same members and are all of them that live. */
+/** True if all lanes in `m` name the same members and these include no other live lane. */
 inline bool all_here(Warp& w, const uint32_t* members, uint32_t m) {
   const uint32_t wanted = members[__builtin_ctz(m)];
   const uint32_t differs = ~lanes_with(members, wanted);
@@ -19,13 +20,15 @@ inline bool all_here(Warp& w, const uint32_t* members, uint32_t m) {
 }
 
 [[noreturn]] void fail_membership(Warp& w, const Ins* i, unsigned lane, uint32_t members);
-/** Lanes that wait at this very instruction join the running split. */
+/** Adds lanes that already wait at this instruction to the running split. */
 void join_waiting(Warp& w, const Ins* i);
-/** Which lane each one shuffles from: `computed`, or what was known before. */
+/**
+ * The lane that each lane shuffles from: `computed`, or the constant sources found when the instruction was lowered.
+ */
 const uint32_t* shuffle_sources(Warp& w, const Ins* i, uint32_t* computed);
 const Ins* after_meeting(Warp& w, const Ins* i, uint32_t waiting);
 
-/** Runs body(lanes) for each group of lanes whose members are all here; the others wait. */
+/** Runs body(lanes) for each group of lanes whose members are all here. The others wait. */
 template <class Body>
 inline const Ins* together(Warp& w, const Ins* i, const uint32_t* members, Body body) {
   uint32_t m = w.active(i);
@@ -56,7 +59,7 @@ inline const Ins* together(Warp& w, const Ins* i, const uint32_t* members, Body 
   return after_meeting(w, i, waiting);
 }
 
-/** For instructions that all lanes of the warp carry out. */
+/** For instructions that need all lanes of the warp. */
 template <class Body>
 inline const Ins* whole_warp(Warp& w, const Ins* i, Body body) {
   if (__builtin_expect(w.mask == w.live && i->guard == NO_GUARD, 1)) {

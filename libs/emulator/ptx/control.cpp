@@ -1,4 +1,4 @@
-// Branches, barriers, ends and the few calls that a kernel makes of the system.
+// Branches, barriers, exits and the few system functions that kernels call.
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -37,7 +37,7 @@ const Ins* branch_by_table(Warp& w, const Ins* i) {
   return w.pick();
 }
 
-/** Where a jump leads: lanes that stand here already come along. */
+/** A jump target: lanes that already wait here join the split. */
 const Ins* label(Warp& w, const Ins* i) {
   if (w.others.empty()) return i + 1;
   bool earlier = false;
@@ -89,7 +89,10 @@ const Ins* unsupported(Warp& w, const Ins* i) {
 
 // --- barriers -------------------------------------------------------------------------------------------------------
 
-/** b: its number, c: how many threads, or NO_SLOT. options: 0 reduction, 1 whether it waits; a: a predicate. */
+/**
+ * b: barrier number, c: number of threads, or NO_SLOT. options[0]: reduction; options[1]: true if it waits; a: a
+ * predicate.
+ */
 const Ins* barrier(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   if (!m) return i + 1;
@@ -153,7 +156,7 @@ const Ins* clock_register(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** Text that a generic address points to, as far as it is the device's. */
+/** The text at a generic address, as far as it is in device memory. */
 std::string text_at(Warp& w, const Ins* i, unsigned lane, uint64_t address) {
   Ins generic = *i;
   generic.space = GENERIC_SPACE;
@@ -177,7 +180,7 @@ T argument(Warp& w, const Ins* i, unsigned lane, uint64_t& at) {
   return value;
 }
 
-/** One conversion's text: `%c` of 0 is a character too. */
+/** Formats one conversion. `%c` of 0 is a character too. */
 template <class T>
 std::string converted(const std::string& conversion, T value) {
   char few[512];
@@ -190,7 +193,7 @@ std::string converted(const std::string& conversion, T value) {
   return text;
 }
 
-/** printf's text with its arguments, which lie packed in local memory. */
+/** Formats printf's text with its arguments, which are packed in local memory. */
 std::string formatted(Warp& w, const Ins* i, unsigned lane, const std::string& format, uint64_t at) {
   std::string out;
   for (size_t n = 0; n < format.size(); ++n) {
@@ -231,7 +234,7 @@ uint64_t passed(Warp& w, unsigned lane, int offset) {
   return value;
 }
 
-/** options: 0, 1: where its arguments lie; 2: where the answer goes, or -1. */
+/** options[0] and [1]: places of the arguments; [2]: place of the answer, or -1. */
 const Ins* call_printf(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   for (unsigned lane = 0; lane < LANES; ++lane) {

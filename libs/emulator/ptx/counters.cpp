@@ -23,7 +23,7 @@ void Counters::executed(Warp& w, const Ins* i) {
 
 namespace {
 
-/** Passes of the data stage for accesses of 4 bytes and less: distinct words, one a bank a pass. */
+/** Data-stage passes of an access of up to 4 bytes: each pass serves one distinct word per bank. */
 unsigned passes(const uint32_t* words, unsigned count) {
   unsigned per_bank[32] = {};
   unsigned most = 0;
@@ -37,7 +37,9 @@ unsigned passes(const uint32_t* words, unsigned count) {
   return most;
 }
 
-/** Whether every active lane has the address of the lane beside it (1) or of the one two further (2). */
+/**
+ * True if every two active lanes that are `distance` apart (1: neighbors, 2: every other lane) have the same address.
+ */
 bool pairs(uint32_t m, const uint32_t* offsets, unsigned distance) {
   for (unsigned k = 0; k < LANES; ++k)
     if ((m >> k & 1) && (m >> (k ^ distance) & 1) && offsets[k] != offsets[k ^ distance]) return false;
@@ -49,9 +51,9 @@ struct Passes {
 };
 
 /**
- * Passes of one access of `width` bytes a lane, and how many there are without conflicts: 4 bytes go at once, 8 in two
- * halves of the warp, 16 in four quarters; two parts go together where every active lane has the address of the lane
- * beside it, or every lane that of the one two further. Held against ncu's counters on an H200 (docs/emulator.md).
+ * Passes of one access with `width` bytes per lane, and the number without conflicts. Four bytes take one part, 8 take
+ * two (halves of the warp), 16 take four (quarters). Two parts are combined if every active lane has its neighbor's
+ * address, or that of the lane two further. Checked against ncu's counters on an H200 (docs/emulator.md).
  */
 Passes shared_passes(uint32_t m, unsigned width, const uint32_t* offsets) {
   const unsigned words_each = width <= 4 ? 1 : width / 4, lanes = LANES / words_each;
@@ -149,7 +151,7 @@ bool is_float(const Statement& s) {
   return is_one_of(type, {"f32", "f64", "f16", "f16x2", "bf16", "bf16x2"});
 }
 
-/** What an instruction is counted as. */
+/** The family that an instruction is counted in. */
 const char* family_of(const Statement& s) {
   if (is_tensor(s)) return "tensor";
   if (is_one_of(s.op, {"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh"})) return "special_function";
@@ -171,7 +173,7 @@ uint64_t tensor_flops(const Statement& s) {
   return 0;
 }
 
-/** FLOPs of a lane; what a special function takes is one. */
+/** FLOPs of one lane; a special function counts as one. */
 unsigned lane_flops(const Statement& s, const std::string& family) {
   if (family == "special_function") return 1;
   if (family != "fma" && family != "float") return 0;

@@ -1,4 +1,4 @@
-// What a profiler counts: of each instruction while blocks run, then of a launch by source line.
+// A profiler's counts: per instruction while blocks run, then per source line of a launch.
 #pragma once
 #include <cstdint>
 #include <mutex>
@@ -10,17 +10,17 @@
 
 namespace flashcore::emu::ptx {
 
-/** What Nsight Compute counts, by instruction. */
+/** The same counts as Nsight Compute's, by instruction. */
 class Counters {
  public:
   struct Line {
     uint64_t executed = 0;       // warp instructions
     uint64_t threads = 0;        // active lanes
     uint64_t requests = 0;       // shared or global
-    uint64_t idle_requests = 0;  // shared, in which no lane takes part
-    uint64_t wavefronts = 0;     // shared
-    uint64_t ideal = 0;          // wavefronts if there were no conflict
-    uint64_t sectors = 0;        // global, of 32 bytes
+    uint64_t idle_requests = 0;  // to shared memory, with no active lane
+    uint64_t wavefronts = 0;     // of shared memory
+    uint64_t ideal = 0;          // wavefronts without bank conflicts
+    uint64_t sectors = 0;        // of global memory, 32 bytes each
     uint64_t bytes = 0;
     void add(const Line& more);
   };
@@ -28,9 +28,9 @@ class Counters {
   void executed(Warp& w, const Ins* i);
   void shared(const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets);
   void global(const Ins* i, uint32_t m, unsigned bytes, const uint64_t* addresses);
-  /** Rows of 16 bytes that ldmatrix and wmma read or write together: eight a pass. */
+  /** Rows of 16 bytes that ldmatrix and wmma access together, eight per pass. */
   void rows(const Ins* i, const uint32_t* offsets, unsigned rows);
-  Trace* trace = nullptr;  // if it is written down
+  Trace* trace = nullptr;  // null unless launches are traced
   const std::vector<Line>& lines() const { return lines_; }
   const Kernel* kernel() const { return kernel_; }
 
@@ -40,11 +40,11 @@ class Counters {
   std::vector<Line> lines_;
 };
 
-/** The counts of a launch, all blocks together. */
+/** The counts of a launch, summed over all blocks. */
 class Profile {
  public:
   void add(const Counters& block);
-  /** One JSON object: entry, blocks, and counts by name, in all and of each line of the kernel's source. */
+  /** One JSON object: entry, blocks, and counts by name, in total and for each line of the kernel's source. */
   std::string to_json() const;
 
  private:

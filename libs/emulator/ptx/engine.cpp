@@ -1,6 +1,7 @@
-// The PTX engine as one translation unit, compiled for the processor that it runs on: 32 lanes are vectors of it.
+// The PTX engine as one translation unit. It is compiled for the processor that it runs on, whose vectors hold the 32
+// lanes.
 #include "halves.h"
-// The standard library's headers first: half_bits.h has CUDA's names as macros.
+// The standard library's headers come first, because half_bits.h defines CUDA's names as macros.
 #include "block.cpp"
 #include "bulk_copy.cpp"
 #include "calls.cpp"
@@ -27,6 +28,6 @@
 #include "waits.cpp"
 #include "warp.cpp"
 #include "wgmma.cpp"
-// It knows how the two lay out their matrices.
+// After the tensor files, because it uses the matrix layouts of both.
 #include "taint.cpp"
 #include "wellformed.cpp"

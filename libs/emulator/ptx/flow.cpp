@@ -14,7 +14,7 @@ constexpr uint32_t NOWHERE = ~0u;
 
 uint8_t low_bytes(unsigned bytes) { return bytes >= 8 ? ALL_BYTES : static_cast<uint8_t>((1u << bytes) - 1); }
 
-/** 2 of "f16" or "u16"; 0 where it is no such type. */
+/** 2 for "f16" or "u16"; 0 if the type has no such width. */
 unsigned bytes_of_type(const std::string& type) {
   if (type.empty() || (type[0] != 'f' && type[0] != 'u' && type[0] != 's' && type[0] != 'b')) return 0;
   return static_cast<unsigned>(atoi(type.c_str() + (type.rfind("bf", 0) == 0 ? 2 : 1))) / 8;
@@ -102,7 +102,7 @@ class Maker {
       flow_.lengths.push_back(1 + 2 * static_cast<uint32_t>(length.value));
       terms += flow_.lengths.back();
     }
-    // Not as fuse.cpp writes it: somebody else's text.
+    // Refuse fma.run in a form that fuse.cpp does not write, which can only come from the input.
     if (terms + flow_.lengths.size() != flow_.sources.size() || flow_.lengths.size() != flow_.results.size())
       flow_.kind = FlowKind::Any;
   }
@@ -127,7 +127,7 @@ class Maker {
     else
       add_source(o, n);
   }
-  /** Constants keep their place: of what is packed or chosen between it matters which source it is. */
+  /** Constants keep their position, because packing and choosing depend on each source's position. */
   void add_source(const Operand& o, size_t n) {
     const bool is_register = o.kind == OperandKind::Register && o.reg >= 0;
     const bool is_predicate = is_register && registers_[static_cast<size_t>(o.reg)].bytes == 0;
@@ -137,7 +137,7 @@ class Maker {
 
   uint8_t bytes_that_count(const Operand& o, size_t n) const {
     if (s_.op == "fma" && has(s_, "run") && o.kind == OperandKind::Register && o.value)
-      return o.value == 1 ? 0x03 : 0x0c;  // a half of a pair
+      return o.value == 1 ? 0x03 : 0x0c;  // one half of a pair
     if (s_.op == "cvt" && s_.mods.size() == 2 && (s_.mods[1] == "low" || s_.mods[1] == "high"))
       return s_.mods[1] == "low" ? 0x03 : 0x0c;
     if (s_.op == "cvt" && !s_.mods.empty() && bytes_of_type(s_.mods.back()))

@@ -1,4 +1,4 @@
-// Which registers of a statement go into which others: for what follows values that nobody has written.
+// Which source registers of a statement flow into which results; used to track unwritten values.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -7,26 +7,26 @@
 
 namespace flashcore::emu::ptx {
 
-/** How sources get into results. */
+/** How sources flow into results. */
 enum class FlowKind : uint8_t {
-  Clean,      // the results are of nothing that is followed
-  Any,        // each source into all results, lane by lane
-  Move,       // a copy, byte by byte
-  Halves,     // half by half: results and sources are pairs of 16 bits
-  PackHalves,  // two floats into a pair, the upper one first
-  Pack,       // several registers side by side
+  Clean,      // the results carry nothing that is tracked
+  Any,        // each source flows into all results, lane by lane
+  Move,       // copied byte by byte
+  Halves,     // pairs of 16 bits: each half flows into the same half
+  PackHalves,  // packs two floats into a pair, the upper one first
+  Pack,       // places several registers side by side
   Unpack,
-  Widen,      // the halves of a pair into numbers of their own
-  Run,        // chains of multiply-adds: each into its own result
-  Permute,    // prmt by a constant
-  Select,     // by a predicate, the third source
-  Both,       // and of predicates, perhaps behind a comparison: one that is false decides
-  Either,     // or: one that is true does
+  Widen,      // converts the halves of a pair to separate numbers
+  Run,        // chains of multiply-adds: each flows into its own result
+  Permute,    // prmt with a constant selector
+  Select,     // chosen by the third source, a predicate
+  Both,       // and of predicates, perhaps after a comparison: a false one decides
+  Either,     // or of predicates: a true one decides
   Load,
   Store,
   Atomic,
   Shuffle,
-  Meeting,    // any lane's source into all lanes' results
+  Meeting,    // any lane's source flows into all lanes' results
   MatrixLoad,
   MatrixStore,
   MatrixMove,
@@ -35,25 +35,25 @@ enum class FlowKind : uint8_t {
   WarpSums,   // wmma.load and wmma.store of C and D
   WarpProduct,
   GroupProduct,  // wgmma
-  Ends           // nothing is made of its sources: they decide what happens
+  Ends           // no results: the sources decide what happens
 };
 
 struct Flow {
   struct Source {
     uint32_t slot;
-    uint8_t bytes;   // bits of those that count
+    uint8_t bytes;   // bit mask of the bytes that count
     bool is_predicate = false, is_negated = false;
   };
   FlowKind kind = FlowKind::Clean;
   std::vector<Source> sources;
   std::vector<uint32_t> results;  // slots
   std::vector<uint32_t> addresses;
-  std::vector<uint32_t> lengths;  // of Run: sources of each chain
+  std::vector<uint32_t> lengths;  // for Run: number of sources of each chain
   uint32_t guard = ~0u;
-  uint32_t selector = 0;  // of Permute; of Pack and Unpack bytes of a part
+  uint32_t selector = 0;  // for Permute the selector; for Pack and Unpack the bytes of a part
 };
 
-/** `slots`: where registers lie. */
+/** `slots`: the slot of each register. */
 Flow flow_of(const Statement& s, const std::vector<uint32_t>& slots, const std::vector<Register>& registers);
 
 }  // namespace flashcore::emu::ptx

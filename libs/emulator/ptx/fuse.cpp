@@ -10,7 +10,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-constexpr size_t MOST_LINKS = 256;  // of a run: each keeps registers in use for longer
+constexpr size_t MOST_LINKS = 256;  // of a run: each link keeps registers in use for longer
 constexpr size_t NONE = ~size_t(0);
 constexpr int NO_REGISTER = -1;
 
@@ -22,7 +22,7 @@ bool is_multiply_add(const Statement& s) {
          s.mods.back() == "f32";
 }
 
-/** A multiply-add, then those that take its result as their summand. */
+/** A multiply-add followed by those that use its result as their summand. */
 struct Sum {
   std::vector<size_t> links;
 };
@@ -54,7 +54,7 @@ class Fusion {
     size_t begin, end;
   };
 
-  /** Whatever stands first may be written. */
+  /** Treats the first operand of every statement as written. */
   void note_writes() {
     writes_.assign(f_.registers.size(), {});
     for (size_t n = 0; n < f_.statements.size(); ++n)
@@ -74,7 +74,7 @@ class Fusion {
     const auto next = std::upper_bound(at.begin(), at.end(), after);
     return next != at.end() && *next < before;
   }
-  /** Whether nobody writes what `n` reads, but for the register `own`. */
+  /** True if nothing between `n` and `until` writes the inputs of `n`, except the register `own`. */
   bool inputs_keep(size_t n, size_t until, int own = NO_REGISTER) const {
     const Statement& s = f_.statements[n];
     for (size_t o = 1; o < 4; ++o) {
@@ -86,7 +86,10 @@ class Fusion {
 
   // --- halves ---------------------------------------------------------------------------------------------------------
 
-  /** The one multiply-add of the block that uses what `n` has widened, as a factor; NONE if there is not just one. */
+  /**
+   * Finds the block's only multiply-add that uses the value widened by `n`, as a factor. NONE if there is not exactly
+   * one.
+   */
   size_t only_use(const Mentions& mentions, int reg, int pair, size_t n, size_t end) const {
     const std::vector<size_t>& at = mentions.of(reg);
     if (at.size() != 2 || at[0] != n || at[1] >= end) return NONE;
@@ -119,7 +122,7 @@ class Fusion {
 
   // --- chains and runs ------------------------------------------------------------------------------------------------
 
-  /** Who takes the result of `n` as its summand, and nobody else takes it. */
+  /** Finds the multiply-add that uses the result of `n` as its summand, if nothing else uses that result. */
   size_t next_link(const Mentions& mentions, size_t n, size_t end) const {
     const int result = f_.statements[n].operands[0].reg;
     const std::vector<size_t>& at = mentions.of(result);
@@ -155,13 +158,14 @@ class Fusion {
   }
   int result_of(const Sum& chain) const { return f_.statements[chain.links.back()].operands[0].reg; }
 
-  /** Whether a chain may stand at `at`, ahead of those that stand there. */
+  /** True if a chain may move to `at`, before the chains already there. */
   bool may_go(const Mentions& mentions, const Sum& chain, size_t at, const std::vector<const Sum*>& there) const {
     const size_t from = chain.links.back();
     const int result = result_of(chain);
-    // What is there ends where the run stands: its own statement counts as in between, but for the last one's inputs.
+    // The statements of the chains already there count as in between, except the last one, which is at `at` itself; the
+    // check below covers its inputs.
     if (mentioned_between(mentions, result, from, at)) return false;
-    // A sum that a loop goes on with is written to the register that it began from, by its last link.
+    // A sum carried by a loop is written by its last link to the register that it began from.
     for (const size_t link : chain.links)
       if (!inputs_keep(link, at, result)) return false;
     return std::none_of(there.begin(), there.end(),
@@ -181,7 +185,7 @@ class Fusion {
         run.clear();
         links = 0;
       }
-      run.push_back(&chain);  // the last one first
+      run.push_back(&chain);  // last chain first
       links += chain.links.size();
     }
     write(run);
@@ -226,7 +230,7 @@ class Fusion {
 
   Function& f_;
   std::vector<Block> blocks_;
-  std::vector<std::vector<size_t>> writes_;  // by register, in order
+  std::vector<std::vector<size_t>> writes_;  // statements that write each register, in order
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Races in device memory, and what of it was never written.
+// Races in device memory, and reads of device memory that was never written.
 #include <algorithm>
 #include <utility>
 
@@ -47,7 +47,7 @@ GlobalShadow::Region* GlobalShadow::region_of(uint64_t address) {
   }
   CUdeviceptr base;
   size_t size;
-  if (!DeviceMemory::instance().find_visible(address, &base, &size)) return nullptr;  // pinned memory of the host
+  if (!DeviceMemory::instance().find_visible(address, &base, &size)) return nullptr;  // pinned host memory
   Region& region = regions_[base];
   region.base = base;
   region.bytes = size;
@@ -148,7 +148,7 @@ void GlobalShadow::access(const Shadow& shadow, Warp& w, const Ins* i, uint32_t 
           region->is_unwritten(address + done))
         read_unwritten(w, i, k, address, done, std::min(region->grain, bytes - done), bytes);
       if (meant_to_meet) {
-        if (access != Access::Read && !cell.writer.launch) cell.writer.launch = ~0u;  // written; races with nobody
+        if (access != Access::Read && !cell.writer.launch) cell.writer.launch = ~0u;  // written, but never races
         continue;
       }
       const bool writes = access == Access::Write;

@@ -1,4 +1,4 @@
-// 32 halves to 32 floats and back.
+// Converts 32 halves to 32 floats and back.
 #pragma once
 #include <cstdint>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "vectors.h"
-// Last: its names for kernels are macros that the standard library's headers do not survive.
+// Included last: it defines kernel names as macros, which break the standard library's headers.
 #include "../include/flashcore_emulator/half_bits.h"
 #undef __noinline__
 
@@ -27,7 +27,7 @@ inline void floats_of(const uint16_t* halves, float* floats, int count) {
   for (int i = 0; i < count; ++i) floats[i] = half_to_float(halves[i]);
 }
 
-/** Of pairs of halves the low ones and the high ones. */
+/** Converts the low and the high halves of pairs. */
 inline void floats_of_pairs(const uint32_t* pairs, float* low, float* high, int count) {
 #if defined(FLASHCORE_WIDE_VECTORS)
   for (; count >= 16; count -= 16, pairs += 16, low += 16, high += 16) {
@@ -44,8 +44,8 @@ inline void floats_of_pairs(const uint32_t* pairs, float* low, float* high, int 
 }
 
 /**
- * 32 words at base + addresses[lane] + offset, where all of them lie in the 128 bytes from lane 0's on, and those below
- * `end`; false, and nothing is read, where they do not, or the processor can't choose among them at once.
+ * Reads 32 words at base + addresses[lane] + offset if all are within the 128 bytes that start at lane 0's word and
+ * below `end`. Returns false and reads nothing otherwise, or if the processor cannot select among them in one step.
  */
 inline bool words_nearby(const char* base, uint32_t end, const uint32_t* addresses, uint32_t offset, uint32_t* words) {
 #if defined(FLASHCORE_WIDE_VECTORS)
@@ -65,7 +65,7 @@ inline bool words_nearby(const char* base, uint32_t end, const uint32_t* address
 #endif
 }
 
-/** Rounded to nearest even; a NaN becomes 0x7fff, as a GPU writes it. */
+/** Rounds to nearest even. A NaN becomes 0x7fff, as on a GPU. */
 inline void halves_of(const float* floats, uint16_t* halves, int count) {
   int i = 0;
 #if defined(FLASHCORE_EIGHT_HALVES)
@@ -75,7 +75,7 @@ inline void halves_of(const float* floats, uint16_t* halves, int count) {
   for (i = 0; i < count; ++i) halves[i] = floats[i] != floats[i] ? 0x7fff : halves[i];
 }
 
-/** While it lives, subnormal floats are read and written as 0, as .ftz wants it. */
+/** While an object lives, subnormal floats are read and written as 0, as .ftz requires. */
 class FlushSubnormals {
  public:
   explicit FlushSubnormals(bool on) : saved_(vectors::float_mode()) {

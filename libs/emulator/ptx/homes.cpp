@@ -6,7 +6,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-/** What a register's value is made from: nothing known yet, an array, or anything else. */
+/** The origin of a register's value: not known yet, one array, or anything else. */
 struct Origin {
   const Home* array = nullptr;
   bool is_other = false;
@@ -30,7 +30,7 @@ class Origins {
   }
 
  private:
-  /** Whether it says more of what a register may be. */
+  /** Updates a statement's result. Returns true if that changed the known origin of a register. */
   bool define(const Statement& s) {
     if (s.operands.empty() || !has_destination(s)) return false;
     const Origin made = made_by(s);

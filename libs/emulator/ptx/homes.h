@@ -1,4 +1,5 @@
-// Which shared array an address is made from: an index that leaves it for another one is a mistake that no limit shows.
+// Finds the shared array that an address is computed from. An index that leaves this array for another stays within
+// shared memory, so no limit check catches it.
 #pragma once
 #include <map>
 #include <string>
@@ -9,7 +10,10 @@
 
 namespace flashcore::emu::ptx {
 
-/** Of each statement that touches shared memory by an address made from one array alone, where that lies; else 0 to 0. */
+/**
+ * For each statement whose shared-memory address is computed from exactly one array: the range of that array. For all
+ * other statements 0 to 0.
+ */
 std::vector<Home> homes_of(const Function& f, const std::map<std::string, Home>& arrays);
 
 }  // namespace flashcore::emu::ptx

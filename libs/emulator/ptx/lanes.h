@@ -1,4 +1,4 @@
-// Addresses and words of 32 lanes at once: each function with wide vectors, and as a plain loop where there are none.
+// Addresses and words of 32 lanes at once. Each function uses wide vectors, or a plain loop if there are none.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -11,7 +11,7 @@ namespace flashcore::emu::ptx {
 
 enum class Pattern : uint8_t { Uniform, Contiguous, Scattered };
 
-/** offsets = a + add; whether all of them are at most `last` and have no bit of `low`. */
+/** offsets = a + add; returns whether all of them are at most `last` and have no bit of `low`. */
 inline bool offsets_inside(const uint32_t* a, uint32_t add, uint32_t last, uint32_t low, uint32_t* offsets) {
 #if defined(FLASHCORE_WIDE_VECTORS)
   using namespace vectors;
@@ -30,7 +30,7 @@ inline bool offsets_inside(const uint32_t* a, uint32_t add, uint32_t last, uint3
 #endif
 }
 
-/** at = a + add; whether all of them lie in [first, last] and have no bit of `low`. */
+/** at = a + add; returns whether all of them are in [first, last] and have no bit of `low`. */
 inline bool addresses_inside(const uint64_t* a, uint64_t add, uint64_t first, uint64_t last, uint64_t low,
                              uint64_t* at) {
 #if defined(FLASHCORE_WIDE_VECTORS)
@@ -85,7 +85,7 @@ inline Pattern pattern_of(const char* const* at, uint64_t step) {
   return !uneven ? Pattern::Uniform : (!apart ? Pattern::Contiguous : Pattern::Scattered);
 }
 
-/** Lanes whose word is `wanted`. */
+/** The lanes whose word equals `wanted`. */
 inline uint32_t lanes_with(const uint32_t* words, uint32_t wanted) {
 #if defined(FLASHCORE_WIDE_VECTORS)
   using namespace vectors;
@@ -99,11 +99,11 @@ inline uint32_t lanes_with(const uint32_t* words, uint32_t wanted) {
 #endif
 }
 
-/** At least the first two lanes of each address, and as few more as is quickly found. */
+/** Includes at least the first two lanes with each address, and few others. */
 inline uint32_t two_of_each(const uint32_t* offsets) {
 #if defined(FLASHCORE_WIDE_VECTORS)
   using namespace vectors;
-  // Of each half of the warp.
+  // Separately for each half of the warp.
   const Words low = equal_before(words_at(offsets)), high = equal_before(words_at(offsets + 16));
   const Words one = all_words(1);
   return ~(which_have(low, low - one) | which_have(high, high - one) << 16);
@@ -114,7 +114,7 @@ inline uint32_t two_of_each(const uint32_t* offsets) {
 #endif
 }
 
-/** to[lane] = from[lanes[lane] & 31]; none of them may overlap. */
+/** to[lane] = from[lanes[lane] & 31]. The arrays must not overlap. */
 inline void permute_lanes(const uint32_t* from, const uint32_t* lanes, uint32_t* to) {
 #if defined(FLASHCORE_WIDE_VECTORS)
   using namespace vectors;
@@ -128,8 +128,8 @@ inline void permute_lanes(const uint32_t* from, const uint32_t* lanes, uint32_t*
 
 #if defined(FLASHCORE_WIDE_VECTORS)
 /**
- * Of four vectors with four rows of four words each: the first words of all rows, the second ones … Twice is where it
- * began: 4 x 4 words of each quarter are transposed.
+ * Takes four vectors, each with four rows of four words, and returns the first words of all rows, then the second words
+ * and so on: the 4 x 4 words of each quarter are transposed. Doing it twice restores the input.
  */
 FLASHCORE_OPERATION void columns_of(const vectors::Words* rows, vectors::Words* columns) {
   using namespace vectors;
@@ -142,7 +142,7 @@ FLASHCORE_OPERATION void columns_of(const vectors::Words* rows, vectors::Words* 
 }
 #endif
 
-/** Rows of 16 bytes, one a lane, to four registers. `at` gives a lane's address. */
+/** Reads a row of 16 bytes per lane into four registers. `at` gives a lane's address. */
 template <class At>
 inline void rows_to_registers(const At& at, uint32_t* const* registers) {
 #if defined(FLASHCORE_WIDE_VECTORS)
@@ -175,8 +175,8 @@ inline void rows_to_registers(const At& at, uint32_t* const* registers) {
 }
 
 /**
- * Rows of 16 bytes at base + addresses[lane] + add, to four registers, of which one may be that of the addresses; false,
- * and nothing is done, where one is no multiple of 16 or does not end at `end` or before.
+ * Reads rows of 16 bytes at base + addresses[lane] + add into four registers, one of which may hold the addresses.
+ * Returns false and does nothing if an address is not a multiple of 16 or a row ends after `end`.
  */
 inline bool shared_rows_to_registers(const char* base, uint32_t end, const uint32_t* addresses, uint32_t add,
                                      uint32_t* const* registers) {
@@ -185,7 +185,7 @@ inline bool shared_rows_to_registers(const char* base, uint32_t end, const uint3
   if (end < 16) return false;
   const Words low = words_at(addresses) + all_words(add), high = words_at(addresses + 16) + all_words(add);
   if (which_above(larger(low, high), all_words(end - 16)) | which_have(low | high, all_words(15))) return false;
-  // Eight lanes each with one row.
+  // Each eight lanes read the same row.
   if (!(which_differ(low, first_of_eights(low)) | which_differ(high, first_of_eights(high)))) {
     for (int begin = 0; begin < LANES; begin += 16) {
       const Words rows = rows_at(base + (addresses[begin] + add), base + (addresses[begin + 8] + add));
@@ -196,7 +196,7 @@ inline bool shared_rows_to_registers(const char* base, uint32_t end, const uint3
     }
     return true;
   }
-  // All within 128 bytes.
+  // All rows are within 128 bytes.
   const uint32_t first = addresses[0] + add;
   const Words a = low - all_words(first), b = high - all_words(first);
   if (end - first < 128 || which_at_least(larger(a, b), all_words(128))) {
@@ -204,7 +204,7 @@ inline bool shared_rows_to_registers(const char* base, uint32_t end, const uint3
     return true;
   }
   const Words near = words_at(base + first), far = words_at(base + first + 64);
-  const bool alike = !which_differ(a, b);  // the second half of the warp reads what the first one does
+  const bool alike = !which_differ(a, b);  // both halves of the warp read the same rows
   Words from_a = a >> 2, from_b = b >> 2;
   for (int n = 0; n < 4; ++n) {
     const Words words = chosen(near, far, from_a);
@@ -222,7 +222,7 @@ inline bool shared_rows_to_registers(const char* base, uint32_t end, const uint3
 #endif
 }
 
-/** Whether each eight lanes' words, at addresses[lane] + add, lie side by side, and all of them below `end`. */
+/** True if the words of each eight lanes, at addresses[lane] + add, are next to each other and all below `end`. */
 inline bool eights_of_words(uint32_t end, const uint32_t* addresses, uint32_t add) {
 #if defined(FLASHCORE_WIDE_VECTORS)
   using namespace vectors;
@@ -242,13 +242,13 @@ inline bool eights_of_words(uint32_t end, const uint32_t* addresses, uint32_t ad
 #endif
 }
 
-/** Four registers to rows of 16 bytes, lane after lane. */
+/** Writes four registers as rows of 16 bytes, lane after lane. */
 template <class At>
 inline void registers_to_rows(const uint32_t* const* registers, const At& at) {
 #if defined(FLASHCORE_WIDE_VECTORS)
   using namespace vectors;
   for (int begin = 0; begin < LANES; begin += 16) {
-    Words columns[4], rows[4];  // rows[n]: of lanes n, n + 4, n + 8, n + 12
+    Words columns[4], rows[4];  // rows[n] holds lanes n, n + 4, n + 8, n + 12
     for (int n = 0; n < 4; ++n) columns[n] = words_at(registers[n] + begin);
     columns_of(columns, rows);
     alignas(64) char t[4][64];
@@ -272,7 +272,7 @@ FLASHCORE_OPERATION vectors::Floats factor(const char* registers, uint32_t slot,
 }
 #endif
 
-/** to = c + all a * b of the chain, each fused, in order; `c` and `to` may be one register. */
+/** to = c + all a * b of the chain, each fused, in order. `c` and `to` may be the same register. */
 inline void multiply_add_chain(const char* registers, const Chain& chain, const Link* links, float* to) {
 #if defined(FLASHCORE_WIDE_VECTORS)
   using namespace vectors;
@@ -313,7 +313,7 @@ inline void multiply_add_chain(const char* registers, const Chain& chain, const 
 #endif
 }
 
-/** Four such chains of floats at once: what they have in common is read once. For all lanes. */
+/** Runs four chains of floats at once for all lanes and reads their common factors only once. */
 inline void multiply_add_four(char* registers, const Chain* chains, const Link* links) {
   const uint32_t count = chains[0].count;
 #if defined(FLASHCORE_WIDE_VECTORS)

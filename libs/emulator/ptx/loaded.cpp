@@ -38,7 +38,10 @@ LoadedProgram::LoadedProgram(const std::string& text) : program_(parse(text)) {
   }
 }
 
-/** Writes the addresses that a variable starts with. What the module does not have is at 0: a finding for who uses it. */
+/**
+ * Writes the addresses in a variable's initial value. A symbol that the module lacks gets address 0, so using it is a
+ * finding.
+ */
 void LoadedProgram::relocate(const Variable& variable) {
   for (const Relocation& relocation : variable.relocations) {
     const auto found = addresses_.find(relocation.name);

@@ -22,7 +22,10 @@ namespace {
 
 // --- which registers are needed where -------------------------------------------------------------------------------
 
-/** Its destination may take the slot of a source that ends here: lane by lane, sources are read before it is written. */
+/**
+ * True if the destination may take the slot of a source that ends here: each lane's sources are read before its result
+ * is written.
+ */
 bool may_share(const Statement& s) {
   static const std::set<std::string> NOT = {"shfl", "match",    "redux", "vote",  "atom", "movmatrix", "mma",
                                             "wmma", "ldmatrix", "mov",   "elect", "ld",   "set"};
@@ -35,7 +38,7 @@ class Bits {
   bool get(size_t n) const { return words_[n / 64] >> (n % 64) & 1; }
   void set(size_t n) { words_[n / 64] |= 1ull << (n % 64); }
   void clear(size_t n) { words_[n / 64] &= ~(1ull << (n % 64)); }
-  /** this |= other & ~without; whether it grew. */
+  /** this |= other & ~without. Returns true if that set new bits. */
   bool add(const Bits& other, const Bits* without = nullptr) {
     bool grew = false;
     for (size_t n = 0; n < words_.size(); ++n) {
@@ -62,7 +65,7 @@ struct BasicBlock {
   Bits reads, writes, live_in, live_out;
 };
 
-/** From where to where each register is needed, in statements; -1: never. */
+/** The first and last statement in which each register is needed; -1: never. */
 struct Interval {
   int start = -1, end = -1;
   bool read_first = false;
@@ -134,7 +137,7 @@ std::vector<Interval> live_intervals(const Function& f) {
 constexpr uint64_t MOST_SHARED_BYTES = 1 << 20;
 constexpr uint64_t MOST_LOCAL_BYTES = 512 * 1024;  // CUDA C++ Programming Guide, "Technical Specifications"
 
-/** An infinity, which neither a factor of 0 nor a maximum hides. */
+/** An infinity: neither a factor of 0 nor a maximum hides it. */
 uint64_t poison_of(const Register& reg) {
   if (!reg.is_float || reg.bytes < 4) return REGISTER_POISON;
   return reg.bytes == 4 ? 0x7f800000 : 0x7ff0000000000000;
@@ -233,7 +236,7 @@ class Lower final : public Lowering {
     }
     ins.imm += static_cast<int64_t>(base);
     if (ins.space == PARAMETER_SPACE || locals_.count(o.name)) {
-      // A parameter of the kernel is read by its offset; one of a call lies in local memory.
+      // A kernel's parameter is read at its offset; a call's parameter is in local memory.
       if (locals_.count(o.name)) ins.space = LOCAL_SPACE;
     }
     if (ins.space == SHARED_SPACE) {
@@ -241,7 +244,7 @@ class Lower final : public Lowering {
       ins.imm = 0;
       return;
     }
-    // The whole address is the constant: handlers add the offset to it.
+    // Here the constant is the whole address, because handlers add the offset to it.
     ins.a = constant(static_cast<uint64_t>(ins.imm), 8);
     ins.wide_address = 1;
     if (ins.space != PARAMETER_SPACE && current_->op != "call") ins.imm = 0;
@@ -310,7 +313,7 @@ class Lower final : public Lowering {
     return found->second;
   }
   uint32_t special(const std::string& name, unsigned bytes) {
-    // Of the wide ones and the predicates: launches are not numbered, and clusters are what the launch makes them.
+    // Special registers with 64 bits, and predicates: launches are not numbered, and clusters depend on the launch.
     if (bytes == 8 && (name == "%gridid" || name == "%current_graph_exec")) return constant(0, 8);
     const bool is_predicate = bytes == 0 && name == "%is_explicit_cluster";
     if (bytes != 4 && !is_predicate)
@@ -351,7 +354,7 @@ class Lower final : public Lowering {
         align = std::max(align, v.align);
         return;
       }
-      // As ptxas: what is wide enough for it lies where 16 bytes can be read at once.
+      // Like ptxas, align a variable of 16 bytes or more so that 16 bytes can be read at once.
       const uint64_t aligned = std::max<uint64_t>(v.align, v.bytes >= 16 ? 16 : 1);
       at = (at + aligned - 1) / aligned * aligned;
       shared_[v.name] = at;
@@ -384,7 +387,7 @@ class Lower final : public Lowering {
     if (program_.races) kernel_->homes = homes_of(function_, arrays);
     kernel_->local_bytes = static_cast<unsigned>((local + 15) / 16 * 16);
   }
-  /** `tile` of _ZZ6kernelPfE4tile, the variable's own part of a mangled name; else the name. */
+  /** The variable's own part of a mangled name (`tile` of _ZZ6kernelPfE4tile); else the whole name. */
   static std::string source_name(const std::string& name) {
     for (size_t at = name.size(); at-- > 2;) {
       if (!isdigit(static_cast<unsigned char>(name[at - 1])) || isdigit(static_cast<unsigned char>(name[at]))) continue;
@@ -441,7 +444,7 @@ class Lower final : public Lowering {
       if (intervals[reg].read_first)
         kernel_->read_before_written.push_back({slot, poison_of(function_.registers[reg]), bytes});
     }
-    // A register that is written and never read still needs somewhere to be written to.
+    // A register that is written and never read still needs a slot for its writes.
     for (size_t n = 0; n < slots_.size(); ++n)
       if (slots_[n] == NO_SLOT) slots_[n] = sink(function_.registers[n].bytes);
   }
@@ -476,7 +479,7 @@ class Lower final : public Lowering {
     } catch (const ProgramError& error) {
       why_ = error.what();
     }
-    if (!carried || !ins.fn) {  // told when a thread comes here
+    if (!carried || !ins.fn) {  // reported when a thread reaches the instruction
       ins = plain;
       ins.fn = unsupported_handler();
       if (!why_.empty()) kernel_->reasons[n] = why_;
@@ -487,7 +490,7 @@ class Lower final : public Lowering {
   }
 
   const Program& program_;
-  std::unique_ptr<Function> simplified_;  // the kernel's in the end
+  std::unique_ptr<Function> simplified_;  // moved into the kernel at the end
   const Function& function_;
   const Addresses& globals_;
   std::unique_ptr<Kernel> kernel_;
@@ -499,7 +502,7 @@ class Lower final : public Lowering {
   std::vector<uint32_t> slots_;
   std::vector<bool> waiting_;
   uint32_t frame_ = 0;
-  std::string why_;  // the statement at hand is not carried
+  std::string why_;  // reason why the current statement is not supported
 };
 
 }  // namespace

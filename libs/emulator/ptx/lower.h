@@ -1,4 +1,4 @@
-// From statements to decoded instructions: which function carries an opcode out, and in which slots its operands lie.
+// Turns statements into decoded instructions: the function that carries out an opcode, and the slots of its operands.
 #pragma once
 #include <functional>
 #include <map>
@@ -9,44 +9,44 @@
 
 namespace flashcore::emu::ptx {
 
-/** Where module variables lie, by name. */
+/** Addresses of module variables, by name. */
 using Addresses = std::map<std::string, uint64_t>;
 
-/** Errors: ProgramError, with the place of an opcode that is not carried. */
+/** Errors: ProgramError, with the place of an opcode that the engine does not support. */
 std::unique_ptr<Kernel> lower(const Program& program, const Function& function, const Addresses& globals,
                               bool counted = false);
-/** The kernel as profiles count it: a multiply-add is an instruction. Made when it is first asked for. */
+/** The kernel in the form that profiles count: each multiply-add is a separate instruction. Made on first use. */
 const Kernel& counted_form(const Kernel& kernel);
 
-/** What the files of handlers ask while an instruction is decoded. */
+/** The interface that the handlers' files use while an instruction is decoded. */
 class Lowering {
  public:
   virtual ~Lowering() = default;
-  /** The slot of a register or a constant of so many bytes a lane; 0 bytes: a predicate. */
+  /** The slot of a register or constant with this many bytes per lane; 0 bytes: a predicate. */
   virtual uint32_t slot(const Operand& operand, unsigned bytes) = 0;
   virtual unsigned register_bytes(const Operand& operand) const = 0;
   /** Base slot, offset and width of an address. */
   virtual void address(const Operand& operand, Ins& ins) = 0;
   virtual Extra& extra(Ins& ins) = 0;
   virtual const Statement& statement() const = 0;
-  /** The statement is a volatile load with which a loop waits. */
+  /** True if the statement is a volatile load on which a loop waits. */
   virtual bool waits() const = 0;
   virtual uint32_t constant(uint64_t bits, unsigned bytes) = 0;
-  /** Of the kernel's parameters, all of them. */
+  /** Total size of the kernel's parameters. */
   virtual unsigned parameter_bytes() const = 0;
 };
 
-/** A function over registers: its handler and the bytes a lane of d, a, b, c (0: a predicate). */
+/** A function over registers: its handler and the bytes per lane of d, a, b and c (0: a predicate). */
 struct Operation {
   Handler fn;
   uint8_t operands;  // destination included
   uint8_t bytes[4];
 };
 
-/** By "add.s32" and the like. */
+/** The table of operations by name, such as "add.s32". */
 const std::map<std::string, Operation>& arithmetic_operations();
 
-// Each takes the statement if it is one of its own.
+// Each returns true if the statement is one of its own and was lowered.
 bool lower_arithmetic(Lowering& l, Ins& ins);
 bool lower_memory(Lowering& l, Ins& ins);
 bool lower_control(Lowering& l, Ins& ins);
@@ -58,7 +58,7 @@ bool lower_bulk_copy(Lowering& l, Ins& ins);
 bool lower_cluster(Lowering& l, Ins& ins);
 bool lower_wgmma(Lowering& l, Ins& ins);
 
-// What is done to the result of a handler that is chosen already.
+// These change the result of a handler that was already chosen.
 void saturate_result(Lowering& l, Ins& ins, unsigned bytes, unsigned parts);
 void flush_result(Lowering& l, Ins& ins);
 

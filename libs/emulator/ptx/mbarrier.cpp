@@ -97,7 +97,7 @@ namespace {
 
 // --- initialisation ---------------------------------------------------------------------------------------------------
 
-/** b: how many arrivals a phase has. */
+/** b: number of arrivals per phase. */
 const Ins* initialise(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i), *count = w.reg<uint32_t>(i->b);
   for (unsigned lane = 0; lane < LANES; ++lane) {
@@ -128,7 +128,7 @@ const Ins* invalidate(Warp& w, const Ins* i) {
 
 enum ArriveOption { COUNTS_BYTES = 1, DROPS = 2, ARRIVES = 4, TAKES_BYTES = 8 };
 
-/** options 0: ArriveOption; b: arrivals or bytes, or NO_SLOT: one; d: the state, or NO_SLOT. */
+/** options[0]: ArriveOption; b: number of arrivals or bytes, or NO_SLOT for one; d: the state, or NO_SLOT. */
 const Ins* arrive(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   const int options = i->extra->options[0];
@@ -165,7 +165,7 @@ const Ins* arrive(Warp& w, const Ins* i) {
   return w.others.empty() ? i + 1 : w.go_on_at(i + 1);
 }
 
-/** options 0: whether the arrival is one of those that a phase has (.noinc), or one more. */
+/** options[0]: true if the arrival is one of the phase's (.noinc), false if it is an additional one. */
 const Ins* arrive_after_copies(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   for (unsigned lane = 0; lane < LANES; ++lane) {
@@ -189,7 +189,7 @@ const Ins* arrive_after_copies(Warp& w, const Ins* i) {
 // --- waits ------------------------------------------------------------------------------------------------------------
 
 /**
- * d: done; b: a parity (PARITY) or the state of an arrival. A try_wait (BLOCKS) waits; a test_wait that fails lets the
+ * d: done; b: a parity (PARITY) or the state of an arrival. A try_wait (BLOCKS) waits. A test_wait that fails lets the
  * other warps run.
  */
 template <bool PARITY, bool BLOCKS>

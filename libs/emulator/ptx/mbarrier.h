@@ -1,5 +1,5 @@
-// Phase barriers in shared memory (sm_90): threads arrive, bulk copies count bytes in. What a barrier knows is kept
-// here, beside the 8 bytes of shared memory that it has for itself.
+// Phase barriers in shared memory (sm_90): threads arrive, and bulk copies count their bytes. A barrier's state is kept
+// here, separate from the 8 bytes that the barrier occupies in shared memory.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -14,39 +14,39 @@ class BlockRun;
 class Warp;
 struct Ins;
 
-/** A bulk copy to shared memory that was issued; it lands when somebody waits for its barrier. */
+/** A bulk copy to shared memory that was issued. It is carried out when a thread waits for its barrier. */
 struct BulkCopy {
   const Ins* ins;
-  BlockRun *issuer, *block;  // block: whose shared memory it writes
-  unsigned warp, lane;       // of the issuer
+  BlockRun *issuer, *block;  // block: the one whose shared memory is written
+  unsigned warp, lane;  // of the issuer
   uint32_t to;
   unsigned bytes;
-  const char* from;  // of a plain one
+  const char* from;  // source of a copy without a tensor map
   bool tiled;
   TensorMap map;
   int32_t at[TENSOR_MAP_RANK];
 };
 
-/** cp.async.mbarrier.arrive: a thread arrives when its cp.async before it have landed. */
+/** cp.async.mbarrier.arrive: the thread arrives when its earlier cp.async have been carried out. */
 struct CopyArrival {
   unsigned warp, lane;
   uint64_t before;  // Copy::number
 };
 
 struct Mbarrier {
-  uint32_t expected = 0;  // arrivals a phase
-  int64_t pending = 0;    // arrivals that the phase still lacks
-  int64_t bytes = 0;      // that copies still have to bring
+  uint32_t expected = 0;  // arrivals per phase
+  int64_t pending = 0;  // arrivals still missing in this phase
+  int64_t bytes = 0;  // bytes that copies still have to deliver
   uint64_t phase = 0;
-  bool awaited = false;            // threads are parked here
-  const Ins* made = nullptr;       // where it was initialised
-  const Ins* announced = nullptr;  // where bytes were announced last
+  bool awaited = false;  // true if threads wait here
+  const Ins* made = nullptr;  // the instruction that initialised it
+  const Ins* announced = nullptr;  // the instruction that last announced bytes
   std::vector<BulkCopy> coming;
   std::vector<CopyArrival> arriving;
   bool has_something_coming() const { return !coming.empty() || !arriving.empty(); }
 };
 
-/** Those of a block, by their offset in its shared memory. */
+/** The mbarriers of a block, by their offset in its shared memory. */
 class Mbarriers {
  public:
   void clear() { barriers_.clear(); }
@@ -54,26 +54,26 @@ class Mbarriers {
   Mbarrier& initialise(uint32_t offset, uint32_t count, const Ins* i);
   /** Null if there is none. */
   Mbarrier* find(uint32_t offset);
-  /** Ends the phase if nothing is lacking: who waits goes on. */
+  /** Ends the phase if nothing is missing, which releases the waiting threads. */
   void complete_if_full(BlockRun& block, uint32_t offset, Mbarrier& barrier);
-  /** Carries out the copies that count in at it. */
+  /** Carries out the copies that count their bytes at this barrier. */
   void land(BlockRun& block, uint32_t offset, Mbarrier& barrier);
-  /** The same for all; false if there was none. */
+  /** Carries out the copies of all barriers. Returns false if there were none. */
   bool land_all(BlockRun& block);
-  /** Adds which ones threads wait for, and what these lack. */
+  /** Adds the barriers that threads wait for, and what each of them lacks. */
   void describe_waited(const BlockRun& block, std::string& message) const;
 
  private:
   std::map<uint32_t, Mbarrier> barriers_;
 };
 
-/** The initialised barrier that a lane names. Faults where there is none. */
+/** The initialised barrier that a lane names. Faults if there is none. */
 Mbarrier& barrier_at(Warp& w, const Ins* i, unsigned lane, uint64_t address, BlockRun** block, uint32_t* offset);
 
 /** Carries out the cp.async of a lane with numbers below `before`. */
 void land_copies(BlockRun& block, unsigned warp, unsigned lane, uint64_t before);
 
-/** Does what a copy says. */
+/** Carries out a bulk copy. */
 void carry_out(const BulkCopy& copy);
 
 }  // namespace flashcore::emu::ptx

@@ -8,7 +8,7 @@
 
 namespace flashcore::emu::ptx {
 
-/** Nothing is left of it but its place, to which may be jumped. */
+/** Removes a statement but keeps its place, because a jump may lead there. */
 inline void remove(Statement& s) {
   s.op.clear();
   s.mods.clear();
@@ -44,14 +44,14 @@ inline RegisterUse registers_of(const Statement& s) {
     const bool is_destination = n == 0 && writes && s.operands[n].kind != OperandKind::Address;
     visit_registers(s.operands[n], [&](int reg) {
       (is_destination ? use.writes : use.reads).push_back(reg);
-      if (is_destination && s.guard >= 0) use.reads.push_back(reg);  // lanes that do not write keep it
+      if (is_destination && s.guard >= 0) use.reads.push_back(reg);  // lanes that do not write keep the old value
     });
   }
   if (s.guard >= 0) use.reads.push_back(s.guard);
   return use;
 }
 
-/** Statements by the registers that they mention, in order; twice where it does so twice. */
+/** Statements that mention each register, in order. A statement that mentions it twice is listed twice. */
 class Mentions {
  public:
   explicit Mentions(const Function& f) : places_(f.registers.size()) {

@@ -12,8 +12,8 @@ namespace flashcore::emu::ptx {
 namespace {
 
 constexpr unsigned WIDEST = 16;
-// Before the first cp.async of a basic block ptxas puts three loads with a predicate that is always false: no lane takes
-// part, no wavefront, and ncu counts them as requests.
+// ptxas puts three loads before the first cp.async of a basic block. Their predicate is always false, so no lane takes
+// part and no wavefront results, but ncu counts them as requests.
 constexpr unsigned LOADS_BEFORE_ASYNC_COPY = 3;
 
 /** Largest power of two up to 16 that divides a number. */
@@ -22,7 +22,7 @@ unsigned power_of_two_in(int64_t value) {
   return value == 0 ? WIDEST : static_cast<unsigned>(std::min<uint64_t>(bits & (~bits + 1), WIDEST));
 }
 
-/** What power of two each register is a multiple of, whatever runs: the least of all that is written to it. */
+/** The power of two that each register is always a multiple of: the smallest among all values written to it. */
 class Alignments {
  public:
   Alignments(const Program& program, const Function& function) : program_(program), function_(function) {
@@ -60,7 +60,7 @@ class Alignments {
   unsigned of_symbol(const std::string& name) const {
     for (const auto* variables : {&program_.shared, &function_.variables})
       for (const Variable& v : *variables)
-        // ptxas places what is fixed in size, so it knows more than the declaration says.
+        // ptxas places variables of fixed size itself, so it knows a larger alignment than the declaration states.
         if (v.name == name) return v.bytes >= WIDEST ? WIDEST : std::min(v.align, WIDEST);
     return 1;
   }
@@ -108,7 +108,10 @@ bool is_shared(const Statement& s) {
                      [](const std::string& mod) { return mod.compare(0, 6, "shared") == 0; });
 }
 
-/** Neighbours of one width become one of twice that width, where its address is a multiple of that; again until none do. */
+/**
+ * Joins neighbors of the same width into an access of twice that width if its address is a multiple of that width.
+ * Repeats until none are left.
+ */
 void join(const Group& group, std::vector<Joined>& joined) {
   struct Run {
     int64_t offset;
@@ -166,7 +169,7 @@ std::vector<Joined> joined_accesses(const Program& program, const Function& func
       const unsigned bytes = bytes_of_access(s);
       const std::string key = (address.reg >= 0 ? "%" + std::to_string(address.reg) : address.name) + "@" +
                               std::to_string(s.guard) + (s.guard_negated ? "!" : "");
-      // What may touch the same bytes in between keeps neighbours apart.
+      // An access in between that may touch the same bytes keeps neighbors apart.
       close([&](const Group& group) {
         if (loads && group.loads) return false;
         if (group.base != key) return true;
@@ -207,7 +210,7 @@ std::vector<CountedAccess> counted_accesses(const Program& program, const Functi
     counted[first].bytes = each.bytes;
     counted[first].shift = static_cast<int>(each.offset - s.operands[s.op == "ld" ? 1 : 0].value);
   }
-  bool copied = false;  // a cp.async in this basic block
+  bool copied = false;  // this basic block has had a cp.async
   for (size_t n = 0; n < function.statements.size(); ++n) {
     const Statement& s = function.statements[n];
     if (s.is_label) copied = false;

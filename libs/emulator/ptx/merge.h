@@ -1,4 +1,4 @@
-// Which accesses to shared memory become one: ptxas joins neighbours, and what is counted is what it made.
+// Finds accesses to shared memory that ptxas joins into one. Counts are about the joined accesses.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -9,13 +9,13 @@ namespace flashcore::emu::ptx {
 
 /** How a statement's access to shared memory is counted. */
 struct CountedAccess {
-  bool joined = false;       // another one's request has it too: not counted
-  unsigned bytes = 0;        // a lane, together with those that joined it; 0: its own
-  int shift = 0;             // to the first byte, from its own address
-  unsigned idle_requests = 0;  // loads that no lane takes part in, which ptxas puts before it
+  bool joined = false;       // part of another statement's request: not counted
+  unsigned bytes = 0;        // per lane, including the accesses that joined it; 0: unchanged
+  int shift = 0;             // from its own address to the first byte
+  unsigned idle_requests = 0;  // loads without active lanes that ptxas puts before it
 };
 
-/** Accesses that become one, by their offset. */
+/** Accesses that ptxas joins into one, by offset. */
 struct Joined {
   bool loads;
   unsigned bytes;
@@ -23,10 +23,10 @@ struct Joined {
   std::vector<size_t> statements;
 };
 
-/** All of a function. */
+/** All joined accesses of a function. */
 std::vector<Joined> joined_accesses(const Program& program, const Function& function);
 
-/** By statement. */
+/** Indexed by statement. */
 std::vector<CountedAccess> counted_accesses(const Program& program, const Function& function);
 
 }  // namespace flashcore::emu::ptx

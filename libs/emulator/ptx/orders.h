@@ -1,4 +1,4 @@
-// Which accesses fences and atomics have ordered before others: what a block has published, and what it has acquired.
+// Tracks the order that fences and atomics establish between accesses: what each block has published and acquired.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace flashcore::emu::ptx {
 
-/** Stamps are those of marks (races.h): a warp's grow with its barriers, meetings and fences. */
+/** Stamps are those of marks (races.h). A warp's stamp grows with its barriers, meetings and fences. */
 struct Published {
   uint32_t block, warp;
-  uint32_t own;    // what this warp did up to that stamp
-  uint32_t since;  // what any warp of the block did up to that stamp: before a barrier of the block
+  uint32_t own;    // accesses of this warp up to this stamp
+  uint32_t since;  // accesses of any warp of the block up to this stamp: those before a barrier of the block
 };
 
-/** What is ordered before somebody, by block and warp. */
+/** The accesses that are ordered before an observer, by block and warp. */
 class Clock {
  public:
   bool empty() const { return entries_.empty(); }
@@ -30,19 +30,19 @@ class Clock {
   std::vector<Published> entries_;  // by block and warp
 };
 
-/** How an instruction may order others: of those that synchronise. */
+/** How a synchronising instruction may order other accesses. */
 struct Ordering {
-  bool fences = false;    // or releases
-  bool of_device = false;  // beyond the block
+  bool fences = false;    // or has release semantics
+  bool of_device = false;  // its scope is larger than the block
   bool acquires = true;
   bool of_async_proxy = false;  // fence.proxy.async, of shared memory
 };
 Ordering ordering_of(const Statement& s);
 
-/** Of a launch: what was published at which address of device memory. */
+/** For one launch: what was published at which address of device memory. */
 class PublishedOrders {
  public:
-  /** Of more than can be followed nothing is said: then any two blocks may be ordered. */
+  /** True if there was too much to track; then any two blocks count as possibly ordered. */
   bool is_lost() const { return lost_; }
   uint32_t launch() const { return static_cast<uint32_t>(launch_); }
   void begin(uint64_t launch);
@@ -57,24 +57,24 @@ class PublishedOrders {
   std::unordered_map<uint64_t, Clock> clocks_;
 };
 
-/** Within a block: what its warps have ordered among themselves. */
+/** Within a block: the order that its warps have established among themselves. */
 class WarpOrders {
  public:
   void begin(size_t warps);
   bool covers(unsigned warp, unsigned other, uint32_t stamp) const {
     return lost_ || (!passed_.empty() && stamp <= passed_[warp * warps_ + other]);
   }
-  /** Up to which stamp what the other warp did is ordered before this one. */
+  /** The other warp's accesses up to this stamp are ordered before this warp. */
   uint32_t passed(unsigned warp, unsigned other) const { return passed_.empty() ? 0 : passed_[warp * warps_ + other]; }
   void acquire(unsigned warp, uint64_t address);
-  /** `own`: up to which stamp the warp's accesses have a fence behind them. */
+  /** `own`: the warp's accesses up to this stamp are followed by a fence. */
   void publish(unsigned warp, uint64_t address, uint32_t own);
 
  private:
   static constexpr size_t MOST_ADDRESSES = 1 << 16;
   size_t warps_ = 0;
   bool lost_ = false;
-  std::vector<uint32_t> passed_;  // by warp and other warp; empty: nothing yet
+  std::vector<uint32_t> passed_;  // by warp and other warp; empty: nothing is ordered yet
   std::unordered_map<uint64_t, std::vector<uint32_t>> published_;
 };
 

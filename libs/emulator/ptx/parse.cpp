@@ -88,7 +88,7 @@ class Parser {
     }
     if (is_word(c) || c == '.') {
       ++at_;
-      // Directives may follow one another without a blank: .reg.b16
+      // Directives may follow one another without a space: .reg.b16
       const bool directive = c == '.';
       while (at_ < text_.size() && (is_word(text_[at_]) || (text_[at_] == '.' && !directive) ||
                                     (text_[at_] == ':' && at_ + 1 < text_.size() && text_[at_ + 1] == ':'))) {
@@ -125,7 +125,7 @@ class Parser {
     return minus ? negated(value) : value;
   }
   static int64_t negated(int64_t value) { return static_cast<int64_t>(0 - static_cast<uint64_t>(value)); }
-  /** Of an array or a place in memory. */
+  /** The extent of an array or an alignment. */
   uint64_t extent(uint64_t most) {
     const int64_t value = integer();
     if (value < 0 || static_cast<uint64_t>(value) > most) fail("a size of " + std::to_string(value));
@@ -169,7 +169,7 @@ class Parser {
     if (program_.files.size() <= number) program_.files.resize(number + 1);
     program_.files[number] = token_.text;
     next();
-    while (take(",")) next();  // time and size
+    while (take(",")) next();  // modification time and size of the file
   }
 
   void loc_directive() {
@@ -187,7 +187,7 @@ class Parser {
         place.inlined_at = place_of(file, line, static_cast<int>(integer()));
       }
     }
-    // clang's line 0: an instruction that it moved, next to what is there.
+    // clang writes line 0 for an instruction that it moved; keep the current line.
     if (place.line == 0) return;
     program_.places.push_back(place);
     place_ = static_cast<int>(program_.places.size()) - 1;
@@ -230,7 +230,7 @@ class Parser {
     fail("the emulator does not carry " + directive);
   }
 
-  /** .align 16 .b8 name[64] = {1, 2}; several names may follow one another. */
+  /** .align 16 .b8 name[64] = {1, 2}; several names may follow in one declaration. */
   void variable(Space space, std::vector<Variable>& into, bool external) {
     Variable variable;
     variable.space = space;
@@ -286,7 +286,10 @@ class Parser {
     } while (braces && depth > 0);
   }
 
-  /** A number; or an address, which is noted: name+8, generic(name)+8, or a byte of one as 0xFF00(name). */
+  /**
+   * A number, or an address that is recorded as a relocation: name+8, generic(name)+8, or a byte of an address as
+   * 0xFF00(name).
+   */
   Operand initial_value(Variable& variable, unsigned element) {
     Relocation relocation;
     relocation.at = variable.initial.size();
@@ -382,7 +385,7 @@ class Parser {
   }
 
   struct Branch {
-    int statement;     // or -1
+    int statement;     // index of the statement, or -1
     int table, entry;  // of Function::branch_tables
     std::string label;
     int depth;
@@ -487,7 +490,7 @@ class Parser {
     if (directive == ".param") {
       std::vector<Variable> list;
       variable(Space::Parameter, list, false);
-      // What is passed to a call lies in the thread's local memory.
+      // Arguments of a call are passed in the thread's local memory.
       for (Variable& each : list) {
         each.space = Space::Local;
         function_.variables.push_back(std::move(each));
@@ -516,7 +519,7 @@ class Parser {
     for (size_t dot; (dot = opcode.find('.', start)) != std::string::npos; start = dot + 1)
       (start == 0 ? s.op = opcode.substr(0, dot) : s.mods.emplace_back(opcode.substr(start, dot - start)));
     (start == 0 ? s.op = opcode.substr(start) : s.mods.emplace_back(opcode.substr(start)));
-    // What simplify.cpp and fuse.cpp make of several instructions is nobody's to write.
+    // The modifiers that simplify.cpp and fuse.cpp introduce may not appear in the input.
     for (const std::string& mod : s.mods)
       if (mod == "run" || mod == "low" || mod == "high" || mod == "pair") fail("there is no ." + mod);
     if (s.op == "call") return call(std::move(s));
@@ -544,7 +547,7 @@ class Parser {
     function_.statements.push_back(std::move(s));
   }
 
-  /** call (answer), name, (parameters); what was stored to the parameters comes as operands. */
+  /** call (answer), name, (parameters). Values stored to the parameters become operands. */
   void call(Statement s) {
     Operand answers, arguments;
     answers.kind = arguments.kind = OperandKind::Vector;
@@ -660,13 +663,13 @@ class Parser {
   std::map<LineKey, int> places_by_line_;
 };
 
-/** CUDA's own headers: what they do on the kernel's behalf is not where the kernel stands. */
+/** True for CUDA's own headers; the kernel's place is the line that uses them. */
 bool is_toolkit_file(const std::string& path) {
   return path.find("/targets/") != std::string::npos || path.find("/cuda") != std::string::npos ||
          path.find("/crt/") != std::string::npos;
 }
 
-/** Below the folder of the kernel or of all kernels, as the build calls it. */
+/** Path below the folder of the kernel, or of all kernels, as the build names it. */
 std::string shown_path(const std::string& path) {
   for (const char* folder : {"/kernel/", "/kernels/"}) {
     const size_t at = path.rfind(folder);

@@ -1,4 +1,4 @@
-// Products of matrices of halves with wide vectors, with the bits of multiply() (tensor/operands.h).
+// Products of matrices of halves with wide vectors. The results have the same bits as multiply() (tensor/operands.h).
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -9,17 +9,17 @@ namespace flashcore::emu::ptx {
 
 #if defined(FLASHCORE_WIDE_VECTORS)
 
-// A vector of 16 rows has row 4 * (n % 4) + n / 4 in its place n: what four registers of four rows each come to when
-// they are interleaved twice (columns_of). Registers of A and of accumulators lie alike, so that both get this order.
+// A vector of 16 rows holds row 4 * (n % 4) + n / 4 at position n. Interleaving four registers of four rows each twice
+// (columns_of) gives this order. Registers of A and of accumulators have the same layout, so both get it.
 
-/** Exponents of halves as words, each plus 15, subnormal ones 1. */
+/** Exponents of halves as words, each plus 15; subnormals have exponent 1. */
 FLASHCORE_OPERATION vectors::Shorts exponents_of_halves(vectors::Shorts magnitudes, vectors::Shorts& highest) {
   const vectors::Shorts exponents = vectors::larger(magnitudes >> 10, vectors::all_shorts(1));
   highest = vectors::larger(highest, exponents);
   return exponents;
 }
-// As bytes a product's exponent, biased as a float's, is left minus right, and 0 where one factor is 0: subtraction of
-// bytes ends at 0.
+// As a byte, a product's exponent (biased like a float's) is left minus right. It is 0 if one factor is 0, because byte
+// subtraction saturates at 0.
 FLASHCORE_OPERATION vectors::Shorts left_exponents(vectors::Words halves, vectors::Shorts& highest) {
   const vectors::Shorts magnitudes = vectors::as_shorts(halves & vectors::all_words(0x7fff7fff));
   const vectors::Shorts exponents = exponents_of_halves(magnitudes, highest);
@@ -30,18 +30,18 @@ FLASHCORE_OPERATION vectors::Shorts right_exponents(vectors::Words halves, vecto
   const vectors::Shorts exponents = exponents_of_halves(magnitudes, highest);
   return vectors::difference_where(magnitudes, vectors::all_shorts(30), exponents, vectors::all_shorts(255));
 }
-/** Whether one of the halves is infinite or no number. */
+/** True if one of the halves is infinite or NaN. */
 FLASHCORE_OPERATION bool are_special(vectors::Shorts highest) {
   return vectors::which_equal(highest, vectors::all_shorts(31)) != 0;
 }
 
-/** A of 16 x 16 halves. */
+/** A, with 16 x 16 halves. */
 struct LeftOperand {
   vectors::Floats columns[16];
-  vectors::Words exponents[4];  // of four columns: a byte each, the second and the third changed over
+  vectors::Words exponents[4];  // one byte for each of four columns, the second and third swapped
   bool special;
 
-  /** Registers: rows 0 to 7, rows 8 to 15, and those of columns 8 to 15. */
+  /** Registers: rows 0 to 7, rows 8 to 15, then the same rows of columns 8 to 15. */
   void read(const uint32_t* const* registers) {
     using namespace vectors;
     Shorts highest = {};
@@ -62,14 +62,14 @@ struct LeftOperand {
   }
 };
 
-/** B of 16 x 8 halves, column after column. */
+/** B, with 16 x 8 halves, column after column. */
 struct RightOperand {
   alignas(64) float numbers[8][16];
   alignas(64) uint32_t
-      exponents[2][32];  // by depth / 8, column: four words; the first and the third have four rows' bytes each
+      exponents[2][32];  // by depth / 8 and column: four words; the first and the third have four rows' bytes each
   bool special;
 
-  /** Registers: depth 0 to 7, depth 8 to 15. */
+  /** Registers: depth 0 to 7, then depth 8 to 15. */
   void read(const uint32_t* const* registers) {
     using namespace vectors;
     Shorts highest = {};
@@ -83,27 +83,29 @@ struct RightOperand {
         put_first_eight(&numbers[column + 2][8 * part], second);
         put_last_eight(&numbers[column + 3][8 * part], second);
         const Words own = as_words(right_exponents(halves, highest));
-        // Of a column: rows 0, 1 | 2, 3 become rows 0, 2, 1, 3.
+        // In each column, rows 0, 1 | 2, 3 become rows 0, 2, 1, 3.
         put(&exponents[part][16 * half], own | as_words(as_longs(own) >> 24));
       }
     special = are_special(highest);
   }
 };
 
-/** sums[8 columns] += a * b. False, and nothing is changed, where the arithmetic of small numbers does not do. */
+/**
+ * sums[8 columns] += a * b. Returns false and changes nothing if a number's size does not allow the integer arithmetic.
+ */
 inline bool multiply_halves(const LeftOperand& a, const RightOperand& b, vectors::Floats* sums) {
   using namespace vectors;
   constexpr int BIAS = 127, KEPT = 25, LOWEST = -100;
   if (a.special || b.special) return false;
-  // What is to be added to a number's exponent so that 2^-25 of the largest one becomes 1. It is done for all columns
-  // before their sums: each step waits for the one before, and only other columns fill the time.
+  // The amount to add to a number's exponent so that 2^-25 of the largest number becomes 1. Computed for all columns
+  // before their sums, because each step waits for the previous one and only other columns can fill that time.
   Words shifts[8], highest = {};
   for (int c = 0; c < 8; ++c) {
     Words bytes = less_bytes(a.exponents[0], all_words(b.exponents[0][4 * c]));
 #pragma GCC unroll 4
     for (int k = 1; k < 4; ++k)
       bytes = larger_bytes(bytes, less_bytes(a.exponents[k], all_words(b.exponents[k / 2][4 * c + k % 2 * 2])));
-    // The largest of a row's four bytes, in the upper one.
+    // Move the largest of a row's four bytes to the upper byte.
     bytes = larger_bytes(bytes, bytes << 16);
     bytes = larger_bytes(bytes, bytes << 8);
     const Words own = as_words(sums[c]) & all_words(0x7fffffff);
@@ -111,7 +113,7 @@ inline bool multiply_halves(const LeftOperand& a, const RightOperand& b, vectors
     highest = larger(highest, top);
     shifts[c] = all_words((BIAS + KEPT) << 23) - (top & all_words(0x7f800000));
   }
-  // Nothing may be taken from an exponent: that of a zero would wrap.
+  // The shift must not be negative, because the exponent of a zero would wrap around.
   if (which_at_least(highest, all_words((BIAS + KEPT + 1) << 23))) return false;
   Floats results[8];
   Words overflow = {};
@@ -126,7 +128,7 @@ inline bool multiply_halves(const LeftOperand& a, const RightOperand& b, vectors
       second += scaled(a.columns[k + 8] * all_floats(b.numbers[c][k + 8]));
     }
     const Words sum = first + second;
-    // A sum of 17 terms below 2^27 each may not fit.
+    // A sum of 17 terms, each below 2^27, may overflow.
     overflow |= overflow_of(first, second, sum);
     results[c] = cut_to_floats(sum) * as_floats(all_words(BIAS << 23) - shift);
   }
@@ -135,7 +137,7 @@ inline bool multiply_halves(const LeftOperand& a, const RightOperand& b, vectors
   return true;
 }
 
-/** Operands that were read lately: most products have one in common with the product before. */
+/** Caches recent operands, because most products share one with the previous product. */
 template <class Operand, int REGISTERS>
 class Recent {
  public:
@@ -157,7 +159,7 @@ class Recent {
  private:
   static constexpr unsigned ENTRIES = 2;
   struct Entry {
-    uint32_t slot = ~0u;  // of its first register, in whatever warp
+    uint32_t slot = ~0u;  // of its first register, in any warp
     alignas(64) uint32_t registers[REGISTERS][32];
     Operand operand;
   };
@@ -177,7 +179,7 @@ struct RecentOperands {
   Recent<RightOperand, 2> right;
 };
 
-/** Accumulators of 16 x 8: registers 0 and 1 rows 0 to 7, 2 and 3 rows 8 to 15; of even and of odd columns. */
+/** Accumulators of 16 x 8: registers 0 and 1 hold rows 0 to 7, registers 2 and 3 rows 8 to 15; even and odd columns. */
 inline void read_sums(const float* const* registers, vectors::Floats* sums) {
   using namespace vectors;
   for (int odd = 0; odd < 2; ++odd) {
@@ -192,12 +194,12 @@ inline void write_sums(float* const* registers, const vectors::Floats* sums) {
   for (int odd = 0; odd < 2; ++odd) {
     Words columns[4], rows[4];
     for (int n = 0; n < 4; ++n) columns[n] = as_words(sums[2 * n + odd]);
-    columns_of(columns, rows);  // twice is where it began
+    columns_of(columns, rows);  // twice restores the order
     for (int n = 0; n < 4; ++n) put(registers[odd + n / 2 * 2] + n % 2 * 16, rows[n]);
   }
 }
 
-/** The same of halves: register 0 rows 0 to 7, register 1 rows 8 to 15, pairs of columns. */
+/** The same for halves: register 0 holds rows 0 to 7, register 1 rows 8 to 15, each with pairs of columns. */
 inline void read_half_sums(const uint32_t* const* registers, vectors::Floats* sums) {
   using namespace vectors;
   Words rows[4], pairs[4];
@@ -208,7 +210,7 @@ inline void read_half_sums(const uint32_t* const* registers, vectors::Floats* su
     sums[2 * n + 1] = floats_of_upper(pairs[n]);
   }
 }
-/** Sums that are numbers. */
+/** The sums must not be infinite or NaN. */
 inline void write_half_sums(uint32_t* const* registers, const vectors::Floats* sums) {
   using namespace vectors;
   Words pairs[4], rows[4];

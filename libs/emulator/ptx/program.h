@@ -1,4 +1,4 @@
-// PTX as it was read: functions of statements, registers, variables, and the source lines they came from.
+// PTX after parsing: functions with statements, registers, variables, and the source lines they came from.
 #pragma once
 #include <cstdint>
 #include <cstdlib>
@@ -8,13 +8,13 @@
 
 namespace flashcore::emu::ptx {
 
-/** What is wrong with a PTX text, or what of it this engine does not carry; `place` is the kernel's line if known. */
+/** An error in a PTX text, or a part of it that this engine does not support. `place` is the kernel's line if known. */
 struct ProgramError : std::runtime_error {
   ProgramError(const std::string& message, std::string where = "") : std::runtime_error(message), place(where) {}
   std::string place;
 };
 
-/** What a statement has of one kind. To ask for more than it has is an error of the program that was read. */
+/** A list of a statement's parts. An index past its end means that the input program is malformed. */
 template <class T>
 class Listed : public std::vector<T> {
  public:
@@ -35,36 +35,39 @@ enum class OperandKind : uint8_t { Register, Immediate, Special, Symbol, Address
 
 struct Operand {
   OperandKind kind = OperandKind::Sink;
-  bool negated = false;         // a predicate's !
-  char literal = 0;             // an immediate written as 'f' 0f…, 'd' 0d… or a decimal fraction; else an integer
-  int reg = -1;                 // into Function::registers; of an Address: its base, or -1
-  int64_t value = 0;            // an immediate's bits; an address's offset
-  std::string name;             // of a symbol (an address's base too) or a special register
-  Listed<Operand> items;        // of a vector {a, b}, of a pair d|p; an address's coordinates
+  bool negated = false;  // the ! of a predicate
+  char literal = 0;  // of an immediate: 'f' for 0f…, 'd' for 0d… or a decimal fraction; else an integer
+  int reg = -1;  // index into Function::registers; for an Address its base, or -1
+  int64_t value = 0;  // bits of an immediate; offset of an address
+  std::string name;  // symbol (or an address's base) or special register
+  Listed<Operand> items;  // items of a vector {a, b} or a pair d|p; coordinates of an address
 };
 
 struct Statement {
-  std::string op;                  // "ld", "mma" …
-  Listed<std::string> mods;        // what follows it, between the dots
-  int guard = -1;                  // predicate register, or -1
+  std::string op;  // "ld", "mma" …
+  Listed<std::string> mods;  // modifiers, between the dots
+  int guard = -1;  // predicate register, or -1
   bool guard_negated = false;
   Listed<Operand> operands;
-  int place = 0;                   // into Program::places
-  int target = -1;                 // of a branch: index of a statement
-  bool is_label = false;           // a place that is jumped to
+  int place = 0;  // into Program::places
+  int target = -1;  // of a branch: index of a statement
+  bool is_label = false;  // true if a jump leads here
 };
 
 struct Register {
-  unsigned bytes = 0;  // of a lane: 2, 4 or 8; 0 for a predicate
-  bool is_float = false, is_integer = false;  // as declared; neither: of bits
+  unsigned bytes = 0;  // per lane: 2, 4 or 8; 0 for a predicate
+  bool is_float = false, is_integer = false;  // as declared; both false: bits
 };
 
 enum class Space : uint8_t { Global, Constant, Shared, Local, Parameter };
 
-/** Bytes of an initial value that are part of an address, of a variable or a function: known once all is in its place. */
+/**
+ * Bytes of an initial value that hold part of an address of a variable or function. Written once all addresses are
+ * known.
+ */
 struct Relocation {
   uint64_t at = 0;
-  unsigned bytes = 0, shift = 0;  // of the address, from its bit `shift`
+  unsigned bytes = 0, shift = 0;  // number of bytes of the address, from its bit `shift`
   std::string name;
   int64_t offset = 0;
 };
@@ -75,8 +78,8 @@ struct Variable {
   unsigned align = 1;
   uint64_t bytes = 0;
   bool external = false;  // extern .shared: the dynamic part
-  uint64_t offset = 0;  // within its space
-  std::string initial;  // of a global or constant, as many bytes as were written
+  uint64_t offset = 0;  // within its memory space
+  std::string initial;  // initial bytes of a global or constant, as many as were written
   std::vector<Relocation> relocations;
 };
 
@@ -88,19 +91,19 @@ struct Parameter {
 struct Function {
   std::string name;
   std::vector<Parameter> parameters;
-  std::vector<Parameter> answers;  // of a function that is called
+  std::vector<Parameter> answers;  // results of a called function
   unsigned parameter_bytes = 0;
   std::vector<Register> registers;
-  std::vector<Variable> variables;  // shared and local ones
+  std::vector<Variable> variables;  // shared and local variables
   std::vector<Statement> statements;
   std::vector<std::vector<int>> branch_tables;
   unsigned shared_bytes = 0, local_bytes = 0;
   unsigned max_threads = 0;  // .maxntid; 0: none
-  unsigned cluster[3] = {};  // .reqnctapercluster; 0: the launch says
+  unsigned cluster[3] = {};  // .reqnctapercluster; 0: set by the launch
   int place = 0;
 };
 
-/** A line of a source file, and the place of the call that it was inlined into. */
+/** A line of a source file, and the place of the call that inlined it. */
 struct SourcePlace {
   int file = 0, line = 0, column = 0, inlined_at = 0;
 };
@@ -108,19 +111,19 @@ struct SourcePlace {
 struct Program {
   std::string target;
   std::vector<std::string> files;  // by .file number
-  std::vector<SourcePlace> places;  // [0]: not known
+  std::vector<SourcePlace> places;  // [0]: unknown
   std::vector<Variable> globals;
-  std::vector<Variable> shared;  // of the module
+  std::vector<Variable> shared;  // shared variables of the module
   std::vector<Function> functions;  // entries
-  std::vector<Function> callable;  // what they call
-  bool races = false;  // asked to look for races: "// flashcore: races"
-  /** 89 of sm_89, 90 of sm_90a. */
+  std::vector<Function> callable;  // functions that the entries call
+  bool races = false;  // the text asks for the race check: "// flashcore: races"
+  /** 89 for sm_89, 90 for sm_90a. */
   unsigned architecture() const {
     return static_cast<unsigned>(atoi(target.c_str() + (target.rfind("sm_", 0) == 0 ? 3 : 0)));
   }
-  /** "flashcore_v6.cu:43": the innermost line that is not CUDA's own header's. Empty if not known. */
+  /** "flashcore_v6.cu:43": the innermost line outside CUDA's own headers. Empty if unknown. */
   std::string describe(int place) const;
-  /** Likewise in the file of the kernel itself: of what its headers do for it, the line that calls them. */
+  /** Like describe(), but always a line of the kernel's own file: for code in its headers, the line that calls them. */
   std::string describe_in_kernel(int place) const;
 };
 

@@ -57,7 +57,7 @@ void Shadow::end() {
   if (taint.reached) throw *std::exchange(taint.reached, std::nullopt);
 }
 
-/** Where the warp is. */
+/** The warp's current position. */
 Shadow::Seen& Shadow::seen_by(Warp& w) {
   if (block_->epoch != seen_epoch_) {
     end();
@@ -80,7 +80,7 @@ Mark Shadow::mark(Warp& w, const Ins* i) {
 void Shadow::arrives(Warp& w, unsigned barrier, bool waits) {
   Seen& seen = seen_by(w);
   warp_orders_.publish(w.index, BARRIERS + barrier, seen.stamp);
-  seen.stamp = ++stamp_;  // what follows is not before the barrier
+  seen.stamp = ++stamp_;  // later accesses are not before the barrier
   if (!waits) arrivals_[w.index].open |= static_cast<uint16_t>(1u << barrier);
 }
 
@@ -101,7 +101,7 @@ void Shadow::fenced(const Warp& w) { fenced_[w.index] = block_->epoch; }
 
 void Shadow::fence(Warp& w, const Ins* i) {
   fenced(w);
-  mark(w, i);  // what is new since then
+  mark(w, i);  // records what is new since then
   const Ordering& order = orderings_[i->statement];
   if (order.fences) fence(w, order.of_device);
   if (order.of_async_proxy) fence_proxy(w);
@@ -118,7 +118,7 @@ void Shadow::note_stores(Mark now, uint32_t m, unsigned bytes, const uint32_t* o
   }
 }
 
-/** It stands behind the warp's own stores, and behind those of others that a barrier has ordered before it. */
+/** The fence covers the warp's own stores, and stores of others that a barrier has ordered before it. */
 void Shadow::fence_proxy(const Warp& w) {
   const auto is_fenced = [&](uint32_t at) {
     Stores& stores = stores_[at];
@@ -143,12 +143,13 @@ void Shadow::fence(Warp& w, bool of_device) {
     fence.device = seen.stamp;
     fence.since = since_;
   }
-  seen.stamp = ++stamp_;  // what follows is not before the fence
+  seen.stamp = ++stamp_;  // later accesses are not before the fence
 }
 
 /**
- * An atomic, a volatile access or one with an order: it acquires what was published there, and publishes what has a
- * fence behind it. That it acquires needs no fence here: what a branch on its value leads to comes after it.
+ * Handles an atomic, a volatile access or one with memory-order semantics: it acquires what was published at the
+ * address, and publishes the accesses that are followed by a fence. Acquiring needs no fence here, because code after a
+ * branch on the value runs later.
  */
 void Shadow::synchronise(Warp& w, const Ins* i, uint32_t m, Access access, const uint64_t* addresses) {
   mark(w, i);
@@ -168,17 +169,17 @@ void Shadow::publish(Warp& w, uint32_t m, const uint64_t* addresses, bool is_glo
   if (!is_global) return;
   Clock own = acquired_;
   for (unsigned n = 0; n < fences_.size(); ++n) {
-    // Another warp's fence, if a barrier has come after it.
+    // Another warp's fence counts if a barrier followed it.
     if (fences_[n].device && (n == w.index || fences_[n].device <= since_))
       own.add({linear_block_, n, fences_[n].device, fences_[n].since});
-    // What a barrier of some of the warps has ordered before this one's fence.
+    // Accesses that a barrier of some warps has ordered before this warp's fence.
     if (n != w.index && fences_[w.index].device && warp_orders_.passed(w.index, n))
       own.add({linear_block_, n, warp_orders_.passed(w.index, n), 0});
   }
   GlobalShadow::instance().publish(*this, m, addresses, own);
 }
 
-/** What is published before an access takes place is acquired after it: others run meanwhile. */
+/** Acquires after the access what was published before it, because other blocks run in the meantime. */
 void Shadow::acquire() {
   const uint32_t m = std::exchange(to_acquire_.m, 0);
   for (uint32_t left = m; left; left &= left - 1)
@@ -205,8 +206,8 @@ bool Shadow::unordered(Mark earlier, Mark now) const {
 }
 
 /**
- * PTX's volatile is .relaxed.sys: an access of its own, which orders no other one. With fences on both sides something
- * else may have ordered the two, a flag or a lock; and whoever writes a flag may do it together with others.
+ * PTX's volatile means .relaxed.sys: a single access that orders no other. With fences on both sides, a flag or a lock
+ * may have ordered the two accesses. Two volatile writes to one flag are also intended.
  */
 bool Shadow::meant_to_meet(Mark earlier, bool earlier_wrote, Mark now, bool writes) const {
   if (!((earlier | now) & VOLATILE) || (earlier & IN_FLIGHT)) return false;
@@ -215,7 +216,7 @@ bool Shadow::meant_to_meet(Mark earlier, bool earlier_wrote, Mark now, bool writ
   return passed_fence(earlier) && passed_fence(now);
 }
 
-/** Cells of so many bytes from now on: two threads may write the halves of a word. */
+/** Splits cells to this many bytes from now on, because two threads may write the halves of a word. */
 void Shadow::refine(unsigned bytes) {
   const unsigned parts = grain_ / bytes;
   std::vector<Cell> finer;
@@ -231,7 +232,7 @@ void Shadow::note_reader(Cell& cell, Mark now) const {
   else if ((cell.reader ^ now) & WARP_BITS)
     cell.other_warp = now;
   else if (stamp_of(cell.reader) != stamp_of(now))
-    cell.reader = now;  // a newer meeting of the same warp says more
+    cell.reader = now;  // a newer meeting of the same warp replaces the older one
   else
     cell.same_warp = now;
 }
@@ -250,7 +251,7 @@ void Shadow::check_write(Warp& w, const Ins* i, const Noted& noted, const Cell& 
     if (races(reader, false, now, true)) report(w, reader, false, now, true, byte, noted.bytes);
 }
 
-/** Whether what a lane stores is there already, or is what a lane before it stores with the same instruction. */
+/** True if the stored value is already there, or an earlier lane of the same instruction stores it. */
 bool Shadow::stores_the_same(Warp& w, const Ins* i, const Noted& noted, unsigned lane, uint32_t byte,
                              unsigned count) const {
   uint32_t value, other = 0;
@@ -266,10 +267,10 @@ bool Shadow::stores_the_same(Warp& w, const Ins* i, const Noted& noted, unsigned
 
 // --- 64 bytes at a time -----------------------------------------------------------------------------------------------
 
-/** Written down; the caller's until the next one. */
+/** Records an access. The reference is valid until the next call. */
 Shadow::Noted& Shadow::note(Kind kind, Mark now, uint32_t m, unsigned bytes, const uint32_t* offsets, int lane) {
   if (noted_ == LOG_LENGTH) {
-    // So many without a barrier: all that they have touched is checked in cells from now on.
+    // After this many accesses without a barrier, all lines that they touched are checked cell by cell from now on.
     for (size_t n = 0; n < noted_; ++n)
       each_piece<false>(log_[n], [&](uint32_t line, uint64_t, uint32_t) {
         if (!lines_[line].exact) make_exact(line, log_[noted_ - 1], ALL);
@@ -286,7 +287,7 @@ Shadow::Noted& Shadow::note(Kind kind, Mark now, uint32_t m, unsigned bytes, con
   return noted;
 }
 
-/** Visits lines with the bits of them that lie between two offsets, as if all lanes touched these. */
+/** Visits each line with its bits between two offsets, as if every lane touched all of them. */
 template <class Visit>
 inline void Shadow::each_line(uint32_t from, uint32_t to, const Visit& visit) {
   for (uint32_t at = from; at < to;) {
@@ -296,7 +297,7 @@ inline void Shadow::each_line(uint32_t from, uint32_t to, const Visit& visit) {
   }
 }
 
-/** Visits what each lane touches of each line. */
+/** Visits the lines and bits that each lane touches. */
 template <class Visit>
 inline void Shadow::each_lane_piece(const Noted& noted, const Visit& visit) {
   for (uint32_t left = noted.m; left; left &= left - 1) {
@@ -307,14 +308,14 @@ inline void Shadow::each_lane_piece(const Noted& noted, const Visit& visit) {
 }
 
 /**
- * Visits lines with the bits that are touched in them and the lanes that do it, in the lanes' order; APART: two lanes
- * that touch the same bytes come one after the other.
+ * Visits each line with its touched bits and the lanes that touch them, in lane order. APART: two lanes that touch the
+ * same bytes are visited one after another.
  */
 template <bool APART, class Visit>
 inline void Shadow::each_piece(const Noted& noted, const Visit& visit) {
   const unsigned bytes = noted.bytes;
   const auto first = static_cast<unsigned>(__builtin_ctz(noted.m));
-  // Lanes' addresses are multiples of their width, rows of a matrix need not be.
+  // Lanes' addresses are multiples of their width; rows of a matrix need not be.
   if (noted.lane == EACH_LANE && bytes < LINE_BYTES && !(bytes & (bytes - 1)) &&
       !(noted.offsets[first] & (bytes - 1))) {
     const uint64_t ones = (1ull << bytes) - 1;
@@ -338,7 +339,7 @@ inline void Shadow::each_piece(const Noted& noted, const Visit& visit) {
   each_lane_piece(noted, visit);
 }
 
-/** Whether a write since the barrier, of one of these bytes, may not be ordered before now. */
+/** True if a write to one of these bytes since the barrier may not be ordered before `now`. */
 inline bool Shadow::meets_write(const Line& line, uint64_t bits, Mark now) const {
   return line.write_stamp > since_ && (line.writes & bits) &&
          (line.writer != (now & WARP_BITS) || line.write_stamp >= stamp_of(now));
@@ -349,8 +350,8 @@ inline bool Shadow::meets_read(const Line& line, uint64_t bits, Mark now) const 
 }
 
 /**
- * Whether what is met is one instruction's, with the warp at the same meeting as now, and the same lanes touched the
- * same bytes: each meets itself alone.
+ * True if the earlier access was one instruction of this warp at the same meeting, and the same lanes touched the same
+ * bytes, so that each lane meets only itself.
  */
 inline bool Shadow::of_same_lanes(uint32_t stamp, uint32_t index, const Noted& noted) const {
   if (index >= noted_ || stamp != stamp_of(noted.now)) return false;
@@ -372,7 +373,7 @@ inline void Shadow::note_write(Line& line, uint64_t bits, Mark now, uint32_t ind
   line.write_stamp = stamp_of(now);
 }
 
-/** At a barrier: nothing before it races with what follows, but copies that are in flight. */
+/** At a barrier, no earlier access races with later ones, except copies in flight. */
 void Shadow::drop_what_is_ordered() {
   size_t kept = 0;
   for (size_t n = 0; n < noted_; ++n) {
@@ -388,14 +389,14 @@ void Shadow::drop_what_is_ordered() {
   noted_ = kept;
 }
 
-/** Plays the log into the line's cells, of the current instruction the lanes `before` those that are looked at. */
+/** Replays the log into the line's cells. Of the current instruction, only the lanes in `before` are replayed. */
 void Shadow::make_exact(uint32_t line, const Noted& current, uint32_t before) {
   lines_[line].exact = true;
   for (const Noted* noted = log_.get(); noted < &current; ++noted) play(*noted, noted->m, line);
   play(current, current.m & before, line);
 }
 
-/** What was found to be ordered, noted in the cells of one line. */
+/** Writes a logged access, which is already known to be ordered, to the cells of one line. */
 void Shadow::play(const Noted& noted, uint32_t lanes, uint32_t line) {
   const uint32_t begin = line * LINE_BYTES;
   for (; lanes; lanes &= lanes - 1) {
@@ -415,7 +416,7 @@ void Shadow::play(const Noted& noted, uint32_t lanes, uint32_t line) {
   }
 }
 
-/** Looks at the cells of what these lanes touch of one line, and notes it there. */
+/** Checks the cells that these lanes touch in one line, and updates them. */
 void Shadow::look_exactly(Warp& w, const Ins* i, const Noted& noted, uint32_t lanes, uint32_t line) {
   if (!lines_[line].exact) make_exact(line, noted, (1u << __builtin_ctz(lanes)) - 1);
   const uint32_t begin = line * LINE_BYTES;
@@ -439,7 +440,7 @@ void Shadow::look_exactly(Warp& w, const Ins* i, const Noted& noted, uint32_t la
 
 void Shadow::read_unwritten(Warp& w, const Ins* i, const Noted& noted) {
   const bool is_copy = block_->kernel().function->statements[i->statement].op == "cp";
-  if (is_copy) return;  // copied() looks at what of it gets somewhere
+  if (is_copy) return;  // copied() checks the bytes that are used
   for (uint32_t left = noted.m; left; left &= left - 1) {
     const auto k = static_cast<unsigned>(__builtin_ctz(left));
     const uint32_t from = noted.offsets[k];
@@ -465,7 +466,9 @@ void Shadow::copied(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigne
   }
 }
 
-/** An address made from one array that lies in another: there is memory, so nothing else shows it. */
+/**
+ * Finds an address computed from one array that is inside another. That memory is valid, so no other check finds it.
+ */
 void Shadow::look_at_home(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access,
                           const uint32_t* offsets) const {
   const Home& home = block_->kernel().homes[i->statement];
@@ -549,19 +552,19 @@ void Shadow::access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
     least = std::min(least, offsets[k]);
     most = std::max(most, offsets[k]);
   }
-  // As if they read all that lies between: at worst it is looked at exactly.
+  // Treats everything in between as read; at worst this leads to an exact check.
   bool near = most + bytes - least <= MOST_LINES * LINE_BYTES;
   if (near)
     each_line(least, most + bytes, [&](uint32_t n, uint64_t bits, uint32_t) { near &= !(bits & ~lines_[n].written); });
   if (near) return each_line(least, most + bytes, visit);
-  // Of lanes that read one address two stand for all.
+  // If several lanes read one address, two of them are enough.
   Noted some = noted;
   some.m = two_of_each(offsets);
   each_piece<false>(some, visit);
   if (__builtin_expect(unwritten, 0)) read_unwritten(w, i, noted);
 }
 
-/** An atomic, or what others may touch meanwhile: nothing but a copy in flight races with it. */
+/** Handles an atomic, or an access to memory that others may touch meanwhile: only a copy in flight races with it. */
 void Shadow::meet(Warp& w, const Ins* i, const Noted& noted, Access access) {
   bool unwritten = false;
   each_piece<false>(noted, [&](uint32_t n, uint64_t bits, uint32_t lanes) {
@@ -573,10 +576,10 @@ void Shadow::meet(Warp& w, const Ins* i, const Noted& noted, Access access) {
     if (access != Access::Read) line.written |= bits;
   });
   if (unwritten) read_unwritten(w, i, noted);
-  --noted_;  // it was not noted
+  --noted_;  // do not keep it in the log
 }
 
-/** Reads what a copy may still be writing. */
+/** Finds reads of bytes that a copy may still be writing. */
 void Shadow::look_for_copies(Warp& w, const Noted& noted, uint32_t lanes, uint32_t line) {
   if (!lines_[line].exact) make_exact(line, noted, 0);
   const uint32_t begin = line * LINE_BYTES;

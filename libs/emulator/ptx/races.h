@@ -1,4 +1,5 @@
-// Who touched each piece of memory, kept beside a run on demand: races, and reads of what nobody wrote.
+// Records which threads touched each piece of memory, if the run asks for it: finds races, and reads of unwritten
+// memory.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -16,19 +17,19 @@
 namespace flashcore::emu::ptx {
 
 /**
- * An access in 64 bits, from the top: when (32; grows with each barrier of the block and each meeting of the warp),
- * whether it is a cp.async in flight (1) and whether volatile (1), the source line's number (20), the warp (5) and the
- * lane (5).
+ * An access in 64 bits, from the top: a stamp (32 bits; grows with each barrier of the block and each meeting of the
+ * warp), whether it is a cp.async in flight (1) and whether it is volatile (1), the source line's number (20), the warp
+ * (5) and the lane (5).
  */
 using Mark = uint64_t;
 
 /**
- * Watches the shared memory of the block that runs, and reports to GlobalShadow what it does in global memory.
+ * Watches the shared memory of the running block, and reports its accesses to global memory to GlobalShadow.
  *
- * Who touched which word is written down as it comes, in a log that a barrier empties. For each 64 bytes it is known
- * which warps have touched which of them since then, which is enough to see of nearly every access that it is ordered
- * after all that it meets. Where it is not, the log is played into cells that know the lanes and the source lines, and
- * from then on what touches these 64 bytes is checked there at once.
+ * A log records the accesses in order; a barrier empties it. For each 64 bytes (a line) the shadow knows which warps
+ * have touched which bytes since the barrier. For nearly every access this is enough to see that it is ordered after
+ * all earlier accesses to its bytes. Where it is not, the log is replayed into cells that know lanes and source lines,
+ * and from then on accesses to this line are checked in the cells immediately.
  */
 class Shadow {
   static constexpr uint32_t LINE_BYTES = 64;
@@ -36,76 +37,79 @@ class Shadow {
  public:
   Shadow();
   void begin(BlockRun& block);
-  /** The block has ended: throws what could not be told before. */
+  /** Ends the block: throws the faults that could not be reported earlier. */
   void end();
-  /** Offset k is lane k's, or all of them are one lane's. */
+  /** Offset k belongs to lane k, or all offsets to lane `lane`. */
   void access(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint32_t* offsets,
               int lane = EACH_LANE);
-  /** A cp.async writes from now until its wait. */
+  /** A cp.async writes at any time from here until its wait. */
   void copy_begins(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets);
   void copy_ends(Warp& w, const Ins* i, uint32_t m, unsigned bytes, const uint32_t* offsets);
-  /** A bulk store reads from now until its thread waits for its group. */
+  /** A bulk store reads at any time from here until its thread waits for its group. */
   void bulk_store_begins(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes);
   void commit_bulk_stores(const Warp& w, unsigned lane);
-  /** The lane waits until at most so many of its groups have not been read. */
+  /** The lane waits until at most `groups` of its groups are still unread. */
   void wait_for_bulk_stores(const Warp& w, unsigned lane, uint32_t groups);
-  /** By another block of the cluster, or a barrier's own bytes: written, and ordered before everything. */
+  /**
+   * Marks bytes that another block of the cluster wrote, or a barrier's own bytes, as written and ordered before
+   * everything.
+   */
   void written_from_outside(uint32_t offset, unsigned bytes);
   void global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access access, const uint64_t* addresses);
-  /** Whether reads by ld.global.nc that lie in the allocation around an address need not be noted. */
+  /** True if ld.global.nc reads of the allocation around an address need not be recorded. */
   bool is_quiet(uint64_t address);
 
-  /** A copy to another memory reads it: what nobody has written is a fault. */
+  /** A copy to another memory reads these bytes; unwritten ones are a fault. */
   void copied(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes);
   /**
-   * A bulk copy or a wgmma reads or writes it, by another way than loads and stores: between a store and that stands a
-   * fence.proxy.async.
+   * A bulk copy or a wgmma accesses these bytes through the async proxy. A fence.proxy.async must be between a store to
+   * them and this access.
    */
   void by_async_proxy(Warp& w, const Ins* i, unsigned lane, uint32_t from, unsigned bytes, bool writes) {
     if (!unfenced_.empty()) look_for_stores(w, i, lane, from, bytes, writes);
   }
-  /** What was stored there is made of what nobody has written. */
+  /** Marks a byte as unwritten, because the value stored there was computed from unwritten memory. */
   void forget_written(uint32_t offset) { lines_[offset / LINE_BYTES].written &= ~(1ull << offset % LINE_BYTES); }
   Taint taint;
 
-  /** The warp has come to a barrier of the block, at which it waits or only counts in (bar.arrive). */
+  /** The warp reaches a barrier of the block and either waits or only arrives (bar.arrive). */
   void arrives(Warp& w, unsigned barrier, bool waits);
-  /** The barrier is complete: whether a warp that only counted in has written since. */
+  /** Called when the barrier is complete. True if a warp that only arrived has written since. */
   bool wrote_ahead(unsigned barrier);
-  /** The warp goes on behind a barrier that orders only what came before it. */
+  /** The warp continues after a barrier that orders only the accesses before it. */
   void passes(const Warp& w, unsigned barrier);
   /** The warp has passed a fence. */
   void fence(Warp& w, const Ins* i);
 
-  /** Whether two accesses of this block may come in either order. */
+  /** True if two accesses of this block may happen in either order. */
   bool unordered(Mark earlier, Mark now) const;
-  /** Whether that is a mistake. */
+  /** True if the two accesses may happen in either order and are not meant to. */
   bool races(Mark earlier, bool earlier_wrote, Mark now, bool writes) const {
     return unordered(earlier, now) && !meant_to_meet(earlier, earlier_wrote, now, writes);
   }
-  /** Of two accesses that one at least does not want to meet. */
+  /** True if the program intends the two unordered accesses, as for volatile ones. */
   bool meant_to_meet(Mark earlier, bool earlier_wrote, Mark now, bool writes) const;
   const BlockRun& block() const { return *block_; }
   unsigned linear_block() const { return linear_block_; }
-  /** Whether fences and atomics have ordered what another block did before what this one does. */
+  /** True if fences and atomics order the other block's access before this block's accesses. */
   bool is_acquired(uint32_t block, Mark earlier) const;
-  /** Blocks of one cluster, which have barriers of their own. */
+  /** True if the block is in the same cluster; a cluster has barriers of its own. */
   bool is_of_cluster(uint32_t block) const;
 
  private:
   static constexpr int EACH_LANE = -1;
-  /** 64 bytes; a bit a byte. */
+  /** 64 bytes, with one bit for each byte. */
   struct Line {
-    uint64_t written = 0;  // in this block
+    uint64_t written = 0;  // by this block
     uint64_t copied = 0;  // by a cp.async in flight
-    uint64_t writes = 0, reads = 0;  // since the latest barrier, where the stamps are newer than it
-    uint32_t write_stamp = 0, read_stamp = 0;  // the latest
-    uint32_t write_note = 0, read_note = 0;  // in the log, or NO_NOTE: of several, with one stamp
+    uint64_t writes = 0, reads = 0;  // since the latest barrier, if the stamps are newer than it
+    uint32_t write_stamp = 0, read_stamp = 0;  // of the latest access
+    uint32_t write_note = 0, read_note = 0;  // index in the log, or NO_NOTE: several accesses with one stamp
     uint16_t writer = 0, reader = 0;  // warps, or SEVERAL
-    bool exact = false;  // noted in cells at once
+    bool exact = false;  // checked in cells immediately
   };
   enum class Kind : uint8_t { Read, Write, CopyBegins, CopyEnds, FromOutside };
-  /** What one instruction did, as it came. */
+  /** One instruction's accesses, as they were recorded. */
   struct Noted {
     Mark now;
     uint32_t m;
@@ -115,8 +119,8 @@ class Shadow {
     uint32_t offsets[LANES];
     Mark mark_of(unsigned k) const { return now | (lane == EACH_LANE ? k : static_cast<unsigned>(lane)); }
   };
-  // Of the readers: any one, one of another warp, and another one of the first one's warp. Whoever writes next, one of
-  // them is somebody else.
+  // Three readers are kept: any reader, one of another warp, and another lane of the first reader's warp. The next
+  // writer differs from at least one of them.
   struct Cell {
     Mark writer = 0, reader = 0, other_warp = 0, same_warp = 0;
   };
@@ -165,8 +169,8 @@ class Shadow {
   [[noreturn]] void report(Warp& w, Mark earlier, bool earlier_wrote, Mark now, bool writes, uint32_t byte,
                            unsigned bytes, bool by_async_proxy = false);
   /**
-   * Told at the next barrier: if somebody writes it before that, the two race, and it is by chance that the read came
-   * first.
+   * Keeps the fault until the next barrier. If another thread writes these bytes before that, report the race between
+   * the two instead, because the read came first only by chance.
    */
   void note_unwritten(Warp& w, const Ins* i, unsigned lane, uint32_t byte, unsigned bytes);
   Fault unwritten_fault(Warp& w, const Ins* i, unsigned lane, uint32_t byte, unsigned bytes) const;
@@ -175,7 +179,7 @@ class Shadow {
   const BlockRun* block_ = nullptr;
   unsigned linear_block_ = 0;
   std::vector<Ordering> orderings_;  // by statement of lines_of_
-  Clock acquired_;  // from other blocks
+  Clock acquired_;  // accesses of other blocks that are ordered before this block's
   WarpOrders warp_orders_;
   struct {
     uint32_t m;
@@ -184,41 +188,41 @@ class Shadow {
     uint64_t addresses[LANES];
   } to_acquire_ = {};
   struct Fence {
-    uint32_t block = 0, device = 0, since = 0;  // stamps at the latest one of either scope; 0: none
+    uint32_t block = 0, device = 0, since = 0;  // stamps at the latest fence of each scope; 0: none
   };
   std::vector<Fence> fences_;  // by warp
-  /** Of 16 bytes: warps that have stored there with no fence.proxy.async since, and the latest store. */
+  /** For 16 bytes: the warps that stored there without a fence.proxy.async since then, and the latest store. */
   struct Stores {
     uint32_t warps = 0;
     Mark latest = 0;
   };
   static constexpr uint32_t STORES_BYTES = 16;
-  std::vector<Stores> stores_;  // empty where nothing goes by the async proxy
-  std::vector<uint32_t> unfenced_;  // of stores_, those with warps
+  std::vector<Stores> stores_;  // empty if nothing uses the async proxy
+  std::vector<uint32_t> unfenced_;  // indices of the stores_ that have warps
   bool uses_async_proxy_ = false;
   unsigned grain_ = 4;  // bytes of a cell
   std::vector<Cell> cells_;
   std::vector<Line> lines_;
   const Kernel* lines_of_ = nullptr;
   std::unique_ptr<Noted[]> log_;
-  size_t noted_ = 0;  // in the log
+  size_t noted_ = 0;  // number of accesses in the log
   uint32_t stamp_ = 0;  // the newest
-  uint32_t block_began_ = 0;  // stamps of this block are greater
-  uint32_t since_ = 0;  // the stamp at which everything before is ordered: of the latest barrier
+  uint32_t block_began_ = 0;  // the stamps of this block are greater
+  uint32_t since_ = 0;  // stamp of the latest barrier; everything before is ordered
   uint32_t seen_epoch_ = 0;  // of the block
   std::vector<Seen> warps_;
   struct Arrivals {
-    uint16_t open = 0, wrote = 0;  // barriers, as bits
+    uint16_t open = 0, wrote = 0;  // bit masks of barriers
   };
-  std::vector<Arrivals> arrivals_;  // by warp: at which it has counted in, and written since
-  std::vector<uint32_t> fenced_;  // by warp: the block's epoch at its latest fence
+  std::vector<Arrivals> arrivals_;  // by warp: barriers where it has arrived, and those since which it has written
+  std::vector<uint32_t> fenced_;  // by warp: the block's epoch at the warp's latest fence
   struct BulkStore {
     Mark mark;
     uint32_t thread, group, from, bytes;
   };
-  std::vector<BulkStore> bulk_stores_;  // whose source may not have been read yet
-  std::vector<uint32_t> bulk_groups_;  // committed, by thread
-  /** Allocations of which reads by ld.global.nc need not be noted, as long as the host changes nothing. */
+  std::vector<BulkStore> bulk_stores_;  // the source of these may not have been read yet
+  std::vector<uint32_t> bulk_groups_;  // number of committed groups, by thread
+  /** Allocations whose ld.global.nc reads need not be recorded unless the host changes something. */
   struct Quiet {
     uint64_t base, end;
   };
@@ -226,7 +230,7 @@ class Shadow {
   uint64_t quiet_since_ = 0;
 };
 
-/** The same of device memory, for all blocks of a launch; what was written stays known from launch to launch. */
+/** Does the same for device memory and all blocks of a launch. Written bytes stay known from launch to launch. */
 class GlobalShadow {
  public:
   static GlobalShadow& instance();
@@ -234,17 +238,17 @@ class GlobalShadow {
               const uint64_t* addresses, Mark now);
   void publish(const Shadow& shadow, uint32_t m, const uint64_t* addresses, const Clock& own);
   void acquire(const Shadow& shadow, uint32_t m, const uint64_t* addresses, Clock& into);
-  /** Grows with whatever the host or another launch may have changed. */
+  /** Changes whenever the host or another launch may have changed memory. */
   uint64_t changes() const { return changes_.load(std::memory_order_relaxed); }
-  /** The allocation around an address if all of it is written. */
+  /** Finds the allocation around an address if all of it is written. */
   bool find_written(uint64_t address, uint64_t* base, uint64_t* end);
-  /** Nobody has written these bytes. */
+  /** Marks these bytes as unwritten. */
   void mark_unwritten(uint64_t address, uint64_t bytes);
-  /** The host writes them. */
+  /** Marks bytes that the host writes as written. */
   void note_written(uint64_t address, uint64_t bytes);
-  /** A launch that was not watched: who knows what it has written. */
+  /** Call for a launch that was not watched: it may have written anything. */
   void forget_unwritten();
-  /** An allocation that is about to be released. */
+  /** Call before an allocation is released. */
   void forget(uint64_t base);
 
  private:
@@ -255,15 +259,15 @@ class GlobalShadow {
   };
   struct Cell {
     Touch writer, reader, other;
-    uint32_t value = 0;  // what the writer wrote, if that is known
+    uint32_t value = 0;  // value that the writer wrote, if known
     bool is_known = false;
   };
   static constexpr unsigned CHUNK_BYTES = 1024;
   struct Region {
     uint64_t base = 0, bytes = 0;
     unsigned grain = 4;
-    uint32_t written_in = 0;  // the latest launch that wrote to it
-    std::vector<std::pair<uint64_t, uint64_t>> unwritten;  // addresses: from, to
+    uint32_t written_in = 0;  // the latest launch that wrote to the region
+    std::vector<std::pair<uint64_t, uint64_t>> unwritten;  // address ranges: from, to
     std::vector<std::unique_ptr<Cell[]>> chunks;
     Cell& cell(uint64_t offset);
     void refine(unsigned bytes);
@@ -275,7 +279,7 @@ class GlobalShadow {
                                             const Touch& now, uint64_t address, unsigned bytes);
   [[noreturn]] static void report(const Shadow& shadow, Warp& w, const Ins* i, const Touch& earlier, bool earlier_wrote,
                                   const Touch& now, bool writes, uint64_t address, unsigned bytes);
-  /** `count` bytes from the access's `from`-th on, of `bytes`. */
+  /** Faults a read of `count` unwritten bytes, starting at byte `from` of the access's `bytes`. */
   static void read_unwritten(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned from, unsigned count,
                              unsigned bytes);
   std::mutex mutex_;

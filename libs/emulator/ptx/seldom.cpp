@@ -1,4 +1,5 @@
-// What kernels seldom use: done lane by lane, by its definition. What they use often has vectors (arithmetic.cpp).
+// Operations that kernels seldom use, done lane by lane from their definitions. Frequent ones use vectors
+// (arithmetic.cpp).
 #include "lower.h"
 #include "seldom/conversions.h"
 #include "seldom/floats.h"

@@ -1,17 +1,17 @@
-// Rewrites a function before it is lowered: fewer and wider instructions that do the same.
+// Rewrites a function before it is lowered: fewer and wider instructions with the same effect.
 #pragma once
 #include "program.h"
 
 namespace flashcore::emu::ptx {
 
 /**
- * Halves are widened straight from the pair that they come in, as SASS does it, and neighbouring loads of shared memory
- * become one; so do sums of products. A statement that nothing is left of has no opcode; indices stay. While races are
- * looked for, only loads of one source line become one. `counted`: sums of products stay as they are.
+ * Widens halves directly from their pair, as SASS does, and joins neighboring loads of shared memory and sums of
+ * products. A removed statement has no opcode but keeps its index. While looking for races, only loads of one source
+ * line are joined. `counted`: sums of products stay separate.
  */
 Function simplified(const Program& program, const Function& function, bool counted);
 
-/** Whether there is a wgmma, whose accumulators are not to be read before a wait. */
+/** True if there is a wgmma; its accumulators must not be read before a wait. */
 bool has_asynchronous_products(const Function& function);
 
 }  // namespace flashcore::emu::ptx

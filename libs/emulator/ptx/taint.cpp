@@ -13,9 +13,9 @@ namespace flashcore::emu::ptx {
 namespace {
 
 constexpr int16_t NO_TAGS = -1;
-// Origins that have no line yet: it is that of the first instruction that makes something of the value.
+// Origins without a line yet; they get the line of the first instruction that computes with the value.
 constexpr uint8_t UNWRITTEN_REGISTER = 255, UNWRITTEN_LOCAL = 254, MOST_ORIGINS = 253;
-constexpr uint64_t MOST_LOCAL_FOLLOWED = 64 << 20;  // bytes of a block
+constexpr uint64_t MOST_LOCAL_FOLLOWED = 64 << 20;  // bytes per block
 constexpr size_t MOST_TAGS = 32000;
 
 Tag make_tag(uint8_t origin, uint8_t bytes) { return bytes ? static_cast<Tag>(origin << 8 | bytes) : Tag(0); }
@@ -24,7 +24,7 @@ uint8_t bytes_of(Tag tag) { return static_cast<uint8_t>(tag); }
 Tag joined(Tag a, Tag b) { return a ? static_cast<Tag>(a | bytes_of(b)) : b; }
 unsigned lowest(uint32_t lanes) { return static_cast<unsigned>(__builtin_ctz(lanes)); }
 
-/** Whether an address of the instruction lies in that space; then its offset there. */
+/** True if an address of the instruction is in that space; then also gives its offset there. */
 bool lies_in(const Ins* i, uint8_t space, uint64_t window, uint64_t address, uint64_t* offset) {
   if (i->space == space) {
     *offset = address;
@@ -40,7 +40,7 @@ bool is_shared(const Ins* i, uint64_t address, uint64_t* offset) {
   return lies_in(i, SHARED_SPACE, SHARED_WINDOW, address, offset);
 }
 
-/** Bits of the n-th element of a row, as bytes of a register that is as wide or wider. */
+/** Turns the bits of a row's n-th element into bytes of a register that is at least as wide. */
 uint8_t element_bytes(uint64_t read, unsigned n, unsigned bytes, unsigned register_bytes) {
   const uint64_t all = bytes >= 64 ? ~0ull : (1ull << bytes) - 1;
   const auto own = static_cast<uint8_t>(read >> (n * bytes) & all);
@@ -269,7 +269,7 @@ void Taint::after(Warp& w, const Ins* i) {
          flow.kind == FlowKind::Load || flow.kind == FlowKind::Shuffle ? w.active(i) | from_outside_ : w.live);
 }
 
-/** What the instruction has done to the lanes in `m`, once it is done. */
+/** Tracks the effect of a completed instruction on the lanes in `m`. */
 void Taint::follow(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   if (m) move(w, i, flow, m);
   if (!has_read_) return;
@@ -353,7 +353,7 @@ void Taint::add_up(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   for (size_t n = 0; n < tags.size(); ++n) set(w, flow.results[n], m, tags[n]);
 }
 
-/** Lanes for which a predicate that is known settles an and (it is false) or an or. */
+/** Finds the lanes for which a known predicate already decides: a false one for `and`, a true one for `or`. */
 void Taint::note_decided(Warp& w, const Flow& flow) {
   decided_ = 0;
   for (const Flow::Source& source : flow.sources) {
@@ -468,7 +468,7 @@ void Taint::store(Warp& w, const Ins* i, const Flow& flow, uint32_t m) {
   }
 }
 
-/** `origins`: of each byte, 0 where nothing is followed. */
+/** `origins`: one for each byte; 0 if the byte is not tracked. */
 void Taint::store_bytes(Warp& w, const Ins* i, unsigned lane, uint64_t address, unsigned bytes,
                         const uint8_t* origins) {
   uint64_t offset;
@@ -479,7 +479,7 @@ void Taint::store_bytes(Warp& w, const Ins* i, unsigned lane, uint64_t address, 
     std::copy_n(origins, bytes,
                 local_origins_.begin() + static_cast<std::ptrdiff_t>(w.linear(lane) * block_->local_bytes + offset));
   } else if (is_shared(i, address, &offset)) {
-    if (!any) return;  // they are written already
+    if (!any) return;  // they are already marked as written
     shared_origins_.resize(block_->shared_bytes);
     for (unsigned n = 0; n < bytes; ++n) {
       if (!origins[n] || offset + n >= block_->shared_bytes) continue;
@@ -505,7 +505,7 @@ void Taint::local(Warp& w, const Ins* i, unsigned lane, const char* at, unsigned
 
 // --- matrices --------------------------------------------------------------------------------------------------------
 
-/** Element (row, column) of an 8 x 8 matrix of halves lies in lane 4 * row + column / 2. */
+/** Element (row, column) of an 8 x 8 matrix of halves is in lane 4 * row + column / 2. */
 void Taint::load_matrices(Warp& w, const Ins* i) {
   for (unsigned n = 0; n < i->extra->d.size(); ++n) {
     Tags tags{};
@@ -604,7 +604,7 @@ void Taint::move_sums(Warp& w, const Ins* i) {
       } else {
         each = make_tag(origin_of(each), static_cast<uint8_t>(each & ~mask));
         const uint64_t all = (1ull << element) - 1;
-        // A line of 32 floats is wider than the bits of a row.
+        // A line of 32 floats has more bytes than a row has bits.
         const bool read = column * element < 64 && (read_[line] >> (column * element) & all);
         if (read) each = joined(each, make_tag(read_origin_[line], mask));
       }
@@ -613,7 +613,7 @@ void Taint::move_sums(Warp& w, const Ins* i) {
   }
 }
 
-/** Of products a row is made of a row of A and all of B, a column of a column of B and all of A. */
+/** A row of the product depends on a row of A and all of B; a column on a column of B and all of A. */
 void Taint::multiply(Warp& w, const Ins* i, const Flow& flow) {
   const Extra& x = *i->extra;
   const bool of_group = flow.kind == FlowKind::GroupProduct, of_warp = flow.kind == FlowKind::WarpProduct;
@@ -645,7 +645,7 @@ void Taint::multiply(Warp& w, const Ins* i, const Flow& flow) {
       for (unsigned k = 0; k < 4 && !columns[column]; ++k)
         columns[column] = origin(x.b[n], static_cast<unsigned>(column % 8) * 4 + k);
   }
-  const bool of_pairs = !of_warp && shape.rows == 16 && x.c.size() == 2;  // else f64 has as few
+  const bool of_pairs = !of_warp && shape.rows == 16 && x.c.size() == 2;  // f64 has as few registers, but 8 rows
   const bool half_d = of_group  ? (x.options[5] & HALF_SUMS) != 0
                       : of_warp ? x.options[4] != 0
                                 : shape.rows == 16 && x.d.size() == 2;

@@ -1,5 +1,5 @@
-// Values that nobody has written, followed from where they are read: they are a fault when one decides a branch, an
-// address or what lies in device memory, and none as long as they do not. In runs that look for races.
+// Tracks unwritten values from where they are read. One is a fault if it decides a branch, an address or the contents
+// of device memory; otherwise it is not. Active in runs that look for races.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace flashcore::emu::ptx {
 
-/** Of a lane's register: which bytes are made of what nobody has written (bits 0 to 7), and its origin (8 to 15). */
+/** For a lane's register: which bytes depend on unwritten memory (bits 0 to 7), and the origin (8 to 15). */
 using Tag = uint16_t;
 using Tags = std::array<Tag, LANES>;
 
@@ -22,37 +22,37 @@ class Taint {
 
  public:
   void begin(BlockRun& block);
-  /** Whether an instruction of the warp has to be carried out by step(). */
+  /** True if step() must carry out the warp's instructions. */
   bool follows(const Warp& w) const { return followed_[w.index] != 0; }
-  /** The latest instruction has read what nobody has written: after() is to follow. */
+  /** True if the latest instruction has read unwritten memory; after() must be called then. */
   bool has_read() const { return has_read_; }
   const Ins* step(Warp& w, const Ins* i);
   void after(Warp& w, const Ins* i);
   /**
-   * Bytes (bits) of what a row of an access reads. Rows are lanes, but for the instructions that read matrices. Kept
-   * until after().
+   * Records which bytes (bits) of a row an access reads unwritten. Rows are lanes except for instructions that read
+   * matrices. Kept until after().
    */
   void read(unsigned row, uint64_t bytes, uint8_t origin);
-  /** Where a byte of shared memory got a value that is followed; 0: nowhere. */
+  /** The origin of the tracked value in a byte of shared memory; 0 if it is not tracked. */
   uint8_t origin_in_shared(uint32_t offset) const {
     return offset < shared_origins_.size() ? shared_origins_[offset] : uint8_t(0);
   }
   enum class Source : uint8_t { Memory, Shuffle, Register, Local };
-  /** Of the first read at this line; 0: it is the first one. */
+  /** The origin recorded for an earlier read at this line; 0 if this is the first. */
   uint8_t origin_at(const Ins* i, Source source) const;
   uint8_t add_origin(const Ins* i, Source source, Fault fault);
-  /** Whether what reads is followed; else it is a fault at once. */
+  /** True if the instruction's reads are tracked; if not, an unwritten read is itself a fault. */
   bool carries(const Ins* i) const;
   /**
-   * A lane reads or writes bytes of the block's local memory. What it writes counts as known until step() says
+   * A lane reads or writes bytes of the block's local memory. Bytes that it writes count as known unless step() decides
    * otherwise.
    */
   void local(Warp& w, const Ins* i, unsigned lane, const char* at, unsigned bytes, bool writes);
-  /** Accesses until the next call are of this row; no argument: of the lanes that make them. */
+  /** Sets the row for accesses until the next call. Without an argument they belong to the lanes that make them. */
   void name_row(unsigned row = NO_ROW) { named_row_ = row; }
-  /** Lanes get what a shuffle gives of a lane that does not take part. */
+  /** These lanes shuffle from a lane that takes no part. */
   void shuffled_from_outside(Warp& w, const Ins* i, uint32_t lanes);
-  /** Of rows that a wgmma has read since: which row of A or column of B the element at a byte belongs to. */
+  /** Assigns the rows that a wgmma has just read: gives the row of A or column of B of the element at each byte. */
   template <class Outer>
   void to_operand(bool is_left, const Outer& outer_of) {
     for (unsigned row = 0; row < LANES; ++row)
@@ -60,9 +60,9 @@ class Taint {
         operand(is_left, outer_of(row, static_cast<unsigned>(__builtin_ctzll(left)))) = read_origin_[row];
     read_.fill(0);
   }
-  /** Something that is written to device memory is of what nobody has written. */
+  /** A value that depends on unwritten memory reaches device memory, a branch or an address. */
   void reach(Warp& w, const Ins* i, unsigned lane, uint8_t origin, const char* what);
-  /** The first one that matters, since the latest barrier. */
+  /** The first such fault since the latest barrier. */
   std::optional<Fault> reached;
 
  private:
@@ -104,12 +104,12 @@ class Taint {
   void multiply(Warp& w, const Ins* i, const Flow& flow);
 
   const BlockRun* block_ = nullptr;
-  size_t words_ = 0;  // of a warp's frame
-  std::vector<int16_t> index_;  // by warp and word: into tags_, or NO_TAGS
+  size_t words_ = 0;  // words of a warp's frame
+  std::vector<int16_t> index_;  // by warp and word: index into tags_, or NO_TAGS
   std::vector<std::vector<Tags>> tags_;  // by warp
   std::vector<std::vector<int16_t>> unused_;
-  std::vector<uint32_t> followed_;  // by warp: how many registers have tags
-  std::vector<Fault> origins_;  // from 1 on
+  std::vector<uint32_t> followed_;  // by warp: number of registers with tags
+  std::vector<Fault> origins_;  // numbered from 1
   std::map<uint64_t, uint8_t> origins_at_;
   std::vector<uint8_t> shared_origins_, local_origins_;  // by byte
   bool has_read_ = false, follows_local_ = false;
@@ -118,8 +118,8 @@ class Taint {
   std::array<uint8_t, LANES> read_origin_{};
   uint32_t from_outside_ = 0;
   uint8_t outside_origin_ = 0;
-  Operands operands_{};  // origins by row of A, by column of B
-  uint32_t decided_ = 0;  // lanes of Both and Either for which a source that is known decides
+  Operands operands_{};  // origins by row of A and by column of B
+  uint32_t decided_ = 0;  // lanes of Both and Either that a known source decides
 };
 
 }  // namespace flashcore::emu::ptx

@@ -1,4 +1,4 @@
-// Tensor cores, a warp at a time; a warpgroup's are in wgmma.cpp.
+// Tensor-core instructions of a warp; those of a warpgroup are in wgmma.cpp.
 #include "lower.h"
 #include "tensor/matrices.h"
 #include "tensor/mma.h"

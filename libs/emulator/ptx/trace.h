@@ -1,4 +1,4 @@
-// What the warps of a few blocks did, instruction by instruction, for a model of time.
+// The instructions that the warps of a few blocks executed, as input of the timing model.
 #pragma once
 #include <cstdint>
 #include <mutex>
@@ -12,7 +12,7 @@ namespace flashcore::emu::ptx {
 /** The steps of one block's warps. */
 class Trace {
  public:
-  /** A statement's number and, above it, its wavefronts in shared memory or sectors of global memory. */
+  /** A statement's number; the bits above hold its wavefronts in shared memory or sectors of global memory. */
   static constexpr unsigned STATEMENT_BITS = 20;
   static constexpr uint32_t STATEMENT_MASK = (1u << STATEMENT_BITS) - 1,
                             MOST_PASSES = (1u << (32 - STATEMENT_BITS)) - 1;
@@ -25,7 +25,7 @@ class Trace {
     warps_[warp].push_back(statement & STATEMENT_MASK);
     latest_ = warp;
   }
-  /** Of the step that is being executed. */
+  /** Adds wavefronts or sectors to the current step. */
   void passes(uint64_t count) {
     uint32_t& step = warps_[latest_].back();
     const uint64_t sum = (step >> STATEMENT_BITS) + count;
@@ -39,8 +39,8 @@ class Trace {
 };
 
 /**
- * The traced blocks of a launch, in words of 32 bits: the length of a JSON array of the kernel's statements and the array,
- * padded with spaces; how many blocks there are; then of each its warps, and of each of these its steps.
+ * The traced blocks of a launch as 32-bit words: the length of a JSON array of the kernel's statements and the array,
+ * padded with spaces; the number of blocks; then each block's number of warps, and each warp's steps.
  */
 class TraceLog {
  public:

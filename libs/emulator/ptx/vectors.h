@@ -1,6 +1,6 @@
-// The processor's own instructions, by name: the one file of the engine that has them. Where FLASHCORE_WIDE_VECTORS is not
-// defined (AVX2, NEON, no vectors at all) there are no types for 16 words, and algorithms have plain loops instead, which
-// the compiler turns into what the processor has.
+// The processor's own instructions, by name. No other file of the engine uses them. If FLASHCORE_WIDE_VECTORS is not
+// defined (AVX2, NEON, no vectors at all) there are no types for 16 words; algorithms then have plain loops, which the
+// compiler turns into the processor's vector instructions.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -54,7 +54,8 @@ FLASHCORE_OPERATION void eight_floats_to_halves(const float* floats, uint16_t* h
 
 #if defined(FLASHCORE_WIDE_VECTORS)
 
-// --- 64 bytes: they add, subtract, shift and so on by operators --------------------------------------------------------
+// --- vectors of 64 bytes; +, -, << and so on are operators
+// ------------------------------------------------------------
 
 typedef uint32_t Words __attribute__((vector_size(64)));
 typedef float Floats __attribute__((vector_size(64)));
@@ -81,7 +82,7 @@ FLASHCORE_OPERATION Longs all_longs(uint64_t value) {
 }
 FLASHCORE_OPERATION Floats all_floats(float value) { return _mm512_set1_ps(value); }
 
-/** The same bits. */
+/** Reinterprets the bits. */
 FLASHCORE_OPERATION Words as_words(Floats floats) { return reinterpret_cast<Words>(floats); }
 FLASHCORE_OPERATION Words as_words(Shorts shorts) { return reinterpret_cast<Words>(shorts); }
 FLASHCORE_OPERATION Floats as_floats(Words words) { return reinterpret_cast<Floats>(words); }
@@ -89,7 +90,8 @@ FLASHCORE_OPERATION Shorts as_shorts(Words words) { return reinterpret_cast<Shor
 FLASHCORE_OPERATION Longs as_longs(Words words) { return reinterpret_cast<Longs>(words); }
 FLASHCORE_OPERATION Words as_words(Longs longs) { return reinterpret_cast<Words>(longs); }
 
-// --- comparisons: a bit an element ------------------------------------------------------------------------------------
+// --- comparisons: one bit per element
+// ---------------------------------------------------------------------------------
 
 FLASHCORE_OPERATION uint32_t which_equal(Words a, Words b) {
   return _mm512_cmpeq_epi32_mask(FLASHCORE_BITS(a), FLASHCORE_BITS(b));
@@ -106,7 +108,7 @@ FLASHCORE_OPERATION uint32_t which_above(Words a, Words b) {
 FLASHCORE_OPERATION uint32_t which_at_least(Words a, Words b) {
   return _mm512_cmpge_epu32_mask(FLASHCORE_BITS(a), FLASHCORE_BITS(b));
 }
-/** Which have one of these bits. */
+/** The elements that have one of these bits. */
 FLASHCORE_OPERATION uint32_t which_have(Words words, Words bits) {
   return _mm512_test_epi32_mask(FLASHCORE_BITS(words), FLASHCORE_BITS(bits));
 }
@@ -116,7 +118,7 @@ FLASHCORE_OPERATION uint32_t which_above(Longs a, Longs b) {
 FLASHCORE_OPERATION uint32_t which_have(Longs longs, Longs bits) {
   return _mm512_test_epi64_mask(FLASHCORE_BITS(longs), FLASHCORE_BITS(bits));
 }
-/** Which have their highest bit. */
+/** The elements that have their highest bit. */
 FLASHCORE_OPERATION uint32_t which_negative(Words words) { return _mm512_movepi32_mask(FLASHCORE_BITS(words)); }
 
 // --- arithmetic that has no operator ----------------------------------------------------------------------------------
@@ -130,22 +132,22 @@ FLASHCORE_OPERATION Shorts larger(Shorts a, Shorts b) {
 FLASHCORE_OPERATION Words larger_bytes(Words a, Words b) {
   return reinterpret_cast<Words>(_mm512_max_epu8(FLASHCORE_BITS(a), FLASHCORE_BITS(b)));
 }
-/** Byte by byte a - b, and 0 where b is larger. */
+/** a - b byte by byte; 0 if b is larger. */
 FLASHCORE_OPERATION Words less_bytes(Words a, Words b) {
   return reinterpret_cast<Words>(_mm512_subs_epu8(FLASHCORE_BITS(a), FLASHCORE_BITS(b)));
 }
-/** a + b where `of` is not 0, else 0. */
+/** a + b if `of` is not 0, else 0. */
 FLASHCORE_OPERATION Shorts sum_where(Shorts of, Shorts a, Shorts b) {
   return reinterpret_cast<Shorts>(_mm512_maskz_add_epi16(_mm512_test_epi16_mask(FLASHCORE_BITS(of), FLASHCORE_BITS(of)),
                                                          FLASHCORE_BITS(a), FLASHCORE_BITS(b)));
 }
-/** a - b where `of` is not 0, else `otherwise`. */
+/** a - b if `of` is not 0, else `otherwise`. */
 FLASHCORE_OPERATION Shorts difference_where(Shorts of, Shorts a, Shorts b, Shorts otherwise) {
   return reinterpret_cast<Shorts>(_mm512_mask_sub_epi16(FLASHCORE_BITS(otherwise),
                                                         _mm512_test_epi16_mask(FLASHCORE_BITS(of), FLASHCORE_BITS(of)),
                                                         FLASHCORE_BITS(a), FLASHCORE_BITS(b)));
 }
-/** Negative where a + b, which is `sum`, does not fit. */
+/** Negative if a + b, passed as `sum`, overflowed. */
 FLASHCORE_OPERATION Words overflow_of(Words a, Words b, Words sum) {
   return reinterpret_cast<Words>(
       _mm512_ternarylogic_epi32(FLASHCORE_BITS(a), FLASHCORE_BITS(b), FLASHCORE_BITS(sum), 0x42));
@@ -155,28 +157,28 @@ FLASHCORE_OPERATION Floats fused(Floats a, Floats b, Floats c) { return _mm512_f
 
 // --- conversions ------------------------------------------------------------------------------------------------------
 
-/** Whole numbers with a sign, cut toward zero. */
+/** Truncates toward zero to signed integers. */
 FLASHCORE_OPERATION Words cut(Floats floats) { return reinterpret_cast<Words>(_mm512_cvttps_epi32(floats)); }
-/** Floats of whole numbers with a sign, cut toward zero. */
+/** Converts signed integers to floats, truncated toward zero. */
 FLASHCORE_OPERATION Floats cut_to_floats(Words words) {
   return _mm512_cvt_roundepi32_ps(FLASHCORE_BITS(words), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
 }
 FLASHCORE_OPERATION Floats floats_of_halves_at(const uint16_t* halves) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
 }
-/** Of the halves that are the lower parts of words; of the upper ones. */
+/** Converts the halves in the lower parts of words; floats_of_upper those in the upper parts. */
 FLASHCORE_OPERATION Floats floats_of_lower(Words pairs) {
   return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(FLASHCORE_BITS(pairs)));
 }
 FLASHCORE_OPERATION Floats floats_of_upper(Words pairs) { return floats_of_lower(pairs >> 16); }
-/** Of the first 16 halves, one after the other; of the last 16. */
+/** Converts the first 16 halves in order; floats_of_last the last 16. */
 FLASHCORE_OPERATION Floats floats_of_first(Words halves) {
   return _mm512_cvtph_ps(_mm512_castsi512_si256(FLASHCORE_BITS(halves)));
 }
 FLASHCORE_OPERATION Floats floats_of_last(Words halves) {
   return _mm512_cvtph_ps(_mm512_extracti64x4_epi64(FLASHCORE_BITS(halves), 1));
 }
-/** Halves, rounded to nearest even, as the lower parts of words. */
+/** Rounds to halves (to nearest even) in the lower parts of words. */
 FLASHCORE_OPERATION Words halves_of_floats(Floats floats) {
   return reinterpret_cast<Words>(_mm512_cvtepu16_epi32(_mm512_cvtps_ph(floats, _MM_FROUND_TO_NEAREST_INT)));
 }
@@ -189,37 +191,37 @@ FLASHCORE_OPERATION void put_last_eight(float* place, Floats floats) {
 
 // --- order ------------------------------------------------------------------------------------------------------------
 
-/** In each quarter: words 0 of a and b, then words 1; words 2, then 3. */
+/** In each quarter: words 0 of a and b, then words 1; interleaved_high: words 2, then words 3. */
 FLASHCORE_OPERATION Words interleaved_low(Words a, Words b) {
   return reinterpret_cast<Words>(_mm512_unpacklo_epi32(FLASHCORE_BITS(a), FLASHCORE_BITS(b)));
 }
 FLASHCORE_OPERATION Words interleaved_high(Words a, Words b) {
   return reinterpret_cast<Words>(_mm512_unpackhi_epi32(FLASHCORE_BITS(a), FLASHCORE_BITS(b)));
 }
-/** In each quarter: the first two words of a, then of b; the last two. */
+/** In each quarter: the first two words of a, then of b; joined_high: the last two. */
 FLASHCORE_OPERATION Words joined_low(Words a, Words b) {
   return reinterpret_cast<Words>(_mm512_unpacklo_epi64(FLASHCORE_BITS(a), FLASHCORE_BITS(b)));
 }
 FLASHCORE_OPERATION Words joined_high(Words a, Words b) {
   return reinterpret_cast<Words>(_mm512_unpackhi_epi64(FLASHCORE_BITS(a), FLASHCORE_BITS(b)));
 }
-/** Of 32 words, `low` and then `high`, those that the lower five bits of `which` name. */
+/** Selects from 32 words (`low`, then `high`) by the lower five bits of `which`. */
 FLASHCORE_OPERATION Words chosen(Words low, Words high, Words which) {
   return reinterpret_cast<Words>(
       _mm512_permutex2var_epi32(FLASHCORE_BITS(low), FLASHCORE_BITS(which), FLASHCORE_BITS(high)));
 }
-/** Eight times the first word, eight times the ninth. */
+/** Eight copies of the first word, then eight of the ninth. */
 FLASHCORE_OPERATION Words first_of_eights(Words words) {
   const Words eights = {0, 0, 0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8};
   return reinterpret_cast<Words>(_mm512_permutexvar_epi32(FLASHCORE_BITS(eights), FLASHCORE_BITS(words)));
 }
-/** The word `N` of each quarter, four times. */
+/** Word `N` of each quarter, four times. */
 template <int N>
 FLASHCORE_OPERATION Words word_of_quarters(Words words) {
   return reinterpret_cast<Words>(
       _mm512_shuffle_epi32(FLASHCORE_BITS(words), static_cast<_MM_PERM_ENUM>(N | N << 2 | N << 4 | N << 6)));
 }
-/** Rows of 16 bytes: four of them; one in the first two quarters and another one in the last two. */
+/** Loads rows of 16 bytes: four different ones, or one into the first two quarters and another into the last two. */
 FLASHCORE_OPERATION Words rows_at(const char* first, const char* second, const char* third, const char* fourth) {
   const auto row = [](const char* place) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(place)); };
   __m512i rows = _mm512_castsi128_si512(row(first));
@@ -233,7 +235,7 @@ FLASHCORE_OPERATION Words rows_at(const char* first, const char* second) {
   };
   return reinterpret_cast<Words>(_mm512_mask_mov_epi64(row(first), 0xf0, row(second)));
 }
-/** Of each word the bits of the words before it that are the same. */
+/** For each word, a bit for every earlier word with the same value. */
 FLASHCORE_OPERATION Words equal_before(Words words) {
   return reinterpret_cast<Words>(_mm512_conflict_epi32(FLASHCORE_BITS(words)));
 }

@@ -11,7 +11,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-/** Statements from the target of a backward branch to the branch. */
+/** The statements from a backward branch's target to the branch. */
 class Loop {
  public:
   Loop(const Function& f, size_t first, size_t last) : f_(f), first_(first), last_(last) {
@@ -30,9 +30,11 @@ class Loop {
  private:
   const RegisterUse& use(size_t n) const { return uses_[n - first_]; }
 
-  /** Whether the register has one value while the loop runs: what writes it there computes it from such registers. */
+  /**
+   * True if the register keeps one value while the loop runs: every write in the loop computes it from such registers.
+   */
   bool stays(int reg) {
-    const auto [known, is_new] = stays_.try_emplace(reg, false);  // what depends on itself does not
+    const auto [known, is_new] = stays_.try_emplace(reg, false);  // a register that depends on itself changes
     if (!is_new) return known->second;
     bool all = true;
     const auto [begin, end] = writers_.equal_range(reg);
@@ -44,7 +46,7 @@ class Loop {
     return stays_[reg] = all;
   }
 
-  /** Whether a branch that repeats or leaves the loop depends on what `load` reads. */
+  /** True if the value of `load` decides a branch that repeats or leaves the loop. */
   bool decides(size_t load) const {
     std::set<int> follow(use(load).writes.begin(), use(load).writes.end());
     for (size_t before = 0; before != follow.size();) {

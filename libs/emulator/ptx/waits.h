@@ -1,4 +1,4 @@
-// Which volatile loads are looks at a flag.
+// Finds the volatile loads that poll a flag.
 #pragma once
 #include <vector>
 
@@ -7,8 +7,9 @@
 namespace flashcore::emu::ptx {
 
 /**
- * By statement: a volatile load with which a loop waits. It reads the same address again and again, and what it reads
- * decides whether the loop goes on. Compilers look once before such a loop, so another one of the same line counts too.
+ * Indexed by statement: true for a volatile load on which a loop waits. It reads the same address repeatedly, and the
+ * value decides whether the loop continues. Compilers load once before such a loop, so another load of the same line
+ * counts too.
  */
 std::vector<bool> waiting_loads(const Program& program, const Function& function);
 

@@ -1,5 +1,5 @@
-// Which lanes of a warp go on, and where: sets of (instruction, lanes), the lowest instruction first. Lanes that meet at
-// an instruction go on together.
+// Chooses which lanes of a warp run: splits of (instruction, lanes), the lowest instruction first. Lanes that meet at
+// an instruction continue together.
 #include "warp.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ const Ins* Warp::pick() {
   ahead = false;
   if (best == NONE) return nullptr;
   if (rotate_) {
-    // Its turn is over: the next one behind it, so that who waits in a loop for another lane lets that lane run.
+    // The split's turn is over. Rotate to the next one, so that a lane spinning on another does not starve it.
     rotate_ = false;
     size_t after = NONE;
     for (size_t n = 0; n < others.size(); ++n)
@@ -88,7 +88,7 @@ const Ins* Warp::yield(const Ins* pc) {
 
 const Ins* Warp::exit_lanes(uint32_t lanes, const Ins* next) {
   live &= ~lanes;
-  // Who waits for them waits no more: they try again.
+  // Lanes that were waiting for the exited lanes try again.
   for (Split& split : others)
     if (split.state == SplitState::AtSync) split.state = SplitState::Runnable;
   block->complete_barriers_after_exit();

@@ -1,4 +1,4 @@
-// A warp as one vector: a register is a slot with 32 lanes, an instruction a function over all of them.
+// A warp as one vector: a register is a slot with 32 lanes, and an instruction is a function over all of them.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -20,10 +20,13 @@ constexpr int LANES = 32;
 constexpr uint32_t ALL = ~0u;
 constexpr uint32_t NO_GUARD = ~0u;
 constexpr uint32_t NO_SLOT = ~0u;
-/** What nobody has written, where no type is known: two infinities of fp16; as fp32, bf16, integer or address far off. */
+/**
+ * Contents of unwritten registers of unknown type: two infinities in fp16; far outside the usual range as fp32, bf16,
+ * integer or address.
+ */
 constexpr uint64_t REGISTER_POISON = 0x7c007c007c007c00;
 
-// Generic addresses: the spaces of a block lie where no host address is.
+// Generic addresses: a block's memory spaces are where no host address can be.
 constexpr uint64_t SHARED_WINDOW = 1ull << 56, LOCAL_WINDOW = 2ull << 56, PARAMETER_WINDOW = 3ull << 56,
                    FUNCTION_WINDOW = 4ull << 56;
 constexpr uint64_t WINDOW_MASK = 0xffull << 56;
@@ -33,40 +36,42 @@ class BlockRun;
 struct Ins;
 using Handler = const Ins* (*)(Warp&, const Ins*);
 
-/** acc = a * b + acc; where the halves of registers are meant, 1 the lower, 2 the upper. */
+/** acc = a * b + acc. For halves of registers: 1 the lower, 2 the upper. */
 struct Link {
   uint32_t a, b;
   uint8_t a_half, b_half;
 };
-/** d = c and then `count` links, of floats only or of halves too. */
+/** d = c, then `count` links, of floats only or also of halves. */
 struct Chain {
   uint32_t c, d;
   uint32_t count;
   bool floats;
-  bool first_of_four = false;  // four chains of floats, equally long, with the same `a`
+  bool first_of_four = false;  // begins four chains of floats with equal lengths and the same `a`
 };
 
-/** What few instructions have: vectors of operands, and what an opcode needs to know. */
+/** Fields that only some instructions need: vectors of operands and data of the opcode. */
 struct Extra {
   std::vector<uint32_t> d, a, b, c;  // slots
   int options[6] = {};
-  void (*readers[2])() = {};  // of a conversion: what reads it and what writes it
-  const char* what = "";  // as deadlock reports call it
-  std::vector<const Ins*> targets;  // of brx
-  /** Of what is done lane by lane: operands to results, as bits; a_bytes and d_bytes say how wide they are. */
+  void (*readers[2])() = {};  // of a conversion: reads and writes its types; else a wrapped handler
+  const char* what = "";  // name in deadlock reports
+  std::vector<const Ins*> targets;  // targets of brx
+  /**
+   * For instructions done lane by lane: computes results from operands, as bits; a_bytes and d_bytes are their widths.
+   */
   std::function<void(Warp&, unsigned, const uint64_t*, uint64_t*)> each_lane;
   std::vector<uint8_t> d_bytes, a_bytes;
   std::vector<Chain> chains;
-  std::vector<Link> links;  // of the chains, one after the other
-  std::vector<Ins> addresses;  // of an instruction with several of them: base, offset, width and space of each
+  std::vector<Link> links;  // links of the chains, one chain after another
+  std::vector<Ins> addresses;  // for an instruction with several addresses: base, offset, width and space of each
 };
 
-/** What an access has to do with others of the same bytes that may come before or after it. */
+/** How an access relates to other accesses of the same bytes that may come before or after it. */
 enum class Sharing : uint8_t {
   Plain,
-  /** It is an access of its own, but orders nothing. */
+  /** A separate access that orders nothing. */
   Volatile,
-  /** An atomic, an access that synchronises, or a look at a flag. */
+  /** An atomic, a synchronising access, or a load that polls a flag. */
   Synchronised
 };
 
@@ -79,22 +84,22 @@ struct Ins {
   const Ins* target = nullptr;
   const Extra* extra = nullptr;
   uint32_t place = 0;
-  uint32_t cache = 0;  // of the allocation that it last touched
+  uint32_t cache = 0;  // index of the allocation that it last touched
   uint8_t space = 0, bytes = 0, count = 1, wide_address = 0;
   Sharing sharing = Sharing::Plain;
   bool read_only = false;  // ld.global.nc
-  uint8_t lane_bytes = 0;  // of st: a lane's in the register of an element; 0: not known
-  uint32_t statement = 0;  // it was made of: index into Function::statements
+  uint8_t lane_bytes = 0;  // for st: a lane's bytes in the register of an element; 0: unknown
+  uint32_t statement = 0;  // index into Function::statements
 };
 
 enum class SplitState : uint8_t { Runnable, AtBarrier, AtSync, AtMbarrier, AtCluster, AtProducts };
 
-/** Lanes of a warp that stand at the same instruction. */
+/** Lanes of a warp that are at the same instruction. */
 struct Split {
   const Ins* pc;
   uint32_t mask;
   SplitState state = SplitState::Runnable;
-  unsigned barrier = 0;  // AtBarrier: its number; AtMbarrier: where it lies in shared memory
+  unsigned barrier = 0;  // AtBarrier: its number; AtMbarrier: its offset in shared memory
   uint32_t wanted = 0;  // AtSync: the member mask; AtProducts: groups that all warps must have committed
 };
 
@@ -103,15 +108,15 @@ class Warp {
   char* regs = nullptr;
   uint32_t mask = 0;  // lanes of the running split
   uint32_t live = 0;  // lanes that have not exited
-  uint32_t carry = 0;  // of add.cc and its like
-  int budget = 0;  // backward jumps until the others get their turn
-  bool looked = false, yielded = false;  // in its latest turn: at what others write; it ended without a barrier
-  bool ahead = false;  // the running split's turn comes after one that ended: who stands before it has to wait
+  uint32_t carry = 0;  // of add.cc and similar instructions
+  int budget = 0;  // backward jumps left until other splits get their turn
+  bool looked = false, yielded = false;  // in its latest turn: polled memory that others write; ended without a barrier
+  bool ahead = false;  // the running split was chosen by rotation; splits at lower instructions wait
   BlockRun* block = nullptr;
   unsigned index = 0;
-  uint32_t faulty = 0;  // lanes of the access that is about to fault, where there are several
+  uint32_t faulty = 0;  // lanes of the access that is about to fault, if there are several
   std::vector<Split> others;
-  uint32_t epoch = 1;  // counts meetings, for races
+  uint32_t epoch = 1;  // number of meetings, for the race check
 
   template <class T>
   T* reg(uint32_t slot) {
@@ -120,18 +125,18 @@ class Warp {
   uint32_t& pred(uint32_t slot) { return *reinterpret_cast<uint32_t*>(regs + slot); }
   uint32_t active(const Ins* i) { return i->guard == NO_GUARD ? mask : mask & (pred(i->guard) ^ i->guard_flip); }
 
-  /** The running split goes to `pc` while there are others: they meet, and the one that stands first goes on. */
+  /** The running split goes to `pc` while there are others. It merges with a split there; then the lowest one runs. */
   const Ins* go_on_at(const Ins* pc);
-  /** Lanes `taken` go to `to`, the rest to `next`. */
+  /** Lanes in `taken` go to `to`, the rest to `next`. */
   const Ins* diverge(const Ins* to, uint32_t taken, const Ins* next);
   const Ins* pick();
-  /** The running split waits. */
+  /** Parks the running split until it is released. */
   const Ins* park(const Ins* pc, SplitState state, unsigned barrier, uint32_t wanted);
   const Ins* yield(const Ins* pc);
-  /** Lanes end; the rest of the split goes on. */
+  /** Ends these lanes; the rest of the split continues. */
   const Ins* exit_lanes(uint32_t lanes, const Ins* next);
   bool has_runnable() const;
-  /** The running split need not look where the others are. */
+  /** True if the running split need not check where the others are. */
   bool goes_on() const { return ahead || others.empty(); }
 
   [[noreturn]] void fail(const Ins* i, unsigned lane, Fault fault);
@@ -146,7 +151,7 @@ class Warp {
 
 struct Copy;  // a cp.async
 
-/** Where an array lies in shared memory; `to` 0: none, ~0: the end of dynamic memory. */
+/** The range of an array in shared memory. `to` 0: none; ~0: the end of dynamic memory. */
 struct Home {
   uint32_t from = 0, to = 0;
   std::string name;
@@ -156,7 +161,7 @@ struct Home {
 struct Kernel {
   const Program* program = nullptr;
   const Function* function = nullptr;
-  std::unique_ptr<Function> simplified;  // what `function` points at
+  std::unique_ptr<Function> simplified;  // owns what `function` points at
   std::vector<Ins> code;
   std::vector<std::unique_ptr<Extra>> extras;
   unsigned frame_bytes = 0;  // of a warp's register file
@@ -169,18 +174,18 @@ struct Kernel {
   struct Special {
     uint32_t slot;
     std::string name;
-    bool of_block;  // another one in each block
+    bool of_block;  // differs from block to block
   };
   std::vector<Special> specials;
-  std::vector<Constant> read_before_written;  // they start as poison
+  std::vector<Constant> read_before_written;  // registers that start as poison
   unsigned caches = 0;
   unsigned static_shared = 0, dynamic_offset = 0, local_bytes = 0;
   bool flush_subnormals = false;
-  bool watches_products = false;  // who reads an accumulator of a wgmma under way is found
-  std::vector<CountedAccess> counted;  // by statement, for profiles
-  std::vector<Flow> flows;  // by statement, where races are looked for
-  std::vector<Home> homes;  // by statement (homes.h); empty where there is one array
-  std::map<size_t, std::string> reasons;  // why a statement is not carried, where more is known than its opcode
+  bool watches_products = false;  // finds reads of an accumulator of a running wgmma
+  std::vector<CountedAccess> counted;  // indexed by statement, for profiles
+  std::vector<Flow> flows;  // indexed by statement, if the run looks for races
+  std::vector<Home> homes;  // indexed by statement (homes.h); empty if there is only one array
+  std::map<size_t, std::string> reasons;  // why a statement is not supported, if more is known than its opcode
   uint64_t serial = 0;
   // For counted_form().
   const Function* source = nullptr;
@@ -189,7 +194,10 @@ struct Kernel {
   mutable std::unique_ptr<Kernel> counted_form;
 };
 
-/** d's lanes of the mask become t's. Apart, as bits and by width: one copy of it in the program. */
+/**
+ * Copies t's lanes in the mask to d. A separate function by width and not by type, so that the program has one copy of
+ * each.
+ */
 void blend(uint16_t* d, const uint16_t* t, uint32_t m);
 void blend(uint32_t* d, const uint32_t* t, uint32_t m);
 void blend(uint64_t* d, const uint64_t* t, uint32_t m);

@@ -1,4 +1,4 @@
-// The rules are those of ptxas of CUDA 13.0, each tried with it.
+// The rules are those of ptxas of CUDA 13.0; each was tried with it.
 #include "wellformed.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 using Mods = std::set<std::string>;
 
-/** How many operands an instruction has, and whether all are of the type that it ends with. */
+/** The number of operands of an instruction, and whether all have the type that its name ends with. */
 struct Form {
   size_t least, most;
   bool typed;
@@ -60,7 +60,7 @@ bool any_of(const Statement& s, const Mods& mods) {
   return std::any_of(s.mods.begin(), s.mods.end(), [&](const std::string& mod) { return mods.count(mod) > 0; });
 }
 
-/** Why an operand is of another type than its instruction. */
+/** The error if an operand's type differs from its instruction's; empty if there is none. */
 std::string type_fault(const Operand& o, const std::string& type, const Function& f) {
   for (const Operand& item : o.items) {
     const std::string fault = type_fault(item, type, f);
@@ -84,7 +84,7 @@ std::string type_fault(const Operand& o, const std::string& type, const Function
 
 std::string types_fault(const Statement& s, const Function& f) {
   if (s.mods.empty() || !is_type(s.mods.back())) return "";
-  // Of two types the operands differ.
+  // With two types the operands have different types.
   if (s.mods.size() > 1 && is_type(s.mods[s.mods.size() - 2])) return "";
   const size_t first = s.op == "setp" ? 1 : 0;
   const size_t end = s.op == "selp" || s.op == "setp" ? 3 : s.operands.size();
@@ -102,7 +102,7 @@ bool can_be_written(const Operand& o) {
   return o.kind == OperandKind::Register || o.kind == OperandKind::Sink || o.kind == OperandKind::Address;
 }
 
-/** Rounding that PTX has no default for. */
+/** Rounding modes that PTX requires because it has no default. */
 std::string rounding_fault(const Statement& s) {
   static const Mods ROUNDS = {"rn", "rz", "rm", "rp", "rna", "rs", "rni", "rzi", "rmi", "rpi", "approx", "full"};
   static const Mods APPROXIMATES = {"rsqrt", "ex2", "lg2", "sin", "cos", "tanh"};
@@ -119,7 +119,7 @@ std::string rounding_fault(const Statement& s) {
   return crosses || narrows ? "it needs a rounding modifier" : "";
 }
 
-/** Of loads and stores: order, scope, space, caching. */
+/** Errors in the order, scope, space or caching of loads and stores. */
 std::string access_fault(const Statement& s) {
   static const Mods BOTH = {
       "volatile",    "relaxed",         "weak",         "mmio",       "cta", "cluster", "gpu", "sys", "global",
@@ -148,7 +148,7 @@ std::string barrier_fault(const Statement& s) {
   return s.operands.size() < least || s.operands.size() > 2 ? "another number of operands than it has" : "";
 }
 
-/** Of instructions with a number that must be known when they are compiled. */
+/** Errors of instructions that need a number known at compile time. */
 std::string number_fault(const Statement& s) {
   if ((s.op == "cp" || s.op == "wgmma") && has(s, "wait_group") && !is_immediate(s, 0)) return "it needs a number";
   if (s.op == "lop3" && !is_immediate(s, 4)) return "its table must be a number";
@@ -182,7 +182,7 @@ std::string operands_fault(const Statement& s) {
   return "";
 }
 
-/** Of modifiers without which, or with another of which, handlers would take a default. */
+/** Errors in modifiers for which handlers would otherwise assume a default. */
 std::string mode_fault(const Statement& s) {
   if (s.op == "shfl" && !any_of(s, {"up", "down", "bfly", "idx"})) return "it needs .up, .down, .bfly or .idx";
   if (s.op == "membar" && s.mods.empty()) return "it needs a level";

@@ -1,4 +1,4 @@
-// What ptxas would refuse in an instruction: a kernel that is carried here must not fail to compile for a GPU.
+// Finds instructions that ptxas would refuse, so that a kernel that runs here also compiles for a GPU.
 #pragma once
 #include <string>
 
@@ -6,10 +6,10 @@
 
 namespace flashcore::emu::ptx {
 
-/** What is wrong with a statement as it was written; empty: nothing that is looked for. */
+/** The error in a statement of the input; empty if no rule finds one. */
 std::string fault_of(const Statement& statement, const Function& function);
 
-/** Whether there is a special register of this name. */
+/** True if there is a special register of this name. */
 bool is_special_register(const std::string& name);
 
 }  // namespace flashcore::emu::ptx

@@ -1,5 +1,5 @@
-// Products of a warpgroup (sm_90a). Each warp multiplies its own sixteen rows when it issues the instruction; that the
-// accumulators are not its own until wgmma.wait_group is looked after where races are.
+// Products of a warpgroup (sm_90a). Each warp multiplies its own sixteen rows when it issues the instruction. The race
+// check makes sure that the accumulators are not used before wgmma.wait_group.
 #include "wgmma.h"
 
 #include <algorithm>
@@ -19,10 +19,10 @@ namespace {
 
 constexpr unsigned GROUP_WARPS = 4;
 
-/** How a matrix lies in shared memory: in 16-byte columns (8 numbers), eight rows at a time. In bytes. */
+/** A matrix's layout in shared memory: 16-byte columns (8 numbers), eight rows at a time. Values are in bytes. */
 struct MatrixLayout {
   uint32_t base, leading, stride;
-  unsigned swizzle;  // log2 of the columns that change places; 0: none
+  unsigned swizzle;  // log2 of the number of columns that are permuted; 0: none
   bool transposed;   // M or N runs along the rows of memory, K across them
   bool is_left;
 
@@ -34,9 +34,9 @@ struct MatrixLayout {
     swizzle = MODES[descriptor >> 62];
   }
 
-  /** Of the eight numbers from `column` on in that row of memory. Columns along K unless transposed. */
+  /** Address of the eight numbers from `column` on in that row of memory. Columns run along K unless transposed. */
   uint32_t address(unsigned row, unsigned column) const {
-    const unsigned eight = row % 8, rest = row / 8, wide = 1u << swizzle;  // columns of a swizzled row
+    const unsigned eight = row % 8, rest = row / 8, wide = 1u << swizzle;  // `wide`: columns of a swizzled row
     uint32_t at = base;
     if (!swizzle)
       at += eight * 16 + (transposed ? column * stride + rest * leading : column * leading + rest * stride);
@@ -48,7 +48,7 @@ struct MatrixLayout {
   }
 };
 
-/** Rows of memory that make the matrix's part: copies of 16 bytes each, checked. */
+/** Reads the rows of memory that make up a part of the matrix, as checked copies of 16 bytes. */
 void read_rows(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first_row, unsigned rows,
                unsigned first_column, unsigned columns, uint16_t* to) {
   BlockRun& block = *w.block;
@@ -78,15 +78,17 @@ void read_rows(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first
   }
 }
 
-/** options of wgmma: 0 number type, 1 columns, 2 A in registers, 3 A and 4 B transposed, 5: see Flag. */
+/**
+ * options of wgmma: [0] number type, [1] columns, [2] A in registers, [3] A transposed, [4] B transposed, [5] see Flag.
+ */
 enum Flag { NEGATES = 1, HALF_SUMS = 2, NEGATED_SCALE = 4, SATURATES = 8 };
 
-/** Whether D is added: the scale is a predicate. */
+/** True if D is added; the scale is a predicate. */
 bool adds_to_sums(Warp& w, const Ins* i, unsigned lane) {
   return ((w.pred(i->c) ^ (i->extra->options[5] & NEGATED_SCALE ? ALL : 0)) >> lane & 1) != 0;
 }
 
-/** D of a warp's part of a product, eight columns at a time: sixteen rows of them. */
+/** D of a warp's part of a product: sixteen rows, eight columns at a time. */
 class Accumulators {
  public:
   Accumulators(Warp& w, const Ins* i, uint32_t m)
@@ -95,13 +97,13 @@ class Accumulators {
         active_(m),
         adds_(adds_to_sums(w, i, static_cast<unsigned>(__builtin_ctz(m)))),
         halves_((i->extra->options[5] & HALF_SUMS) != 0) {}
-  /** Whether they are added to, and not made anew. */
+  /** True if products are added to the old sums, false if they replace them. */
   bool adds() const { return adds_; }
   bool halves() const { return halves_; }
   unsigned columns() const { return static_cast<unsigned>(extra_.options[1]); }
-  /** The registers of the eight columns from `column` on. */
+  /** The registers of the eight columns starting at `column`. */
   const uint32_t* slots(unsigned column) const { return extra_.d.data() + column / 8 * (halves_ ? 2 : 4); }
-  /** Has `multiply` add to the eight columns from `column` on. */
+  /** Calls `multiply` to add to the eight columns starting at `column`. */
   template <class Multiply>
   void change(unsigned column, const Multiply& multiply) const {
     alignas(64) Row8 acc[16];
@@ -161,7 +163,10 @@ void right_of(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first,
 }
 
 #if defined(FLASHCORE_WIDE_VECTORS)
-/** Pieces of 8 x 8 halves as registers of mma have them: A's four are rows 0 to 7 and 8 to 15, then the same deeper. */
+/**
+ * Blocks of 8 x 8 halves in mma's register layout. A's four are rows 0 to 7 and 8 to 15, then the same rows at greater
+ * depth.
+ */
 void left_words(Warp& w, const Ins* i, const MatrixLayout& layout, uint32_t (*words)[LANES]) {
   alignas(64) uint16_t bits[16 * 16];
   read_rows(w, i, layout, w.index % GROUP_WARPS * 16, 16, 0, 2, bits);
@@ -170,7 +175,7 @@ void left_words(Warp& w, const Ins* i, const MatrixLayout& layout, uint32_t (*wo
       memcpy(&words[r / 8 + 2 * piece][4 * (r % 8)], bits + 16 * r + 8 * piece, 16);
 }
 
-/** B's two: eight columns, depth 0 to 7 and 8 to 15. */
+/** B's two blocks: eight columns, depth 0 to 7 and 8 to 15. */
 void right_words(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned first, uint32_t (*words)[LANES]) {
   alignas(64) uint16_t bits[16 * 8];
   if (layout.transposed) {
@@ -183,7 +188,7 @@ void right_words(Warp& w, const Ins* i, const MatrixLayout& layout, unsigned fir
     for (int piece = 0; piece < 2; ++piece) memcpy(&words[piece][4 * n], bits + 16 * n + 8 * piece, 16);
 }
 
-/** Products of halves by the processor's vectors, as mma.sync has them. */
+/** Products of halves with the processor's vectors, as for mma.sync. */
 class WideProduct {
  public:
   WideProduct(Warp& w, const Ins* i, uint32_t m, unsigned lane) : w_(w), i_(i) {
@@ -196,7 +201,7 @@ class WideProduct {
     for (int n = 0; n < 4; ++n) registers[n] = x.options[2] ? w.reg<uint32_t>(x.a[static_cast<size_t>(n)]) : words[n];
     left_.read(registers);
   }
-  /** False, and nothing is changed, where it does not do. */
+  /** Returns false and changes nothing if the vectors cannot do this product. */
   bool multiply(const MatrixLayout& layout, unsigned column, const Accumulators& sums) {
     if (!fits_) return false;
     alignas(64) uint32_t words[2][LANES];
@@ -222,7 +227,7 @@ class WideProduct {
 };
 #endif
 
-/** A as floats, read when it is first needed. */
+/** A as floats, read on first use. */
 class LeftNumbers {
  public:
   const float (*of(Warp& w, const Ins* i, unsigned lane))[16] {
@@ -242,7 +247,7 @@ class LeftNumbers {
   alignas(64) float numbers_[16][16];
 };
 
-/** a: descriptor of A, or NO_SLOT: extra->a; b: that of B; c: whether D is added, a predicate. */
+/** a: descriptor of A, or NO_SLOT if A is in extra->a; b: descriptor of B; c: predicate, true if D is added. */
 const Ins* multiply_async(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const Extra& x = *i->extra;
@@ -265,9 +270,9 @@ const Ins* multiply_async(Warp& w, const Ins* i) {
 
 // --- tf32, fp8 and whole numbers --------------------------------------------------------------------------------------
 
-constexpr int ROW_BYTES = 32;  // of an instruction's depth, whatever the type
+constexpr int ROW_BYTES = 32;  // of an instruction's depth, for every type
 
-/** Of these options: 0 see Other, 1, 2 and 5 as above, 3 and 4 what A and B are: signed, or e5m2. */
+/** Options of these types: [0] see Other; [1], [2] and [5] as above; [3] and [4] types of A and B: signed, or e5m2. */
 enum class Other : uint8_t { Tf32, Fp8, Whole };
 
 /** A's sixteen rows of this warp. */
@@ -282,7 +287,7 @@ void left_bytes(Warp& w, const Ins* i, unsigned lane, uint8_t (*a)[ROW_BYTES]) {
       memcpy(&a[k / 4 + 8 * (n & 1)][16 * (n / 2) + 4 * (k % 4)], &w.reg<uint32_t>(x.a[n])[k], 4);
 }
 
-/** acc[16][8] += a * b of whole numbers. */
+/** acc[16][8] += a * b of integers. */
 void multiply_whole(Warp& w, const Extra& x, const uint32_t* slots, uint32_t m, bool adds,
                     const uint8_t (*a)[ROW_BYTES], const uint8_t (*b)[ROW_BYTES]) {
   const auto value = [](uint8_t byte, int is_signed) { return is_signed ? static_cast<int8_t>(byte) : byte; };
@@ -312,15 +317,15 @@ void multiply_tf32(const uint8_t (*a)[ROW_BYTES], const uint8_t (*b)[ROW_BYTES],
   multiply<16, 8>(left, right, acc, -126);
 }
 
-/** A number, not 0, with so many bits after its first; cut toward zero. */
+/** Truncates a number other than 0 to `bits` bits after the first. */
 double cut_to(double number, int bits) {
   const int digits = bits - std::ilogb(number);
   return std::ldexp(std::trunc(std::ldexp(number, digits)), -digits);
 }
 
 /**
- * As an H200 adds: the 32 products and the accumulator are cut, toward zero, at 2^-13 of the largest exponent among
- * them; their sum is exact, and cut to 13 bits after its first where it is fp32.
+ * Adds like an H200: the 32 products and the accumulator are truncated at 2^-13 of the largest exponent among them.
+ * Their sum is exact; an fp32 sum is truncated to 13 bits after the first.
  */
 void multiply_fp8(const Extra& x, const uint8_t (*a)[ROW_BYTES], const uint8_t (*b)[ROW_BYTES], Row8* acc) {
   constexpr int KEPT = 13, LEAST = -14;
@@ -379,7 +384,7 @@ const Ins* multiply_other(Warp& w, const Ins* i) {
   });
 }
 
-/** Whether all warps of the warp's group have committed so many groups of products. */
+/** True if all warps of the warp's group have committed this many groups of products. */
 bool all_committed(const BlockRun& block, unsigned warp, uint32_t groups) {
   const size_t first = warp / GROUP_WARPS * GROUP_WARPS;
   for (size_t n = first; n < std::min<size_t>(first + GROUP_WARPS, block.products.size()); ++n)
@@ -399,7 +404,7 @@ const Ins* commit_products(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** A product is the whole warpgroup's: it is there when all four warps have come to it. */
+/** A product belongs to the whole warpgroup: it is finished only when all four warps have reached it. */
 const Ins* wait_for_products(Warp& w, const Ins* i) {
   Products& own = w.block->products[w.index];
   const auto left = static_cast<uint32_t>(i->imm);
@@ -412,7 +417,7 @@ const Ins* wait_for_products(Warp& w, const Ins* i) {
 
 const Ins* no_effect_here(Warp&, const Ins* i) { return i + 1; }
 
-/** Which of the two multiplies, and what it makes of the types; false if neither does. */
+/** Chooses the handler and its options for the types. Returns false if no handler fits. */
 bool choose_types(Ins& ins, Extra& extra, const std::string& depth, const std::string& d, const std::string& a,
                   const std::string& b) {
   const auto is_fp8 = [](const std::string& type) { return type == "e4m3" || type == "e5m2"; };
@@ -440,8 +445,8 @@ bool choose_types(Ins& ins, Extra& extra, const std::string& depth, const std::s
 }
 
 bool lower_product(Lowering& l, Ins& ins) {
-  // wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 d, a, b, scale-d, scale-a, scale-b, transposed a, transposed b;
-  // other types have nothing transposed, whole numbers no scale-a and scale-b but perhaps .satfinite
+  // wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 d, a, b, scale-d, scale-a, scale-b, transposed a, transposed b.
+  // Other types cannot be transposed; integers have no scale-a and scale-b but may have .satfinite.
   const Statement& s = l.statement();
   const bool saturates = has(s, "satfinite");
   if (s.mods.size() != 7u + saturates || s.mods[1] != "sync") return false;
@@ -524,7 +529,7 @@ void Products::check(Warp& w, const Ins* i) {
     each_register(s.operands[n], [&](int reg) {
       const auto found = busy_.find(reg);
       if (found == busy_.end()) return;
-      if (moves) return;  // the compiler's own renaming: the copy is as unfinished as what it is made of
+      if (moves) return;  // the compiler's own renaming: the copy is as unfinished as its source
       Fault fault;
       fault.kind = "UNFINISHED_PRODUCT";
       fault.message = "read an accumulator of the wgmma at " + w.block->place_of(found->second.ins) +

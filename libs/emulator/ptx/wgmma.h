@@ -1,4 +1,4 @@
-// The accumulators of a warp's asynchronous products, watched until they are waited for.
+// Watches the accumulators of a warp's asynchronous products until the warp waits for them.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -9,16 +9,18 @@ class BlockRun;
 class Warp;
 struct Ins;
 
-/** Of one warp. Registers are those of the program, not slots: a slot may serve another one meanwhile. */
+/**
+ * The products of one warp. Uses the program's registers, not slots, because a slot may be reused by another register.
+ */
 class Products {
  public:
   void start(const BlockRun& block, const Ins* i);
   void commit() { ++committed_; }
-  /** Groups so far. */
+  /** Number of groups committed so far. */
   uint32_t committed() const { return committed_; }
-  /** The first `groups` groups are there. */
+  /** Marks the first `groups` groups as finished. */
   void wait(uint32_t groups);
-  /** Faults where the instruction reads what is not there yet. */
+  /** Faults if the instruction reads an unfinished accumulator. */
   void check(Warp& w, const Ins* i);
 
  private:

@@ -1,5 +1,5 @@
-// The programs of kernels/checked.cu in a run that looks for races: each fault is told with its line, and nothing is
-// told of a program that is correct.
+// Runs the programs of kernels/checked.cu while looking for races: each fault is reported with its line, and nothing is
+// reported for a correct program.
 #include <map>
 #include <sstream>
 

@@ -1,6 +1,7 @@
-// fp16 and bf16: every value there and back, rounding at every midpoint, and a fused multiply-add that rounds once.
+// fp16 and bf16: converts every value in both directions, rounds at every midpoint, and checks that a multiply-add
+// rounds only once.
 #include "../ptx/halves.h"
-// After it: their names for kernels are macros that the standard library's headers do not survive.
+// Included after halves.h: its kernel names are macros that break the standard library's headers.
 #include "../include/cuda_bf16.h"
 #include "../include/cuda_fp16.h"
 #include "driver.h"
@@ -8,7 +9,7 @@
 using namespace flashcore::emu;
 
 namespace {
-/** The obvious way: sign, exponent and fraction by their definition. */
+/** The obvious method: sign, exponent and fraction by definition. */
 double half_value(uint16_t h) {
   const int exponent = h >> 10 & 31, fraction = h & 1023;
   const double magnitude = exponent == 31 ? (fraction ? NAN : INFINITY)
@@ -34,7 +35,7 @@ void test_all_halves() {
   }
 }
 
-/** Between neighbours a and b: just below, at and just above the middle. */
+/** Between neighbors a and b: just below, at and just above the midpoint. */
 void test_rounding_to_nearest_even() {
   for (unsigned bits = 0; bits < 0x7c00; ++bits) {
     const auto low = static_cast<uint16_t>(bits), high = static_cast<uint16_t>(bits + 1);
@@ -75,7 +76,7 @@ void test_bfloat16() {
   CHECK(float_to_bfloat16(1.00390625f) == 0x3f80 && float_to_bfloat16(1.01171875f) == 0x3f82);  // ties go to even
 }
 
-/** Half products and sums are exact in long double (or fit its 64 bits unless far apart); rounded there once. */
+/** Products and sums of halves are exact in long double (or fit its 64 bits unless far apart) and are rounded once. */
 uint16_t rounded_once(long double exact) {
   const auto near = static_cast<float>(exact);
   uint16_t best = float_to_half(near);
@@ -104,7 +105,7 @@ void test_arithmetic_rounds_once() {
     CHECK(same(a + b, x + y) && same(a - b, x - y) && same(a * b, x * y));
     if (sizeof(long double) > 8) CHECK(same(__hfma(a, b, c), x * y + z));
   }
-    // A tie that only the addend's last bit breaks: rounding in float first would lose it.
+    // Only the addend's last bit breaks this tie; rounding to float first would lose it.
   const __half one_and = __ushort_as_half(0x3c01), tiny = __ushort_as_half(0x0001);
   CHECK(__hfma(one_and, one_and, tiny).__x == rounded_once(half_value(0x3c01) * half_value(0x3c01) + half_value(1)));
 }
@@ -113,7 +114,7 @@ void test_arithmetic_rounds_once() {
 int main() {
   test_all_halves();
   {
-    // A kernel compiled with fast math flushes subnormal floats. A subnormal half is a normal float, so all stay.
+    // A kernel compiled with fast math flushes subnormal floats. A subnormal half is a normal float, so none are lost.
     const ptx::FlushSubnormals flush(true);
     test_all_halves();
   }

@@ -48,7 +48,7 @@ void test_modules() {
   expect_fault({"STATIC_SHARED_TOO_LARGE", "49152 max"});
   const char text[256] = "neither PTX nor a module\n";
   CHECK_RESULT(cuModuleLoadData(&module, text), CUDA_ERROR_INVALID_IMAGE);
-    // Loaded and unloaded many times, also while a launch of it waits.
+    // Loads and unloads it many times, also while one of its launches waits.
   const std::string image = Kernels::bytes_of("static_shared_49152");
   for (int i = 0; i < 20; ++i) {
     CUfunction function;
@@ -68,7 +68,7 @@ CUresult launch_value(const Kernels& kernels, CUstream stream, CUdeviceptr out, 
   return cuLaunchKernel(kernels.function("spin_value"), 1, 1, 1, 4, 1, 1, 0, stream, arguments, nullptr);
 }
 
-/** A stream held by a value in host memory, as the benchmark holds it: nothing runs until it is let go. */
+/** A stream that waits for a value in host memory, as in the benchmark: nothing runs until the value is written. */
 void test_held_stream_and_events(const Kernels& kernels) {
   const Buffer<int> out(std::vector<int>(4, 0));
   CUstream held, other;
@@ -107,7 +107,7 @@ void test_held_stream_and_events(const Kernels& kernels) {
   CHECK_OK(cuStreamDestroy_v2(other));
 }
 
-/** The captured operations run at each launch of the graph, and not at their capture. */
+/** Captured operations run at each launch of the graph and not during capture. */
 void test_graph_replay(const Kernels& kernels) {
   const Buffer<int> sum(std::vector<int>{0}), out(std::vector<int>(4, 0));
   const Buffer<float> float_sum(std::vector<float>{0});
@@ -147,7 +147,7 @@ void test_memory_checks() {
   char bytes[200] = {};
   CHECK_RESULT(cuMemcpyHtoD_v2(buffer.address(), bytes, 101), CUDA_ERROR_INVALID_VALUE);
   CHECK_RESULT(cuMemsetD8_v2(buffer.address() + 50, 0, 51), CUDA_ERROR_INVALID_VALUE);
-    // A staged copy does not need its source any more.
+    // A staged copy no longer needs its source.
   CUstream stream;
   CHECK_OK(cuStreamCreate(&stream, 0));
   bytes[0] = 42;

@@ -1,4 +1,5 @@
-// Every fault is the CUDA error that a GPU gives, named with what a GPU would not say; the next launch is unharmed.
+// Every fault gives the same CUDA error as on a GPU, with details that a GPU does not give. The next launch is
+// unaffected.
 #include "driver.h"
 
 namespace {
@@ -27,11 +28,11 @@ void test_freed_and_null(const Kernels& kernels) {
   expect_fault({"OUT_OF_BOUNDS", "through a null pointer"});
 }
 
-// Past the 47 bits of a user's address the processor reports no page fault, and tells no address.
+// For an address beyond the 47 bits of user space the processor raises no page fault and reports no address.
 void test_beyond_the_address_space(const Kernels& kernels) {
   const Buffer<float> buffer(64);
   CHECK_RESULT(kernels.run("write_far", {1}, {32}, 0, buffer.address(), 1ll << 40), CUDA_ERROR_ILLEGAL_ADDRESS);
-    // x86-64 tells neither address nor access of what is not canonical.
+    // x86-64 reports neither address nor kind of access for a non-canonical address.
 #if defined(__x86_64__)
   expect_fault({"OUT_OF_BOUNDS", "accessed an address that belongs to no allocation", "faults.cu:62"});
 #else
@@ -78,12 +79,12 @@ void test_waiting(const Kernels& kernels) {
 void test_time_limit(const Kernels& kernels) {
   const Buffer<int> out(std::vector<int>(64, 0));
   flashcore_emulator_time_limit(200);
-  // Blocks on every thread of the host: all are stopped.
+  // Blocks run on every thread of the host; all of them are stopped.
   CHECK_RESULT(kernels.run("never_ends", {64}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_TIMEOUT);
-  // Where in its loop the thread is stopped is as the clock will have it: line 69, or 70 where that ends.
+  // The time limit may stop the thread anywhere in its loop: line 69, or 70 where the loop ends.
   expect_fault({"TIMED_OUT", "the launch did not end within 0.2 s", "1 thread runs at ",
                 "faults.cu:", "63 threads past __syncthreads() at faults.cu:68"});
-  // The next launch is watched too.
+  // The time limit applies to the next launch too.
   CHECK_RESULT(kernels.run("never_ends", {1}, {64}, 0, out.address()), CUDA_ERROR_LAUNCH_TIMEOUT);
   expect_fault({"TIMED_OUT", "the launch did not end within 0.2 s"});
   flashcore_emulator_time_limit(0);

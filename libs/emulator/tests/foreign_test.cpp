@@ -1,4 +1,4 @@
-// Code that was not written for the emulator, against the same computation here.
+// Code that was not written for the emulator, compared with the same computation here.
 #include "driver.h"
 
 namespace {
@@ -23,7 +23,7 @@ void test_structs_by_value(const Kernels& kernels) {
   CHECK(got.halves[0] == 10 && got.halves[1] == -9);
 }
 
-/** Parameters as vectors of every width that ptxas takes; the place of an element is its number. */
+/** Parameters as vectors of every width that ptxas accepts. Each element's value is its index. */
 void test_vectors_of_parameters() {
   const std::string text = R"(
 .version 8.4
@@ -82,7 +82,7 @@ struct Results {
   Signed signed_quotient, signed_remainder, signed_right;
 };
 
-/** Of any length, and often next to a power of two: where carries run through. */
+/** Numbers of any length, often next to a power of two, where carries run through all bits. */
 Unsigned random_wide(uint32_t& state) {
   Unsigned value = 0;
   for (int n = 0; n < 4; ++n) value = value << 32 | next_random(state);
@@ -135,7 +135,7 @@ void test_calls_by_address(const Kernels& kernels) {
   expect_fault({"UNSUPPORTED_INSTRUCTION", "no function of the module", "foreign.cu:"});
 }
 
-/** An uninitialised variable gives no number that might be right, or a fault. */
+/** An uninitialised variable gives a value that is clearly wrong, or a fault. */
 void test_uninitialised_registers(const Kernels& kernels) {
   const Buffer<float> in({3, 1, 2, 5}), out(1);
   for (const char* name : {"uninitialised_sum", "uninitialised_maximum", "uninitialised_rescaled"}) {
@@ -159,7 +159,7 @@ void test_shuffles_from_outside(const Kernels& kernels) {
   CHECK(!(std::abs(out.read()[0]) < 1e30f));
 }
 
-/** What nobody reaches does not matter, and is a finding for who does. */
+/** Unsupported code does not matter unless a thread reaches it; then it is a finding. */
 void test_unsupported_code_that_is_not_reached() {
   for (const char* body :
        {"st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], %r2, [%r3];",
@@ -190,7 +190,10 @@ void test_unsupported_code_that_is_not_reached() {
   }
 }
 
-/** A module with variables that nobody unloads, after one without: the process ends well all the same. */
+/**
+ * Loads a module with variables and never unloads it, after a module without variables; the process must still end
+ * normally.
+ */
 void load_without_variables() {
   CUdevice device;
   CUcontext context;

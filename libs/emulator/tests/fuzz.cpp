@@ -1,5 +1,5 @@
-// Hostile PTX (fuzz.sh): texts of a corpus, their tokens cut, doubled and swapped, are loaded, lowered and run. Whatever
-// they are, they end in an answer of the driver API and break no rule that the compiler's sanitizers watch.
+// Hostile PTX (fuzz.sh): loads, lowers and runs texts of a corpus whose tokens are cut, doubled and swapped. Each must
+// end with a result of the driver API and break no rule that the compiler's sanitizers check.
 //   fuzz <corpus folder> <first seed> <count> <file that the text is written to before it runs>
 #include <algorithm>
 #include <cstring>
@@ -100,7 +100,7 @@ const Tokens ODD = {"{",
                     "brx.idx",
                     ".branchtargets"};
 
-/** As it stands in the corpus, but for its last part: another type, another mode. */
+/** A token of the corpus with its last part changed: another type or mode. */
 std::string other_modifier(Random& random, const std::string& opcode, const std::string& other) {
   const size_t dot = opcode.rfind('.'), from = other.rfind('.');
   if (dot == std::string::npos || from == std::string::npos) return other;
@@ -125,7 +125,7 @@ void mutate(Random& random, Tokens& tokens, const Tokens& others) {
     case 6: *here = other_modifier(random, *here, one_of(random, others)); break;
     case 7: (*here)[below(random, here->size())] = static_cast<char>(32 + below(random, 95)); break;
     default: {
-      // Another number in a number's place: sizes, offsets, counts of registers.
+      // Replaces a number by another: sizes, offsets, register counts.
       const auto is_number = [](const std::string& t) { return isdigit(static_cast<unsigned char>(t[0])) != 0; };
       const auto number = std::find_if(here, tokens.end(), is_number);
       if (number != tokens.end()) *number = one_of(random, ODD_NUMBERS);
@@ -139,7 +139,7 @@ std::string mutated(Random& random, const std::vector<Tokens>& corpus) {
   for (size_t n = 0; n < count && !tokens.empty(); ++n) mutate(random, tokens, corpus[below(random, corpus.size())]);
   std::string text;
   for (const std::string& token : tokens) text += token;
-  // So that an image is taken for PTX at all.
+  // Most texts begin with .version, because others are not recognized as PTX.
   return below(random, 16) ? ".version 8.4\n" + text : text;
 }
 
@@ -203,7 +203,7 @@ class Device {
 std::vector<Tokens> corpus_of(const std::string& folder) {
   std::vector<std::string> paths;
   for (const auto& file : std::filesystem::directory_iterator(folder)) paths.push_back(file.path().string());
-  std::sort(paths.begin(), paths.end());  // a seed is the same text on every machine
+  std::sort(paths.begin(), paths.end());  // sorted, so that a seed gives the same text on every machine
   std::vector<Tokens> corpus;
   for (const std::string& path : paths) {
     std::ifstream file(path, std::ios::binary);
@@ -223,7 +223,7 @@ int main(int count, char** arguments) {
   Device device;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     Random random(seed);
-    // Every other one with its memory watched.
+    // Every other text runs with its memory watched.
     const std::string text = (seed % 2 ? "// flashcore: races\n" : "") + mutated(random, corpus);
     if (text.size() > LONGEST_TEXT) continue;
     std::ofstream(arguments[4], std::ios::binary) << "// seed " << seed << "\n" << text;

@@ -1,5 +1,5 @@
-// What sm_90 has, on programs of their own: bulk copies and tensor maps, phase barriers, clusters, asynchronous
-// products, and what is said of their misuse.
+// Features of sm_90, each with a program of its own: bulk copies and tensor maps, phase barriers, clusters,
+// asynchronous products, and the reports of their misuse.
 #include "driver.h"
 
 extern "C" CUresult cuTensorMapEncodeTiled(void*, int, uint32_t, void*, const uint64_t*, const uint64_t*,
@@ -11,7 +11,7 @@ struct TensorMapBytes {
   char bytes[128];
 };
 
-/** Of 32-bit words: `width` columns, `height` rows, the box 8 by 4. */
+/** A tensor of 32-bit words with `width` columns and `height` rows; the box is 8 by 4. */
 CUresult encode(TensorMapBytes& map, CUdeviceptr address, uint64_t width, uint64_t height, uint32_t box_width = 8,
                 int swizzle = 0) {
   const uint64_t dimensions[] = {width, height}, strides[] = {width * 4};
@@ -44,7 +44,7 @@ void test_bulk_copies(const Kernels& kernels) {
   std::vector<int> turned = numbers(64);
   for (int n = 0; n < 32; ++n) std::swap(turned[n], turned[63 - n]);
   CHECK(out.read() == turned);
-  CHECK(early.read()[0] == -1);  // poison: the copy had not landed
+  CHECK(early.read()[0] == -1);  // poison, because the copy had not landed
 }
 
 void test_reuse_of_stored_bytes(const Kernels& watched) {
@@ -66,7 +66,7 @@ void test_copies_that_arrive(const Kernels& kernels, const Kernels& watched) {
       CHECK(got[thread] == (thread == 4 ? 0 : (thread ^ 1) + 1));  // thread 5 ignores its source
       early += got[64 + thread] == -1;
     }
-    CHECK(early == 32);  // of the first warp; the second one's land at once, for the first waits by then
+    CHECK(early == 32);  // the first warp's; the second warp's land at once, as the first waits by then
     CHECK_OK(watched.run("copies_arrive", {1}, {64}, 0, in.address(), out.address(), noinc, 0));
     CHECK_RESULT(watched.run("copies_arrive", {1}, {64}, 0, in.address(), out.address(), noinc, 1),
                  CUDA_ERROR_LAUNCH_FAILED);

@@ -12,7 +12,7 @@ void test_shared_memory_is_poisoned_for_every_block(const Kernels& kernels) {
 void test_cp_async(const Kernels& kernels) {
   std::vector<int> in, want(128, 0);
   for (int i = 0; i < 128; ++i) in.push_back(i);
-  std::copy(in.begin(), in.begin() + 64, want.begin());  // the other half was out of bounds: zeros
+  std::copy(in.begin(), in.begin() + 64, want.begin());  // the other half was out of bounds and reads as zeros
   const Buffer<int> from(in), to(128);
   CHECK_OK(kernels.run("copies", {1}, {32}, 0, from.address(), to.address()));
   CHECK(to.read() == want);

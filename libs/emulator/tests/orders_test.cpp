@@ -1,4 +1,4 @@
-// What fences, atomics and locks order is no race, what they do not is one; and stores of the same value are none.
+// Accesses ordered by fences, atomics and locks are not races; unordered ones are, except stores of the same value.
 #include <numeric>
 
 #include "driver.h"
@@ -8,7 +8,7 @@ namespace {
 void expect_race(const Kernels& kernels, CUresult result, std::initializer_list<const char*> texts) {
   CHECK_RESULT(result, CUDA_ERROR_LAUNCH_FAILED);
   expect_fault(texts);
-  // As the module was when it was loaded.
+  // Restore the state after loading.
   for (const char* name : {"arrived", "lock"}) {
     CUdeviceptr variable;
     size_t bytes;
@@ -107,7 +107,7 @@ void test_grid_barriers(const Kernels& kernels) {
   void* arguments[] = {&addresses[0], &addresses[1], &addresses[2]};
   CHECK_OK(run_cooperative(kernels, "grid_sync", BLOCKS, THREADS, arguments));
   CHECK(out.read() == sums);
-  // Blocks of a plain launch that wait for one another, as far as a device has room for all of them.
+  // Blocks of a plain launch wait for one another; this works if the device has room for all of them.
   CHECK_OK(kernels.run("barrier_by_hand", {BLOCKS}, {THREADS}, 0, addresses[0], addresses[1], addresses[2]));
   CHECK(out.read() == sums);
   expect_race(kernels, run_cooperative(kernels, "exchange_without_grid_sync", 8, THREADS, arguments), {"RACE"});

@@ -1,5 +1,5 @@
-// The PTX engine on a program of its own, where it differs from code of the C++ compiler: divergence, a GPU's answers,
-// bounds, and opcodes that it does not carry.
+// Tests the PTX engine with a program of its own, for behavior that differs from compiled C++: divergence, a GPU's
+// answers, bounds, and unsupported opcodes.
 #include <climits>
 
 #include "driver.h"
@@ -71,7 +71,7 @@ void test_what_is_not_carried(const Kernels& kernels) {
   expect_fault({"LOAD_FAILED", "600000 of local memory"});
 }
 
-/** What ptxas refuses and would be carried here by luck; each has a neighbour that is right. */
+/** Texts that ptxas refuses but that could run here by luck. A correct neighbor is tested with each. */
 void test_what_ptxas_refuses() {
   const auto loads = [](const std::string& body) {
     const std::string text =
@@ -122,7 +122,7 @@ void test_what_ptxas_refuses() {
   }
 }
 
-/** What a fuzzer found (fuzz.sh): each ends in an answer, and nothing is read that the text does not have. */
+/** Texts found by the fuzzer (fuzz.sh): each gives a result, and nothing outside the text is read. */
 void test_hostile_texts() {
   const std::string head = ".version 8.4\n.target sm_90a\n.shared .align 8 .b64 barrier;\n";
   const auto entry = [&](const std::string& body) {
@@ -130,7 +130,7 @@ void test_hostile_texts() {
            ".reg .f32 %f<9>; .reg .pred %p<9>;\n" + body + "\nret;\n}\n";
   };
   const std::string many(100'000, '{');
-  // Not loaded.
+  // These texts fail to load.
   for (const std::string& text :
        {entry("mov.b32 %r1, " + many), entry(many), entry("bra;"), entry("fma.run.f32 {%f1}, {%f2}, {3};"),
         head + ".visible .entry hostile(.param .align 0 .b8 p[4]) { ret; }", head + ".global .b8 far[-1];",
@@ -140,7 +140,7 @@ void test_hostile_texts() {
     CHECK_RESULT(cuModuleLoadData(&module, text.c_str()), CUDA_ERROR_INVALID_PTX);
     CHECK_OK(cuCtxSynchronize());
   }
-  // Loaded, and told when a thread comes there.
+  // These load; the fault is reported when a thread reaches the instruction.
   for (const char* body :
        {"ld.global.v4.u32 {%r1, %r2}, [%rd1];", "ld.param.u64 %rd1, [p+8];",
         "ld.param.u64 %rd1, [p+9223372036854775807];", "ld.param.u64 %rd1, [p+-1];",
@@ -152,7 +152,7 @@ void test_hostile_texts() {
     CUfunction function;
     CHECK_OK(cuModuleLoadData(&module, entry(body).c_str()));
     const CUresult found = cuModuleGetFunction(&function, module, "hostile");
-    if (found == CUDA_ERROR_INVALID_PTX) continue;  // by what reads a whole kernel
+    if (found == CUDA_ERROR_INVALID_PTX) continue;  // refused by a check of the whole kernel
     CHECK_OK(found);
     uint64_t parameter = 0;
     void* parameters[] = {&parameter, nullptr};
@@ -160,7 +160,7 @@ void test_hostile_texts() {
     CHECK_RESULT(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_INSTRUCTION);
     expect_fault({"UNSUPPORTED_INSTRUCTION"});
   }
-  // Numbers that C++ would not have.
+  // Numbers that C++ would not produce.
   for (const char* body :
        {"mov.b32 %r1, -2147483648; neg.s32 %r1, %r1; abs.s32 %r2, %r1;", "mov.b64 %rd1, -9223372036854775808;",
         "mov.b16 %h1, 65535; mul.lo.u16 %h2, %h1, %h1; mad.lo.u16 %h2, %h1, %h1, %h1;"}) {

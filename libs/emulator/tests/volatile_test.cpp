@@ -1,4 +1,4 @@
-// Races of volatile accesses, with the PTX engine: exchanged values are found, flags and locks are not.
+// Races of volatile accesses on the PTX engine: exchanged values are reported, flags and locks are not.
 #include "driver.h"
 
 int main() {

@@ -1,4 +1,4 @@
-// What warps and blocks do together, against the definition.
+// Compares operations of whole warps and blocks with their definitions.
 #include "driver.h"
 
 namespace {

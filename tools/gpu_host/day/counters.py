@@ -9,10 +9,10 @@ from measurement import ROOT
 
 from .day import NotMeasured, StepFailed, telling_line
 
-# It runs on every device that flashcore takes, in microseconds.
+# This kernel runs in microseconds on every device that flashcore supports.
 PROFILED = "flashcore_v6"
 SHAPE = "1x1x128x64"
-# Facts of a launch, which ncu reads but does not list.
+# Facts of a launch that ncu reads but does not list.
 UNLISTED = "launch__"
 
 

@@ -87,7 +87,7 @@ class Day:
                 entry.update(state=DONE, text=step.run(self))
             except NotMeasured as error:
                 entry["text"] = str(error)
-            # Whatever a step meets is said on the page; the next one runs.
+            # Any error of a step is reported on the page, and the next step runs.
             except Exception as error:  # noqa: BLE001
                 known = isinstance(error, StepFailed)
                 entry.update(state=FAILED, text=str(error) if known else f"{type(error).__name__}: {error}")

@@ -13,7 +13,7 @@ from .counters import check_counters
 from .day import BadOption, NotMeasured, StepFailed, telling_line
 
 FINALISTS = 2
-# On the emulator: enough to see every step work.
+# On the emulator: just enough to see every step work.
 DRY = ["--shape", "1x1x64x64", "--seeds", "1", "--samples", "5", "--no-fallback"]
 
 
@@ -25,9 +25,9 @@ class Step:
     title: str
     limit_s: float
     run: Callable
-    # What it answers follows from other steps: it runs whenever first-day does.
+    # Its answer follows from other steps, so it runs whenever first-day does.
     always: bool = False
-    # It runs though the time is over: what was measured is to be read.
+    # It runs even after the time limit, so that the measurements can be read.
     closing: bool = False
 
 
@@ -73,7 +73,7 @@ def refuse_hidden_gpu(day):
         return
     code, _, text, _ = day.m.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], limit=20)
     if code == 0 and text.strip():
-        # The runner lists a driver that is there and does not work among its tools.
+        # The runner lists an installed driver that does not work among its tools.
         why = [tool["missing"] for tool in day.host["tools"] if tool["name"] == "libcuda" and "missing" in tool]
         raise StepFailed(
             f"nvidia-smi lists {text.splitlines()[0]}, which the runner does not have: {why[0] if why else 'it found no libcuda.so.1'}"
@@ -100,7 +100,7 @@ def on_both(day, name, program, targets):
             name=f"{file}.txt",
         )
         failed = failed or code != 0
-        # Its last line, "21 passed, 0 failed on {…}": the device is in the file.
+        # Its last line, "21 passed, 0 failed on {…}"; the device is in the file.
         summary = re.sub(r" on \{.*", "", text.strip().splitlines()[-1]) if text.strip() else telling_line(errors)
         told.append(f"{target or 'emulator'}: {summary or f'exit status {code}'}")
     if day.dry:
@@ -143,7 +143,7 @@ def refuse_other_device(day, kernel):
     wanted, here = kernel["minArch"], day.device["arch"]
     if day.dry and not kernel["emulated"]:
         raise NotMeasured(f"it needs a GPU with {wanted}: the emulator does not have its instructions")
-    # "sm_90a" is of sm_90 alone; without a letter later ones do too.
+    # "sm_90a" runs only on sm_90; without the letter, code also runs on later devices.
     number = {text: int(re.search(r"\d+", text).group()) for text in (wanted, here)}
     if number[here] < number[wanted] or (wanted[-1].isalpha() and number[here] != number[wanted]):
         raise NotMeasured(f"it needs {wanted}, and this is {here}")

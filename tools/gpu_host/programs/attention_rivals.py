@@ -91,7 +91,7 @@ class Kernel:
         arguments = (ctypes.c_void_p * len(kept))(*[address for address, _ in kept])
         attribute = ctypes.create_string_buffer(72)
         if "cluster" in launch:
-            # 4: CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION; its value begins at byte 8.
+            # 4: CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION; its value starts at byte 8.
             ctypes.c_uint.from_buffer(attribute, 0).value = 4
             for axis, extent in enumerate(launch["cluster"]):
                 ctypes.c_uint.from_buffer(attribute, 8 + 4 * axis).value = extent

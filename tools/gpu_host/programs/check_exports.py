@@ -117,7 +117,7 @@ def compiles(module):
     def call(q, k, v):
         return module.attention(q, k, v, False) * 1
 
-    # Else the kernel after the eighth meets its limit on compiling one function anew.
+    # Otherwise the ninth kernel would exceed the limit on recompiling one function.
     torch._dynamo.reset()
     try:
         return torch.equal(torch.compile(call, fullgraph=True)(q, k, v), call(q, k, v))
@@ -172,7 +172,7 @@ def main():
         return
     for path in sorted(folder.glob("*.py")):
         module = load(path)
-        # Before and after the checks: torch.compile brings much into the process.
+        # Before and after the checks, because torch.compile loads a lot into the process.
         times = graph_times(module, *shape_of(timed), inputs, stamp)
         report["kernels"][path.stem] = {
             "arch": module.ARCH,

@@ -12,7 +12,7 @@ import time
 
 import torch
 
-# KernelBench's for fp16.
+# KernelBench's tolerance for fp16.
 TOLERANCE = 1e-2
 
 

@@ -26,7 +26,7 @@ KERNELS = pathlib.Path(__file__).resolve().parents[3] / "kernels"
 BACKENDS = {"flash": "FLASH_ATTENTION", "cudnn": "CUDNN_ATTENTION", "efficient": "EFFICIENT_ATTENTION"}
 ROUNDS = 40
 MOST_BYTES = 12 * 1024**3
-# H, Hkv, D: Llama-3 8B and 70B, Qwen3-30B, gpt-oss, Gemma-2 9B, and heads that share nothing.
+# H, Hkv and D of Llama-3 8B and 70B, Qwen3-30B, gpt-oss, Gemma-2 9B, and of heads that share nothing.
 MODELS = [(32, 8, 128), (64, 8, 128), (32, 4, 128), (64, 8, 64), (16, 8, 256), (16, 16, 128), (8, 1, 128), (40, 8, 128)]
 
 
@@ -59,7 +59,7 @@ def load_torch():
 class Decode:
     """examples/kernels/decode_mma, compiled for this device in one dtype."""
 
-    # kernel.yaml's constants; warps and keys of a tile by head dimension.
+    # Constants of kernel.yaml; warps and keys per tile by head dimension.
     CTAS_AN_SM = 2
     CUTS = {64: (4, 32), 128: (4, 16), 256: (2, 16)}
     ENTRIES = ((64, 16), (64, 32), (128, 16), (128, 32), (256, 16))
@@ -136,7 +136,7 @@ def measure(shape, kernels, flex):
     q = torch.randn(batch, queries, heads, width, device="cuda", dtype=dtype)
     o = torch.empty_like(q)
     lengths = torch.full((batch,), keys, dtype=torch.int32, device="cuda")
-    # SDPA's causal mask begins at the first key: for more than one query it needs the last rows' own mask.
+    # SDPA's causal mask starts at the first key, so several queries need an explicit mask of the last rows.
     mask = None
     if queries > 1:
         mask = torch.ones(queries, keys, dtype=torch.bool, device="cuda").tril(keys - queries)
@@ -171,7 +171,7 @@ def measure(shape, kernels, flex):
             k, v = caches[number][0].transpose(1, 2), caches[number][1].transpose(1, 2)
             return flex(q.transpose(1, 2), k, v, enable_gqa=heads != kv_heads)
 
-        # Without a mask: more than one query would see keys behind its own.
+        # Not masked, so with several queries each would see keys after its own position.
         if queries == 1:
             subjects["flex"] = compiled
 
@@ -195,7 +195,7 @@ def measure(shape, kernels, flex):
     }
 
 
-# Queries of a sequence and MB of its caches, each from and to.
+# Ranges (from, to) of the queries per sequence and of the caches' MB.
 CLASSES = [((1, 1), (0, 10)), ((1, 1), (10, 100)), ((1, 1), (100, 1e6)), ((2, 8), (0, 100)), ((2, 8), (100, 1e6))]
 
 
@@ -215,7 +215,7 @@ def summarise(path):
                 us = {name: median for name, (median, _, _) in line["us"].items()}
                 own, copy = us.pop("decode_mma"), us.pop("copy")
                 ratios.append(min(us.values()) / own)
-                # A copy reads the caches and writes as much.
+                # A copy reads the caches and writes the same amount.
                 copies.append(copy / own / 2)
         if not ratios:
             continue

@@ -29,7 +29,7 @@ HALF_BYTES = 2
 NON_BLOCKING = 1
 THREAD_LOCAL = 1
 NODE_TYPES = {0: "kernel", 1: "memcpy", 2: "memset", 5: "empty", 10: "alloc", 11: "free"}
-# CUlaunchAttributeID, and how many of the value's 32-bit words tell something.
+# CUlaunchAttributeID, and how many 32-bit words of the value are meaningful.
 NODE_ATTRIBUTES = {
     "access_policy_window": (1, 8),
     "cooperative": (2, 1),
@@ -99,7 +99,7 @@ class Tensor:
         return self.shape[0] * self.shape[1] * self.shape[2] * self.shape[3] * HALF_BYTES
 
 
-# What is launched for a call; workspaces by name.
+# The launches of a call; workspaces by name.
 Plan = collections.namedtuple("Plan", "launches workspace")
 
 

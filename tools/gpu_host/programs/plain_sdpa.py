@@ -18,7 +18,7 @@ BACKENDS = {
 CALLS = 50
 
 B, H, S, D, causal = re.fullmatch(r"(\d+)x(\d+)x(\d+)x(\d+)(c?)", sys.argv[1]).groups()
-# One stream: calls in a second one make every graph of the process slower (docs/measuring.md).
+# One stream, because calls in a second one make every graph of the process slower (docs/measuring.md).
 torch.cuda.set_stream(torch.cuda.Stream())
 q, k, v = (torch.randn(int(B), int(H), int(S), int(D), device="cuda", dtype=torch.float16) for _ in range(3))
 

@@ -75,5 +75,5 @@ SECTIONS = {
     "torch_extension": torch_extension.measure,
     "several": several.measure,
 }
-# Only where they are asked for.
+# These run only on request.
 TWO_GPUS = ["several"]

@@ -3,7 +3,7 @@
 from measurement import ROOT
 from plan import CANONICAL
 
-# nvcc as the runner has it beside a timed kernel, and so many that no processor is left.
+# nvcc as the runner runs it next to a timed kernel, and enough compilers to leave no processor idle.
 LOADS = {"one": ["1", "--flags=--split-compile=0"], "all": ["16", "--flags="]}
 
 

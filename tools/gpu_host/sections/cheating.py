@@ -20,9 +20,9 @@ def measure(m):
             else [re.search(r"finding: (\w+)", manifest).group(1)]
         )
         small = "1x1x512x64" if folder.name == "lucky_reads" else "1x4x128x64"
-        # Its time must be below the roofline: a shape of real work.
+        # Its time must be below the roofline, so it needs a shape with real work.
         timed = "4x16x2048x64" if folder.name == "impossible_time" else "2x8x512x64"
-        # Only a run whose result may be accepted has probes and drawn shapes whatever its cases are.
+        # Only a run whose result may be accepted has probes and drawn shapes for any cases.
         phase = "run" if folder.name.startswith(("shapes_", "values_")) else "verify"
         code, seconds, text, errors = m.tui(
             phase, folder.name, "--json", "--shape", small, name=f"cheating.{folder.name}.{phase}.json", limit=60

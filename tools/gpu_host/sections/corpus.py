@@ -9,5 +9,5 @@ def measure(m):
     only = ["--only", ",".join(m.options.cheats)] if m.options.cheats else []
     builders = str(max(1, (os.cpu_count() or 2) // 2))
     program = [m.node, ROOT / "test/dist/corpus.js", "--out", m.out / "gpu.json", "--builders", builders]
-    # The same folder takes the rest of what an interrupted run has found.
+    # In the same folder, --rest continues an interrupted run.
     m.run([*program, "--rest", *only], name="corpus.txt", limit=3600)

@@ -8,7 +8,7 @@ from measurement import ROOT
 PLANS = {"merge": 0, "final": 0, "explore": 0, "nsight": 1}
 CHAMPION = "flashcore_v10"
 CANDIDATE = "flashcore_v11"
-# Two microseconds more in every CTA, after its first tiles have come.
+# Adds two microseconds to every CTA, after its first tiles have arrived.
 BARRIER = "__syncthreads();  // Q and every group's first tile are there"
 SLOWED = BARRIER + "\n  __nanosleep(2000);"
 OWN_GATES = """

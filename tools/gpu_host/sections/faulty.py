@@ -38,7 +38,7 @@ def measure(m):
             findings = [
                 f for variant in document.get("result", {}).get("variants", []) for f in variant.get("findings", [])
             ]
-            # What a GPU hides is looked for with compute-sanitizer.
+            # compute-sanitizer looks for faults that a GPU hides.
             if f"FINDING_KIND_{wanted}" in [f["kind"] for f in findings]:
                 break
         good_code, good_seconds, good_text, _ = good()

@@ -16,7 +16,7 @@ def measure(m):
     report = {"runner_hot_us": {}}
     for kernel in m.options.kernels:
         m.tui("export", kernel, "--torch", folder / f"{kernel}.py", limit=120)
-    # The runner's figures lie between those of the two processes.
+    # The runner's figures are taken between those of the two other processes.
     for way in ("torch", "runner", "bare"):
         if way == "runner":
             for kernel in m.options.kernels:

@@ -32,7 +32,7 @@ extern "C" __global__ void hungry(const half* Q, const half* K, const half* V, h
 }
 %s
 """
-# What the code does when it is loaded, and what the compiler has to compile.
+# Code that runs when it is loaded, and code that keeps the compiler busy.
 HUNGRY = {
     "memory": ("for (;;) { char* p = (char*)malloc(16 << 20); memset(p, 1, 16 << 20); }", ""),
     "processes": ("for (int i = 0; i < 500; ++i) if (fork() == 0) { setsid(); for (;;) pause(); }", ""),

@@ -62,7 +62,7 @@ def measure(m):
         for owner in ["ada", *["bob", "bob", "ada", "ada"] * TURNS][: 4 * TURNS]:
             jobs.append({**job(owner), "changed": owner != previous})
             previous = owner
-        # The last job's worker is still there.
+        # The last job's worker is still running.
         boxes = boxed_processes(runner.pid)
     finally:
         m.environment = environment

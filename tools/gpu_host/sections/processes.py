@@ -26,7 +26,7 @@ def measure(m):
     report = {"shape": CANONICAL, "rounds": []}
     for number in range(ROUNDS):
         found = {}
-        # Either side is the first of a round as often as the other.
+        # Each side comes first in half of the rounds.
         sides = [runner_times, torch_times]
         for side in sides if number % 2 == 0 else sides[::-1]:
             found[side.__name__] = side(m, folder, check, stamp)

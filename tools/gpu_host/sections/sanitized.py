@@ -17,5 +17,5 @@ def measure(m):
             name=f"sanitize.{kernel}.json",
             limit=120,
         )
-        # What each tool found is told as it comes.
+        # Prints the findings of each tool as they come.
         (m.out / f"sanitize.{kernel}.txt").write_text("\n".join(errors) + "\n", encoding="utf8")

@@ -79,7 +79,7 @@ def measure(m):
                 "16",
                 "--show-backtrace",
                 "no",
-                # Between allocations, so that one does not begin where another ends.
+                # Padding between allocations, so that one does not begin where another ends.
                 *(["--padding", "512"] if tool == "memcheck" else []),
                 m.node,
                 ROOT / "apps/runner/dist/profile-once.js",

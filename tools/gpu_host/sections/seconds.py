@@ -6,7 +6,7 @@ import time
 
 from measurement import ROOT
 
-# No round begins after so many seconds.
+# No round starts after this many seconds.
 LIMIT_SECONDS = 80
 
 
@@ -16,7 +16,7 @@ def measure(m):
     folders = {kernel: m.work / "seconds" / kernel for kernel in m.options.kernels}
     for kernel, folder in folders.items():
         shutil.copytree(ROOT / "kernels" / kernel, folder)
-    # The first opens the device and PyTorch; it is no round.
+    # The first run opens the device and PyTorch; it is not counted as a round.
     m.tui("run", folders[m.options.kernels[0]], "--no-fallback", name="seconds.first.txt", limit=60)
     for index in range(m.options.edits):
         for kernel, folder in folders.items():

@@ -20,7 +20,7 @@ def measure(m):
     def good(device):
         return ("verify", "flashcore_v5", "--json", "--seed", "5eed", "--shape", "1x4x128x64", "--device", device)
 
-    # compilers, workers and PyTorch are warm when it counts
+    # warms up compilers, workers and PyTorch before the timed jobs
     for kernel in ("flashcore_v10", "flashcore_v5", "out_of_bounds", "endless_loop"):
         m.tui("build", kernel, "--quiet")
     together(m, "warm", bench("gpu:0"), bench("gpu:1"))

@@ -1,5 +1,5 @@
-// The line between an emulated kernel (compiled into its own shared object) and libcuda_emu: what a thread knows of
-// itself, and the calls that only the emulator can answer. Both sides include this file.
+// The interface between an emulated kernel (compiled into its own shared object) and libcuda_emu: the state of a
+// thread, and the calls that only the emulator can answer. Both sides include this file.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 #define FLASHCORE_EMULATOR_ABI 2
 
-// Last parameters of what threads wait in: the line that called it, for deadlock reports.
+// The last parameters of calls that wait: the line of the caller, for deadlock reports.
 #define FLASHCORE_PLACE_PARAMETERS const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 namespace flashcore::emu {
 
 /**
- * What a CUDA thread knows of itself. The emulator keeps one a fibre and points at the running one. The first 64 bytes
- * are what a thread is asked for at its start; the emulator goes on where they end with what each switch touches.
+ * The state of a CUDA thread. The emulator has one per fibre and points at the running one. A thread reads the first 64
+ * bytes at its start; behind them the emulator's Fibre adds the fields that each switch touches.
  */
 struct ThreadState {
   uint3 thread_index;
@@ -26,11 +26,11 @@ struct ThreadState {
   unsigned dynamic_shared_bytes;
   unsigned linear_index;  // of the thread within its block: x fastest
   unsigned lane;          // linear_index % 32
-  unsigned atomic_calls;  // by this thread; see atomics.h
+  unsigned atomic_calls;  // calls made by this thread; see atomics.h
 };
 static_assert(offsetof(ThreadState, lane) == 64, "a cache line");
 
-/** What a warp does together. Lanes meet only with lanes that do the same with the same mask. */
+/** Operations of a warp. Lanes meet only with lanes that do the same operation with the same mask. */
 enum WarpOperation : int {
   WARP_SYNC,
   WARP_SHUFFLE,
@@ -49,7 +49,7 @@ enum WarpOperation : int {
 
 enum BarrierReduction : int { BARRIER_PLAIN, BARRIER_COUNT, BARRIER_AND, BARRIER_OR };
 
-/** Where in the kernel's source a thread stands; both strings live as long as the module. */
+/** A thread's place in the kernel's source. Both strings live as long as the module. */
 struct Place {
   const char* file;
   int line;
@@ -60,14 +60,14 @@ struct Entry {
   const char* name;
   unsigned parameter_count;
   const unsigned* parameter_sizes;    // bytes
-  const unsigned* parameter_offsets;  // in the packed argument buffer, naturally aligned as CUDA packs them
+  const unsigned* parameter_offsets;  // in the packed argument buffer, with CUDA's natural alignment
   unsigned packed_bytes;
   void (*function)();
   void (*invoke)(void (*function)(), const char* packed);
   Entry* next;
 };
 
-/** What a module hands to cuModuleLoadData, through its export `flashcore_emu_module`. */
+/** The description that a module exports as `flashcore_emu_module` for cuModuleLoadData. */
 struct Module {
   int abi;
   int instrumented;  // 1: compiled with the memory-access hooks
@@ -79,23 +79,23 @@ struct Module {
 #pragma GCC visibility push(default)
 extern "C" {
 
-// The running fibre. Always in static TLS, so that a kernel reads it with two loads.
+// The running fibre. It is always in static TLS, so that a kernel reads it with two loads.
 extern __thread flashcore::emu::ThreadState* flashcore_emu_thread
 #if !defined(__APPLE__)
     __attribute__((tls_model("initial-exec")))
 #endif
     ;
 
-/** bar.sync id, count threads (0: all of the block that have not exited). Answers the reduction of `predicate`. */
+/** bar.sync id, count threads (0: all of the block that have not exited). Returns the reduction of `predicate`. */
 int flashcore_emu_barrier(unsigned id, unsigned count, int reduction, int predicate, const char* what, const char* file,
                           int line);
-/** bar.arrive: counts this thread and goes on. */
+/** bar.arrive: counts this thread and does not wait. */
 void flashcore_emu_barrier_arrive(unsigned id, unsigned count, const char* file, int line);
 
 /**
- * Deposits `deposit` at the meeting of the lanes in `mask` and waits for the others. In one lane, the last, it returns
- * the 32 deposits (null for lanes that take no part): that lane computes for all and calls flashcore_emu_warp_release.
- * In the others it returns null once that has happened.
+ * Deposits `deposit` at the meeting of the lanes in `mask` and waits for the others. For the last lane to arrive it
+ * returns the 32 deposits (null for lanes that take no part); that lane computes for all and calls
+ * flashcore_emu_warp_release. For the other lanes it returns null after that call.
  */
 void** flashcore_emu_warp_arrive(int operation, unsigned mask, void* deposit, const char* what, const char* file,
                                  int line);
@@ -103,19 +103,26 @@ void flashcore_emu_warp_release(void);
 /** Lanes of this warp that exist and have not exited. */
 unsigned flashcore_emu_active_mask(void);
 
-/** Lets the other threads of the block run (called now and then by atomics, so that a spin lock can be let go). */
+/**
+ * Lets the block's other threads run. Atomics call it now and then so that the holder of a spin lock can release it.
+ */
 void flashcore_emu_yield(void);
 
 /** Ends the launch with a fault of this kind ("TRAP", "ASSERT" …). */
 [[noreturn]] void flashcore_emu_fault(const char* kind, const char* message);
 
-/** cp.async: noted now, carried out at the matching wait. `source_bytes` < `bytes` fills the rest with zeros. */
+/**
+ * cp.async: recorded now, carried out at the matching wait. If `source_bytes` < `bytes` the rest is filled with zeros.
+ */
 void flashcore_emu_cp_async(void* destination, const void* source, unsigned bytes, unsigned source_bytes);
 void flashcore_emu_cp_async_commit(void);
-/** Waits until at most `pending` of this thread's newest committed groups are unfinished; negative: for everything. */
+/**
+ * Waits until at most `pending` of this thread's newest committed groups are unfinished. If negative, waits for
+ * everything.
+ */
 void flashcore_emu_cp_async_wait(int pending);
 
-/** 32-bit shared-memory address of a generic pointer, as cvta.to.shared gives it, and back. */
+/** Converts a generic pointer to a 32-bit shared-memory address, like cvta.to.shared, and back. */
 unsigned flashcore_emu_shared_address(const void* pointer);
 void* flashcore_emu_shared_pointer(unsigned address);
 

@@ -1,5 +1,5 @@
-// Atomics. Blocks run on several OS threads, so these are the host's atomics; a thread that keeps calling them lets
-// the others run now and then, so that a lock held by another thread of the block is let go.
+// Atomics. Blocks run on several OS threads, so these use the host's atomics. A thread that calls them repeatedly lets
+// the others run now and then, so that another thread of the block can release a lock.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -13,7 +13,7 @@ inline void breathe() {
   if ((++self().atomic_calls & 255) == 0) flashcore_emu_yield();
 }
 
-/** Replaces *address by change(*address) in one step; answers the old value. Not seen by the race detector. */
+/** Atomically replaces *address by change(*address) and returns the old value. The race detector does not see it. */
 template <class T, class Change>
 __attribute__((no_sanitize("thread"))) inline T atomic_change(T* address, Change change) {
   using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>>;

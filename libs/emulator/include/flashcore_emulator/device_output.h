@@ -1,4 +1,4 @@
-// printf, assert and __trap as device code has them.
+// Device versions of printf, assert and __trap.
 #pragma once
 #include "qualifiers.h"
 

@@ -1,4 +1,4 @@
-// fp16 and bf16 to float and back, rounding to nearest even, with subnormals, infinities and NaN: exact as on a GPU.
+// fp16 and bf16 to float and back, rounding to nearest even, with subnormals, infinities and NaN, exactly as on a GPU.
 #pragma once
 #include <cstdint>
 
@@ -18,8 +18,8 @@ __forceinline__ float bits_float(uint32_t bits) {
 }
 
 /**
- * Without hardware. A subnormal half becomes a float by way of its integer: as bits of a float it would be subnormal
- * too, and 0 while .ftz flushes those.
+ * For CPUs without conversion instructions. A subnormal half is converted from its integer: its bits, taken as a float,
+ * would be subnormal too and read as 0 while .ftz is on.
  */
 __forceinline__ float half_to_float_portable(uint16_t h) {
   const uint32_t exponent = h & 0x7c00, mantissa = h & 0x03ff;
@@ -35,7 +35,7 @@ __forceinline__ uint16_t float_to_half_portable(float x) {
   const uint32_t bits = float_bits(x);
   const uint32_t sign = bits >> 16 & 0x8000;
   const uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return 0x7fff;                                       // NaN, as a GPU writes it
+  if (magnitude > 0x7f800000) return 0x7fff;                                       // NaN, with a GPU's bits
   if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);         // rounds to 65536 or more
   if (magnitude < 0x38800000) {  // subnormal half: adding 0.5 puts its
     const float aligned = bits_float(magnitude) + 0.5f;  // lowest bit where float rounds
@@ -78,7 +78,7 @@ __forceinline__ uint16_t float_to_bfloat16(float x) {
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/** Toward zero, downward, upward: from the nearest value, a step back where it went the wrong way. */
+/** Rounds toward zero, down or up: converts to nearest, then steps back if the result is on the wrong side. */
 template <class ToFloat>
 inline uint16_t step_toward(uint16_t nearest, float x, int direction, ToFloat to_float) {
   const float value = to_float(nearest);
@@ -99,11 +99,11 @@ inline uint16_t float_to_bfloat16_directed(float x, int direction) {
 
 /** a * b + c rounded once to float's format with a sticky last bit, so that rounding it to 16 bits rounds only once. */
 inline float fused_to_odd(float a, float b, float c) {
-  const double product = static_cast<double>(a) * b;  // exact: 11 (or 8) bits times as many
+  const double product = static_cast<double>(a) * b;  // exact: 11 (or 8) bits times the same number of bits
   const double sum = product + c;
   const double product_part = sum - c;
   const double error = (product - product_part) + (c - (sum - product_part));
-  // Truncate to float, remembering in its last bit whether anything was cut off.
+  // Truncate to float and set the last bit if anything was cut off.
   float result = static_cast<float>(sum);
   if (result - result != 0.0f) return result;
   const double difference = (sum - result) + error;

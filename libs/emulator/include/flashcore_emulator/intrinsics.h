@@ -1,4 +1,4 @@
-// Arithmetic intrinsics. Those that a GPU approximates (__expf, __fdividef …) are computed to full precision here.
+// Arithmetic intrinsics. Those that a GPU approximates (__expf, __fdividef …) have full precision here.
 #pragma once
 #include <algorithm>
 #include <climits>
@@ -33,8 +33,8 @@ __forceinline__ std::common_type_t<A, B> max(A a, B b) {
     return T(a) < T(b) ? T(b) : T(a);
 }
 
-// libm's fmaxf and fminf are calls; these are an instruction and a branch that is never taken, which the empty asm keeps
-// from becoming a detour through an integer register. A NaN loses against a number.
+// libm's fmaxf and fminf are calls. These are one instruction and a branch that is never taken; the empty asm keeps the
+// compiler from turning the branch into a detour through an integer register. With one NaN the number wins.
 __forceinline__ float flashcore_fmaxf(float a, float b) {
   if (__builtin_expect(b != b, 0)) {
     __asm__("");
@@ -75,7 +75,7 @@ __forceinline__ float __tanf(float x) { return tanf(x); }
 #endif
 
 namespace flashcore::emu {
-/** Hides where a value came from, so that the compiler cannot fuse it into a multiply-add. */
+/** Hides the origin of a value so that the compiler cannot fuse it into a multiply-add. */
 __forceinline__ float separate(float x) {
 #if defined(__x86_64__)
   __asm__("" : "+x"(x));
@@ -112,7 +112,7 @@ __forceinline__ float __uint_as_float(unsigned x) { return flashcore_bits<float>
 __forceinline__ long long __double_as_longlong(double x) { return flashcore_bits<long long>(x); }
 __forceinline__ double __longlong_as_double(long long x) { return flashcore_bits<double>(x); }
 
-/** Saturating, NaN to 0: what cvt does, and what a C++ cast leaves undefined. */
+/** Saturates and turns NaN into 0, as cvt does; a C++ cast is undefined for these values. */
 template <class To>
 __forceinline__ To flashcore_saturate(float rounded) {
   if (rounded != rounded) return 0;

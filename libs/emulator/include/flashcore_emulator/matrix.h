@@ -10,7 +10,7 @@ namespace flashcore::emu {
 typedef float Floats8 __attribute__((vector_size(32)));
 typedef float Floats16 __attribute__((vector_size(64)));
 
-/** 8 halves to 8 floats; neither needs to be aligned. */
+/** Converts 8 halves to 8 floats; neither array needs to be aligned. */
 __forceinline__ void halves_to_floats_8(const uint16_t* halves, float* floats) {
 #if defined(__F16C__)
   typedef short Halves __attribute__((vector_size(16)));
@@ -32,9 +32,8 @@ __forceinline__ void bfloat16s_to_floats(const uint16_t* values, float* floats, 
 }
 
 /**
- * C[ROWS][width of Vector] += A[ROWS][DEPTH] * B[DEPTH][width]. Four rows at a time keep four independent sums in
- * flight.
- * Products are summed in order of depth, each step fused and rounded to fp32; hardware sums in an order of its own.
+ * C[ROWS][width of Vector] += A[ROWS][DEPTH] * B[DEPTH][width]. Working on four rows at a time gives four independent
+ * sums. Products are added in order of depth, each step fused and rounded to fp32; the hardware's order differs.
  */
 template <int ROWS, int DEPTH, class Vector>
 __forceinline__ void multiply_add(const float (&A)[ROWS][DEPTH], const Vector (&B)[DEPTH], Vector (&C)[ROWS]) {

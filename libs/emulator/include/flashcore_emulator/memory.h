@@ -26,7 +26,7 @@ FLASHCORE_STORE(__stcs)
 FLASHCORE_STORE(__stwt)
 #undef FLASHCORE_STORE
 
-/** Shared memory has 32-bit addresses, as on a GPU; flashcore::emu::shared_pointer turns one back into a pointer. */
+/** Shared memory has 32-bit addresses, as on a GPU; flashcore::emu::shared_pointer converts one back to a pointer. */
 inline size_t __cvta_generic_to_shared(const void* pointer) { return flashcore_emu_shared_address(pointer); }
 inline void* __cvta_shared_to_generic(size_t address) {
   return flashcore_emu_shared_pointer(static_cast<unsigned>(address));
@@ -40,14 +40,14 @@ inline T* shared_pointer(unsigned address) {
   return static_cast<T*>(flashcore_emu_shared_pointer(address));
 }
 
-/** cp.async of 4, 8 or 16 bytes; what lies beyond `source_bytes` is filled with zeros. */
+/** cp.async of 4, 8 or 16 bytes; bytes beyond `source_bytes` are filled with zeros. */
 inline void cp_async(void* destination, const void* source, unsigned bytes, unsigned source_bytes) {
   flashcore_emu_cp_async(destination, source, bytes, source_bytes);
 }
 inline void cp_async_commit() { flashcore_emu_cp_async_commit(); }
 /** cp.async.wait_group pending */
 inline void cp_async_wait(int pending) { flashcore_emu_cp_async_wait(pending); }
-/** cp.async.wait_all: also what has not been committed. */
+/** cp.async.wait_all: also waits for copies that are not committed yet. */
 inline void cp_async_wait_all() { flashcore_emu_cp_async_wait(-1); }
 
 }  // namespace flashcore::emu

@@ -18,7 +18,7 @@
 // A block runs on one OS thread from start to end, so a variable of that OS thread is a variable of the block.
 #define __shared__ thread_local
 
-// What `extern __shared__ TYPE NAME[];` is rewritten to (README.md, "Dynamic shared memory").
+// The replacement for `extern __shared__ TYPE NAME[];` (README.md, "Dynamic shared memory").
 #define FLASHCORE_DYNAMIC_SHARED(NAME, ...) __VA_ARGS__* const NAME = ::flashcore::emu::dynamic_shared()
 
 #define threadIdx (::flashcore::emu::self().thread_index)

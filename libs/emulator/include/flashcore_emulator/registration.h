@@ -1,4 +1,4 @@
-// Makes a module's entries known to cuModuleGetFunction: argument types are deduced from the kernel itself.
+// Registers a module's entries for cuModuleGetFunction; argument types are deduced from the kernel itself.
 #pragma once
 #include <cstring>
 #include <type_traits>
@@ -57,15 +57,18 @@ int register_entry(Entry& entry, const char* name, void (*function)(Arguments...
   return 1;
 }
 
-// Chosen when the source has no such kernel: then only the placeholder of FLASHCORE_EXPECT_ENTRY bears the name.
+// This overload is chosen if the source has no such kernel: only FLASHCORE_EXPECT_ENTRY's placeholder then has the
+// name.
 inline int register_entry(Entry&, const char*, NoSuchEntry (*)(NoSuchEntry*), long) { return 0; }
 
 }  // namespace flashcore::emu
 
-/** Before the kernel's source: a missing entry is then found by cuModuleGetFunction (NOT_FOUND), as on a GPU. */
+/**
+ * Goes before the kernel's source, so that a missing entry is reported by cuModuleGetFunction (NOT_FOUND), as on a GPU.
+ */
 #define FLASHCORE_EXPECT_ENTRY(NAME) ::flashcore::emu::NoSuchEntry NAME(::flashcore::emu::NoSuchEntry*);
 
-/** After the kernel's source, once an entry. */
+/** Goes after the kernel's source, once per entry. */
 #define FLASHCORE_ENTRY(NAME)                                                                                        \
   namespace {                                                                                                        \
   ::flashcore::emu::Entry flashcore_entry_##NAME;                                                                    \

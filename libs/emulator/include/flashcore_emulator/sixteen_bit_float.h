@@ -1,10 +1,10 @@
-// A 16-bit floating-point format and its pair, as CUDA's headers have them; included once a format, by cuda_fp16.h and
+// A 16-bit floating-point format and its pair, as in CUDA's headers. Included once per format, by cuda_fp16.h and
 // cuda_bf16.h, which define
-//   FLASHCORE_FORMAT   half, bfloat16: what functions are named after (__half2float, __bfloat162float)
+//   FLASHCORE_FORMAT   half, bfloat16: used in the names of functions (__half2float, __bfloat162float)
 //   FLASHCORE_SCALAR, FLASHCORE_PAIR, FLASHCORE_RAW   its types
 //   FLASHCORE_INFINITY   the bits of infinity
 // Every operation is done in float and rounded once to 16 bits, which gives the correctly rounded result of + - * / and
-// sqrt; fused multiply-add goes through a sticky bit.
+// sqrt. Fused multiply-add uses a sticky bit.
 #define FLASHCORE_JOIN3(A, B, C) A##B##C
 #define FLASHCORE_JOIN5(A, B, C, D, E) A##B##C##D##E
 #define FLASHCORE_NAMED(PREFIX, FORMAT, SUFFIX) FLASHCORE_JOIN3(PREFIX, FORMAT, SUFFIX)

@@ -1,4 +1,4 @@
-// Barriers and fences. A barrier remembers the line that called it: a deadlock report names it.
+// Barriers and fences. A barrier records its caller's line for deadlock reports.
 #pragma once
 #include "abi.h"
 

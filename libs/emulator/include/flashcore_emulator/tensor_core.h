@@ -1,8 +1,7 @@
 // mma.sync, ldmatrix, stmatrix and movmatrix, for the emulated twins in kernels/primitives. Register layouts are those
-// of the PTX manual ("Matrix Fragments for mma.m16n8k16" and following): with group = lane / 4 and member = lane % 4,
-//   A (16 x k): a[0] row group, a[1] row group + 8, columns 2 member and 2 member + 1; a[2], a[3]: the same, 8 columns
-// on
-//   B (k x 8):  b[0] rows 2 member and 2 member + 1 of column group; b[1]: 8 rows on
+// of the PTX manual ("Matrix Fragments for mma.m16n8k16" and following). With group = lane / 4 and member = lane % 4:
+//   A (16 x k): a[0] row group, a[1] row group + 8, columns 2 member and 2 member + 1; a[2], a[3]: 8 columns further
+//   B (k x 8):  b[0] rows 2 member and 2 member + 1 of column group; b[1]: 8 rows further
 //   C (16 x 8): c[0], c[1] row group, columns 2 member and 2 member + 1; c[2], c[3]: row group + 8
 #pragma once
 #include "matrix.h"
@@ -20,7 +19,7 @@ struct MmaDeposit {
   void* d;
 };
 
-/** Puts two 16-bit values that a register holds where they belong. */
+/** Splits a register into the two 16-bit values that it holds. */
 __forceinline__ void unpack(uint32_t packed, uint16_t* low, uint16_t* high) {
   *low = static_cast<uint16_t>(packed);
   *high = static_cast<uint16_t>(packed >> 16);
@@ -72,7 +71,7 @@ __attribute__((noinline)) inline void mma_compute_f32(MmaDeposit* const* lanes) 
   }
 }
 
-/** Half accumulators: summed in fp32, rounded once an instruction. */
+/** Half accumulators: summed in fp32 and rounded once per instruction. */
 template <int DEPTH>
 __attribute__((noinline)) inline void mma_compute_f16(MmaDeposit* const* lanes) {
   float A[16][DEPTH];
@@ -96,7 +95,7 @@ __attribute__((noinline)) inline void mma_compute_f16(MmaDeposit* const* lanes) 
   }
 }
 
-/** A matrix instruction needs the whole warp: the .aligned in its name. */
+/** A matrix instruction needs the whole warp, as .aligned in its name says. */
 inline void require_whole_warp(void* const* lanes, const char* what) {
   for (int lane = 0; lane < 32; ++lane)
     if (!lanes[lane]) flashcore_emu_fault("TRAP", what);
@@ -142,12 +141,12 @@ inline void mma_m16n8k8_f32_f16(float (&d)[4], const uint32_t (&a)[2], const uin
 
 struct MatrixMoveDeposit {
   uint16_t* row;  // ldmatrix, stmatrix: the row whose address this lane gives
-  uint32_t* registers;  // one a matrix
+  uint32_t* registers;  // one register per matrix
 };
 
 __forceinline__ void check_row_aligned(const void* row, bool is_write) { check_aligned<16>(row, is_write); }
 
-/** Lane's two elements of matrix `m`, read from rows (row lane / 4) or, transposed, from columns. */
+/** A lane's two elements of matrix `m`: from row lane / 4, or from that column if transposed. */
 template <bool TRANSPOSED>
 __forceinline__ uint32_t two_elements(MatrixMoveDeposit* const* lanes, int m, int lane) {
   const int group = lane / 4, member = lane % 4;

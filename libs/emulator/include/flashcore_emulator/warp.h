@@ -1,4 +1,4 @@
-// What the lanes of a warp do together: shuffles, votes, matches, reductions; and warp_meeting, of which all are made.
+// Operations of a warp's lanes together: shuffles, votes, matches and reductions. All are built on warp_meeting.
 #pragma once
 #include <cstring>
 #include <type_traits>
@@ -10,8 +10,8 @@ namespace flashcore::emu {
 constexpr unsigned FULL_WARP = 0xffffffffu;
 
 /**
- * All lanes of `mask` meet here, each with its own `deposit`; one of them runs compute(Deposit* const* lanes), lanes[i]
- * being lane i's deposit or null, reads and writes the deposits of all, and then everyone goes on.
+ * All lanes of `mask` meet here, each with a `deposit`. One of them runs compute(Deposit* const* lanes), which reads
+ * and writes all deposits; lanes[i] is lane i's deposit or null. Then all lanes continue.
  */
 template <class Deposit, class Compute>
 inline void warp_meeting(WarpOperation operation, unsigned mask, Deposit& deposit, const char* what, Compute&& compute,
@@ -32,7 +32,7 @@ struct ShuffleDeposit {
   int width;
 };
 
-/** The lane that lane `lane` reads from; itself where the source lies outside its segment of `width` lanes. */
+/** The lane that lane `lane` reads from; `lane` itself if the source is outside its segment of `width` lanes. */
 inline int shuffle_source(ShuffleKind kind, int lane, int argument, int width) {
   const int segment = lane & ~(width - 1);
   int source = lane;
@@ -53,7 +53,7 @@ inline T shuffle(ShuffleKind kind, unsigned mask, T value, int argument, int wid
         for (int lane = 0; lane < 32; ++lane) {
           if (!lanes[lane]) continue;
           const int source = shuffle_source(kind, lane, lanes[lane]->argument, lanes[lane]->width);
-            // Reading a lane that takes no part is undefined on a GPU; here it reads its own value.
+          // On a GPU it is undefined to read from a lane that takes no part; here the reader gets its own value.
           if (source >= 0 && source < 32 && lanes[source]) lanes[lane]->result = lanes[source]->value;
         }
       },
@@ -103,7 +103,7 @@ inline T reduce(unsigned mask, T value, const char* what, Combine combine, const
 template <class T>
 struct MatchDeposit {
   T value;
-  unsigned equal;         // lanes with the same value
+  unsigned equal;  // lanes with the same value
   unsigned participants;  // lanes that have not exited
 };
 

@@ -1,4 +1,4 @@
-// What nvcc's headers bring without being asked.
+// Declarations that nvcc provides without an include.
 #pragma once
 #include <float.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
-// What NVRTC lacks of the C and C++ library, as far as device code uses it: it reads none of the host's. Functions
-// (printf, memcpy, expf, …) and size_t are its own.
+// The parts of the C and C++ library that device code uses and NVRTC lacks, because NVRTC reads no host headers. NVRTC
+// itself declares functions (printf, memcpy, expf, …) and size_t.
 #pragma once
 typedef decltype(static_cast<char*>(nullptr) - static_cast<char*>(nullptr)) ptrdiff_t;
 #ifndef offsetof

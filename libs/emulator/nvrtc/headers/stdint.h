@@ -1,5 +1,5 @@
 #pragma once
-// libcu++ declares them at namespace scope, too, under NVRTC: where it is there, by its own types.
+// Under NVRTC, libcu++ also declares these types at namespace scope. If it is installed, use its types.
 #if __has_include(<cuda/std/cstdint>)
 #include <cuda/std/cstdint>
 #else

@@ -42,7 +42,7 @@ inline uint32_t test_lanes(const T* a, const T* b) {
   return bits;
 }
 
-/** What .and, .or or .xor (count) make of a comparison and the predicate c. */
+/** Combines a comparison with the predicate c by .and, .or or .xor (`count` selects which). */
 uint32_t combined(Warp& w, const Ins* i, uint32_t bits) {
   const uint32_t c = i->c == NO_SLOT ? 0 : w.pred(i->c) ^ (i->imm ? ALL : 0);
   switch (i->count) {
@@ -68,7 +68,7 @@ const Ins* compare(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** set: all ones or 1.0 where it holds. */
+/** set: all ones or 1.0 if the comparison is true. */
 template <Test TEST, class D, class T>
 const Ins* set_where(Warp& w, const Ins* i) {
   const uint32_t bits = test_lanes<TEST>(w.reg<T>(i->a), w.reg<T>(i->b));

@@ -35,7 +35,7 @@ inline T to_whole(T x) {
   return x;
 }
 
-/** Clamped to what D holds; a NaN is 0, but from or to 64 bits D's highest bit alone. */
+/** Clamps to D's range. A NaN becomes 0, or only D's highest bit if either type has 64 bits. */
 template <Round R, class D, class S>
 struct ToInteger {
   static D of(S x) {
@@ -49,13 +49,13 @@ struct ToInteger {
   }
 };
 
-/** An integer between widths; S is how it is read, W the register that it is read from. */
+/** Converts integers between widths. S is the type that is read, W the register that holds it. */
 template <class S, class W>
 void read_integers(const char* from, int64_t* to) {
   const W* a = reinterpret_cast<const W*>(from);
   for (int k = 0; k < LANES; ++k) to[k] = static_cast<int64_t>(static_cast<S>(a[k]));
 }
-/** D is what it becomes, R the register that it is written to. */
+/** D is the resulting type, R the register that it is written to. */
 template <class D, class R>
 void write_integers(Warp& w, uint32_t slot, uint32_t m, const int64_t* from) {
   write_lanes<R>(w, slot, m, [=](int k) { return static_cast<R>(static_cast<D>(from[k])); });
@@ -102,7 +102,7 @@ const Ins* half_to_float32(Warp& w, const Ins* i) {
   write_lanes<float>(w, i->d, m, [&](int k) { return t[k]; });
   return i + 1;
 }
-/** Of a pair of halves the low or the high one. */
+/** Converts the low or the high half of a pair. */
 template <int SHIFT>
 const Ins* half_of_pair_to_float32(Warp& w, const Ins* i) {
   const uint32_t* a = w.reg<uint32_t>(i->a);
@@ -113,7 +113,7 @@ const Ins* half_of_pair_to_float32(Warp& w, const Ins* i) {
   write_lanes<float>(w, i->d, w.active(i), [&](int k) { return t[k]; });
   return i + 1;
 }
-/** Both. */
+/** Converts both halves of a pair. */
 const Ins* pair_to_float32(Warp& w, const Ins* i) {
   const uint32_t* a = w.reg<uint32_t>(i->a);
   const uint32_t m = w.active(i);
@@ -211,7 +211,7 @@ void saturated(Table& t, const std::string& name) {
   add1<Saturated<D, S>, D, S>(t, "cvt.sat." + name);
 }
 
-/** But for integers to integers, most of which lower_integer_conversion() takes. */
+/** All conversions except those between integers, most of which lower_integer_conversion() handles. */
 void add_conversions(Table& t) {
   from_float<float>(t, "f32");
   from_float<double>(t, "f64");
@@ -221,7 +221,7 @@ void add_conversions(Table& t) {
   from_integer<uint32_t>(t, "u32");
   from_integer<int64_t>(t, "s64");
   from_integer<uint64_t>(t, "u64");
-  // The common ones between integers; any other goes through 64 bits.
+  // Common conversions between integers; all others go through 64 bits.
   add1<ToFloat, int64_t, int32_t>(t, "cvt.s64.s32");
   add1<ToFloat, uint64_t, uint32_t>(t, "cvt.u64.u32");
   add1<ToFloat, uint32_t, uint64_t>(t, "cvt.u32.u64");
@@ -263,7 +263,7 @@ void add_conversions(Table& t) {
   X("s32", int32_t) X("u32", uint32_t) X("b32", uint32_t) X("s64", int64_t) X("u64", uint64_t) X("b64", uint64_t)
 // clang-format on
 
-/** cvt between integers: any width to any, from and to registers that may be wider than the type. */
+/** Converts between integers of any widths. The registers may be wider than the types. */
 bool lower_integer_conversion(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   const Operand &d = s.operands[0], &a = s.operands[1];

@@ -40,7 +40,7 @@ struct HyperbolicTangent {
   static float of(float a) { return static_cast<float>(std::tanh(static_cast<double>(a))); }
 };
 
-/** 2^x: a polynomial on [-1/2, 1/2] (minimax, error below 2^-25) and an exponent put in two halves. */
+/** 2^x as a polynomial on [-1/2, 1/2] (minimax, error below 2^-25) times an exponent that is applied in two halves. */
 struct Exponential2 {
   static float of(float x) {
     const float bounded = x < -160.0f ? -160.0f : (x > 130.0f ? 130.0f : x);
@@ -59,7 +59,7 @@ struct Exponential2 {
   }
 };
 
-/** div.approx: for a divisor from 2^126 up the answer is 0, as the PTX manual says. */
+/** div.approx: if the divisor is 2^126 or more the answer is 0, as the PTX manual says. */
 struct DivideApproximately {
   static float of(float a, float b) {
     const float magnitude = __builtin_fabsf(b);
@@ -90,7 +90,7 @@ void floats(Table& t, const std::string& type) {
   add1<Same, T, T>(t, "mov." + type);
 }
 
-/** Of both widths, and what is approximate on a GPU: here exact, or nearly. */
+/** Adds operations of both widths. Operations that a GPU approximates are exact or nearly exact here. */
 void add_floats(Table& t) {
   floats<float>(t, "f32");
   floats<double>(t, "f64");

@@ -46,7 +46,7 @@ struct HighMultiplyAdd {
     return static_cast<T>(static_cast<Unsigned<T>>(HighMultiply::of(a, b)) + static_cast<Unsigned<T>>(c));
   }
 };
-// A divisor of 0 gives all ones, as GPUs do; the manual calls it unspecified.
+// A divisor of 0 gives all ones, as on GPUs; the manual calls the result unspecified.
 struct IntegerDivide {
   template <class T>
   static T of(T a, T b) {
@@ -65,7 +65,7 @@ struct Remainder {
     return static_cast<T>(a % b);
   }
 };
-// Shifts by the width and more: zeros, or the sign.
+// Shifts by the width or more give zeros or copies of the sign.
 struct ShiftLeft {
   template <class T>
   static T of(T a, uint32_t b) {
@@ -112,7 +112,7 @@ struct Extract {
   template <class T>
   static T of(T a, uint32_t position, uint32_t length) {
     constexpr unsigned BITS = 8 * sizeof(T);
-    if (BITS == 32) position &= 255;  // the hardware looks at all of them where it has 64 bits
+    if (BITS == 32) position &= 255;  // with 64 bits the hardware looks at the whole position
     if (BITS == 32) length &= 255;
     if (length > BITS) length = BITS;
     const Unsigned<T> bits = static_cast<Unsigned<T>>(a);
@@ -274,7 +274,7 @@ void bits(Table& t, const std::string& type) {
   }
 }
 
-/** Of every width, and what 32 bits have besides. */
+/** Adds operations of every width, then those that only 32 bits have. */
 void add_integers(Table& t) {
   integers<int16_t>(t, "s16");
   integers<uint16_t>(t, "u16");

@@ -19,7 +19,7 @@ const Ins* unpack(Warp& w, const Ins* i) {
     if (i->extra->d[p] != NO_SLOT) write_lanes<Part>(w, i->extra->d[p], m, [&](int k) { return t[p][k]; });
   return i + 1;
 }
-/** The common one: two halves of 32 bits. */
+/** The common case: two halves of 32 bits. */
 const Ins* unpack_halves(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   alignas(64) uint16_t high[LANES];

@@ -9,7 +9,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-/** Chains of multiply-adds, one after the other. */
+/** Runs chains of multiply-adds one after another. */
 const Ins* multiply_adds(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   const Link* links = i->extra->links.data();
@@ -33,7 +33,10 @@ const Ins* multiply_adds(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** Chains whose results are nothing that one of them still reads may be done at once, if they fit together. */
+/**
+ * Marks groups of four chains that may run at once: they have the same shape and factors, and none reads or overwrites
+ * another's result.
+ */
 void find_fours(Extra& extra) {
   std::vector<Chain>& chains = extra.chains;
   const Link* links = extra.links.data();

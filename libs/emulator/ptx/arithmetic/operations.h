@@ -1,4 +1,4 @@
-// What integers and floats have in common, on one lane.
+// Operations on one lane that integers and floats share.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -46,7 +46,7 @@ T larger(T a, T b) {
 inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
-/** Of a whole number as the hardware has it: the least one is its own negative. */
+/** For integers this behaves like the hardware: the smallest number is its own negative. */
 template <class T>
 T negative_of(T a) {
   if constexpr (std::is_integral_v<T>)
@@ -55,7 +55,7 @@ T negative_of(T a) {
     return -a;
 }
 
-/** Of whole numbers the lower bits: in C++ two of 16 bits would be multiplied as int, and might not fit. */
+/** The lower bits of a product of integers. C++ would multiply two 16-bit numbers as int, which could overflow. */
 template <class T>
 auto product_of(T a, T b) {
   if constexpr (std::is_integral_v<T> && sizeof(T) < 4)

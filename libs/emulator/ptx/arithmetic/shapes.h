@@ -1,4 +1,4 @@
-// Operations on one, two or three registers of 32 lanes, and the table that they stand in.
+// Operations on one, two or three registers of 32 lanes, and the table that lists them.
 #pragma once
 #include <map>
 #include <string>

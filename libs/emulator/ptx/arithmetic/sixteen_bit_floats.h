@@ -1,4 +1,4 @@
-// fp16 and bf16, one or two a register: done in fp32, rounded once at the end.
+// fp16 and bf16, one or two per register: computed in fp32 and rounded once at the end.
 #pragma once
 #include <string>
 
@@ -12,7 +12,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-/** For operations on 16-bit floats: done in float, rounded once at the end. */
+/** Computes an operation on 16-bit floats in float and rounds once at the end. */
 template <class F>
 void write_halves(Warp& w, uint32_t slot, uint32_t m, int count, F value) {
   alignas(64) float t[2 * LANES];
@@ -120,7 +120,7 @@ void halves(Table& t, const std::string& type) {
   half_comparisons<Type, WIDTH>(t, type);
 }
 
-/** Both types, by themselves and in pairs. */
+/** Adds both types, as single numbers and as pairs. */
 void add_sixteen_bit_floats(Table& t) {
   halves<Half, 1>(t, "f16");
   halves<Half, 2>(t, "f16x2");

@@ -1,4 +1,4 @@
-// Where an address leads: each one checked, of the memory that its window or its instruction names.
+// Resolves addresses. Each is checked against the memory that its window or its instruction names.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -17,8 +17,8 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-// What a warp's turn is shortened by, of the 20,000 backward jumps that it has: who asks again and again for what another
-// lane or warp has to do first lets that one run soon. Ten failed tries to take a lock, a hundred looks at a flag.
+// Subtracted from a warp's turn, which has 20,000 backward jumps, so that a warp which polls for another lane or warp
+// soon lets that one run: after ten failed tries to take a lock, or a hundred looks at a flag.
 constexpr int COST_OF_UNCHANGED = 2'000, COST_OF_LOOK = 200;
 
 const char* verb(Access access) { return access == Access::Read ? "read " : "wrote "; }
@@ -57,7 +57,7 @@ Fault out_of_bounds(uint64_t address, unsigned bytes, Access access) {
   if (dynamic) {
     fault.buffer = "dynamic shared memory";
     const int64_t past = static_cast<int64_t>(at) - fixed - dynamic;
-    // As other out-of-bounds faults: an access that begins inside ends past the end by what is told.
+    // As in other out-of-bounds faults, an access that begins inside is reported as past the end.
     fault.message = verb(access) +
                     (at < 0 ? std::to_string(-static_cast<int64_t>(at)) + " bytes before the start"
                             : std::to_string(std::max<int64_t>(past, 0)) + " bytes past the end") +
@@ -79,7 +79,7 @@ Fault out_of_bounds(uint64_t address, unsigned bytes, Access access) {
   if (!fault.buffer.empty()) {
     CUdeviceptr base;
     size_t size;
-    // The first byte may still be inside.
+    // The access's first byte may still be inside.
     if (DeviceMemory::instance().find_visible(address, &base, &size)) {
       const uint64_t inside = size - (address - base);
       fault.buffer = std::to_string(bytes - inside) + " bytes past the end of" +
@@ -149,14 +149,14 @@ void resolve_global(Warp& w, const Ins* i, uint32_t m, unsigned bytes, Access ac
     if (askew) misaligned(w, i, k, address[k], bytes, access, DeviceMemory::instance().describe(address[k]));
   }
   for (int k = 0; k < LANES; ++k) p.at[k] = reinterpret_cast<char*>(address[k]);
-  // All of one allocation that the kernel itself says is read only: whoever writes it all the same is found by the
-  // comparison of the inputs.
+  // Skip an access to a single allocation that the kernel declares read-only. If the kernel writes it after all, the
+  // comparison of the inputs finds that.
   if (__builtin_expect(block.shadow != nullptr, 0) && !(simple && i->read_only && block.shadow->is_quiet(range.base)))
     block.shadow->global(w, i, m, bytes, access, address);
   if (__builtin_expect(block.observed != nullptr, 0)) block.observed->global(i, m, bytes, address);
 }
 
-/** Of a whole warp; false where an address is not as it should be. */
+/** Resolves the addresses of a whole warp. Returns false if one is invalid. */
 bool resolve_local(Warp& w, const Ins* i, unsigned bytes, Pointers& p) {
   const BlockRun& block = *w.block;
   if (!i->wide_address || block.local_bytes < bytes) return false;

@@ -61,7 +61,7 @@ struct Sixteens {
   friend Sixteens operator+(Sixteens a, Sixteens b) {
     return each(a, b, [](float x, float y) { return x + y; });
   }
-  // A number is chosen where the other one is none.
+  // If one of the numbers is NaN the other is chosen.
   friend Sixteens smaller_of(Sixteens a, Sixteens b) {
     return each(a, b, [](float x, float y) { return x < y || y != y ? x : (x == y && std::signbit(x) ? x : y); });
   }
@@ -74,7 +74,7 @@ using OneHalf = Sixteens<float_to_half, half_to_float, uint16_t>;
 using OneBfloat = Sixteens<float_to_bfloat16, bfloat16_to_float, uint16_t>;
 using HalfPair = Sixteens<float_to_half, half_to_float, uint32_t>;
 using BfloatPair = Sixteens<float_to_bfloat16, bfloat16_to_float, uint32_t>;
-/** Combines what lies there with b (and c); what was there before. */
+/** Combines the value in memory with b (and c) and returns the old value. */
 template <class T, class Bits>
 Bits combine_at(Atomic op, char* place, Bits b, Bits c, bool& changed) {
   auto* at = reinterpret_cast<Bits*>(place);
@@ -91,7 +91,7 @@ Bits combine_at(Atomic op, char* place, Bits b, Bits c, bool& changed) {
   return found;
 }
 
-/** options: 0 the operation. */
+/** options[0]: the operation. */
 template <class T, class Bits>
 const Ins* atomic(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
@@ -115,7 +115,7 @@ const Ins* atomic(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** What a vector of fp32 adds up in device memory: subnormal numbers are 0, before and after, as on an H200. */
+/** A vector atomic of fp32 in device memory treats subnormal inputs and results as 0, as on an H200. */
 struct Flushed {
   float value;
   float flushed() const { return std::fpclassify(value) == FP_SUBNORMAL ? std::copysign(0.0f, value) : value; }
@@ -125,7 +125,9 @@ struct Flushed {
   friend bool operator==(Flushed a, Flushed b) { return a.value == b.value; }
 };
 
-/** Each number of a vector by itself. options: 0 the operation; extra: d, where it is wanted, and b. */
+/**
+ * Applies the operation to each number of a vector separately. options[0]: the operation; extra: d, if wanted, and b.
+ */
 template <class T, class Bits>
 const Ins* atomic_vector(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
@@ -150,7 +152,7 @@ const Ins* atomic_vector(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** A type of numbers that atomics take: its handlers of one and of several. */
+/** A number type of atomics, with its handlers for scalars and vectors. */
 struct AtomicType {
   unsigned bytes;
   Handler one, several;

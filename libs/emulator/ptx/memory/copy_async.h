@@ -11,7 +11,7 @@ namespace {
 
 constexpr int IGNORE = 1, NEGATED_IGNORE = 2;
 
-/** c: bytes to read, the rest are zeros; or (options 1) a predicate: all are zeros where it holds. */
+/** c: number of bytes to read, the rest are zeros. With options[1], c is a predicate: if true, all bytes are zeros. */
 const Ins* copy_async(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   if (!m) return i + 1;
@@ -23,7 +23,7 @@ const Ins* copy_async(Warp& w, const Ins* i) {
   copy.bytes = i->bytes;
   copy.ins = i;
   copy.number = block.copies_issued++;
-  // Neither a load nor a store to ncu: what it writes is not counted as either.
+  // ncu counts a cp.async as neither a load nor a store, so its write is not counted.
   Counters* const observed = std::exchange(block.observed, nullptr);
   Shadow* const shadow = std::exchange(block.shadow, nullptr);
   resolve_shared(w, i, m, i->bytes, Access::Write, copy.to);
@@ -73,7 +73,7 @@ const Ins* copy_commit(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** Lanes for which a copy belongs to one of their latest `most` groups, or to the open one. */
+/** The lanes for which a copy belongs to one of their latest `most` groups, or to the open group. */
 template <class Groups>
 uint32_t unfinished(const Copy& copy, const Groups& open, uint64_t most) {
   bool any = false, all = true;
@@ -88,7 +88,7 @@ uint32_t unfinished(const Copy& copy, const Groups& open, uint64_t most) {
   return lanes;
 }
 
-/** What a copy says, for lanes for which it is waited for. */
+/** Carries out a copy for the lanes that wait for it. */
 void land(BlockRun& block, Copy& copy, uint32_t done) {
   if (!done) return;
   if (done == ALL && copy.whole && copy.bytes == 16) {
@@ -108,7 +108,9 @@ void forget_landed(std::vector<Copy>& copies) {
   copies.erase(std::remove_if(copies.begin(), copies.end(), [](const Copy& c) { return c.mask == 0; }), copies.end());
 }
 
-/** imm: how many of the newest committed groups may be unfinished; negative: none, the open one neither. */
+/**
+ * imm: number of newest committed groups that may be unfinished. Negative: none, and the open group must finish too.
+ */
 const Ins* copy_wait(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
   BlockRun& block = *w.block;

@@ -10,7 +10,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-/** Rows of 16 bytes to the four registers of a load: `read` fills those that it is given. */
+/** Fills a load's four registers with rows of 16 bytes. `read` fills the registers that it receives. */
 template <class Read>
 void write_rows(Warp& w, const Ins* i, uint32_t m, const Read& read) {
   const std::vector<uint32_t>& slots = i->extra->d;
@@ -67,7 +67,7 @@ const Ins* load(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** From shared memory: lanes that read one address, and what lies side by side, are the common cases. */
+/** Loads from shared memory. Common cases: all lanes read one address, or adjacent words. */
 template <class T, class R>
 const Ins* load_shared(Warp& w, const Ins* i) {
   const uint32_t m = w.active(i);
@@ -94,39 +94,39 @@ const Ins* load_shared(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** Shared memory, for the whole warp, with nobody who notes the accesses. */
+/** True for an access of the whole warp to shared memory that neither the race check nor a profile observes. */
 inline bool plainly_shared(Warp& w, const Ins* i) {
   return w.active(i) == ALL && !i->wide_address && !w.block->shadow && !w.block->observed;
 }
 
-/** The same as if nobody noted them, once they are noted. */
+/** Records the accesses for the race check, then runs the plain handler. */
 __attribute__((noinline)) const Ins* noted_first(Warp& w, const Ins* i, unsigned bytes, Access access, Handler plain) {
   BlockRun& block = *w.block;
   alignas(64) uint32_t offsets[LANES];
   resolve_shared(w, i, ALL, bytes, access, offsets);
   Shadow* const shadow = std::exchange(block.shadow, nullptr);
-  const Ins* const next = plain(w, i);  // it does not fault: all is checked
+  const Ins* const next = plain(w, i);  // it cannot fault: all addresses are checked
   block.shadow = shadow;
   return next;
 }
-/** Whether somebody looks for races, and the access is that of a whole warp. */
+/** True if the run looks for races and the whole warp makes the access. */
 inline bool is_watched(Warp& w, const Ins* i) {
   return __builtin_expect(w.block->shadow != nullptr, 0) && w.active(i) == ALL && !w.block->observed;
 }
 
-/** Words of eight lanes side by side are copied. */
+/** If the words of each eight lanes are adjacent they are copied. */
 __attribute__((noinline)) const Ins* load_shared_eights(Warp& w, const Ins* i) {
   const BlockRun& block = *w.block;
   const uint32_t* at = w.reg<uint32_t>(i->a);
   const auto add = static_cast<uint32_t>(i->imm);
   if (!plainly_shared(w, i) || !eights_of_words(block.shared_bytes, at, add))
     return load_shared<uint32_t, uint32_t>(w, i);
-  const uint32_t from[] = {at[0] + add, at[8] + add, at[16] + add, at[24] + add};  // they may be overwritten
+  const uint32_t from[] = {at[0] + add, at[8] + add, at[16] + add, at[24] + add};  // the load may overwrite them
   for (int n = 0; n < 4; ++n) memcpy(w.reg<uint32_t>(i->d) + 8 * n, block.shared + from[n], 32);
   return i + 1;
 }
 
-/** Words that lie close together are chosen among at once. */
+/** Words that are close together are loaded as a block and selected from it. */
 const Ins* load_shared_words(Warp& w, const Ins* i) {
   if (is_watched(w, i)) return noted_first(w, i, 4, Access::Read, load_shared_words);
   const BlockRun& block = *w.block;
@@ -136,7 +136,7 @@ const Ins* load_shared_words(Warp& w, const Ins* i) {
   return load_shared_eights(w, i);
 }
 
-/** 16 bytes a lane. */
+/** 16 bytes per lane. */
 const Ins* load_shared_words4(Warp& w, const Ins* i) {
   if (is_watched(w, i)) return noted_first(w, i, 16, Access::Read, load_shared_words4);
   const uint32_t m = w.active(i);
@@ -184,7 +184,7 @@ const Ins* store(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** The words of eight lanes side by side are copied. */
+/** If the words of each eight lanes are adjacent they are copied. */
 const Ins* store_shared_words(Warp& w, const Ins* i) {
   if (is_watched(w, i)) return noted_first(w, i, 4, Access::Write, store_shared_words);
   const BlockRun& block = *w.block;
@@ -196,11 +196,11 @@ const Ins* store_shared_words(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** Whether a vector of such elements is in such registers: bytes are in those of 16 or 32 bits, halves of 32 as well. */
+/** True if a vector of such elements fits the registers: bytes are in registers of 16 or 32 bits, halves also in 32. */
 template <class T, class R>
 constexpr bool in_vectors = sizeof(T) == sizeof(R) || sizeof(R) <= 4;
 
-/** ld.param of a parameter's name: the same for all lanes. */
+/** ld.param of a named parameter: the same value for all lanes. */
 template <class T, class R>
 const Ins* load_parameter(Warp& w, const Ins* i) {
   T value;
@@ -210,7 +210,7 @@ const Ins* load_parameter(Warp& w, const Ins* i) {
   return i + 1;
 }
 
-/** The same of a part of a parameter that is read as a vector. */
+/** Like the above, for part of a parameter that is read as a vector. */
 template <class T, class R, int COUNT>
 const Ins* load_parameters(Warp& w, const Ins* i) {
   T values[COUNT];
@@ -255,7 +255,7 @@ Handler store_of(unsigned count) {
   return nullptr;
 }
 
-/** By the memory's type and the register's bytes. */
+/** Finds the handler by the memory's type and the register's bytes. */
 Handler find_load(const std::string& type, unsigned reg, unsigned count, bool parameter) {
   const bool is_signed = type[0] == 's';
   const int bits = atoi(type.c_str() + (type[0] == 'b' && type[1] == 'f' ? 2 : 1));
@@ -291,7 +291,7 @@ Handler find_store(const std::string& type, unsigned reg, unsigned count) {
   return nullptr;
 }
 
-/** A load of what others write meanwhile: a look at a flag, perhaps. */
+/** A load of memory that others may write meanwhile, perhaps a flag that is polled. */
 const Ins* look_again(Warp& w, const Ins* i) {
   w.looked = true;
   w.budget -= COST_OF_LOOK;
@@ -313,7 +313,7 @@ bool lower_load_store(Lowering& l, Ins& ins) {
   const unsigned memory_bytes = static_cast<unsigned>(bits) / 8;
   const unsigned bytes = first.kind == OperandKind::Register ? l.register_bytes(first) : std::max(memory_bytes, 2u);
   l.address(at, ins);
-  // The name of a kernel's parameter; what is passed to a call lies in local memory.
+  // True for a kernel's parameter by name. A call's parameter is in local memory.
   const bool parameter = ins.space == PARAMETER_SPACE && at.reg < 0;
   if (parameter && (ins.imm < 0 || memory_bytes * count > l.parameter_bytes() ||
                     ins.imm > l.parameter_bytes() - memory_bytes * count))

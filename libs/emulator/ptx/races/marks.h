@@ -1,4 +1,4 @@
-// What a mark of an access holds, and how a report calls it.
+// The contents of a mark, and its text in a report.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -14,10 +14,10 @@ namespace {
 constexpr Mark IN_FLIGHT = 1ull << 31, VOLATILE = 1ull << 30;
 constexpr Mark THREAD_BITS = 1023, WARP_BITS = 31 << 5;
 constexpr uint64_t PLACES = 1 << 20;
-constexpr uint64_t BARRIERS = ~uint64_t(0) << 16;  // where no address is: what barriers publish, by number
+constexpr uint64_t BARRIERS = ~uint64_t(0) << 16;  // not an address; plus a barrier's number, for what it publishes
 constexpr uint16_t SEVERAL = 0xffff;
 constexpr uint32_t NO_NOTE = ~0u;
-constexpr uint32_t MOST_LINES = 4;  // taken as if all of them were read
+constexpr uint32_t MOST_LINES = 4;  // a larger access is treated as reading everything in between
 constexpr size_t LOG_LENGTH = 8192;
 
 uint32_t stamp_of(Mark mark) { return static_cast<uint32_t>(mark >> 32); }
@@ -26,7 +26,7 @@ std::string place_of(const BlockRun& block, Mark mark) {
   return block.kernel().program->describe(static_cast<int>(mark >> 10 & (PLACES - 1)));
 }
 
-/** The value that a lane's st stores in `count` bytes, from the n-th of the access on. False: not known. */
+/** The value that a lane's st stores in `count` bytes, from byte n of the access on. Returns false if unknown. */
 bool stored_value(Warp& w, const Ins* i, unsigned lane, unsigned n, unsigned count, uint32_t* value) {
   if (!i || !i->lane_bytes || !i->bytes || count > 4) return false;
   char bytes[4] = {};

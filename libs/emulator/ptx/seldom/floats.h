@@ -12,7 +12,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-/** One operation with another rounding than to nearest; the mode is the thread's while it runs. */
+/** Runs one operation in another rounding mode than to nearest, and sets the thread's mode only meanwhile. */
 template <class T>
 T directed(char op, int mode, T first, T second, T third) {
   volatile T a = first, b = second, c = third, result = 0;
@@ -78,7 +78,7 @@ bool holds(const std::string& test, double a, double b) {
                          : a >= b;
 }
 
-/** add, sub, mul and fma of halves whose subnormal numbers are 0. */
+/** add, sub, mul and fma of halves with subnormals flushed to 0. */
 bool lower_flushed_halves(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   const char op = s.op == "add" ? '+' : s.op == "sub" ? '-' : s.op == "mul" ? '*' : s.op == "fma" ? 'f' : 0;
@@ -92,7 +92,7 @@ bool lower_flushed_halves(Lowering& l, Ins& ins) {
         x[n] = number_of(in[n] >> shift & 0xffff, HALF);
         if (std::fabs(x[n]) < 0x1p-14) x[n] = std::copysign(0.0, x[n]);
       }
-      // Sums of three halves fit a double but for their last bits, which a half's rounding does not see.
+      // A double holds a sum of three halves except for its last bits, which do not affect rounding to a half.
       double y = op == '+'   ? x[0] + x[1]
                  : op == '-' ? x[0] - x[1]
                  : op == '*' ? x[0] * x[1]
@@ -107,7 +107,10 @@ bool lower_flushed_halves(Lowering& l, Ins& ins) {
   return op == 'f' ? bind(l, ins, {bytes}, {bytes, bytes, bytes}, each) : bind(l, ins, {bytes}, {bytes, bytes}, each);
 }
 
-/** neg, abs, min and max of halves, with .ftz, .NaN and .xorsign.abs: they choose and do not round. */
+/**
+ * neg, abs, min and max of halves, with .ftz, .NaN and .xorsign.abs. They only select or change bits, so nothing is
+ * rounded.
+ */
 bool lower_half_choice(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   const std::string& type = s.mods.back();
@@ -149,12 +152,12 @@ bool holds(const std::string& test, Wide a, Wide b) {
                                         : a >= b;
 }
 
-/** What `and`, `or` or `xor` make of a comparison and a predicate. */
+/** Combines a comparison and a predicate by `and`, `or` or `xor`. */
 bool joined(const std::string& join, bool truth, bool other) {
   return join == "and" ? truth && other : join == "or" ? truth || other : join == "xor" ? truth != other : truth;
 }
 
-/** 1.0 or a mask as wide as the result where the comparison holds; of pairs of halves a half of it each. */
+/** If the comparison is true, 1.0 or a mask as wide as the result; for pairs of halves, one in each half. */
 bool lower_set(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   const std::string test = s.mods[0], type = s.mods.back(), join = s.mods[1];
@@ -202,7 +205,7 @@ bool lower_floats(Lowering& l, Ins& ins) {
     const std::string test = s.mods[0];
     return bind(l, ins, {0}, {static_cast<unsigned>(f->bits()) / 8}, [=](Warp&, unsigned, const Word* in, Word* out) {
       const Word x = in[0] & f->nan(), least = Word(1) << f->mantissa_bits;
-      // A zero is normal to the hardware.
+      // The hardware counts zero as normal.
       out[0] = test == "finite"       ? x < f->infinity()
                : test == "infinite"   ? x == f->infinity()
                : test == "number"     ? x <= f->infinity()

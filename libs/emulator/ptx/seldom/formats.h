@@ -18,7 +18,7 @@ struct Format {
   int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   int bits() const { return 1 + exponent_bits + mantissa_bits; }
   Word infinity() const { return ((Word(1) << exponent_bits) - 1) << mantissa_bits; }
-  /** All ones but the sign. */
+  /** All bits set except the sign. */
   Word nan() const { return (Word(1) << (bits() - 1)) - 1; }
   Word largest() const { return has_infinity ? infinity() - 1 : nan() - 1; }
 };
@@ -44,7 +44,7 @@ double number_of(Word bits, const Format& f) {
 
 enum class Rounding : uint8_t { Nearest, NearestAway, Zero, Down, Up };
 
-/** x rounded once. Its significand has at most 64 bits. */
+/** Rounds x once. Its significand has at most 64 bits. */
 Word rounded(long double x, const Format& f, Rounding mode, bool largest_is_last = false) {
   if (x != x) return f.nan();
   const bool negative = std::signbit(x);

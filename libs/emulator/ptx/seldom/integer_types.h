@@ -1,4 +1,4 @@
-// Integers of any width up to 64 bits, in a wider one.
+// Integers of any width up to 64 bits, held in a wider type.
 #pragma once
 #include <cstdlib>
 #include <string>

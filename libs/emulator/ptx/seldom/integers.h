@@ -10,7 +10,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-/** bytes of a 24-bit number's register: its upper byte is not looked at. */
+/** The 24-bit number in a register; its upper byte is ignored. */
 Wide low24(Word bits, bool is_signed) { return value_of(bits, {24, is_signed}); }
 
 Word permuted(uint32_t a, uint32_t b, uint32_t c, const std::string& mode) {
@@ -29,7 +29,7 @@ Word permuted(uint32_t a, uint32_t b, uint32_t c, const std::string& mode) {
   return out;
 }
 
-/** The sum of two products of a's halves with b's lower (or upper) bytes, and c. */
+/** c plus two products: a's halves times b's lower (or upper) bytes. */
 Word dot2(Word a, Word b, Word c, bool a_signed, bool b_signed, bool upper) {
   Wide sum = static_cast<Wide>(c);
   for (unsigned n = 0; n < 2; ++n)
@@ -37,7 +37,7 @@ Word dot2(Word a, Word b, Word c, bool a_signed, bool b_signed, bool upper) {
   return static_cast<Word>(sum);
 }
 
-/** add, min and max of 32 bits or of two 16-bit numbers, with .relu no result below 0. */
+/** add, min and max of 32 bits or of two 16-bit numbers; .relu raises negative results to 0. */
 bool lower_packed_integers(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   const bool adds = s.op == "add", smallest = s.op == "min", relu = has(s, "relu");
@@ -58,7 +58,7 @@ bool lower_packed_integers(Lowering& l, Ins& ins) {
   });
 }
 
-/** vabsdiff2 and vabsdiff4: differences of the parts, or with .add their sum and c. */
+/** vabsdiff2 and vabsdiff4: differences of the parts, or with .add their sum plus c. */
 bool lower_differences(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   if (s.op != "vabsdiff2" && s.op != "vabsdiff4") return false;
@@ -76,7 +76,7 @@ bool lower_differences(Lowering& l, Ins& ins) {
   });
 }
 
-/** The n-th set bit from `base` on, upwards or (n below 0) downwards; all ones where there is none. */
+/** The n-th set bit from `base` on, upwards or (if n is negative) downwards; all ones if there is none. */
 Word nth_set_bit(uint32_t mask, uint32_t base, int32_t n) {
   if (n == 0) return base < 32 && (mask >> base & 1) ? base : 0xffffffff;
   int64_t left = std::abs(static_cast<int64_t>(n)) - 1;
@@ -85,7 +85,7 @@ Word nth_set_bit(uint32_t mask, uint32_t base, int32_t n) {
   return 0xffffffff;
 }
 
-/** lop3.or.b32 d|p, a, b, c, table, q: p tells whether d has a bit, combined with q. */
+/** lop3.or.b32 d|p, a, b, c, table, q: p tells whether d has a set bit, combined with q. */
 bool lower_tested_logic(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   if (s.op != "lop3" || s.mods.size() != 2 || s.operands[0].kind != OperandKind::Vector) return false;
@@ -101,7 +101,7 @@ bool lower_tested_logic(Lowering& l, Ins& ins) {
   });
 }
 
-/** Which window a generic address lies in; the GPU's own memory has none. */
+/** Tests which window contains a generic address; the GPU's own memory has no window. */
 bool lower_space_test(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
   if (s.op != "isspacep") return false;
@@ -139,8 +139,8 @@ bool lower_integers(Lowering& l, Ins& ins) {
       const Wide a = value_of(in[0], t), b = value_of(in[1], t);
       out[0] = static_cast<Word>(clamped(adds ? a + b : a - b, t));
     });
-  // The carry is the thread's own register. A subtraction adds the complement, so its flag is 0 where it borrows: an
-  // addc after a sub.cc adds 1 where nothing was borrowed (as on an H100; the manual keeps the two apart).
+  // The carry is a register of the thread. A subtraction adds the complement, so its flag is 0 if it borrows: an addc
+  // after a sub.cc adds 1 if nothing was borrowed (as on an H100; the manual treats the two flags as separate).
   const bool with_carry = s.op == "addc" || s.op == "subc" || s.op == "madc",
              multiplies = s.op == "mad" || s.op == "madc";
   if ((with_carry || ((adds || subtracts || multiplies) && has(s, "cc"))) && bytes >= 4) {

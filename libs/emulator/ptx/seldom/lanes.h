@@ -1,4 +1,4 @@
-// One lane after the other: what an operation of few makes of the bits of its operands.
+// Runs rare operations lane by lane: a function computes the results from the operands' bits.
 #pragma once
 #include <initializer_list>
 
@@ -45,8 +45,8 @@ const Ins* lane_by_lane(Warp& w, const Ins* i) {
 using EachLane = void (*)(Warp&, unsigned, const Word*, Word*);
 
 /**
- * Operands of so many bytes; one of 1 byte lies in a register of any width, and one of 0 is a predicate, whose ! is the
- * caller's to see to.
+ * Takes operands of this many bytes. One of 1 byte may be in a register of any width. One of 0 bytes is a predicate;
+ * the caller must handle its !.
  */
 template <class Each>
 bool bind(Lowering& l, Ins& ins, std::initializer_list<unsigned> d, std::initializer_list<unsigned> a, Each each) {

@@ -1,4 +1,4 @@
-// createpolicy: what caches are told.
+// createpolicy: hints for the caches.
 #pragma once
 #include <string>
 
@@ -10,8 +10,8 @@ namespace flashcore::emu::ptx {
 namespace {
 
 /**
- * What a load is to wish of a cache. It says nothing of values, so loads do not look at it; the bits of .fractional are
- * those of ptxas and an H200, those of other forms 0.
+ * Makes the cache hint of a load. It does not affect values, so loads ignore it. The bits of .fractional are those of
+ * ptxas and an H200; other forms give 0.
  */
 bool lower_policy(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();

@@ -1,4 +1,4 @@
-// .sat and .ftz of operations that have vectors.
+// .sat and .ftz for operations that use vectors.
 #pragma once
 #include "../halves.h"
 #include "../lanes.h"
@@ -8,7 +8,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-/** The handler before it, then 0 to 1 (a NaN is 0). imm: bytes; options 0: halves. */
+/** Runs the wrapped handler, then clamps to 0 to 1 (a NaN becomes 0). imm: bytes; options[0]: halves. */
 const Ins* to_unit(Warp& w, const Ins* i) {
   const Ins* next = reinterpret_cast<Handler>(i->extra->readers[0])(w, i);
   const uint32_t m = w.active(i);
@@ -32,7 +32,7 @@ const Ins* to_unit(Warp& w, const Ins* i) {
   return next;
 }
 
-/** The handler before it, then subnormal numbers are 0. */
+/** Runs the wrapped handler, then flushes subnormals to 0. */
 const Ins* flushed(Warp& w, const Ins* i) {
   const Ins* next = reinterpret_cast<Handler>(i->extra->readers[0])(w, i);
   const uint32_t* d = w.reg<uint32_t>(i->d);

@@ -14,7 +14,7 @@ inline void transpose8(const uint16_t* from, uint16_t* to) {
     for (int c = 0; c < 8; ++c) to[8 * r + c] = from[8 * c + r];
 }
 
-/** Addresses of rows of 16 bytes; lane n names row n. */
+/** Addresses of rows of 16 bytes; lane n gives the address of row n. */
 void rows_of(Warp& w, const Ins* i, unsigned rows, Access access, Pointers& p) {
   const uint32_t lanes = rows == LANES ? ALL : (1u << rows) - 1;
   if (i->space != SHARED_SPACE) return resolve(w, i, lanes, 16, access, p);
@@ -26,7 +26,7 @@ void rows_of(Warp& w, const Ins* i, unsigned rows, Access access, Pointers& p) {
   if (observed) observed->rows(i, offsets, rows);
 }
 
-/** options: 0 matrices, 1 transposed. */
+/** options[0]: number of matrices; [1]: transposed. */
 const Ins* load_matrices(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const int matrices = i->extra->options[0];

@@ -11,7 +11,7 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-/** options: 0 depth, 1 number type, 2 whether C is half, 3 whether D is. */
+/** options[0]: depth; [1]: number type; [2]: true if C is half; [3]: true if D is. */
 template <int DEPTH>
 const Ins* mma(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
@@ -42,7 +42,7 @@ const Ins* mma(Warp& w, const Ins* i) {
   });
 }
 
-/** The lower 13 bits of an operand are not looked at. */
+/** The lower 13 bits of an operand are ignored. */
 template <int DEPTH>
 const Ins* mma_tf32(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
@@ -60,7 +60,7 @@ const Ins* mma_tf32(Warp& w, const Ins* i) {
   });
 }
 
-/** e4m3 or e5m2. */
+/** `wide`: e5m2, else e4m3. */
 float fp8_to_float(uint8_t bits, bool wide) {
   if (wide) return half_to_float(static_cast<uint16_t>(bits << 8));
   const float sign = bits & 0x80 ? -1.0f : 1.0f;
@@ -71,9 +71,9 @@ float fp8_to_float(uint8_t bits, bool wide) {
 }
 
 /**
- * An H200 makes halves of it: one product of the lower two bytes of each register, one of the upper two on top of it,
- * and the accumulator is added at the end. Where sums are halves, each of the three is rounded to one. options: 0, 1
- * e5m2; 2 sums are halves.
+ * An H200 converts the numbers to halves. It multiplies the lower two bytes of each register, adds the product of the
+ * upper two, and adds the accumulator last. If sums are halves, each of the three is rounded to half. options[0] and
+ * [1]: e5m2; [2]: sums are halves.
  */
 template <int DEPTH>
 const Ins* mma_fp8(Warp& w, const Ins* i) {
@@ -110,7 +110,7 @@ const Ins* mma_fp8(Warp& w, const Ins* i) {
   });
 }
 
-/** Rows of A and columns of D of a lane's registers, of a product that is done element by element. */
+/** Rows of A and columns of D in a lane's registers, for a product that is computed element by element. */
 template <class T, class Left, class Right>
 void multiply_elements(int rows, int depth, const Left& a, const Right& b, T (*acc)[8]) {
   for (int r = 0; r < rows; ++r)
@@ -123,7 +123,10 @@ void multiply_elements(int rows, int depth, const Left& a, const Right& b, T (*a
       }
 }
 
-/** Numbers of BITS bits in a lane's register: A row lane / 4, 32 / BITS (lane % 4) on; B the other way round. */
+/**
+ * Numbers of BITS bits in a lane's register. For A: row lane / 4, from column 32 / BITS (lane % 4) on; for B rows and
+ * columns swapped.
+ */
 template <unsigned BITS>
 int whole_number(uint32_t bits, int k, bool is_signed) {
   constexpr unsigned PER = 32 / BITS;
@@ -131,11 +134,11 @@ int whole_number(uint32_t bits, int k, bool is_signed) {
   return is_signed && (kept >> (BITS - 1) & 1) ? static_cast<int>(kept) - (1 << BITS) : static_cast<int>(kept);
 }
 
-/** options: 0, 1 signed; 2 sat. */
+/** options[0] and [1]: signed; [2]: sat. */
 template <unsigned BITS>
 const Ins* mma_whole(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
-    constexpr int PER = 32 / BITS, WIDE = 4 * PER;  // numbers of a register, and of a row of a register of all lanes
+    constexpr int PER = 32 / BITS, WIDE = 4 * PER;  // numbers in a register, and in one row of a register of all lanes
     const Extra& x = *i->extra;
     const int rows = x.c.size() == 2 ? 8 : 16, depth = static_cast<int>(x.b.size()) * WIDE;
     const auto left = [&](int r, int k) {
@@ -160,7 +163,7 @@ const Ins* mma_whole(Warp& w, const Ins* i) {
   });
 }
 
-/** Counts the bits of rows and columns that are both set, or (options 0) that differ. */
+/** Counts the bits that are set in both row and column or, with options[0], that differ. */
 const Ins* mma_bits(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const Extra& x = *i->extra;
@@ -184,7 +187,7 @@ const Ins* mma_bits(Warp& w, const Ins* i) {
   });
 }
 
-/** One number a register: A row lane / 4, depth lane % 4; B the other way round. Fused, in order of depth. */
+/** One number per register: A row lane / 4, depth lane % 4; for B swapped. Fused, in order of depth. */
 const Ins* mma_double(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const Extra& x = *i->extra;
@@ -207,7 +210,7 @@ const Ins* mma_double(Warp& w, const Ins* i) {
   });
 }
 
-/** Bits of a number of an operand; 0 for what is none. */
+/** Bits per number of an operand's type; 0 for other types. */
 unsigned bits_of_number(const std::string& type) {
   if (type == "e4m3" || type == "e5m2") return 8;
   if (type == "tf32") return 32;
@@ -215,7 +218,7 @@ unsigned bits_of_number(const std::string& type) {
   return digits == std::string::npos ? 0 : static_cast<unsigned>(atoi(type.c_str() + digits));
 }
 
-/** Whether each operand of mma has the registers that its shape and types take: 4 bytes, or 8 of f64. */
+/** True if each operand of mma has the registers that its shape and types need: 4 bytes each, or 8 for f64. */
 bool fits_shape(const Extra& x, const std::string& shape, const std::string& d, const std::string& a,
                 const std::string& b, const std::string& c) {
   unsigned rows = 0, columns = 0, depth = 0;
@@ -230,8 +233,8 @@ bool fits_shape(const Extra& x, const std::string& shape, const std::string& d, 
 
 bool lower_mma(Lowering& l, Ins& ins) {
   const Statement& s = l.statement();
-  // mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32, with .satfinite before or after the types of whole numbers, .rn
-  // after those of f64 and .xor.popc or .and.popc after those of bits
+  // mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32, with .satfinite before or after integer types, .rn after f64
+  // types and .xor.popc or .and.popc after bit types
   if (s.mods[0] != "sync" || s.mods[3] != "row" || s.mods[4] != "col" || s.operands.size() != 4) return false;
   std::vector<std::string> types;
   for (size_t n = 5; n < s.mods.size(); ++n)

@@ -14,11 +14,11 @@ namespace flashcore::emu::ptx {
 
 namespace {
 
-// How elements lie in the registers of a fragment is the hardware's own business, but for this: elements of the same
-// register of two accumulators are the same element. A and B lie as mma.sync has them, repeated where there are more
-// registers than elements; accumulators as those of mma.sync, side by side.
+// The layout of a fragment is up to the hardware, except that elements in the same register of two accumulators must be
+// the same element. Here A and B have mma.sync's layout, repeated if there are more registers than elements.
+// Accumulators are those of mma.sync, next to each other.
 struct Shape {
-  int rows, columns;  // of A and C, of B and C; the depth is 16
+  int rows, columns;  // rows of A and C, columns of B and C; the depth is 16
 };
 
 bool shape_of(const Statement& s, Shape& shape) {
@@ -36,7 +36,7 @@ bool shape_of(const Statement& s, Shape& shape) {
   return false;
 }
 
-/** Where the 8 x 8 block of an A or B register begins: row of A or column of B, and depth. */
+/** Start of the 8 x 8 block of an A or B register: row of A or column of B, and depth. */
 struct Corner {
   int outer, depth;
 };
@@ -50,7 +50,7 @@ Corner corner_of(bool is_left, const Shape& shape, int reg) {
   return {16 * group + 8 * (reg & 1), 8 * (reg >> 1 & 1)};
 }
 
-/** Where element (lane, number) of an accumulator lies, of `per` numbers in a row block. */
+/** Position of element (lane, number) of an accumulator, with `per` numbers in a row block. */
 struct Element {
   int row, column;
 };
@@ -68,7 +68,7 @@ struct Memory {
   uint32_t offset = 0;  // in shared memory
 };
 
-/** A matrix of `lines` lines of so many bytes, all checked; lane 0 names it. */
+/** A matrix of `lines` lines of this many bytes at the address of lane 0. All lines are checked. */
 Memory matrix_at(Warp& w, const Ins* i, uint32_t m, int lines, unsigned bytes, unsigned element, Access access) {
   const auto lane = static_cast<unsigned>(__builtin_ctz(m));
   const uint64_t address = i->wide_address ? w.reg<uint64_t>(i->a)[lane] + static_cast<uint64_t>(i->imm)
@@ -76,7 +76,7 @@ Memory matrix_at(Warp& w, const Ins* i, uint32_t m, int lines, unsigned bytes, u
   Memory memory;
   memory.stride = static_cast<int64_t>(static_cast<int32_t>(w.reg<uint32_t>(i->b)[lane])) * element;
   memory.offset = static_cast<uint32_t>(address);
-  // All lines of it lie between the first and the last.
+  // All other lines are between the first and the last.
   const uint64_t end = w.block->shared_bytes,
                  reach = static_cast<uint64_t>(memory.stride) * static_cast<unsigned>(lines - 1);
   if (i->space == SHARED_SPACE && memory.stride >= 0 && address + reach + bytes <= end && address <= end &&
@@ -100,7 +100,10 @@ Memory matrix_at(Warp& w, const Ins* i, uint32_t m, int lines, unsigned bytes, u
   return memory;
 }
 
-/** options: 0 rows, 1 columns, 2 whether it is A, 3 whether the memory's lines run along the depth, 4 registers. */
+/**
+ * options[0]: rows; [1]: columns; [2]: true for A; [3]: true if the lines in memory run along the depth; [4]:
+ * registers.
+ */
 const Ins* wmma_load_operand(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const Extra& x = *i->extra;
@@ -139,7 +142,7 @@ const Ins* wmma_load_operand(Warp& w, const Ins* i) {
   });
 }
 
-/** options: 0 rows, 1 columns, 2 numbers a lane, 3 column order, 4 half, 5 whether it stores. */
+/** options[0]: rows; [1]: columns; [2]: numbers per lane; [3]: column order; [4]: half; [5]: true if it stores. */
 const Ins* wmma_accumulator(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const Extra& x = *i->extra;
@@ -149,7 +152,7 @@ const Ins* wmma_accumulator(Warp& w, const Ins* i) {
     const int lines = by_columns ? shape.columns : shape.rows, width = by_columns ? shape.rows : shape.columns;
     const Memory memory = matrix_at(w, i, m, lines, static_cast<unsigned>(width) * element, element,
                                     stores ? Access::Write : Access::Read);
-    // Rows of floats: two registers are the even and the odd columns of 8 x 8.
+    // Rows of floats: two registers hold the even and the odd columns of an 8 x 8 block.
     const bool blocks = !half && !by_columns;
     for (int number = 0; number < x.options[2] && blocks; number += 2) {
       float *even = w.reg<float>(x.d[number]), *odd = w.reg<float>(x.d[number + 1]);
@@ -189,7 +192,7 @@ const Ins* wmma_accumulator(Warp& w, const Ins* i) {
   });
 }
 
-/** options: 0 rows, 1 columns, 2 number type, 3 whether C is half, 4 whether D is. */
+/** options[0]: rows; [1]: columns; [2]: number type; [3]: true if C is half; [4]: true if D is. */
 const Ins* wmma_multiply(Warp& w, const Ins* i) {
   return whole_warp(w, i, [&](uint32_t m) {
     const Extra& x = *i->extra;

@@ -1,5 +1,5 @@
-// Kernels of kernels/faulty on the PTX engine: each is told for what it is, with the line of its own source, plain or in
-// a run that watches memory.
+// Runs kernels of kernels/faulty on the PTX engine. Each fault is recognized, with its source line, in plain runs and
+// in runs that watch memory.
 #include "../driver.h"
 
 namespace {
@@ -7,7 +7,7 @@ namespace {
 constexpr int HEADS = 4, LENGTH = 128, WIDTH = 64;
 constexpr size_t GUARD = 4096, COUNT = size_t(HEADS) * LENGTH * WIDTH;
 
-/** A tensor behind a guard, as the runner's. */
+/** A tensor behind a guard, laid out as the runner does. */
 class Tensor {
  public:
   explicit Tensor(uint16_t value) : all_(GUARD / 2 + COUNT) {
